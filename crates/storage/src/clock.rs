@@ -1,0 +1,26 @@
+//! Wall-clock time, passed in so that a test can make it jump.
+
+use std::{fmt, time::SystemTime};
+
+/// Tells the time of day. Only expiry deadlines that outlive the process are written with it;
+/// everything that waits uses the runtime's monotonic clock.
+pub trait Clock: fmt::Debug + Send + Sync {
+    /// The time now.
+    fn now(&self) -> SystemTime;
+}
+
+/// The machine's clock.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemClock;
+
+// --- SystemClock ---
+
+impl Clock for SystemClock {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the one place that asks the machine"
+    )]
+    fn now(&self) -> SystemTime {
+        SystemTime::now()
+    }
+}

@@ -1,0 +1,80 @@
+//! What a store holds under a key.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+
+use crate::{Key, Revision};
+
+/// A key, its value, and the revision of the commit that put it there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its name.
+    pub key: Key,
+    /// Its bytes, exactly as they were written.
+    pub value: Bytes,
+    /// The commit that wrote it last.
+    pub revision: Revision,
+    /// When it deletes itself; `None` for never.
+    pub expiry: Option<Expiry>,
+}
+
+/// When an entry deletes itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expiry {
+    /// The moment, in milliseconds since 1970 by the clock of whoever wrote the entry.
+    pub deadline_ms: u64,
+    /// The time it was given. A deadline further away than this was written by a clock that was
+    /// wrong, and counts as this far away.
+    pub ttl: Duration,
+}
+
+// --- Expiry ---
+
+impl Expiry {
+    /// The expiry of an entry written `now` that lives for `ttl`.
+    pub fn after(now: SystemTime, ttl: Duration) -> Self {
+        Self {
+            deadline_ms: unix_ms(now).saturating_add(millis(ttl)),
+            ttl,
+        }
+    }
+
+    /// How long the entry still lives, by a clock that shows `now`.
+    pub fn left(&self, now: SystemTime) -> Duration {
+        Duration::from_millis(self.deadline_ms.saturating_sub(unix_ms(now))).min(self.ttl)
+    }
+}
+
+fn unix_ms(time: SystemTime) -> u64 {
+    // A clock before 1970 is a clock that is not set: treat it as 1970.
+    time.duration_since(UNIX_EPOCH).map_or(0, millis)
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_set_back_does_not_keep_an_entry_for_ever() {
+        let written = UNIX_EPOCH + Duration::from_secs(2_000_000_000);
+        let expiry = Expiry::after(written, Duration::from_secs(60));
+        assert_eq!(
+            expiry.left(written + Duration::from_secs(20)),
+            Duration::from_secs(40)
+        );
+        assert_eq!(
+            expiry.left(written - Duration::from_secs(86_400)),
+            Duration::from_secs(60)
+        );
+        assert_eq!(expiry.left(written + Duration::from_secs(61)), Duration::ZERO);
+        assert_eq!(
+            expiry.left(UNIX_EPOCH - Duration::from_secs(1)),
+            Duration::from_secs(60)
+        );
+    }
+}

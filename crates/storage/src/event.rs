@@ -1,0 +1,72 @@
+//! What watchers are told.
+
+use std::{fmt, sync::Arc};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use crate::{Key, Revision, WatchError};
+
+/// One commit, as a watcher sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// The commit. No other event of the store has this revision.
+    pub revision: Revision,
+    /// The key it changed.
+    pub key: Key,
+    /// How.
+    pub change: Change,
+}
+
+/// What happened to a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It came to be, with this value.
+    Created(Bytes),
+    /// It got this value.
+    Updated(Bytes),
+    /// It is gone: deleted, or expired.
+    Deleted,
+}
+
+/// Some events of a watch, and how far they reach.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Batch {
+    /// Events in the order of their revisions. May be empty: then the batch is a bookmark. Shared by
+    /// all watchers of one prefix.
+    pub events: Arc<[Event]>,
+    /// Everything up to here has been delivered; a new watch after it goes on without gap or
+    /// duplicate. Not lower than the last event's revision, nor than the batch before.
+    pub revision: Revision,
+}
+
+/// A running watch. Dropping it ends it.
+pub struct Events(Box<dyn EventSource>);
+
+/// What a backend provides behind [`Events`].
+#[async_trait]
+pub trait EventSource: Send {
+    /// Waits for the next batch. Must lose nothing when the future is dropped before it is ready.
+    async fn next(&mut self) -> Result<Batch, WatchError>;
+}
+
+// --- Events ---
+
+impl Events {
+    /// Wraps a backend's source.
+    pub fn new(source: impl EventSource + 'static) -> Self {
+        Self(Box::new(source))
+    }
+
+    /// Waits for the next batch. An error is final: the watcher reads the range anew and watches from
+    /// there. Dropping the future before it is ready loses nothing.
+    pub async fn next(&mut self) -> Result<Batch, WatchError> {
+        self.0.next().await
+    }
+}
+
+impl fmt::Debug for Events {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Events")
+    }
+}

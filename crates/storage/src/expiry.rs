@@ -1,0 +1,146 @@
+//! Deletes entries whose time has come, for backends that do not do so themselves.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::{Arc, Mutex, MutexGuard, Weak},
+    time::Duration,
+};
+
+use tokio::{sync::Notify, task::JoinHandle, time::Instant};
+
+use crate::{CommitError, Key, Revision, Store, Write};
+
+/// How long to wait before a delete that failed is tried again.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// The entries of a store that will expire, by the monotonic clock: a jump of the wall clock while
+/// the process runs does not matter.
+#[derive(Default)]
+pub(crate) struct Deadlines {
+    state: Mutex<State>,
+    /// Told when the earliest deadline may have come nearer.
+    nearer: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    /// Each expiring key once, with its newest entry's deadline and revision.
+    by_key: HashMap<Key, (Instant, Revision)>,
+    /// The same, by deadline.
+    by_time: BTreeSet<(Instant, Key)>,
+}
+
+/// Deletes what expires. Dropping it stops it.
+pub(crate) struct Sweeper(JoinHandle<()>);
+
+// --- Deadlines ---
+
+impl Deadlines {
+    /// Records that the entry written at `revision` is to be deleted at `at`.
+    pub(crate) fn set(&self, key: Key, revision: Revision, at: Instant) {
+        let mut state = self.lock();
+        state.remove(&key);
+        let earliest = state.by_time.first().is_none_or(|(first, _)| at < *first);
+        state.by_time.insert((at, key.clone()));
+        state.by_key.insert(key, (at, revision));
+        if earliest {
+            self.nearer.notify_one();
+        }
+    }
+
+    /// Records that the key holds nothing that expires.
+    pub(crate) fn clear(&self, key: &Key) {
+        self.lock().remove(key);
+    }
+
+    /// What is due now, or else when something will be.
+    fn due(&self) -> Due {
+        let state = self.lock();
+        let Some((at, key)) = state.by_time.first() else {
+            return Due::Never;
+        };
+        if *at > Instant::now() {
+            return Due::At(*at);
+        }
+        let (_, revision) = state.by_key[key];
+        Due::Now(key.clone(), revision)
+    }
+
+    /// Whether this is still the newest that is known of the key.
+    fn knows(&self, key: &Key, revision: Revision) -> bool {
+        self.lock()
+            .by_key
+            .get(key)
+            .is_some_and(|(_, known)| *known == revision)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state
+            .lock()
+            .expect("nothing panics while it holds the deadlines")
+    }
+}
+
+enum Due {
+    Now(Key, Revision),
+    At(Instant),
+    Never,
+}
+
+impl State {
+    fn remove(&mut self, key: &Key) {
+        if let Some((at, _)) = self.by_key.remove(key) {
+            self.by_time.remove(&(at, key.clone()));
+        }
+    }
+}
+
+// --- Sweeper ---
+
+impl Sweeper {
+    /// Starts to delete what expires.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the handle is kept, and aborts the task on drop"
+    )]
+    pub(crate) fn start<S: Store>(deadlines: Arc<Deadlines>, store: Weak<S>) -> Self {
+        Self(tokio::spawn(sweep(deadlines, store)))
+    }
+}
+
+impl Drop for Sweeper {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Runs until the store is gone.
+async fn sweep<S: Store>(deadlines: Arc<Deadlines>, store: Weak<S>) {
+    loop {
+        match deadlines.due() {
+            Due::Never => deadlines.nearer.notified().await,
+            Due::At(at) => tokio::select! {
+                () = tokio::time::sleep_until(at) => {}
+                () = deadlines.nearer.notified() => {}
+            },
+            Due::Now(key, revision) => {
+                let Some(store) = store.upgrade() else { return };
+                expire(&deadlines, &*store, key, revision).await;
+            }
+        }
+    }
+}
+
+async fn expire(deadlines: &Deadlines, store: &impl Store, key: Key, revision: Revision) {
+    let answer = store.commit(Write::delete(key.clone(), revision)).await;
+    if !deadlines.knows(&key, revision) {
+        return; // whoever wrote last has recorded it, this delete or a writer that was faster
+    }
+    match answer {
+        Ok(_) | Err(CommitError::Conflict(_)) => deadlines.clear(&key),
+        Err(error) => {
+            tracing::warn!(%key, %error, "cannot delete an expired entry, will try again in {RETRY:?}");
+            deadlines.set(key, revision, Instant::now() + RETRY);
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Hands each commit to the watchers of the prefixes its key lies under.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard},
+};
+
+use tokio::sync::mpsc;
+
+use crate::{Batch, Event, Prefix, Revision};
+
+/// Batches a watcher may have waiting before it is sent back to the history.
+const QUEUE: usize = 256;
+
+/// The commits of a store, in order, for any number of watchers.
+pub(crate) struct Feed {
+    state: Mutex<State>,
+}
+
+/// A watcher's place in the feed.
+pub(crate) struct Subscription {
+    /// The batches that follow `position`. Ends when the watcher fell behind, or the feed closed.
+    pub(crate) batches: mpsc::Receiver<Batch>,
+    /// Everything up to here was published before the subscription began.
+    pub(crate) position: Revision,
+}
+
+/// The feed has ended, because its store was closed.
+pub(crate) struct Ended;
+
+struct State {
+    /// Everything up to here has been handed out.
+    published: Revision,
+    /// Who listens, by prefix. No list is empty.
+    subscribers: HashMap<Prefix, Vec<Subscriber>>,
+    /// Set once, by `close`.
+    ended: bool,
+}
+
+struct Subscriber {
+    queue: mpsc::Sender<Batch>,
+    /// How far the batches in the queue reach. Never above `State::published`.
+    told: Revision,
+}
+
+// --- Feed ---
+
+impl Feed {
+    /// A feed whose next event comes after `published`.
+    pub(crate) fn new(published: Revision) -> Self {
+        let state = State {
+            published,
+            subscribers: HashMap::new(),
+            ended: false,
+        };
+        Self {
+            state: Mutex::new(state),
+        }
+    }
+
+    /// Hands out events, which must follow on what was published before.
+    pub(crate) fn publish(&self, events: &[Event]) {
+        let Some(last) = events.last() else { return };
+        let mut state = self.lock();
+        debug_assert!(
+            state.published < events[0].revision,
+            "events are published once, in order"
+        );
+        state.published = last.revision;
+        if !state.subscribers.is_empty() {
+            state.dispatch(events);
+        }
+    }
+
+    /// Tells every watcher how far the feed has come, so that those whose prefix is quiet know too.
+    pub(crate) fn announce(&self) {
+        let mut state = self.lock();
+        let revision = state.published;
+        let nothing: Arc<[Event]> = Arc::new([]);
+        state.subscribers.retain(|_, list| {
+            list.retain_mut(|subscriber| {
+                subscriber.told >= revision
+                    || subscriber.tell(Batch {
+                        events: Arc::clone(&nothing),
+                        revision,
+                    })
+            });
+            !list.is_empty()
+        });
+    }
+
+    /// Everything up to here has been handed out.
+    pub(crate) fn position(&self) -> Revision {
+        self.lock().published
+    }
+
+    /// Begins to listen.
+    pub(crate) fn subscribe(&self, prefix: &Prefix) -> Result<Subscription, Ended> {
+        let mut state = self.lock();
+        if state.ended {
+            return Err(Ended);
+        }
+        let (queue, batches) = mpsc::channel(QUEUE);
+        let position = state.published;
+        let list = state.subscribers.entry(prefix.clone()).or_default();
+        // Watchers that went away are noticed here too: a quiet prefix must not collect them.
+        list.retain(|subscriber| !subscriber.queue.is_closed());
+        list.push(Subscriber {
+            queue,
+            told: position,
+        });
+        Ok(Subscription { batches, position })
+    }
+
+    /// Moves the feed to a revision that was not reached by events, and sends every watcher back to
+    /// the history, which no longer has what they need.
+    pub(crate) fn jump(&self, to: Revision) {
+        let mut state = self.lock();
+        state.published = to;
+        state.subscribers.clear();
+    }
+
+    /// Ends all watches, after what they have been told already.
+    pub(crate) fn close(&self) {
+        let mut state = self.lock();
+        state.ended = true;
+        state.subscribers.clear();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("nothing panics while it holds the feed")
+    }
+}
+
+// --- State ---
+
+impl State {
+    fn dispatch(&mut self, events: &[Event]) {
+        let revision = self.published;
+        if let [event] = events {
+            // The common case of a lone commit needs no sorting into prefixes.
+            let events: Arc<[Event]> = Arc::new([event.clone()]);
+            for prefix in event.key.prefixes() {
+                self.tell(prefix, || Batch {
+                    events: Arc::clone(&events),
+                    revision,
+                });
+            }
+            return;
+        }
+        let mut by_prefix: HashMap<&str, Vec<Event>> = HashMap::new();
+        for event in events {
+            for prefix in event.key.prefixes() {
+                if self.subscribers.contains_key(prefix) {
+                    by_prefix.entry(prefix).or_default().push(event.clone());
+                }
+            }
+        }
+        for (prefix, events) in by_prefix {
+            let events: Arc<[Event]> = events.into();
+            self.tell(prefix, || Batch {
+                events: Arc::clone(&events),
+                revision,
+            });
+        }
+    }
+
+    fn tell(&mut self, prefix: &str, batch: impl Fn() -> Batch) {
+        let Some(list) = self.subscribers.get_mut(prefix) else {
+            return;
+        };
+        list.retain_mut(|subscriber| subscriber.tell(batch()));
+        if list.is_empty() {
+            self.subscribers.remove(prefix);
+        }
+    }
+}
+
+// --- Subscriber ---
+
+impl Subscriber {
+    /// Queues a batch; false when the watcher has gone or has fallen behind, and is to be dropped.
+    fn tell(&mut self, batch: Batch) -> bool {
+        self.told = batch.revision;
+        self.queue.try_send(batch).is_ok()
+    }
+}

@@ -1,0 +1,117 @@
+//! One watcher: history first, then the feed, then history again whenever it falls behind.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::dispatch::{Feed, Subscription};
+use crate::{Batch, Event, EventSource, Prefix, Revision, StoreError, WatchError};
+
+/// Events read from the history at a time.
+const CHUNK: usize = 1000;
+
+/// Where a backend keeps past events.
+#[async_trait]
+pub(crate) trait History: Send + Sync {
+    /// Up to `limit` events under the prefix with revisions above `after` and not above `upto`, and
+    /// how far they reach: `upto`, unless the limit cut them short.
+    async fn past(
+        &self,
+        prefix: &Prefix,
+        after: Revision,
+        upto: Revision,
+        limit: usize,
+    ) -> Result<(Vec<Event>, Revision), WatchError>;
+}
+
+/// A watch over a feed and the history behind it.
+pub(crate) struct FeedWatch<H> {
+    history: Arc<H>,
+    feed: Arc<Feed>,
+    prefix: Prefix,
+    /// Everything up to here has been returned from `next`.
+    delivered: Revision,
+    /// `None` at the beginning and whenever the watcher fell behind.
+    live: Option<Subscription>,
+}
+
+// --- FeedWatch ---
+
+impl<H: History> FeedWatch<H> {
+    /// A watch of what comes after `after`. It listens from now on, so that what happens between
+    /// this call and the first `next` is in its queue already.
+    pub(crate) fn new(history: Arc<H>, feed: Arc<Feed>, prefix: &Prefix, after: Revision) -> Self {
+        let live = feed.subscribe(prefix).ok();
+        Self {
+            history,
+            feed,
+            prefix: prefix.clone(),
+            delivered: after,
+            live,
+        }
+    }
+
+    async fn replay(&mut self, upto: Revision) -> Result<Batch, WatchError> {
+        let (events, reached) = self
+            .history
+            .past(&self.prefix, self.delivered, upto, CHUNK)
+            .await?;
+        self.delivered = reached;
+        Ok(Batch {
+            events: events.into(),
+            revision: reached,
+        })
+    }
+}
+
+#[async_trait]
+impl<H: History> EventSource for FeedWatch<H> {
+    async fn next(&mut self) -> Result<Batch, WatchError> {
+        loop {
+            let live = if let Some(live) = &mut self.live {
+                live
+            } else {
+                let live = self
+                    .feed
+                    .subscribe(&self.prefix)
+                    .map_err(|_| StoreError::Closed)?;
+                self.live.insert(live)
+            };
+            if self.delivered < live.position {
+                let upto = live.position;
+                return self.replay(upto).await;
+            }
+            match live.batches.recv().await {
+                // A watch may begin after a revision that the feed has not reached yet, when another
+                // process has made it: what it has seen must not come again.
+                Some(batch) if batch.revision <= self.delivered => {}
+                Some(batch) => {
+                    let batch = batch.after(self.delivered);
+                    self.delivered = batch.revision;
+                    return Ok(batch);
+                }
+                None => self.live = None,
+            }
+        }
+    }
+}
+
+// --- Batch ---
+
+impl Batch {
+    /// The batch without events up to `revision`.
+    fn after(self, revision: Revision) -> Self {
+        match self.events.first() {
+            Some(first) if first.revision <= revision => {
+                let events = self
+                    .events
+                    .iter()
+                    .filter(|event| event.revision > revision)
+                    .cloned()
+                    .collect();
+                Self { events, ..self }
+            }
+            _ => self,
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Revisioned key-value stores behind one trait.
+//!
+//! Promises, kept by every backend, also under `kill -9` and with two processes on one shared store:
+//! an acknowledged write survives; revisions only grow and are never used twice; of several writes
+//! that expect the same state one wins; a range is a snapshot; a watch is ordered, has no gap and no
+//! duplicate, and says [`WatchError::Compacted`] rather than skip.
+//!
+//! The crate knows nothing of Kubernetes, HTTP or JSON: keys are paths, values are bytes.
+
+mod clock;
+mod compactor;
+mod entry;
+mod error;
+mod event;
+mod expiry;
+mod feed;
+mod key;
+mod page;
+mod revision;
+mod store;
+mod write;
+
+pub mod file;
+pub mod memory;
+
+pub use self::{
+    clock::{Clock, SystemClock},
+    compactor::Compactor,
+    entry::{Entry, Expiry},
+    error::{CommitError, ImportError, OpenError, ReadError, StoreError, WatchError},
+    event::{Batch, Change, Event, EventSource, Events},
+    key::{InvalidKey, Key, Prefix},
+    page::{Page, Range},
+    revision::Revision,
+    store::{Health, Import, Store},
+    write::{Expect, MAX_VALUE_BYTES, Operation, Write},
+};

@@ -1,0 +1,6 @@
+//! The store that lives as long as the process: for tests, and the model the others are compared with.
+
+mod state;
+mod store;
+
+pub use self::store::MemoryStore;

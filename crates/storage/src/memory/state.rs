@@ -1,0 +1,245 @@
+//! Keys with their versions, and the log of commits: plain data, no locks, no tasks.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    ops::Bound,
+};
+
+use bytes::Bytes;
+
+use crate::{
+    Change, CommitError, Entry, Event, Expect, Expiry, Key, Page, Prefix, Range, ReadError, Revision,
+    WatchError,
+};
+
+/// Everything the store knows.
+pub(super) struct State {
+    /// The newest commit.
+    current: Revision,
+    /// The oldest state that can still be read. Not above `current`.
+    compacted: Revision,
+    /// For each key its versions, oldest first. Never empty: the last of them is at or before
+    /// `compacted` only if it is a live value.
+    keys: BTreeMap<Key, Vec<Version>>,
+    /// The commits above `compacted`, one per revision, without gap.
+    log: VecDeque<Event>,
+    /// How many keys hold a value now.
+    live: usize,
+}
+
+/// What a key held from one commit to its next.
+struct Version {
+    revision: Revision,
+    /// `None` when the commit deleted the key.
+    held: Option<Held>,
+}
+
+#[derive(Clone)]
+struct Held {
+    value: Bytes,
+    expiry: Option<Expiry>,
+}
+
+// --- State ---
+
+impl State {
+    pub(super) fn new() -> Self {
+        Self {
+            current: Revision::FIRST,
+            compacted: Revision::FIRST,
+            keys: BTreeMap::new(),
+            log: VecDeque::new(),
+            live: 0,
+        }
+    }
+
+    pub(super) fn current(&self) -> Revision {
+        self.current
+    }
+
+    pub(super) fn compacted(&self) -> Revision {
+        self.compacted
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.live == 0
+    }
+
+    pub(super) fn get(&self, key: &Key) -> Option<Entry> {
+        let newest = self.keys.get(key)?.last()?;
+        newest.entry(key)
+    }
+
+    pub(super) fn range(&self, prefix: &Prefix, page: &Page) -> Result<Range, ReadError> {
+        let at = page.at.unwrap_or(self.current);
+        if at > self.current {
+            return Err(ReadError::Future {
+                asked: at,
+                current: self.current,
+            });
+        }
+        if at < self.compacted {
+            return Err(ReadError::Compacted {
+                asked: at,
+                oldest: self.compacted,
+            });
+        }
+        let start = match &page.after {
+            Some(after) if **after >= **prefix => Bound::Excluded(&**after),
+            _ => Bound::Included(&**prefix),
+        };
+        let mut found = self
+            .keys
+            .range::<str, _>((start, Bound::Unbounded))
+            .take_while(|(key, _)| prefix.contains(key))
+            .filter_map(|(key, versions)| {
+                versions
+                    .iter()
+                    .rev()
+                    .find(|version| version.revision <= at)?
+                    .entry(key)
+            });
+        let limit = if page.limit == 0 { usize::MAX } else { page.limit };
+        let entries = found.by_ref().take(limit).collect();
+        Ok(Range {
+            entries,
+            revision: at,
+            more: found.next().is_some(),
+        })
+    }
+
+    /// Commits a value, or a deletion where it is `None`, if `expect` holds.
+    pub(super) fn commit(
+        &mut self,
+        key: &Key,
+        expect: Expect,
+        held: Option<(Bytes, Option<Expiry>)>,
+    ) -> Result<Event, CommitError> {
+        let known = self.get(key);
+        match (expect, &known) {
+            (Expect::Absent, None) => {}
+            (Expect::At(revision), Some(entry)) if entry.revision == revision => {}
+            _ => return Err(CommitError::Conflict(known)),
+        }
+        let revision = self.current.next();
+        let change = match (&held, &known) {
+            (None, _) => Change::Deleted,
+            (Some((value, _)), None) => Change::Created(value.clone()),
+            (Some((value, _)), Some(_)) => Change::Updated(value.clone()),
+        };
+        match change {
+            Change::Created(_) => self.live += 1,
+            Change::Updated(_) => {}
+            Change::Deleted => self.live -= 1,
+        }
+        let held = held.map(|(value, expiry)| Held { value, expiry });
+        self.keys
+            .entry(key.clone())
+            .or_default()
+            .push(Version { revision, held });
+        self.current = revision;
+        let event = Event {
+            revision,
+            key: key.clone(),
+            change,
+        };
+        self.log.push_back(event.clone());
+        Ok(event)
+    }
+
+    pub(super) fn past(
+        &self,
+        prefix: &Prefix,
+        after: Revision,
+        upto: Revision,
+        limit: usize,
+    ) -> Result<(Vec<Event>, Revision), WatchError> {
+        if after < self.compacted {
+            return Err(WatchError::Compacted {
+                after,
+                oldest: self.compacted,
+            });
+        }
+        let skipped = usize::try_from(after.get() - self.compacted.get()).unwrap_or(usize::MAX);
+        let mut events = Vec::new();
+        for event in self
+            .log
+            .iter()
+            .skip(skipped)
+            .take_while(|event| event.revision <= upto)
+        {
+            if prefix.contains(&event.key) {
+                events.push(event.clone());
+                if events.len() == limit {
+                    return Ok((events, event.revision));
+                }
+            }
+        }
+        Ok((events, upto))
+    }
+
+    pub(super) fn compact(&mut self, upto: Revision) {
+        let upto = upto.min(self.current);
+        while let Some(event) = self.log.pop_front_if(|event| event.revision <= upto) {
+            self.forget_before(&event.key, upto);
+        }
+        self.compacted = self.compacted.max(upto);
+    }
+
+    /// Drops the versions of a key that no state from `upto` on shows.
+    fn forget_before(&mut self, key: &Key, upto: Revision) {
+        let Some(versions) = self.keys.get_mut(key) else {
+            return;
+        };
+        let Some(shown) = versions.iter().rposition(|version| version.revision <= upto) else {
+            return;
+        };
+        let first_kept = if versions[shown].held.is_some() {
+            shown
+        } else {
+            shown + 1
+        };
+        versions.drain(..first_kept);
+        if versions.is_empty() {
+            self.keys.remove(key);
+        }
+    }
+
+    /// Makes this the state of another store at `current`, without history.
+    pub(super) fn import(&mut self, entries: Vec<Entry>, current: Revision) {
+        self.current = current.max(self.current);
+        self.compacted = self.current;
+        self.log.clear();
+        self.live = entries.len();
+        self.keys = entries
+            .into_iter()
+            .map(|entry| {
+                let held = Some(Held {
+                    value: entry.value,
+                    expiry: entry.expiry,
+                });
+                (
+                    entry.key,
+                    vec![Version {
+                        revision: entry.revision,
+                        held,
+                    }],
+                )
+            })
+            .collect();
+    }
+}
+
+// --- Version ---
+
+impl Version {
+    fn entry(&self, key: &Key) -> Option<Entry> {
+        let Held { value, expiry } = self.held.clone()?;
+        Some(Entry {
+            key: key.clone(),
+            value,
+            revision: self.revision,
+            expiry,
+        })
+    }
+}

@@ -1,0 +1,253 @@
+//! The state behind a lock, with watches and expiry.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use async_trait::async_trait;
+use tokio::time::Instant;
+
+use super::state::State;
+use crate::{
+    Clock, CommitError, Entry, Event, Events, Expiry, Health, Import, ImportError, Key, Operation, Page,
+    Prefix, Range, ReadError, Revision, Store, StoreError, SystemClock, WatchError, Write,
+    expiry::{Deadlines, Sweeper},
+    feed::{Feed, FeedWatch, History},
+};
+
+/// Entries read under one lock: a long list must not keep writers waiting.
+const CHUNK: usize = 500;
+
+/// A store in memory. Nothing of it outlives the process.
+pub struct MemoryStore {
+    shared: Arc<Shared>,
+    _sweeper: Sweeper,
+}
+
+struct Shared {
+    state: Mutex<Phase>,
+    feed: Arc<Feed>,
+    deadlines: Arc<Deadlines>,
+    clock: Box<dyn Clock>,
+}
+
+/// What may be done with the state.
+enum Phase {
+    Open(State),
+    Importing(State),
+    Closed,
+}
+
+struct MemoryImport {
+    shared: Arc<Shared>,
+    source: Revision,
+    entries: Vec<Entry>,
+}
+
+// --- MemoryStore ---
+
+impl MemoryStore {
+    /// An empty store. Must be called inside a Tokio runtime, where expired entries are deleted.
+    pub fn new() -> Arc<Self> {
+        Self::with_clock(SystemClock)
+    }
+
+    /// An empty store that takes the time of day from `clock`.
+    pub fn with_clock(clock: impl Clock + 'static) -> Arc<Self> {
+        let state = State::new();
+        let shared = Arc::new(Shared {
+            feed: Arc::new(Feed::new(state.current())),
+            state: Mutex::new(Phase::Open(state)),
+            deadlines: Arc::default(),
+            clock: Box::new(clock),
+        });
+        Arc::new_cyclic(|store| Self {
+            _sweeper: Sweeper::start(Arc::clone(&shared.deadlines), store.clone()),
+            shared,
+        })
+    }
+}
+
+#[async_trait]
+impl Store for MemoryStore {
+    async fn get(&self, key: &Key) -> Result<Option<Entry>, ReadError> {
+        Ok(self.shared.lock().open()?.get(key))
+    }
+
+    async fn range(&self, prefix: &Prefix, page: Page) -> Result<Range, ReadError> {
+        let limit = |taken: usize| match page.limit {
+            0 => CHUNK,
+            limit => CHUNK.min(limit - taken),
+        };
+        let first = Page {
+            limit: limit(0),
+            ..page
+        };
+        let mut range = self.shared.lock().open()?.range(prefix, &first)?;
+        while page.limit == 0 || range.entries.len() < page.limit {
+            let Some(next) = range.next(limit(range.entries.len())) else {
+                break;
+            };
+            tokio::task::yield_now().await;
+            let page = self.shared.lock().open()?.range(prefix, &next)?;
+            range.entries.extend(page.entries);
+            range.more = page.more;
+        }
+        Ok(range)
+    }
+
+    async fn commit(&self, write: Write) -> Result<Revision, CommitError> {
+        write.check()?;
+        let Write {
+            key,
+            expect,
+            operation,
+        } = write;
+        let held = match operation {
+            Operation::Put { value, ttl } => {
+                Some((value, ttl.map(|ttl| Expiry::after(self.shared.clock.now(), ttl))))
+            }
+            Operation::Delete => None,
+        };
+        let expires = held.as_ref().and_then(|(_, expiry)| *expiry);
+        let mut phase = self.shared.lock();
+        let event = phase.open()?.commit(&key, expect, held)?;
+        let revision = event.revision;
+        match expires {
+            Some(expiry) => self
+                .shared
+                .deadlines
+                .set(key, revision, Instant::now() + expiry.ttl),
+            None => self.shared.deadlines.clear(&key),
+        }
+        // Under the lock, so that events are published in the order of their revisions.
+        self.shared.feed.publish(std::slice::from_ref(&event));
+        Ok(revision)
+    }
+
+    async fn watch(&self, prefix: &Prefix, after: Revision) -> Result<Events, WatchError> {
+        let mut phase = self.shared.lock();
+        let state = phase.open()?;
+        if after > state.current() {
+            return Err(WatchError::Future {
+                after,
+                current: state.current(),
+            });
+        }
+        if after < state.compacted() {
+            return Err(WatchError::Compacted {
+                after,
+                oldest: state.compacted(),
+            });
+        }
+        let history = Arc::clone(&self.shared);
+        Ok(Events::new(FeedWatch::new(
+            history,
+            Arc::clone(&self.shared.feed),
+            prefix,
+            after,
+        )))
+    }
+
+    async fn compact(&self, upto: Revision) -> Result<(), StoreError> {
+        self.shared.lock().open()?.compact(upto);
+        Ok(())
+    }
+
+    async fn current_revision(&self) -> Result<Revision, StoreError> {
+        let revision = self.shared.lock().open()?.current();
+        self.shared.feed.announce();
+        Ok(revision)
+    }
+
+    async fn health(&self) -> Result<Health, StoreError> {
+        Ok(Health {
+            backend: "memory",
+            revision: self.shared.lock().open()?.current(),
+        })
+    }
+
+    async fn begin_import(&self, source: Revision) -> Result<Box<dyn Import>, ImportError> {
+        let mut phase = self.shared.lock();
+        *phase = match std::mem::replace(&mut *phase, Phase::Closed) {
+            Phase::Closed => return Err(StoreError::Closed.into()),
+            Phase::Open(state) if !state.is_empty() => {
+                *phase = Phase::Open(state);
+                return Err(ImportError::NotEmpty);
+            }
+            Phase::Open(state) | Phase::Importing(state) => Phase::Importing(state),
+        };
+        Ok(Box::new(MemoryImport {
+            shared: Arc::clone(&self.shared),
+            source,
+            entries: Vec::new(),
+        }))
+    }
+
+    async fn close(&self) {
+        *self.shared.lock() = Phase::Closed;
+        self.shared.feed.close();
+    }
+}
+
+// --- Shared ---
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Phase> {
+        self.state
+            .lock()
+            .expect("nothing panics while it holds the state")
+    }
+}
+
+#[async_trait]
+impl History for Shared {
+    async fn past(
+        &self,
+        prefix: &Prefix,
+        after: Revision,
+        upto: Revision,
+        limit: usize,
+    ) -> Result<(Vec<Event>, Revision), WatchError> {
+        self.lock().open()?.past(prefix, after, upto, limit)
+    }
+}
+
+// --- Phase ---
+
+impl Phase {
+    fn open(&mut self) -> Result<&mut State, StoreError> {
+        match self {
+            Self::Open(state) => Ok(state),
+            Self::Importing(_) => Err(StoreError::UnfinishedImport),
+            Self::Closed => Err(StoreError::Closed),
+        }
+    }
+}
+
+// --- MemoryImport ---
+
+#[async_trait]
+impl Import for MemoryImport {
+    async fn put(&mut self, entries: Vec<Entry>) -> Result<(), ImportError> {
+        self.entries.extend(entries);
+        Ok(())
+    }
+
+    async fn finish(self: Box<Self>) -> Result<Revision, ImportError> {
+        let now = self.shared.clock.now();
+        for entry in &self.entries {
+            if let Some(expiry) = entry.expiry {
+                let at = Instant::now() + expiry.left(now);
+                self.shared.deadlines.set(entry.key.clone(), entry.revision, at);
+            }
+        }
+        let mut phase = self.shared.lock();
+        let Phase::Importing(mut state) = std::mem::replace(&mut *phase, Phase::Closed) else {
+            return Err(StoreError::Closed.into());
+        };
+        state.import(self.entries, self.source);
+        let current = state.current();
+        self.shared.feed.jump(current);
+        *phase = Phase::Open(state);
+        Ok(current)
+    }
+}

@@ -1,0 +1,72 @@
+//! The door of this crate.
+
+use async_trait::async_trait;
+
+use crate::{
+    CommitError, Entry, Events, ImportError, Key, Page, Prefix, Range, ReadError, Revision, StoreError,
+    WatchError, Write,
+};
+
+/// A revisioned key-value store.
+///
+/// Reads see every write that was acknowledged before they were asked, by whichever process.
+#[async_trait]
+pub trait Store: Send + Sync + 'static {
+    /// The entry under a key.
+    async fn get(&self, key: &Key) -> Result<Option<Entry>, ReadError>;
+
+    /// A page of the entries under a prefix, as they were at one revision.
+    async fn range(&self, prefix: &Prefix, page: Page) -> Result<Range, ReadError>;
+
+    /// Applies a write if what it expects is there, and answers with its revision once it is durable.
+    async fn commit(&self, write: Write) -> Result<Revision, CommitError>;
+
+    /// The commits under a prefix with revisions above `after`: first those that happened already,
+    /// then each new one.
+    async fn watch(&self, prefix: &Prefix, after: Revision) -> Result<Events, WatchError>;
+
+    /// Forgets history: states before revision `upto` can no longer be read, and no watch can begin
+    /// after a revision lower than it. Live entries stay. A revision in the future counts as the
+    /// newest, one that is compacted already changes nothing.
+    async fn compact(&self, upto: Revision) -> Result<(), StoreError>;
+
+    /// The newest revision, asked of the store itself: what a fresh read must wait for.
+    ///
+    /// Every watch of this handle that is open now will reach it, by an event or by an empty batch,
+    /// also when nobody writes.
+    async fn current_revision(&self) -> Result<Revision, StoreError>;
+
+    /// Whether the store can serve reads and take writes now.
+    async fn health(&self) -> Result<Health, StoreError>;
+
+    /// Begins to fill an empty store with the entries of another, whose newest revision is `source`.
+    ///
+    /// Until [`Import::finish`], the store refuses everything else with
+    /// [`StoreError::UnfinishedImport`], also after a crash; beginning again clears what is there.
+    async fn begin_import(&self, source: Revision) -> Result<Box<dyn Import>, ImportError>;
+
+    /// Stops background work and ends all watches with [`StoreError::Closed`]. Writes that were
+    /// acknowledged are safe with or without it.
+    async fn close(&self);
+}
+
+/// An import under way.
+#[async_trait]
+pub trait Import: Send {
+    /// Adds entries: with the revisions they have, where the backend can keep those, else with new
+    /// ones above the source's newest.
+    async fn put(&mut self, entries: Vec<Entry>) -> Result<(), ImportError>;
+
+    /// Opens the store for use and answers with where it stands: at or above the source's newest
+    /// revision, with no history.
+    async fn finish(self: Box<Self>) -> Result<Revision, ImportError>;
+}
+
+/// The answer of a store that is well.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Health {
+    /// The backend's name.
+    pub backend: &'static str,
+    /// Where the store stands.
+    pub revision: Revision,
+}

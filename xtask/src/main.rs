@@ -1,0 +1,3 @@
+//! The project's chores: `cargo xtask check | test | golden | e2e | bench`.
+
+fn main() {}
