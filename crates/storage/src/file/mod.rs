@@ -1,1 +1,26 @@
-//! The embedded store.
+//! The embedded store: one folder, one process, every acknowledged write on disk.
+//!
+//! Promises: a commit is answered after the sync that made it durable; all writes that wait share one
+//! sync, and a lone one waits for nobody; readers never wait for the writer; what is read is checked
+//! against the checksum written with it.
+//!
+//! From the bottom: [`volume`] is the disk, `engine` the database file on it, `record` a commit as
+//! bytes, `tables` where things stand in the file; `group`, `compaction`, `shrink` and `import` are
+//! what can be done to it; `writer` is the one thread that does them; `store` is the door.
+
+mod compaction;
+mod engine;
+mod group;
+mod import;
+mod options;
+mod record;
+mod shrink;
+mod store;
+mod tables;
+pub mod volume;
+mod writer;
+
+pub use self::{
+    options::{Durability, FileOptions, Repair},
+    store::FileStore,
+};

@@ -1,0 +1,338 @@
+//! The database file, and how it is opened again after it failed.
+
+use std::{
+    any::Any,
+    io,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use redb::StorageBackend;
+
+use super::{
+    options::{Durability, FileOptions},
+    volume::{Volume, VolumeFile},
+};
+use crate::StoreError;
+
+/// The file's name on its volume.
+pub(super) const FILE: &str = "store.redb";
+
+/// How long a reader waits for the writer to open a failed file again.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How often a read is tried before its error is believed.
+const READ_ATTEMPTS: u32 = 3;
+
+/// The open database file. After an I/O error the engine refuses everything until it is opened anew:
+/// the writer does that, and readers wait for it.
+pub(super) struct Engine {
+    pub(super) volume: Arc<dyn Volume>,
+    cache_bytes: usize,
+    durability: Durability,
+    /// `None` once the store is closed.
+    open: Mutex<Option<Arc<Open>>>,
+    reopened: Condvar,
+}
+
+/// One opening of a database file.
+pub(super) struct Open {
+    pub(super) database: redb::Database,
+    pub(super) gate: Arc<Gate>,
+}
+
+/// Stands between the engine and its file.
+#[derive(Debug)]
+pub(super) struct Gate {
+    file: Box<dyn VolumeFile>,
+    /// Whether the engine's syncs reach the disk.
+    syncing: AtomicBool,
+    /// A sync has failed: what was written before it may be anywhere.
+    sync_failed: AtomicBool,
+    /// The file belongs to a later opening; this one must not touch it again, not even when dropped.
+    revoked: AtomicBool,
+}
+
+#[derive(Debug)]
+struct GatedFile(Arc<Gate>);
+
+/// Why an operation on the file failed.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// The engine said so.
+    Engine(redb::Error),
+    /// What it gave was not what it should be.
+    Store(StoreError),
+}
+
+// --- Engine ---
+
+impl Engine {
+    /// Opens or creates the file.
+    pub(super) fn open(volume: Arc<dyn Volume>, options: &FileOptions) -> Result<Self, StoreError> {
+        let (cache_bytes, durability) = (options.cache_bytes, options.durability);
+        let open = open_file(&*volume, FILE, cache_bytes, durability)?;
+        Ok(Self {
+            volume,
+            cache_bytes,
+            durability,
+            open: Mutex::new(Some(Arc::new(open))),
+            reopened: Condvar::new(),
+        })
+    }
+
+    /// The present opening.
+    pub(super) fn current(&self) -> Result<Arc<Open>, StoreError> {
+        self.lock().clone().ok_or(StoreError::Closed)
+    }
+
+    /// Opens another file of the volume, for now without syncing it.
+    pub(super) fn open_beside(&self, name: &str) -> Result<Open, StoreError> {
+        open_file(&*self.volume, name, self.cache_bytes, Durability::Relaxed)
+    }
+
+    /// Makes another opening the present one.
+    pub(super) fn replace(&self, open: Arc<Open>) {
+        *self.lock() = Some(open);
+        self.reopened.notify_all();
+    }
+
+    /// Closes the file and lets go of the volume.
+    pub(super) fn close(&self) {
+        let open = self.lock().take();
+        self.reopened.notify_all();
+        if let Some(open) = open
+            && let Err(shared) = Arc::try_unwrap(open)
+        {
+            // A reader is still at it. Its opening must not write its farewell into a file that may
+            // by then be somebody else's: the next open finds an unclean end, which does no harm.
+            shared.gate.revoked.store(true, Ordering::SeqCst);
+        }
+        self.volume.release();
+    }
+
+    /// Opens the file again after it failed, at its last good commit.
+    pub(super) fn reopen(&self) -> Result<Arc<Open>, StoreError> {
+        self.current()?.gate.revoked.store(true, Ordering::SeqCst);
+        let open = Arc::new(open_file(&*self.volume, FILE, self.cache_bytes, self.durability)?);
+        self.replace(Arc::clone(&open));
+        Ok(open)
+    }
+
+    /// Reads something. If the present opening has failed, asks the writer to mend it, and tries
+    /// again on the next one.
+    ///
+    /// Only the writer opens the file anew, between two transactions: were a reader to do it, a
+    /// commit of the old opening could still be under way behind the back of the new one.
+    pub(super) fn read<T>(
+        &self,
+        read: impl Fn(&redb::Database) -> Result<T, Fault>,
+        ask_writer: impl Fn(),
+    ) -> Result<T, StoreError> {
+        let mut open = self.current()?;
+        let mut attempts = 1;
+        loop {
+            let fault = match guarded(|| read(&open.database)) {
+                Ok(answer) => return Ok(answer),
+                Err(fault) => fault,
+            };
+            if attempts == READ_ATTEMPTS || !open.gate.has_failed(&fault) {
+                return Err(self.explain(fault));
+            }
+            ask_writer();
+            let (present, waited) = self
+                .reopened
+                .wait_timeout_while(self.lock(), PATIENCE, |present| {
+                    present
+                        .as_ref()
+                        .is_some_and(|present| Arc::ptr_eq(present, &open))
+                })
+                .expect("nothing panics while it holds the engine");
+            if waited.timed_out() {
+                return Err(self.explain(fault));
+            }
+            open = present.clone().ok_or(StoreError::Closed)?;
+            attempts += 1;
+        }
+    }
+
+    /// The durability that syncing follows.
+    pub(super) fn durability(&self) -> Durability {
+        self.durability
+    }
+
+    /// A fault in words for the caller.
+    pub(super) fn explain(&self, fault: Fault) -> StoreError {
+        explain(&self.volume.place(), fault)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<Open>>> {
+        self.open
+            .lock()
+            .expect("nothing panics while it holds the engine")
+    }
+}
+
+fn open_file(
+    volume: &dyn Volume,
+    name: &str,
+    cache_bytes: usize,
+    durability: Durability,
+) -> Result<Open, StoreError> {
+    let place = volume.place();
+    let io_fault = |error| explain(&place, Fault::Engine(redb::Error::Io(error)));
+    let file = volume.open(name).map_err(io_fault)?;
+    let gate = Arc::new(Gate {
+        file,
+        syncing: AtomicBool::new(durability == Durability::Synced),
+        sync_failed: AtomicBool::new(false),
+        revoked: AtomicBool::new(false),
+    });
+    let backend = GatedFile(Arc::clone(&gate));
+    let database = guarded(|| {
+        let mut builder = redb::Database::builder();
+        builder.set_cache_size(cache_bytes);
+        Ok(builder.create_with_backend(backend).map_err(redb::Error::from)?)
+    });
+    match database {
+        Ok(database) => Ok(Open { database, gate }),
+        Err(fault) => Err(explain(&place, fault)),
+    }
+}
+
+/// Runs engine code, and turns a panic into a fault: the engine asserts what its file should look
+/// like, and a damaged file breaks that.
+pub(super) fn guarded<T>(work: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        let message = format!("the engine gave up: {}", panic_message(&*panic));
+        Err(Fault::Store(StoreError::Corrupt(message)))
+    })
+}
+
+/// What a panic said.
+pub(super) fn panic_message(panic: &(dyn Any + Send)) -> &str {
+    panic
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("a panic without a message")
+}
+
+fn explain(place: &str, fault: Fault) -> StoreError {
+    let error = match fault {
+        Fault::Store(error) => return error,
+        Fault::Engine(error) => error,
+    };
+    match error {
+        redb::Error::Io(error) if is_full(&error) => StoreError::Full {
+            place: place.to_owned(),
+            message: error.to_string(),
+        },
+        redb::Error::Corrupted(message) => StoreError::Corrupt(format!("{place}: {message}")),
+        error => StoreError::unavailable("file", format!("{place}: {error}"), error),
+    }
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+    )
+}
+
+// --- Gate ---
+
+impl Gate {
+    /// Syncs the file, whatever the durability, and from now on for every commit if `syncing`.
+    pub(super) fn settle(&self, durability: Durability) -> io::Result<()> {
+        self.file.sync()?;
+        self.syncing
+            .store(durability == Durability::Synced, Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// The length of the file.
+    pub(super) fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+
+    /// Whether a sync has failed since the file was opened.
+    pub(super) fn sync_failed(&self) -> bool {
+        self.sync_failed.load(Ordering::SeqCst)
+    }
+
+    /// Whether the fault means that this opening is of no more use.
+    fn has_failed(&self, fault: &Fault) -> bool {
+        self.revoked.load(Ordering::SeqCst)
+            || matches!(
+                fault,
+                Fault::Engine(redb::Error::Io(_) | redb::Error::PreviousIo | redb::Error::DatabaseClosed)
+            )
+    }
+
+    fn pass(&self) -> io::Result<&dyn VolumeFile> {
+        if self.revoked.load(Ordering::SeqCst) {
+            return Err(io::Error::other("the file has been opened anew"));
+        }
+        Ok(&*self.file)
+    }
+}
+
+impl StorageBackend for GatedFile {
+    fn len(&self) -> io::Result<u64> {
+        self.0.pass()?.len()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.0.pass()?.read(offset, out)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.0.pass()?.set_len(len)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        let file = self.0.pass()?;
+        if !self.0.syncing.load(Ordering::SeqCst) {
+            return Ok(());
+        }
+        file.sync()
+            .inspect_err(|_| self.0.sync_failed.store(true, Ordering::SeqCst))
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.0.pass()?.write(offset, data)
+    }
+}
+
+// --- Fault ---
+
+impl From<StoreError> for Fault {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+/// The engine has an error type per operation; all of them fold into one.
+macro_rules! fault_from {
+    ($($error:ty),*) => {$(
+        impl From<$error> for Fault {
+            fn from(error: $error) -> Self {
+                Self::Engine(error.into())
+            }
+        }
+    )*};
+}
+
+fault_from!(
+    redb::Error,
+    redb::StorageError,
+    redb::TableError,
+    redb::TransactionError,
+    redb::CommitError,
+    redb::SetDurabilityError
+);

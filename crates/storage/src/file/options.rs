@@ -1,0 +1,55 @@
+//! How a file store is opened.
+
+use std::{path::PathBuf, sync::Arc};
+
+use crate::{Clock, SystemClock};
+
+/// Settings of a file store.
+#[derive(Clone, Debug)]
+pub struct FileOptions {
+    /// The folder, made if it is not there. One process at a time uses it.
+    pub folder: PathBuf,
+    /// When a commit is acknowledged. Default: [`Durability::Synced`].
+    pub durability: Durability,
+    /// How an unclean end is prepared for. Default: [`Repair::Scan`].
+    pub repair: Repair,
+    /// Bytes of the file kept in memory. Default: 8 MiB. Reads of the API server come from its own
+    /// cache; this one serves the writer, and more of it buys little.
+    pub cache_bytes: usize,
+    /// The time of day, for expiry deadlines.
+    pub clock: Arc<dyn Clock>,
+}
+
+/// When a commit is acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// After it has reached the disk: it survives a power loss.
+    Synced,
+    /// After it has reached the operating system: it survives `kill -9` of the process, but a power
+    /// loss may take the last writes, or the whole store. Only for clusters that are thrown away.
+    Relaxed,
+}
+
+/// How an unclean end is prepared for (decision 002 has the figures).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repair {
+    /// The next open checks the whole file.
+    Scan,
+    /// Each commit records what is needed to open at once, for the price of a second sync.
+    Record,
+}
+
+// --- FileOptions ---
+
+impl FileOptions {
+    /// The defaults, in this folder.
+    pub fn new(folder: impl Into<PathBuf>) -> Self {
+        Self {
+            folder: folder.into(),
+            durability: Durability::Synced,
+            repair: Repair::Scan,
+            cache_bytes: 8 << 20,
+            clock: Arc::new(SystemClock),
+        }
+    }
+}

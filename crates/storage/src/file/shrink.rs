@@ -1,0 +1,167 @@
+//! Gives space back to the disk: copies what is in the file to a new one, beside the running store,
+//! and puts that in its place between two groups of commits.
+//!
+//! A crash at any instant leaves either the old file or the new one under the store's name, and both
+//! hold every acknowledged write: the rename happens after the copy has caught up and was synced, and
+//! before the next group is answered.
+
+use std::{
+    sync::{Arc, mpsc},
+    thread::JoinHandle,
+};
+
+use redb::{ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction};
+
+use super::{
+    engine::{FILE, Fault, Open, guarded},
+    record::Record,
+    store::Shared,
+    tables::{EXPIRING, KEYS, KeyState, LOG, META, Snapshot},
+    writer::Job,
+};
+use crate::{Revision, StoreError};
+
+/// The copy's name until it takes the file's place.
+pub(super) const COPY: &str = "store.redb.new";
+/// The file is copied when it is this many times as long as it needs to be.
+pub(super) const WORTH: u64 = 2;
+/// The most records the writer itself copies, while commits wait.
+pub(super) const CATCH_UP_RECORDS: u64 = 1000;
+/// Records copied in one transaction.
+const CHUNK: usize = 1000;
+
+/// A copy of the file.
+pub(super) struct Shrunk {
+    copy: Open,
+    /// It holds everything up to here.
+    pub(super) upto: Revision,
+}
+
+/// About how long a file with records of so many bytes needs to be: pages are not quite full.
+pub(super) fn estimate(bytes: u64) -> u64 {
+    bytes + bytes / 4 + (1 << 20)
+}
+
+/// Makes a copy in a thread of its own, or brings one up to date, and sends it to the writer. The
+/// thread ends soon after the store is closed.
+pub(super) fn start(
+    shared: Arc<Shared>,
+    writer: mpsc::Sender<Job>,
+    behind: Option<Shrunk>,
+) -> Option<JoinHandle<()>> {
+    let report = writer.clone();
+    let work = move || {
+        let shrunk = guarded(|| match behind {
+            None => copy(&shared),
+            Some(behind) => catch_up(&shared, behind),
+        });
+        let shrunk = shrunk.map_err(|fault| shared.engine.explain(fault));
+        // A writer that has stopped needs no copy.
+        let _ = writer.send(Job::Shrunk(shrunk));
+    };
+    match std::thread::Builder::new().name("k3-shrink".into()).spawn(work) {
+        Ok(thread) => Some(thread),
+        Err(error) => {
+            let error = StoreError::unavailable("file", "cannot start a thread to shrink the file", error);
+            let _ = report.send(Job::Shrunk(Err(error)));
+            None
+        }
+    }
+}
+
+fn copy(shared: &Shared) -> Result<Shrunk, Fault> {
+    shared.engine.volume.remove(COPY).map_err(redb::Error::Io)?;
+    let source = shared.engine.current()?;
+    // The read transaction may be a group further than this: what lies between is copied twice.
+    let upto = Snapshot::take(&source.database)?.current;
+    let copy = shared.engine.open_beside(COPY)?;
+    let from = source.database.begin_read()?;
+    copy_log(shared, &from, &copy)?;
+    copy_rest(&from, &copy)?;
+    catch_up(shared, Shrunk { copy, upto })
+}
+
+fn copy_log(shared: &Shared, from: &ReadTransaction, copy: &Open) -> Result<(), Fault> {
+    let records = from.open_table(LOG)?;
+    let mut records = records.iter()?;
+    loop {
+        shared.phase.check()?;
+        let txn = copy.database.begin_write()?;
+        let mut log = txn.open_table(LOG)?;
+        let mut copied = 0;
+        for record in records.by_ref().take(CHUNK) {
+            let (revision, stored) = record?;
+            log.insert(revision.value(), stored.value())?;
+            copied += 1;
+        }
+        drop(log);
+        txn.commit()?;
+        if copied < CHUNK {
+            return Ok(());
+        }
+    }
+}
+
+fn copy_rest(from: &ReadTransaction, copy: &Open) -> Result<(), Fault> {
+    let txn = copy.database.begin_write()?;
+    copy_table(from, &txn, KEYS)?;
+    copy_table(from, &txn, EXPIRING)?;
+    copy_table(from, &txn, META)?;
+    Ok(txn.commit()?)
+}
+
+fn copy_table<K: redb::Key + 'static, V: redb::Value + 'static>(
+    from: &ReadTransaction,
+    into: &WriteTransaction,
+    table: TableDefinition<'_, K, V>,
+) -> Result<(), Fault> {
+    let mut into = into.open_table(table)?;
+    for entry in from.open_table(table)?.iter()? {
+        let (key, value) = entry?;
+        into.insert(key.value(), value.value())?;
+    }
+    Ok(())
+}
+
+/// Adds the records that were committed since the copy was made.
+fn catch_up(shared: &Shared, behind: Shrunk) -> Result<Shrunk, Fault> {
+    let Shrunk { copy, upto } = behind;
+    let source = shared.engine.current()?;
+    let current = Snapshot::take(&source.database)?.current;
+    let from = source.database.begin_read()?;
+    let txn = copy.database.begin_write()?;
+    {
+        let (mut keys, mut log) = (txn.open_table(KEYS)?, txn.open_table(LOG)?);
+        let mut expiring = txn.open_table(EXPIRING)?;
+        for found in from.open_table(LOG)?.range(upto.next().get()..)? {
+            let (revision, stored) = found?;
+            let record = Record::read(Revision::new(revision.value()), stored.value())?;
+            log.insert(revision.value(), stored.value())?;
+            let state = KeyState::of(&record);
+            keys.insert(record.key, (revision.value(), state.code()))?;
+            if state == KeyState::Expiring {
+                expiring.insert(record.key, revision.value())?;
+            } else {
+                expiring.remove(record.key)?;
+            }
+        }
+    }
+    txn.commit()?;
+    Ok(Shrunk { copy, upto: current })
+}
+
+/// Brings the copy up to date and puts it in the file's place. Only the writer may, between two
+/// groups: nothing is committed meanwhile.
+pub(super) fn switch(shared: &Shared, behind: Shrunk) -> Result<(), StoreError> {
+    let engine = &shared.engine;
+    let explain = |fault| engine.explain(fault);
+    let io = |error| explain(Fault::Engine(redb::Error::Io(error)));
+    let Shrunk { copy, .. } = guarded(|| catch_up(shared, behind)).map_err(explain)?;
+    copy.gate.settle(engine.durability()).map_err(io)?;
+    let before = engine.current()?.gate.len().map_err(io)?;
+    let after = copy.gate.len().map_err(io)?;
+    engine.volume.rename(COPY, FILE).map_err(io)?;
+    engine.replace(Arc::new(copy));
+    tracing::info!(before, after, "the store's file has been shrunk");
+    Ok(())
+}

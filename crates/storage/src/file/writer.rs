@@ -1,0 +1,443 @@
+//! The one thread that changes the file.
+//!
+//! It takes all writes that wait, applies them in one transaction, syncs once, publishes their events
+//! and answers. While it syncs, the next group gathers; a lone write finds it idle and goes at once.
+
+use std::{
+    sync::{Arc, mpsc},
+    thread::JoinHandle,
+};
+
+use tokio::{sync::oneshot, time::Instant};
+
+use super::{
+    compaction,
+    engine::{Fault, Open, guarded},
+    group::{Done, Group},
+    import::{self, ImportStep},
+    options::Repair,
+    shrink::{self, Shrunk},
+    store::Shared,
+    tables::Snapshot,
+};
+use crate::{CommitError, ImportError, Operation, Revision, StoreError, Write};
+
+/// Most commits, and about the most bytes, of one transaction.
+const GROUP_COMMITS: usize = 1024;
+const GROUP_BYTES: usize = 8 << 20;
+/// Records a transaction compacts beside its commits: few enough not to delay them by much.
+const COMPACT_RECORDS: usize = 256;
+/// Room that must be left on the disk before values are written. Deletions may use most of it, so
+/// that a full store can be emptied.
+const RESERVE: u64 = 512 << 10;
+const RESERVE_OF_DELETES: u64 = 64 << 10;
+/// What a byte written can cost on the disk: pages are copied, and twice when nodes split.
+const SPREAD: u64 = 8;
+
+/// Something for the writer to do.
+pub(super) enum Job {
+    Commit(Write, Answer<Revision, CommitError>),
+    Compact(Revision, Answer<(), StoreError>),
+    Import(ImportStep, Answer<Revision, ImportError>),
+    /// A copy of the live data is ready to take the file's place, or could not be made.
+    Shrunk(Result<Shrunk, StoreError>),
+    /// A reader found that the file must be opened anew.
+    Mend,
+    Stop,
+}
+
+pub(super) type Answer<T, E> = oneshot::Sender<Result<T, E>>;
+
+/// Commits, and who waits for them.
+type Commits = Vec<(Write, Answer<Revision, CommitError>)>;
+
+/// Where the store stands.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Position {
+    pub(super) current: Revision,
+    pub(super) compacted: Revision,
+    /// Bytes of all records.
+    pub(super) bytes: u64,
+}
+
+pub(super) struct Writer {
+    shared: Arc<Shared>,
+    jobs: mpsc::Receiver<Job>,
+    /// For threads that report back.
+    sender: mpsc::Sender<Job>,
+    position: Position,
+    /// The compaction under way.
+    compaction: Option<Compaction>,
+    /// The copy under way. While there is one, nothing is compacted, so that catching up means only
+    /// adding records.
+    shrinking: Option<Shrinking>,
+    /// Set when the disk failed to sync: what is on it is unknown, so nothing more is written.
+    failed: Option<StoreError>,
+}
+
+struct Compaction {
+    upto: Revision,
+    waiting: Vec<Answer<(), StoreError>>,
+}
+
+struct Shrinking {
+    /// Whom to tell when the copy has taken the file's place.
+    waiting: Vec<Answer<(), StoreError>>,
+    /// What makes the copy.
+    thread: Option<JoinHandle<()>>,
+}
+
+/// A group of commits, applied and not yet durable.
+struct Applied {
+    answers: Vec<Result<Revision, CommitError>>,
+    done: Done,
+    step: Option<compaction::Step>,
+}
+
+// --- Writer ---
+
+impl Writer {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        (sender, jobs): (mpsc::Sender<Job>, mpsc::Receiver<Job>),
+        position: Position,
+    ) -> Self {
+        Self {
+            shared,
+            jobs,
+            sender,
+            position,
+            compaction: None,
+            shrinking: None,
+            failed: None,
+        }
+    }
+
+    /// Works until it is told to stop.
+    pub(super) fn run(mut self) {
+        loop {
+            let (commits, then) = self.gather();
+            if !commits.is_empty() || self.compacts_now() {
+                self.commit(commits);
+            }
+            match then {
+                None => {}
+                Some(Job::Commit(..)) => unreachable!("gather puts every commit into the group"),
+                Some(Job::Compact(upto, answer)) => self.begin_compaction(upto, answer),
+                Some(Job::Import(step, answer)) => self.import(step, answer),
+                Some(Job::Shrunk(copy)) => self.end_shrinking(copy),
+                Some(Job::Mend) => {
+                    if let Err(error) = self.reopen() {
+                        tracing::error!(%error, "cannot open the store again");
+                    }
+                }
+                Some(Job::Stop) => return self.stop(),
+            }
+        }
+    }
+
+    /// Waits for the copy under way, which is given up when the store is closed.
+    fn stop(self) {
+        if let Some(thread) = self.shrinking.and_then(|shrinking| shrinking.thread) {
+            // It reports by a job; how it ended otherwise does not matter any more.
+            let _ = thread.join();
+        }
+    }
+
+    /// All commits that wait, up to a limit, and the first job behind them that is something else.
+    /// Waits only if there is nothing else to do.
+    fn gather(&mut self) -> (Commits, Option<Job>) {
+        let mut commits = Commits::new();
+        let mut bytes = 0;
+        while commits.len() < GROUP_COMMITS && bytes < GROUP_BYTES {
+            let job = if commits.is_empty() && !self.compacts_now() {
+                self.jobs.recv().unwrap_or(Job::Stop)
+            } else {
+                match self.jobs.try_recv() {
+                    Ok(job) => job,
+                    Err(_) => break,
+                }
+            };
+            match job {
+                Job::Commit(write, answer) => {
+                    bytes += size(&write);
+                    commits.push((write, answer));
+                }
+                job => return (commits, Some(job)),
+            }
+        }
+        (commits, None)
+    }
+
+    fn commit(&mut self, commits: Commits) {
+        let (writes, waiting): (Vec<_>, Vec<_>) = commits.into_iter().unzip();
+        let answers = self
+            .admit(&writes)
+            .map_err(CommitError::from)
+            .and_then(|()| self.transact(&writes));
+        match answers {
+            Ok(answers) => {
+                for (waiting, answer) in waiting.into_iter().zip(answers) {
+                    // Who no longer waits does not want the answer.
+                    let _ = waiting.send(answer);
+                }
+                self.end_compaction_if_done();
+            }
+            Err(error) => {
+                for waiting in waiting {
+                    let _ = waiting.send(Err(error.clone()));
+                }
+                // Not tried again and again: whoever asked for it will ask again.
+                self.give_up_compaction(&error);
+            }
+        }
+    }
+
+    /// Whether the disk can take these writes.
+    fn admit(&self, writes: &[Write]) -> Result<(), StoreError> {
+        self.shared.phase.check()?;
+        if let Some(error) = &self.failed {
+            return Err(error.clone());
+        }
+        let bytes: usize = writes.iter().map(size).sum();
+        let only_deletes = writes.iter().all(|write| write.operation == Operation::Delete);
+        let reserve = if only_deletes { RESERVE_OF_DELETES } else { RESERVE };
+        self.check_space(reserve + SPREAD * bytes as u64)
+    }
+
+    fn check_space(&self, needed: u64) -> Result<(), StoreError> {
+        let volume = &self.shared.engine.volume;
+        let full = |message| StoreError::Full {
+            place: volume.place(),
+            message,
+        };
+        match volume.free_space() {
+            Ok(free) if free >= needed => Ok(()),
+            Ok(free) => Err(full(format!("{free} bytes are free, {needed} are needed"))),
+            Err(error) => Err(full(format!("cannot tell how much is free: {error}"))),
+        }
+    }
+
+    /// Applies a group and makes it durable.
+    fn transact(&mut self, writes: &[Write]) -> Result<Vec<Result<Revision, CommitError>>, CommitError> {
+        let open = self.shared.engine.current()?;
+        let mut applied = None;
+        match guarded(|| self.apply(&open, writes, &mut applied)) {
+            Ok(()) => {}
+            Err(fault) => self.recover(&open, fault, applied.as_ref())?,
+        }
+        let Applied { answers, done, step } = applied.expect("a transaction that ended well was applied");
+        self.position.bytes += done.bytes;
+        if let Some(step) = step {
+            self.position.compacted = step.compacted;
+            self.position.bytes -= step.removed;
+        }
+        self.tell(&done);
+        Ok(answers)
+    }
+
+    /// The transaction: `applied` is set once all is in it and only the engine's commit remains.
+    fn apply(&self, open: &Open, writes: &[Write], applied: &mut Option<Applied>) -> Result<(), Fault> {
+        let mut txn = open.database.begin_write()?;
+        txn.set_quick_repair(self.shared.repair == Repair::Record);
+        let mut group = Group::begin(&txn, self.position.current, self.shared.clock.now())?;
+        let mut answers = Vec::with_capacity(writes.len());
+        for write in writes {
+            answers.push(group.apply(write)?);
+        }
+        let done = std::mem::take(&mut group.done);
+        drop(group);
+        let step = match &self.compaction {
+            Some(compaction) if self.compacts_now() => {
+                let current = done
+                    .events
+                    .last()
+                    .map_or(self.position.current, |event| event.revision);
+                let span = (self.position.compacted, compaction.upto);
+                let bytes = self.position.bytes + done.bytes;
+                Some(compaction::step(&txn, span, COMPACT_RECORDS, current, bytes)?)
+            }
+            _ => None,
+        };
+        let changes = step.is_some() || !done.events.is_empty();
+        *applied = Some(Applied { answers, done, step });
+        if changes {
+            txn.commit()?
+        } else {
+            txn.abort()?
+        }
+        Ok(())
+    }
+
+    /// Publishes what became durable.
+    fn tell(&mut self, done: &Done) {
+        let Some(last) = done.events.last() else { return };
+        self.position.current = last.revision;
+        for (event, expiry) in done.events.iter().zip(&done.expiries) {
+            match expiry {
+                Some(expiry) => {
+                    let at = Instant::now() + expiry.ttl;
+                    self.shared.deadlines.set(event.key.clone(), event.revision, at);
+                }
+                None => self.shared.deadlines.clear(&event.key),
+            }
+        }
+        self.shared.feed.publish(&done.events);
+    }
+
+    /// Opens the file anew after a transaction failed, and finds out what became of it: fine if it
+    /// is there after all.
+    fn recover(&mut self, open: &Open, fault: Fault, applied: Option<&Applied>) -> Result<(), CommitError> {
+        let error = self.shared.engine.explain(fault);
+        tracing::error!(%error, "a write to the store failed; opening it again");
+        let sync_failed = open.gate.sync_failed();
+        let before = self.position;
+        let reopened = self.reopen();
+        let after = std::mem::replace(&mut self.position, before);
+        let Some(applied) = applied else {
+            // It never came to the commit, so nothing of it can be there.
+            return Err(reopened.err().unwrap_or(error).into());
+        };
+        if sync_failed {
+            // What a failed sync leaves in the page cache looks written, and may not be.
+            let error = StoreError::Unavailable {
+                backend: "file",
+                message: format!("the disk failed to sync, restart after checking it: {error}"),
+                source: None,
+            };
+            self.failed = Some(error.clone());
+            self.position = after;
+            return Err(CommitError::Uncertain(error));
+        }
+        match (reopened, applied.done.events.last()) {
+            (Err(error), _) => Err(CommitError::Uncertain(error)),
+            (Ok(()), Some(last)) if after.current >= last.revision => Ok(()),
+            (Ok(()), _) => Err(error.into()),
+        }
+    }
+
+    /// Opens the file anew, and stands where it stands.
+    fn reopen(&mut self) -> Result<(), StoreError> {
+        let open = self.shared.engine.reopen()?;
+        let explain = |fault| self.shared.engine.explain(fault);
+        let snapshot = guarded(|| Snapshot::take(&open.database)).map_err(explain)?;
+        self.position.current = snapshot.current;
+        self.position.compacted = snapshot.compacted;
+        Ok(())
+    }
+
+    fn compacts_now(&self) -> bool {
+        self.compaction.is_some() && self.shrinking.is_none()
+    }
+
+    fn begin_compaction(&mut self, upto: Revision, answer: Answer<(), StoreError>) {
+        let upto = upto.min(self.position.current);
+        if let Err(error) = self.shared.phase.check() {
+            let _ = answer.send(Err(error));
+        } else if let Some(compaction) = &mut self.compaction {
+            compaction.upto = compaction.upto.max(upto);
+            compaction.waiting.push(answer);
+        } else if upto <= self.position.compacted {
+            let _ = answer.send(Ok(()));
+        } else {
+            self.compaction = Some(Compaction {
+                upto,
+                waiting: vec![answer],
+            });
+        }
+    }
+
+    fn give_up_compaction(&mut self, error: &CommitError) {
+        let Some(Compaction { waiting, .. }) = self.compaction.take_if(|_| self.shrinking.is_none()) else {
+            return;
+        };
+        let error = match error {
+            CommitError::Store(error) | CommitError::Uncertain(error) => error.clone(),
+            other => StoreError::Corrupt(format!("a group of commits ended with: {other}")),
+        };
+        for answer in waiting {
+            let _ = answer.send(Err(error.clone()));
+        }
+    }
+
+    /// Tells those who wait for a compaction that has come to its end; but only after the file has
+    /// been shrunk, if that is worth it.
+    fn end_compaction_if_done(&mut self) {
+        let compacted = self.position.compacted;
+        let done = self.compaction.take_if(|compaction| compaction.upto <= compacted);
+        let Some(Compaction { waiting, .. }) = done else {
+            return;
+        };
+        if self.worth_shrinking() {
+            let thread = shrink::start(Arc::clone(&self.shared), self.sender.clone(), None);
+            self.shrinking = Some(Shrinking { waiting, thread });
+            return;
+        }
+        for answer in waiting {
+            let _ = answer.send(Ok(()));
+        }
+    }
+
+    fn worth_shrinking(&self) -> bool {
+        let open = self.shared.engine.current();
+        let Ok(Ok(len)) = open.map(|open| open.gate.len()) else {
+            return false;
+        };
+        let needed = shrink::estimate(self.position.bytes);
+        len > shrink::WORTH * needed && self.check_space(RESERVE + 2 * needed).is_ok()
+    }
+
+    /// Puts the copy in the file's place, or sends it to catch up once more if much has been written
+    /// since it was made.
+    fn end_shrinking(&mut self, copy: Result<Shrunk, StoreError>) {
+        let Some(Shrinking { waiting, .. }) = self.shrinking.take() else {
+            return;
+        };
+        let outcome = copy.and_then(|copy| {
+            if self.position.current.get() - copy.upto.get() > shrink::CATCH_UP_RECORDS {
+                return Ok(Some(copy));
+            }
+            shrink::switch(&self.shared, copy).map(|()| None)
+        });
+        match outcome {
+            Ok(Some(behind)) => {
+                let thread = shrink::start(Arc::clone(&self.shared), self.sender.clone(), Some(behind));
+                self.shrinking = Some(Shrinking { waiting, thread });
+                return;
+            }
+            Ok(None) => {}
+            Err(error) => tracing::warn!(%error, "cannot shrink the store's file; it stays as it is"),
+        }
+        for answer in waiting {
+            let _ = answer.send(Ok(()));
+        }
+    }
+
+    fn import(&mut self, step: ImportStep, answer: Answer<Revision, ImportError>) {
+        let outcome = guarded(|| {
+            let open = self.shared.engine.current()?;
+            import::perform(&self.shared, &open, step, self.position)
+        });
+        let outcome = match outcome {
+            Ok(Ok(position)) => {
+                self.position = position;
+                Ok(position.current)
+            }
+            Ok(Err(error)) => Err(error),
+            Err(fault) => {
+                let error = self.shared.engine.explain(fault);
+                // The import is unfinished whatever the file holds now, and says so.
+                Err(self.reopen().err().unwrap_or(error).into())
+            }
+        };
+        let _ = answer.send(outcome);
+    }
+}
+
+fn size(write: &Write) -> usize {
+    let value = match &write.operation {
+        Operation::Put { value, .. } => value.len(),
+        Operation::Delete => 0,
+    };
+    write.key.len() + value
+}
