@@ -192,16 +192,29 @@ fn open_file(
         sync_failed: AtomicBool::new(false),
         revoked: AtomicBool::new(false),
     });
-    let backend = GatedFile(Arc::clone(&gate));
-    let database = guarded(|| {
-        let mut builder = redb::Database::builder();
-        builder.set_cache_size(cache_bytes);
-        Ok(builder.create_with_backend(backend).map_err(redb::Error::from)?)
-    });
+    let database = guarded(|| open_checked(GatedFile(Arc::clone(&gate)), cache_bytes, &place));
     match database {
         Ok(database) => Ok(Open { database, gate }),
         Err(fault) => Err(explain(&place, fault)),
     }
+}
+
+/// Opens the file at its last good commit, and looks at all of it once: a flipped bit in an index
+/// would otherwise pass for a key that is not there.
+fn open_checked(file: GatedFile, cache_bytes: usize, place: &str) -> Result<redb::Database, Fault> {
+    let repaired = Arc::new(AtomicBool::new(false));
+    let mut builder = redb::Database::builder();
+    builder.set_cache_size(cache_bytes);
+    builder.set_repair_callback({
+        let repaired = Arc::clone(&repaired);
+        move |_| repaired.store(true, Ordering::SeqCst)
+    });
+    let mut database = builder.create_with_backend(file).map_err(redb::Error::from)?;
+    // A repair after an unclean end has looked at everything already.
+    if !repaired.load(Ordering::SeqCst) && !database.check_integrity().map_err(redb::Error::from)? {
+        tracing::warn!("{place} was damaged; the last commits that did not reach the disk whole are undone");
+    }
+    Ok(database)
 }
 
 /// Runs engine code, and turns a panic into a fault: the engine asserts what its file should look

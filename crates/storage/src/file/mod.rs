@@ -12,6 +12,7 @@ mod compaction;
 mod engine;
 mod group;
 mod import;
+mod mark;
 mod options;
 mod record;
 mod shrink;

@@ -16,6 +16,7 @@ use tokio::{sync::oneshot, time::Instant};
 use super::{
     engine::{Engine, FILE, Fault, Open, guarded, panic_message},
     import::{FileImport, ImportStep},
+    mark::Mark,
     options::{FileOptions, Repair},
     record::Record,
     shrink::COPY,
@@ -32,9 +33,6 @@ use crate::{
 
 /// The format this program writes.
 const FORMAT_NOW: u32 = 1;
-/// A file that is there once the store is: without it, a store file that was lost or emptied would
-/// look like a store that is new.
-const MARK: &str = "initialized";
 
 /// A store in a folder.
 pub struct FileStore {
@@ -225,9 +223,8 @@ impl Shared {
         };
         // Left by a process that ended while it made a copy.
         volume.remove(COPY).map_err(io)?;
-        let mark = volume.open(MARK).map_err(io)?;
-        let marked = !mark.is_empty().map_err(io)?;
-        if marked && volume.open(FILE).and_then(|file| file.is_empty()).map_err(io)? {
+        let mark = Mark::read(&*volume)?;
+        if mark.is_some() && volume.open(FILE).and_then(|file| file.is_empty()).map_err(io)? {
             return Err(StoreError::Corrupt(format!("{FILE} in {place} is missing or empty")).into());
         }
         let engine = Engine::open(volume, options)?;
@@ -242,12 +239,21 @@ impl Shared {
                     known: FORMAT_NOW,
                 })
             })?;
-        if !marked {
-            mark.write(0, b"This folder holds a k3 store.\n")
-                .and_then(|()| mark.sync())
-                .map_err(io)?;
-        }
         let (position, importing) = guarded(|| survey(&open)).map_err(explain)?;
+        match mark {
+            None => Mark {
+                closed_at: Revision::ZERO,
+            }
+            .write(&*engine.volume)
+            .map_err(io)?,
+            Some(Mark { closed_at }) if position.current < closed_at => {
+                let now = position.current;
+                let message =
+                    format!("{FILE} in {place} is at revision {now}, but was closed at {closed_at}");
+                return Err(StoreError::Corrupt(message).into());
+            }
+            Some(_) => {}
+        }
         let shared = Self {
             feed: Arc::new(Feed::new(position.current)),
             deadlines: Arc::default(),
@@ -266,6 +272,13 @@ impl Shared {
             tracing::error!(panic = panic_message(&*panic), "the store's writer has panicked");
         }
         self.feed.close();
+        let mark = Mark {
+            closed_at: self.feed.position(),
+        };
+        if let Err(error) = mark.write(&*self.engine.volume) {
+            // The mark only helps to notice damage; an older one does no harm.
+            tracing::warn!(%error, "cannot note where the store was closed");
+        }
         self.engine.close();
     }
 

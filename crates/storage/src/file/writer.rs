@@ -262,9 +262,9 @@ impl Writer {
         let changes = step.is_some() || !done.events.is_empty();
         *applied = Some(Applied { answers, done, step });
         if changes {
-            txn.commit()?
+            txn.commit()?;
         } else {
-            txn.abort()?
+            txn.abort()?;
         }
         Ok(())
     }

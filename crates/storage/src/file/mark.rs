@@ -1,0 +1,53 @@
+//! A small file beside the store's, to notice what the store's own cannot tell.
+//!
+//! Without it, a store file that was lost or emptied would look like a store that is new, and one that
+//! was damaged and lost its last commits like one that never had them.
+
+use super::volume::Volume;
+use crate::{OpenError, Revision, StoreError};
+
+const FILE: &str = "mark";
+const WORDS: &str = "k3 store, closed at revision ";
+
+/// What is known of the store from outside its file.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Mark {
+    /// Where the store stood when it was last closed in good order. It never stands lower.
+    pub(super) closed_at: Revision,
+}
+
+// --- Mark ---
+
+impl Mark {
+    /// The volume's mark; `None` if no store has been there.
+    pub(super) fn read(volume: &dyn Volume) -> Result<Option<Self>, OpenError> {
+        let io = |source| OpenError::Io {
+            path: format!("{}/{FILE}", volume.place()).into(),
+            source,
+        };
+        let file = volume.open(FILE).map_err(io)?;
+        let len = file.len().map_err(io)?;
+        if len == 0 {
+            return Ok(None);
+        }
+        let mut text = vec![0; usize::try_from(len).unwrap_or(usize::MAX).min(WORDS.len() + 24)];
+        file.read(0, &mut text).map_err(io)?;
+        let closed_at = std::str::from_utf8(&text)
+            .ok()
+            .and_then(|text| text.strip_prefix(WORDS))
+            .and_then(|number| number.trim_end().parse().ok());
+        match closed_at {
+            Some(number) => Ok(Some(Self {
+                closed_at: Revision::new(number),
+            })),
+            None => Err(StoreError::Corrupt(format!("{FILE} in {} is unreadable", volume.place())).into()),
+        }
+    }
+
+    /// Writes the mark, always at the same length so that it is replaced whole.
+    pub(super) fn write(&self, volume: &dyn Volume) -> std::io::Result<()> {
+        let file = volume.open(FILE)?;
+        file.write(0, format!("{WORDS}{:020}\n", self.closed_at.get()).as_bytes())?;
+        file.sync()
+    }
+}
