@@ -1,0 +1,25 @@
+//! Starts the real services that tests and benchmarks run against.
+//!
+//! Promises: a service is ready when its `start` returns; two services never share a port or a folder;
+//! nothing is left behind, neither process nor folder, however the owner ends (drop, panic, `kill -9`,
+//! a test runner's time-out).
+//!
+//! All calls block. They are short, but in an async test with one thread the other tasks wait meanwhile.
+
+mod error;
+mod etcd;
+mod mariadb;
+mod patience;
+mod port;
+mod program;
+mod shared;
+mod supervisor;
+
+pub use self::{
+    error::ServiceError,
+    etcd::{Etcd, EtcdCluster, EtcdOptions},
+    mariadb::{MariaDb, MariaDbOptions},
+    port::free_port,
+    program::{Program, find_program},
+    shared::{etcd, mysql},
+};

@@ -1,0 +1,29 @@
+//! Waiting for a condition of another process, of which no event tells.
+
+use std::time::{Duration, Instant};
+
+/// How long a service may take to start. Generous: a loaded machine with a slow disk is no failed test.
+pub(crate) const START: Duration = Duration::from_mins(2);
+
+/// How long a signal may take to show its effect.
+pub(crate) const SIGNAL: Duration = Duration::from_secs(10);
+
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// Asks `look` until it answers, at most for `limit`; `None` when the time is over.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "another process becomes ready in real time, and tells nobody when"
+)]
+pub(crate) fn wait_for<T>(limit: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+    let start = Instant::now();
+    loop {
+        if let Some(seen) = look() {
+            return Some(seen);
+        }
+        if start.elapsed() > limit {
+            return None;
+        }
+        std::thread::sleep(PAUSE);
+    }
+}

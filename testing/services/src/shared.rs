@@ -1,0 +1,56 @@
+//! The services that many tests share: those that the environment offers, else one per process.
+
+use std::{env, sync::OnceLock};
+
+use crate::{Etcd, MariaDb, ServiceError};
+
+/// The endpoint of an etcd to test against: `K3_TEST_ETCD` (as `http://127.0.0.1:2379`) if set, else one
+/// that is started for this process and ends with it.
+///
+/// Others use it at the same time: a test keeps to a prefix of its own, and neither kills nor pauses it.
+///
+/// # Panics
+/// When it cannot be started: the test that asked fails with the reason.
+pub fn etcd() -> &'static str {
+    static SHARED: OnceLock<(String, Option<Etcd>)> = OnceLock::new();
+    let (endpoint, _) = SHARED.get_or_init(|| {
+        offered(crate::etcd::PROGRAM.variable).map_or_else(
+            || {
+                let own = started(Etcd::start());
+                (own.endpoint(), Some(own))
+            },
+            |endpoint| (endpoint, None),
+        )
+    });
+    endpoint
+}
+
+/// The URL of a MySQL or MariaDB server to test against: `K3_TEST_MYSQL` (as
+/// `mysql://user:password@host:port`) if set, else one that is started for this process and ends with it.
+/// The user may do everything.
+///
+/// Others use it at the same time: a test makes a database of its own, and neither kills nor pauses it.
+///
+/// # Panics
+/// When it cannot be started: the test that asked fails with the reason.
+pub fn mysql() -> &'static str {
+    static SHARED: OnceLock<(String, Option<MariaDb>)> = OnceLock::new();
+    let (url, _) = SHARED.get_or_init(|| {
+        offered(crate::mariadb::PROGRAM.variable).map_or_else(
+            || {
+                let own = started(MariaDb::start());
+                (own.url(), Some(own))
+            },
+            |url| (url, None),
+        )
+    });
+    url
+}
+
+fn offered(variable: &str) -> Option<String> {
+    env::var(variable).ok().filter(|value| !value.is_empty())
+}
+
+fn started<T>(outcome: Result<T, ServiceError>) -> T {
+    outcome.unwrap_or_else(|error| panic!("cannot start a service for this test: {error}"))
+}

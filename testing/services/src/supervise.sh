@@ -1,0 +1,35 @@
+# Runs one service, and outlives its owner by the moment it takes to end it.
+#
+# Orders come as lines on standard input. When the input ends, the owner is gone, whatever ended it:
+# the service is killed and its folder removed.
+folder=$1
+shift
+pid=
+
+end() {
+    [ -n "$pid" ] || return 0
+    # The group too: a service may have children (mariadb-install-db does).
+    kill -KILL "-$pid" 2>/dev/null
+    kill -KILL "$pid" 2>/dev/null
+    wait "$pid" 2>/dev/null
+    pid=
+}
+
+trap 'end; rm -rf "$folder"; exit' HUP INT TERM
+
+while read -r order; do
+    case $order in
+    start)
+        end
+        setsid "$@" </dev/null >"$folder/log" 2>&1 &
+        pid=$!
+        ;;
+    kill) end ;;
+    pause) kill -STOP "-$pid" ;;
+    resume) kill -CONT "-$pid" ;;
+    esac
+    echo "$pid"
+done
+
+end
+rm -rf "$folder"
