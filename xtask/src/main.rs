@@ -1,3 +1,57 @@
 //! The project's chores: `cargo xtask check | test | golden | e2e | bench`.
+//!
+//! Promises: a chore that fails says which step and exits with 1, a wrong call exits with 2; what a chore
+//! starts it ends, also on Ctrl-C; continuous integration runs the same chores and no others.
 
-fn main() {}
+mod bench;
+mod check;
+mod command;
+mod counts;
+mod e2e;
+mod golden;
+mod services;
+mod step;
+mod test;
+mod tidy;
+mod tools;
+mod workspace;
+
+use std::{env, process::ExitCode};
+
+use crate::{
+    command::{Command, parse},
+    workspace::Workspace,
+};
+
+/// How a chore ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    Done,
+    Failed,
+}
+
+fn main() -> ExitCode {
+    let command = match parse(env::args().skip(1)) {
+        Ok(command) => command,
+        Err(usage) => {
+            eprintln!("{usage}");
+            return ExitCode::from(2);
+        }
+    };
+    let workspace = Workspace::new();
+    let outcome = match command {
+        Command::Help(text) => {
+            print!("{text}");
+            Outcome::Done
+        }
+        Command::Check => check::run(&workspace),
+        Command::Test(options) => test::run(&workspace, &options),
+        Command::Golden => golden::run(&workspace),
+        Command::EndToEnd => e2e::run(),
+        Command::Bench(options) => bench::run(&workspace, &options),
+    };
+    match outcome {
+        Outcome::Done => ExitCode::SUCCESS,
+        Outcome::Failed => ExitCode::FAILURE,
+    }
+}

@@ -5,12 +5,15 @@ use std::{
     env, fs,
     io::{BufRead, BufReader, Read, Write},
     net::TcpStream,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
     time::Duration,
 };
 
 use k3_test_services::{Etcd, EtcdCluster, EtcdOptions, MariaDb, MariaDbOptions, find_program};
+
+/// Tells a process that it is the owner to be killed.
+const OWNER_FOLDER: &str = "K3_TEST_OWNER_FOLDER";
 
 #[test]
 fn an_etcd_is_ready_when_started_and_keeps_its_data_over_a_kill() {
@@ -114,18 +117,21 @@ fn a_dropped_service_leaves_neither_process_nor_folder() {
     fs::remove_dir(&parent).unwrap();
 }
 
-/// The story: a test is killed with SIGKILL by its runner's time-out, and cannot clean up.
+/// The story: a test is killed with SIGKILL by its runner's time-out, and cannot clean up. The owner that
+/// is killed here is this test once more, in a process of its own.
 #[test]
 fn a_killed_owner_leaves_neither_process_nor_folder() {
+    if let Some(parent) = env::var_os(OWNER_FOLDER) {
+        own_until_killed(parent.into());
+    }
     let parent = env::temp_dir().join(format!("k3-test-killed-{}", std::process::id()));
     let mut owner = Command::new(env::current_exe().unwrap())
         .args([
             "--exact",
-            "owner_that_waits_to_be_killed",
-            "--ignored",
+            "a_killed_owner_leaves_neither_process_nor_folder",
             "--nocapture",
         ])
-        .env("K3_TEST_OWNER_FOLDER", &parent)
+        .env(OWNER_FOLDER, &parent)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()
@@ -141,14 +147,9 @@ fn a_killed_owner_leaves_neither_process_nor_folder() {
     fs::remove_dir(&parent).unwrap();
 }
 
-#[test]
-#[ignore = "is the other half of a_killed_owner_leaves_neither_process_nor_folder, which starts it"]
-fn owner_that_waits_to_be_killed() {
-    let Some(parent) = env::var_os("K3_TEST_OWNER_FOLDER") else {
-        return;
-    };
+fn own_until_killed(parent: PathBuf) -> ! {
     let options = EtcdOptions {
-        parent: Some(parent.into()),
+        parent: Some(parent),
         ..EtcdOptions::default()
     };
     let etcd = Etcd::start_with(&options).unwrap();

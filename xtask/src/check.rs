@@ -1,0 +1,53 @@
+//! `cargo xtask check`: everything that can be said about the code without running it.
+
+use crate::{Outcome, counts::Counts, step, tidy, workspace::Workspace};
+
+pub(crate) fn run(workspace: &Workspace) -> Outcome {
+    let counts = count(workspace);
+    println!("check: {counts}");
+    if counts.failed == 0 {
+        Outcome::Done
+    } else {
+        Outcome::Failed
+    }
+}
+
+/// Runs all checks, also after one failed; each counts as one.
+pub(crate) fn count(workspace: &Workspace) -> Counts {
+    let format = step::run(&mut workspace.cargo(["fmt", "--all", "--check"]));
+    let lints = step::run(&mut workspace.cargo([
+        "clippy",
+        "--quiet",
+        "--workspace",
+        "--all-targets",
+        "--",
+        "-D",
+        "warnings",
+    ]));
+    let docs = step::run(
+        workspace
+            .cargo(["doc", "--quiet", "--no-deps", "--workspace"])
+            .env("RUSTDOCFLAGS", "-D warnings"),
+    );
+    [format, lints, docs, tidiness(workspace)]
+        .map(Counts::of)
+        .into_iter()
+        .sum()
+}
+
+fn tidiness(workspace: &Workspace) -> Outcome {
+    step::headline("tidiness");
+    match tidy::complaints(workspace.root()) {
+        Ok(complaints) if complaints.is_empty() => Outcome::Done,
+        Ok(complaints) => {
+            for complaint in complaints {
+                eprintln!("{complaint}");
+            }
+            Outcome::Failed
+        }
+        Err(error) => {
+            eprintln!("xtask: cannot read the sources: {error}");
+            Outcome::Failed
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! The command line: what can be asked for, and the texts that teach it.
+
+use std::fmt;
+
+use crate::{bench::BenchOptions, test::TestOptions};
+
+/// What was asked for.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Command {
+    /// A text to print.
+    Help(&'static str),
+    Check,
+    Test(TestOptions),
+    Golden,
+    EndToEnd,
+    Bench(BenchOptions),
+}
+
+/// Why the command line makes no sense, and what would.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Usage {
+    problem: String,
+    help: &'static str,
+}
+
+const HELP: &str = "\
+The chores of k3. Usage: cargo xtask <command>
+
+  check           format, lints, documentation, tidiness; changes nothing
+  test            check, then every test; as root it installs the services that are missing
+  golden          plays recorded upstream requests against k3
+  e2e             runs k3 with real container runtimes and browsers
+  bench storage   measures the stores and prints a table
+
+`cargo xtask <command> --help` says more.
+";
+
+const CHECK_HELP: &str = "\
+Usage: cargo xtask check
+
+Runs, in this order, all of:
+  cargo fmt --all --check
+  cargo clippy --workspace --all-targets -- -D warnings
+  cargo doc --no-deps --workspace, with warnings denied
+  the tidiness rules of CONTRIBUTING.md
+";
+
+const TEST_HELP: &str = "\
+Usage: cargo xtask test [--no-check] [-- ARGUMENTS]
+
+Runs `check`, all tests, the doc tests and `golden`, and ends with a line `N passed, N failed`
+(each of the four checks counts as one).
+
+  --no-check      leaves out `check`
+  -- ARGUMENTS    go to `cargo nextest run` (to `cargo test` where nextest is not installed), and only
+                  the tests they select are run:
+                  cargo xtask test --no-check -- -p k3-storage watch
+
+The tests need services. Those that are offered are used:
+  K3_TEST_ETCD    endpoint of an etcd, as http://127.0.0.1:2379
+  K3_TEST_MYSQL   a MySQL or MariaDB server, as mysql://user:password@127.0.0.1:3306;
+                  the user may create databases
+The others are started for the run, on free ports under a temporary folder. A program that is missing is
+installed from Debian's packages when run as root; otherwise it is named, and the run fails.
+";
+
+const GOLDEN_HELP: &str = "\
+Usage: cargo xtask golden
+
+Plays recorded upstream requests against k3 and compares the answers. There is no server to play them
+against yet: until then the command only says whether the recordings are there.
+
+  K3_GOLDEN               folder of the recordings; default ../shared/golden
+  K3_REQUIRE_GOLDEN=1     absent recordings are a failure
+";
+
+const E2E_HELP: &str = "\
+Usage: cargo xtask e2e
+
+Runs k3 with real container runtimes, clients and browsers. There is no server yet, so nothing is run.
+";
+
+const BENCH_HELP: &str = "\
+Usage: cargo xtask bench storage [FLAGS]
+
+Builds the benchmarks in release mode, installs missing services as `test` does, and measures the stores.
+Flags go to the benchmark; `cargo xtask bench storage --help` lists them, and `--quick` gives rough
+figures within a minute or two.
+";
+
+/// Reads the arguments that follow `cargo xtask`.
+pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Command, Usage> {
+    let mut args = args.into_iter();
+    let Some(name) = args.next() else {
+        return Err(Usage::new("no command given", HELP));
+    };
+    let rest: Vec<String> = args.collect();
+    match name.as_str() {
+        "help" | "--help" | "-h" => Ok(Command::Help(HELP)),
+        "check" => plain(&rest, Command::Check, CHECK_HELP),
+        "test" => parse_test(rest),
+        "golden" => plain(&rest, Command::Golden, GOLDEN_HELP),
+        "e2e" => plain(&rest, Command::EndToEnd, E2E_HELP),
+        "bench" => parse_bench(rest),
+        other => Err(Usage::new(format!("there is no command `{other}`"), HELP)),
+    }
+}
+
+/// A command without arguments of its own.
+fn plain(rest: &[String], command: Command, help: &'static str) -> Result<Command, Usage> {
+    match rest.first() {
+        None => Ok(command),
+        Some(argument) if is_help(argument) => Ok(Command::Help(help)),
+        Some(argument) => Err(Usage::new(format!("unexpected argument `{argument}`"), help)),
+    }
+}
+
+fn parse_test(rest: Vec<String>) -> Result<Command, Usage> {
+    let mut options = TestOptions::default();
+    let mut rest = rest.into_iter();
+    while let Some(argument) = rest.next() {
+        match argument.as_str() {
+            "--no-check" => options.skip_check = true,
+            "--" => options.selection = rest.by_ref().collect(),
+            argument if is_help(argument) => return Ok(Command::Help(TEST_HELP)),
+            argument => {
+                let problem = format!("unexpected argument `{argument}`; a filter goes after `--`");
+                return Err(Usage::new(problem, TEST_HELP));
+            }
+        }
+    }
+    Ok(Command::Test(options))
+}
+
+fn parse_bench(rest: Vec<String>) -> Result<Command, Usage> {
+    let mut rest = rest.into_iter();
+    match rest.next().as_deref() {
+        Some("storage") => Ok(Command::Bench(BenchOptions {
+            flags: rest.collect(),
+        })),
+        Some(argument) if is_help(argument) => Ok(Command::Help(BENCH_HELP)),
+        Some(other) => Err(Usage::new(format!("there is no benchmark `{other}`"), BENCH_HELP)),
+        None => Err(Usage::new("which benchmark?", BENCH_HELP)),
+    }
+}
+
+fn is_help(argument: &str) -> bool {
+    matches!(argument, "--help" | "-h")
+}
+
+// --- Usage ---
+
+impl Usage {
+    fn new(problem: impl Into<String>, help: &'static str) -> Self {
+        Self {
+            problem: problem.into(),
+            help,
+        }
+    }
+}
+
+impl fmt::Display for Usage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "xtask: {}\n\n{}", self.problem, self.help.trim_end())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Command, Usage> {
+        parse(line.split_whitespace().map(str::to_owned))
+    }
+
+    #[test]
+    fn every_command_of_the_help_is_understood() {
+        let commands = HELP.lines().filter_map(|line| line.strip_prefix("  "));
+        for line in commands {
+            let name = line.split("  ").next().unwrap();
+            assert!(parsed(name).is_ok(), "{name}");
+            let with_help = format!("{} --help", name.split(' ').next().unwrap());
+            assert!(matches!(parsed(&with_help), Ok(Command::Help(_))), "{with_help}");
+        }
+    }
+
+    #[test]
+    fn a_filter_goes_to_the_test_runner_untouched() {
+        let expected = TestOptions {
+            skip_check: true,
+            selection: vec!["-p".into(), "x".into(), "--help".into()],
+        };
+        assert_eq!(
+            parsed("test --no-check -- -p x --help"),
+            Ok(Command::Test(expected))
+        );
+    }
+
+    #[test]
+    fn flags_go_to_the_benchmark_untouched() {
+        let expected = BenchOptions {
+            flags: vec!["--quick".into(), "--help".into()],
+        };
+        assert_eq!(
+            parsed("bench storage --quick --help"),
+            Ok(Command::Bench(expected))
+        );
+    }
+
+    #[test]
+    fn a_wrong_call_says_what_is_wrong_and_teaches() {
+        for (line, word) in [
+            ("", "no command"),
+            ("tset", "`tset`"),
+            ("check --fast", "`--fast`"),
+            ("test watch", "after `--`"),
+            ("bench", "which"),
+            ("bench network", "`network`"),
+        ] {
+            let message = parsed(line).unwrap_err().to_string();
+            assert!(message.contains(word), "{line}: {message}");
+            assert!(message.contains("Usage: cargo xtask"), "{line}: {message}");
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! The services of one run of the tests.
+//!
+//! Promise: they end with the run, whatever ends it; `k3-test-services` sees to that.
+
+use std::any::Any;
+
+use k3_test_services::{Etcd, MariaDb, ServiceError};
+
+use crate::{Outcome, tools::is_offered};
+
+/// What was started for the run, and how tests find it. Dropping it ends the services.
+pub(crate) struct Services {
+    /// The environment in which tests find what was started.
+    pub(crate) variables: Vec<(&'static str, String)>,
+    /// Whether all that is needed is started or offered.
+    pub(crate) outcome: Outcome,
+    /// Held only to be dropped.
+    running: Vec<Box<dyn Any>>,
+}
+
+// --- Services ---
+
+impl Services {
+    /// Starts what the environment does not offer. When one cannot be started, the others are all the same.
+    pub(crate) fn start() -> Self {
+        let mut services = Self {
+            variables: Vec::new(),
+            outcome: Outcome::Done,
+            running: Vec::new(),
+        };
+        services.offer("etcd", "K3_TEST_ETCD", Etcd::start, Etcd::endpoint);
+        services.offer("MariaDB", "K3_TEST_MYSQL", MariaDb::start, MariaDb::url);
+        services
+    }
+
+    fn offer<S: 'static>(
+        &mut self,
+        name: &str,
+        variable: &'static str,
+        start: fn() -> Result<S, ServiceError>,
+        address: fn(&S) -> String,
+    ) {
+        if is_offered(variable) {
+            println!("using the {name} of {variable}");
+            return;
+        }
+        match start() {
+            Ok(service) => {
+                println!("started {name}");
+                self.variables.push((variable, address(&service)));
+                self.running.push(Box::new(service));
+            }
+            Err(error) => {
+                eprintln!("xtask: {error}");
+                self.outcome = Outcome::Failed;
+            }
+        }
+    }
+}

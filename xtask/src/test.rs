@@ -1,0 +1,125 @@
+//! `cargo xtask test`: everything that must hold, and the closing line `N passed, N failed`.
+
+use std::{
+    io::{IsTerminal, stderr},
+    process::{Command, Stdio},
+};
+
+use crate::{
+    Outcome, check,
+    counts::Counts,
+    golden,
+    services::Services,
+    step::{self, Ran},
+    tools,
+    workspace::Workspace,
+};
+
+/// What to run.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct TestOptions {
+    /// Leave out `check`.
+    pub(crate) skip_check: bool,
+    /// Arguments for the test runner; when there are any, only the tests that they select are run.
+    pub(crate) selection: Vec<String>,
+}
+
+pub(crate) fn run(workspace: &Workspace, options: &TestOptions) -> Outcome {
+    tools::install_missing();
+    let services = Services::start();
+    let mut parts = Vec::new();
+    if services.outcome == Outcome::Failed {
+        parts.push(("services", Counts::of(Outcome::Failed)));
+    }
+    if !options.skip_check {
+        parts.push(("check", check::count(workspace)));
+    }
+    parts.push(("tests", tests(workspace, &services, &options.selection)));
+    if options.selection.is_empty() {
+        parts.push(("doc tests", doc_tests(workspace, &services)));
+        parts.push(("golden", golden::count(workspace)));
+    }
+    drop(services);
+    conclude(&parts)
+}
+
+/// All tests but the doc tests, which nextest does not know.
+fn tests(workspace: &Workspace, services: &Services, selection: &[String]) -> Counts {
+    if has_nextest(workspace) {
+        let colour = if stderr().is_terminal() { "always" } else { "never" };
+        let mut command = workspace.cargo([
+            "nextest",
+            "run",
+            "--workspace",
+            "--no-fail-fast",
+            "--color",
+            colour,
+        ]);
+        let ran = run_with(services, command.args(selection));
+        return Counts::at_least(Counts::from_nextest(&ran.output), ran.outcome);
+    }
+    let mut command = workspace.cargo([
+        "test",
+        "--workspace",
+        "--no-fail-fast",
+        "--lib",
+        "--bins",
+        "--tests",
+    ]);
+    let ran = run_with(services, command.args(selection));
+    Counts::at_least(Counts::from_libtest(&ran.output), ran.outcome)
+}
+
+fn doc_tests(workspace: &Workspace, services: &Services) -> Counts {
+    let ran = run_with(
+        services,
+        &mut workspace.cargo(["test", "--workspace", "--no-fail-fast", "--doc"]),
+    );
+    Counts::at_least(Counts::from_libtest(&ran.output), ran.outcome)
+}
+
+fn run_with(services: &Services, command: &mut Command) -> Ran {
+    step::run_and_keep(command.envs(services.variables.iter().map(|(name, value)| (name, value))))
+}
+
+fn has_nextest(workspace: &Workspace) -> bool {
+    workspace
+        .cargo(["nextest", "--version"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+/// Prints the sum; its last line is what machines read.
+fn conclude(parts: &[(&str, Counts)]) -> Outcome {
+    println!();
+    for (name, counts) in parts {
+        println!("{name:<10} {counts}");
+    }
+    let sum: Counts = parts.iter().map(|(_, counts)| *counts).sum();
+    println!("{sum}");
+    if sum.failed == 0 {
+        Outcome::Done
+    } else {
+        Outcome::Failed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_failure_anywhere_fails_the_run() {
+        let good = Counts {
+            passed: 5,
+            ..Counts::default()
+        };
+        assert_eq!(conclude(&[("tests", good), ("check", good)]), Outcome::Done);
+        assert_eq!(
+            conclude(&[("tests", good), ("check", Counts::of(Outcome::Failed))]),
+            Outcome::Failed
+        );
+    }
+}

@@ -1,0 +1,277 @@
+//! The crates depend on each other only along the arrows of ARCHITECTURE.md.
+#![expect(clippy::unwrap_used, reason = "in a test a panic is the answer")]
+
+use std::{collections::BTreeSet, env, path::Path, process::Command};
+
+use serde_json::Value;
+
+/// A crate, and what its code may know. Tests and benchmarks inside a crate (dev-dependencies) may know more.
+struct Room {
+    /// Its folder; `*` at the end stands for any one name.
+    folder: &'static str,
+    /// Folders of the crates of this workspace that it may depend on.
+    knows: &'static [&'static str],
+    /// Crates from elsewhere that would bring in what it must not know.
+    bans: &'static [&'static str],
+}
+
+const ROOMS: &[Room] = &[
+    // No Kubernetes, no HTTP of its own, no JSON: keys are paths, values are bytes.
+    Room {
+        folder: "crates/storage",
+        knows: &[],
+        bans: &["serde_json", "serde_yaml", "hyper", "axum", "kube", "k8s-openapi"],
+    },
+    // Pure code: no I/O, no runtime, no HTTP, no storage engine.
+    Room {
+        folder: "crates/api",
+        knows: &[],
+        bans: &[
+            "tokio",
+            "hyper",
+            "hyper-util",
+            "axum",
+            "kube",
+            "redb",
+            "sqlx",
+            "tonic",
+        ],
+    },
+    // Does not know which controllers exist, nor what a store is made of.
+    Room {
+        folder: "crates/apiserver",
+        knows: &["crates/api", "crates/storage"],
+        bans: &["kube", "redb", "sqlx"],
+    },
+    // Knows any cluster through `kube::Client`, and k3 not at all.
+    Room {
+        folder: "crates/kubecontroller",
+        knows: &[],
+        bans: &["redb", "sqlx", "hyper"],
+    },
+    Room {
+        folder: "crates/controllers",
+        knows: CLIENTS_KNOW,
+        bans: CLIENTS_BAN,
+    },
+    Room {
+        folder: "crates/scheduler",
+        knows: CLIENTS_KNOW,
+        bans: CLIENTS_BAN,
+    },
+    Room {
+        folder: "crates/node",
+        knows: CLIENTS_KNOW,
+        bans: &["redb", "sqlx"],
+    },
+    Room {
+        folder: "crates/simulator",
+        knows: CLIENTS_KNOW,
+        bans: CLIENTS_BAN,
+    },
+    Room {
+        folder: "crates/console",
+        knows: &[],
+        bans: &["redb", "sqlx", "tonic"],
+    },
+    // Wires the rooms, and knows the details of none.
+    Room {
+        folder: "crates/k3",
+        knows: &[
+            "crates/apiserver",
+            "crates/console",
+            "crates/controllers",
+            "crates/node",
+            "crates/scheduler",
+            "crates/simulator",
+            "crates/storage",
+        ],
+        bans: &["redb", "sqlx", "tonic"],
+    },
+    Room {
+        folder: "examples/*",
+        knows: &["crates/kubecontroller"],
+        bans: &["redb", "sqlx"],
+    },
+    Room {
+        folder: "bench",
+        knows: &["crates/storage", "testing/services"],
+        bans: &[],
+    },
+    Room {
+        folder: "testing/services",
+        knows: &[],
+        bans: &["tokio", "hyper"],
+    },
+    Room {
+        folder: "xtask",
+        knows: &["testing/services"],
+        bans: &["tokio", "hyper", "clap"],
+    },
+];
+
+/// What runs beside the API server uses it as any client does.
+const CLIENTS_KNOW: &[&str] = &["crates/api", "crates/kubecontroller"];
+const CLIENTS_BAN: &[&str] = &["redb", "sqlx", "tonic", "hyper"];
+
+/// A dependency of a crate's code or build script.
+struct Arrow {
+    from: String,
+    to: Target,
+}
+
+enum Target {
+    /// A crate of this workspace, by its folder.
+    Ours(String),
+    /// A crate from elsewhere, by its name.
+    Foreign(String),
+}
+
+#[test]
+fn crates_depend_only_on_what_they_may_know() {
+    let complaints: Vec<_> = arrows(&metadata()).iter().filter_map(complaint).collect();
+    assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
+}
+
+#[test]
+fn every_crate_has_a_room() {
+    let folders: Vec<_> = packages(&metadata()).map(|(folder, _)| folder).collect();
+    assert!(
+        folders.iter().any(|folder| folder == "crates/storage"),
+        "no crates seen in {folders:?}"
+    );
+    for folder in folders {
+        assert!(
+            room(&folder).is_some(),
+            "{folder} has no room: say in ROOMS of xtask/tests/arrows.rs what it may know, and in \
+             ARCHITECTURE.md what it is"
+        );
+    }
+}
+
+#[test]
+fn a_forbidden_arrow_is_seen() {
+    let metadata: Value = serde_json::from_str(&example(
+        r#"{"name": "serde_json", "kind": null}, {"name": "tokio", "kind": null},
+           {"name": "k3-api", "kind": "build", "path": "/ws/crates/api"},
+           {"name": "kube", "kind": "dev"}"#,
+    ))
+    .unwrap();
+    let complaints: Vec<_> = arrows(&metadata).iter().filter_map(complaint).collect();
+    assert_eq!(complaints.len(), 2, "{complaints:?}");
+    assert!(complaints[0].contains("serde_json"), "{complaints:?}");
+    assert!(complaints[1].contains("crates/api"), "{complaints:?}");
+}
+
+#[test]
+fn the_table_has_no_circle() {
+    // Leaves are taken away until none is left; what then remains goes round.
+    let mut left: BTreeSet<_> = ROOMS.iter().map(|room| room.folder).collect();
+    loop {
+        let leaves: Vec<_> = left
+            .iter()
+            .copied()
+            .filter(|folder| {
+                room(folder).is_some_and(|room| room.knows.iter().all(|known| !left.contains(known)))
+            })
+            .collect();
+        if leaves.is_empty() {
+            break;
+        }
+        left.retain(|folder| !leaves.contains(folder));
+    }
+    assert!(left.is_empty(), "these know each other in a circle: {left:?}");
+}
+
+fn complaint(arrow: &Arrow) -> Option<String> {
+    let room = room(&arrow.from)?;
+    match &arrow.to {
+        Target::Ours(folder) if !room.knows.contains(&folder.as_str()) => Some(format!(
+            "{} must not know {folder}; it may know {:?}",
+            arrow.from, room.knows
+        )),
+        Target::Foreign(name) if room.bans.contains(&name.as_str()) => {
+            Some(format!("{} must not depend on {name}", arrow.from))
+        }
+        _ => None,
+    }
+}
+
+fn room(folder: &str) -> Option<&'static Room> {
+    ROOMS.iter().find(|room| match room.folder.strip_suffix('*') {
+        Some(parent) => folder
+            .strip_prefix(parent)
+            .is_some_and(|name| !name.contains('/')),
+        None => room.folder == folder,
+    })
+}
+
+/// The dependencies that end up in a build, as cargo's metadata tell them.
+fn arrows(metadata: &Value) -> Vec<Arrow> {
+    let root = metadata["workspace_root"].as_str().unwrap();
+    let mut arrows = Vec::new();
+    for (folder, package) in packages(metadata) {
+        for dependency in package["dependencies"].as_array().unwrap() {
+            if dependency["kind"] == "dev" {
+                continue;
+            }
+            let to = match dependency["path"].as_str() {
+                Some(path) => Target::Ours(relative(path, root)),
+                None => Target::Foreign(dependency["name"].as_str().unwrap().to_owned()),
+            };
+            arrows.push(Arrow {
+                from: folder.clone(),
+                to,
+            });
+        }
+    }
+    arrows
+}
+
+/// Each package with its folder.
+fn packages(metadata: &Value) -> impl Iterator<Item = (String, &Value)> {
+    let root = metadata["workspace_root"].as_str().unwrap();
+    metadata["packages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(move |package| {
+            let manifest = Path::new(package["manifest_path"].as_str().unwrap());
+            (
+                relative(manifest.parent().unwrap().to_str().unwrap(), root),
+                package,
+            )
+        })
+}
+
+fn relative(path: &str, root: &str) -> String {
+    Path::new(path)
+        .strip_prefix(root)
+        .unwrap()
+        .to_str()
+        .unwrap()
+        .to_owned()
+}
+
+fn metadata() -> Value {
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["metadata", "--format-version", "1", "--no-deps"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Metadata of a workspace in which the storage crate has `dependencies`.
+fn example(dependencies: &str) -> String {
+    format!(
+        r#"{{"workspace_root": "/ws", "packages": [
+            {{"manifest_path": "/ws/crates/storage/Cargo.toml", "dependencies": [{dependencies}]}}]}}"#
+    )
+}
