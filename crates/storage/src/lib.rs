@@ -14,6 +14,7 @@ mod error;
 mod event;
 mod expiry;
 mod feed;
+mod format;
 mod key;
 mod page;
 mod revision;

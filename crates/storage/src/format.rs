@@ -1,0 +1,115 @@
+//! What to do with data of another format than this program writes.
+//!
+//! Every durable backend stores the number of its format beside its data, counted from 1, and asks
+//! here when it opens. Promises: data of a newer format is refused before anything is changed; older
+//! data goes through every step between its format and the newest, once each and in order. The
+//! backend makes its backup before the first step, and stores the new number together with the
+//! changes of a step, so that a crash in between repeats no step and skips none.
+
+use crate::{OpenError, StoreError};
+
+/// What a backend has to do before it uses its data. `S` is the backend's own kind of step.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Plan<'a, S> {
+    /// There is no data: write it in the newest format.
+    Fresh,
+    /// The data is of the newest format.
+    Current,
+    /// The data is older: make a backup, then take these steps.
+    Migrate {
+        /// The format found, from which the first step starts; each step adds one.
+        from: u32,
+        /// The steps to take, in order. Never empty.
+        steps: &'a [S],
+    },
+}
+
+/// The format a program with these migration steps writes: the first step leads from format 1 to 2,
+/// each further one from where the one before ended. A list of steps can so never disagree with the
+/// format it leads to.
+pub(crate) const fn newest<S>(steps: &[S]) -> u32 {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a program has a handful of migration steps, written by hand"
+    )]
+    let steps = steps.len() as u32;
+    1 + steps
+}
+
+/// Decides what to do with data of format `found`; `None` when there is no data yet. `place` says
+/// where the data is, for the message.
+pub(crate) fn plan<'a, S>(place: &str, found: Option<u32>, steps: &'a [S]) -> Result<Plan<'a, S>, OpenError> {
+    let known = newest(steps);
+    match found {
+        None => Ok(Plan::Fresh),
+        // No program ever wrote it. Taken for "old", damage would be migrated into nonsense.
+        Some(0) => Err(StoreError::Corrupt(format!("{place} says its data is of format 0")).into()),
+        Some(found) if found > known => Err(OpenError::NewerFormat {
+            place: place.to_owned(),
+            found,
+            known,
+        }),
+        Some(found) if found == known => Ok(Plan::Current),
+        Some(from) => Ok(Plan::Migrate {
+            from,
+            steps: &steps[(from - 1) as usize..],
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of a program that writes format 4.
+    const STEPS: &[&str] = &["1 to 2", "2 to 3", "3 to 4"];
+
+    #[test]
+    fn a_program_without_steps_writes_format_1() {
+        assert_eq!(newest::<&str>(&[]), 1);
+        assert_eq!(newest(STEPS), 4);
+        assert_eq!(plan::<&str>("x", Some(1), &[]).unwrap(), Plan::Current);
+    }
+
+    #[test]
+    fn an_empty_place_is_fresh() {
+        assert_eq!(plan("x", None, STEPS).unwrap(), Plan::Fresh);
+    }
+
+    #[test]
+    fn data_of_the_newest_format_is_used_as_it_is() {
+        assert_eq!(plan("x", Some(4), STEPS).unwrap(), Plan::Current);
+    }
+
+    #[test]
+    fn older_data_takes_exactly_the_steps_it_lacks() {
+        for (from, steps) in [(1, &STEPS[0..]), (2, &STEPS[1..]), (3, &STEPS[2..])] {
+            assert_eq!(
+                plan("x", Some(from), STEPS).unwrap(),
+                Plan::Migrate { from, steps }
+            );
+        }
+    }
+
+    #[test]
+    fn newer_data_is_refused_and_the_message_says_what_to_do() {
+        for found in [5, u32::MAX] {
+            let error = plan("the folder data", Some(found), STEPS).unwrap_err();
+            assert_eq!(
+                error.to_string(),
+                format!(
+                    "the folder data has data of format {found}, this program reads up to 4; use a newer k3"
+                )
+            );
+        }
+    }
+
+    #[test]
+    fn a_format_nobody_wrote_is_damage() {
+        let error = plan("the folder data", Some(0), STEPS).unwrap_err();
+        assert!(
+            matches!(error, OpenError::Store(StoreError::Corrupt(_))),
+            "{error}"
+        );
+    }
+}
