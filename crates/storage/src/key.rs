@@ -3,7 +3,7 @@
 use std::{borrow::Borrow, fmt, ops::Deref, sync::Arc};
 
 /// The longest key, in bytes: what a MySQL index of one column takes, with room to spare.
-const MAX_KEY_BYTES: usize = 768;
+pub(crate) const MAX_KEY_BYTES: usize = 768;
 
 /// The name of an entry: a path such as `/registry/pods/default/web-0`.
 ///

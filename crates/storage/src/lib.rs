@@ -23,6 +23,7 @@ mod write;
 
 pub mod file;
 pub mod memory;
+pub mod transfer;
 
 pub use self::{
     clock::{Clock, SystemClock},

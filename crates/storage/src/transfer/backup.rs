@@ -1,0 +1,135 @@
+//! A store into a stream.
+
+use std::{pin::pin, time::SystemTime};
+
+use tokio::io::{AsyncWrite, AsyncWriteExt};
+
+use super::{
+    Moved,
+    layout::{Encoder, FORMAT, Header},
+    snapshot::{Part, Snapshot},
+};
+use crate::{Entry, Key, MAX_VALUE_BYTES, ReadError, Revision, Store};
+
+/// Bytes written at a time.
+const CHUNK_BYTES: usize = 256 * 1024;
+
+/// What a backup holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BackupSummary {
+    /// The format of the stream.
+    pub format: u32,
+    /// The state of the store that it holds.
+    pub revision: Revision,
+    /// When it was made, to the millisecond.
+    pub taken: SystemTime,
+    /// What is in it.
+    pub moved: Moved,
+}
+
+/// Why a backup could not be made. What was written of it is refused by `restore`.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BackupError {
+    /// The store forgot the state that was being read, because the backup took longer than history
+    /// is kept.
+    #[error(
+        "the state at revision {revision} was compacted after {entries} entries were read; \
+         write the backup to something faster, or keep more history, and begin again"
+    )]
+    Compacted {
+        /// The state that was being read.
+        revision: Revision,
+        /// The entries that were read by then.
+        entries: u64,
+    },
+    /// The store holds a value that no store would take back.
+    #[error(
+        "the value of {key} has {bytes} bytes, more than a store takes; no backup of it could be restored"
+    )]
+    TooLarge {
+        /// Its key.
+        key: Key,
+        /// Its size.
+        bytes: usize,
+    },
+    /// The store failed.
+    #[error("cannot read the store")]
+    Read(#[source] ReadError),
+    /// The stream failed.
+    #[error("cannot write the backup")]
+    Write(#[source] std::io::Error),
+}
+
+/// Writes all entries of a store, as they are at one revision, while it goes on taking writes.
+///
+/// `taken` is noted in the backup as the time it was made. The stream is flushed, not closed: whoever
+/// writes to a file makes it durable and gives it its name only after this has succeeded.
+pub async fn backup(
+    store: &dyn Store,
+    out: impl AsyncWrite,
+    taken: SystemTime,
+    mut progress: impl FnMut(Moved),
+) -> Result<BackupSummary, BackupError> {
+    let mut out = pin!(out);
+    let mut snapshot = Snapshot::newest(store);
+    let first = snapshot.next().await.map_err(BackupError::Read)?;
+    let mut part = first.expect("a snapshot has at least one part");
+    let header = Header::new(part.revision, taken);
+    let mut buffer = Vec::with_capacity(2 * CHUNK_BYTES);
+    let mut encoder = Encoder::begin(header, &mut buffer);
+    let mut moved = Moved::default();
+    loop {
+        for entry in &part.entries {
+            check_size(entry)?;
+            encoder.entry(entry, &mut buffer);
+            moved.add(entry);
+            if buffer.len() >= CHUNK_BYTES {
+                out.write_all(&buffer).await.map_err(BackupError::Write)?;
+                buffer.clear();
+            }
+        }
+        progress(moved);
+        part = match snapshot.next().await {
+            Ok(Some(part)) => part,
+            Ok(None) => break,
+            Err(error) => return Err(unread(error, &part, moved)),
+        };
+    }
+    encoder.end(&mut buffer);
+    out.write_all(&buffer).await.map_err(BackupError::Write)?;
+    out.flush().await.map_err(BackupError::Write)?;
+    Ok(BackupSummary::new(header, moved))
+}
+
+fn check_size(entry: &Entry) -> Result<(), BackupError> {
+    let bytes = entry.value.len();
+    if bytes > MAX_VALUE_BYTES {
+        let key = entry.key.clone();
+        return Err(BackupError::TooLarge { key, bytes });
+    }
+    Ok(())
+}
+
+fn unread(error: ReadError, last: &Part, moved: Moved) -> BackupError {
+    match error {
+        ReadError::Compacted { .. } => BackupError::Compacted {
+            revision: last.revision,
+            entries: moved.entries,
+        },
+        other => BackupError::Read(other),
+    }
+}
+
+// --- BackupSummary ---
+
+impl BackupSummary {
+    pub(super) fn new(header: Header, moved: Moved) -> Self {
+        Self {
+            format: FORMAT,
+            revision: header.revision,
+            taken: header.taken(),
+            moved,
+        }
+    }
+}

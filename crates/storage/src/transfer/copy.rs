@@ -1,0 +1,93 @@
+//! A store into another.
+
+use super::{Moved, digest::Digest, intake::Intake, snapshot::Snapshot};
+use crate::{Clock, ImportError, ReadError, Revision, Store};
+
+/// What was copied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CopySummary {
+    /// What the target received.
+    pub moved: Moved,
+    /// The state of the source that was copied.
+    pub source: Revision,
+    /// Commits the source took since: they are not in the target. Zero when nobody wrote.
+    pub missed: u64,
+    /// Where the target stands now: at or above the source.
+    pub target: Revision,
+    /// Entries whose time came during the copy: the target has none of them any more.
+    pub expired: u64,
+}
+
+/// Why a copy failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CopyError {
+    /// The source failed, or forgot the state that was being read.
+    #[error("cannot read the source")]
+    Source(#[source] ReadError),
+    /// The target failed, or holds something already.
+    #[error("cannot fill the target")]
+    Target(#[from] ImportError),
+    /// The target could not be read again after the copy.
+    #[error("all was copied, but the target cannot be read to check it")]
+    Unchecked(#[source] ReadError),
+    /// What was read from the target is not what was written to it.
+    #[error("the target does not hold what was copied: {0}; do not use it, empty it and copy again")]
+    Different(String),
+}
+
+/// Fills an empty store with the entries of another, as they are at one revision, and reads the
+/// target again to see that they are there.
+///
+/// The source may go on taking writes, but they are not copied: see [`CopySummary::missed`]. The
+/// clock tells which entries had time to expire.
+pub async fn copy(
+    from: &dyn Store,
+    to: &dyn Store,
+    clock: &dyn Clock,
+    mut progress: impl FnMut(Moved),
+) -> Result<CopySummary, CopyError> {
+    let mut snapshot = Snapshot::newest(from);
+    let first = snapshot.next().await.map_err(CopyError::Source)?;
+    let mut part = first.expect("a snapshot has at least one part");
+    let source = part.revision;
+    let mut intake = Intake::begin(to, source).await?;
+    let mut put = Digest::default();
+    loop {
+        for entry in part.entries {
+            put.add(&entry);
+            if let Some(moved) = intake.add(entry).await? {
+                progress(moved);
+            }
+        }
+        part = match snapshot.next().await.map_err(CopyError::Source)? {
+            Some(part) => part,
+            None => break,
+        };
+    }
+    let (target, moved) = intake.finish().await?;
+    progress(moved);
+    let found = read_back(to, target).await.map_err(CopyError::Unchecked)?;
+    let expired = put.compare(&found, clock).map_err(CopyError::Different)?;
+    let newest = from
+        .current_revision()
+        .await
+        .map_err(|error| CopyError::Source(error.into()))?;
+    Ok(CopySummary {
+        moved,
+        source,
+        missed: newest.get().saturating_sub(source.get()),
+        target,
+        expired,
+    })
+}
+
+/// What the store held when the import ended: its first users may have changed it since.
+async fn read_back(store: &dyn Store, at: Revision) -> Result<Digest, ReadError> {
+    let mut digest = Digest::default();
+    let mut snapshot = Snapshot::at(store, at);
+    while let Some(part) = snapshot.next().await? {
+        part.entries.iter().for_each(|entry| digest.add(entry));
+    }
+    Ok(digest)
+}

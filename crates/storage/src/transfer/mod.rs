@@ -1,0 +1,48 @@
+//! Moving the entries of a store: into a stream and back, or straight into another store.
+//!
+//! Promises: what is moved is the state of the source at one revision, while it goes on taking
+//! writes; whatever is wrong with a stream is found before its target can be used, and the message
+//! says where; a target that got only a part stays closed (see [`Store::begin_import`]); memory does
+//! not grow with the size of the store, nor by what a hostile stream claims.
+//!
+//! Nothing here opens files or makes backups at a time of its own: streams are the caller's. What a
+//! stream looks like is told byte by byte in `docs/backup-format.md`.
+//!
+//! [`Store::begin_import`]: crate::Store::begin_import
+
+mod backup;
+mod copy;
+mod digest;
+mod intake;
+mod layout;
+mod reader;
+mod restore;
+mod snapshot;
+
+#[cfg(test)]
+mod tests;
+
+pub use self::{
+    backup::{BackupError, BackupSummary, backup},
+    copy::{CopyError, CopySummary, copy},
+    reader::StreamError,
+    restore::{RestoreError, RestoreSummary, inspect, restore},
+};
+
+/// How far a move has come, told after each page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moved {
+    /// Entries moved so far.
+    pub entries: u64,
+    /// Bytes of their keys and values.
+    pub bytes: u64,
+}
+
+// --- Moved ---
+
+impl Moved {
+    fn add(&mut self, entry: &crate::Entry) {
+        self.entries += 1;
+        self.bytes += (entry.key.len() + entry.value.len()) as u64;
+    }
+}

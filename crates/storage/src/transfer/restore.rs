@@ -1,0 +1,68 @@
+//! A stream into a store.
+
+use std::pin::pin;
+
+use tokio::io::AsyncRead;
+
+use super::{
+    BackupSummary, Moved,
+    intake::Intake,
+    reader::{Reader, StreamError},
+};
+use crate::{ImportError, Revision, Store};
+
+/// What was restored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RestoreSummary {
+    /// The backup.
+    pub backup: BackupSummary,
+    /// Where the store stands now: at or above the backup's revision.
+    pub revision: Revision,
+}
+
+/// Why a backup was not restored. Unless the target was refused, or the backup already at its first
+/// bytes, the target stays closed until a backup is restored into it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RestoreError {
+    /// Something is wrong with the backup.
+    #[error(transparent)]
+    Stream(#[from] StreamError),
+    /// The target did not take it.
+    #[error("cannot restore into the target")]
+    Import(#[from] ImportError),
+}
+
+/// Fills an empty store from a backup, which is checked as it is read. The store can be used only
+/// when all of it has arrived and was right.
+pub async fn restore(
+    input: impl AsyncRead,
+    to: &dyn Store,
+    mut progress: impl FnMut(Moved),
+) -> Result<RestoreSummary, RestoreError> {
+    let input = pin!(input);
+    let (mut reader, header) = Reader::begin(input).await?;
+    let mut intake = Intake::begin(to, header.revision).await?;
+    while let Some(entry) = reader.next().await? {
+        if let Some(moved) = intake.add(entry).await? {
+            progress(moved);
+        }
+    }
+    let (revision, moved) = intake.finish().await?;
+    progress(moved);
+    Ok(RestoreSummary {
+        backup: BackupSummary::new(header, moved),
+        revision,
+    })
+}
+
+/// Checks a whole backup and tells what it holds, without a store.
+pub async fn inspect(input: impl AsyncRead) -> Result<BackupSummary, StreamError> {
+    let input = pin!(input);
+    let (mut reader, header) = Reader::begin(input).await?;
+    let mut moved = Moved::default();
+    while let Some(entry) = reader.next().await? {
+        moved.add(&entry);
+    }
+    Ok(BackupSummary::new(header, moved))
+}

@@ -1,0 +1,228 @@
+//! Straight from a store into another.
+
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use async_trait::async_trait;
+use proptest::prelude::*;
+
+use super::{
+    super::{CopyError, CopySummary, copy},
+    REVISION, any_entries, block_on, entries_of, entry, expiring, quiet, store_of,
+};
+use crate::{
+    Clock, CommitError, Entry, Events, Expiry, Health, Import, ImportError, Key, Page, Prefix, Range,
+    ReadError, Revision, Store, StoreError, SystemClock, WatchError, Write, memory::MemoryStore,
+};
+
+/// A store that changes what it is given, as a faulty disk or a wrong setting of a database does.
+struct Faulty {
+    inner: Arc<MemoryStore>,
+    spoil: fn(&mut Vec<Entry>),
+}
+
+struct FaultyImport {
+    inner: Box<dyn Import>,
+    spoil: fn(&mut Vec<Entry>),
+}
+
+#[derive(Debug)]
+struct FixedClock(SystemTime);
+
+// --- Faulty ---
+
+#[async_trait]
+impl Store for Faulty {
+    async fn get(&self, key: &Key) -> Result<Option<Entry>, ReadError> {
+        self.inner.get(key).await
+    }
+    async fn range(&self, prefix: &Prefix, page: Page) -> Result<Range, ReadError> {
+        self.inner.range(prefix, page).await
+    }
+    async fn commit(&self, write: Write) -> Result<Revision, CommitError> {
+        self.inner.commit(write).await
+    }
+    async fn watch(&self, prefix: &Prefix, after: Revision) -> Result<Events, WatchError> {
+        self.inner.watch(prefix, after).await
+    }
+    async fn compact(&self, upto: Revision) -> Result<(), StoreError> {
+        self.inner.compact(upto).await
+    }
+    async fn current_revision(&self) -> Result<Revision, StoreError> {
+        self.inner.current_revision().await
+    }
+    async fn health(&self) -> Result<Health, StoreError> {
+        self.inner.health().await
+    }
+    async fn begin_import(&self, source: Revision) -> Result<Box<dyn Import>, ImportError> {
+        let inner = self.inner.begin_import(source).await?;
+        Ok(Box::new(FaultyImport {
+            inner,
+            spoil: self.spoil,
+        }))
+    }
+    async fn close(&self) {
+        self.inner.close().await;
+    }
+}
+
+#[async_trait]
+impl Import for FaultyImport {
+    async fn put(&mut self, mut entries: Vec<Entry>) -> Result<(), ImportError> {
+        (self.spoil)(&mut entries);
+        self.inner.put(entries).await
+    }
+    async fn finish(self: Box<Self>) -> Result<Revision, ImportError> {
+        self.inner.finish().await
+    }
+}
+
+impl Clock for FixedClock {
+    fn now(&self) -> SystemTime {
+        self.0
+    }
+}
+
+fn samples() -> Vec<Entry> {
+    vec![
+        entry("/a", b"1", 2),
+        expiring("/b", b"2", 3),
+        entry("/c", b"3", 4),
+    ]
+}
+
+async fn copy_to_faulty(spoil: fn(&mut Vec<Entry>)) -> Result<CopySummary, CopyError> {
+    let target = Faulty {
+        inner: MemoryStore::new(),
+        spoil,
+    };
+    copy(&*store_of(&samples()).await, &target, &SystemClock, quiet).await
+}
+
+#[tokio::test]
+async fn a_copy_that_is_not_the_same_is_noticed() {
+    copy_to_faulty(|_| {})
+        .await
+        .expect("a store that changes nothing passes");
+    for (spoil, reason) in [
+        (
+            (|entries| drop(entries.pop())) as fn(&mut Vec<Entry>),
+            "1 permanent entries of 2",
+        ),
+        (
+            |entries| entries[0].value = "x".into(),
+            "not those that were copied",
+        ),
+        (
+            |entries| entries[0].key = entry("/A", b"", 1).key,
+            "not those that were copied",
+        ),
+        (
+            |entries| entries[1].value = "x".into(),
+            "the value of /b is not the one copied",
+        ),
+        (|entries| drop(entries.remove(1)), "/b is missing before its time"),
+        (
+            |entries| entries[1].key = entry("/bb", b"", 1).key,
+            "holds /bb, which was not copied",
+        ),
+        (
+            |entries| entries.push(entry("/d", b"", 2)),
+            "3 permanent entries of 2",
+        ),
+        (|entries| entries[1].expiry = None, "3 permanent entries of 2"),
+    ] {
+        let error = copy_to_faulty(spoil).await.unwrap_err();
+        assert!(matches!(error, CopyError::Different(_)), "{error}");
+        assert!(error.to_string().contains(reason), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn an_entry_whose_time_has_come_may_be_missing() {
+    let expiry = expiring("/b", b"", 1).expiry.unwrap();
+    let forgetful = Faulty {
+        inner: MemoryStore::new(),
+        spoil: |entries| drop(entries.remove(1)),
+    };
+    let source = store_of(&samples()).await;
+    let later = FixedClock(UNIX_EPOCH + Duration::from_millis(expiry.deadline_ms));
+    let summary = copy(&*source, &forgetful, &later, quiet).await.unwrap();
+    assert_eq!((summary.moved.entries, summary.expired), (3, 1));
+}
+
+#[tokio::test]
+async fn an_entry_that_expires_in_the_target_at_once_is_no_difference() {
+    let past = Entry {
+        expiry: Some(Expiry {
+            deadline_ms: 1,
+            ttl: Duration::from_secs(1),
+        }),
+        ..entry("/a", b"", 2)
+    };
+    let source = MemoryStore::with_clock(FixedClock(UNIX_EPOCH));
+    let mut import = source.begin_import(Revision::new(REVISION)).await.unwrap();
+    import.put(vec![past]).await.unwrap();
+    import.finish().await.unwrap();
+    copy(&*source, &*MemoryStore::new(), &SystemClock, quiet)
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn commits_that_came_too_late_are_counted() {
+    let source = store_of(&samples()).await;
+    let target = MemoryStore::new();
+    let summary = copy(&*source, &*target, &SystemClock, quiet).await.unwrap();
+    assert_eq!(summary.missed, 0);
+
+    let entries: Vec<_> = (0..2000)
+        .map(|n| entry(&format!("/{n:04}"), &[0; 2000], 2))
+        .collect();
+    let source = store_of(&entries).await;
+    let (wake, mut woken) = tokio::sync::mpsc::unbounded_channel();
+    let target = MemoryStore::new();
+    let copying = copy(&*source, &*target, &SystemClock, move |_| wake.send(()).unwrap());
+    let writing = async {
+        woken.recv().await.unwrap();
+        source
+            .commit(Write::create(entry("/late", b"", 1).key, "x"))
+            .await
+            .unwrap();
+    };
+    let (summary, ()) = tokio::join!(copying, writing);
+    assert_eq!(summary.unwrap().missed, 1);
+    assert_eq!(entries_of(&*target).await, entries);
+}
+
+#[tokio::test]
+async fn a_target_that_holds_something_is_left_alone() {
+    let target = store_of(&[entry("/mine", b"kept", 2)]).await;
+    let error = copy(&*store_of(&samples()).await, &*target, &SystemClock, quiet)
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(error, CopyError::Target(ImportError::NotEmpty)),
+        "{error}"
+    );
+    assert_eq!(entries_of(&*target).await, [entry("/mine", b"kept", 2)]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_entries_arrive_as_they_were(entries in any_entries()) {
+        block_on(async {
+            // A clock that stands at the beginning: nothing has expired yet.
+            let source = store_of(&entries).await;
+            let target = MemoryStore::with_clock(FixedClock(UNIX_EPOCH));
+            let summary = copy(&*source, &*target, &SystemClock, quiet).await.unwrap();
+            assert_eq!(summary.target, Revision::new(REVISION));
+            let page = Page { at: Some(summary.target), ..Page::all() };
+            assert_eq!(target.range(&Prefix::all(), page).await.unwrap().entries, entries);
+        });
+    }
+}

@@ -1,0 +1,332 @@
+//! Streams that are damaged, cut, mixed up or made to do harm.
+
+use std::io;
+
+use proptest::prelude::*;
+use tokio::io::AsyncReadExt;
+
+use super::{
+    super::{RestoreError, StreamError, inspect, restore},
+    REVISION, any_entries, backup_of, block_on, entries_of, entry, expiring,
+    forgery::Forgery,
+    quiet, store_of,
+};
+use crate::{Entry, ImportError, MAX_VALUE_BYTES, ReadError, Store, StoreError, memory::MemoryStore};
+
+fn samples() -> Vec<Entry> {
+    vec![
+        entry("/a", b"first", 3),
+        expiring("/b", b"second", 4),
+        entry("/c", b"", 5),
+        entry("/d", b"last", 6),
+    ]
+}
+
+/// How a stream is refused. Checks that both ways of reading it agree, that the target cannot be used
+/// unless it was not touched at all, and that it takes a good stream afterwards.
+async fn refusal(bytes: &[u8]) -> StreamError {
+    let target = MemoryStore::new();
+    let error = restore(bytes, &*target, quiet)
+        .await
+        .expect_err("a bad stream is refused");
+    match target.get(&entry("/a", b"", 1).key).await {
+        Ok(None) => assert!(bytes.len() <= 32 || inspect(&bytes[..32]).await.is_err()),
+        Ok(Some(entry)) => panic!("a refused stream left {entry:?}"),
+        Err(error) => assert!(
+            matches!(error, ReadError::Store(StoreError::UnfinishedImport)),
+            "{error}"
+        ),
+    }
+    let good = backup_of(&samples()).await;
+    restore(&good[..], &*target, quiet)
+        .await
+        .expect("the target takes a good stream");
+    assert_eq!(entries_of(&*target).await, samples());
+
+    let RestoreError::Stream(error) = error else {
+        panic!("the target is not to blame: {error}");
+    };
+    assert_eq!(inspect(bytes).await.unwrap_err().to_string(), error.to_string());
+    error
+}
+
+#[track_caller]
+fn assert_damaged(error: &StreamError, after: u64, because: &str) {
+    let StreamError::Damaged { entries, reason, .. } = error else {
+        panic!("not seen as damage: {error}");
+    };
+    assert_eq!(*entries, after, "{error}");
+    assert!(reason.contains(because), "{error}");
+}
+
+#[tokio::test]
+async fn every_truncation_is_refused_and_the_message_says_where() {
+    let bytes = backup_of(&samples()).await;
+    for length in 1..bytes.len() {
+        let error = refusal(&bytes[..length]).await;
+        let StreamError::CutOff { at, entries } = error else {
+            panic!("cut to {length} bytes: {error}");
+        };
+        assert_eq!(at, length as u64);
+        assert!(entries <= 4);
+    }
+    assert!(matches!(refusal(&[]).await, StreamError::NotABackup));
+}
+
+#[tokio::test]
+async fn every_flipped_bit_is_refused_at_its_place() {
+    let bytes = backup_of(&samples()).await;
+    for byte in 0..bytes.len() {
+        for bit in 0..8 {
+            let mut flipped = bytes.clone();
+            flipped[byte] ^= 1 << bit;
+            match inspect(&flipped[..])
+                .await
+                .expect_err("a flipped stream is refused")
+            {
+                StreamError::Damaged { at, .. } => assert!(at <= byte as u64, "found at {at}, is at {byte}"),
+                StreamError::CutOff { .. } => {} // a length that grew
+                StreamError::NotABackup => assert!(byte < 8),
+                StreamError::NewerFormat { .. } => assert!((8..12).contains(&byte)),
+                StreamError::Io { .. } => panic!("there is no I/O here"),
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn frames_that_changed_places_are_refused_where_they_are() {
+    // Equal in length: only the order gives them away.
+    let bytes = Forgery::new(9).entry(b"/a", 2, b"x").entry(b"/b", 3, b"y").end(2);
+    let frame = 5 + 2 + 2 + 8 + 1 + 1 + 4;
+    let mut swapped = bytes.clone();
+    swapped[32..32 + frame].copy_from_slice(&bytes[32 + frame..32 + 2 * frame]);
+    swapped[32 + frame..32 + 2 * frame].copy_from_slice(&bytes[32..32 + frame]);
+    let error = refusal(&swapped).await;
+    assert_damaged(&error, 0, "checksum");
+    assert!(error.to_string().contains("at byte 32"), "{error}");
+}
+
+#[tokio::test]
+async fn a_frame_that_is_missing_or_from_another_backup_is_refused() {
+    let frame = 5 + 2 + 2 + 8 + 1 + 1 + 4;
+    let one = Forgery::new(9).entry(b"/a", 2, b"x").entry(b"/b", 3, b"y").end(2);
+    let mut without = one.clone();
+    without.drain(32..32 + frame);
+    assert_damaged(&refusal(&without).await, 0, "checksum");
+
+    let other = Forgery::new(9).entry(b"/a", 2, b"X").entry(b"/b", 3, b"Y").end(2);
+    let mut mixed = one.clone();
+    mixed[32 + frame..32 + 2 * frame].copy_from_slice(&other[32 + frame..32 + 2 * frame]);
+    assert_damaged(&refusal(&mixed).await, 1, "checksum");
+}
+
+#[tokio::test]
+async fn what_is_made_up_is_refused_though_its_checksums_are_right() {
+    let long_key = [b'k'; 769];
+    let large_value = vec![0; MAX_VALUE_BYTES + 1];
+    let start = || Forgery::new(9).entry(b"/b", 2, b"");
+    for (stream, after, because) in [
+        (start().entry(b"/b", 3, b"").end(2), 1, "in order and once"),
+        (start().entry(b"/a", 3, b"").end(2), 1, "in order and once"),
+        (start().entry(b"/c/", 3, b"").end(2), 1, "not a valid key"),
+        (start().entry(b"/c\0", 3, b"").end(2), 1, "not a valid key"),
+        (start().entry(b"", 3, b"").end(2), 1, "not a valid key"),
+        (start().entry(b"/\xff", 3, b"").end(2), 1, "not UTF-8"),
+        (start().entry(&long_key, 3, b"").end(2), 1, "not a valid key"),
+        (
+            start().entry(b"/c", 10, b"").end(2),
+            1,
+            "of revision 10, in a backup of revision 9",
+        ),
+        (start().entry(b"/c", 0, b"").end(2), 1, "of revision 0"),
+        (
+            start().entry(b"/c", 3, &large_value).end(2),
+            1,
+            "larger than any store takes",
+        ),
+        (start().frame(1, b"").end(2), 1, "shorter than its fields"),
+        (start().frame(1, b"\x02\0/").end(2), 1, "longer than its entry"),
+        (start().frame(1, b"\x01\0/").end(2), 1, "not a valid key"),
+        (
+            start().frame(1, b"\x02\0/c\x01\0\0\0\0\0\0\0").end(2),
+            1,
+            "shorter than its fields",
+        ),
+        (
+            start().frame(1, b"\x02\0/c\x01\0\0\0\0\0\0\0\x01abc").end(2),
+            1,
+            "shorter than its fields",
+        ),
+        (
+            start().frame(1, b"\x02\0/c\x01\0\0\0\0\0\0\0\x02").end(2),
+            1,
+            "unknown expiry mark 2",
+        ),
+        (start().frame(0, b"").end(1), 1, "of kind 0"),
+        (start().frame(3, b"").end(1), 1, "of kind 3"),
+        (start().end(2), 1, "counts 2 entries, here are 1"),
+        (start().end(0), 1, "counts 0 entries, here are 1"),
+        (
+            start().frame(2, b"\x01\0\0\0").end(1),
+            1,
+            "the trailer has 4 bytes",
+        ),
+        (Forgery::new(0).end(0), 0, "revision 0"),
+        (Forgery::new(u64::MAX).end(0), 0, "no store stands at"),
+        (Forgery::with_header(0, 9).end(0), 0, "no format 0"),
+    ] {
+        assert_damaged(&refusal(&stream).await, after, because);
+    }
+}
+
+#[tokio::test]
+async fn a_huge_length_is_refused_before_anything_is_set_aside_for_it() {
+    // The stream goes on for ever, so that only the length itself can be the reason.
+    let head = Forgery::new(9).frame_of_length(1, u32::MAX, b"").bytes();
+    let endless = (&head[..]).chain(tokio::io::repeat(b'x'));
+    let error = inspect(endless).await.unwrap_err();
+    assert_damaged(&error, 0, "4294967295 bytes is larger than any store takes");
+}
+
+#[tokio::test]
+async fn endless_streams_end() {
+    assert!(matches!(
+        inspect(tokio::io::repeat(0)).await.unwrap_err(),
+        StreamError::NotABackup
+    ));
+    let header = Forgery::new(9).bytes();
+    let zeros = (&header[..]).chain(tokio::io::repeat(0));
+    assert_damaged(&inspect(zeros).await.unwrap_err(), 0, "of kind 0");
+    let whole = backup_of(&samples()).await;
+    let longer = (&whole[..]).chain(tokio::io::repeat(b'\n'));
+    assert_damaged(&inspect(longer).await.unwrap_err(), 4, "more follows its trailer");
+}
+
+#[tokio::test]
+async fn two_backups_in_a_row_are_refused() {
+    let mut bytes = backup_of(&samples()).await;
+    bytes.extend(bytes.clone());
+    assert_damaged(&refusal(&bytes).await, 4, "more follows its trailer");
+}
+
+#[tokio::test]
+async fn a_newer_format_is_refused_and_the_message_says_what_to_do() {
+    let error = refusal(&Forgery::with_header(2, 9).end(0)).await;
+    assert_eq!(
+        error.to_string(),
+        "the backup is of format 2, this program reads up to 1; use a newer k3"
+    );
+}
+
+#[tokio::test]
+async fn what_is_no_backup_leaves_the_target_as_it_was() {
+    for bytes in [
+        &b"{\"kind\":\"List\"}, and so on, for some more bytes"[..],
+        b"x",
+        &[0; 100],
+    ] {
+        let target = MemoryStore::new();
+        let error = restore(bytes, &*target, quiet).await.unwrap_err();
+        assert_eq!(error.to_string(), "this is not a k3 backup");
+        assert_eq!(entries_of(&*target).await, []);
+    }
+}
+
+#[tokio::test]
+async fn a_target_that_holds_something_is_left_alone() {
+    let target = store_of(&[entry("/mine", b"kept", 2)]).await;
+    let error = restore(&backup_of(&samples()).await[..], &*target, quiet)
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(error, RestoreError::Import(ImportError::NotEmpty)),
+        "{error}"
+    );
+    assert_eq!(entries_of(&*target).await, [entry("/mine", b"kept", 2)]);
+}
+
+#[tokio::test]
+async fn a_stream_that_fails_says_where() {
+    let bytes = backup_of(&samples()).await;
+    let broken = (&bytes[..50]).chain(failing_input());
+    let target = MemoryStore::new();
+    let error = restore(broken, &*target, quiet).await.unwrap_err();
+    let RestoreError::Stream(StreamError::Io { at: 50, source }) = error else {
+        panic!("{error}");
+    };
+    assert_eq!(source.kind(), io::ErrorKind::ConnectionReset);
+    assert!(target.current_revision().await.is_err());
+}
+
+/// An input that fails at its first byte.
+fn failing_input() -> impl tokio::io::AsyncRead {
+    struct Broken;
+    impl tokio::io::AsyncRead for Broken {
+        fn poll_read(
+            self: std::pin::Pin<&mut Self>,
+            _: &mut std::task::Context<'_>,
+            _: &mut tokio::io::ReadBuf<'_>,
+        ) -> std::task::Poll<io::Result<()>> {
+            std::task::Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()))
+        }
+    }
+    Broken
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_damage_is_refused(
+        entries in any_entries(),
+        flips in prop::collection::vec((any::<prop::sample::Index>(), 1..=255_u8), 1..4),
+    ) {
+        block_on(async {
+            let good = backup_of(&entries).await;
+            let mut bad = good.clone();
+            for (index, flip) in flips {
+                bad[index.index(good.len())] ^= flip;
+            }
+            if bad != good {
+                refusal(&bad).await;
+            }
+        });
+    }
+
+    #[test]
+    fn random_cuts_are_refused(entries in any_entries(), cut in any::<prop::sample::Index>()) {
+        block_on(async {
+            let good = backup_of(&entries).await;
+            refusal(&good[..cut.index(good.len())]).await;
+        });
+    }
+
+    #[test]
+    fn pieces_that_are_left_out_or_doubled_are_refused(
+        entries in any_entries(),
+        from in any::<prop::sample::Index>(),
+        length in 1..100_usize,
+    ) {
+        block_on(async {
+            let good = backup_of(&entries).await;
+            let from = from.index(good.len());
+            let piece = from..(from + length).min(good.len());
+            let mut without = good.clone();
+            without.drain(piece.clone());
+            refusal(&without).await;
+            let mut doubled = good[..piece.end].to_vec();
+            doubled.extend(&good[piece.start..]);
+            refusal(&doubled).await;
+        });
+    }
+
+    #[test]
+    fn noise_behind_a_header_is_refused(noise in prop::collection::vec(any::<u8>(), 0..300)) {
+        block_on(async {
+            let mut bytes = Forgery::new(REVISION).bytes();
+            bytes.extend(noise);
+            refusal(&bytes).await;
+        });
+    }
+}

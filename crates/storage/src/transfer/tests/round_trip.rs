@@ -1,0 +1,144 @@
+//! What goes in comes out.
+
+use proptest::prelude::*;
+
+use super::{
+    super::{Moved, backup, inspect, restore},
+    REVISION, any_entries, backup_of, block_on, entries_of, entry, expiring,
+    forgery::Forgery,
+    noon, quiet, store_of,
+};
+use crate::{Entry, MAX_VALUE_BYTES, Revision, Store, Write, memory::MemoryStore};
+
+#[tokio::test]
+async fn the_stream_is_what_the_document_says() {
+    let written = backup_of(&[entry("/a", b"one", 7), entry("/b", b"", 9)]).await;
+    let by_hand = Forgery::new(REVISION)
+        .entry(b"/a", 7, b"one")
+        .entry(b"/b", 9, b"")
+        .end(2);
+    assert_eq!(written, by_hand);
+
+    let mut body = vec![2, 0, b'/', b'c'];
+    body.extend(8_u64.to_le_bytes());
+    body.push(1);
+    body.extend(4_000_000_000_000_u64.to_le_bytes());
+    body.extend(3_600_000_u64.to_le_bytes());
+    body.extend(b"soon gone");
+    let by_hand = Forgery::new(REVISION).frame(1, &body).end(1);
+    assert_eq!(backup_of(&[expiring("/c", b"soon gone", 8)]).await, by_hand);
+}
+
+#[tokio::test]
+async fn an_empty_store_is_backed_up_and_restored() {
+    let source = MemoryStore::new();
+    let mut bytes = Vec::new();
+    let summary = backup(&*source, &mut bytes, noon(), quiet).await.unwrap();
+    assert_eq!(
+        (summary.revision, summary.moved),
+        (Revision::FIRST, Moved::default())
+    );
+    let target = MemoryStore::new();
+    let restored = restore(&bytes[..], &*target, quiet).await.unwrap();
+    assert_eq!(restored.revision, Revision::FIRST);
+    assert_eq!(entries_of(&*target).await, []);
+}
+
+#[tokio::test]
+async fn the_largest_key_and_value_go_through() {
+    let largest = entry(&"k".repeat(768), &vec![0xff; MAX_VALUE_BYTES], REVISION);
+    let long_lived = Entry {
+        expiry: expiring("/x", b"", 1).expiry,
+        ..largest
+    };
+    let bytes = backup_of(std::slice::from_ref(&long_lived)).await;
+    let target = MemoryStore::new();
+    restore(&bytes[..], &*target, quiet).await.unwrap();
+    assert_eq!(entries_of(&*target).await, [long_lived]);
+}
+
+#[tokio::test]
+async fn a_restored_store_goes_on_above_the_backup() {
+    let bytes = backup_of(&[entry("/a", b"1", 5)]).await;
+    let target = MemoryStore::new();
+    let summary = restore(&bytes[..], &*target, quiet).await.unwrap();
+    assert_eq!(summary.revision, Revision::new(REVISION));
+    let key = entry("/a", b"", 1).key;
+    let next = target
+        .commit(Write::update(key, Revision::new(5), "2"))
+        .await
+        .unwrap();
+    assert_eq!(next, Revision::new(REVISION + 1));
+}
+
+#[tokio::test]
+async fn progress_grows_to_the_whole() {
+    let entries: Vec<_> = (0..2000)
+        .map(|n| entry(&format!("/{n:04}"), b"value", n + 1))
+        .collect();
+    let whole = Moved {
+        entries: 2000,
+        bytes: 2000 * 10,
+    };
+    let source = store_of(&entries).await;
+    let (mut bytes, mut told) = (Vec::new(), Vec::new());
+    let summary = backup(&*source, &mut bytes, noon(), |moved| told.push(moved))
+        .await
+        .unwrap();
+    assert_eq!(summary.moved, whole);
+    assert_eq!(*told.last().unwrap(), whole);
+    assert!(
+        told.len() > 2 && told.is_sorted_by_key(|moved| moved.entries),
+        "{told:?}"
+    );
+
+    told.clear();
+    let target = MemoryStore::new();
+    let restored = restore(&bytes[..], &*target, |moved| told.push(moved))
+        .await
+        .unwrap();
+    assert_eq!(restored.backup, summary);
+    assert_eq!(*told.last().unwrap(), whole);
+    assert!(
+        told.len() > 2 && told.is_sorted_by_key(|moved| moved.entries),
+        "{told:?}"
+    );
+    assert_eq!(inspect(&bytes[..]).await.unwrap(), summary);
+}
+
+#[test]
+fn the_futures_can_be_moved_between_threads() {
+    fn assert_send<T: Send>(_: T) {}
+    fn check(store: &dyn Store) {
+        assert_send(backup(store, Vec::new(), noon(), quiet));
+        assert_send(restore(&[][..], store, quiet));
+        assert_send(inspect(&[][..]));
+        assert_send(super::super::copy(store, store, &crate::SystemClock, quiet));
+    }
+    let _: fn(&dyn Store) = check;
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_entries_come_back_as_they_were(entries in any_entries()) {
+        block_on(async {
+            let bytes = backup_of(&entries).await;
+            let target = MemoryStore::new();
+            let summary = restore(&bytes[..], &*target, quiet).await.unwrap();
+            assert_eq!(entries_of_import(&*target, summary.revision).await, entries);
+            assert_eq!(summary.backup, inspect(&bytes[..]).await.unwrap());
+            assert_eq!(summary.backup.taken, noon());
+        });
+    }
+}
+
+/// What an import left, also when some of it has expired since.
+async fn entries_of_import(store: &dyn Store, at: Revision) -> Vec<Entry> {
+    let page = crate::Page {
+        at: Some(at),
+        ..crate::Page::all()
+    };
+    store.range(&crate::Prefix::all(), page).await.unwrap().entries
+}
