@@ -187,7 +187,7 @@ mod tests {
             previous: Revision::new(3),
             expiry: Some(Expiry {
                 deadline_ms: 1_700_000_000_123,
-                ttl: Duration::from_secs(3600),
+                ttl: Duration::from_hours(1),
             }),
             key: "/pods/default/a",
             value: b"\0\xff value",

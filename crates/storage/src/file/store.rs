@@ -17,10 +17,11 @@ use super::{
     engine::{Engine, FILE, Fault, Open, guarded, panic_message},
     import::{FileImport, ImportStep},
     mark::Mark,
+    migration,
     options::{FileOptions, Repair},
     record::Record,
     shrink::COPY,
-    tables::{self, BYTES, EXPIRING, FLOOR, FORMAT, IMPORTING, LOG, Snapshot},
+    tables::{self, BYTES, EXPIRING, FLOOR, IMPORTING, LOG, Snapshot},
     volume::{Folder, Volume},
     writer::{Job, Position, Writer},
 };
@@ -30,9 +31,6 @@ use crate::{
     expiry::{Deadlines, Sweeper},
     feed::{Feed, FeedWatch, History},
 };
-
-/// The format this program writes.
-const FORMAT_NOW: u32 = 1;
 
 /// A store in a folder.
 pub struct FileStore {
@@ -230,15 +228,7 @@ impl Shared {
         let engine = Engine::open(volume, options)?;
         let open = engine.current()?;
         let explain = |fault| engine.explain(fault);
-        guarded(|| Ok(prepare(&open)?))
-            .map_err(explain)?
-            .map_or(Ok(()), |found| {
-                Err(OpenError::NewerFormat {
-                    place: place.clone(),
-                    found,
-                    known: FORMAT_NOW,
-                })
-            })?;
+        migration::run(&engine, migration::STEPS)?;
         let (position, importing) = guarded(|| survey(&open)).map_err(explain)?;
         match mark {
             None => Mark {
@@ -319,21 +309,6 @@ impl Shared {
             }
         }
         Ok(())
-    }
-}
-
-/// Makes a new file ready, and answers with the format of one that is too new.
-fn prepare(open: &Open) -> Result<Option<u32>, redb::Error> {
-    let format = tables::meta(&open.database.begin_read()?, FORMAT)?;
-    match format.map(|format| u32::try_from(format).unwrap_or(u32::MAX)) {
-        None => {
-            let txn = open.database.begin_write()?;
-            tables::create(&txn, FORMAT_NOW)?;
-            txn.commit()?;
-            Ok(None)
-        }
-        Some(found) if found > FORMAT_NOW => Ok(Some(found)),
-        Some(_) => Ok(None),
     }
 }
 

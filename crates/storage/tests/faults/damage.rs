@@ -1,0 +1,144 @@
+//! Damaged files: refused, or served as far as they are right; never served wrong.
+
+use std::path::Path;
+
+use k3_storage::{
+    OpenError, Prefix, Store, StoreError,
+    file::{FileOptions, FileStore},
+};
+use rand::{RngExt, SeedableRng, rngs::StdRng};
+
+use crate::{contents, fill};
+
+const FILE: &str = "store.redb";
+
+/// A closed store with some history in a folder, and what it holds.
+async fn closed_store(folder: &Path) -> std::collections::BTreeMap<String, (k3_storage::Revision, Vec<u8>)> {
+    let store = FileStore::open(FileOptions::new(folder)).await.unwrap();
+    fill(&*store, 200).await;
+    let held = contents(&*store).await;
+    store.close().await;
+    held
+}
+
+/// Opens a store that may be damaged, and checks that it tells nothing that is not true.
+async fn tells_the_truth(
+    folder: &Path,
+    truth: &std::collections::BTreeMap<String, (k3_storage::Revision, Vec<u8>)>,
+) -> Outcome {
+    let store = match FileStore::open(FileOptions::new(folder)).await {
+        Ok(store) => store,
+        Err(OpenError::Store(StoreError::Corrupt(_) | StoreError::Unavailable { .. })) => {
+            return Outcome::Refused;
+        }
+        Err(OpenError::NewerFormat { .. }) => return Outcome::Refused,
+        Err(other) => panic!("not a clear refusal: {other}"),
+    };
+    let mut outcome = Outcome::Intact;
+    for (name, (revision, value)) in truth {
+        let key = k3_storage::Key::try_new(name).unwrap();
+        match store.get(&key).await {
+            Ok(Some(entry)) => assert_eq!((entry.revision, &entry.value[..]), (*revision, &value[..])),
+            Ok(None) => panic!("{name} has silently gone"),
+            Err(_) => outcome = Outcome::Refused,
+        }
+    }
+    match store.range(&Prefix::all(), k3_storage::Page::all()).await {
+        Ok(range) => assert_eq!(range.entries.len(), truth.len()),
+        Err(_) => outcome = Outcome::Refused,
+    }
+    outcome
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    Intact,
+    Refused,
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flipped_byte_is_never_served() {
+    let folder = tempfile::tempdir().unwrap();
+    let truth = closed_store(folder.path()).await;
+    let good = std::fs::read(folder.path().join(FILE)).unwrap();
+    let mut rng = StdRng::seed_from_u64(7);
+    let mut refused = 0;
+    for round in 0..150 {
+        // Half of the flips hit the header and its neighbourhood, where they hurt most.
+        let span = if round % 2 == 0 { good.len() } else { 16 << 10 };
+        let at = rng.random_range(0..span);
+        let mut bad = good.clone();
+        bad[at] ^= 1 << rng.random_range(0..8);
+        let copy = tempfile::tempdir().unwrap();
+        std::fs::write(copy.path().join(FILE), &bad).unwrap();
+        std::fs::copy(folder.path().join("mark"), copy.path().join("mark")).unwrap();
+        if tells_the_truth(copy.path(), &truth).await == Outcome::Refused {
+            refused += 1;
+        }
+    }
+    assert!(
+        refused > 10,
+        "only {refused} of 150 flips were noticed: is anything checked?"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_truncated_file_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let truth = closed_store(folder.path()).await;
+    let good = std::fs::read(folder.path().join(FILE)).unwrap();
+    let mut rng = StdRng::seed_from_u64(11);
+    for round in 0..40 {
+        let len = if round == 0 {
+            0
+        } else {
+            rng.random_range(0..good.len())
+        };
+        let copy = tempfile::tempdir().unwrap();
+        std::fs::write(copy.path().join(FILE), &good[..len]).unwrap();
+        std::fs::copy(folder.path().join("mark"), copy.path().join("mark")).unwrap();
+        let outcome = tells_the_truth(copy.path(), &truth).await;
+        assert!(
+            outcome == Outcome::Refused,
+            "a file cut to {len} of {} bytes was opened",
+            good.len()
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_lost_file_is_noticed() {
+    let folder = tempfile::tempdir().unwrap();
+    closed_store(folder.path()).await;
+    std::fs::remove_file(folder.path().join(FILE)).unwrap();
+    let error = FileStore::open(FileOptions::new(folder.path()))
+        .await
+        .map(|_| ())
+        .unwrap_err();
+    assert!(error.to_string().contains("missing or empty"), "{error}");
+}
+
+#[tokio::test]
+async fn a_file_of_something_else_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join(FILE), "hello ".repeat(10_000)).unwrap();
+    let error = FileStore::open(FileOptions::new(folder.path()))
+        .await
+        .map(|_| ())
+        .unwrap_err();
+    assert!(matches!(error, OpenError::Store(_)), "{error}");
+}
+
+#[tokio::test]
+async fn a_second_opener_is_told_who_holds_the_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = FileStore::open(FileOptions::new(folder.path())).await.unwrap();
+    let error = FileStore::open(FileOptions::new(folder.path()))
+        .await
+        .map(|_| ())
+        .unwrap_err();
+    let holder = format!("process {}", std::process::id());
+    assert!(error.to_string().contains(&holder), "{error}");
+    store.close().await;
+    FileStore::open(FileOptions::new(folder.path())).await.unwrap();
+}

@@ -1,0 +1,339 @@
+//! A disk that can lose power, fill up, and forget what was not synced.
+
+use std::{
+    collections::{HashMap, HashSet},
+    fmt, io,
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use k3_storage::file::volume::{Volume, VolumeFile};
+use rand::{Rng, RngExt};
+
+/// The disk itself, which outlives the programs that mount it.
+#[derive(Default)]
+pub(crate) struct Disk {
+    files: Mutex<HashMap<String, Arc<Mutex<Content>>>>,
+    /// How many syncs have succeeded.
+    syncs: AtomicU64,
+    /// Writes and syncs until something goes wrong; `u64::MAX` for never.
+    good_for: AtomicU64,
+    trouble: Mutex<Trouble>,
+    /// What the disk says is free, whatever is true.
+    said_free: Mutex<Option<u64>>,
+}
+
+/// What goes wrong when `good_for` has run out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    /// Everything fails, for ever.
+    #[default]
+    PowerLoss,
+    /// Writes fail where the disk has no room yet, and succeed where something was written before,
+    /// as on a real one.
+    Full,
+    /// Syncs fail; the rest goes on.
+    SyncFails,
+}
+
+#[derive(Clone, Default)]
+struct Content {
+    /// What a program reads.
+    seen: Vec<u8>,
+    /// What survives a power loss for certain.
+    safe: Vec<u8>,
+    /// What has been done since `safe`.
+    unsafe_yet: Vec<Change>,
+    /// The blocks that have room on the disk.
+    blocks: HashSet<u64>,
+}
+
+const BLOCK: u64 = 4096;
+
+#[derive(Clone)]
+enum Change {
+    Write(u64, Vec<u8>),
+    SetLen(u64),
+}
+
+/// A disk as a store sees it.
+#[derive(Clone)]
+pub(crate) struct Mounted(Arc<Disk>);
+
+struct Handle {
+    disk: Arc<Disk>,
+    content: Arc<Mutex<Content>>,
+}
+
+// --- Disk ---
+
+impl Disk {
+    pub(crate) fn new() -> Arc<Self> {
+        let disk = Self::default();
+        disk.good_for.store(u64::MAX, Ordering::SeqCst);
+        Arc::new(disk)
+    }
+
+    /// Something goes wrong after so many more writes and syncs.
+    pub(crate) fn trouble_after(&self, operations: u64, trouble: Trouble) {
+        *self.trouble.lock().unwrap() = trouble;
+        self.good_for.store(operations, Ordering::SeqCst);
+    }
+
+    /// Nothing goes wrong from now on.
+    pub(crate) fn mend(&self) {
+        self.good_for.store(u64::MAX, Ordering::SeqCst);
+    }
+
+    /// Says that so much is free, or tells the truth again: there is plenty.
+    pub(crate) fn say_free(&self, bytes: Option<u64>) {
+        *self.said_free.lock().unwrap() = bytes;
+    }
+
+    /// The length of a file.
+    pub(crate) fn len(&self, name: &str) -> usize {
+        lock(&self.files)
+            .get(name)
+            .map_or(0, |content| lock(content).seen.len())
+    }
+
+    /// How many writes and syncs there have been since `trouble_after`, which must not have come.
+    pub(crate) fn operations_of(&self, operations: u64) -> u64 {
+        operations - self.good_for.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn syncs(&self) -> u64 {
+        self.syncs.load(Ordering::SeqCst)
+    }
+
+    /// The disk as it is found after the power came back: of what was not synced, any part may have
+    /// reached it, in any order, and the last piece may be torn.
+    pub(crate) fn after_power_loss(&self, rng: &mut impl Rng) -> Arc<Self> {
+        let found = Self::new();
+        for (name, content) in &*lock(&self.files) {
+            let content = lock(content);
+            let mut safe = content.safe.clone();
+            for change in &content.unsafe_yet {
+                match rng.random_range(0..4) {
+                    0 => {}
+                    1 => change.torn(rng).apply(&mut safe),
+                    _ => change.apply(&mut safe),
+                }
+            }
+            let content = Content {
+                seen: safe.clone(),
+                safe,
+                ..Content::default()
+            };
+            lock(&found.files).insert(name.clone(), Arc::new(Mutex::new(content)));
+        }
+        found
+    }
+
+    /// Counts an operation, and fails it if its time has come.
+    fn operate(&self, kind: Operation) -> io::Result<()> {
+        let next = |left: u64| {
+            if left == u64::MAX {
+                left
+            } else {
+                left.saturating_sub(1)
+            }
+        };
+        let before = self
+            .good_for
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| Some(next(left)));
+        if before.unwrap() > 0 {
+            return Ok(());
+        }
+        match (*self.trouble.lock().unwrap(), kind) {
+            (Trouble::PowerLoss, _) => Err(io::Error::other("the power is gone")),
+            (Trouble::Full, Operation::Grow) => Err(io::ErrorKind::StorageFull.into()),
+            (Trouble::SyncFails, Operation::Sync) => Err(io::Error::other("the disk did not sync")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Fails once the power is gone: a program without power reads nothing either.
+    fn powered(&self) -> io::Result<()> {
+        let gone = self.good_for.load(Ordering::SeqCst) == 0;
+        if gone && *self.trouble.lock().unwrap() == Trouble::PowerLoss {
+            return Err(io::Error::other("the power is gone"));
+        }
+        Ok(())
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Operation {
+    /// A write to where nothing was.
+    Grow,
+    /// A write over what was there.
+    Write,
+    Sync,
+}
+
+impl Change {
+    fn apply(&self, bytes: &mut Vec<u8>) {
+        match self {
+            Self::SetLen(len) => bytes.resize(usize::try_from(*len).unwrap(), 0),
+            Self::Write(offset, data) => {
+                let offset = usize::try_from(*offset).unwrap();
+                if bytes.len() < offset + data.len() {
+                    bytes.resize(offset + data.len(), 0);
+                }
+                bytes[offset..offset + data.len()].copy_from_slice(data);
+            }
+        }
+    }
+
+    /// The blocks it touches.
+    fn blocks(&self) -> impl Iterator<Item = u64> + use<> {
+        match self {
+            // The file gets longer, and takes room only where it is written.
+            Self::SetLen(_) => 0..0,
+            Self::Write(offset, data) => offset / BLOCK..(offset + data.len() as u64).div_ceil(BLOCK),
+        }
+    }
+
+    /// The change as far as it got: whole sectors.
+    fn torn(&self, rng: &mut impl Rng) -> Self {
+        match self {
+            Self::SetLen(len) => Self::SetLen(*len),
+            Self::Write(offset, data) => {
+                let sectors = rng.random_range(0..=data.len() / 512);
+                Self::Write(*offset, data[..sectors * 512].to_vec())
+            }
+        }
+    }
+}
+
+// --- Mounted ---
+
+impl Mounted {
+    pub(crate) fn new(disk: &Arc<Disk>) -> Self {
+        Self(Arc::clone(disk))
+    }
+}
+
+impl fmt::Debug for Mounted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a simulated disk")
+    }
+}
+
+impl Volume for Mounted {
+    fn open(&self, name: &str) -> io::Result<Box<dyn VolumeFile>> {
+        self.0.powered()?;
+        let content = Arc::clone(lock(&self.0.files).entry(name.to_owned()).or_default());
+        Ok(Box::new(Handle {
+            disk: Arc::clone(&self.0),
+            content,
+        }))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.0.operate(Operation::Sync)?;
+        let mut files = lock(&self.0.files);
+        let content = files.remove(from).ok_or(io::ErrorKind::NotFound)?;
+        files.insert(to.to_owned(), content);
+        Ok(())
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.0.powered()?;
+        lock(&self.0.files).remove(name);
+        Ok(())
+    }
+
+    fn copy(&self, from: &str, to: &str) -> io::Result<()> {
+        self.0.operate(Operation::Sync)?;
+        let mut files = lock(&self.0.files);
+        let seen = lock(files.get(from).ok_or(io::ErrorKind::NotFound)?).seen.clone();
+        let content = Content {
+            safe: seen.clone(),
+            seen,
+            ..Content::default()
+        };
+        files.insert(to.to_owned(), Arc::new(Mutex::new(content)));
+        Ok(())
+    }
+
+    fn free_space(&self) -> io::Result<u64> {
+        self.0.powered()?;
+        Ok(self.0.said_free.lock().unwrap().unwrap_or(1 << 40))
+    }
+
+    fn place(&self) -> String {
+        "the simulated disk".to_owned()
+    }
+
+    fn release(&self) {}
+}
+
+// --- Handle ---
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a file on a simulated disk")
+    }
+}
+
+impl Handle {
+    fn change(&self, change: Change) -> io::Result<()> {
+        let mut content = lock(&self.content);
+        let needs_room = change.blocks().any(|block| !content.blocks.contains(&block));
+        self.disk.operate(if needs_room {
+            Operation::Grow
+        } else {
+            Operation::Write
+        })?;
+        content.blocks.extend(change.blocks());
+        change.apply(&mut content.seen);
+        content.unsafe_yet.push(change);
+        Ok(())
+    }
+}
+
+impl VolumeFile for Handle {
+    fn len(&self) -> io::Result<u64> {
+        self.disk.powered()?;
+        Ok(lock(&self.content).seen.len() as u64)
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.disk.powered()?;
+        let content = lock(&self.content);
+        let offset = usize::try_from(offset).unwrap();
+        let bytes = content
+            .seen
+            .get(offset..offset + out.len())
+            .ok_or(io::ErrorKind::UnexpectedEof)?;
+        out.copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.change(Change::SetLen(len))
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.change(Change::Write(offset, data.to_vec()))
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.disk.operate(Operation::Sync)?;
+        let mut content = lock(&self.content);
+        let changes = std::mem::take(&mut content.unsafe_yet);
+        for change in changes {
+            change.apply(&mut content.safe);
+        }
+        self.disk.syncs.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap()
+}

@@ -1,0 +1,290 @@
+//! Power loss: what was acknowledged is there when the power comes back.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+};
+
+use k3_storage::{Expect, Operation, Revision, Store, Write, file::Durability};
+use rand::{Rng, RngExt, SeedableRng, rngs::StdRng};
+
+use crate::{
+    contents,
+    disk::{Disk, Trouble},
+    fill, key, open_on, value,
+};
+
+const WRITERS: u64 = 4;
+
+/// What writers were told, by key: the newest acknowledged value (or deletion), and the one that was
+/// sent and not answered.
+#[derive(Default)]
+struct Told {
+    known: BTreeMap<u64, (Option<Vec<u8>>, Revision)>,
+    sent: BTreeMap<u64, Option<Vec<u8>>>,
+    newest: Revision,
+}
+
+/// Writers that go on until the disk fails them.
+async fn write_until_dark(store: Arc<dyn Store>, told: Arc<Mutex<Told>>, seed: u64) {
+    let mut writers = tokio::task::JoinSet::new();
+    for writer in 0..WRITERS {
+        let (store, told) = (Arc::clone(&store), Arc::clone(&told));
+        let mut rng = StdRng::seed_from_u64(seed ^ writer);
+        writers.spawn(async move {
+            for round in 0.. {
+                let name = writer * 1000 + rng.random_range(0..20);
+                let at = told.lock().unwrap().known.get(&name).cloned();
+                let (expect, exists) = match at {
+                    Some((Some(_), revision)) => (Expect::At(revision), true),
+                    _ => (Expect::Absent, false),
+                };
+                let put = (!exists || rng.random_range(0..4) > 0).then(|| value(name, seed ^ round));
+                let operation = match &put {
+                    Some(value) => Operation::Put {
+                        value: value.clone().into(),
+                        ttl: None,
+                    },
+                    None => Operation::Delete,
+                };
+                told.lock().unwrap().sent.insert(name, put.clone());
+                let Ok(revision) = store
+                    .commit(Write {
+                        key: key(name),
+                        expect,
+                        operation,
+                    })
+                    .await
+                else {
+                    return;
+                };
+                let mut told = told.lock().unwrap();
+                told.sent.remove(&name);
+                told.known.insert(name, (put, revision));
+                told.newest = told.newest.max(revision);
+            }
+        });
+    }
+    writers.join_all().await;
+}
+
+/// What is missing or wrong in the store, given what writers were told.
+async fn losses(store: &dyn Store, told: &mut Told) -> Vec<String> {
+    let found = contents(store).await;
+    let mut losses = Vec::new();
+    for (name, (acknowledged, revision)) in &mut told.known {
+        let found = found.get(&*key(name));
+        let found_value = found.map(|(_, value)| value.clone());
+        let unanswered = told.sent.get(name);
+        if found_value != *acknowledged && Some(&found_value) != unanswered {
+            losses.push(format!("{name} was acknowledged at {revision}"));
+        }
+        // From here on, what is there is what is known.
+        *acknowledged = found_value;
+        if let Some((at, _)) = found {
+            *revision = *at;
+        }
+    }
+    for (name, value) in std::mem::take(&mut told.sent) {
+        let Some((revision, stored)) = found.get(&*key(name)) else {
+            continue;
+        };
+        if told.known.contains_key(&name) {
+            continue;
+        }
+        if Some(stored) != value.as_ref() {
+            losses.push(format!("{name} holds what nobody wrote"));
+        }
+        told.known.insert(name, (Some(stored.clone()), *revision));
+    }
+    let current = store.current_revision().await.unwrap();
+    if current < told.newest {
+        losses.push(format!(
+            "the store went back from revision {} to {current}",
+            told.newest
+        ));
+    }
+    losses
+}
+
+/// Cuts the power again and again at random instants, and tells what got lost.
+async fn cycles(count: u64, durability: Durability, seed: u64) -> Vec<String> {
+    let mut rng = StdRng::seed_from_u64(seed);
+    let mut disk = Disk::new();
+    let told = Arc::new(Mutex::new(Told::default()));
+    let mut lost = Vec::new();
+    for cycle in 0..count {
+        let store = open_on(&disk, durability).await;
+        let mut known = std::mem::take(&mut *told.lock().unwrap());
+        lost.extend(losses(&*store, &mut known).await);
+        *told.lock().unwrap() = known;
+        if !lost.is_empty() {
+            return lost;
+        }
+        if cycle % 3 == 2 {
+            // Compaction and shrinking are cut short too.
+            let newest = store.current_revision().await.unwrap();
+            let compacting = Arc::clone(&store);
+            let compaction = async move { compacting.compact(newest).await };
+            disk.trouble_after(rng.random_range(1..400), Trouble::PowerLoss);
+            let (_cut_short, ()) = tokio::join!(
+                compaction,
+                write_until_dark(store, Arc::clone(&told), rng.next_u64())
+            );
+        } else {
+            disk.trouble_after(rng.random_range(1..400), Trouble::PowerLoss);
+            write_until_dark(store, Arc::clone(&told), rng.next_u64()).await;
+        }
+        disk = disk.after_power_loss(&mut rng);
+    }
+    lost
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn acknowledged_writes_survive_power_loss() {
+    for seed in 0..6 {
+        let lost = cycles(12, Durability::Synced, seed).await;
+        assert!(lost.is_empty(), "seed {seed}: {lost:?}");
+    }
+}
+
+/// A disk with a closed store that shrinks when it is compacted, and what the store holds.
+async fn disk_worth_shrinking() -> (Arc<Disk>, BTreeMap<String, (Revision, Vec<u8>)>) {
+    let disk = Disk::new();
+    let store = open_on(&disk, Durability::Synced).await;
+    for round in 0..12 {
+        let mut writers = tokio::task::JoinSet::new();
+        for name in 0..150 {
+            let store = Arc::clone(&store);
+            writers.spawn(async move {
+                let known = store.get(&key(name)).await.unwrap();
+                let expect = known.map_or(Expect::Absent, |entry| Expect::At(entry.revision));
+                let value = [value(name, round), vec![0; 2000]].concat();
+                let operation = Operation::Put {
+                    value: value.into(),
+                    ttl: None,
+                };
+                store
+                    .commit(Write {
+                        key: key(name),
+                        expect,
+                        operation,
+                    })
+                    .await
+                    .unwrap();
+            });
+        }
+        writers.join_all().await;
+    }
+    let held = contents(&*store).await;
+    store.close().await;
+    (disk, held)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn power_loss_at_any_instant_of_a_shrink_loses_nothing() {
+    const PLENTY: u64 = 1 << 40;
+    let mut rng = StdRng::seed_from_u64(3);
+    let (disk, held) = disk_worth_shrinking().await;
+    let long = disk.len("store.redb");
+    let mut cut = PLENTY;
+    let mut operations = 0;
+    for round in 0..40 {
+        // Nothing on the disk waits for a sync, so that this is a plain copy of it.
+        let disk = disk.after_power_loss(&mut rng);
+        let store = open_on(&disk, Durability::Synced).await;
+        let newest = store.current_revision().await.unwrap();
+        disk.trouble_after(cut, Trouble::PowerLoss);
+        let outcome = store.compact(newest).await;
+        if round == 0 {
+            outcome.unwrap();
+            operations = disk.operations_of(PLENTY);
+            assert!(
+                disk.len("store.redb") * 2 < long,
+                "the file did not shrink from {long} bytes"
+            );
+        }
+        drop(store);
+        let disk = disk.after_power_loss(&mut rng);
+        let store = open_on(&disk, Durability::Synced).await;
+        assert_eq!(
+            contents(&*store).await,
+            held,
+            "power lost after {cut} of {operations} operations"
+        );
+        assert_eq!(store.current_revision().await.unwrap(), newest);
+        // The last operations are the switch from one file to the other.
+        cut = if round % 2 == 0 {
+            rng.random_range(0..operations)
+        } else {
+            operations - rng.random_range(1..12)
+        };
+    }
+}
+
+/// The tests above could pass on a disk that forgets nothing: this one shows that it forgets.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_syncs_the_simulated_disk_does_lose_writes() {
+    let disk = Disk::new();
+    let store = open_on(&disk, Durability::Relaxed).await;
+    fill(&*store, 50).await;
+    disk.trouble_after(0, Trouble::PowerLoss);
+    drop(store);
+    let mut rng = StdRng::seed_from_u64(1);
+    let disk = disk.after_power_loss(&mut rng);
+    let mut options = k3_storage::file::FileOptions::new("simulated");
+    options.durability = Durability::Relaxed;
+    let found =
+        match k3_storage::file::FileStore::open_on(Arc::new(crate::disk::Mounted::new(&disk)), options).await
+        {
+            Ok(store) => contents(&*store).await.len(),
+            Err(_) => 0,
+        };
+    assert!(found < 50, "all {found} writes survived without a sync");
+}
+
+#[tokio::test]
+async fn every_acknowledgement_follows_a_sync() {
+    let disk = Disk::new();
+    let store = open_on(&disk, Durability::Synced).await;
+    for name in 0..100 {
+        let before = disk.syncs();
+        store
+            .commit(Write::create(key(name), value(name, 0)))
+            .await
+            .unwrap();
+        assert!(
+            disk.syncs() > before,
+            "write {name} was acknowledged without a sync"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn writes_that_wait_together_share_a_sync() {
+    let disk = Disk::new();
+    let store = open_on(&disk, Durability::Synced).await;
+    let before = disk.syncs();
+    let mut writers = tokio::task::JoinSet::new();
+    for name in 0..512 {
+        let store = Arc::clone(&store);
+        writers.spawn(async move {
+            store
+                .commit(Write::create(key(name), value(name, 0)))
+                .await
+                .unwrap()
+        });
+    }
+    writers.join_all().await;
+    let syncs = disk.syncs() - before;
+    assert!(syncs < 256, "512 concurrent writes took {syncs} syncs");
+}
+
+#[tokio::test]
+async fn relaxed_durability_does_not_sync() {
+    let disk = Disk::new();
+    let store = open_on(&disk, Durability::Relaxed).await;
+    let before = disk.syncs();
+    fill(&*store, 20).await;
+    assert_eq!(disk.syncs(), before);
+}
