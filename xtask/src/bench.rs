@@ -12,6 +12,6 @@ pub(crate) struct BenchOptions {
 pub(crate) fn run(workspace: &Workspace, options: &BenchOptions) -> Outcome {
     tools::install_missing();
     // The benchmark starts its own services: it decides on which disk.
-    let mut command = workspace.cargo(["run", "--release", "--package", "k3-bench", "--", "storage"]);
+    let mut command = workspace.cargo("run --release --package k3-bench -- storage");
     step::run(command.args(&options.flags))
 }

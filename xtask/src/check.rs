@@ -14,19 +14,11 @@ pub(crate) fn run(workspace: &Workspace) -> Outcome {
 
 /// Runs all checks, also after one failed; each counts as one.
 pub(crate) fn count(workspace: &Workspace) -> Counts {
-    let format = step::run(&mut workspace.cargo(["fmt", "--all", "--check"]));
-    let lints = step::run(&mut workspace.cargo([
-        "clippy",
-        "--quiet",
-        "--workspace",
-        "--all-targets",
-        "--",
-        "-D",
-        "warnings",
-    ]));
+    let format = step::run(&mut workspace.cargo("fmt --all --check"));
+    let lints = step::run(&mut workspace.cargo("clippy --quiet --workspace --all-targets -- -D warnings"));
     let docs = step::run(
         workspace
-            .cargo(["doc", "--quiet", "--no-deps", "--workspace"])
+            .cargo("doc --quiet --no-deps --workspace")
             .env("RUSTDOCFLAGS", "-D warnings"),
     );
     [format, lints, docs, tidiness(workspace)]

@@ -43,38 +43,22 @@ pub(crate) fn run(workspace: &Workspace, options: &TestOptions) -> Outcome {
     conclude(&parts)
 }
 
-/// All tests but the doc tests, which nextest does not know.
+/// All tests but the doc tests, which nextest does not know. Without `--workspace`, which means the same at
+/// the root and would overrule a `--package` of the selection.
 fn tests(workspace: &Workspace, services: &Services, selection: &[String]) -> Counts {
     if has_nextest(workspace) {
         let colour = if stderr().is_terminal() { "always" } else { "never" };
-        let mut command = workspace.cargo([
-            "nextest",
-            "run",
-            "--workspace",
-            "--no-fail-fast",
-            "--color",
-            colour,
-        ]);
+        let mut command = workspace.cargo(&format!("nextest run --no-fail-fast --color {colour}"));
         let ran = run_with(services, command.args(selection));
         return Counts::at_least(Counts::from_nextest(&ran.output), ran.outcome);
     }
-    let mut command = workspace.cargo([
-        "test",
-        "--workspace",
-        "--no-fail-fast",
-        "--lib",
-        "--bins",
-        "--tests",
-    ]);
+    let mut command = workspace.cargo("test --no-fail-fast --lib --bins --tests");
     let ran = run_with(services, command.args(selection));
     Counts::at_least(Counts::from_libtest(&ran.output), ran.outcome)
 }
 
 fn doc_tests(workspace: &Workspace, services: &Services) -> Counts {
-    let ran = run_with(
-        services,
-        &mut workspace.cargo(["test", "--workspace", "--no-fail-fast", "--doc"]),
-    );
+    let ran = run_with(services, &mut workspace.cargo("test --no-fail-fast --doc"));
     Counts::at_least(Counts::from_libtest(&ran.output), ran.outcome)
 }
 
@@ -84,7 +68,7 @@ fn run_with(services: &Services, command: &mut Command) -> Ran {
 
 fn has_nextest(workspace: &Workspace) -> bool {
     workspace
-        .cargo(["nextest", "--version"])
+        .cargo("nextest --version")
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .status()
@@ -94,7 +78,7 @@ fn has_nextest(workspace: &Workspace) -> bool {
 /// Prints the sum; its last line is what machines read.
 fn conclude(parts: &[(&str, Counts)]) -> Outcome {
     println!();
-    for (name, counts) in parts {
+    for (name, counts) in parts.iter().filter(|(_, counts)| *counts != Counts::default()) {
         println!("{name:<10} {counts}");
     }
     let sum: Counts = parts.iter().map(|(_, counts)| *counts).sum();

@@ -25,10 +25,10 @@ impl Workspace {
         &self.root
     }
 
-    /// A call of cargo at the root.
-    pub(crate) fn cargo<'a>(&self, args: impl IntoIterator<Item = &'a str>) -> Command {
+    /// A call of cargo at the root; the arguments as one would type them, without quotes.
+    pub(crate) fn cargo(&self, args: &str) -> Command {
         let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        command.args(args).current_dir(&self.root);
+        command.args(args.split_whitespace()).current_dir(&self.root);
         // `cargo run` describes this package in the environment. Build scripts that watch such variables
         // (ring's does) would run again at every change between `cargo xtask` and plain `cargo`.
         for (name, _) in env::vars_os() {
