@@ -36,7 +36,7 @@ fn expiring(key: &str, value: &[u8], revision: u64) -> Entry {
     Entry {
         expiry: Some(Expiry {
             deadline_ms: 4_000_000_000_000,
-            ttl: Duration::from_secs(3600),
+            ttl: Duration::from_hours(1),
         }),
         ..entry(key, value, revision)
     }
@@ -66,7 +66,7 @@ async fn backup_of(entries: &[Entry]) -> Vec<u8> {
 }
 
 fn noon() -> SystemTime {
-    UNIX_EPOCH + Duration::from_secs(1_800_000_000)
+    UNIX_EPOCH + Duration::from_hours(500000)
 }
 
 fn quiet(_: Moved) {}
@@ -94,7 +94,6 @@ fn any_entries() -> impl Strategy<Value = Vec<Entry>> {
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread()
         .enable_time()
-        .start_paused(true)
         .build()
         .unwrap()
         .block_on(future)

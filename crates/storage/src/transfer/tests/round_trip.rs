@@ -1,5 +1,7 @@
 //! What goes in comes out.
 
+use std::time::{Duration, UNIX_EPOCH};
+
 use proptest::prelude::*;
 
 use super::{
@@ -27,6 +29,27 @@ async fn the_stream_is_what_the_document_says() {
     body.extend(b"soon gone");
     let by_hand = Forgery::new(REVISION).frame(1, &body).end(1);
     assert_eq!(backup_of(&[expiring("/c", b"soon gone", 8)]).await, by_hand);
+}
+
+/// The document and the code share nothing but this example, and the example was computed elsewhere.
+#[tokio::test]
+async fn the_example_of_the_document_is_what_is_written() {
+    let document = include_str!("../../../../../docs/backup-format.md");
+    let (_, example) = document.split_once("## Example").unwrap();
+    let dump = example.split("```").nth(1).unwrap();
+    let bytes: Vec<u8> = dump
+        .split_whitespace()
+        .map(|byte| u8::from_str_radix(byte, 16).unwrap())
+        .collect();
+
+    let source = MemoryStore::new();
+    let mut import = source.begin_import(Revision::new(9)).await.unwrap();
+    import.put(vec![entry("/a", b"hi", 7)]).await.unwrap();
+    import.finish().await.unwrap();
+    let new_year = UNIX_EPOCH + Duration::from_secs(1_767_225_600);
+    let mut written = Vec::new();
+    backup(&*source, &mut written, new_year, quiet).await.unwrap();
+    assert_eq!(written, bytes);
 }
 
 #[tokio::test]
