@@ -66,7 +66,7 @@ async fn backup_of(entries: &[Entry]) -> Vec<u8> {
 }
 
 fn noon() -> SystemTime {
-    UNIX_EPOCH + Duration::from_hours(500000)
+    UNIX_EPOCH + Duration::from_hours(500_000)
 }
 
 fn quiet(_: Moved) {}

@@ -46,7 +46,7 @@ async fn the_example_of_the_document_is_what_is_written() {
     let mut import = source.begin_import(Revision::new(9)).await.unwrap();
     import.put(vec![entry("/a", b"hi", 7)]).await.unwrap();
     import.finish().await.unwrap();
-    let new_year = UNIX_EPOCH + Duration::from_secs(1_767_225_600);
+    let new_year = UNIX_EPOCH + Duration::from_hours(490_896);
     let mut written = Vec::new();
     backup(&*source, &mut written, new_year, quiet).await.unwrap();
     assert_eq!(written, bytes);
