@@ -1,0 +1,50 @@
+//! The project's own benchmarks. Each prints a table, writes JSON, and sets what it measured beside
+//! what is asked of it.
+//!
+//! Figures come from release builds. A debug build runs the same code, to see that it works.
+
+mod cpu;
+mod flags;
+mod latency;
+mod storage;
+mod table;
+
+use std::{error::Error, process::ExitCode};
+
+use self::flags::{Command, HELP};
+
+/// As in the k3 binary, so that what is measured here is what runs there.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Whatever stops a benchmark: it has no caller that could do better than print it.
+type Failure = Box<dyn Error + Send + Sync>;
+
+fn main() -> ExitCode {
+    let command = match flags::parse(std::env::args().skip(1)) {
+        Ok(command) => command,
+        Err(mistake) => {
+            eprintln!("{mistake}\n\n{HELP}");
+            return ExitCode::from(2);
+        }
+    };
+    match run(command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("the benchmark failed: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    match command {
+        Command::Help => {
+            println!("{HELP}");
+            Ok(())
+        }
+        Command::Storage(options) => runtime.block_on(storage::run(&options)),
+        Command::Weigh(options) => runtime.block_on(storage::weigh(&options)),
+    }
+}

@@ -1,0 +1,123 @@
+//! The stores: how fast they commit and deliver, how quickly they open, what they weigh.
+
+mod backend;
+mod disk;
+mod figures;
+mod footprint;
+mod load;
+mod opening;
+mod report;
+mod watches;
+
+use std::path::{Path, PathBuf};
+
+pub(crate) use self::footprint::weigh;
+use self::{
+    backend::Service,
+    disk::BareLog,
+    load::{StoreTarget, prefill},
+    report::{Machine, StorageReport},
+};
+use crate::{
+    Failure,
+    cpu::CpuMeter,
+    flags::{Backend, StorageOptions},
+};
+
+/// Measures everything, prints it, and writes it down.
+pub(crate) async fn run(options: &StorageOptions) -> Result<(), Failure> {
+    let dir = data_folder(options)?;
+    let measured = measure(options, &dir).await;
+    std::fs::remove_dir_all(&dir)?;
+    let mut report = measured?;
+    report.asked = figures::compare(&report);
+    report.print();
+    let json = options.json.clone().unwrap_or_else(default_json);
+    if let Some(parent) = json.parent() {
+        std::fs::create_dir_all(parent)?;
+    }
+    std::fs::write(&json, serde_json::to_string_pretty(&report)? + "\n")?;
+    println!("\nwritten to {}", json.display());
+    Ok(())
+}
+
+async fn measure(options: &StorageOptions, dir: &Path) -> Result<StorageReport, Failure> {
+    let effort = options.effort;
+    let mut report = StorageReport::new(Machine::find(dir)?, effort);
+    say("the disk alone");
+    report.disk = Some(disk::sync_rate(dir, effort)?);
+    let log = BareLog::create(&dir.join("log"))?;
+    report
+        .commits
+        .extend(load::levels("bare log", log, load::slots(), CpuMeter::new(None), effort).await?);
+
+    for &backend in &options.backends {
+        let name = backend.name();
+        say(&format!("{name}: commits"));
+        let folder = dir.join(name);
+        let service = match Service::start(backend, &folder).await {
+            Ok(service) => service,
+            Err(failure) => {
+                say(&format!("{name} is left out: {failure}"));
+                continue;
+            }
+        };
+        let store = service.store();
+        let meter = CpuMeter::new(service.pid());
+        let slots = prefill(&store, load::slots()).await?;
+        let target = StoreTarget::new(store.clone());
+        report
+            .commits
+            .extend(load::levels(name, target, slots, meter, effort).await?);
+        if matches!(backend, Backend::Memory | Backend::File) {
+            say(&format!("{name}: watches"));
+            report
+                .delivery
+                .push(watches::delivery(name, &store, effort).await?);
+            for watchers in [1, 100, 1000] {
+                report
+                    .fan_out
+                    .push(watches::fan_out(name, &store, watchers, effort).await?);
+            }
+        }
+        store.close().await;
+        drop(store);
+        drop(service);
+        say(&format!("{name}: memory"));
+        report
+            .memory
+            .push(footprint::memory(backend, &dir.join("weigh"), effort)?);
+    }
+    if options.backends.contains(&Backend::File) {
+        say("file: opening");
+        report.opening = opening::measure(&dir.join("opening"), effort).await?;
+        say("file: size on disk");
+        report.size = Some(footprint::size(&dir.join("size"), effort).await?);
+    }
+    Ok(report)
+}
+
+/// An empty folder, on a disk.
+fn data_folder(options: &StorageOptions) -> Result<PathBuf, Failure> {
+    let parent = match &options.dir {
+        Some(dir) => dir.clone(),
+        None => std::env::current_exe()?
+            .parent()
+            .ok_or("the program is in no folder")?
+            .to_owned(),
+    };
+    let dir = parent.join(format!("k3-bench-{}", std::process::id()));
+    std::fs::create_dir_all(&dir)?;
+    Ok(dir)
+}
+
+/// Beside the benchmark's source when cargo runs it, else below the working folder.
+fn default_json() -> PathBuf {
+    let bench = std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| "bench".into(), PathBuf::from);
+    bench.join("results").join("storage.json")
+}
+
+/// Tells what is going on, apart from the results.
+fn say(what: &str) {
+    eprintln!("measuring {what}");
+}

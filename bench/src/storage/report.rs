@@ -1,0 +1,261 @@
+//! All that was measured, as JSON and as tables.
+
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::{
+    disk::SyncRate,
+    figures::{Bound, Verdict},
+    footprint::{MemoryRow, SizeRow},
+    load::CommitRow,
+    opening::OpenRow,
+    watches::{DeliveryRow, FanOutRow},
+};
+use crate::{
+    Failure,
+    flags::Effort,
+    table::{Table, grouped},
+};
+
+/// The magic number of the file system that is no disk.
+const TMPFS: i64 = 0x0102_1994;
+
+/// Everything, in the order in which it was measured.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct StorageReport {
+    pub(crate) machine: Machine,
+    pub(crate) quick: bool,
+    pub(crate) release_build: bool,
+    pub(crate) disk: Option<SyncRate>,
+    pub(crate) commits: Vec<CommitRow>,
+    pub(crate) delivery: Vec<DeliveryRow>,
+    pub(crate) fan_out: Vec<FanOutRow>,
+    pub(crate) opening: Vec<OpenRow>,
+    pub(crate) size: Option<SizeRow>,
+    pub(crate) memory: Vec<MemoryRow>,
+    pub(crate) asked: Vec<Verdict>,
+}
+
+/// What the figures depend on.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Machine {
+    pub(crate) cores: usize,
+    pub(crate) kernel: String,
+    /// Whether the data was on a disk, and not in memory.
+    pub(crate) on_disk: bool,
+}
+
+// --- Machine ---
+
+impl Machine {
+    pub(crate) fn find(dir: &Path) -> Result<Self, Failure> {
+        let on_disk = rustix::fs::statfs(dir)?.f_type != TMPFS;
+        Ok(Self {
+            cores: std::thread::available_parallelism()?.get(),
+            kernel: std::fs::read_to_string("/proc/sys/kernel/osrelease")?
+                .trim()
+                .to_owned(),
+            on_disk,
+        })
+    }
+}
+
+// --- StorageReport ---
+
+impl StorageReport {
+    pub(crate) fn new(machine: Machine, effort: Effort) -> Self {
+        Self {
+            machine,
+            quick: effort == Effort::Quick,
+            release_build: !cfg!(debug_assertions),
+            disk: None,
+            commits: Vec::new(),
+            delivery: Vec::new(),
+            fan_out: Vec::new(),
+            opening: Vec::new(),
+            size: None,
+            memory: Vec::new(),
+            asked: Vec::new(),
+        }
+    }
+
+    pub(crate) fn commits_of(&self, target: &str, writers: usize) -> Option<&CommitRow> {
+        self.commits
+            .iter()
+            .find(|row| row.target == target && row.writers == writers)
+    }
+
+    pub(crate) fn print(&self) {
+        if !self.release_build {
+            println!("\nThis is a debug build: its figures mean nothing.");
+        }
+        if !self.machine.on_disk {
+            println!("\nThe data is in memory (tmpfs), not on a disk: choose another folder with --dir.");
+        }
+        self.print_commits();
+        self.print_watches();
+        self.print_footprint();
+        self.print_asked();
+    }
+
+    fn print_commits(&self) {
+        if let Some(disk) = self.disk {
+            let mut table = Table::new(["", "syncs/s", "p50 us", "p99 us"]);
+            let Percents { p50, p99 } = percents(disk.latency);
+            table.row([
+                "4 KiB + fdatasync, alone".to_owned(),
+                grouped(disk.syncs_per_second),
+                p50,
+                p99,
+            ]);
+            table.print("The disk");
+        }
+        let mut table = Table::new([
+            "",
+            "writers",
+            "commits/s",
+            "p50 us",
+            "p99 us",
+            "CPU us",
+            "server CPU us",
+        ]);
+        for row in &self.commits {
+            let Percents { p50, p99 } = percents(row.latency);
+            table.row([
+                row.target.clone(),
+                row.writers.to_string(),
+                grouped(row.commits_per_second),
+                p50,
+                p99,
+                format!("{:.1}", row.own_cpu_us),
+                format!("{:.1}", row.server_cpu_us),
+            ]);
+        }
+        table.print("Commits of 1.5 KiB (CPU time per commit)");
+    }
+
+    fn print_watches(&self) {
+        let mut table = Table::new(["", "watchers", "commits/s", "from", "p50 us", "p99 us"]);
+        for row in &self.delivery {
+            for (from, latency) in [("call", row.from_call), ("answer", row.from_answer)] {
+                let Percents { p50, p99 } = percents(latency);
+                table.row([
+                    row.target.clone(),
+                    row.watchers.to_string(),
+                    grouped(row.commits_per_second),
+                    from.to_owned(),
+                    p50,
+                    p99,
+                ]);
+            }
+        }
+        table.print("Watch delivery, each watcher matching a tenth");
+        let mut table = Table::new(["", "watchers", "commits/s", "events/s", "CPU us per event"]);
+        for row in &self.fan_out {
+            table.row([
+                row.target.clone(),
+                row.watchers.to_string(),
+                grouped(row.commits_per_second),
+                grouped(row.events_per_second),
+                format!("{:.2}", row.cpu_us_per_event),
+            ]);
+        }
+        table.print("Events to watchers that want all, flat out");
+    }
+
+    fn print_footprint(&self) {
+        let mut table = Table::new(["", "objects", "repair", "ms"]);
+        for row in &self.opening {
+            table.row([
+                format!("file, after a {}", row.after),
+                row.objects.to_string(),
+                row.repair.to_owned(),
+                format!("{:.1}", row.ms),
+            ]);
+        }
+        table.print("Opening");
+        if let Some(size) = &self.size {
+            let mut table = Table::new([
+                "",
+                "keys",
+                "updates",
+                "live MiB",
+                "MiB",
+                "compacted MiB",
+                "per live byte",
+            ]);
+            table.row([
+                "file".to_owned(),
+                size.keys.to_string(),
+                size.updates.to_string(),
+                mebibytes(size.live_bytes),
+                mebibytes(size.before_bytes),
+                mebibytes(size.after_bytes),
+                format!("{:.2}", bytes_per_live_byte(size)),
+            ]);
+            table.print("Size on disk");
+        }
+        let mut table = Table::new(["", "objects", "empty MiB", "full MiB", "server MiB"]);
+        for row in &self.memory {
+            table.row([
+                row.target.clone(),
+                row.objects.to_string(),
+                mebibytes(row.own_before_bytes),
+                mebibytes(row.own_after_bytes),
+                mebibytes(row.server_bytes),
+            ]);
+        }
+        table.print("Memory (resident)");
+    }
+
+    fn print_asked(&self) {
+        let mut table = Table::new(["", "asked", "measured", "met"]);
+        for verdict in &self.asked {
+            let asked = match verdict.asked {
+                Bound::AtMost(limit) => format!("<= {}", figure(limit)),
+                Bound::AtLeast(limit) => format!(">= {}", figure(limit)),
+            };
+            let met = match verdict.met {
+                Some(true) => "yes",
+                Some(false) => "NO",
+                None => "-",
+            };
+            let measured = verdict.measured.map_or_else(|| "-".to_owned(), figure);
+            table.row([verdict.what.to_owned(), asked, measured, met.to_owned()]);
+        }
+        table.print("Asked");
+    }
+}
+
+struct Percents {
+    p50: String,
+    p99: String,
+}
+
+fn percents(latency: crate::latency::Percentiles) -> Percents {
+    Percents {
+        p50: grouped(latency.p50_us),
+        p99: grouped(latency.p99_us),
+    }
+}
+
+/// How many bytes on disk there are for each byte of keys and values.
+#[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
+pub(crate) fn bytes_per_live_byte(size: &SizeRow) -> f64 {
+    size.after_bytes as f64 / size.live_bytes as f64
+}
+
+#[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
+fn mebibytes(bytes: u64) -> String {
+    format!("{:.1}", bytes as f64 / 1_048_576.0)
+}
+
+/// A figure with as many digits as it deserves.
+fn figure(number: f64) -> String {
+    if number >= 100.0 {
+        grouped(number)
+    } else {
+        format!("{number:.2}")
+    }
+}
