@@ -1,21 +1,24 @@
 //! Several commits in one transaction.
 
-use std::time::SystemTime;
+use std::{collections::HashMap, time::SystemTime};
 
 use redb::{ReadableTable, Table, WriteTransaction};
 
 use super::{
     engine::Fault,
+    index::{Index, Newest},
     record::{Kind, Record},
-    tables::{EXPIRING, KEYS, KeyState, LOG},
+    tables::{LOG, missing},
 };
-use crate::{Change, CommitError, Entry, Event, Expect, Expiry, Key, Operation, Revision, StoreError, Write};
+use crate::{Change, CommitError, Entry, Event, Expect, Expiry, Key, Operation, Revision, Write};
 
-/// The tables of a transaction, and where the store stands within it.
+/// A transaction that commits are added to.
 pub(super) struct Group<'txn> {
-    keys: Table<'txn, &'static str, (u64, u8)>,
     log: Table<'txn, u64, &'static [u8]>,
-    expiring: Table<'txn, &'static str, u64>,
+    /// The keys as they were before the transaction.
+    index: &'txn Index,
+    /// The keys it has changed.
+    changed: HashMap<Key, Newest>,
     now: SystemTime,
     current: Revision,
     /// What the transaction has done so far.
@@ -32,24 +35,19 @@ pub(super) struct Done {
     pub(super) bytes: u64,
 }
 
-/// What stands under a key.
-struct Standing {
-    revision: Revision,
-    state: KeyState,
-}
-
 // --- Group ---
 
 impl<'txn> Group<'txn> {
     pub(super) fn begin(
         txn: &'txn WriteTransaction,
-        current: Revision,
+        index: &'txn Index,
         now: SystemTime,
     ) -> Result<Self, Fault> {
+        let current = index.current();
         Ok(Self {
-            keys: txn.open_table(KEYS)?,
             log: txn.open_table(LOG)?,
-            expiring: txn.open_table(EXPIRING)?,
+            index,
+            changed: HashMap::new(),
             now,
             current,
             done: Done::default(),
@@ -59,17 +57,18 @@ impl<'txn> Group<'txn> {
     /// Applies a write, if what it expects is there. The outer error is the file's, and ends the
     /// group; the inner one is the writer's own.
     pub(super) fn apply(&mut self, write: &Write) -> Result<Result<Revision, CommitError>, Fault> {
-        let standing = self.standing(&write.key)?;
-        let live = standing
-            .as_ref()
-            .filter(|standing| standing.state != KeyState::Deleted);
+        let newest = self
+            .changed
+            .get(&write.key)
+            .copied()
+            .or_else(|| self.index.newest(&write.key));
+        let live = newest.filter(|newest| newest.live);
         match (write.expect, live) {
             (Expect::Absent, None) => {}
             (Expect::At(revision), Some(live)) if live.revision == revision => {}
             (_, None) => return Ok(Err(CommitError::Conflict(None))),
             (_, Some(live)) => return Ok(Err(CommitError::Conflict(Some(self.entry(live.revision)?)))),
         }
-        let was_expiring = live.is_some_and(|live| live.state == KeyState::Expiring);
         let (kind, value, expiry, change) = match (&write.operation, live) {
             (Operation::Delete, _) => (Kind::Deleted, &[][..], None, Change::Deleted),
             (Operation::Put { value, ttl }, live) => {
@@ -81,7 +80,7 @@ impl<'txn> Group<'txn> {
             }
         };
         let revision = self.current.next();
-        let previous = standing.map_or(Revision::ZERO, |standing| standing.revision);
+        let previous = newest.map_or(Revision::ZERO, |newest| newest.revision);
         let record = Record {
             revision,
             kind,
@@ -90,8 +89,17 @@ impl<'txn> Group<'txn> {
             key: &write.key,
             value,
         };
-        self.append(&record, was_expiring)?;
+        let len = record.stored_len();
+        record.write(self.log.insert_reserve(revision.get(), len)?.as_mut());
         self.current = revision;
+        self.changed.insert(
+            write.key.clone(),
+            Newest {
+                revision,
+                live: kind != Kind::Deleted,
+            },
+        );
+        self.done.bytes += len as u64;
         self.done.events.push(Event {
             revision,
             key: write.key.clone(),
@@ -101,37 +109,10 @@ impl<'txn> Group<'txn> {
         Ok(Ok(revision))
     }
 
-    fn append(&mut self, record: &Record<'_>, was_expiring: bool) -> Result<(), Fault> {
-        let revision = record.revision.get();
-        let len = record.stored_len();
-        record.write(self.log.insert_reserve(revision, len)?.as_mut());
-        let state = KeyState::of(record);
-        self.keys.insert(record.key, (revision, state.code()))?;
-        if state == KeyState::Expiring {
-            self.expiring.insert(record.key, revision)?;
-        } else if was_expiring {
-            self.expiring.remove(record.key)?;
-        }
-        self.done.bytes += len as u64;
-        Ok(())
-    }
-
-    fn standing(&self, key: &Key) -> Result<Option<Standing>, Fault> {
-        let Some(found) = self.keys.get(&**key)? else {
-            return Ok(None);
-        };
-        let (revision, state) = found.value();
-        Ok(Some(Standing {
-            revision: Revision::new(revision),
-            state: KeyState::from_code(state)?,
-        }))
-    }
-
     fn entry(&self, revision: Revision) -> Result<Entry, Fault> {
-        let lost = || StoreError::Corrupt(format!("the record of revision {revision} is missing"));
-        let stored = self.log.get(revision.get())?.ok_or_else(lost)?;
+        let stored = self.log.get(revision.get())?.ok_or_else(|| missing(revision))?;
         Ok(Record::read(revision, stored.value())?
             .entry()?
-            .ok_or_else(lost)?)
+            .ok_or_else(|| missing(revision))?)
     }
 }

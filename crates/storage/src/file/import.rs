@@ -1,6 +1,6 @@
 //! Fills an empty store with the entries of another.
 
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc;
 
 use async_trait::async_trait;
 use redb::{ReadableTable, WriteTransaction};
@@ -8,9 +8,10 @@ use tokio::sync::oneshot;
 
 use super::{
     engine::{Fault, Open},
+    index::Survey,
     record::{Kind, Record},
     store::Shared,
-    tables::{BYTES, COMPACTED, EXPIRING, FLOOR, IMPORTING, KEYS, KeyState, LOG, META},
+    tables::{LOG, Meta},
     writer::{Job, Position},
 };
 use crate::{Entry, Import, ImportError, Revision, StoreError};
@@ -28,64 +29,54 @@ pub(super) struct FileImport {
 
 /// Performs a step in a transaction of its own, and tells where the store stands then.
 pub(super) fn perform(
-    shared: &Arc<Shared>,
+    shared: &Shared,
     open: &Open,
     step: ImportStep,
     position: Position,
 ) -> Result<Result<Position, ImportError>, Fault> {
+    if let ImportStep::Begin { .. } = step
+        && !shared.phase.is_importing()
+        && !shared.index.has_no_live_keys()
+    {
+        return Ok(Err(ImportError::NotEmpty));
+    }
     let txn = open.database.begin_write()?;
-    let after = match step {
+    let meta = Meta::pending(&txn)?;
+    let position = match step {
         ImportStep::Begin { source } => {
-            if !shared.phase.is_importing() && !is_empty(&txn)? {
-                txn.abort()?;
-                return Ok(Err(ImportError::NotEmpty));
+            txn.delete_table(LOG)?;
+            txn.open_table(LOG)?;
+            Meta {
+                importing: Some(source),
+                ..meta
             }
-            clear(&txn, source)?;
-            Position { bytes: 0, ..position }
+            .write(&txn)?;
+            txn.commit()?;
+            shared.phase.set_importing(true);
+            position
         }
         ImportStep::Put(entries) => {
-            let added = put(&txn, &entries)?;
-            Position {
-                bytes: position.bytes + added,
-                ..position
-            }
+            put(&txn, &entries)?;
+            txn.commit()?;
+            position
         }
-        ImportStep::Finish => finish(&txn, position)?,
+        ImportStep::Finish => {
+            let (survey, compacted) = finish(&txn, meta, shared.index.current())?;
+            txn.commit()?;
+            let current = survey.current();
+            shared.expect_expiries(&survey);
+            let bytes = survey.bytes;
+            shared.index.replace(survey);
+            shared.feed.jump(current);
+            shared.phase.set_importing(false);
+            Position { compacted, bytes }
+        }
     };
-    let importing = txn.open_table(META)?.get(IMPORTING)?.is_some();
-    txn.commit()?;
-    shared.phase.set_importing(importing);
-    if !importing {
-        shared.feed.jump(after.current);
-        shared.load_deadlines(open)?;
-    }
-    Ok(Ok(after))
+    Ok(Ok(position))
 }
 
-fn is_empty(txn: &WriteTransaction) -> Result<bool, Fault> {
-    for found in txn.open_table(KEYS)?.iter()? {
-        if KeyState::from_code(found?.1.value().1)? != KeyState::Deleted {
-            return Ok(false);
-        }
-    }
-    Ok(true)
-}
-
-fn clear(txn: &WriteTransaction, source: Revision) -> Result<(), Fault> {
-    txn.delete_table(KEYS)?;
-    txn.delete_table(LOG)?;
-    txn.delete_table(EXPIRING)?;
-    txn.open_table(KEYS)?;
-    txn.open_table(LOG)?;
-    txn.open_table(EXPIRING)?;
-    txn.open_table(META)?.insert(IMPORTING, source.get())?;
-    Ok(())
-}
-
-fn put(txn: &WriteTransaction, entries: &[Entry]) -> Result<u64, Fault> {
-    let (mut keys, mut log) = (txn.open_table(KEYS)?, txn.open_table(LOG)?);
-    let mut expiring = txn.open_table(EXPIRING)?;
-    let mut added = 0;
+fn put(txn: &WriteTransaction, entries: &[Entry]) -> Result<(), Fault> {
+    let mut log = txn.open_table(LOG)?;
     for entry in entries {
         let record = Record {
             revision: entry.revision,
@@ -95,44 +86,36 @@ fn put(txn: &WriteTransaction, entries: &[Entry]) -> Result<u64, Fault> {
             key: &entry.key,
             value: &entry.value,
         };
-        let (revision, state) = (entry.revision.get(), KeyState::of(&record));
+        if log.get(entry.revision.get())?.is_some() {
+            let message = format!("the source has two entries of revision {}", entry.revision);
+            return Err(StoreError::Corrupt(message).into());
+        }
         let len = record.stored_len();
-        let twice = |what: &str| StoreError::Corrupt(format!("the source has {what} twice"));
-        if log.get(revision)?.is_some() {
-            return Err(twice(&format!("revision {revision}")).into());
-        }
-        record.write(log.insert_reserve(revision, len)?.as_mut());
-        if keys.insert(&*entry.key, (revision, state.code()))?.is_some() {
-            return Err(twice(&entry.key).into());
-        }
-        if state == KeyState::Expiring {
-            expiring.insert(&*entry.key, revision)?;
-        }
-        added += len as u64;
+        record.write(log.insert_reserve(entry.revision.get(), len)?.as_mut());
     }
-    Ok(added)
+    Ok(())
 }
 
-fn finish(txn: &WriteTransaction, position: Position) -> Result<Position, Fault> {
-    let mut meta = txn.open_table(META)?;
+/// Looks at all that has come, and lets the store go on above it.
+fn finish(txn: &WriteTransaction, meta: Meta, current: Revision) -> Result<(Survey, Revision), Fault> {
     let source = meta
-        .remove(IMPORTING)?
-        .map(|source| Revision::new(source.value()));
-    let source = source.ok_or_else(|| StoreError::Corrupt("no import has begun".to_owned()))?;
-    let newest = txn
-        .open_table(LOG)?
+        .importing
+        .ok_or_else(|| StoreError::Corrupt("no import has begun".to_owned()))?;
+    let log = txn.open_table(LOG)?;
+    let newest = log
         .last()?
         .map_or(Revision::ZERO, |(revision, _)| Revision::new(revision.value()));
     // The source's own word for where it stands is not trusted alone: no entry may be in the future.
-    let current = source.max(newest).max(position.current);
-    meta.insert(COMPACTED, current.get())?;
-    meta.insert(FLOOR, current.get())?;
-    meta.insert(BYTES, position.bytes)?;
-    Ok(Position {
-        current,
-        compacted: current,
-        bytes: position.bytes,
-    })
+    let compacted = source.max(newest).max(current);
+    let survey = Survey::take(&log, compacted)?;
+    drop(log);
+    Meta {
+        compacted,
+        importing: None,
+        ..meta
+    }
+    .write(txn)?;
+    Ok((survey, compacted))
 }
 
 // --- FileImport ---

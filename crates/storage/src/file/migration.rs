@@ -4,7 +4,7 @@ use redb::{ReadableDatabase, WriteTransaction};
 
 use super::{
     engine::{Engine, FILE, Fault, Open, guarded},
-    tables::{self, FORMAT, META},
+    tables::{LOG, Meta},
 };
 use crate::{
     OpenError,
@@ -22,8 +22,7 @@ pub(super) const STEPS: &[Step] = &[];
 pub(super) fn run(engine: &Engine, steps: &[Step]) -> Result<(), OpenError> {
     let open = engine.current()?;
     let explain = |fault| OpenError::from(engine.explain(fault));
-    let found = guarded(|| Ok(tables::meta(&open.database.begin_read()?, FORMAT)?)).map_err(explain)?;
-    let found = found.map(|format| u32::try_from(format).unwrap_or(u32::MAX));
+    let found = guarded(|| Meta::format(&open.database.begin_read()?)).map_err(explain)?;
     match format::plan(&engine.volume.place(), found, steps)? {
         Plan::Current => Ok(()),
         Plan::Fresh => guarded(|| create(&open, format::newest(steps))).map_err(explain),
@@ -42,7 +41,8 @@ pub(super) fn run(engine: &Engine, steps: &[Step]) -> Result<(), OpenError> {
 
 fn create(open: &Open, format: u32) -> Result<(), Fault> {
     let txn = open.database.begin_write()?;
-    tables::create(&txn, format)?;
+    txn.open_table(LOG)?;
+    Meta::new(format).write(&txn)?;
     Ok(txn.commit()?)
 }
 
@@ -50,7 +50,11 @@ fn create(open: &Open, format: u32) -> Result<(), Fault> {
 fn migrate(open: &Open, step: Step, to: u32) -> Result<(), Fault> {
     let txn = open.database.begin_write()?;
     step(&txn)?;
-    txn.open_table(META)?.insert(FORMAT, u64::from(to))?;
+    Meta {
+        format: to,
+        ..Meta::pending(&txn)?
+    }
+    .write(&txn)?;
     Ok(txn.commit()?)
 }
 
@@ -60,24 +64,28 @@ mod tests {
 
     use super::*;
     use crate::{
-        StoreError,
+        Revision, StoreError,
         file::{FileOptions, volume::Folder},
     };
 
-    fn add_a_number(txn: &WriteTransaction) -> Result<(), Fault> {
-        let mut meta = txn.open_table(META)?;
-        let before = meta.remove("steps")?.map_or(0, |number| number.value());
-        meta.insert("steps", before * 10 + 1)?;
-        Ok(())
+    /// A step that leaves a trace: it moves the compacted revision ten times as far, plus one.
+    fn leave_a_trace(txn: &WriteTransaction) -> Result<(), Fault> {
+        let meta = Meta::pending(txn)?;
+        Meta {
+            compacted: Revision::new(meta.compacted.get() * 10 + 1),
+            ..meta
+        }
+        .write(txn)
     }
 
-    fn fail(_: &WriteTransaction) -> Result<(), Fault> {
+    fn fail(txn: &WriteTransaction) -> Result<(), Fault> {
+        leave_a_trace(txn)?;
         Err(StoreError::Corrupt("no".to_owned()).into())
     }
 
-    fn number(engine: &Engine, name: &str) -> Option<u64> {
-        let open = engine.current().unwrap();
-        tables::meta(&open.database.begin_read().unwrap(), name).unwrap()
+    fn state(database: &redb::Database) -> (u32, u64) {
+        let meta = Meta::read(&database.begin_read().unwrap()).unwrap();
+        (meta.format, meta.compacted.get())
     }
 
     /// An engine on a folder with a store of format 1.
@@ -92,35 +100,30 @@ mod tests {
     #[test]
     fn an_old_store_goes_through_every_step_once_and_a_backup_stays() {
         let (folder, engine) = old_store();
-        assert_eq!(number(&engine, FORMAT), Some(1));
-        run(&engine, &[add_a_number]).unwrap();
-        run(&engine, &[add_a_number, add_a_number, add_a_number]).unwrap();
-        assert_eq!(number(&engine, FORMAT), Some(4));
-        assert_eq!(number(&engine, "steps"), Some(111));
+        let open = engine.current().unwrap();
+        assert_eq!(state(&open.database), (1, 1));
+        run(&engine, &[leave_a_trace]).unwrap();
+        assert_eq!(state(&open.database), (2, 11));
+        run(&engine, &[leave_a_trace, leave_a_trace, leave_a_trace]).unwrap();
+        assert_eq!(state(&open.database), (4, 1111));
         let backup = redb::Database::open(folder.path().join("store.redb.format-1")).unwrap();
-        assert_eq!(
-            tables::meta(&backup.begin_read().unwrap(), FORMAT).unwrap(),
-            Some(1)
-        );
-        assert_eq!(
-            tables::meta(&backup.begin_read().unwrap(), "steps").unwrap(),
-            None
-        );
+        assert_eq!(state(&backup), (1, 1));
     }
 
     #[test]
     fn a_failed_step_changes_nothing_and_is_taken_again() {
         let (_folder, engine) = old_store();
-        run(&engine, &[add_a_number, fail]).unwrap_err();
-        assert_eq!(number(&engine, FORMAT), Some(2));
-        run(&engine, &[fail, add_a_number]).unwrap();
-        assert_eq!(number(&engine, "steps"), Some(11));
+        let open = engine.current().unwrap();
+        run(&engine, &[leave_a_trace, fail]).unwrap_err();
+        assert_eq!(state(&open.database), (2, 11));
+        run(&engine, &[fail, leave_a_trace]).unwrap();
+        assert_eq!(state(&open.database), (3, 111));
     }
 
     #[test]
     fn a_newer_store_is_refused_and_not_touched() {
         let (_folder, engine) = old_store();
-        run(&engine, &[add_a_number]).unwrap();
+        run(&engine, &[leave_a_trace]).unwrap();
         let error = run(&engine, &[]).unwrap_err();
         assert!(
             matches!(
@@ -133,6 +136,6 @@ mod tests {
             ),
             "{error}"
         );
-        assert_eq!(number(&engine, FORMAT), Some(2));
+        assert_eq!(state(&engine.current().unwrap().database), (2, 11));
     }
 }

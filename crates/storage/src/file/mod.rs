@@ -5,7 +5,8 @@
 //! against the checksum written with it.
 //!
 //! From the bottom: [`volume`] is the disk, `engine` the database file on it, `record` a commit as
-//! bytes, `tables` where things stand in the file; `group`, `compaction`, `shrink`, `import` and
+//! bytes, `tables` where things stand in the file, `index` what
+//! is kept in memory of it; `group`, `compaction`, `shrink`, `import` and
 //! `migration` are
 //! what can be done to it; `writer` is the one thread that does them; `store` is the door.
 
@@ -13,6 +14,7 @@ mod compaction;
 mod engine;
 mod group;
 mod import;
+mod index;
 mod mark;
 mod migration;
 mod options;

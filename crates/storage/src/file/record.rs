@@ -152,7 +152,8 @@ impl<'a> Record<'a> {
         })
     }
 
-    fn owned_key(&self) -> Result<Key, StoreError> {
+    /// The key, checked.
+    pub(super) fn owned_key(&self) -> Result<Key, StoreError> {
         Key::try_new(self.key).map_err(|error| StoreError::Corrupt(error.to_string()))
     }
 }

@@ -10,13 +10,12 @@ use std::{
     thread::JoinHandle,
 };
 
-use redb::{ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction};
+use redb::ReadableDatabase;
 
 use super::{
     engine::{FILE, Fault, Open, guarded},
-    record::Record,
     store::Shared,
-    tables::{EXPIRING, KEYS, KeyState, LOG, META, Snapshot},
+    tables::{LOG, Meta},
     writer::Job,
 };
 use crate::{Revision, StoreError};
@@ -71,83 +70,44 @@ pub(super) fn start(
 
 fn copy(shared: &Shared) -> Result<Shrunk, Fault> {
     shared.engine.volume.remove(COPY).map_err(redb::Error::Io)?;
-    let source = shared.engine.current()?;
-    // The read transaction may be a group further than this: what lies between is copied twice.
-    let upto = Snapshot::take(&source.database)?.current;
     let copy = shared.engine.open_beside(COPY)?;
-    let from = source.database.begin_read()?;
-    copy_log(shared, &from, &copy)?;
-    copy_rest(&from, &copy)?;
-    catch_up(shared, Shrunk { copy, upto })
+    let source = shared.engine.current()?;
+    let txn = copy.database.begin_write()?;
+    txn.open_table(LOG)?;
+    Meta::read(&source.database.begin_read()?)?.write(&txn)?;
+    txn.commit()?;
+    catch_up(
+        shared,
+        Shrunk {
+            copy,
+            upto: Revision::ZERO,
+        },
+    )
 }
 
-fn copy_log(shared: &Shared, from: &ReadTransaction, copy: &Open) -> Result<(), Fault> {
-    let records = from.open_table(LOG)?;
-    let mut records = records.iter()?;
+/// Adds the records that the copy does not have yet.
+fn catch_up(shared: &Shared, behind: Shrunk) -> Result<Shrunk, Fault> {
+    let Shrunk { copy, mut upto } = behind;
+    let source = shared.engine.current()?.database.begin_read()?;
+    let records = source.open_table(LOG)?;
+    let mut records = records.range(upto.next().get()..)?;
     loop {
-        shared.phase.check()?;
         let txn = copy.database.begin_write()?;
         let mut log = txn.open_table(LOG)?;
         let mut copied = 0;
         for record in records.by_ref().take(CHUNK) {
             let (revision, stored) = record?;
             log.insert(revision.value(), stored.value())?;
+            upto = Revision::new(revision.value());
             copied += 1;
         }
         drop(log);
         txn.commit()?;
         if copied < CHUNK {
-            return Ok(());
+            return Ok(Shrunk { copy, upto });
         }
+        shared.phase.check()?;
     }
-}
-
-fn copy_rest(from: &ReadTransaction, copy: &Open) -> Result<(), Fault> {
-    let txn = copy.database.begin_write()?;
-    copy_table(from, &txn, KEYS)?;
-    copy_table(from, &txn, EXPIRING)?;
-    copy_table(from, &txn, META)?;
-    Ok(txn.commit()?)
-}
-
-fn copy_table<K: redb::Key + 'static, V: redb::Value + 'static>(
-    from: &ReadTransaction,
-    into: &WriteTransaction,
-    table: TableDefinition<'_, K, V>,
-) -> Result<(), Fault> {
-    let mut into = into.open_table(table)?;
-    for entry in from.open_table(table)?.iter()? {
-        let (key, value) = entry?;
-        into.insert(key.value(), value.value())?;
-    }
-    Ok(())
-}
-
-/// Adds the records that were committed since the copy was made.
-fn catch_up(shared: &Shared, behind: Shrunk) -> Result<Shrunk, Fault> {
-    let Shrunk { copy, upto } = behind;
-    let source = shared.engine.current()?;
-    let current = Snapshot::take(&source.database)?.current;
-    let from = source.database.begin_read()?;
-    let txn = copy.database.begin_write()?;
-    {
-        let (mut keys, mut log) = (txn.open_table(KEYS)?, txn.open_table(LOG)?);
-        let mut expiring = txn.open_table(EXPIRING)?;
-        for found in from.open_table(LOG)?.range(upto.next().get()..)? {
-            let (revision, stored) = found?;
-            let record = Record::read(Revision::new(revision.value()), stored.value())?;
-            log.insert(revision.value(), stored.value())?;
-            let state = KeyState::of(&record);
-            keys.insert(record.key, (revision.value(), state.code()))?;
-            if state == KeyState::Expiring {
-                expiring.insert(record.key, revision.value())?;
-            } else {
-                expiring.remove(record.key)?;
-            }
-        }
-    }
-    txn.commit()?;
-    Ok(Shrunk { copy, upto: current })
 }
 
 /// Brings the copy up to date and puts it in the file's place. Only the writer may, between two

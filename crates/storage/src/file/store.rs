@@ -10,18 +10,18 @@ use std::{
 };
 
 use async_trait::async_trait;
-use redb::{ReadableDatabase, ReadableTable};
+use redb::ReadableDatabase;
 use tokio::{sync::oneshot, time::Instant};
 
 use super::{
     engine::{Engine, FILE, Fault, Open, guarded, panic_message},
     import::{FileImport, ImportStep},
+    index::{Index, Survey},
     mark::Mark,
     migration,
     options::{FileOptions, Repair},
-    record::Record,
     shrink::COPY,
-    tables::{self, BYTES, EXPIRING, FLOOR, IMPORTING, LOG, Snapshot},
+    tables::{LOG, Meta, Snapshot},
     volume::{Folder, Volume},
     writer::{Job, Position, Writer},
 };
@@ -43,6 +43,7 @@ pub struct FileStore {
 /// What the door, the writer and its threads share.
 pub(super) struct Shared {
     pub(super) engine: Engine,
+    pub(super) index: Index,
     pub(super) feed: Arc<Feed>,
     pub(super) deadlines: Arc<Deadlines>,
     pub(super) clock: Arc<dyn Clock>,
@@ -94,7 +95,7 @@ impl FileStore {
 
     async fn read<T: Send + 'static>(
         &self,
-        read: impl Fn(&Snapshot) -> Result<T, Fault> + Send + 'static,
+        read: impl Fn(&Shared, &redb::Database) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, StoreError> {
         self.shared.phase.check()?;
         self.shared.read(&self.jobs, read).await
@@ -126,12 +127,24 @@ impl Drop for FileStore {
 impl Store for FileStore {
     async fn get(&self, key: &Key) -> Result<Option<Entry>, ReadError> {
         let key = key.clone();
-        Ok(self.read(move |snapshot| snapshot.get(&key)).await?)
+        Ok(self
+            .read(move |shared, file| shared.index.get(&key, || Snapshot::take(file)))
+            .await?)
     }
 
     async fn range(&self, prefix: &Prefix, page: Page) -> Result<Range, ReadError> {
         let prefix = prefix.clone();
-        self.read(move |snapshot| snapshot.range(&prefix, &page)).await?
+        loop {
+            let (prefix, asked) = (prefix.clone(), page.clone());
+            let read = move |shared: &Shared, file: &redb::Database| {
+                shared.index.range(&prefix, &asked, || Snapshot::take(file))
+            };
+            match self.read(read).await? {
+                // The newest state was compacted while it was read, because it no longer is the newest.
+                Err(ReadError::Compacted { .. }) if page.at.is_none() => {}
+                answer => return answer,
+            }
+        }
     }
 
     async fn commit(&self, write: Write) -> Result<Revision, CommitError> {
@@ -146,9 +159,8 @@ impl Store for FileStore {
     }
 
     async fn watch(&self, prefix: &Prefix, after: Revision) -> Result<Events, WatchError> {
-        let (current, compacted) = self
-            .read(|snapshot| Ok((snapshot.current, snapshot.compacted)))
-            .await?;
+        let compacted = self.read(|_, file| Ok(Snapshot::take(file)?.compacted)).await?;
+        let current = self.shared.index.current();
         if after > current {
             return Err(WatchError::Future { after, current });
         }
@@ -186,10 +198,11 @@ impl Store for FileStore {
     }
 
     async fn health(&self) -> Result<Health, StoreError> {
-        let revision = self.read(|snapshot| Ok(snapshot.current)).await?;
+        // Reads through to the disk, not only from memory.
+        self.read(|_, file| Snapshot::take(file)).await?;
         Ok(Health {
             backend: "file",
-            revision,
+            revision: self.shared.index.current(),
         })
     }
 
@@ -229,31 +242,46 @@ impl Shared {
         let open = engine.current()?;
         let explain = |fault| engine.explain(fault);
         migration::run(&engine, migration::STEPS)?;
-        let (position, importing) = guarded(|| survey(&open)).map_err(explain)?;
+        let (meta, survey) = guarded(|| survey(&open)).map_err(explain)?;
+        let current = survey.current();
         match mark {
             None => Mark {
                 closed_at: Revision::ZERO,
             }
             .write(&*engine.volume)
             .map_err(io)?,
-            Some(Mark { closed_at }) if position.current < closed_at => {
-                let now = position.current;
+            Some(Mark { closed_at }) if current < closed_at => {
                 let message =
-                    format!("{FILE} in {place} is at revision {now}, but was closed at {closed_at}");
+                    format!("{FILE} in {place} is at revision {current}, but was closed at {closed_at}");
                 return Err(StoreError::Corrupt(message).into());
             }
             Some(_) => {}
         }
+        let position = Position {
+            compacted: meta.compacted,
+            bytes: survey.bytes,
+        };
+        let deadlines = Arc::new(Deadlines::default());
+        expect_expiries(&deadlines, &*options.clock, &survey);
         let shared = Self {
-            feed: Arc::new(Feed::new(position.current)),
-            deadlines: Arc::default(),
+            feed: Arc::new(Feed::new(current)),
+            index: Index::new(survey),
+            deadlines,
             clock: Arc::clone(&options.clock),
             repair: options.repair,
-            phase: Phase(AtomicU8::new(if importing { IMPORTS } else { OPEN })),
+            phase: Phase(AtomicU8::new(if meta.importing.is_some() {
+                IMPORTS
+            } else {
+                OPEN
+            })),
             engine,
         };
-        guarded(|| shared.load_deadlines(&open)).map_err(|fault| shared.engine.explain(fault))?;
         Ok((shared, position))
+    }
+
+    /// Learns which entries expire, and when.
+    pub(super) fn expect_expiries(&self, survey: &Survey) {
+        expect_expiries(&self.deadlines, &*self.clock, survey);
     }
 
     /// Waits for the writer, then ends the watches and closes the file.
@@ -276,7 +304,7 @@ impl Shared {
     async fn read<T: Send + 'static>(
         self: &Arc<Self>,
         jobs: &mpsc::Sender<Job>,
-        read: impl Fn(&Snapshot) -> Result<T, Fault> + Send + 'static,
+        read: impl Fn(&Shared, &redb::Database) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, StoreError> {
         let (shared, jobs) = (Arc::clone(self), jobs.clone());
         blocking(move || {
@@ -284,54 +312,31 @@ impl Shared {
                 // A writer that is gone mends nothing; the read will say so.
                 let _ = jobs.send(Job::Mend);
             };
-            shared
-                .engine
-                .read(|database| read(&Snapshot::take(database)?), ask_writer)
+            shared.engine.read(|file| read(&shared, file), ask_writer)
         })
         .await?
     }
+}
 
-    /// Learns from the file which entries expire, and when.
-    pub(super) fn load_deadlines(&self, open: &Open) -> Result<(), Fault> {
-        let txn = open.database.begin_read()?;
-        let log = txn.open_table(LOG)?;
-        let now = self.clock.now();
-        for found in txn.open_table(EXPIRING)?.iter()? {
-            let revision = Revision::new(found?.1.value());
-            let lost = || StoreError::Corrupt(format!("the record of revision {revision} is missing"));
-            let stored = log.get(revision.get())?.ok_or_else(lost)?;
-            let entry = Record::read(revision, stored.value())?
-                .entry()?
-                .ok_or_else(lost)?;
-            if let Some(expiry) = entry.expiry {
-                self.deadlines
-                    .set(entry.key, revision, Instant::now() + expiry.left(now));
-            }
-        }
-        Ok(())
+fn expect_expiries(deadlines: &Deadlines, clock: &dyn Clock, survey: &Survey) {
+    let (instant, now) = (Instant::now(), clock.now());
+    for (key, (revision, expiry)) in &survey.expiring {
+        deadlines.set(key.clone(), *revision, instant + expiry.left(now));
     }
 }
 
-/// Where the store stands, and whether an import into it is unfinished.
-fn survey(open: &Open) -> Result<(Position, bool), Fault> {
-    let Snapshot {
-        current, compacted, ..
-    } = Snapshot::take(&open.database)?;
+/// Reads all of the file once.
+fn survey(open: &Open) -> Result<(Meta, Survey), Fault> {
     let txn = open.database.begin_read()?;
-    let floor = tables::meta(&txn, FLOOR)?.unwrap_or(0);
-    let mut bytes = tables::meta(&txn, BYTES)?.unwrap_or(0);
-    for record in txn.open_table(LOG)?.range(floor + 1..)? {
-        bytes += record?.1.value().len() as u64;
-    }
-    let importing = tables::meta(&txn, IMPORTING)?.is_some();
-    Ok((
-        Position {
-            current,
-            compacted,
-            bytes,
-        },
-        importing,
-    ))
+    let meta = Meta::read(&txn)?;
+    // An unfinished import has entries of any revision, and is looked at when it ends.
+    let compacted = if meta.importing.is_some() {
+        Revision::new(u64::MAX)
+    } else {
+        meta.compacted
+    };
+    let survey = Survey::take(&txn.open_table(LOG)?, compacted)?;
+    Ok((meta, survey))
 }
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, StoreError> {
@@ -384,10 +389,8 @@ impl History for FileHistory {
     ) -> Result<(Vec<Event>, Revision), WatchError> {
         let prefix = prefix.clone();
         let shared = self.shared.upgrade().ok_or(StoreError::Closed)?;
-        shared
-            .read(&self.jobs, move |snapshot| {
-                snapshot.past(&prefix, after, upto, limit)
-            })
-            .await?
+        let past =
+            move |_: &Shared, file: &redb::Database| Snapshot::take(file)?.past(&prefix, after, upto, limit);
+        shared.read(&self.jobs, past).await?
     }
 }

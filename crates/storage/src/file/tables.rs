@@ -1,107 +1,111 @@
-//! Where things stand in the file, and how a state is read from it.
+//! Where things stand in the file, and how it is read.
 //!
-//! Each value is stored once, in the log under its revision; a key only names the revision that wrote
-//! it last. Old states are found by following a record's `previous`.
+//! There are the log, with a record for each revision, and a few numbers. Which record is a key's newest
+//! is not on disk: the index in memory knows, and learns it from the log when the store opens. A commit
+//! so writes at the end of the log and nowhere else.
 
-use std::ops::Bound;
+use redb::{ReadOnlyTable, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition, TableError};
 
-use redb::{
-    ReadOnlyTable, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition, TableError,
-    WriteTransaction,
-};
+use super::{engine::Fault, record::Record};
+use crate::{Event, Prefix, Revision, StoreError, WatchError};
 
-use super::{
-    engine::Fault,
-    record::{Kind, Record},
-};
-use crate::{Entry, Event, Key, Page, Prefix, Range, ReadError, Revision, StoreError, WatchError};
-
-/// Key -> the revision of its newest record, and what that record made of it. Deleted keys stay until
-/// their deletion is compacted, so that older states can be read.
-pub(super) const KEYS: TableDefinition<'_, &str, (u64, u8)> = TableDefinition::new("keys");
-/// Revision -> record.
+/// Revision -> record. Every revision above the compacted one has its record; at or below it only those
+/// that are a key's newest value.
 pub(super) const LOG: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("log");
-/// The live keys whose entries expire -> the revision of their newest record.
-pub(super) const EXPIRING: TableDefinition<'_, &str, u64> = TableDefinition::new("expiring");
-/// The numbers below.
-pub(super) const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
+const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 
-/// The format of the data.
-pub(super) const FORMAT: &str = "format";
-/// The oldest state that can be read.
-pub(super) const COMPACTED: &str = "compacted";
-/// The newest revision when compaction last ran: the store never stands below it, even when
-/// compaction took the newest record, a deletion, out of the log.
-pub(super) const FLOOR: &str = "floor";
-/// Bytes of all records up to the floor.
-pub(super) const BYTES: &str = "bytes";
-/// Present while an import is under way: the revision its source stands at.
-pub(super) const IMPORTING: &str = "importing";
+const FORMAT: &str = "format";
+const COMPACTED: &str = "compacted";
+const IMPORTING: &str = "importing";
+/// A checksum of the other numbers.
+const CHECK: &str = "check";
 
-/// What the newest record made of a key.
+/// What is known of the file beside its records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum KeyState {
-    Deleted,
-    Live,
-    Expiring,
+pub(super) struct Meta {
+    /// The format of the data.
+    pub(super) format: u32,
+    /// The oldest state that can be read. The store never stands below it, also when compaction took
+    /// the newest record, a deletion, out of the log.
+    pub(super) compacted: Revision,
+    /// While an import is under way, where its source stands.
+    pub(super) importing: Option<Revision>,
 }
 
-/// The store at one moment. Reading it never blocks the writer, nor the other way round.
+/// The file at one moment. Reading it never blocks the writer, nor the other way round.
 pub(super) struct Snapshot {
-    keys: ReadOnlyTable<&'static str, (u64, u8)>,
-    log: ReadOnlyTable<u64, &'static [u8]>,
-    pub(super) current: Revision,
+    pub(super) log: ReadOnlyTable<u64, &'static [u8]>,
     pub(super) compacted: Revision,
 }
 
-// --- KeyState ---
+// --- Meta ---
 
-impl KeyState {
-    pub(super) fn code(self) -> u8 {
-        match self {
-            Self::Deleted => 0,
-            Self::Live => 1,
-            Self::Expiring => 2,
+impl Meta {
+    /// Of a new store.
+    pub(super) fn new(format: u32) -> Self {
+        Self {
+            format,
+            compacted: Revision::FIRST,
+            importing: None,
         }
     }
 
-    pub(super) fn of(record: &Record<'_>) -> Self {
-        match (record.kind, record.expiry) {
-            (Kind::Deleted, _) => Self::Deleted,
-            (_, None) => Self::Live,
-            (_, Some(_)) => Self::Expiring,
+    /// The format alone, which is all that can be read of data that is too new; `None` for no data.
+    pub(super) fn format(txn: &ReadTransaction) -> Result<Option<u32>, Fault> {
+        match txn.open_table(META) {
+            Ok(meta) => {
+                let format = meta.get(FORMAT)?.map(|number| number.value());
+                Ok(format.map(|format| u32::try_from(format).unwrap_or(u32::MAX)))
+            }
+            Err(TableError::TableDoesNotExist(_)) => Ok(None),
+            Err(error) => Err(error.into()),
         }
     }
 
-    pub(super) fn from_code(code: u8) -> Result<Self, StoreError> {
-        match code {
-            0 => Ok(Self::Deleted),
-            1 => Ok(Self::Live),
-            2 => Ok(Self::Expiring),
-            _ => Err(StoreError::Corrupt(format!("a key has the unknown state {code}"))),
-        }
+    pub(super) fn read(txn: &ReadTransaction) -> Result<Self, Fault> {
+        Self::parse(&txn.open_table(META)?)
     }
-}
 
-/// Makes the tables of an empty file.
-pub(super) fn create(txn: &WriteTransaction, format: u32) -> Result<(), redb::Error> {
-    txn.open_table(KEYS)?;
-    txn.open_table(LOG)?;
-    txn.open_table(EXPIRING)?;
-    let mut meta = txn.open_table(META)?;
-    meta.insert(FORMAT, u64::from(format))?;
-    meta.insert(COMPACTED, Revision::FIRST.get())?;
-    meta.insert(FLOOR, Revision::FIRST.get())?;
-    meta.insert(BYTES, 0)?;
-    Ok(())
-}
+    /// What the transaction has made of it so far.
+    pub(super) fn pending(txn: &redb::WriteTransaction) -> Result<Self, Fault> {
+        Self::parse(&txn.open_table(META)?)
+    }
 
-/// A number from the meta table; `None` if it, or the table, is not there.
-pub(super) fn meta(txn: &ReadTransaction, name: &str) -> Result<Option<u64>, redb::Error> {
-    match txn.open_table(META) {
-        Ok(meta) => Ok(meta.get(name)?.map(|number| number.value())),
-        Err(TableError::TableDoesNotExist(_)) => Ok(None),
-        Err(error) => Err(error.into()),
+    fn parse(table: &impl ReadableTable<&'static str, u64>) -> Result<Self, Fault> {
+        let number = |name| -> Result<u64, Fault> {
+            let missing = || StoreError::Corrupt(format!("the number '{name}' is missing"));
+            Ok(table.get(name)?.ok_or_else(missing)?.value())
+        };
+        let meta = Self {
+            format: u32::try_from(number(FORMAT)?).unwrap_or(u32::MAX),
+            compacted: Revision::new(number(COMPACTED)?),
+            importing: table.get(IMPORTING)?.map(|source| Revision::new(source.value())),
+        };
+        if number(CHECK)? != meta.checksum() {
+            return Err(StoreError::Corrupt("its numbers do not match their checksum".to_owned()).into());
+        }
+        Ok(meta)
+    }
+
+    pub(super) fn write(&self, txn: &redb::WriteTransaction) -> Result<(), Fault> {
+        let mut table = txn.open_table(META)?;
+        table.insert(FORMAT, u64::from(self.format))?;
+        table.insert(COMPACTED, self.compacted.get())?;
+        match self.importing {
+            Some(source) => table.insert(IMPORTING, source.get())?,
+            None => table.remove(IMPORTING)?,
+        };
+        table.insert(CHECK, self.checksum())?;
+        Ok(())
+    }
+
+    fn checksum(&self) -> u64 {
+        let importing = self.importing.map_or(u64::MAX, Revision::get);
+        let mut hasher = crc32fast::Hasher::new();
+        for number in [u64::from(self.format), self.compacted.get(), importing] {
+            hasher.update(&number.to_le_bytes());
+        }
+        hasher.finalize().into()
     }
 }
 
@@ -110,98 +114,10 @@ pub(super) fn meta(txn: &ReadTransaction, name: &str) -> Result<Option<u64>, red
 impl Snapshot {
     pub(super) fn take(engine: &redb::Database) -> Result<Self, Fault> {
         let txn = engine.begin_read()?;
-        let number = |name| -> Result<Revision, Fault> {
-            let missing = || StoreError::Corrupt(format!("the number '{name}' is missing"));
-            Ok(Revision::new(meta(&txn, name)?.ok_or_else(missing)?))
-        };
-        let (compacted, floor) = (number(COMPACTED)?, number(FLOOR)?);
-        let log = txn.open_table(LOG)?;
-        let newest = log
-            .last()?
-            .map_or(Revision::ZERO, |(revision, _)| Revision::new(revision.value()));
         Ok(Self {
-            keys: txn.open_table(KEYS)?,
-            log,
-            current: newest.max(floor),
-            compacted,
+            compacted: Meta::read(&txn)?.compacted,
+            log: txn.open_table(LOG)?,
         })
-    }
-
-    pub(super) fn get(&self, key: &Key) -> Result<Option<Entry>, Fault> {
-        let Some(found) = self.keys.get(&**key)? else {
-            return Ok(None);
-        };
-        let (revision, state) = found.value();
-        if KeyState::from_code(state)? == KeyState::Deleted {
-            return Ok(None);
-        }
-        self.entry(key, Revision::new(revision))
-    }
-
-    pub(super) fn range(&self, prefix: &Prefix, page: &Page) -> Result<Result<Range, ReadError>, Fault> {
-        let at = page.at.unwrap_or(self.current);
-        if at > self.current {
-            return Ok(Err(ReadError::Future {
-                asked: at,
-                current: self.current,
-            }));
-        }
-        if at < self.compacted {
-            return Ok(Err(ReadError::Compacted {
-                asked: at,
-                oldest: self.compacted,
-            }));
-        }
-        let start = match &page.after {
-            Some(after) if **after >= **prefix => Bound::Excluded(&**after),
-            _ => Bound::Included(&**prefix),
-        };
-        let mut range = Range {
-            entries: Vec::new(),
-            revision: at,
-            more: false,
-        };
-        for found in self.keys.range::<&str>((start, Bound::Unbounded))? {
-            let (key, newest) = found?;
-            if !prefix.contains(key.value()) {
-                break;
-            }
-            let (revision, state) = newest.value();
-            let newest = (Revision::new(revision), KeyState::from_code(state)?);
-            let Some(entry) = self.entry_at(key.value(), newest, at)? else {
-                continue;
-            };
-            if page.limit != 0 && range.entries.len() == page.limit {
-                range.more = true;
-                break;
-            }
-            range.entries.push(entry);
-        }
-        Ok(Ok(range))
-    }
-
-    /// What a key held at a revision that is not compacted, given its newest record.
-    fn entry_at(
-        &self,
-        key: &str,
-        newest: (Revision, KeyState),
-        at: Revision,
-    ) -> Result<Option<Entry>, Fault> {
-        let (mut revision, state) = newest;
-        if revision <= at && state == KeyState::Deleted {
-            return Ok(None);
-        }
-        while revision > at {
-            let stored = self.stored(revision)?;
-            let record = Record::read(revision, stored.value())?;
-            // What a creation replaced was a deletion: when that is compacted, it is no longer there
-            // to be followed, and `at` is not before it.
-            if record.kind == Kind::Created && record.previous <= self.compacted {
-                return Ok(None);
-            }
-            revision = record.previous;
-        }
-        self.entry(key, revision)
     }
 
     pub(super) fn past(
@@ -218,32 +134,29 @@ impl Snapshot {
             }));
         }
         let mut events = Vec::new();
+        let mut reached = after;
         for found in self.log.range(after.next().get()..=upto.get())? {
             let (revision, stored) = found?;
-            let revision = Revision::new(revision.value());
-            let record = Record::read(revision, stored.value())?;
+            let record = Record::read(Revision::new(revision.value()), stored.value())?;
+            if record.revision != reached.next() {
+                return Err(missing(reached.next()).into());
+            }
+            reached = record.revision;
             if prefix.contains(record.key) {
                 events.push(record.event()?);
                 if events.len() == limit {
-                    return Ok(Ok((events, revision)));
+                    return Ok(Ok((events, reached)));
                 }
             }
         }
+        if reached != upto {
+            return Err(missing(reached.next()).into());
+        }
         Ok(Ok((events, upto)))
     }
+}
 
-    fn entry(&self, key: &str, revision: Revision) -> Result<Option<Entry>, Fault> {
-        let stored = self.stored(revision)?;
-        let record = Record::read(revision, stored.value())?;
-        if record.key != key {
-            let found = record.key;
-            return Err(StoreError::Corrupt(format!("revision {revision} wrote {found}, not {key}")).into());
-        }
-        Ok(record.entry()?)
-    }
-
-    fn stored(&self, revision: Revision) -> Result<redb::AccessGuard<'_, &'static [u8]>, Fault> {
-        let lost = || StoreError::Corrupt(format!("the record of revision {revision} is missing"));
-        Ok(self.log.get(revision.get())?.ok_or_else(lost)?)
-    }
+/// A record that should be there is not.
+pub(super) fn missing(revision: Revision) -> StoreError {
+    StoreError::Corrupt(format!("the record of revision {revision} is missing"))
 }

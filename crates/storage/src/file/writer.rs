@@ -8,6 +8,7 @@ use std::{
     thread::JoinHandle,
 };
 
+use redb::ReadableTable;
 use tokio::{sync::oneshot, time::Instant};
 
 use super::{
@@ -51,10 +52,9 @@ pub(super) type Answer<T, E> = oneshot::Sender<Result<T, E>>;
 /// Commits, and who waits for them.
 type Commits = Vec<(Write, Answer<Revision, CommitError>)>;
 
-/// Where the store stands.
+/// What the writer knows of the file; the newest revision is in the index.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Position {
-    pub(super) current: Revision,
     pub(super) compacted: Revision,
     /// Bytes of all records.
     pub(super) bytes: u64,
@@ -227,12 +227,12 @@ impl Writer {
             Err(fault) => self.recover(&open, fault, applied.as_ref())?,
         }
         let Applied { answers, done, step } = applied.expect("a transaction that ended well was applied");
-        self.position.bytes += done.bytes;
+        self.tell(&done);
         if let Some(step) = step {
             self.position.compacted = step.compacted;
             self.position.bytes -= step.removed;
+            self.shared.index.forget(&step.deletions);
         }
-        self.tell(&done);
         Ok(answers)
     }
 
@@ -240,7 +240,7 @@ impl Writer {
     fn apply(&self, open: &Open, writes: &[Write], applied: &mut Option<Applied>) -> Result<(), Fault> {
         let mut txn = open.database.begin_write()?;
         txn.set_quick_repair(self.shared.repair == Repair::Record);
-        let mut group = Group::begin(&txn, self.position.current, self.shared.clock.now())?;
+        let mut group = Group::begin(&txn, &self.shared.index, self.shared.clock.now())?;
         let mut answers = Vec::with_capacity(writes.len());
         for write in writes {
             answers.push(group.apply(write)?);
@@ -248,15 +248,12 @@ impl Writer {
         let done = std::mem::take(&mut group.done);
         drop(group);
         let step = match &self.compaction {
-            Some(compaction) if self.compacts_now() => {
-                let current = done
-                    .events
-                    .last()
-                    .map_or(self.position.current, |event| event.revision);
-                let span = (self.position.compacted, compaction.upto);
-                let bytes = self.position.bytes + done.bytes;
-                Some(compaction::step(&txn, span, COMPACT_RECORDS, current, bytes)?)
-            }
+            Some(compaction) if self.compacts_now() => Some(compaction::step(
+                &txn,
+                self.position.compacted,
+                compaction.upto,
+                COMPACT_RECORDS,
+            )?),
             _ => None,
         };
         let changes = step.is_some() || !done.events.is_empty();
@@ -271,8 +268,8 @@ impl Writer {
 
     /// Publishes what became durable.
     fn tell(&mut self, done: &Done) {
-        let Some(last) = done.events.last() else { return };
-        self.position.current = last.revision;
+        self.position.bytes += done.bytes;
+        self.shared.index.follow(&done.events);
         for (event, expiry) in done.events.iter().zip(&done.expiries) {
             match expiry {
                 Some(expiry) => {
@@ -291,9 +288,7 @@ impl Writer {
         let error = self.shared.engine.explain(fault);
         tracing::error!(%error, "a write to the store failed; opening it again");
         let sync_failed = open.gate.sync_failed();
-        let before = self.position;
         let reopened = self.reopen();
-        let after = std::mem::replace(&mut self.position, before);
         let Some(applied) = applied else {
             // It never came to the commit, so nothing of it can be there.
             return Err(reopened.err().unwrap_or(error).into());
@@ -306,24 +301,34 @@ impl Writer {
                 source: None,
             };
             self.failed = Some(error.clone());
-            self.position = after;
             return Err(CommitError::Uncertain(error));
         }
         match (reopened, applied.done.events.last()) {
             (Err(error), _) => Err(CommitError::Uncertain(error)),
-            (Ok(()), Some(last)) if after.current >= last.revision => Ok(()),
-            (Ok(()), _) => Err(error.into()),
+            (Ok(newest), Some(last)) if newest >= last.revision => Ok(()),
+            (Ok(_), _) => Err(error.into()),
         }
     }
 
-    /// Opens the file anew, and stands where it stands.
-    fn reopen(&mut self) -> Result<(), StoreError> {
+    /// Opens the file anew, and tells the newest revision in it.
+    fn reopen(&mut self) -> Result<Revision, StoreError> {
         let open = self.shared.engine.reopen()?;
-        let explain = |fault| self.shared.engine.explain(fault);
-        let snapshot = guarded(|| Snapshot::take(&open.database)).map_err(explain)?;
-        self.position.current = snapshot.current;
-        self.position.compacted = snapshot.compacted;
-        Ok(())
+        let newest = guarded(|| {
+            let snapshot = Snapshot::take(&open.database)?;
+            let last = snapshot
+                .log
+                .last()?
+                .map_or(Revision::ZERO, |(revision, _)| Revision::new(revision.value()));
+            Ok(last.max(snapshot.compacted))
+        });
+        let newest = newest.map_err(|fault| self.shared.engine.explain(fault))?;
+        let known = self.shared.index.current();
+        if newest < known {
+            let error = StoreError::Corrupt(format!("the file went back from revision {known} to {newest}"));
+            self.failed = Some(error.clone());
+            return Err(error);
+        }
+        Ok(newest)
     }
 
     fn compacts_now(&self) -> bool {
@@ -331,7 +336,7 @@ impl Writer {
     }
 
     fn begin_compaction(&mut self, upto: Revision, answer: Answer<(), StoreError>) {
-        let upto = upto.min(self.position.current);
+        let upto = upto.min(self.shared.index.current());
         if let Err(error) = self.shared.phase.check() {
             let _ = answer.send(Err(error));
         } else if let Some(compaction) = &mut self.compaction {
@@ -394,7 +399,8 @@ impl Writer {
             return;
         };
         let outcome = copy.and_then(|copy| {
-            if self.position.current.get() - copy.upto.get() > shrink::CATCH_UP_RECORDS {
+            let behind = self.shared.index.current().get().saturating_sub(copy.upto.get());
+            if behind > shrink::CATCH_UP_RECORDS {
                 return Ok(Some(copy));
             }
             shrink::switch(&self.shared, copy).map(|()| None)
@@ -421,7 +427,7 @@ impl Writer {
         let outcome = match outcome {
             Ok(Ok(position)) => {
                 self.position = position;
-                Ok(position.current)
+                Ok(self.shared.index.current())
             }
             Ok(Err(error)) => Err(error),
             Err(fault) => {

@@ -1,0 +1,301 @@
+//! Which record is a key's newest: the part of the store that is kept in memory.
+
+use std::{
+    collections::BTreeMap,
+    ops::Bound,
+    sync::{RwLock, RwLockReadGuard, RwLockWriteGuard},
+};
+
+use redb::ReadableTable;
+
+use super::{
+    engine::Fault,
+    record::{Kind, Record},
+    tables::{Snapshot, missing},
+};
+use crate::{Change, Entry, Event, Expiry, Key, Page, Prefix, Range, ReadError, Revision, StoreError};
+
+/// Keys read under one lock: a long list must not keep the writer waiting.
+const CHUNK: usize = 1000;
+
+/// The keys of a store. Changed only by the writer, after its transaction is durable.
+pub(super) struct Index(RwLock<Keys>);
+
+#[derive(Default)]
+struct Keys {
+    /// Each key's newest record. Deleted keys stay until their deletion is compacted, so that older
+    /// states can be read.
+    newest: BTreeMap<Key, Newest>,
+    /// How many of them are live.
+    live: usize,
+    /// The commits up to here are in it.
+    upto: Revision,
+}
+
+/// The newest record of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Newest {
+    pub(super) revision: Revision,
+    pub(super) live: bool,
+}
+
+/// What a look at the whole log tells.
+pub(super) struct Survey {
+    keys: Keys,
+    /// Bytes of all records.
+    pub(super) bytes: u64,
+    /// The live entries that expire.
+    pub(super) expiring: BTreeMap<Key, (Revision, Expiry)>,
+}
+
+// --- Survey ---
+
+impl Survey {
+    /// Reads and checks every record.
+    pub(super) fn take(
+        log: &impl ReadableTable<u64, &'static [u8]>,
+        compacted: Revision,
+    ) -> Result<Self, Fault> {
+        let keys = Keys {
+            upto: compacted,
+            ..Keys::default()
+        };
+        let mut survey = Self {
+            keys,
+            bytes: 0,
+            expiring: BTreeMap::new(),
+        };
+        let mut count = 0;
+        for found in log.iter()? {
+            let (revision, stored) = found?;
+            let record = Record::read(Revision::new(revision.value()), stored.value())?;
+            survey.add(&record, compacted)?;
+            survey.bytes += stored.value().len() as u64;
+            count += 1;
+        }
+        // The engine counts too: a part of the log that is out of reach is not passed over.
+        let all = log.len()?;
+        if count != all {
+            return Err(StoreError::Corrupt(format!("{count} records are left of {all}")).into());
+        }
+        Ok(survey)
+    }
+
+    fn add(&mut self, record: &Record<'_>, compacted: Revision) -> Result<(), StoreError> {
+        let key = record.owned_key()?;
+        if record.revision > compacted {
+            if record.revision != self.keys.upto.next() {
+                return Err(missing(self.keys.upto.next()));
+            }
+            self.keys.upto = record.revision;
+        } else if record.kind == Kind::Deleted || self.keys.newest.contains_key(&key) {
+            return Err(StoreError::Corrupt(format!(
+                "revision {} should be compacted",
+                record.revision
+            )));
+        }
+        match record.expiry {
+            Some(expiry) => self.expiring.insert(key.clone(), (record.revision, expiry)),
+            None => self.expiring.remove(&key),
+        };
+        self.keys.put(
+            key,
+            Newest {
+                revision: record.revision,
+                live: record.kind != Kind::Deleted,
+            },
+        );
+        Ok(())
+    }
+
+    /// The newest revision.
+    pub(super) fn current(&self) -> Revision {
+        self.keys.upto
+    }
+}
+
+// --- Keys ---
+
+impl Keys {
+    fn put(&mut self, key: Key, newest: Newest) {
+        let before = self.newest.insert(key, newest);
+        self.live -= usize::from(before.is_some_and(|before| before.live));
+        self.live += usize::from(newest.live);
+    }
+}
+
+// --- Index ---
+
+impl Index {
+    pub(super) fn new(survey: Survey) -> Self {
+        Self(RwLock::new(survey.keys))
+    }
+
+    pub(super) fn replace(&self, survey: Survey) {
+        *self.write() = survey.keys;
+    }
+
+    pub(super) fn current(&self) -> Revision {
+        self.read().upto
+    }
+
+    pub(super) fn has_no_live_keys(&self) -> bool {
+        self.read().live == 0
+    }
+
+    pub(super) fn newest(&self, key: &Key) -> Option<Newest> {
+        self.read().newest.get(key).copied()
+    }
+
+    /// Takes in commits that have become durable.
+    pub(super) fn follow(&self, events: &[Event]) {
+        let mut keys = self.write();
+        for event in events {
+            let live = event.change != Change::Deleted;
+            keys.put(
+                event.key.clone(),
+                Newest {
+                    revision: event.revision,
+                    live,
+                },
+            );
+            keys.upto = event.revision;
+        }
+    }
+
+    /// Drops keys whose deletion, at these revisions, has been compacted.
+    pub(super) fn forget(&self, deletions: &[(Key, Revision)]) {
+        let mut keys = self.write();
+        for (key, revision) in deletions {
+            if keys
+                .newest
+                .get(key)
+                .is_some_and(|newest| newest.revision == *revision)
+            {
+                keys.newest.remove(key);
+            }
+        }
+    }
+
+    /// What a key holds. `snapshot` gives the file as it is when asked.
+    pub(super) fn get(
+        &self,
+        key: &Key,
+        snapshot: impl Fn() -> Result<Snapshot, Fault>,
+    ) -> Result<Option<Entry>, Fault> {
+        loop {
+            let Some(Newest { revision, live: true }) = self.newest(key) else {
+                return Ok(None);
+            };
+            let snapshot = snapshot()?;
+            if let Some(stored) = snapshot.log.get(revision.get())? {
+                return entry(key, &Record::read(revision, stored.value())?);
+            }
+            // It was replaced and compacted between the two looks, or it is lost.
+            if self.newest(key).is_some_and(|newest| newest.revision == revision) {
+                return Err(missing(revision).into());
+            }
+        }
+    }
+
+    /// A page of what the keys under a prefix held at one revision.
+    pub(super) fn range(
+        &self,
+        prefix: &Prefix,
+        page: &Page,
+        snapshot: impl Fn() -> Result<Snapshot, Fault>,
+    ) -> Result<Result<Range, ReadError>, Fault> {
+        let current = self.current();
+        let at = page.at.unwrap_or(current);
+        if at > current {
+            return Ok(Err(ReadError::Future { asked: at, current }));
+        }
+        let mut range = Range {
+            entries: Vec::new(),
+            revision: at,
+            more: false,
+        };
+        let mut after = page.after.clone();
+        loop {
+            // In this order: what the index names is in the file by the time the file is looked at.
+            let chunk = self.chunk(prefix, after.as_ref());
+            let snapshot = snapshot()?;
+            if at < snapshot.compacted {
+                return Ok(Err(ReadError::Compacted {
+                    asked: at,
+                    oldest: snapshot.compacted,
+                }));
+            }
+            let Some((last, _)) = chunk.last() else {
+                return Ok(Ok(range));
+            };
+            after = Some(last.clone());
+            for (key, newest) in chunk {
+                let Some(entry) = entry_at(&snapshot, &key, newest, at)? else {
+                    continue;
+                };
+                if page.limit != 0 && range.entries.len() == page.limit {
+                    range.more = true;
+                    return Ok(Ok(range));
+                }
+                range.entries.push(entry);
+            }
+        }
+    }
+
+    fn chunk(&self, prefix: &Prefix, after: Option<&Key>) -> Vec<(Key, Newest)> {
+        let start = match after {
+            Some(after) if **after >= **prefix => Bound::Excluded(&**after),
+            _ => Bound::Included(&**prefix),
+        };
+        let keys = self.read();
+        let found = keys.newest.range::<str, _>((start, Bound::Unbounded));
+        let under = found.take_while(|(key, _)| prefix.contains(key)).take(CHUNK);
+        under.map(|(key, newest)| (key.clone(), *newest)).collect()
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Keys> {
+        self.0.read().expect("nothing panics while it holds the index")
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Keys> {
+        self.0.write().expect("nothing panics while it holds the index")
+    }
+}
+
+/// What a key held at a revision that is not compacted, given its newest record.
+fn entry_at(snapshot: &Snapshot, key: &Key, newest: Newest, at: Revision) -> Result<Option<Entry>, Fault> {
+    let Newest { mut revision, live } = newest;
+    if revision <= at && !live {
+        return Ok(None);
+    }
+    loop {
+        let stored = snapshot
+            .log
+            .get(revision.get())?
+            .ok_or_else(|| missing(revision))?;
+        let record = Record::read(revision, stored.value())?;
+        if revision <= at {
+            return entry(key, &record);
+        }
+        // What a creation replaced was a deletion: when that is compacted, it is no longer there to be
+        // followed, and `at` is not before it.
+        if record.previous == Revision::ZERO
+            || record.kind == Kind::Created && record.previous <= snapshot.compacted
+        {
+            return Ok(None);
+        }
+        revision = record.previous;
+    }
+}
+
+/// The record as the key's entry; `None` if it is a deletion.
+fn entry(key: &Key, record: &Record<'_>) -> Result<Option<Entry>, Fault> {
+    if record.key != &**key {
+        let Record {
+            revision, key: found, ..
+        } = record;
+        return Err(StoreError::Corrupt(format!("revision {revision} wrote {found}, not {key}")).into());
+    }
+    Ok(record.entry()?)
+}
