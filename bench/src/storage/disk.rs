@@ -38,7 +38,7 @@ type Answer = oneshot::Sender<Result<(), String>>;
 
 /// Measures the disk alone.
 pub(crate) fn sync_rate(dir: &Path, effort: Effort) -> Result<SyncRate, Failure> {
-    let mut file = File::create_new(dir.join("syncs"))?;
+    let mut file = File::create(dir.join("syncs"))?;
     let block = [0x5a; 4096];
     let mut latencies = Latencies::default();
     let start = Instant::now();

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::{
     backend::Service,
-    load::{VALUE_BYTES, prefill, slots_under, update_all},
+    load::{VALUE_BYTES, fill, prefill, slots_under, update_all},
 };
 use crate::{
     Failure,
@@ -117,7 +117,7 @@ pub(crate) async fn weigh(options: &WeighOptions) -> Result<(), Failure> {
     let service = Service::start(options.backend, &options.dir.join(options.backend.name())).await?;
     let own_before_bytes = resident("self")?;
     let store = service.store();
-    prefill(&store, slots_under("/registry/pods/default", options.objects)).await?;
+    fill(&store, slots_under("/registry/pods/default", options.objects)).await?;
     let server_bytes = match service.pid() {
         Some(pid) => resident(&pid.to_string())?,
         None => 0,

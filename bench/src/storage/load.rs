@@ -170,6 +170,27 @@ pub(crate) async fn prefill(store: &Arc<dyn Store>, slots: Vec<Slot>) -> Result<
     update_all(store, slots, 1).await
 }
 
+/// Creates the keys, each with a value of its own: they weigh what objects weigh.
+pub(crate) async fn fill(store: &Arc<dyn Store>, slots: Vec<Slot>) -> Result<(), Failure> {
+    let mut tasks: JoinSet<Result<(), Failure>> = JoinSet::new();
+    let values = values();
+    for share in shares(slots, 128) {
+        let (target, values) = (StoreTarget::new(Arc::clone(store)), values.clone());
+        tasks.spawn(async move {
+            for (turn, mut slot) in share.into_iter().enumerate() {
+                let value = Bytes::copy_from_slice(&values[turn % values.len()]);
+                target.commit(&mut slot, value).await?;
+                tokio::task::coop::consume_budget().await;
+            }
+            Ok(())
+        });
+    }
+    while let Some(done) = tasks.join_next().await {
+        done??;
+    }
+    Ok(())
+}
+
 /// Writes each key so many times; creates those that do not exist.
 pub(crate) async fn update_all(
     store: &Arc<dyn Store>,
@@ -206,8 +227,8 @@ fn shares(slots: Vec<Slot>, writers: usize) -> Vec<Vec<Slot>> {
     shares
 }
 
-/// Values that nothing on the way could make smaller. They are shared, so that making them is not
-/// what is measured.
+/// Values that nothing on the way could make smaller. They are shared by all commits, so that making
+/// them is not what is measured.
 fn values() -> Vec<Bytes> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut next = || {

@@ -27,7 +27,8 @@ pub(crate) struct StorageReport {
     pub(crate) machine: Machine,
     pub(crate) quick: bool,
     pub(crate) release_build: bool,
-    pub(crate) disk: Option<SyncRate>,
+    /// At the beginning and at the end.
+    pub(crate) disk: Vec<SyncRate>,
     pub(crate) commits: Vec<CommitRow>,
     pub(crate) delivery: Vec<DeliveryRow>,
     pub(crate) fan_out: Vec<FanOutRow>,
@@ -69,7 +70,7 @@ impl StorageReport {
             machine,
             quick: effort == Effort::Quick,
             release_build: !cfg!(debug_assertions),
-            disk: None,
+            disk: Vec::new(),
             commits: Vec::new(),
             delivery: Vec::new(),
             fan_out: Vec::new(),
@@ -100,8 +101,8 @@ impl StorageReport {
     }
 
     fn print_commits(&self) {
-        if let Some(disk) = self.disk {
-            let mut table = Table::new(["", "syncs/s", "p50 us", "p99 us"]);
+        let mut table = Table::new(["", "syncs/s", "p50 us", "p99 us"]);
+        for disk in &self.disk {
             let Percents { p50, p99 } = percents(disk.latency);
             table.row([
                 "4 KiB + fdatasync, alone".to_owned(),
@@ -109,8 +110,8 @@ impl StorageReport {
                 p50,
                 p99,
             ]);
-            table.print("The disk");
         }
+        table.print("The disk, at the beginning and at the end");
         let mut table = Table::new([
             "",
             "writers",
