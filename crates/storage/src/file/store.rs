@@ -198,8 +198,13 @@ impl Store for FileStore {
     }
 
     async fn health(&self) -> Result<Health, StoreError> {
-        // Reads through to the disk, not only from memory.
+        // Through to the disk, not only from memory, and through the writer.
         self.read(|_, file| Snapshot::take(file)).await?;
+        let (answer, answered) = oneshot::channel();
+        self.jobs
+            .send(Job::Probe(answer))
+            .map_err(|_| StoreError::Closed)?;
+        answered.await.map_err(|_| StoreError::Closed)??;
         Ok(Health {
             backend: "file",
             revision: self.shared.index.current(),

@@ -42,6 +42,8 @@ pub(super) enum Job {
     Import(ImportStep, Answer<Revision, ImportError>),
     /// A copy of the live data is ready to take the file's place, or could not be made.
     Shrunk(Result<Shrunk, StoreError>),
+    /// Somebody asks whether writes would be taken.
+    Probe(Answer<(), StoreError>),
     /// A reader found that the file must be opened anew.
     Mend,
     Stop,
@@ -126,6 +128,9 @@ impl Writer {
                 Some(Job::Compact(upto, answer)) => self.begin_compaction(upto, answer),
                 Some(Job::Import(step, answer)) => self.import(step, answer),
                 Some(Job::Shrunk(copy)) => self.end_shrinking(copy),
+                Some(Job::Probe(answer)) => {
+                    let _ = answer.send(self.admit(&[]).and_then(|()| self.check_space(RESERVE)));
+                }
                 Some(Job::Mend) => {
                     if let Err(error) = self.reopen() {
                         tracing::error!(%error, "cannot open the store again");
@@ -200,7 +205,8 @@ impl Writer {
             return Err(error.clone());
         }
         let bytes: usize = writes.iter().map(size).sum();
-        let only_deletes = writes.iter().all(|write| write.operation == Operation::Delete);
+        let only_deletes =
+            !writes.is_empty() && writes.iter().all(|write| write.operation == Operation::Delete);
         let reserve = if only_deletes { RESERVE_OF_DELETES } else { RESERVE };
         self.check_space(reserve + SPREAD * bytes as u64)
     }

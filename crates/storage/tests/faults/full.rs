@@ -29,6 +29,10 @@ async fn a_nearly_full_disk_refuses_values_and_still_takes_deletes() {
         "{error}"
     );
     assert!(error.to_string().contains("free some space"), "{error}");
+    assert!(
+        matches!(store.health().await, Err(StoreError::Full { .. })),
+        "and the store says that it is not well"
+    );
     assert_eq!(contents(&*store).await, before);
     let (revision, _) = before["/things/3"];
     store.commit(Write::delete(key(3), revision)).await.unwrap();
@@ -95,6 +99,10 @@ async fn after_a_failed_sync_nothing_more_is_written() {
     );
     assert!(error.to_string().contains("failed to sync"), "{error}");
     assert!(contents(&*store).await.len() >= 5, "reads go on");
+    assert!(matches!(
+        store.health().await,
+        Err(StoreError::Unavailable { .. })
+    ));
     drop(store);
     let store = open_on(&disk, Durability::Synced).await;
     store
