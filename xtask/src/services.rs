@@ -6,14 +6,14 @@ use std::any::Any;
 
 use k3_test_services::{Etcd, MariaDb, ServiceError};
 
-use crate::{Outcome, tools::is_offered};
+use crate::tools::is_offered;
 
 /// What was started for the run, and how tests find it. Dropping it ends the services.
 pub(crate) struct Services {
     /// The environment in which tests find what was started.
     pub(crate) variables: Vec<(&'static str, String)>,
-    /// Whether all that is needed is started or offered.
-    pub(crate) outcome: Outcome,
+    /// Why something that is needed is neither offered nor started, a line each.
+    pub(crate) problems: Vec<String>,
     /// Held only to be dropped.
     running: Vec<Box<dyn Any>>,
 }
@@ -25,7 +25,7 @@ impl Services {
     pub(crate) fn start() -> Self {
         let mut services = Self {
             variables: Vec::new(),
-            outcome: Outcome::Done,
+            problems: Vec::new(),
             running: Vec::new(),
         };
         services.offer("etcd", "K3_TEST_ETCD", Etcd::start, Etcd::endpoint);
@@ -52,7 +52,7 @@ impl Services {
             }
             Err(error) => {
                 eprintln!("xtask: {error}");
-                self.outcome = Outcome::Failed;
+                self.problems.push(error.to_string());
             }
         }
     }

@@ -28,9 +28,11 @@ pub(crate) fn run(workspace: &Workspace, options: &TestOptions) -> Outcome {
     tools::install_missing();
     let services = Services::start();
     let mut parts = Vec::new();
-    if services.outcome == Outcome::Failed {
-        parts.push(("services", Counts::of(Outcome::Failed)));
-    }
+    let missing = Counts {
+        failed: services.problems.len(),
+        ..Counts::default()
+    };
+    parts.push(("services", missing));
     if !options.skip_check {
         parts.push(("check", check::count(workspace)));
     }
@@ -38,6 +40,10 @@ pub(crate) fn run(workspace: &Workspace, options: &TestOptions) -> Outcome {
     if options.selection.is_empty() {
         parts.push(("doc tests", doc_tests(workspace, &services)));
         parts.push(("golden", golden::count(workspace)));
+    }
+    println!();
+    for problem in &services.problems {
+        println!("{problem}");
     }
     drop(services);
     conclude(&parts)
@@ -77,7 +83,6 @@ fn has_nextest(workspace: &Workspace) -> bool {
 
 /// Prints the sum; its last line is what machines read.
 fn conclude(parts: &[(&str, Counts)]) -> Outcome {
-    println!();
     for (name, counts) in parts.iter().filter(|(_, counts)| *counts != Counts::default()) {
         println!("{name:<10} {counts}");
     }

@@ -41,7 +41,7 @@ pub enum ServiceError {
     #[error("no free port on 127.0.0.1")]
     NoPort,
     /// The folder or the supervising shell could not be used.
-    #[error("cannot {doing}")]
+    #[error("cannot {doing}: {source}")]
     Io {
         /// What was tried.
         doing: &'static str,

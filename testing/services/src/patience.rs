@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 /// How long a service may take to start. Generous: a loaded machine with a slow disk is no failed test.
-pub(crate) const START: Duration = Duration::from_mins(2);
+pub(crate) const START: Duration = Duration::from_mins(4);
 
 /// How long a signal may take to show its effect.
 pub(crate) const SIGNAL: Duration = Duration::from_secs(10);

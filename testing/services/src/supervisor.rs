@@ -8,7 +8,7 @@ use std::{
     env,
     ffi::OsString,
     fs,
-    io::{BufRead, BufReader, Write},
+    io::{self, BufRead, BufReader, ErrorKind, Write},
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
@@ -193,10 +193,11 @@ impl Supervisor {
         let to = orders.to.as_mut().expect("the line is open until drop");
         writeln!(to, "{order}").map_err(ServiceError::io("reach the supervising shell"))?;
         let mut answer = String::new();
-        orders
-            .from
-            .read_line(&mut answer)
-            .map_err(ServiceError::io("hear the supervising shell"))?;
+        let answered = match orders.from.read_line(&mut answer) {
+            Ok(0) => Err(io::Error::new(ErrorKind::UnexpectedEof, "it was killed")),
+            other => other,
+        };
+        answered.map_err(ServiceError::io("hear the supervising shell"))?;
         orders.pid = answer.trim().parse().ok();
         Ok(orders.pid)
     }
