@@ -23,6 +23,7 @@ mod write;
 
 pub mod file;
 pub mod memory;
+pub mod mysql;
 pub mod transfer;
 
 pub use self::{

@@ -1,0 +1,170 @@
+//! Connections, set up so that every statement means the same on every server.
+
+use std::{sync::Arc, time::Duration};
+
+use sqlx::{
+    AssertSqlSafe, ConnectOptions as _, Executor as _, MySql,
+    mysql::{MySqlArguments, MySqlConnectOptions, MySqlConnection, MySqlRow},
+    query::Query,
+};
+use tokio::time::{Instant, timeout};
+
+use super::{
+    failure::{Failure, timed_out, unavailable},
+    options::MysqlOptions,
+};
+
+/// The least `max_allowed_packet` a server may have: a group's longest list of keys fits with ease.
+const MIN_PACKET: usize = 256 * 1024;
+
+/// A statement with its arguments.
+pub(super) type Statement<'q> = Query<'q, MySql, MySqlArguments>;
+
+/// Makes connections.
+pub(super) struct Connector {
+    pub(super) options: MysqlOptions,
+    target: MySqlConnectOptions,
+    /// How the server is called in messages.
+    pub(super) place: String,
+}
+
+/// What a connection is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    /// Each statement is a transaction of its own, unless one is begun.
+    Reader,
+    /// Every statement is part of a transaction, which ends by `COMMIT` or with the connection.
+    Writer,
+}
+
+/// An open connection.
+///
+/// Whoever fails, or is dropped, in the middle of something drops the connection with it: the server
+/// then rolls back, and nobody can receive the answer to a question of somebody else.
+pub(super) struct Connection {
+    inner: MySqlConnection,
+    place: Arc<str>,
+    /// The server refuses packets that are longer.
+    pub(super) max_packet: usize,
+    /// When it was last known to work.
+    used: Instant,
+}
+
+// --- Connector ---
+
+impl Connector {
+    pub(super) fn new(options: MysqlOptions) -> Self {
+        let place = options.place();
+        Self {
+            target: options.server().database(&options.database),
+            options,
+            place,
+        }
+    }
+
+    /// Opens a connection to the database and sets it up.
+    pub(super) async fn connect(&self, role: Role) -> Result<Connection, Failure> {
+        timeout(self.options.connect_timeout, self.establish(role))
+            .await
+            .map_err(|_| Failure::Passing(timed_out()))?
+    }
+
+    async fn establish(&self, role: Role) -> Result<Connection, Failure> {
+        let failure = |error| Failure::of(error, &self.place);
+        let mut inner = self.target.connect().await.map_err(failure)?;
+        inner
+            .execute(AssertSqlSafe(self.session(role)))
+            .await
+            .map_err(failure)?;
+        let max_packet: u64 = sqlx::query_scalar("SELECT @@max_allowed_packet")
+            .fetch_one(&mut inner)
+            .await
+            .map_err(failure)?;
+        let max_packet = usize::try_from(max_packet).unwrap_or(usize::MAX);
+        if max_packet < MIN_PACKET {
+            return Err(Failure::Lasting(unavailable(format!(
+                "max_allowed_packet of the server is {max_packet}, it must be at least {MIN_PACKET}"
+            ))));
+        }
+        Ok(Connection {
+            inner,
+            place: self.place.as_str().into(),
+            max_packet,
+            used: Instant::now(),
+        })
+    }
+
+    /// The statements that set up a session.
+    ///
+    /// READ COMMITTED: every statement sees what was committed when it began, in all tables alike. A
+    /// read is one statement, and so a snapshot that includes every acknowledged write. The statements
+    /// of a writer come after it has locked the counter, and so see the commit before theirs. Nothing
+    /// locks gaps between keys, over which writers and compaction would deadlock.
+    ///
+    /// Strict mode: a value that does not fit is an error, not cut.
+    ///
+    /// A writer whose machine vanishes holds the counter until the server gives its session up: after
+    /// `wait_timeout`, hours by default.
+    fn session(&self, role: Role) -> String {
+        let lock_wait = self.options.request_timeout.as_secs().max(1);
+        let common = format!(
+            "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; \
+             SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', \
+             innodb_lock_wait_timeout = {lock_wait}"
+        );
+        match role {
+            Role::Reader => common,
+            Role::Writer => {
+                let patience = self.patience().as_secs();
+                format!("{common}, autocommit = 0, wait_timeout = {patience}")
+            }
+        }
+    }
+
+    /// How long the server waits for a silent writer.
+    fn patience(&self) -> Duration {
+        (self.options.request_timeout * 2).max(Duration::from_secs(10))
+    }
+
+    /// How long a writer's connection may rest before it is not worth trying any more.
+    pub(super) fn rest(&self) -> Duration {
+        self.patience() / 2
+    }
+}
+
+// --- Connection ---
+
+impl Connection {
+    /// Runs a statement and returns its rows.
+    pub(super) async fn rows(&mut self, statement: Statement<'_>) -> Result<Vec<MySqlRow>, Failure> {
+        let rows = statement.fetch_all(&mut self.inner).await;
+        self.checked(rows)
+    }
+
+    /// Runs a statement and returns how many rows it found or changed.
+    pub(super) async fn run(&mut self, statement: Statement<'_>) -> Result<u64, Failure> {
+        let done = statement.execute(&mut self.inner).await;
+        Ok(self.checked(done)?.rows_affected())
+    }
+
+    /// Runs a statement that has no arguments and no answer.
+    pub(super) async fn plain(&mut self, sql: &'static str) -> Result<(), Failure> {
+        let done = self.inner.execute(sql).await;
+        self.checked(done).map(drop)
+    }
+
+    /// How long ago it was last known to work.
+    pub(super) fn rested(&self) -> Duration {
+        self.used.elapsed()
+    }
+
+    /// The meaning of a failure to read a row this connection returned.
+    pub(super) fn misread(&self, error: sqlx::Error) -> Failure {
+        Failure::of(error, &self.place)
+    }
+
+    fn checked<T>(&mut self, result: Result<T, sqlx::Error>) -> Result<T, Failure> {
+        self.used = Instant::now();
+        result.map_err(|error| Failure::of(error, &self.place))
+    }
+}

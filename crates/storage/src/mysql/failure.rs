@@ -1,0 +1,121 @@
+//! What an error of the driver means: try again, or give up.
+
+use sqlx::mysql::MySqlDatabaseError;
+
+use super::BACKEND;
+use crate::StoreError;
+
+/// Why a statement failed. The transaction it was part of is over: its connection is dropped, and the
+/// server rolls back.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// The connection broke, or the server asks to try again.
+    Passing(StoreError),
+    /// Trying again at once would fail in the same way.
+    Lasting(StoreError),
+}
+
+/// Numbers of server errors after which the same statement may succeed on a new connection.
+const PASSING: [u16; 18] = [
+    1040, // too many connections
+    1042, // cannot resolve the client's address
+    1043, // bad handshake: the server went away in the middle of it
+    1053, // server shutdown in progress
+    1079, // the same, older name
+    1152, // aborted connection
+    1158, 1159, 1160, 1161, // network errors and time-outs
+    1184, // aborted connection
+    1203, // too many connections of this user
+    1205, // lock wait time-out
+    1213, // deadlock
+    1317, // interrupted: somebody killed the statement
+    1927, // connection was killed (MariaDB)
+    3169, // session was killed (MySQL)
+    4031, // disconnected because of inactivity (MySQL)
+];
+
+/// Numbers that say that there is no room: disk full, write error on a file, table full, undo full.
+const FULL: [u16; 4] = [1021, 1026, 1114, 1637];
+/// "Got error N from storage engine": the text tells which.
+const ENGINE_ERROR: u16 = 1030;
+const UNKNOWN_DATABASE: u16 = 1049;
+const NO_SUCH_TABLE: u16 = 1146;
+
+// --- Failure ---
+
+impl Failure {
+    /// What to tell the caller when it is not tried again.
+    pub(super) fn into_error(self) -> StoreError {
+        match self {
+            Self::Passing(error) | Self::Lasting(error) => error,
+        }
+    }
+
+    /// The meaning of a driver's error. `place` names the server in messages.
+    pub(super) fn of(error: sqlx::Error, place: &str) -> Self {
+        match &error {
+            sqlx::Error::Database(said) => {
+                let Some(number) = number(&error) else {
+                    return Self::Lasting(from_driver(error));
+                };
+                let message = said.message();
+                let no_space =
+                    number == ENGINE_ERROR && (message.contains("28") || message.contains("space"));
+                if FULL.contains(&number) || no_space {
+                    return Self::Lasting(StoreError::Full {
+                        place: place.to_owned(),
+                        message: message.to_owned(),
+                    });
+                }
+                if PASSING.contains(&number) {
+                    return Self::Passing(from_driver(error));
+                }
+                Self::Lasting(from_driver(error))
+            }
+            // After these the stream of packets is in an unknown state, or has ended.
+            sqlx::Error::Io(_) | sqlx::Error::Tls(_) | sqlx::Error::Protocol(_) => {
+                Self::Passing(from_driver(error))
+            }
+            sqlx::Error::ColumnDecode { .. }
+            | sqlx::Error::ColumnIndexOutOfBounds { .. }
+            | sqlx::Error::Decode(_)
+            | sqlx::Error::RowNotFound => Self::Lasting(StoreError::Corrupt(format!(
+                "{place} answers with odd rows: {error}"
+            ))),
+            _ => Self::Lasting(from_driver(error)),
+        }
+    }
+}
+
+/// The server did not answer in time.
+pub(super) fn timed_out() -> StoreError {
+    unavailable("it does not answer in time")
+}
+
+/// A store that cannot be used for a reason of our own.
+pub(super) fn unavailable(message: impl Into<String>) -> StoreError {
+    StoreError::Unavailable {
+        backend: BACKEND,
+        message: message.into(),
+        source: None,
+    }
+}
+
+/// Whether the database does not exist.
+pub(super) fn is_unknown_database(error: &sqlx::Error) -> bool {
+    number(error) == Some(UNKNOWN_DATABASE)
+}
+
+/// Whether the table does not exist.
+pub(super) fn is_missing_table(error: &sqlx::Error) -> bool {
+    number(error) == Some(NO_SUCH_TABLE)
+}
+
+fn number(error: &sqlx::Error) -> Option<u16> {
+    let said = error.as_database_error()?;
+    Some(said.try_downcast_ref::<MySqlDatabaseError>()?.number())
+}
+
+fn from_driver(error: sqlx::Error) -> StoreError {
+    StoreError::unavailable(BACKEND, error.to_string(), error)
+}

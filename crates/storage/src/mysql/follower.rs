@@ -1,0 +1,273 @@
+//! Follows the log, and tells this process's watchers what other processes commit.
+//!
+//! Promises: everything is told in order, nothing twice, nothing left out; where history is missing,
+//! watches end instead. Asks often while somebody writes, and at most twice a second while nobody does.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::{task::JoinHandle, time::timeout};
+
+use super::{
+    connection::{Connection, Connector, Role},
+    expiries,
+    failure::{Failure, timed_out},
+    reads::{TAIL_ROWS, head_of, logged, tail_statement},
+    row::{Head, Logged},
+    tail::{Offer, Tail, Told},
+    transaction::lock,
+};
+
+/// Between two looks while somebody writes: a peer's commit must arrive within 100 ms.
+const BUSY: Duration = Duration::from_millis(40);
+/// Between two looks while nobody writes: at most two queries a second.
+const IDLE: Duration = Duration::from_millis(500);
+/// After a failure. Doubles with each.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// The task that follows. Dropping it stops it.
+pub(super) struct Follower(JoinHandle<()>);
+
+struct Pursuit {
+    connector: Arc<Connector>,
+    tail: Arc<Tail>,
+    connection: Option<Connection>,
+    /// An import was seen under way: what comes after it did not come by events.
+    adrift: bool,
+}
+
+/// What a look at the log means.
+#[derive(Debug, PartialEq, Eq)]
+enum Finding {
+    /// The commits that follow what was told, if any.
+    Following,
+    /// Some of those were compacted.
+    Behind,
+    /// The log is not the one that was told: the server came back from a crash without commits that
+    /// it had shown but not yet made durable, or from an old backup.
+    Rewound,
+}
+
+/// Whether to look again at once.
+enum Next {
+    More,
+    Wait,
+}
+
+// --- Follower ---
+
+impl Follower {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the handle is kept, and aborts the task on drop"
+    )]
+    pub(super) fn start(connector: Arc<Connector>, tail: Arc<Tail>) -> Self {
+        let pursuit = Pursuit {
+            connector,
+            tail,
+            connection: None,
+            adrift: false,
+        };
+        Self(tokio::spawn(pursuit.run()))
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+// --- Pursuit ---
+
+impl Pursuit {
+    async fn run(mut self) {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let limit = self.connector.options.request_timeout;
+            let looked = timeout(limit, self.look())
+                .await
+                .unwrap_or_else(|_| Err(Failure::Passing(timed_out())));
+            match looked {
+                Ok(Next::More) => pause = FIRST_PAUSE,
+                Ok(Next::Wait) => {
+                    pause = FIRST_PAUSE;
+                    let interval = if self.tail.busy() { BUSY } else { IDLE };
+                    tokio::select! {
+                        () = tokio::time::sleep(interval) => {}
+                        () = self.tail.poked() => {}
+                    }
+                }
+                Err(failure) => {
+                    let error = failure.into_error();
+                    tracing::warn!(%error, "cannot follow the log, will try again in {pause:?}");
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+            }
+        }
+    }
+
+    /// Looks at the log once. The connection is kept if all went well.
+    async fn look(&mut self) -> Result<Next, Failure> {
+        let mut connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => self.connector.connect(Role::Reader).await?,
+        };
+        let told = self.tail.told();
+        let rows = connection.rows(tail_statement(told.revision)).await?;
+        let head = head_of(&rows).map_err(Failure::Lasting)?;
+        let commits = logged(&rows).map_err(Failure::Lasting)?;
+        let next = self.digest(&mut connection, told, &head, commits).await?;
+        self.connection = Some(connection);
+        Ok(next)
+    }
+
+    async fn digest(
+        &mut self,
+        connection: &mut Connection,
+        told: Told,
+        head: &Head,
+        commits: Vec<Logged>,
+    ) -> Result<Next, Failure> {
+        if head.importing.is_some() {
+            self.adrift = true;
+            return Ok(Next::Wait);
+        }
+        let finding = if self.adrift {
+            Finding::Behind
+        } else {
+            Finding::of(told, head, &commits)
+        };
+        match finding {
+            Finding::Following => {
+                let more = commits.len() == TAIL_ROWS;
+                let offer = self.tail.offer(commits, head.now_ms);
+                debug_assert_eq!(offer, Offer::Taken, "commits follow on what was told");
+                Ok(if more { Next::More } else { Next::Wait })
+            }
+            Finding::Behind => {
+                // Entries that expire may be among what was missed.
+                expiries::load(connection, &self.tail).await?;
+                self.tail.jump(head.compacted);
+                self.adrift = false;
+                Ok(Next::More)
+            }
+            Finding::Rewound => {
+                tracing::error!(
+                    told = %told.revision,
+                    found = %head.revision,
+                    "the database has lost commits that were seen; all watches begin anew"
+                );
+                leave_history(connection, told).await?;
+                Ok(Next::More)
+            }
+        }
+    }
+}
+
+/// Moves the store above everything that was ever told and forgets the history: watchers, here and in
+/// every other process, must read anew, and no revision that was seen comes again with other content.
+async fn leave_history(connection: &mut Connection, told: Told) -> Result<(), Failure> {
+    connection.plain("START TRANSACTION").await?;
+    let head = lock(connection).await?;
+    let above = head.revision.max(told.revision).next().get();
+    let statement = sqlx::query("UPDATE k3_store SET revision = ?, compacted = ? WHERE id = 1");
+    connection.run(statement.bind(above).bind(above)).await?;
+    connection.plain("COMMIT").await
+}
+
+// --- Finding ---
+
+impl Finding {
+    /// The meaning of what the log holds from the commit on that was told last. All of it comes from
+    /// one snapshot.
+    fn of(told: Told, head: &Head, commits: &[Logged]) -> Self {
+        if head.compacted > told.revision {
+            return Self::Behind;
+        }
+        if head.revision < told.revision {
+            return Self::Rewound;
+        }
+        let (last, new) = match commits.split_first() {
+            Some((first, rest)) if first.revision == told.revision => (Some(first), rest),
+            _ => (None, commits),
+        };
+        let same = match last {
+            Some(last) => told.nonce.is_none_or(|nonce| nonce == last.nonce),
+            None => head.compacted == told.revision,
+        };
+        let whole = new
+            .iter()
+            .zip(told.revision.get() + 1..)
+            .all(|(commit, expected)| commit.revision.get() == expected);
+        let reached = new.last().map_or(told.revision, |last| last.revision);
+        let complete = commits.len() == TAIL_ROWS || reached == head.revision;
+        if same && whole && complete {
+            Self::Following
+        } else {
+            Self::Rewound
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Key, Revision, mysql::row::Kind};
+
+    fn told(revision: u64, nonce: u64) -> Told {
+        Told {
+            revision: Revision::new(revision),
+            nonce: Some(nonce),
+        }
+    }
+
+    fn finding(told: Told, head: (u64, u64), commits: &[(u64, u64)]) -> Finding {
+        let head = Head {
+            revision: Revision::new(head.1),
+            compacted: Revision::new(head.0),
+            importing: None,
+            now_ms: 0,
+        };
+        let commits: Vec<_> = commits
+            .iter()
+            .map(|&(revision, nonce)| Logged {
+                revision: Revision::new(revision),
+                key: Key::try_new("/a").unwrap(),
+                kind: Kind::Created,
+                nonce,
+                expiry: None,
+                value: bytes::Bytes::new(),
+            })
+            .collect();
+        Finding::of(told, &head, &commits)
+    }
+
+    #[test]
+    fn commits_that_follow_are_told() {
+        assert_eq!(finding(told(5, 1), (2, 5), &[(5, 1)]), Finding::Following);
+        assert_eq!(
+            finding(told(5, 1), (2, 7), &[(5, 1), (6, 2), (7, 2)]),
+            Finding::Following
+        );
+    }
+
+    #[test]
+    fn the_commit_told_last_may_be_compacted() {
+        assert_eq!(finding(told(5, 1), (5, 6), &[(6, 2)]), Finding::Following);
+        assert_eq!(finding(told(5, 1), (6, 7), &[(7, 2)]), Finding::Behind);
+    }
+
+    #[test]
+    fn a_log_that_lost_commits_is_noticed() {
+        // The last commit is gone.
+        assert_eq!(finding(told(5, 1), (2, 4), &[]), Finding::Rewound);
+        // It is gone, and another has taken its number.
+        assert_eq!(finding(told(5, 1), (2, 6), &[(5, 8), (6, 9)]), Finding::Rewound);
+        // There is a hole.
+        assert_eq!(finding(told(5, 1), (2, 7), &[(5, 1), (7, 2)]), Finding::Rewound);
+        assert_eq!(finding(told(5, 1), (2, 7), &[(5, 1), (6, 2)]), Finding::Rewound);
+        assert_eq!(finding(told(5, 1), (2, 6), &[(6, 2)]), Finding::Rewound);
+    }
+}

@@ -1,0 +1,255 @@
+//! What a group of writes comes to, decided one after the other: plain data, no database.
+
+use std::{
+    collections::HashMap,
+    time::{Duration, UNIX_EPOCH},
+};
+
+use super::row::{Kind, Logged};
+use crate::{Entry, Expect, Expiry, Key, Operation, Revision, Write};
+
+/// What the database holds under a key when the group begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Known {
+    /// A value, put there by this commit.
+    Live(Revision),
+    /// Nothing.
+    Absent,
+}
+
+/// The commits of a group, and the answer to each of its writes.
+#[derive(Debug)]
+pub(super) struct Plan {
+    /// The newest commit before the group.
+    base: Revision,
+    /// The group's commits, which follow on `base` without gap.
+    pub(super) commits: Vec<Planned>,
+    /// For each write of the group what becomes of it.
+    verdicts: Vec<Verdict>,
+}
+
+/// A commit to be stored.
+#[derive(Clone, Debug)]
+pub(super) struct Planned {
+    pub(super) logged: Logged,
+    /// The commit whose value it replaces.
+    pub(super) previous: Option<Revision>,
+}
+
+/// What becomes of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It gets this revision.
+    Done(Revision),
+    /// It does not happen, because the key holds what this commit put there, or nothing.
+    Conflict(Option<Revision>),
+}
+
+// --- Plan ---
+
+impl Plan {
+    /// Decides the writes of a group. `known` tells the state of each of their keys; keys that are
+    /// not in it do not exist. Deadlines count from `now_ms`, by the database's clock.
+    pub(super) fn new<'a>(
+        writes: impl Iterator<Item = &'a Write>,
+        mut known: HashMap<Key, Known>,
+        base: Revision,
+        now_ms: u64,
+        nonce: u64,
+    ) -> Self {
+        let mut plan = Self {
+            base,
+            commits: Vec::new(),
+            verdicts: Vec::new(),
+        };
+        let mut newest = base;
+        for write in writes {
+            let state = known.get(&write.key).copied().unwrap_or(Known::Absent);
+            let (previous, kind) = match (write.expect, state) {
+                (Expect::Absent, Known::Absent) => (None, Kind::Created),
+                (Expect::At(expected), Known::Live(revision)) if expected == revision => {
+                    (Some(revision), Kind::Updated)
+                }
+                (_, Known::Live(revision)) => {
+                    plan.verdicts.push(Verdict::Conflict(Some(revision)));
+                    continue;
+                }
+                (_, Known::Absent) => {
+                    plan.verdicts.push(Verdict::Conflict(None));
+                    continue;
+                }
+            };
+            newest = newest.next();
+            let logged = logged(write, newest, kind, now_ms, nonce);
+            let state = match logged.kind {
+                Kind::Deleted => Known::Absent,
+                Kind::Created | Kind::Updated => Known::Live(newest),
+            };
+            known.insert(write.key.clone(), state);
+            plan.commits.push(Planned { logged, previous });
+            plan.verdicts.push(Verdict::Done(newest));
+        }
+        plan
+    }
+
+    pub(super) fn verdicts(&self) -> &[Verdict] {
+        &self.verdicts
+    }
+
+    /// Where the store stands after the group.
+    pub(super) fn newest(&self) -> Revision {
+        self.commits.last().map_or(self.base, |last| last.logged.revision)
+    }
+
+    /// Whether this commit is one of the group's own.
+    pub(super) fn is_own(&self, revision: Revision) -> bool {
+        revision > self.base
+    }
+
+    /// The entry one of the group's own commits puts there.
+    pub(super) fn own_entry(&self, revision: Revision) -> Option<Entry> {
+        let index = usize::try_from(revision.get().checked_sub(self.base.get() + 1)?).ok()?;
+        self.commits.get(index)?.logged.clone().into_entry()
+    }
+
+    /// The commits of earlier groups that writes of this one are in conflict with.
+    pub(super) fn obstacles(&self) -> Vec<Revision> {
+        let mut obstacles: Vec<_> = self
+            .verdicts
+            .iter()
+            .filter_map(|verdict| match verdict {
+                Verdict::Conflict(Some(revision)) if !self.is_own(*revision) => Some(*revision),
+                _ => None,
+            })
+            .collect();
+        obstacles.sort_unstable();
+        obstacles.dedup();
+        obstacles
+    }
+
+    /// For each key its last commit of the group.
+    pub(super) fn last_per_key(&self) -> Vec<&Logged> {
+        let mut last: HashMap<&Key, &Logged> = HashMap::new();
+        for commit in &self.commits {
+            last.insert(&commit.logged.key, &commit.logged);
+        }
+        let mut last: Vec<_> = last.into_values().collect();
+        // In the order of names, in which everybody locks their rows.
+        last.sort_unstable_by(|a, b| a.key.cmp(&b.key));
+        last
+    }
+}
+
+fn logged(write: &Write, revision: Revision, kind: Kind, now_ms: u64, nonce: u64) -> Logged {
+    let (kind, value, ttl) = match &write.operation {
+        Operation::Put { value, ttl } => (kind, value.clone(), *ttl),
+        Operation::Delete => (Kind::Deleted, bytes::Bytes::new(), None),
+    };
+    Logged {
+        revision,
+        key: write.key.clone(),
+        kind,
+        nonce,
+        expiry: ttl.map(|ttl| Expiry::after(UNIX_EPOCH + Duration::from_millis(now_ms), ttl)),
+        value,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BASE: Revision = Revision::new(10);
+
+    fn key(text: &str) -> Key {
+        Key::try_new(text).unwrap()
+    }
+
+    fn plan(writes: &[Write], known: &[(&str, u64)]) -> Plan {
+        let known = known
+            .iter()
+            .map(|(name, revision)| (key(name), Known::Live(Revision::new(*revision))))
+            .collect();
+        Plan::new(writes.iter(), known, BASE, 1_000, 7)
+    }
+
+    #[test]
+    fn of_two_creates_in_one_group_the_first_wins_and_the_second_sees_it() {
+        let plan = plan(
+            &[Write::create(key("/a"), "one"), Write::create(key("/a"), "two")],
+            &[],
+        );
+        let eleven = Revision::new(11);
+        assert_eq!(
+            plan.verdicts(),
+            [Verdict::Done(eleven), Verdict::Conflict(Some(eleven))]
+        );
+        assert_eq!(plan.own_entry(eleven).unwrap().value, "one");
+        assert!(plan.obstacles().is_empty());
+        assert_eq!(plan.newest(), eleven);
+    }
+
+    #[test]
+    fn writes_on_one_key_build_on_each_other() {
+        let plan = plan(
+            &[
+                Write::update(key("/a"), Revision::new(5), "1"),
+                Write::delete(key("/a"), Revision::new(11)),
+                Write::create(key("/a"), "2"),
+                Write::create(key("/b"), "3"),
+            ],
+            &[("/a", 5)],
+        );
+        let told: Vec<_> = plan
+            .commits
+            .iter()
+            .map(|commit| {
+                (
+                    commit.logged.revision.get(),
+                    commit.logged.kind,
+                    commit.previous.map(Revision::get),
+                )
+            })
+            .collect();
+        assert_eq!(
+            told,
+            [
+                (11, Kind::Updated, Some(5)),
+                (12, Kind::Deleted, Some(11)),
+                (13, Kind::Created, None),
+                (14, Kind::Created, None),
+            ]
+        );
+        let last: Vec<_> = plan.last_per_key().iter().map(|l| l.revision.get()).collect();
+        assert_eq!(last, [13, 14]);
+    }
+
+    #[test]
+    fn a_conflict_takes_no_revision() {
+        let plan = plan(
+            &[
+                Write::create(key("/a"), "x"),
+                Write::delete(key("/b"), Revision::new(3)),
+                Write::create(key("/c"), "y"),
+            ],
+            &[("/a", 5)],
+        );
+        assert_eq!(
+            plan.verdicts(),
+            [
+                Verdict::Conflict(Some(Revision::new(5))),
+                Verdict::Conflict(None),
+                Verdict::Done(Revision::new(11)),
+            ]
+        );
+        assert_eq!(plan.obstacles(), [Revision::new(5)]);
+    }
+
+    #[test]
+    fn a_deadline_counts_from_the_clock_of_the_database() {
+        let write = Write::create(key("/a"), "x").expiring(Duration::from_secs(2));
+        let plan = plan(&[write], &[]);
+        let expiry = plan.commits[0].logged.expiry.unwrap();
+        assert_eq!((expiry.deadline_ms, expiry.ttl), (3_000, Duration::from_secs(2)));
+    }
+}

@@ -1,0 +1,180 @@
+//! Connections shared by reads and by the chores that nobody waits for.
+//!
+//! The driver's pool is not used: it cannot limit the idle connections, asks the server whether a
+//! connection works before each use, and takes back connections on which a dropped future left a
+//! transaction or an answer behind.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
+
+use sqlx::mysql::MySqlRow;
+use tokio::{
+    sync::{Semaphore, SemaphorePermit},
+    time::{Instant, timeout, timeout_at},
+};
+
+use super::{
+    connection::{Connection, Connector, Role, Statement},
+    failure::{Failure, timed_out},
+    options::OWN_CONNECTIONS,
+};
+use crate::StoreError;
+
+/// The wait before a second attempt. Doubles with each.
+const FIRST_PAUSE: Duration = Duration::from_millis(5);
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+/// Servers close connections that rest, some after a minute.
+const REST: Duration = Duration::from_secs(50);
+
+/// At most so many connections, some of them resting.
+pub(super) struct Pool {
+    connector: Arc<Connector>,
+    /// One for each connection that may be open.
+    permits: Semaphore,
+    /// Connections nobody uses, the one used last at the end. Not more than `max_idle_conns`.
+    idle: Mutex<Vec<Connection>>,
+}
+
+/// A connection in use. Dropping it closes it; [`Lease::release`] keeps it for the next.
+pub(super) struct Lease<'a> {
+    pub(super) connection: Connection,
+    pool: &'a Pool,
+    _permit: SemaphorePermit<'a>,
+}
+
+/// When to try again what failed for a passing reason.
+pub(super) struct Attempts {
+    deadline: Instant,
+    pause: Duration,
+}
+
+// --- Pool ---
+
+impl Pool {
+    pub(super) fn new(connector: Arc<Connector>) -> Self {
+        Self {
+            permits: Semaphore::new(connector.options.max_open_conns - OWN_CONNECTIONS),
+            idle: Mutex::default(),
+            connector,
+        }
+    }
+
+    /// The rows of a statement that changes nothing, within the request time-out.
+    pub(super) async fn rows<'q>(
+        &self,
+        statement: impl Fn() -> Statement<'q>,
+    ) -> Result<Vec<MySqlRow>, StoreError> {
+        self.persist(|| self.rows_once(statement())).await
+    }
+
+    /// Does something that may be done twice, again and again until it succeeds, fails for a lasting
+    /// reason, or the request time-out has passed.
+    pub(super) async fn persist<T, A>(&self, attempt: impl Fn() -> A) -> Result<T, StoreError>
+    where
+        A: Future<Output = Result<T, Failure>>,
+    {
+        let mut attempts = Attempts::until(Instant::now() + self.connector.options.request_timeout);
+        loop {
+            match timeout_at(attempts.deadline, attempt()).await {
+                Ok(Ok(done)) => return Ok(done),
+                Ok(Err(failure)) => attempts.again(failure).await?,
+                Err(_) => return Err(timed_out()),
+            }
+        }
+    }
+
+    /// Does something once, within the request time-out.
+    pub(super) async fn once<T>(
+        &self,
+        attempt: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, StoreError> {
+        match timeout(self.connector.options.request_timeout, attempt).await {
+            Ok(done) => done.map_err(Failure::into_error),
+            Err(_) => Err(timed_out()),
+        }
+    }
+
+    /// The rows of a statement, or what went wrong with the first attempt.
+    pub(super) async fn rows_once(&self, statement: Statement<'_>) -> Result<Vec<MySqlRow>, Failure> {
+        let mut lease = self.lease().await?;
+        let rows = lease.connection.rows(statement).await?;
+        lease.release();
+        Ok(rows)
+    }
+
+    /// Waits for a connection.
+    pub(super) async fn lease(&self) -> Result<Lease<'_>, Failure> {
+        let permit = self
+            .permits
+            .acquire()
+            .await
+            .map_err(|_| Failure::Lasting(StoreError::Closed))?;
+        let rested = self.lock().pop().filter(|connection| connection.rested() < REST);
+        let connection = match rested {
+            Some(connection) => connection,
+            None => self.connector.connect(Role::Reader).await?,
+        };
+        Ok(Lease {
+            connection,
+            pool: self,
+            _permit: permit,
+        })
+    }
+
+    /// Lets no more connections be made and closes those that rest.
+    pub(super) fn close(&self) {
+        self.permits.close();
+        self.lock().clear();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Connection>> {
+        self.idle
+            .lock()
+            .expect("nothing panics while it holds the idle connections")
+    }
+}
+
+// --- Lease ---
+
+impl Lease<'_> {
+    /// Gives the connection back, with no transaction open and no answer outstanding.
+    pub(super) fn release(self) {
+        let mut idle = self.pool.lock();
+        if idle.len() < self.pool.connector.options.max_idle_conns && !self.pool.permits.is_closed() {
+            idle.push(self.connection);
+        }
+    }
+}
+
+// --- Attempts ---
+
+impl Attempts {
+    pub(super) fn until(deadline: Instant) -> Self {
+        Self {
+            deadline,
+            pause: FIRST_PAUSE,
+        }
+    }
+
+    pub(super) fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    /// Waits until it is time for another attempt, or says that there will be none.
+    pub(super) async fn again(&mut self, failure: Failure) -> Result<(), StoreError> {
+        let error = match failure {
+            Failure::Passing(error) => error,
+            Failure::Lasting(error) => return Err(error),
+        };
+        let next = Instant::now() + self.pause;
+        if next >= self.deadline {
+            return Err(error);
+        }
+        tracing::debug!(%error, "a statement failed, will try again in {:?}", self.pause);
+        tokio::time::sleep_until(next).await;
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        Ok(())
+    }
+}

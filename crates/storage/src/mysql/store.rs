@@ -1,0 +1,201 @@
+//! The parts behind one door.
+
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicBool, Ordering},
+};
+
+use async_trait::async_trait;
+use tokio::time::timeout;
+
+use super::{
+    BACKEND, compaction,
+    connection::{Connector, Role},
+    expiries,
+    failure::{Failure, timed_out},
+    follower::Follower,
+    import::MysqlImport,
+    options::MysqlOptions,
+    pool::Pool,
+    reads, schema,
+    tail::Tail,
+    writer::Writer,
+};
+use crate::{
+    CommitError, Entry, Event, Events, Health, Import, ImportError, Key, OpenError, Page, Prefix, Range,
+    ReadError, Revision, Store, StoreError, WatchError, Write,
+    expiry::Sweeper,
+    feed::{FeedWatch, History},
+};
+
+/// A store in a MySQL or MariaDB database, which other processes may use at the same time.
+pub struct MysqlStore {
+    shared: Arc<Shared>,
+    writer: Writer,
+    /// What works on its own, until the store is closed.
+    tasks: Mutex<Option<(Follower, Sweeper)>>,
+}
+
+/// What reads, watches and imports need.
+pub(super) struct Shared {
+    connector: Arc<Connector>,
+    pub(super) pool: Pool,
+    tail: Arc<Tail>,
+    /// Set once, by `close`.
+    closed: AtomicBool,
+}
+
+// --- MysqlStore ---
+
+impl MysqlStore {
+    /// Connects, makes the database and the tables if they are missing, and begins to follow the log.
+    /// Must be called inside a Tokio runtime.
+    pub async fn open(options: MysqlOptions) -> Result<Arc<Self>, OpenError> {
+        options.check()?;
+        schema::prepare(&options).await?;
+        let connector = Arc::new(Connector::new(options));
+        let pool = Pool::new(Arc::clone(&connector));
+        let tail = pool.once(begin_tail(&connector)).await?;
+        let tail = Arc::new(tail);
+        let shared = Arc::new(Shared {
+            connector: Arc::clone(&connector),
+            pool,
+            tail: Arc::clone(&tail),
+            closed: AtomicBool::new(false),
+        });
+        Ok(Arc::new_cyclic(|store| Self {
+            shared,
+            writer: Writer::start(Arc::clone(&connector), Arc::clone(&tail)),
+            tasks: Mutex::new(Some((
+                Follower::start(connector, Arc::clone(&tail)),
+                Sweeper::start(Arc::clone(&tail.deadlines), store.clone()),
+            ))),
+        }))
+    }
+}
+
+/// Where to begin to follow the log, with the deadlines of what is there already.
+async fn begin_tail(connector: &Connector) -> Result<Tail, Failure> {
+    let mut connection = connector.connect(Role::Reader).await?;
+    // The position first: deadlines of later commits are loaded, and then learned again from events.
+    let rows = connection.rows(reads::head_statement()).await?;
+    let head = reads::head_of(&rows).map_err(Failure::Lasting)?;
+    let tail = Tail::new(head.revision);
+    expiries::load(&mut connection, &tail).await?;
+    Ok(tail)
+}
+
+#[async_trait]
+impl Store for MysqlStore {
+    async fn get(&self, key: &Key) -> Result<Option<Entry>, ReadError> {
+        self.shared.check_open()?;
+        reads::get(&self.shared.pool, key).await
+    }
+
+    async fn range(&self, prefix: &Prefix, page: Page) -> Result<Range, ReadError> {
+        self.shared.check_open()?;
+        reads::range(&self.shared.pool, prefix, &page).await
+    }
+
+    async fn commit(&self, write: Write) -> Result<Revision, CommitError> {
+        self.shared.check_open()?;
+        write.check()?;
+        self.writer.commit(write).await
+    }
+
+    async fn watch(&self, prefix: &Prefix, after: Revision) -> Result<Events, WatchError> {
+        self.shared.check_open()?;
+        let head = reads::head(&self.shared.pool).await?;
+        if after > head.revision {
+            return Err(WatchError::Future {
+                after,
+                current: head.revision,
+            });
+        }
+        if after < head.compacted {
+            return Err(WatchError::Compacted {
+                after,
+                oldest: head.compacted,
+            });
+        }
+        if self.shared.tail.feed.position() < head.revision {
+            self.shared.tail.poke(); // somebody waits for what peers wrote
+        }
+        let history = Arc::clone(&self.shared);
+        let feed = Arc::clone(&self.shared.tail.feed);
+        Ok(Events::new(FeedWatch::new(history, feed, prefix, after)))
+    }
+
+    async fn compact(&self, upto: Revision) -> Result<(), StoreError> {
+        self.shared.check_open()?;
+        compaction::compact(&self.shared.pool, upto).await
+    }
+
+    async fn current_revision(&self) -> Result<Revision, StoreError> {
+        self.shared.check_open()?;
+        let revision = reads::head(&self.shared.pool).await?.revision;
+        self.shared.catch_up(revision).await?;
+        self.shared.tail.feed.announce();
+        Ok(revision)
+    }
+
+    async fn health(&self) -> Result<Health, StoreError> {
+        self.shared.check_open()?;
+        let head = self.shared.pool.once(reads::probe(&self.shared.pool)).await?;
+        Ok(Health {
+            backend: BACKEND,
+            revision: head.revision,
+        })
+    }
+
+    async fn begin_import(&self, source: Revision) -> Result<Box<dyn Import>, ImportError> {
+        self.shared.check_open()?;
+        let import = MysqlImport::begin(Arc::clone(&self.shared), source).await?;
+        Ok(Box::new(import))
+    }
+
+    async fn close(&self) {
+        self.shared.closed.store(true, Ordering::Release);
+        drop(
+            self.tasks
+                .lock()
+                .expect("nothing panics while it holds the tasks")
+                .take(),
+        );
+        self.writer.close().await;
+        self.shared.tail.feed.close();
+        self.shared.pool.close();
+    }
+}
+
+// --- Shared ---
+
+impl Shared {
+    pub(super) fn check_open(&self) -> Result<(), StoreError> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(StoreError::Closed);
+        }
+        Ok(())
+    }
+
+    /// Waits until the watchers of this process have been told everything up to `revision`.
+    pub(super) async fn catch_up(&self, revision: Revision) -> Result<(), StoreError> {
+        timeout(self.connector.options.request_timeout, self.tail.reach(revision))
+            .await
+            .map_err(|_| timed_out())
+    }
+}
+
+#[async_trait]
+impl History for Shared {
+    async fn past(
+        &self,
+        prefix: &Prefix,
+        after: Revision,
+        upto: Revision,
+        limit: usize,
+    ) -> Result<(Vec<Event>, Revision), WatchError> {
+        self.check_open()?;
+        reads::past(&self.pool, prefix, after, upto, limit).await
+    }
+}

@@ -1,0 +1,360 @@
+//! The one task of a process that writes: all writes that wait share one transaction.
+//!
+//! Promises: a lone write does not wait for company; every write is answered within about twice the
+//! request time-out; "it did not happen" and "it happened" are only said when they are true.
+
+use std::{
+    hash::{BuildHasher as _, RandomState},
+    sync::{Arc, Mutex},
+};
+
+use tokio::{
+    sync::{Notify, mpsc, oneshot},
+    task::JoinHandle,
+    time::{Instant, timeout_at},
+};
+
+use super::{
+    connection::{Connection, Connector, Role},
+    failure::{Failure, timed_out},
+    plan::Verdict,
+    pool::Attempts,
+    statement::{MAX_ROWS, fits, row_bytes},
+    tail::{Offer, Tail},
+    transaction::{Fate, Staged, fate, stage},
+};
+use crate::{CommitError, Operation, Revision, StoreError, Write};
+
+/// Writes that may wait before the next has to wait for a place.
+const QUEUE: usize = 1024;
+/// The bytes of one transaction, about: a group of large values must not keep small ones waiting long.
+const GROUP_BYTES: usize = 8 * 1024 * 1024;
+
+type Answer = Result<Revision, CommitError>;
+
+/// Hands writes to the writing task. Dropping it stops the task.
+pub(super) struct Writer {
+    queue: mpsc::Sender<Request>,
+    stop: Arc<Notify>,
+    task: Mutex<Option<JoinHandle<()>>>,
+    connector: Arc<Connector>,
+}
+
+/// A write that waits for its turn.
+struct Request {
+    write: Write,
+    /// When nobody wants to wait for its turn any more.
+    deadline: Instant,
+    answer: oneshot::Sender<Answer>,
+}
+
+/// The task's own.
+struct Scribe {
+    connector: Arc<Connector>,
+    tail: Arc<Tail>,
+    /// A connection with no transaction open.
+    connection: Option<Connection>,
+    nonces: RandomState,
+    groups: u64,
+}
+
+/// How one attempt at a group ended.
+enum Outcome {
+    Committed(Staged),
+    /// Nothing of it happened.
+    Failed(Failure),
+    /// `COMMIT` was sent, and its answer is an error or did not come.
+    Unanswered(Staged, Failure),
+}
+
+// --- Writer ---
+
+impl Writer {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the handle is kept, and aborts the task on drop"
+    )]
+    pub(super) fn start(connector: Arc<Connector>, tail: Arc<Tail>) -> Self {
+        let (queue, requests) = mpsc::channel(QUEUE);
+        let stop = Arc::new(Notify::new());
+        let scribe = Scribe {
+            connector: Arc::clone(&connector),
+            tail,
+            connection: None,
+            nonces: RandomState::new(),
+            groups: 0,
+        };
+        let task = tokio::spawn(run(scribe, requests, Arc::clone(&stop)));
+        Self {
+            queue,
+            stop,
+            task: Mutex::new(Some(task)),
+            connector,
+        }
+    }
+
+    /// Commits a write.
+    pub(super) async fn commit(&self, write: Write) -> Answer {
+        let deadline = Instant::now() + self.connector.options.request_timeout;
+        let (answer, answered) = oneshot::channel();
+        let request = Request {
+            write,
+            deadline,
+            answer,
+        };
+        match timeout_at(deadline, self.queue.send(request)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(_)) => return Err(StoreError::Closed.into()),
+            Err(_) => return Err(timed_out().into()),
+        }
+        // The task answers every request it takes, unless it panicked in the middle of one.
+        answered
+            .await
+            .unwrap_or(Err(CommitError::Uncertain(StoreError::Closed)))
+    }
+
+    /// Finishes the group at hand, refuses the rest, and ends the task.
+    pub(super) async fn close(&self) {
+        self.stop.notify_one();
+        let task = self
+            .task
+            .lock()
+            .expect("nothing panics while it holds the task")
+            .take();
+        if let Some(task) = task {
+            // A panic of the task was printed when it happened.
+            task.await.ok();
+        }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        let task = self
+            .task
+            .get_mut()
+            .expect("nothing panics while it holds the task");
+        if let Some(task) = task.take() {
+            task.abort();
+        }
+    }
+}
+
+async fn run(mut scribe: Scribe, mut requests: mpsc::Receiver<Request>, stop: Arc<Notify>) {
+    let mut waiting = Vec::new();
+    loop {
+        tokio::select! {
+            biased;
+            () = stop.notified() => break,
+            taken = requests.recv_many(&mut waiting, MAX_ROWS), if waiting.is_empty() => {
+                if taken == 0 {
+                    return; // the store is gone, and nobody waits
+                }
+            }
+            () = std::future::ready(()), if !waiting.is_empty() => {}
+        }
+        let group = next_group(&mut waiting);
+        scribe.serve(group).await;
+    }
+    requests.close();
+    requests.recv_many(&mut waiting, QUEUE).await;
+    for request in waiting {
+        request.refuse(StoreError::Closed);
+    }
+}
+
+/// Takes the writes of the next transaction from those that wait: not too many bytes, at least one.
+fn next_group(waiting: &mut Vec<Request>) -> Vec<Request> {
+    let mut bytes = 0;
+    let count = waiting
+        .iter()
+        .take_while(|request| {
+            let first = bytes == 0;
+            bytes += request.bytes();
+            first || bytes <= GROUP_BYTES
+        })
+        .count();
+    waiting.drain(..count).collect()
+}
+
+// --- Request ---
+
+impl Request {
+    fn bytes(&self) -> usize {
+        match &self.write.operation {
+            Operation::Put { value, .. } => row_bytes(&self.write.key, value),
+            Operation::Delete => row_bytes(&self.write.key, &[]),
+        }
+    }
+
+    /// Answers that the write did not happen.
+    fn refuse(self, error: StoreError) {
+        self.answer(Err(CommitError::Store(error)));
+    }
+
+    fn answer(self, answer: Answer) {
+        // Whoever asked may have gone; the write stands or falls all the same.
+        self.answer.send(answer).ok();
+    }
+}
+
+// --- Scribe ---
+
+impl Scribe {
+    /// Commits a group and answers each of its writes.
+    async fn serve(&mut self, mut group: Vec<Request>) {
+        let now = Instant::now();
+        group.retain(|request| !request.answer.is_closed());
+        for late in group.extract_if(.., |request| request.deadline <= now) {
+            late.refuse(timed_out());
+        }
+        let mut attempts = Attempts::until(now + self.connector.options.request_timeout);
+        while !group.is_empty() {
+            let failure = match self.attempt(&mut group, attempts.deadline()).await {
+                Outcome::Committed(staged) => return self.publish(group, &staged),
+                Outcome::Failed(failure) => failure,
+                Outcome::Unanswered(staged, failure) => match self.resolve(&staged, &mut attempts).await {
+                    Ok(Fate::Committed) => return self.publish(group, &staged),
+                    Ok(Fate::RolledBack) => failure,
+                    Ok(Fate::Forgotten) => return answer_uncertain(group, &staged, &failure.into_error()),
+                    Err(error) => return answer_uncertain(group, &staged, &error),
+                },
+            };
+            if let Err(error) = attempts.again(failure).await {
+                return group
+                    .into_iter()
+                    .for_each(|request| request.refuse(error.clone()));
+            }
+        }
+    }
+
+    /// Tries once to commit a group. Writes that are too large for the server are answered and leave it.
+    async fn attempt(&mut self, group: &mut Vec<Request>, deadline: Instant) -> Outcome {
+        let nonce = self.next_nonce();
+        let (mut connection, staged) = match timeout_at(deadline, self.stage(group, nonce)).await {
+            Ok(Ok(staged)) => staged,
+            Ok(Err(failure)) => return Outcome::Failed(failure),
+            // Its connection is dropped, and the server rolls back when it notices.
+            Err(_) => return Outcome::Failed(Failure::Passing(timed_out())),
+        };
+        match timeout_at(deadline, connection.plain("COMMIT")).await {
+            Ok(Ok(())) => {
+                self.connection = Some(connection);
+                Outcome::Committed(staged)
+            }
+            // The answers need no commit when nothing was changed.
+            _ if staged.plan.commits.is_empty() => Outcome::Committed(staged),
+            // Also after an error of the server: some have been seen for transactions that were committed.
+            Ok(Err(failure)) => Outcome::Unanswered(staged, failure),
+            Err(_) => Outcome::Unanswered(staged, Failure::Passing(timed_out())),
+        }
+    }
+
+    async fn stage(&mut self, group: &mut Vec<Request>, nonce: u64) -> Result<(Connection, Staged), Failure> {
+        let mut connection = self.connect().await?;
+        for large in group.extract_if(.., |request| !fits(request.bytes(), connection.max_packet)) {
+            let too_large = CommitError::TooLarge {
+                key: large.write.key.clone(),
+                bytes: large.bytes(),
+            };
+            large.answer(Err(too_large));
+        }
+        let staged = stage(&mut connection, group.iter().map(|request| &request.write), nonce).await?;
+        Ok((connection, staged))
+    }
+
+    /// Finds out what became of a group whose answer was lost.
+    async fn resolve(&mut self, staged: &Staged, attempts: &mut Attempts) -> Result<Fate, StoreError> {
+        tracing::warn!("the answer to a commit was lost, will look whether it happened");
+        loop {
+            match timeout_at(attempts.deadline(), self.look_up(staged)).await {
+                Ok(Ok(fate)) => return Ok(fate),
+                Ok(Err(failure)) => attempts.again(failure).await?,
+                Err(_) => return Err(timed_out()),
+            }
+        }
+    }
+
+    async fn look_up(&mut self, staged: &Staged) -> Result<Fate, Failure> {
+        let mut connection = self.connect().await?;
+        let fate = fate(&mut connection, staged).await?;
+        self.connection = Some(connection);
+        Ok(fate)
+    }
+
+    /// The connection of the group before, or a new one. It is put back when it has no transaction
+    /// open: whatever ends early drops it.
+    async fn connect(&mut self) -> Result<Connection, Failure> {
+        let rest = self.connector.rest();
+        match self.connection.take().filter(|rested| rested.rested() < rest) {
+            Some(connection) => Ok(connection),
+            None => self.connector.connect(Role::Writer).await,
+        }
+    }
+
+    /// Tells watchers, then the writers: whoever has an answer finds it in a watch.
+    fn publish(&self, group: Vec<Request>, staged: &Staged) {
+        let commits = staged
+            .plan
+            .commits
+            .iter()
+            .map(|commit| commit.logged.clone())
+            .collect();
+        if self.tail.offer(commits, staged.now_ms) == Offer::Gap {
+            self.tail.poke(); // a peer was faster
+        }
+        for (request, verdict) in group.into_iter().zip(staged.plan.verdicts()) {
+            let answer = staged.answer(*verdict);
+            request.answer(answer);
+        }
+    }
+
+    /// A number no group of any process has had.
+    fn next_nonce(&mut self) -> u64 {
+        self.groups += 1;
+        self.nonces.hash_one(self.groups)
+    }
+}
+
+/// Answers a group of which nobody knows whether it was committed. Conflicts with what was there
+/// before it are certain all the same.
+fn answer_uncertain(group: Vec<Request>, staged: &Staged, error: &StoreError) {
+    for (request, verdict) in group.into_iter().zip(staged.plan.verdicts()) {
+        let certain = match verdict {
+            Verdict::Conflict(Some(revision)) => !staged.plan.is_own(*revision),
+            // What was there may have been deleted by the group itself.
+            Verdict::Conflict(None) | Verdict::Done(_) => false,
+        };
+        let answer = if certain {
+            staged.answer(*verdict)
+        } else {
+            Err(CommitError::Uncertain(error.clone()))
+        };
+        request.answer(answer);
+    }
+}
+
+// --- Staged ---
+
+impl Staged {
+    /// The answer to a write, once the group is committed.
+    fn answer(&self, verdict: Verdict) -> Answer {
+        match verdict {
+            Verdict::Done(revision) => Ok(revision),
+            Verdict::Conflict(None) => Err(CommitError::Conflict(None)),
+            Verdict::Conflict(Some(revision)) => {
+                let there = self
+                    .obstacles
+                    .get(&revision)
+                    .cloned()
+                    .or_else(|| self.plan.own_entry(revision));
+                match there {
+                    Some(entry) => Err(CommitError::Conflict(Some(entry))),
+                    None => Err(CommitError::Store(StoreError::Corrupt(format!(
+                        "commit {revision} holds a live value and is not in k3_log"
+                    )))),
+                }
+            }
+        }
+    }
+}
