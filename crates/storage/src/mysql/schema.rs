@@ -7,10 +7,17 @@ use super::{
     failure::{Failure, is_missing_table, is_unknown_database, timed_out, unavailable},
     options::MysqlOptions,
 };
-use crate::{OpenError, Revision, StoreError};
+use crate::{
+    OpenError, Revision,
+    format::{self, Plan},
+};
 
-/// The format of the tables below.
-const FORMAT: u32 = 1;
+/// What leads from one format to the next, a variant for each step. The tables below are format 1, the
+/// first, so there is none yet.
+#[derive(Debug, PartialEq, Eq)]
+enum Step {}
+
+const STEPS: &[Step] = &[];
 
 /// Every commit since the last compaction, and before it those that still hold a live value: here,
 /// and only here, is the value. Between `k3_store.compacted` and `k3_store.revision` no number is
@@ -56,7 +63,6 @@ const STORE: &str = "CREATE TABLE IF NOT EXISTS k3_store (
 
 /// Makes the database and its tables where they are missing, and refuses those of a newer program.
 pub(super) async fn prepare(options: &MysqlOptions) -> Result<(), OpenError> {
-    // Twice: another process may hold the lock for the whole of its own preparation.
     let patience = options.connect_timeout + options.request_timeout;
     timeout(patience, create(options))
         .await
@@ -67,26 +73,23 @@ async fn create(options: &MysqlOptions) -> Result<(), OpenError> {
     let place = options.place();
     let store_error = |error| OpenError::Store(Failure::of(error, &place).into_error());
     let mut connection = connect(options).await.map_err(store_error)?;
-    let found = format(&mut connection).await.map_err(store_error)?;
-    if found.is_none() {
+    let mut found = stored_format(&mut connection).await.map_err(store_error)?;
+    if format::plan(&place, found, STEPS)? != Plan::Current {
         lock(&mut connection, options).await?;
-        create_tables(&mut connection).await.map_err(store_error)?;
+        // Whoever had the lock before may have done it all.
+        found = stored_format(&mut connection).await.map_err(store_error)?;
     }
-    let found = format(&mut connection).await.map_err(store_error)?;
+    match format::plan(&place, found, STEPS)? {
+        Plan::Fresh => create_tables(&mut connection).await.map_err(store_error)?,
+        Plan::Current => {}
+        Plan::Migrate { from, steps } => {
+            tracing::info!(from, "the tables are of an older format");
+            match steps[0] {}
+        }
+    }
     warn_of_lossy_server(&mut connection).await.map_err(store_error)?;
     // The lock belongs to the connection and ends with it.
-    connection.close().await.map_err(store_error)?;
-    match found {
-        Some(FORMAT) => Ok(()),
-        // A migration from an older format belongs here, under the same lock as creation, one step per
-        // format, each ending with the format it leads to. There is no older format yet.
-        Some(found) if found > FORMAT => Err(OpenError::NewerFormat {
-            place,
-            found,
-            known: FORMAT,
-        }),
-        _ => Err(StoreError::Corrupt(format!("{place} does not say which format it has")).into()),
-    }
+    connection.close().await.map_err(store_error)
 }
 
 /// Connects to the database, after making it if it is missing. It is tried first because the account
@@ -105,7 +108,7 @@ async fn connect(options: &MysqlOptions) -> Result<MySqlConnection, sqlx::Error>
 }
 
 /// The format of the tables, or `None` where they are not complete.
-async fn format(connection: &mut MySqlConnection) -> Result<Option<u32>, sqlx::Error> {
+async fn stored_format(connection: &mut MySqlConnection) -> Result<Option<u32>, sqlx::Error> {
     let found = sqlx::query_scalar("SELECT format FROM k3_store WHERE id = 1")
         .fetch_optional(connection)
         .await;
@@ -144,7 +147,7 @@ async fn create_tables(connection: &mut MySqlConnection) -> Result<(), sqlx::Err
         .execute(&mut *connection)
         .await?;
     sqlx::query("INSERT IGNORE INTO k3_store (id, format, revision, compacted) VALUES (1, ?, ?, ?)")
-        .bind(FORMAT)
+        .bind(format::newest(STEPS))
         .bind(first)
         .bind(first)
         .execute(connection)

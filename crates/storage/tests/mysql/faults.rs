@@ -1,0 +1,130 @@
+//! A server that freezes or restarts.
+
+use std::time::Duration;
+
+use k3_storage::{
+    CommitError, ReadError, Revision, Store, StoreError, Write,
+    mysql::{MysqlOptions, MysqlStore},
+};
+use tokio::time::{Instant, timeout};
+
+use crate::server::{PATIENCE, Server, assert_whole, create, events_upto, key, watch};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_frozen_server_means_errors_in_time_and_then_recovery() {
+    let limit = Duration::from_secs(1);
+    let server = Server::start();
+    let options = MysqlOptions {
+        connect_timeout: limit,
+        request_timeout: limit,
+        ..server.options.clone()
+    };
+    let store = MysqlStore::open(options).await.unwrap();
+    let before = create(&store, "/a", "x").await;
+    let mut events = watch(&store, Revision::FIRST).await;
+    tokio::task::block_in_place(|| server.process.pause().unwrap());
+    let asked = Instant::now();
+    let a = key("/a");
+    let (read, write, health, current) = tokio::join!(
+        store.get(&a),
+        store.commit(Write::create(key("/b"), "y")),
+        store.health(),
+        store.current_revision(),
+    );
+    assert!(asked.elapsed() < limit * 3, "{:?}", asked.elapsed());
+    assert!(
+        matches!(read, Err(ReadError::Store(StoreError::Unavailable { .. }))),
+        "{read:?}"
+    );
+    assert!(
+        matches!(write, Err(CommitError::Store(StoreError::Unavailable { .. }))),
+        "{write:?}"
+    );
+    assert!(
+        matches!(health, Err(StoreError::Unavailable { .. })),
+        "{health:?}"
+    );
+    assert!(
+        matches!(current, Err(StoreError::Unavailable { .. })),
+        "{current:?}"
+    );
+    tokio::task::block_in_place(|| server.process.resume().unwrap());
+    // What was answered with "it did not happen" did not, also not late.
+    let next = timeout(PATIENCE, async {
+        loop {
+            match store.commit(Write::create(key("/c"), "z")).await {
+                Ok(revision) => return revision,
+                Err(CommitError::Store(_)) => {}
+                Err(other) => panic!("{other}"),
+            }
+        }
+    });
+    let next = next.await.unwrap();
+    assert_eq!(next, before.next());
+    assert_eq!(store.get(&key("/b")).await.unwrap(), None);
+    assert_whole(&events_upto(&mut events, next).await, Revision::FIRST);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_bridge_a_restart_of_the_server() {
+    let server = Server::start();
+    let options = MysqlOptions {
+        request_timeout: PATIENCE,
+        ..server.options.clone()
+    };
+    let store = MysqlStore::open(options).await.unwrap();
+    let mut newest = create(&store, "/a", "x").await;
+    let mut events = watch(&store, Revision::FIRST).await;
+    for n in 0..2 {
+        tokio::task::block_in_place(|| server.process.kill().unwrap());
+        let name = format!("/{n}");
+        let a = key("/a");
+        let restart = async {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            tokio::task::block_in_place(|| server.process.restart().unwrap());
+        };
+        let (read, write, ()) = tokio::join!(store.get(&a), create(&store, &name, "y"), restart);
+        assert!(read.unwrap().is_some());
+        assert_eq!(write, newest.next());
+        newest = write;
+    }
+    assert_whole(&events_upto(&mut events, newest).await, Revision::FIRST);
+}
+
+#[tokio::test]
+async fn closing_answers_every_write_and_ends_every_watch() {
+    let server = Server::start();
+    let store = server.open().await;
+    let mut events = watch(&store, Revision::FIRST).await;
+    let writes: Vec<_> = (0..300)
+        .map(|n| {
+            let store = std::sync::Arc::clone(&store);
+            tokio::spawn(async move { store.commit(Write::create(key(format!("/{n}")), "x")).await })
+        })
+        .collect();
+    tokio::task::yield_now().await;
+    store.close().await;
+    let mut done = 0;
+    for write in writes {
+        match timeout(PATIENCE, write).await.unwrap().unwrap() {
+            Ok(_) => done += 1,
+            Err(CommitError::Store(StoreError::Closed)) => {}
+            Err(other) => panic!("{other}"),
+        }
+    }
+    let mut seen = 0;
+    let end = loop {
+        match timeout(PATIENCE, events.next()).await.unwrap() {
+            Ok(batch) => seen += batch.events.len(),
+            Err(error) => break error,
+        }
+    };
+    assert!(
+        matches!(end, k3_storage::WatchError::Store(StoreError::Closed)),
+        "{end}"
+    );
+    assert_eq!(seen, done);
+    let again = server.open().await;
+    let newest = again.current_revision().await.unwrap();
+    assert_eq!(newest.get(), Revision::FIRST.get() + done as u64);
+}

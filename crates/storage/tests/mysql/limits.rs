@@ -1,0 +1,132 @@
+//! What a server may refuse, and how many connections it sees.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use k3_storage::{
+    CommitError, Page, Prefix, Revision, Store, StoreError, Write,
+    mysql::{MysqlOptions, MysqlStore},
+};
+use tokio::task::JoinSet;
+
+use crate::server::{Server, assert_whole, create, events_upto, eventually, key, number, watch};
+
+#[tokio::test]
+async fn statements_stay_below_the_packet_limit_of_the_server() {
+    let server = Server::start_with(&["--max-allowed-packet=1M"]);
+    let store = server.open().await;
+    let large = Bytes::from(vec![b'x'; 400_000]);
+    let mut writes = JoinSet::new();
+    for n in 0..40 {
+        let store = Arc::clone(&store);
+        let value = large.clone();
+        writes.spawn(async move { store.commit(Write::create(key(format!("/{n}")), value)).await });
+    }
+    for answer in writes.join_all().await {
+        answer.unwrap();
+    }
+    // A value that cannot pass fails alone.
+    let huge = store.commit(Write::create(key("/huge"), vec![0; 1_100_000]));
+    let (huge, small) = tokio::join!(huge, store.commit(Write::create(key("/small"), "x")));
+    assert!(
+        matches!(&huge, Err(CommitError::TooLarge { key, .. }) if **key == *"/huge"),
+        "{huge:?}"
+    );
+    let newest = small.unwrap();
+    let range = store.range(&Prefix::all(), Page::all()).await.unwrap();
+    assert_eq!(range.entries.len(), 41);
+    assert_whole(
+        &events_upto(&mut watch(&store, Revision::FIRST).await, newest).await,
+        Revision::FIRST,
+    );
+}
+
+#[tokio::test]
+async fn a_full_server_refuses_writes_serves_reads_and_takes_writes_again() {
+    // One file that does not grow.
+    let server = Server::start_with(&[
+        "--innodb-file-per-table=0",
+        "--innodb-data-file-path=ibdata1:40M",
+        "--innodb-undo-tablespaces=0",
+    ]);
+    let store = server.open().await;
+    let value = Bytes::from(vec![b'x'; 1_000_000]);
+    let mut newest = create(&store, "/first", "x").await;
+    let mut revision = newest;
+    let full = loop {
+        match store
+            .commit(Write::update(key("/first"), revision, value.clone()))
+            .await
+        {
+            Ok(committed) => revision = committed,
+            Err(error) => break error,
+        }
+        newest = revision;
+        assert!(newest.get() < 100, "the file is larger than thought");
+    };
+    assert!(
+        matches!(full, CommitError::Store(StoreError::Full { .. })),
+        "{full:?}"
+    );
+    assert_eq!(store.current_revision().await.unwrap(), newest);
+    assert_eq!(store.get(&key("/first")).await.unwrap().unwrap().value, value);
+    // Compaction makes room.
+    eventually("there is room again", async || {
+        // It may need some itself.
+        store.compact(newest).await.ok();
+        store
+            .commit(Write::create(key("/second"), value.clone()))
+            .await
+            .is_ok()
+    })
+    .await;
+    let second = store.get(&key("/second")).await.unwrap().unwrap();
+    assert_eq!(second.revision, newest.next());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_keeps_to_its_number_of_connections() {
+    const CONNECTIONS: &str = "SELECT CAST(COUNT(*) AS SIGNED) FROM information_schema.processlist
+        WHERE db = DATABASE() AND id <> CONNECTION_ID()";
+    let server = Server::start();
+    let options = MysqlOptions {
+        max_open_conns: 5,
+        max_idle_conns: 1,
+        ..server.options.clone()
+    };
+    let store = MysqlStore::open(options).await.unwrap();
+    create(&store, "/a", "x").await;
+    let mut admin = server.admin().await;
+    let mut reads = JoinSet::new();
+    for _ in 0..200 {
+        let store = Arc::clone(&store);
+        reads.spawn(async move {
+            for _ in 0..20 {
+                assert!(store.get(&key("/a")).await.unwrap().is_some());
+            }
+        });
+    }
+    let mut most = 0;
+    while !reads.is_empty() {
+        most = most.max(number(&mut admin, CONNECTIONS).await);
+        while let Some(read) = reads.try_join_next() {
+            read.unwrap();
+        }
+    }
+    // A connection that was closed may be seen until the server has noticed.
+    println!("at most {most} connections");
+    assert!((3..=8).contains(&most), "{most}");
+    eventually("idle connections are closed", async || {
+        number(&mut admin, CONNECTIONS).await <= 3
+    })
+    .await;
+    store.close().await;
+    eventually("all connections are closed", async || {
+        number(&mut admin, CONNECTIONS).await == 0
+    })
+    .await;
+    assert!(matches!(
+        store.commit(Write::create(key("/b"), "x")).await,
+        Err(CommitError::Store(StoreError::Closed))
+    ));
+}

@@ -1,0 +1,96 @@
+//! Opening: settings, tables, formats.
+
+use k3_storage::{
+    OpenError, Revision, Store, StoreError,
+    mysql::{MysqlOptions, MysqlStore},
+};
+use tokio::task::JoinSet;
+
+use crate::server::{Server, create, key, run};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_processes_may_make_the_database_at_once() {
+    let server = Server::start();
+    let options = MysqlOptions {
+        database: "k3-race$_1".to_owned(),
+        ..server.options.clone()
+    };
+    let mut opens = JoinSet::new();
+    for _ in 0..12 {
+        opens.spawn(MysqlStore::open(options.clone()));
+    }
+    let stores = opens.join_all().await;
+    let mut newest = Revision::FIRST;
+    for (n, store) in stores.iter().enumerate() {
+        let store = store.as_ref().unwrap();
+        let committed = create(store, &format!("/{n}"), "x").await;
+        assert_eq!(committed, newest.next());
+        newest = committed;
+    }
+}
+
+#[tokio::test]
+async fn data_of_a_newer_format_is_refused_and_left_alone() {
+    let server = Server::start();
+    let store = server.open().await;
+    create(&store, "/a", "x").await;
+    store.close().await;
+    let mut admin = server.admin().await;
+    run(&mut admin, "UPDATE k3_store SET format = 2").await;
+    match MysqlStore::open(server.options.clone()).await.map(drop) {
+        Err(OpenError::NewerFormat { found, known, .. }) => assert_eq!((found, known), (2, 1)),
+        other => panic!("{other:?}"),
+    }
+    run(&mut admin, "UPDATE k3_store SET format = 1").await;
+    let store = server.open().await;
+    assert!(store.get(&key("/a")).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_wrong_password_is_told_and_not_shown() {
+    let server = Server::start();
+    let options = MysqlOptions {
+        password: "open sesame".to_owned(),
+        ..server.options.clone()
+    };
+    let refused = MysqlStore::open(options).await.map(drop).unwrap_err();
+    let shown = format!("{refused} {refused:?}");
+    assert!(
+        matches!(refused, OpenError::Store(StoreError::Unavailable { .. })),
+        "{shown}"
+    );
+    assert!(shown.contains("1045"), "{shown}");
+    assert!(!shown.contains("sesame"), "{shown}");
+}
+
+#[tokio::test]
+async fn a_bad_setting_is_refused_before_anything_is_tried() {
+    let options = MysqlOptions {
+        database: "k3`; DROP DATABASE mysql; --".to_owned(),
+        ..MysqlOptions::default()
+    };
+    let refused = MysqlStore::open(options).await.map(drop);
+    assert!(
+        matches!(
+            refused,
+            Err(OpenError::Setting {
+                setting: "database",
+                ..
+            })
+        ),
+        "{refused:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_an_error_and_no_hang() {
+    let options = MysqlOptions {
+        port: k3_test_services::free_port().unwrap(),
+        ..MysqlOptions::default()
+    };
+    let refused = MysqlStore::open(options).await.map(drop);
+    assert!(
+        matches!(refused, Err(OpenError::Store(StoreError::Unavailable { .. }))),
+        "{refused:?}"
+    );
+}

@@ -1,0 +1,129 @@
+//! A commit whose answer is lost is answered truthfully all the same.
+
+use std::time::Duration;
+
+use k3_storage::{
+    CommitError, Revision, Store, StoreError, Write,
+    mysql::{MysqlOptions, MysqlStore},
+};
+use tokio::time::{Instant, timeout};
+
+use crate::{
+    proxy::{Line, Proxy},
+    server::{PATIENCE, Server, assert_whole, create, events_upto, key, number, watch},
+};
+
+const TIMEOUT: Duration = Duration::from_secs(2);
+
+async fn through(server: &Server, proxy: &Proxy) -> std::sync::Arc<MysqlStore> {
+    let options = MysqlOptions {
+        port: proxy.port,
+        request_timeout: TIMEOUT,
+        ..server.options.clone()
+    };
+    MysqlStore::open(options).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_commit_whose_answer_was_lost_is_found_and_not_repeated() {
+    let server = Server::start();
+    let proxy = Proxy::start(server.options.port).await;
+    let store = through(&server, &proxy).await;
+    let first = create(&store, "/a", "1").await;
+    proxy.set(Line::LoseAnswer);
+    let second = create(&store, "/b", "2").await;
+    assert_eq!(proxy.line(), Line::Good, "the answer was lost");
+    assert_eq!(second, first.next());
+    assert_eq!(store.get(&key("/b")).await.unwrap().unwrap().revision, second);
+    let mut admin = server.admin().await;
+    assert_eq!(number(&mut admin, "SELECT COUNT(*) FROM k3_log").await, 2);
+    let events = events_upto(&mut watch(&store, Revision::FIRST).await, second).await;
+    assert_whole(&events, Revision::FIRST);
+}
+
+#[tokio::test]
+async fn a_commit_that_did_not_arrive_is_made_again() {
+    let server = Server::start();
+    let proxy = Proxy::start(server.options.port).await;
+    let store = through(&server, &proxy).await;
+    let first = create(&store, "/a", "1").await;
+    proxy.set(Line::LoseCommit);
+    let second = create(&store, "/b", "2").await;
+    assert_eq!(proxy.line(), Line::Good, "the commit was lost");
+    assert_eq!(second, first.next());
+    assert_eq!(proxy.commits(), 3);
+    let mut admin = server.admin().await;
+    assert_eq!(number(&mut admin, "SELECT COUNT(*) FROM k3_log").await, 2);
+}
+
+#[tokio::test]
+async fn an_outcome_nobody_can_ask_for_is_called_uncertain() {
+    let server = Server::start();
+    for (line, happened) in [
+        (Line::LoseAnswerAndBreak, true),
+        (Line::LoseCommitAndBreak, false),
+    ] {
+        let proxy = Proxy::start(server.options.port).await;
+        let store = through(&server, &proxy).await;
+        let name = format!("/{line:?}");
+        proxy.set(line);
+        let asked = Instant::now();
+        let answer = store.commit(Write::create(key(&name), "x")).await;
+        assert!(
+            matches!(
+                answer,
+                Err(CommitError::Uncertain(StoreError::Unavailable { .. }))
+            ),
+            "{answer:?}"
+        );
+        assert!(asked.elapsed() < TIMEOUT * 3, "{:?}", asked.elapsed());
+        proxy.set(Line::Good);
+        let entry = store.get(&key(&name)).await.unwrap();
+        assert_eq!(entry.is_some(), happened);
+        // The log goes on without a gap, and watches see what happened.
+        let last = create(&store, &format!("{name}/next"), "y").await;
+        let events = events_upto(&mut watch(&store, Revision::FIRST).await, last).await;
+        assert_whole(&events, Revision::FIRST);
+        assert_eq!(events.iter().any(|event| *event.key == *name), happened);
+    }
+}
+
+#[tokio::test]
+async fn a_write_that_was_refused_during_an_outage_did_not_happen() {
+    let server = Server::start();
+    let proxy = Proxy::start(server.options.port).await;
+    let store = through(&server, &proxy).await;
+    let before = create(&store, "/a", "1").await;
+    proxy.set(Line::Broken);
+    let asked = Instant::now();
+    let answer = store.commit(Write::create(key("/b"), "2")).await;
+    assert!(
+        matches!(answer, Err(CommitError::Store(StoreError::Unavailable { .. }))),
+        "{answer:?}"
+    );
+    assert!(asked.elapsed() < TIMEOUT * 3, "{:?}", asked.elapsed());
+    proxy.set(Line::Good);
+    assert_eq!(store.get(&key("/b")).await.unwrap(), None);
+    assert_eq!(create(&store, "/b", "3").await, before.next());
+}
+
+#[tokio::test]
+async fn many_writes_during_an_outage_do_not_wait_for_each_other() {
+    let server = Server::start();
+    let proxy = Proxy::start(server.options.port).await;
+    let store = through(&server, &proxy).await;
+    proxy.set(Line::Broken);
+    let asked = Instant::now();
+    let mut writes = tokio::task::JoinSet::new();
+    for n in 0..2000 {
+        let store = std::sync::Arc::clone(&store);
+        writes.spawn(async move { store.commit(Write::create(key(format!("/{n}")), "x")).await });
+    }
+    let answers = timeout(PATIENCE, writes.join_all()).await.unwrap();
+    assert!(
+        answers
+            .iter()
+            .all(|answer| matches!(answer, Err(CommitError::Store(_))))
+    );
+    assert!(asked.elapsed() < TIMEOUT * 4, "{:?}", asked.elapsed());
+}
