@@ -38,10 +38,13 @@ const USER: &str = "k3";
 const ATTEMPTS: usize = 5;
 
 /// Makes the data folder at the first start, then becomes the server. `$1` data, `$2` installer,
-/// `$3` user; the rest is the server's command.
+/// `$3` user; the rest is the server's command. A server that starts deletes the temporary tables it finds
+/// in its folder for those, which by default is everybody's: each gets a folder of its own.
 const START: &str = r#"
 data=$1 installer=$2 user=$3
 shift 3
+export TMPDIR="$data.tmp"
+mkdir -p "$TMPDIR"
 if [ ! -e "$data/k3-installed" ]; then
     rm -rf "$data"
     "$installer" --no-defaults --datadir="$data" --user="$user" --skip-test-db \
