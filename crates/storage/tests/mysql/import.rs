@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use k3_storage::{
-    CommitError, Entry, Expiry, ImportError, Page, Prefix, ReadError, Revision, Store, StoreError,
-    Write, mysql::MysqlStore,
+    CommitError, Entry, Expiry, ImportError, Page, Prefix, ReadError, Revision, Store, StoreError, Write,
+    mysql::MysqlStore,
 };
 
 use crate::server::{Server, create, delete, events_upto, eventually, key, number, watch};
@@ -50,7 +50,7 @@ async fn an_import_keeps_revisions_and_goes_on_above_the_source() {
     let mut source = entries(700);
     let soon = Expiry {
         deadline_ms: 1,
-        ttl: Duration::from_secs(60),
+        ttl: Duration::from_mins(1),
     };
     source.push(Entry {
         key: key("/expired"),

@@ -43,10 +43,10 @@ async fn statements_stay_below_the_packet_limit_of_the_server() {
 
 #[tokio::test]
 async fn a_full_server_refuses_writes_serves_reads_and_takes_writes_again() {
-    // One file that does not grow.
+    // One file that does not grow far.
     let server = Server::start_with(&[
         "--innodb-file-per-table=0",
-        "--innodb-data-file-path=ibdata1:40M",
+        "--innodb-data-file-path=ibdata1:12M:autoextend:max:40M",
         "--innodb-undo-tablespaces=0",
     ]);
     let store = server.open().await;

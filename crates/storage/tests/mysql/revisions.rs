@@ -58,10 +58,7 @@ async fn assert_history(stores: &[Arc<MysqlStore>], acknowledged: &BTreeMap<Key,
     }
 }
 
-async fn start_writers(
-    stores: &[Arc<MysqlStore>],
-    stop: &Arc<AtomicBool>,
-) -> JoinSet<BTreeMap<Key, Revision>> {
+fn start_writers(stores: &[Arc<MysqlStore>], stop: &Arc<AtomicBool>) -> JoinSet<BTreeMap<Key, Revision>> {
     let mut writers = JoinSet::new();
     for (s, store) in stores.iter().enumerate() {
         for w in 0..8 {
@@ -77,7 +74,7 @@ async fn two_processes_share_one_sequence_while_their_connections_are_killed() {
     let stores = [server.open().await, server.open().await];
     let mut live = watch(&stores[1], Revision::FIRST).await;
     let stop = Arc::new(AtomicBool::new(false));
-    let writers = start_writers(&stores, &stop).await;
+    let writers = start_writers(&stores, &stop);
     let mut admin = server.admin().await;
     let mut kills = 0;
     while kills < 60 {
@@ -116,7 +113,7 @@ async fn what_was_acknowledged_survives_kill_9_of_the_server() {
     let stores = [server.open().await, server.open().await];
     let mut live = watch(&stores[0], Revision::FIRST).await;
     let stop = Arc::new(AtomicBool::new(false));
-    let writers = start_writers(&stores, &stop).await;
+    let writers = start_writers(&stores, &stop);
     for _ in 0..3 {
         tokio::time::sleep(Duration::from_millis(400)).await;
         tokio::task::block_in_place(|| {
