@@ -21,6 +21,7 @@ mod revision;
 mod store;
 mod write;
 
+pub mod etcd;
 pub mod file;
 pub mod memory;
 pub mod mysql;

@@ -72,6 +72,12 @@ impl Feed {
         }
     }
 
+    /// Moves the feed on to a revision up to which nothing more happened that a watcher could see.
+    pub(crate) fn advance(&self, to: Revision) {
+        let mut state = self.lock();
+        state.published = state.published.max(to);
+    }
+
     /// Tells every watcher how far the feed has come, so that those whose prefix is quiet know too.
     pub(crate) fn announce(&self) {
         let mut state = self.lock();

@@ -1,0 +1,144 @@
+//! How far the watch has come, and a nudge when nobody can tell.
+//!
+//! A watch hears nothing of writes to keys it does not cover, so when another user of the same etcd
+//! has moved the revision on, it cannot know that it has missed nothing. etcd's own answer to a
+//! progress request cannot be trusted: before versions 3.4.25 and 3.5.8 it may arrive ahead of events
+//! that came earlier. So a key that the watch covers is written: once its event arrives, in line with
+//! the others, so has everything before it. This works with every version, and moves the watches of
+//! all processes on this store at once.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::{
+    sync::watch,
+    task::JoinHandle,
+    time::{sleep, timeout},
+};
+
+use super::{
+    backoff::Backoff,
+    connection::Repeat,
+    failure::Failure,
+    messages::{PutRequest, PutResponse, method},
+    session::Session,
+};
+
+/// How long an event may be on its way before it is taken for one that concerns somebody else.
+const GRACE: Duration = Duration::from_millis(10);
+/// Two stores in one etcd can take turns moving each other's revision: not more often than this.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// The race between what is asked for and what has come.
+pub(super) struct Progress {
+    /// The highest revision of etcd that somebody wants the watches to reach.
+    asked: watch::Sender<i64>,
+    /// Everything up to this revision of etcd has come, and has been handed out.
+    reached: watch::Sender<i64>,
+}
+
+/// Writes the key when it is needed. Dropping it stops it.
+pub(super) struct Heart(JoinHandle<()>);
+
+// --- Progress ---
+
+impl Progress {
+    pub(super) fn new(reached: i64) -> Self {
+        Self {
+            asked: watch::Sender::new(reached),
+            reached: watch::Sender::new(reached),
+        }
+    }
+
+    /// Asks for a revision of etcd to be reached soon.
+    pub(super) fn ask(&self, etcd: i64) {
+        self.asked.send_if_modified(|asked| {
+            let further = etcd > *asked;
+            *asked = etcd.max(*asked);
+            further
+        });
+    }
+
+    pub(super) fn asked(&self) -> i64 {
+        *self.asked.borrow()
+    }
+
+    pub(super) fn reached(&self) -> i64 {
+        *self.reached.borrow()
+    }
+
+    pub(super) fn reach(&self, etcd: i64) {
+        self.reached.send_replace(etcd);
+    }
+}
+
+/// Writes the key that every watch sees.
+pub(super) async fn beat(session: &Session) -> Result<(), Failure> {
+    let request = PutRequest {
+        key: session.keys.beat(),
+        ..PutRequest::default()
+    };
+    let _: PutResponse = session
+        .connection
+        .call(method::PUT, request, Repeat::Harmless, session.deadline())
+        .await?;
+    Ok(())
+}
+
+// --- Heart ---
+
+impl Heart {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the handle is kept, and aborts the task on drop"
+    )]
+    pub(super) fn start(session: Arc<Session>, progress: Arc<Progress>) -> Self {
+        Self(tokio::spawn(async move {
+            let mut asked = progress.asked.subscribe();
+            // The sender lives in `progress`, and so as long as this task.
+            while asked.changed().await.is_ok() {
+                let wanted = *asked.borrow_and_update();
+                if !comes(&progress, wanted, GRACE).await {
+                    nudge(&session, &progress, wanted).await;
+                    sleep(PAUSE).await;
+                }
+            }
+        }))
+    }
+
+    pub(super) fn stop(&self) {
+        self.0.abort();
+    }
+}
+
+impl Drop for Heart {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Whether a revision is reached within some time.
+async fn comes(progress: &Progress, wanted: i64, within: Duration) -> bool {
+    let mut reached = progress.reached.subscribe();
+    timeout(within, reached.wait_for(|reached| *reached >= wanted))
+        .await
+        .is_ok()
+}
+
+/// Writes the key, once with success, and waits until that has come. A watch that is broken sees it
+/// when it has been resumed.
+async fn nudge(session: &Session, progress: &Progress, wanted: i64) {
+    let mut backoff = Backoff::new();
+    while let Err(failure) = beat(session).await {
+        // Where etcd is full no key can be written. Watches then stand still at the last event, which
+        // is late but not wrong.
+        let error = session.store_error(failure);
+        tracing::debug!(%error, "cannot write the key that shows how far the watch has come");
+        backoff.wait().await;
+        if progress.reached() >= wanted {
+            return;
+        }
+    }
+    let mut reached = progress.reached.subscribe();
+    // Ends with an error only when nobody is left to wait for.
+    let _ = reached.wait_for(|reached| *reached >= wanted).await;
+}

@@ -1,0 +1,111 @@
+//! Writes.
+
+use tokio::time::Instant;
+
+use super::{
+    connection::Repeat,
+    failure::{Failure, Refusal},
+    lease::{self, Leases},
+    messages::{Compare, DeleteRangeRequest, PutRequest, RangeRequest, RequestOp, TxnRequest},
+    read,
+    session::Session,
+};
+use crate::{Clock, CommitError, Expect, Expiry, Operation, Revision, SystemClock, Write};
+
+/// Applies a write.
+pub(super) async fn commit(
+    session: &Session,
+    leases: &Leases,
+    write: Write,
+) -> Result<Revision, CommitError> {
+    write.check()?;
+    session.check_open()?;
+    let deadline = session.deadline();
+    let lease = grant(session, leases, &write, deadline).await?;
+    let outcome = apply(session, &write, lease, deadline).await;
+    let unused = matches!(&outcome, Err(error) if !matches!(error, CommitError::Uncertain(_)));
+    if unused && lease != 0 {
+        lease::revoke(&session.connection, lease, deadline).await;
+    }
+    outcome
+}
+
+/// Takes the lease that the write needs; zero when it needs none.
+async fn grant(
+    session: &Session,
+    leases: &Leases,
+    write: &Write,
+    deadline: Instant,
+) -> Result<i64, CommitError> {
+    let Operation::Put { ttl: Some(ttl), .. } = write.operation else {
+        return Ok(0);
+    };
+    let now = SystemClock.now();
+    leases
+        .grant(&session.connection, Expiry::after(now, ttl), now, deadline)
+        .await
+        // Whatever became of the lease, the write did not happen.
+        .map_err(|failure| session.store_error(failure).into())
+}
+
+async fn apply(
+    session: &Session,
+    write: &Write,
+    lease: i64,
+    deadline: Instant,
+) -> Result<Revision, CommitError> {
+    let key = session.keys.entry(&write.key);
+    let answer = session
+        .transact(deadline, Repeat::Never, |state| {
+            let expected = match write.expect {
+                Expect::Absent => 0,
+                Expect::At(revision) => state.etcd(revision),
+            };
+            let operation: RequestOp = match &write.operation {
+                Operation::Put { value, .. } => PutRequest {
+                    key: key.clone(),
+                    value: value.clone(),
+                    lease,
+                }
+                .into(),
+                Operation::Delete => DeleteRangeRequest {
+                    key: key.clone(),
+                    ..DeleteRangeRequest::default()
+                }
+                .into(),
+            };
+            TxnRequest {
+                compare: vec![Compare::written_at(key.clone(), expected)],
+                success: vec![operation],
+                failure: vec![RangeRequest::of(key.clone()).into()],
+            }
+        })
+        .await
+        .map_err(|failure| explain(session, write, failure))?;
+    if answer.held {
+        return Ok(answer.revision());
+    }
+    let state = answer.state;
+    let current = answer
+        .into_range()
+        .kvs
+        .pop()
+        .map(|kv| read::entry(session, &state, kv))
+        .transpose()?;
+    Err(CommitError::Conflict(current))
+}
+
+fn explain(session: &Session, write: &Write, failure: Failure) -> CommitError {
+    if failure.refusal() == Some(Refusal::TooLarge)
+        && let Operation::Put { value, .. } = &write.operation
+    {
+        return CommitError::TooLarge {
+            key: write.key.clone(),
+            bytes: value.len(),
+        };
+    }
+    match failure {
+        Failure::Unknown(_) => CommitError::Uncertain(session.store_error(failure)),
+        _ => session.store_error(failure).into(),
+    }
+}

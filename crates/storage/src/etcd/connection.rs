@@ -1,0 +1,321 @@
+//! Requests to whichever member of the cluster answers.
+//!
+//! Promises: no request takes longer than its deadline; a member that fails is left for the next one,
+//! and asked again only when the others fail too; a request that must not happen twice is not sent
+//! again once it may have happened.
+
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
+
+use prost::Message;
+use tokio::time::{Instant, timeout_at};
+use tokio_stream::StreamExt;
+use tonic::{
+    Request, Status, Streaming,
+    client::Grpc,
+    metadata::MetadataValue,
+    transport::{Channel, Endpoint},
+};
+use tonic_prost::ProstCodec;
+
+use super::{
+    credentials::{Credentials, Token},
+    failure::{Failure, Refusal},
+    messages::{
+        AuthenticateRequest, AuthenticateResponse, WatchAction, WatchCreateRequest, WatchRequest,
+        WatchResponse, method,
+    },
+    options::EtcdOptions,
+};
+
+/// etcd sends as much as it was asked for; pages are kept small by those who ask.
+const MAX_ANSWER: usize = i32::MAX as usize;
+
+/// What a watch may send ahead of being read.
+const WATCH_WINDOW: u32 = 1 << 20;
+
+/// The members of an etcd cluster.
+pub(super) struct Connection {
+    /// Never empty.
+    members: Vec<Member>,
+    /// The index of the member that is asked first: the last one known to answer.
+    preferred: AtomicUsize,
+    credentials: Option<Credentials>,
+    timeout: Duration,
+}
+
+struct Member {
+    requests: Channel,
+    /// Apart from the requests: what slow watches have not read fills the window of their connection,
+    /// and must not hold up the answers to requests.
+    watches: Channel,
+}
+
+/// Whether a request may be sent again when the answer to it is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Repeat {
+    /// Doing it twice is the same as doing it once.
+    Harmless,
+    /// It must not happen twice.
+    Never,
+}
+
+/// A watch that a member has accepted to look at.
+pub(super) struct WatchStream {
+    pub(super) responses: Streaming<WatchResponse>,
+    pub(super) origin: Origin,
+}
+
+/// Who serves a watch, and to whom.
+#[derive(Clone)]
+pub(super) struct Origin {
+    member: usize,
+    token: Option<Token>,
+}
+
+// --- Connection ---
+
+impl Connection {
+    /// Connects when the first request is made. Must be called inside a Tokio runtime.
+    pub(super) fn new(endpoints: Vec<Endpoint>, options: &EtcdOptions) -> Self {
+        let members = endpoints
+            .into_iter()
+            .map(|endpoint| Member {
+                requests: endpoint.connect_lazy(),
+                watches: endpoint
+                    .initial_stream_window_size(WATCH_WINDOW)
+                    // Only the windows of the streams are to hold a watch back, not its neighbours.
+                    .initial_connection_window_size(i32::MAX.cast_unsigned())
+                    .connect_lazy(),
+            })
+            .collect();
+        Self {
+            members,
+            preferred: AtomicUsize::new(0),
+            credentials: options.login.clone().map(Credentials::new),
+            timeout: options.request_timeout,
+        }
+    }
+
+    /// When a request that begins now must be over.
+    pub(super) fn deadline(&self) -> Instant {
+        Instant::now() + self.timeout
+    }
+
+    /// Sends a request and waits for the answer.
+    pub(super) async fn call<Q, R>(
+        &self,
+        method: &'static str,
+        request: Q,
+        repeat: Repeat,
+        deadline: Instant,
+    ) -> Result<R, Failure>
+    where
+        Q: Message + Clone + 'static,
+        R: Message + Default + 'static,
+    {
+        let count = self.members.len();
+        // One member alone gets a second chance too: a connection that died a moment ago fails the
+        // request that finds out.
+        let attempts = count.max(2);
+        let first = self.preferred.load(Ordering::Relaxed);
+        let mut tried = 0;
+        loop {
+            let index = (first + tried) % count;
+            tried += 1;
+            let until = match repeat {
+                // A member that hangs must leave time for the others.
+                Repeat::Harmless => share(deadline, attempts - tried + 1),
+                Repeat::Never => deadline,
+            };
+            let failure = match self.ask(&self.members[index], method, &request, until).await {
+                Ok(answer) => return Ok(answer),
+                Err(failure) => failure,
+            };
+            let again = match failure {
+                Failure::Refused(_) | Failure::Ours(_) => return Err(failure),
+                Failure::Unsent(_) => true,
+                Failure::Unknown(_) => repeat == Repeat::Harmless,
+            };
+            self.avoid(index);
+            if !again || tried == attempts || Instant::now() >= deadline {
+                return Err(failure);
+            }
+        }
+    }
+
+    /// Opens a watch at some member.
+    pub(super) async fn watch(&self, create: WatchCreateRequest) -> Result<WatchStream, Failure> {
+        let deadline = self.deadline();
+        let count = self.members.len();
+        let first = self.preferred.load(Ordering::Relaxed);
+        let mut tried = 0;
+        loop {
+            let index = (first + tried) % count;
+            tried += 1;
+            let until = share(deadline, count - tried + 1);
+            let failure = match self.open(index, create.clone(), until).await {
+                Ok(stream) => return Ok(stream),
+                Err(failure) => failure,
+            };
+            self.avoid(index);
+            if tried == count {
+                return Err(failure);
+            }
+        }
+    }
+
+    /// Asks another member first from now on, after this one failed.
+    pub(super) fn leave(&self, origin: &Origin) {
+        self.avoid(origin.member);
+    }
+
+    /// Logs in anew before the next request, after a token was refused.
+    pub(super) async fn discard(&self, origin: &Origin) {
+        if let Some(credentials) = &self.credentials {
+            credentials.discard(origin.token.as_ref()).await;
+        }
+    }
+
+    fn avoid(&self, index: usize) {
+        let next = (index + 1) % self.members.len();
+        // When it fails, somebody else has found out already.
+        let _ = self
+            .preferred
+            .compare_exchange(index, next, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    async fn open(
+        &self,
+        index: usize,
+        create: WatchCreateRequest,
+        until: Instant,
+    ) -> Result<WatchStream, Failure> {
+        let member = &self.members[index];
+        let token = self.token(member, until).await?;
+        let create = WatchRequest {
+            action: Some(WatchAction::Create(create)),
+        };
+        // etcd ends a watch when its sender does.
+        let requests = tokio_stream::once(create).chain(tokio_stream::pending());
+        let origin = Origin {
+            member: index,
+            token: token.clone(),
+        };
+        let sent = async {
+            let mut grpc = ready(member.watches.clone()).await?;
+            grpc.streaming(
+                dress(requests, token),
+                path(method::WATCH),
+                ProstCodec::<WatchRequest, WatchResponse>::default(),
+            )
+            .await
+        };
+        match timeout_at(until, sent).await {
+            Ok(Ok(response)) => Ok(WatchStream {
+                responses: response.into_inner(),
+                origin,
+            }),
+            Ok(Err(status)) => Err(Failure::new(status)),
+            Err(_) => Err(Failure::late()),
+        }
+    }
+
+    /// Asks one member, and logs in when it wants that.
+    async fn ask<Q, R>(
+        &self,
+        member: &Member,
+        method: &'static str,
+        request: &Q,
+        until: Instant,
+    ) -> Result<R, Failure>
+    where
+        Q: Message + Clone + 'static,
+        R: Message + Default + 'static,
+    {
+        let token = self.token(member, until).await?;
+        let answer = send(member, method, request.clone(), token.clone(), until).await;
+        match (&self.credentials, answer) {
+            (Some(credentials), Err(failure)) if failure.refusal() == Some(Refusal::LoginNeeded) => {
+                credentials.discard(token.as_ref()).await;
+                let token = self.token(member, until).await?;
+                send(member, method, request.clone(), token, until).await
+            }
+            (_, answer) => answer,
+        }
+    }
+
+    async fn token(&self, member: &Member, until: Instant) -> Result<Option<Token>, Failure> {
+        let Some(credentials) = &self.credentials else {
+            return Ok(None);
+        };
+        let authenticate = async |request: AuthenticateRequest| {
+            let answer: AuthenticateResponse =
+                send(member, method::AUTHENTICATE, request, None, until).await?;
+            Ok(answer.token)
+        };
+        // Whatever became of the log-in, the request itself was not sent.
+        match timeout_at(until, credentials.token(authenticate)).await {
+            Ok(Err(Failure::Unknown(status))) => Err(Failure::Unsent(status)),
+            Ok(answer) => answer,
+            Err(_) => Err(Failure::Unsent(Status::deadline_exceeded("no log-in in time"))),
+        }
+    }
+}
+
+/// The end of the first of `parts` equal parts of the time left.
+fn share(deadline: Instant, parts: usize) -> Instant {
+    let left = deadline.saturating_duration_since(Instant::now());
+    let parts = u32::try_from(parts).expect("a cluster has few members");
+    Instant::now() + left / parts
+}
+
+async fn send<Q, R>(
+    member: &Member,
+    method: &'static str,
+    request: Q,
+    token: Option<Token>,
+    until: Instant,
+) -> Result<R, Failure>
+where
+    Q: Message + 'static,
+    R: Message + Default + 'static,
+{
+    let sent = async {
+        let mut grpc = ready(member.requests.clone()).await?;
+        grpc.unary(dress(request, token), path(method), ProstCodec::<Q, R>::default())
+            .await
+    };
+    match timeout_at(until, sent).await {
+        Ok(Ok(response)) => Ok(response.into_inner()),
+        Ok(Err(status)) => Err(Failure::new(status)),
+        Err(_) => Err(Failure::late()),
+    }
+}
+
+async fn ready(channel: Channel) -> Result<Grpc<Channel>, Status> {
+    let mut grpc = Grpc::new(channel).max_decoding_message_size(MAX_ANSWER);
+    grpc.ready()
+        .await
+        .map_err(|error| Status::from_error(Box::new(error)))?;
+    Ok(grpc)
+}
+
+/// Adds what each request carries.
+fn dress<T>(message: T, token: Option<Token>) -> Request<T> {
+    let mut request = Request::new(message);
+    let metadata = request.metadata_mut();
+    // A member cut off from its leader is to say so at once, rather than to let requests wait and
+    // watches fall silent.
+    metadata.insert("hasleader", MetadataValue::from_static("true"));
+    if let Some(token) = token {
+        metadata.insert("token", token);
+    }
+    request
+}
+
+fn path<T: std::str::FromStr<Err: std::fmt::Debug>>(method: &'static str) -> T {
+    method.parse().expect("the methods are well-formed paths")
+}

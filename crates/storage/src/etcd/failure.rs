@@ -1,0 +1,184 @@
+//! Why a request failed, and above all whether it may have happened.
+
+use std::error::Error;
+
+use tonic::{Code, ConnectError, Status};
+
+use super::BACKEND;
+use crate::StoreError;
+
+/// A request that got no good answer.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// No member took it: it did not happen.
+    Unsent(Status),
+    /// A member refused it: it did not happen.
+    Refused(Status),
+    /// It was sent, and then the answer did not come: it may have happened.
+    Unknown(Status),
+    /// It was not sent, for a reason of our own.
+    Ours(StoreError),
+}
+
+/// What a refusal means, where it matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// The revision asked for is compacted.
+    Compacted,
+    /// The revision asked for has not happened.
+    Future,
+    /// The request is over etcd's size limit.
+    TooLarge,
+    /// etcd has used up its space quota.
+    Full,
+    /// A lease with this id exists.
+    LeaseExists,
+    /// The log-in has expired, or none was sent.
+    LoginNeeded,
+    /// The name or the password is wrong.
+    LoginWrong,
+    /// There is nothing to log in to.
+    LoginDisabled,
+    /// The member found its data damaged.
+    Corrupt,
+    /// Something else.
+    Other,
+}
+
+// --- Failure ---
+
+impl Failure {
+    pub(super) fn new(status: Status) -> Self {
+        if is_unsent(&status) {
+            return Self::Unsent(status);
+        }
+        match status.code() {
+            Code::InvalidArgument
+            | Code::NotFound
+            | Code::AlreadyExists
+            | Code::PermissionDenied
+            | Code::Unauthenticated
+            | Code::ResourceExhausted
+            | Code::FailedPrecondition
+            | Code::OutOfRange
+            | Code::Unimplemented
+            | Code::DataLoss => Self::Refused(status),
+            _ => Self::Unknown(status),
+        }
+    }
+
+    /// The answer did not come in time.
+    pub(super) fn late() -> Self {
+        Self::Unknown(Status::deadline_exceeded("no answer in time"))
+    }
+
+    pub(super) fn refusal(&self) -> Option<Refusal> {
+        match self {
+            Self::Refused(status) => Some(Refusal::of(status)),
+            Self::Unsent(_) | Self::Unknown(_) | Self::Ours(_) => None,
+        }
+    }
+
+    /// The failure as one of the store at `place`.
+    pub(super) fn into_store_error(self, place: &str) -> StoreError {
+        let status = match self {
+            Self::Ours(error) => return error,
+            Self::Unsent(status) | Self::Refused(status) | Self::Unknown(status) => status,
+        };
+        match Refusal::of(&status) {
+            Refusal::Full => full(place),
+            Refusal::Corrupt => StoreError::Corrupt(status.message().to_owned()),
+            _ => StoreError::unavailable(BACKEND, describe(&status), status),
+        }
+    }
+}
+
+/// etcd has reached its quota. It takes no writes until an operator has made room and disarmed it.
+pub(super) fn full(place: &str) -> StoreError {
+    StoreError::Full {
+        place: place.to_owned(),
+        message: "etcd has used up its space quota (compact it, defragment it, and disarm its alarm)"
+            .to_owned(),
+    }
+}
+
+fn describe(status: &Status) -> String {
+    // Of a transport error, tonic's own message says nothing; the cause at the end says it all.
+    let mut cause: Option<&dyn Error> = status.source();
+    while let Some(deeper) = cause.and_then(Error::source) {
+        cause = Some(deeper);
+    }
+    match cause {
+        Some(cause) => format!("{}: {cause}", status.message()),
+        None => status.message().to_owned(),
+    }
+}
+
+/// Whether the request never reached a member that works on requests.
+fn is_unsent(status: &Status) -> bool {
+    let mut cause: Option<&(dyn Error + 'static)> = status.source();
+    while let Some(error) = cause {
+        if error.is::<ConnectError>() {
+            return true;
+        }
+        cause = error.source();
+    }
+    // A member that knows no leader turns requests away at its door, because each says that it needs one.
+    status.code() == Code::Unavailable && status.message().contains("etcdserver: no leader")
+}
+
+// --- Refusal ---
+
+impl Refusal {
+    /// etcd tells most of its errors apart by their text only.
+    fn of(status: &Status) -> Self {
+        let says = |text| status.message().contains(text);
+        match status.code() {
+            Code::OutOfRange if says("has been compacted") => Self::Compacted,
+            Code::OutOfRange if says("future revision") => Self::Future,
+            Code::InvalidArgument if says("request is too large") => Self::TooLarge,
+            Code::ResourceExhausted if says("message larger than max") => Self::TooLarge,
+            Code::ResourceExhausted if says("space exceeded") => Self::Full,
+            Code::FailedPrecondition if says("lease already exists") => Self::LeaseExists,
+            Code::FailedPrecondition if says("authentication is not enabled") => Self::LoginDisabled,
+            Code::Unauthenticated if says("invalid auth token") => Self::LoginNeeded,
+            Code::InvalidArgument if says("user name is empty") => Self::LoginNeeded,
+            // Somebody changed users or roles since the token was made.
+            Code::InvalidArgument if says("revision in auth store is old") => Self::LoginNeeded,
+            Code::InvalidArgument if says("authentication failed") => Self::LoginWrong,
+            Code::DataLoss => Self::Corrupt,
+            _ => Self::Other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn only_what_cannot_have_happened_is_told_so() {
+        let mut unreached = Status::unavailable("tcp connect error");
+        unreached.set_source(Arc::new(ConnectError("refused".into())));
+        assert!(matches!(Failure::new(unreached), Failure::Unsent(_)));
+        assert!(matches!(
+            Failure::new(Status::unavailable("etcdserver: no leader")),
+            Failure::Unsent(_)
+        ));
+        for status in [
+            Status::unavailable("etcdserver: request timed out"),
+            Status::unavailable("etcdserver: leader changed"),
+            Status::unknown("transport error"),
+            Status::cancelled("h2"),
+            Status::internal("h2"),
+        ] {
+            assert!(matches!(Failure::new(status), Failure::Unknown(_)));
+        }
+        assert!(matches!(
+            Failure::new(Status::invalid_argument("etcdserver: duplicate key")),
+            Failure::Refused(_)
+        ));
+    }
+}

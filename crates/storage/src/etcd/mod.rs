@@ -1,0 +1,47 @@
+//! The store in an etcd (version 3.4 or newer) that other programs may use too.
+//!
+//! Layout, all under one prefix (default `/k3/`), readable with `etcdctl`:
+//!
+//! | key | holds |
+//! | --- | --- |
+//! | `<prefix>data/<key>` | the value of an entry, byte for byte |
+//! | `<prefix>meta/format` | the number of this layout |
+//! | `<prefix>meta/state` | whether the store is open or being imported, and the offset of its revisions |
+//! | `<prefix>meta/beat` | nothing; it is written to see how far a watch has come |
+//!
+//! A revision of the store is etcd's own revision plus the offset, which is zero until an import from
+//! a store that had come further. Each request compares the state key in the same transaction, so two
+//! processes always agree on the offset and on whether an import is under way.
+//!
+//! One watch of etcd, over the whole prefix, feeds all watches of this process.
+//!
+//! Layers, from the bottom: the wire ([`messages`], [`connection`], [`failure`]), what is where
+//! ([`keyspace`], [`state`], [`lease`]), transactions ([`session`]), and on these the operations.
+
+mod backoff;
+mod beat;
+mod commit;
+mod connection;
+mod credentials;
+mod failure;
+mod import;
+mod keyspace;
+mod lease;
+mod messages;
+mod options;
+mod pump;
+mod read;
+mod recent;
+mod replay;
+mod session;
+mod state;
+mod store;
+mod tail;
+
+pub use self::{
+    options::{ClientCertificate, EtcdOptions, Login, Pem, Tls},
+    store::EtcdStore,
+};
+
+/// The name of this backend in health answers and errors.
+const BACKEND: &str = "etcd";

@@ -1,0 +1,205 @@
+//! The one watch of etcd that feeds all watches of this process.
+//!
+//! Promises: events are published once each, in order, whole revisions at a time, across broken
+//! streams and dead members; when some were compacted before they came, every watch is sent back to
+//! the history and hears of it there.
+
+use std::sync::Arc;
+
+use tokio::task::JoinHandle;
+
+use super::{
+    backoff::Backoff,
+    beat::Progress,
+    keyspace::Role,
+    messages::WatchEvent,
+    session::Session,
+    state::{Phase, State},
+    store::Outlet,
+    tail::{self, Delivery, Tail, TailError},
+};
+use crate::Event;
+
+/// The running watch. Dropping it stops it.
+pub(super) struct Pump(JoinHandle<()>);
+
+struct Run {
+    session: Arc<Session>,
+    outlet: Arc<Outlet>,
+    progress: Arc<Progress>,
+    /// The state at `position`: not the newest, but the one by which the next events are to be read.
+    state: State,
+    /// Everything up to this revision of etcd has been handed out.
+    position: i64,
+    /// The highest wish of `progress` that all watches have been told about.
+    announced: i64,
+}
+
+// --- Pump ---
+
+impl Pump {
+    /// Starts to hand out what comes after `position`, a revision of etcd at which `state` held.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the handle is kept, and aborts the task on drop"
+    )]
+    pub(super) fn start(
+        session: Arc<Session>,
+        outlet: Arc<Outlet>,
+        progress: Arc<Progress>,
+        state: State,
+        position: i64,
+    ) -> Self {
+        let run = Run {
+            session,
+            outlet,
+            progress,
+            state,
+            position,
+            announced: position,
+        };
+        Self(tokio::spawn(run.forever()))
+    }
+
+    pub(super) fn stop(&self) {
+        self.0.abort();
+    }
+}
+
+impl Drop for Pump {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+// --- Run ---
+
+impl Run {
+    async fn forever(mut self) {
+        let mut backoff = Backoff::new();
+        loop {
+            match self.follow(&mut backoff).await {
+                TailError::Compacted(etcd) => {
+                    let position = self.position;
+                    tracing::warn!(
+                        position,
+                        compacted = etcd,
+                        "events were compacted before they came"
+                    );
+                    self.skip(&mut backoff).await;
+                }
+                TailError::Lost(failure) => {
+                    let error = self.session.store_error(failure);
+                    tracing::warn!(%error, "the watch of etcd broke, will resume it");
+                    backoff.wait().await;
+                }
+            }
+        }
+    }
+
+    /// Hands out events until the stream breaks.
+    async fn follow(&mut self, backoff: &mut Backoff) -> TailError {
+        let opened = Tail::open(&self.session, self.session.keys.all(), self.position).await;
+        let mut tail = match opened {
+            Ok(tail) => tail,
+            Err(error) => return error,
+        };
+        // What came before the watch began is read from etcd's history. That begins above the
+        // compacted revision, but etcd lets a watch begin at it, and then silently lacks what was
+        // deleted there. Being able to read the revision before the first event, after the events have
+        // come, proves that none was missing.
+        let resumed_at = self.position;
+        let mut proven = tail.began_at <= resumed_at;
+        // Soon, before the next compaction makes the proof impossible.
+        self.progress.ask(tail.began_at);
+        loop {
+            let delivery = match tail.next(&self.session).await {
+                Ok(delivery) => delivery,
+                Err(error) => return error,
+            };
+            if !proven {
+                match self.session.remembers(resumed_at).await {
+                    Ok(true) => {}
+                    Ok(false) => return TailError::Compacted(delivery.upto),
+                    Err(failure) => return TailError::Lost(failure),
+                }
+                proven = delivery.upto >= tail.began_at;
+            }
+            self.hand_out(delivery);
+            backoff.reset();
+        }
+    }
+
+    fn hand_out(&mut self, delivery: Delivery) {
+        let mut events = Vec::new();
+        let mut quiet = true;
+        for event in delivery.events {
+            let role = event.kv.as_ref().map(|kv| self.session.keys.role(&kv.key));
+            if role == Some(Role::State) {
+                self.publish(&std::mem::take(&mut events));
+                self.change_state(&event);
+            } else if self.state.phase == Phase::Open
+                && let Some(event) = tail::event(&self.session.keys, &self.state, event)
+            {
+                quiet = false;
+                events.push(event);
+            }
+        }
+        self.publish(&events);
+        self.position = delivery.upto;
+        if self.state.phase == Phase::Open {
+            self.outlet.feed.advance(self.state.revision(self.position));
+        }
+        self.progress.reach(self.position);
+        // Only now is it certain that whoever asks from here on sees `reached` itself.
+        let asked = self.progress.asked();
+        let wished = asked > self.announced && asked <= self.position;
+        if quiet || wished {
+            self.outlet.feed.announce();
+            self.announced = self.position;
+        }
+    }
+
+    fn publish(&self, events: &[Event]) {
+        if !events.is_empty() {
+            self.outlet.recent().extend(events);
+            self.outlet.feed.publish(events);
+        }
+    }
+
+    /// Reads the events that follow by the new state. When an import has finished, no event leads from
+    /// what was before to what is now.
+    fn change_state(&mut self, event: &WatchEvent) {
+        match State::parse(event.kv.as_ref()) {
+            Ok(state) => {
+                self.state = state;
+                self.session.learn(state);
+                if state.phase == Phase::Open {
+                    self.outlet.jump(state.floor());
+                }
+            }
+            // Whoever reads or writes next is told the same.
+            Err(error) => tracing::error!(%error, "the state of the store cannot be read"),
+        }
+    }
+
+    /// Goes on from where the store is now, and lets the watches find out what they can still get.
+    async fn skip(&mut self, backoff: &mut Backoff) {
+        loop {
+            match self.session.read_state(self.session.deadline()).await {
+                Ok((state, etcd)) => {
+                    self.state = state;
+                    self.position = etcd;
+                    self.outlet.jump(state.revision(etcd));
+                    self.progress.reach(etcd);
+                    return;
+                }
+                Err(failure) => {
+                    let error = self.session.store_error(failure);
+                    tracing::warn!(%error, "cannot ask etcd where it is, will try again");
+                    backoff.wait().await;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Reads, of the newest state or of an older one.
+
+use tokio::time::timeout_at;
+
+use super::{
+    connection::Repeat,
+    failure::{Failure, Refusal},
+    keyspace::{Role, Span},
+    lease,
+    messages::{KeyValue, RangeRequest, RangeResponse, TxnRequest},
+    session::{Answer, Session},
+    state::State,
+    tail::{Tail, TailError},
+};
+use crate::{Entry, Key, Page, Prefix, Range, ReadError, Revision, StoreError};
+
+/// What is asked for before the size of the entries is known.
+const FIRST_CHUNK: usize = 200;
+/// What one answer of etcd is to hold, more or less.
+const CHUNK_BYTES: usize = 4 << 20;
+const MAX_CHUNK: usize = 10_000;
+
+/// The entry under a key.
+pub(super) async fn get(session: &Session, key: &Key) -> Result<Option<Entry>, ReadError> {
+    let range = RangeRequest::of(session.keys.entry(key));
+    let answer = session
+        .transact(session.deadline(), Repeat::Harmless, |_| reading(range.clone()))
+        .await
+        .map_err(|failure| session.store_error(failure))?;
+    let state = answer.state;
+    let found = answer.into_range().kvs.pop();
+    Ok(found.map(|kv| entry(session, &state, kv)).transpose()?)
+}
+
+/// A page, read in chunks that suit etcd, all at the revision of the first.
+pub(super) async fn range(session: &Session, prefix: &Prefix, page: Page) -> Result<Range, ReadError> {
+    let mut range = Range {
+        entries: Vec::new(),
+        revision: Revision::ZERO,
+        more: true,
+    };
+    let mut at = page.at;
+    let mut after = page.after;
+    let mut size = FIRST_CHUNK;
+    loop {
+        let limit = match page.limit {
+            0 => size,
+            limit => size.min(limit - range.entries.len()),
+        };
+        let span = session.keys.entries(prefix, after.as_ref());
+        let (state, revision, found) = chunk(session, span, at, limit).await?;
+        range.revision = revision;
+        range.more = found.more;
+        size = next_size(&found);
+        for kv in found.kvs {
+            range.entries.push(entry(session, &state, kv)?);
+        }
+        if !range.more || range.entries.len() == page.limit {
+            return Ok(range);
+        }
+        at = Some(revision);
+        after = range.entries.last().map(|entry| entry.key.clone());
+    }
+}
+
+/// Checks that the store can be read at `at`: that it has come so far, and has not forgotten it.
+pub(super) async fn prove(session: &Session, at: Revision) -> Result<State, ReadError> {
+    let span = Span::single(session.keys.state());
+    let (state, _, _) = chunk(session, span, Some(at), 1).await?;
+    Ok(state)
+}
+
+async fn chunk(
+    session: &Session,
+    span: Span,
+    at: Option<Revision>,
+    limit: usize,
+) -> Result<(State, Revision, RangeResponse), ReadError> {
+    let Some(at) = at else {
+        let answer = ask(session, span, limit, None)
+            .await
+            .map_err(|failure| session.store_error(failure))?;
+        return Ok((answer.state, answer.revision(), answer.into_range()));
+    };
+    match ask(session, span, limit, Some(at)).await {
+        // From before the offset, and so read as the newest, or from an import's half-filled store.
+        Ok(answer) if at < answer.state.floor() => Err(compacted(session, &answer.state, at).await?),
+        Ok(answer) => Ok((answer.state, at, answer.into_range())),
+        Err(failure) => match failure.refusal() {
+            Some(Refusal::Compacted) => Err(compacted(session, &session.state(), at).await?),
+            Some(Refusal::Future) => Err(future(session, at).await?),
+            _ => Err(session.store_error(failure).into()),
+        },
+    }
+}
+
+async fn ask(session: &Session, span: Span, limit: usize, at: Option<Revision>) -> Result<Answer, Failure> {
+    session
+        .transact(session.deadline(), Repeat::Harmless, |state| {
+            reading(RangeRequest {
+                key: span.start.clone(),
+                range_end: span.end.clone(),
+                limit: i64::try_from(limit).unwrap_or(i64::MAX),
+                revision: at.map_or(0, |at| state.etcd(at)),
+                keys_only: false,
+            })
+        })
+        .await
+}
+
+fn reading(range: RangeRequest) -> TxnRequest {
+    TxnRequest {
+        success: vec![range.into()],
+        ..TxnRequest::default()
+    }
+}
+
+/// As many entries as fill a chunk, if they are like the last ones.
+fn next_size(found: &RangeResponse) -> usize {
+    let bytes: usize = found.kvs.iter().map(|kv| kv.key.len() + kv.value.len()).sum();
+    let each = (bytes / found.kvs.len().max(1)).max(1);
+    (CHUNK_BYTES / each).clamp(1, MAX_CHUNK)
+}
+
+/// The error that tells what is still kept. etcd does not say it with its refusal, but when a watch is
+/// asked to begin at the beginning.
+async fn compacted(session: &Session, state: &State, asked: Revision) -> Result<ReadError, StoreError> {
+    let floor = state.floor();
+    let looked = async {
+        let mut tail = Tail::open(session, Span::single(session.keys.state()), 0).await?;
+        tail.next(session).await
+    };
+    let oldest = match timeout_at(session.deadline(), looked).await {
+        Ok(Err(TailError::Compacted(etcd))) => state.revision(etcd).max(floor),
+        Ok(Err(TailError::Lost(failure))) => return Err(session.store_error(failure)),
+        Ok(Ok(_)) | Err(_) => floor,
+    };
+    Ok(ReadError::Compacted { asked, oldest })
+}
+
+async fn future(session: &Session, asked: Revision) -> Result<ReadError, StoreError> {
+    let (state, etcd) = session
+        .newest()
+        .await
+        .map_err(|failure| session.store_error(failure))?;
+    Ok(ReadError::Future {
+        asked,
+        current: state.revision(etcd),
+    })
+}
+
+/// The entry that a key of etcd holds.
+pub(super) fn entry(session: &Session, state: &State, kv: KeyValue) -> Result<Entry, StoreError> {
+    let key = match session.keys.role(&kv.key) {
+        Role::Entry(name) => Key::try_new(name).ok(),
+        Role::State | Role::Other => None,
+    };
+    let Some(key) = key else {
+        let name = String::from_utf8_lossy(&kv.key);
+        return Err(StoreError::Corrupt(format!(
+            "{name:?} in etcd was not written by this program"
+        )));
+    };
+    Ok(Entry {
+        key,
+        revision: state.revision(kv.mod_revision),
+        expiry: lease::expiry(kv.lease),
+        value: kv.value,
+    })
+}

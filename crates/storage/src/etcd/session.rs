@@ -1,0 +1,211 @@
+//! Transactions that hold only while the store is open, and agree with every process on what
+//! revisions mean.
+
+use std::sync::{Mutex, MutexGuard};
+
+use tokio::{sync::watch, time::Instant};
+
+use super::{
+    connection::{Connection, Repeat},
+    failure::{Failure, Refusal},
+    keyspace::Keyspace,
+    messages::{Compare, RangeRequest, RangeResponse, ResponseOp, TxnRequest, TxnResponse, method},
+    state::{Phase, State},
+};
+use crate::{Revision, StoreError};
+
+/// A connection, and what is known of the store behind it.
+pub(super) struct Session {
+    pub(super) connection: Connection,
+    pub(super) keys: Keyspace,
+    /// Where the store is, for messages.
+    pub(super) place: String,
+    /// The newest state seen. Each transaction checks that it still holds.
+    state: Mutex<State>,
+    /// Set once, when the owner closes the store.
+    closed: watch::Sender<bool>,
+}
+
+/// The answer to a transaction.
+pub(super) struct Answer {
+    /// The state that held.
+    pub(super) state: State,
+    /// The revision of etcd after it.
+    pub(super) etcd: i64,
+    /// Whether the conditions held.
+    pub(super) held: bool,
+    /// The answers to the operations of the branch that was taken.
+    pub(super) responses: Vec<ResponseOp>,
+}
+
+// --- Session ---
+
+impl Session {
+    pub(super) fn new(connection: Connection, keys: Keyspace, place: String, state: State) -> Self {
+        Self {
+            connection,
+            keys,
+            place,
+            state: Mutex::new(state),
+            closed: watch::Sender::new(false),
+        }
+    }
+
+    pub(super) fn deadline(&self) -> Instant {
+        self.connection.deadline()
+    }
+
+    /// Runs a transaction on an open store. `build` may be called again when another process has
+    /// imported meanwhile: then nothing of the first has happened.
+    pub(super) async fn transact(
+        &self,
+        deadline: Instant,
+        repeat: Repeat,
+        build: impl Fn(&State) -> TxnRequest + Send,
+    ) -> Result<Answer, Failure> {
+        loop {
+            self.check_open()?;
+            let state = self.open_state(deadline).await?;
+            let mut txn = build(&state);
+            txn.compare
+                .push(Compare::written_at(self.keys.state(), state.written));
+            txn.failure.push(RangeRequest::of(self.keys.state()).into());
+            let mut answer: TxnResponse = self.connection.call(method::TXN, txn, repeat, deadline).await?;
+            if !answer.succeeded {
+                let found = self.learn_from(answer.responses.pop())?;
+                if found.written != state.written {
+                    continue;
+                }
+            }
+            return Ok(Answer {
+                state,
+                etcd: answer.revision(),
+                held: answer.succeeded,
+                responses: answer.responses,
+            });
+        }
+    }
+
+    /// The state now, and the revision of etcd at which it was read.
+    pub(super) async fn read_state(&self, deadline: Instant) -> Result<(State, i64), Failure> {
+        self.check_open()?;
+        let txn = TxnRequest {
+            success: vec![RangeRequest::of(self.keys.state()).into()],
+            ..TxnRequest::default()
+        };
+        let mut answer: TxnResponse = self
+            .connection
+            .call(method::TXN, txn, Repeat::Harmless, deadline)
+            .await?;
+        let state = self.learn_from(answer.responses.pop())?;
+        Ok((state, answer.revision()))
+    }
+
+    /// Where the store stands, by etcd's count.
+    pub(super) async fn newest(&self) -> Result<(State, i64), Failure> {
+        let answer = self
+            .transact(self.deadline(), Repeat::Harmless, |_| TxnRequest::default())
+            .await?;
+        Ok((answer.state, answer.etcd))
+    }
+
+    /// Whether etcd can still be read at one of its revisions.
+    pub(super) async fn remembers(&self, etcd: i64) -> Result<bool, Failure> {
+        let txn = TxnRequest {
+            success: vec![
+                RangeRequest {
+                    revision: etcd,
+                    ..RangeRequest::of(self.keys.state())
+                }
+                .into(),
+            ],
+            ..TxnRequest::default()
+        };
+        let answer: Result<TxnResponse, Failure> = self
+            .connection
+            .call(method::TXN, txn, Repeat::Harmless, self.deadline())
+            .await;
+        match answer {
+            Ok(_) => Ok(true),
+            Err(failure) if failure.refusal() == Some(Refusal::Compacted) => Ok(false),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// The newest state this process has seen. Another process may have changed it.
+    pub(super) fn state(&self) -> State {
+        *self.lock()
+    }
+
+    /// Remembers a state, unless a newer one is known.
+    pub(super) fn learn(&self, state: State) {
+        let mut known = self.lock();
+        if state.written > known.written {
+            *known = state;
+        }
+    }
+
+    pub(super) fn close(&self) {
+        self.closed.send_replace(true);
+    }
+
+    pub(super) fn check_open(&self) -> Result<(), StoreError> {
+        if *self.closed.borrow() {
+            return Err(StoreError::Closed);
+        }
+        Ok(())
+    }
+
+    /// Returns when the store has been closed.
+    pub(super) async fn until_closed(&self) {
+        let mut closed = self.closed.subscribe();
+        // The sender lives as long as this session.
+        let _ = closed.wait_for(|closed| *closed).await;
+    }
+
+    pub(super) fn store_error(&self, failure: Failure) -> StoreError {
+        failure.into_store_error(&self.place)
+    }
+
+    async fn open_state(&self, deadline: Instant) -> Result<State, Failure> {
+        let mut state = self.state();
+        if state.phase == Phase::Importing {
+            // The importer may have finished since.
+            (state, _) = self.read_state(deadline).await?;
+        }
+        match state.phase {
+            Phase::Open => Ok(state),
+            Phase::Importing => Err(StoreError::UnfinishedImport.into()),
+        }
+    }
+
+    fn learn_from(&self, response: Option<ResponseOp>) -> Result<State, StoreError> {
+        let found: RangeResponse = response.map(ResponseOp::into_range).unwrap_or_default();
+        let state = State::parse(found.kvs.first())?;
+        self.learn(state);
+        Ok(state)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state
+            .lock()
+            .expect("nothing panics while it holds the state")
+    }
+}
+
+// --- Answer ---
+
+impl Answer {
+    /// The revision of the store after the transaction.
+    pub(super) fn revision(&self) -> Revision {
+        self.state.revision(self.etcd)
+    }
+
+    /// What the only range of the transaction found.
+    pub(super) fn into_range(mut self) -> RangeResponse {
+        self.responses
+            .pop()
+            .map(ResponseOp::into_range)
+            .unwrap_or_default()
+    }
+}

@@ -1,0 +1,201 @@
+//! What the store knows of itself, and how revisions of etcd become ours.
+
+use bytes::Bytes;
+
+use super::{
+    failure::Failure,
+    keyspace::Keyspace,
+    messages::{Compare, KeyValue, PutRequest, RangeRequest, TxnRequest, TxnResponse},
+};
+use crate::{OpenError, Prefix, Revision, StoreError};
+
+/// The layout this program reads and writes. Data of an older one would be migrated where `check`
+/// compares it.
+const FORMAT: u32 = 1;
+
+/// The state key, as it was at one time. It changes only when an import begins or ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct State {
+    pub(super) phase: Phase,
+    /// What our revisions are ahead of etcd's. Never shrinks.
+    pub(super) offset: u64,
+    /// The revision of etcd at which the last import that finished had begun; zero for none.
+    pub(super) import: i64,
+    /// The revision of etcd at which this was written.
+    pub(super) written: i64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    Open,
+    Importing,
+}
+
+// --- State ---
+
+impl State {
+    /// The value of the state key.
+    pub(super) fn text(phase: Phase, offset: u64, import: i64) -> Bytes {
+        let phase = match phase {
+            Phase::Open => "open",
+            Phase::Importing => "importing",
+        };
+        format!("phase={phase} offset={offset} import={import}").into()
+    }
+
+    pub(super) fn parse(kv: Option<&KeyValue>) -> Result<Self, StoreError> {
+        let kv = kv.ok_or_else(|| StoreError::Corrupt("its state key in etcd is gone".to_owned()))?;
+        let text = String::from_utf8_lossy(&kv.value);
+        let field = |name: &str| {
+            text.split(' ')
+                .find_map(|field| field.strip_prefix(name)?.strip_prefix('='))
+        };
+        let read = || {
+            Some(Self {
+                phase: match field("phase")? {
+                    "open" => Phase::Open,
+                    "importing" => Phase::Importing,
+                    _ => return None,
+                },
+                offset: field("offset")?.parse().ok()?,
+                import: field("import")?.parse().ok()?,
+                written: kv.mod_revision,
+            })
+        };
+        read().ok_or_else(|| StoreError::Corrupt(format!("its state key in etcd holds {text:?}")))
+    }
+
+    /// Our name for a revision of etcd.
+    pub(super) fn revision(&self, etcd: i64) -> Revision {
+        Revision::new(self.offset + u64::try_from(etcd).unwrap_or(0))
+    }
+
+    /// etcd's name for a revision of ours; negative, which no revision of etcd is, when it is from
+    /// before the offset.
+    pub(super) fn etcd(&self, revision: Revision) -> i64 {
+        match revision.get().checked_sub(self.offset) {
+            Some(0) | None => -1,
+            Some(etcd) => i64::try_from(etcd).unwrap_or(i64::MAX),
+        }
+    }
+
+    /// The oldest revision with a meaning: at lower ones the store did not exist, or held what an
+    /// import has replaced.
+    pub(super) fn floor(&self) -> Revision {
+        self.revision(self.written)
+    }
+}
+
+/// Writes the first state, if there is none.
+pub(super) fn founding(keys: &Keyspace) -> TxnRequest {
+    let entries = keys.entries(&Prefix::all(), None);
+    TxnRequest {
+        // Of two processes that start at once, one writes and the other reads.
+        compare: vec![
+            Compare::written_at(keys.format(), 0),
+            Compare::nothing_in(entries.start, entries.end),
+        ],
+        success: vec![
+            PutRequest {
+                key: keys.format(),
+                value: FORMAT.to_string().into(),
+                lease: 0,
+            }
+            .into(),
+            PutRequest {
+                key: keys.state(),
+                value: State::text(Phase::Open, 0, 0),
+                lease: 0,
+            }
+            .into(),
+        ],
+        failure: vec![
+            RangeRequest::of(keys.format()).into(),
+            RangeRequest::of(keys.state()).into(),
+        ],
+    }
+}
+
+/// What the answer to [`founding`] says.
+pub(super) fn check(answer: TxnResponse, place: &str) -> Result<State, OpenError> {
+    if answer.succeeded {
+        return Ok(State {
+            phase: Phase::Open,
+            offset: 0,
+            import: 0,
+            written: answer.revision(),
+        });
+    }
+    let mut found = answer.responses.into_iter().map(|op| op.into_range().kvs.pop());
+    let format = found.next().flatten();
+    let state = found.next().flatten();
+    let Some(format) = format else {
+        let message = format!("{place} holds entries but does not say in which format");
+        return Err(StoreError::Corrupt(message).into());
+    };
+    let text = String::from_utf8_lossy(&format.value);
+    match text.parse() {
+        Ok(FORMAT) => Ok(State::parse(state.as_ref())?),
+        Ok(found) if found > FORMAT => Err(OpenError::NewerFormat {
+            place: place.to_owned(),
+            found,
+            known: FORMAT,
+        }),
+        _ => Err(StoreError::Corrupt(format!("{place} says its data is of format {text:?}")).into()),
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::Ours(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stored(text: impl Into<Bytes>) -> KeyValue {
+        KeyValue {
+            value: text.into(),
+            mod_revision: 7,
+            ..KeyValue::default()
+        }
+    }
+
+    #[test]
+    fn a_state_is_read_as_it_was_written() {
+        let kv = stored(State::text(Phase::Importing, 1000, 5));
+        let state = State::parse(Some(&kv)).unwrap();
+        assert_eq!(
+            state,
+            State {
+                phase: Phase::Importing,
+                offset: 1000,
+                import: 5,
+                written: 7
+            }
+        );
+        assert_eq!(state.floor(), Revision::new(1007));
+        for damaged in [
+            "",
+            "open",
+            "phase=open offset=x import=0",
+            "phase=ajar offset=0 import=0",
+        ] {
+            assert!(State::parse(Some(&stored(damaged))).is_err(), "{damaged}");
+        }
+        assert!(State::parse(None).is_err());
+    }
+
+    #[test]
+    fn revisions_translate_there_and_back() {
+        let kv = stored(State::text(Phase::Open, 1000, 0));
+        let state = State::parse(Some(&kv)).unwrap();
+        assert_eq!(state.etcd(state.revision(12)), 12);
+        // Zero would mean "newest" to a range and "absent" to a comparison.
+        assert_eq!(state.etcd(Revision::new(1000)), -1);
+        assert_eq!(state.etcd(Revision::ZERO), -1);
+        assert_eq!(state.etcd(Revision::new(u64::MAX)), i64::MAX);
+    }
+}

@@ -1,0 +1,241 @@
+//! The door: a session, the watch that feeds all others, and the operations.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use async_trait::async_trait;
+
+use super::{
+    BACKEND,
+    beat::{Heart, Progress},
+    commit,
+    connection::{Connection, Repeat},
+    failure::{self, Failure, Refusal},
+    import,
+    lease::Leases,
+    messages::{CompactionRequest, Done, StatusRequest, StatusResponse, TxnResponse, method},
+    options::EtcdOptions,
+    pump::Pump,
+    read,
+    recent::Recent,
+    replay::Replay,
+    session::Session,
+    state,
+};
+use crate::{
+    CommitError, Entry, Events, Health, Import, ImportError, Key, OpenError, Page, Prefix, Range, ReadError,
+    Revision, Store, StoreError, WatchError, Write,
+    feed::{Feed, FeedWatch},
+};
+
+/// A store in etcd. Several processes may have it open.
+///
+/// An entry's expiry is kept by etcd itself, by a lease: it is exact to about two seconds, and counts
+/// anew when etcd elects another leader.
+pub struct EtcdStore {
+    session: Arc<Session>,
+    outlet: Arc<Outlet>,
+    progress: Arc<Progress>,
+    leases: Arc<Leases>,
+    pump: Pump,
+    heart: Heart,
+}
+
+/// Where events come out.
+pub(super) struct Outlet {
+    pub(super) feed: Arc<Feed>,
+    /// Never behind the feed.
+    recent: Mutex<Recent>,
+}
+
+// --- EtcdStore ---
+
+impl EtcdStore {
+    /// Connects to etcd, and makes the store if it is not there.
+    pub async fn open(options: EtcdOptions) -> Result<Arc<Self>, OpenError> {
+        let (endpoints, keys) = options.check()?;
+        let connection = Connection::new(endpoints, &options);
+        let place = format!("etcd ({}) under {}", options.endpoints.join(", "), keys.prefix());
+        let founded: Result<TxnResponse, Failure> = connection
+            .call(
+                method::TXN,
+                state::founding(&keys),
+                Repeat::Harmless,
+                connection.deadline(),
+            )
+            .await;
+        let answer = founded.map_err(|failure| refused(failure, &place))?;
+        let position = answer.revision();
+        let state = state::check(answer, &place)?;
+
+        let session = Arc::new(Session::new(connection, keys, place, state));
+        let outlet = Arc::new(Outlet::new(state.revision(position)));
+        let progress = Arc::new(Progress::new(position));
+        Ok(Arc::new(Self {
+            pump: Pump::start(
+                Arc::clone(&session),
+                Arc::clone(&outlet),
+                Arc::clone(&progress),
+                state,
+                position,
+            ),
+            heart: Heart::start(Arc::clone(&session), Arc::clone(&progress)),
+            session,
+            outlet,
+            progress,
+            leases: Arc::new(Leases::new()),
+        }))
+    }
+
+    fn end(&self) {
+        self.session.close();
+        self.pump.stop();
+        self.heart.stop();
+        self.outlet.feed.close();
+    }
+}
+
+impl Drop for EtcdStore {
+    fn drop(&mut self) {
+        // Watches may outlive the handle. Without the pump they would wait for ever.
+        self.end();
+    }
+}
+
+/// A refused log-in is a matter of the settings.
+fn refused(failure: Failure, place: &str) -> OpenError {
+    let setting = |setting, reason: &str| OpenError::Setting {
+        setting,
+        reason: reason.to_owned(),
+    };
+    match failure.refusal() {
+        Some(Refusal::LoginWrong) => setting("login", "etcd does not know this user name with this password"),
+        Some(Refusal::LoginNeeded) => setting("login", "this etcd wants a user name and a password"),
+        _ => failure.into_store_error(place).into(),
+    }
+}
+
+#[async_trait]
+impl Store for EtcdStore {
+    async fn get(&self, key: &Key) -> Result<Option<Entry>, ReadError> {
+        read::get(&self.session, key).await
+    }
+
+    async fn range(&self, prefix: &Prefix, page: Page) -> Result<Range, ReadError> {
+        read::range(&self.session, prefix, page).await
+    }
+
+    async fn commit(&self, write: Write) -> Result<Revision, CommitError> {
+        commit::commit(&self.session, &self.leases, write).await
+    }
+
+    async fn watch(&self, prefix: &Prefix, after: Revision) -> Result<Events, WatchError> {
+        read::prove(&self.session, after).await?;
+        let replay = Replay::new(Arc::clone(&self.session), Arc::clone(&self.outlet));
+        Ok(Events::new(FeedWatch::new(
+            Arc::new(replay),
+            Arc::clone(&self.outlet.feed),
+            prefix,
+            after,
+        )))
+    }
+
+    async fn compact(&self, upto: Revision) -> Result<(), StoreError> {
+        let explain = |failure| self.session.store_error(failure);
+        let (state, newest) = self.session.newest().await.map_err(explain)?;
+        if upto < state.floor() {
+            return Ok(());
+        }
+        let request = CompactionRequest {
+            revision: state.etcd(upto).min(newest),
+        };
+        let answer: Result<Done, Failure> = self
+            .session
+            .connection
+            .call(
+                method::COMPACT,
+                request,
+                Repeat::Harmless,
+                self.session.deadline(),
+            )
+            .await;
+        match answer {
+            Ok(Done {}) => Ok(()),
+            // By another process, or by etcd itself.
+            Err(failure) if failure.refusal() == Some(Refusal::Compacted) => Ok(()),
+            Err(failure) => Err(explain(failure)),
+        }
+    }
+
+    async fn current_revision(&self) -> Result<Revision, StoreError> {
+        let (state, etcd) = self
+            .session
+            .newest()
+            .await
+            .map_err(|failure| self.session.store_error(failure))?;
+        self.progress.ask(etcd);
+        // The pump announces what it reaches after the wish; this is for what it had reached before.
+        if self.progress.reached() >= etcd {
+            self.outlet.feed.announce();
+        }
+        Ok(state.revision(etcd))
+    }
+
+    async fn health(&self) -> Result<Health, StoreError> {
+        let explain = |failure| self.session.store_error(failure);
+        let (state, etcd) = self.session.newest().await.map_err(explain)?;
+        let status: StatusResponse = self
+            .session
+            .connection
+            .call(
+                method::STATUS,
+                StatusRequest {},
+                Repeat::Harmless,
+                self.session.deadline(),
+            )
+            .await
+            .map_err(explain)?;
+        for alarm in &status.errors {
+            if alarm.contains("NOSPACE") {
+                return Err(failure::full(&self.session.place));
+            }
+            if alarm.contains("CORRUPT") {
+                return Err(StoreError::Corrupt(format!("etcd raised an alarm: {alarm}")));
+            }
+        }
+        Ok(Health {
+            backend: BACKEND,
+            revision: state.revision(etcd),
+        })
+    }
+
+    async fn begin_import(&self, source: Revision) -> Result<Box<dyn Import>, ImportError> {
+        import::begin(Arc::clone(&self.session), Arc::clone(&self.leases), source).await
+    }
+
+    async fn close(&self) {
+        self.end();
+    }
+}
+
+// --- Outlet ---
+
+impl Outlet {
+    fn new(at: Revision) -> Self {
+        Self {
+            feed: Arc::new(Feed::new(at)),
+            recent: Mutex::new(Recent::new(at)),
+        }
+    }
+
+    /// Goes on at a revision to which no events lead.
+    pub(super) fn jump(&self, to: Revision) {
+        *self.recent() = Recent::new(to);
+        self.feed.jump(to);
+    }
+
+    pub(super) fn recent(&self) -> MutexGuard<'_, Recent> {
+        self.recent
+            .lock()
+            .expect("nothing panics while it holds the recent events")
+    }
+}

@@ -1,0 +1,168 @@
+//! One watch of etcd, as a sequence of whole revisions.
+
+use tokio::time::timeout_at;
+use tonic::{Status, Streaming};
+
+use super::{
+    connection::{Origin, WatchStream},
+    failure::Failure,
+    keyspace::{Keyspace, Role, Span},
+    messages::{WatchCreateRequest, WatchEvent, WatchEventKind, WatchResponse},
+    session::Session,
+    state::State,
+};
+use crate::{Change, Event, Key};
+
+/// What happens in a span of keys, from some revision on.
+pub(super) struct Tail {
+    responses: Streaming<WatchResponse>,
+    origin: Origin,
+    /// Where etcd stood when the watch began.
+    pub(super) began_at: i64,
+    /// Everything up to here has been returned from `next`.
+    after: i64,
+    /// The events of a response whose last part has not come yet.
+    parts: Vec<WatchEvent>,
+}
+
+/// All that happened up to some revision.
+pub(super) struct Delivery {
+    /// In the order of their revisions, each of which is whole. May be empty.
+    pub(super) events: Vec<WatchEvent>,
+    /// How far they reach, by etcd's count.
+    pub(super) upto: i64,
+}
+
+/// Why a tail ended.
+#[derive(Debug)]
+pub(super) enum TailError {
+    /// What it should begin with is compacted; this is the compaction's revision.
+    Compacted(i64),
+    /// The member that served it failed or went away.
+    Lost(Failure),
+}
+
+// --- Tail ---
+
+impl Tail {
+    /// Begins to watch what comes after a revision of etcd.
+    pub(super) async fn open(session: &Session, span: Span, after: i64) -> Result<Self, TailError> {
+        let create = WatchCreateRequest {
+            key: span.start,
+            range_end: span.end,
+            start_revision: after + 1,
+            progress_notify: true,
+            fragment: true,
+        };
+        let WatchStream { responses, origin } =
+            session.connection.watch(create).await.map_err(TailError::Lost)?;
+        let mut tail = Self {
+            responses,
+            origin,
+            began_at: 0,
+            after,
+            parts: Vec::new(),
+        };
+        match timeout_at(session.deadline(), tail.receive(session)).await {
+            Ok(response) => tail.began_at = revision(&response?),
+            Err(_) => return Err(tail.lost(session, Failure::late())),
+        }
+        Ok(tail)
+    }
+
+    /// Waits for more. Loses nothing when the future is dropped before it is ready.
+    pub(super) async fn next(&mut self, session: &Session) -> Result<Delivery, TailError> {
+        loop {
+            let response = self.receive(session).await?;
+            if let Some(delivery) = self.take(response) {
+                return Ok(delivery);
+            }
+        }
+    }
+
+    async fn receive(&mut self, session: &Session) -> Result<WatchResponse, TailError> {
+        match self.responses.message().await {
+            Ok(Some(response)) if response.canceled => Err(self.canceled(session, response).await),
+            Ok(Some(response)) => Ok(response),
+            Ok(None) => Err(self.lost(
+                session,
+                Failure::Unknown(Status::unavailable("etcd ended the watch")),
+            )),
+            Err(status) => Err(self.lost(session, Failure::new(status))),
+        }
+    }
+
+    /// Puts the parts of a response together.
+    fn take(&mut self, response: WatchResponse) -> Option<Delivery> {
+        // An empty response tells how far an idle watch has come. etcd sends it in line with the
+        // events, unlike its answer to a progress request, which in versions before 3.4.25 and 3.5.8
+        // could overtake them, and which is therefore not used.
+        let progress = response.events.is_empty() && self.parts.is_empty() && !response.created;
+        let reached = revision(&response);
+        self.parts.extend(response.events);
+        if response.fragment {
+            return None;
+        }
+        let mut events = std::mem::take(&mut self.parts);
+        let upto = match events.last() {
+            Some(last) => written(last),
+            None if progress => reached,
+            None => return None,
+        };
+        if upto <= self.after {
+            return None;
+        }
+        events.retain(|event| written(event) > self.after);
+        self.after = upto;
+        Some(Delivery { events, upto })
+    }
+
+    async fn canceled(&self, session: &Session, response: WatchResponse) -> TailError {
+        if response.compact_revision > 0 {
+            return TailError::Compacted(response.compact_revision);
+        }
+        // etcd says "permission denied" also to those whose log-in has expired.
+        session.connection.discard(&self.origin).await;
+        let reason = format!("etcd canceled the watch: {}", response.cancel_reason);
+        TailError::Lost(Failure::Unknown(Status::unavailable(reason)))
+    }
+
+    fn lost(&self, session: &Session, failure: Failure) -> TailError {
+        session.connection.leave(&self.origin);
+        TailError::Lost(failure)
+    }
+}
+
+/// The event of the store that an event of etcd is; `None` for one that is not about an entry.
+pub(super) fn event(keys: &Keyspace, state: &State, event: WatchEvent) -> Option<Event> {
+    let kind = event.kind();
+    let kv = event.kv?;
+    let Role::Entry(name) = keys.role(&kv.key) else {
+        return None;
+    };
+    let Ok(key) = Key::try_new(name) else {
+        tracing::warn!(
+            name,
+            "a key in etcd was not written by this program, and is ignored"
+        );
+        return None;
+    };
+    let change = match kind {
+        WatchEventKind::Delete => Change::Deleted,
+        WatchEventKind::Put if kv.version == 1 => Change::Created(kv.value),
+        WatchEventKind::Put => Change::Updated(kv.value),
+    };
+    Some(Event {
+        revision: state.revision(kv.mod_revision),
+        key,
+        change,
+    })
+}
+
+fn revision(response: &WatchResponse) -> i64 {
+    response.header.as_ref().map_or(0, |header| header.revision)
+}
+
+fn written(event: &WatchEvent) -> i64 {
+    event.kv.as_ref().map_or(0, |kv| kv.mod_revision)
+}
