@@ -118,7 +118,9 @@ fn describe(status: &Status) -> String {
 fn is_unsent(status: &Status) -> bool {
     let mut cause: Option<&(dyn Error + 'static)> = status.source();
     while let Some(error) = cause {
-        if error.is::<ConnectError>() {
+        // Either there is no connection, or the request was still waiting in line when it closed.
+        let waiting = error.downcast_ref().is_some_and(hyper::Error::is_canceled);
+        if waiting || error.is::<ConnectError>() {
             return true;
         }
         cause = error.source();
