@@ -4,13 +4,13 @@
 //! and asked again only when the others fail too; a request that must not happen twice is not sent
 //! again once it may have happened.
 
-use std::{
-    sync::atomic::{AtomicUsize, Ordering},
-    time::Duration,
-};
+use std::time::Duration;
 
 use prost::Message;
-use tokio::time::{Instant, timeout_at};
+use tokio::{
+    sync::watch,
+    time::{Instant, timeout_at},
+};
 use tokio_stream::StreamExt;
 use tonic::{
     Request, Status, Streaming,
@@ -40,8 +40,9 @@ const WATCH_WINDOW: u32 = 1 << 20;
 pub(super) struct Connection {
     /// Never empty.
     members: Vec<Member>,
-    /// The index of the member that is asked first: the last one known to answer.
-    preferred: AtomicUsize,
+    /// The index of the member that is asked first and serves the watches: the next one after the last
+    /// that failed.
+    preferred: watch::Sender<usize>,
     credentials: Option<Credentials>,
     timeout: Duration,
 }
@@ -93,7 +94,7 @@ impl Connection {
             .collect();
         Self {
             members,
-            preferred: AtomicUsize::new(0),
+            preferred: watch::Sender::new(0),
             credentials: options.login.clone().map(Credentials::new),
             timeout: options.request_timeout,
         }
@@ -120,16 +121,16 @@ impl Connection {
         // One member alone gets a second chance too: a connection that died a moment ago fails the
         // request that finds out.
         let attempts = count.max(2);
-        let first = self.preferred.load(Ordering::Relaxed);
+        let first = *self.preferred.borrow();
         let mut tried = 0;
         loop {
             let index = (first + tried) % count;
-            tried += 1;
             let until = match repeat {
                 // A member that hangs must leave time for the others.
-                Repeat::Harmless => share(deadline, attempts - tried + 1),
+                Repeat::Harmless => share(deadline, count.saturating_sub(tried)),
                 Repeat::Never => deadline,
             };
+            tried += 1;
             let failure = match self.ask(&self.members[index], method, &request, until).await {
                 Ok(answer) => return Ok(answer),
                 Err(failure) => failure,
@@ -150,12 +151,12 @@ impl Connection {
     pub(super) async fn watch(&self, create: WatchCreateRequest) -> Result<WatchStream, Failure> {
         let deadline = self.deadline();
         let count = self.members.len();
-        let first = self.preferred.load(Ordering::Relaxed);
+        let first = *self.preferred.borrow();
         let mut tried = 0;
         loop {
             let index = (first + tried) % count;
+            let until = share(deadline, count - tried);
             tried += 1;
-            let until = share(deadline, count - tried + 1);
             let failure = match self.open(index, create.clone(), until).await {
                 Ok(stream) => return Ok(stream),
                 Err(failure) => failure,
@@ -172,6 +173,14 @@ impl Connection {
         self.avoid(origin.member);
     }
 
+    /// Returns when requests have left the member that serves a watch, because it failed. A frozen
+    /// member shows that by not answering requests; of its watches only the pings tell, and late.
+    pub(super) async fn left(&self, origin: &Origin) {
+        let mut preferred = self.preferred.subscribe();
+        // The sender lives as long as this connection.
+        let _ = preferred.wait_for(|preferred| *preferred != origin.member).await;
+    }
+
     /// Logs in anew before the next request, after a token was refused.
     pub(super) async fn discard(&self, origin: &Origin) {
         if let Some(credentials) = &self.credentials {
@@ -181,10 +190,14 @@ impl Connection {
 
     fn avoid(&self, index: usize) {
         let next = (index + 1) % self.members.len();
-        // When it fails, somebody else has found out already.
-        let _ = self
-            .preferred
-            .compare_exchange(index, next, Ordering::Relaxed, Ordering::Relaxed);
+        self.preferred.send_if_modified(|preferred| {
+            // Somebody else may have found out already.
+            let ours = *preferred == index && next != index;
+            if ours {
+                *preferred = next;
+            }
+            ours
+        });
     }
 
     async fn open(
@@ -268,7 +281,7 @@ impl Connection {
 /// The end of the first of `parts` equal parts of the time left.
 fn share(deadline: Instant, parts: usize) -> Instant {
     let left = deadline.saturating_duration_since(Instant::now());
-    let parts = u32::try_from(parts).expect("a cluster has few members");
+    let parts = u32::try_from(parts.max(1)).expect("a cluster has few members");
     Instant::now() + left / parts
 }
 

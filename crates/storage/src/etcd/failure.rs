@@ -52,6 +52,10 @@ impl Failure {
         if is_unsent(&status) {
             return Self::Unsent(status);
         }
+        // Of what the transport says only that much is certain.
+        if status.source().is_some() {
+            return Self::Unknown(status);
+        }
         match status.code() {
             Code::InvalidArgument
             | Code::NotFound
@@ -178,6 +182,9 @@ mod tests {
         ] {
             assert!(matches!(Failure::new(status), Failure::Unknown(_)));
         }
+        let mut hung_up = Status::resource_exhausted("h2: calm down");
+        hung_up.set_source(Arc::new(std::io::Error::other("h2")));
+        assert!(matches!(Failure::new(hung_up), Failure::Unknown(_)));
         assert!(matches!(
             Failure::new(Status::invalid_argument("etcdserver: duplicate key")),
             Failure::Refused(_)

@@ -4,7 +4,7 @@
 //! nobody takes a half-filled store for a whole one. Entries get new revisions; the offset makes them
 //! higher than all of the source.
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use tokio::task::JoinSet;
@@ -21,15 +21,12 @@ use super::{
     session::Session,
     state::{Phase, State},
 };
-use crate::{Clock, Entry, Expiry, Import, ImportError, Key, Prefix, Revision, StoreError, SystemClock};
+use crate::{Clock, Entry, Expiry, Import, ImportError, Prefix, Revision, StoreError, SystemClock};
 
-/// Operations in one transaction; etcd's default limit is 128.
-const MAX_OPERATIONS: usize = 100;
-/// Bytes in one transaction; etcd's default limit is 1.5 MiB. A larger entry goes alone.
-const MAX_BYTES: usize = 1 << 20;
-/// Leases asked for at once.
-const MAX_GRANTS: usize = 64;
+/// Entries written at once. etcd makes those that come together durable together.
+const CONCURRENT: usize = 64;
 
+#[derive(Clone)]
 struct EtcdImport {
     session: Arc<Session>,
     leases: Arc<Leases>,
@@ -125,7 +122,7 @@ impl EtcdImport {
             let Some(last) = found.kvs.into_iter().next_back() else {
                 return Ok(());
             };
-            let mut behind = Vec::from(last.key);
+            let mut behind = last.key;
             behind.push(0);
             let delete = DeleteRangeRequest {
                 key: span.start.clone(),
@@ -155,41 +152,33 @@ impl EtcdImport {
         Ok(answer.responses)
     }
 
-    /// Takes a lease for each entry that expires. One each, although many expire together: what hangs
-    /// on one lease is deleted in one revision, and a revision is to be one event.
-    async fn grant(&self, entries: &[Entry]) -> Result<HashMap<Key, i64>, ImportError> {
-        let mut waiting = entries
-            .iter()
-            .filter_map(|entry| Some((entry.key.clone(), entry.expiry?)));
-        let mut grants = JoinSet::new();
-        let mut granted = HashMap::new();
-        loop {
-            while grants.len() < MAX_GRANTS
-                && let Some((key, expiry)) = waiting.next()
-            {
-                let session = Arc::clone(&self.session);
-                let leases = Arc::clone(&self.leases);
-                grants.spawn(async move {
-                    let now = SystemClock.now();
-                    // A deadline set by a clock that was wrong is not to be kept for ever.
-                    let expiry = Expiry {
-                        deadline_ms: Expiry::after(now, expiry.left(now)).deadline_ms,
-                        ..expiry
-                    };
-                    let lease = leases
-                        .grant(&session.connection, expiry, now, session.deadline())
-                        .await?;
-                    Ok::<_, Failure>((key, lease))
-                });
-            }
-            let Some(grant) = grants.join_next().await else {
-                return Ok(granted);
-            };
-            let (key, lease) = grant
-                .expect("granting a lease neither panics nor is aborted")
-                .map_err(|failure| self.explain(failure))?;
-            granted.insert(key, lease);
-        }
+    /// Writes one entry, alone: entries of one transaction would share a revision, and so would, if
+    /// they shared a lease, their deletions.
+    async fn write(&self, entry: Entry) -> Result<(), ImportError> {
+        let lease = match entry.expiry {
+            Some(expiry) => self.grant(expiry).await?,
+            None => 0,
+        };
+        let put = PutRequest {
+            key: self.session.keys.entry(&entry.key),
+            value: entry.value,
+            lease,
+        };
+        self.run(vec![put.into()]).await?;
+        Ok(())
+    }
+
+    async fn grant(&self, expiry: Expiry) -> Result<i64, ImportError> {
+        let now = SystemClock.now();
+        // A deadline set by a clock that was wrong is not to be kept for ever.
+        let expiry = Expiry {
+            deadline_ms: Expiry::after(now, expiry.left(now)).deadline_ms,
+            ..expiry
+        };
+        self.leases
+            .grant(&self.session.connection, expiry, now, self.session.deadline())
+            .await
+            .map_err(|failure| self.explain(failure))
     }
 
     fn explain(&self, failure: Failure) -> ImportError {
@@ -208,27 +197,20 @@ impl EtcdImport {
 #[async_trait]
 impl Import for EtcdImport {
     async fn put(&mut self, entries: Vec<Entry>) -> Result<(), ImportError> {
-        let leases = self.grant(&entries).await?;
-        let mut batch: Vec<RequestOp> = Vec::new();
-        let mut bytes = 0;
-        for entry in entries {
-            let weight = entry.key.len() + entry.value.len();
-            if !batch.is_empty() && (batch.len() == MAX_OPERATIONS || bytes + weight > MAX_BYTES) {
-                self.run(std::mem::take(&mut batch)).await?;
-                bytes = 0;
+        let mut entries = entries.into_iter();
+        let mut writes = JoinSet::new();
+        loop {
+            while writes.len() < CONCURRENT
+                && let Some(entry) = entries.next()
+            {
+                let import = self.clone();
+                writes.spawn(async move { import.write(entry).await });
             }
-            bytes += weight;
-            let put = PutRequest {
-                key: self.session.keys.entry(&entry.key),
-                lease: leases.get(&entry.key).copied().unwrap_or(0),
-                value: entry.value,
-            };
-            batch.push(put.into());
+            match writes.join_next().await {
+                Some(outcome) => outcome.expect("a write neither panics nor is aborted")?,
+                None => return Ok(()),
+            }
         }
-        if !batch.is_empty() {
-            self.run(batch).await?;
-        }
-        Ok(())
     }
 
     async fn finish(self: Box<Self>) -> Result<Revision, ImportError> {

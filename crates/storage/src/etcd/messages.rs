@@ -27,15 +27,17 @@ pub(super) struct Header {
 
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct KeyValue {
-    #[prost(bytes = "bytes", tag = "1")]
-    pub(super) key: Bytes,
+    #[prost(bytes = "vec", tag = "1")]
+    pub(super) key: Vec<u8>,
     #[prost(int64, tag = "3")]
     pub(super) mod_revision: i64,
     /// Counts from 1 at the creation of the key.
     #[prost(int64, tag = "4")]
     pub(super) version: i64,
-    #[prost(bytes = "bytes", tag = "5")]
-    pub(super) value: Bytes,
+    /// A copy of its own: a part of the answer would keep all of the answer in memory for as long as
+    /// anybody keeps one value of it.
+    #[prost(bytes = "vec", tag = "5")]
+    pub(super) value: Vec<u8>,
     /// Zero for none.
     #[prost(int64, tag = "6")]
     pub(super) lease: i64,

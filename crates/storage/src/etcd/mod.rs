@@ -15,8 +15,9 @@
 //!
 //! One watch of etcd, over the whole prefix, feeds all watches of this process.
 //!
-//! Layers, from the bottom: the wire ([`messages`], [`connection`], [`failure`]), what is where
-//! ([`keyspace`], [`state`], [`lease`]), transactions ([`session`]), and on these the operations.
+//! Layers, from the bottom: the wire (`messages`, `connection`, `failure`), what is where (`keyspace`,
+//! `state`, `lease`), transactions (`session`), and on these the operations (`commit`, `read`,
+//! `import`) and the watches (`tail`, `pump`, `replay`).
 
 mod backoff;
 mod beat;

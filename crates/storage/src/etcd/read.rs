@@ -165,6 +165,6 @@ pub(super) fn entry(session: &Session, state: &State, kv: KeyValue) -> Result<En
         key,
         revision: state.revision(kv.mod_revision),
         expiry: lease::expiry(kv.lease),
-        value: kv.value,
+        value: kv.value.into(),
     })
 }

@@ -7,11 +7,17 @@ use super::{
     keyspace::Keyspace,
     messages::{Compare, KeyValue, PutRequest, RangeRequest, TxnRequest, TxnResponse},
 };
-use crate::{OpenError, Prefix, Revision, StoreError};
+use crate::{
+    OpenError, Prefix, Revision, StoreError,
+    format::{self, Plan},
+};
 
-/// The layout this program reads and writes. Data of an older one would be migrated where `check`
-/// compares it.
-const FORMAT: u32 = 1;
+/// What changes the data from one layout to the next: nothing yet. The first one adds itself here, and
+/// is taken in `check`.
+#[derive(Debug, PartialEq, Eq)]
+enum Step {}
+
+const STEPS: &[Step] = &[];
 
 /// The state key, as it was at one time. It changes only when an import begins or ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,7 +104,7 @@ pub(super) fn founding(keys: &Keyspace) -> TxnRequest {
         success: vec![
             PutRequest {
                 key: keys.format(),
-                value: FORMAT.to_string().into(),
+                value: format::newest(STEPS).to_string().into(),
                 lease: 0,
             }
             .into(),
@@ -129,19 +135,15 @@ pub(super) fn check(answer: TxnResponse, place: &str) -> Result<State, OpenError
     let mut found = answer.responses.into_iter().map(|op| op.into_range().kvs.pop());
     let format = found.next().flatten();
     let state = found.next().flatten();
-    let Some(format) = format else {
-        let message = format!("{place} holds entries but does not say in which format");
-        return Err(StoreError::Corrupt(message).into());
-    };
-    let text = String::from_utf8_lossy(&format.value);
-    match text.parse() {
-        Ok(FORMAT) => Ok(State::parse(state.as_ref())?),
-        Ok(found) if found > FORMAT => Err(OpenError::NewerFormat {
-            place: place.to_owned(),
-            found,
-            known: FORMAT,
-        }),
-        _ => Err(StoreError::Corrupt(format!("{place} says its data is of format {text:?}")).into()),
+    let text = format.map(|kv| String::from_utf8_lossy(&kv.value).into_owned());
+    let number = text.as_deref().map(|text| text.parse::<u32>().unwrap_or(0));
+    match format::plan(place, number, STEPS)? {
+        Plan::Current => Ok(State::parse(state.as_ref())?),
+        Plan::Fresh => {
+            let message = format!("{place} holds entries but does not say in which format");
+            Err(StoreError::Corrupt(message).into())
+        }
+        Plan::Migrate { steps, .. } => match steps[0] {},
     }
 }
 
@@ -157,7 +159,7 @@ mod tests {
 
     fn stored(text: impl Into<Bytes>) -> KeyValue {
         KeyValue {
-            value: text.into(),
+            value: text.into().into(),
             mod_revision: 7,
             ..KeyValue::default()
         }

@@ -81,7 +81,13 @@ impl Tail {
     }
 
     async fn receive(&mut self, session: &Session) -> Result<WatchResponse, TailError> {
-        match self.responses.message().await {
+        let message = tokio::select! {
+            message = self.responses.message() => message,
+            () = session.connection.left(&self.origin) => {
+                Err(Status::unavailable("the member that served the watch does not answer requests"))
+            }
+        };
+        match message {
             Ok(Some(response)) if response.canceled => Err(self.canceled(session, response).await),
             Ok(Some(response)) => Ok(response),
             Ok(None) => Err(self.lost(
@@ -149,8 +155,8 @@ pub(super) fn event(keys: &Keyspace, state: &State, event: WatchEvent) -> Option
     };
     let change = match kind {
         WatchEventKind::Delete => Change::Deleted,
-        WatchEventKind::Put if kv.version == 1 => Change::Created(kv.value),
-        WatchEventKind::Put => Change::Updated(kv.value),
+        WatchEventKind::Put if kv.version == 1 => Change::Created(kv.value.into()),
+        WatchEventKind::Put => Change::Updated(kv.value.into()),
     };
     Some(Event {
         revision: state.revision(kv.mod_revision),

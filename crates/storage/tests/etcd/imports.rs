@@ -1,6 +1,6 @@
 //! Filling an etcd from another store.
 
-use std::time::Duration;
+use std::{collections::HashSet, time::Duration};
 
 use k3_storage::{
     Clock, CommitError, Entry, Expiry, ImportError, Page, Prefix, ReadError, Revision, Store, StoreError,
@@ -44,6 +44,8 @@ async fn an_import_goes_on_above_the_source() {
             assert_eq!((&found.key, &found.value), (&given.key, &given.value));
             assert!(found.revision > source && found.revision <= finished, "{found:?}");
         }
+        let revisions: HashSet<_> = range.entries.iter().map(|entry| entry.revision).collect();
+        assert_eq!(revisions.len(), 250, "two entries share a commit");
         // There is no history, neither of the store before nor of the import.
         for after in [before, Revision::new(finished.get() - 1)] {
             let refused = store.watch(&Prefix::all(), after).await.unwrap_err();
