@@ -13,6 +13,9 @@ use crate::{CommitError, Key, Revision, Store, Write};
 /// How long to wait before a delete that failed is tried again.
 const RETRY: Duration = Duration::from_secs(1);
 
+/// How long to wait for a store that is being opened.
+const NOT_YET: Duration = Duration::from_millis(1);
+
 /// The entries of a store that will expire, by the monotonic clock: a jump of the wall clock while
 /// the process runs does not matter.
 #[derive(Default)]
@@ -114,7 +117,7 @@ impl Drop for Sweeper {
     }
 }
 
-/// Runs until the store is gone.
+/// Runs until the sweeper is dropped.
 async fn sweep<S: Store>(deadlines: Arc<Deadlines>, store: Weak<S>) {
     loop {
         match deadlines.due() {
@@ -124,8 +127,14 @@ async fn sweep<S: Store>(deadlines: Arc<Deadlines>, store: Weak<S>) {
                 () = deadlines.nearer.notified() => {}
             },
             Due::Now(key, revision) => {
-                let Some(store) = store.upgrade() else { return };
-                expire(&deadlines, &*store, key, revision).await;
+                if let Some(store) = store.upgrade() {
+                    expire(&deadlines, &*store, key, revision).await;
+                } else {
+                    // Not there yet: a store opens with entries that are due already, and its `Arc` is
+                    // still being made. To stop here would leave them, and all that follow, for ever.
+                    // When it is gone for good, so is the sweeper.
+                    tokio::time::sleep(NOT_YET).await;
+                }
             }
         }
     }
