@@ -163,6 +163,9 @@ pub enum ImportError {
     /// The target holds entries already.
     #[error("the target store is not empty; an import would mix two clusters")]
     NotEmpty,
+    /// Another import into the store was begun after this one.
+    #[error("the import was begun again, and only the newer one can be finished")]
+    Superseded,
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -58,7 +58,8 @@ pub trait Import: Send {
     async fn put(&mut self, entries: Vec<Entry>) -> Result<(), ImportError>;
 
     /// Opens the store for use and answers with where it stands: at or above the source's newest
-    /// revision, with no history.
+    /// revision, and above all that this store has told of a time without the entries, with no
+    /// history. Fails when the import was begun again meanwhile.
     async fn finish(self: Box<Self>) -> Result<Revision, ImportError>;
 }
 

@@ -47,6 +47,9 @@ pub(super) fn perform(
             txn.delete_table(LOG)?;
             txn.open_table(LOG)?;
             Meta {
+                // The log told how far this store has come. If the import is interrupted, the next one
+                // must still end above that, or revisions would be used twice.
+                compacted: shared.index.current(),
                 importing: Some(source),
                 ..meta
             }
@@ -106,7 +109,12 @@ fn finish(txn: &WriteTransaction, meta: Meta, current: Revision) -> Result<(Surv
         .last()?
         .map_or(Revision::ZERO, |(revision, _)| Revision::new(revision.value()));
     // The source's own word for where it stands is not trusted alone: no entry may be in the future.
-    let compacted = source.max(newest).max(current);
+    // And whoever listed nothing here at a revision must not find something at the same one.
+    let past = match newest {
+        Revision::ZERO => current,
+        _ => current.next(),
+    };
+    let compacted = source.max(newest).max(past);
     let survey = Survey::take(&log, compacted)?;
     drop(log);
     Meta {

@@ -51,20 +51,25 @@ pub(super) struct Survey {
 // --- Survey ---
 
 impl Survey {
+    /// Of a store without records that stands at `current`.
+    pub(super) fn empty(current: Revision) -> Self {
+        let keys = Keys {
+            upto: current,
+            ..Keys::default()
+        };
+        Self {
+            keys,
+            bytes: 0,
+            expiring: BTreeMap::new(),
+        }
+    }
+
     /// Reads and checks every record.
     pub(super) fn take(
         log: &impl ReadableTable<u64, &'static [u8]>,
         compacted: Revision,
     ) -> Result<Self, Fault> {
-        let keys = Keys {
-            upto: compacted,
-            ..Keys::default()
-        };
-        let mut survey = Self {
-            keys,
-            bytes: 0,
-            expiring: BTreeMap::new(),
-        };
+        let mut survey = Self::empty(compacted);
         let mut count = 0;
         for found in log.iter()? {
             let (revision, stored) = found?;

@@ -334,13 +334,11 @@ fn expect_expiries(deadlines: &Deadlines, clock: &dyn Clock, survey: &Survey) {
 fn survey(open: &Open) -> Result<(Meta, Survey), Fault> {
     let txn = open.database.begin_read()?;
     let meta = Meta::read(&txn)?;
-    // An unfinished import has entries of any revision, and is looked at when it ends.
-    let compacted = if meta.importing.is_some() {
-        Revision::new(u64::MAX)
-    } else {
-        meta.compacted
+    let survey = match meta.importing {
+        None => Survey::take(&txn.open_table(LOG)?, meta.compacted)?,
+        // The entries of an unfinished import are looked at when it ends.
+        Some(_) => Survey::empty(meta.compacted),
     };
-    let survey = Survey::take(&txn.open_table(LOG)?, compacted)?;
     Ok((meta, survey))
 }
 

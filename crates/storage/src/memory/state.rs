@@ -207,7 +207,14 @@ impl State {
 
     /// Makes this the state of another store at `current`, without history.
     pub(super) fn import(&mut self, entries: Vec<Entry>, current: Revision) {
-        self.current = current.max(self.current);
+        // Above its own past: whoever listed nothing here at a revision must not find something at the
+        // same one.
+        let past = if entries.is_empty() {
+            self.current
+        } else {
+            self.current.next()
+        };
+        self.current = current.max(past);
         self.compacted = self.current;
         self.log.clear();
         self.live = entries.len();

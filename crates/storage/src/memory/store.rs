@@ -32,12 +32,15 @@ struct Shared {
 /// What may be done with the state.
 enum Phase {
     Open(State),
-    Importing(State),
+    /// With the import that may finish it: the one begun last.
+    Importing(State, Arc<()>),
     Closed,
 }
 
 struct MemoryImport {
     shared: Arc<Shared>,
+    /// Tells this import from one that was begun later.
+    token: Arc<()>,
     source: Revision,
     entries: Vec<Entry>,
 }
@@ -79,7 +82,7 @@ impl Store for MemoryStore {
         };
         let first = Page {
             limit: limit(0),
-            ..page
+            ..page.clone()
         };
         let mut range = self.shared.lock().open()?.range(prefix, &first)?;
         while page.limit == 0 || range.entries.len() < page.limit {
@@ -87,9 +90,17 @@ impl Store for MemoryStore {
                 break;
             };
             tokio::task::yield_now().await;
-            let page = self.shared.lock().open()?.range(prefix, &next)?;
-            range.entries.extend(page.entries);
-            range.more = page.more;
+            let chunk = self.shared.lock().open()?.range(prefix, &next);
+            let chunk = match chunk {
+                // Compacted between two chunks. Whoever asked for the newest state gets one, even if
+                // that is compacted as fast as it is read: all of it under one lock.
+                Err(ReadError::Compacted { .. }) if page.at.is_none() => {
+                    return self.shared.lock().open()?.range(prefix, &page);
+                }
+                chunk => chunk?,
+            };
+            range.entries.extend(chunk.entries);
+            range.more = chunk.more;
         }
         Ok(range)
     }
@@ -166,6 +177,7 @@ impl Store for MemoryStore {
     }
 
     async fn begin_import(&self, source: Revision) -> Result<Box<dyn Import>, ImportError> {
+        let token = Arc::new(());
         let mut phase = self.shared.lock();
         *phase = match std::mem::replace(&mut *phase, Phase::Closed) {
             Phase::Closed => return Err(StoreError::Closed.into()),
@@ -173,10 +185,11 @@ impl Store for MemoryStore {
                 *phase = Phase::Open(state);
                 return Err(ImportError::NotEmpty);
             }
-            Phase::Open(state) | Phase::Importing(state) => Phase::Importing(state),
+            Phase::Open(state) | Phase::Importing(state, _) => Phase::Importing(state, Arc::clone(&token)),
         };
         Ok(Box::new(MemoryImport {
             shared: Arc::clone(&self.shared),
+            token,
             source,
             entries: Vec::new(),
         }))
@@ -217,7 +230,7 @@ impl Phase {
     fn open(&mut self) -> Result<&mut State, StoreError> {
         match self {
             Self::Open(state) => Ok(state),
-            Self::Importing(_) => Err(StoreError::UnfinishedImport),
+            Self::Importing(..) => Err(StoreError::UnfinishedImport),
             Self::Closed => Err(StoreError::Closed),
         }
     }
@@ -233,6 +246,15 @@ impl Import for MemoryImport {
     }
 
     async fn finish(self: Box<Self>) -> Result<Revision, ImportError> {
+        let mut phase = self.shared.lock();
+        let mut state = match std::mem::replace(&mut *phase, Phase::Closed) {
+            Phase::Importing(state, token) if Arc::ptr_eq(&token, &self.token) => state,
+            Phase::Closed => return Err(StoreError::Closed.into()),
+            other => {
+                *phase = other;
+                return Err(ImportError::Superseded);
+            }
+        };
         let now = self.shared.clock.now();
         for entry in &self.entries {
             if let Some(expiry) = entry.expiry {
@@ -240,10 +262,6 @@ impl Import for MemoryImport {
                 self.shared.deadlines.set(entry.key.clone(), entry.revision, at);
             }
         }
-        let mut phase = self.shared.lock();
-        let Phase::Importing(mut state) = std::mem::replace(&mut *phase, Phase::Closed) else {
-            return Err(StoreError::Closed.into());
-        };
         state.import(self.entries, self.source);
         let current = state.current();
         self.shared.feed.jump(current);
