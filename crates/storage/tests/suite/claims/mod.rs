@@ -1,0 +1,10 @@
+//! The promises, one topic a file, one promise a function.
+
+mod close;
+mod compaction;
+mod expiry;
+mod import;
+mod ranges;
+mod reads;
+mod watches;
+mod writes;

@@ -1,0 +1,522 @@
+//! A watch is ordered, has no gap and no duplicate, and can be resumed where it stopped.
+
+use std::{sync::Arc, time::Duration};
+
+use k3_storage::{Batch, Change, Event, Revision, Store, WatchError};
+use tokio::task::JoinSet;
+
+use crate::{
+    acts::{Acts, names, prefix, soon},
+    follower::{Follower, brief, revisions},
+    place::Place,
+};
+
+claims! {
+    every: [
+        a_watch_from_now_tells_what_comes,
+        a_watch_from_the_start_tells_all_that_happened,
+        a_watch_from_zero_tells_the_whole_history_or_refuses,
+        a_watch_from_a_revision_tells_what_followed_it,
+        an_event_tells_what_became_of_its_key,
+        a_watch_tells_of_nothing_outside_its_prefix,
+        a_list_and_a_watch_after_it_miss_nothing,
+        several_watchers_are_told_the_same_by_concurrent_writers,
+        a_watch_goes_on_from_the_end_of_any_batch,
+        a_bookmark_is_never_ahead_of_the_events,
+        a_watcher_that_lags_behind_misses_nothing,
+        asking_where_the_store_stands_moves_quiet_watches_on,
+        a_quiet_watch_that_was_moved_on_still_tells_what_comes,
+        a_watch_of_the_future_is_refused,
+        dropping_a_wait_for_events_loses_none,
+        dropping_watches_disturbs_nobody,
+    ],
+    durable: [
+        history_is_there_after_the_store_is_opened_again,
+    ],
+    shared: [
+        writes_of_another_handle_arrive_as_events,
+        both_handles_tell_the_same_story,
+        a_watch_may_begin_after_a_revision_of_another_handle,
+        asking_moves_on_watches_that_only_a_peer_passed,
+        large_events_of_a_peer_arrive_whole,
+    ],
+}
+
+async fn a_watch_from_now_tells_what_comes(place: &dyn Place) {
+    let store = place.open().await;
+    store.create("/a", "before").await;
+    let now = store.stands().await;
+    let mut watch = store.follow("/", now).await;
+    let created = store.create("/b", "1").await;
+    let event = watch.event().await;
+    assert_eq!((event.revision, &*event.key), (created, "/b"));
+}
+
+async fn a_watch_from_the_start_tells_all_that_happened(place: &dyn Place) {
+    let store = place.open().await;
+    let start = store.stands().await;
+    let story = tell_story(&store).await;
+    let mut watch = store.follow("", start).await;
+    assert_eq!(watch.take(story.len()).await, story);
+    // And goes on with what happens now.
+    let created = store.create("/new", "1").await;
+    assert_eq!(watch.event().await.revision, created);
+}
+
+async fn a_watch_from_zero_tells_the_whole_history_or_refuses(place: &dyn Place) {
+    let store = place.open().await;
+    let story = tell_story(&store).await;
+    match store.watch(&prefix(""), Revision::ZERO).await {
+        Ok(events) => assert_eq!(Follower::new(events).take(story.len()).await, story),
+        Err(WatchError::Compacted { after, oldest }) => {
+            assert_eq!(after, Revision::ZERO);
+            assert!(oldest < story[0].revision);
+        }
+        Err(error) => panic!("{error:?}"),
+    }
+}
+
+async fn a_watch_from_a_revision_tells_what_followed_it(place: &dyn Place) {
+    let store = place.open().await;
+    let story = tell_story(&store).await;
+    for begin in 0..story.len() {
+        let mut watch = store.follow("", story[begin].revision).await;
+        let follow = &story[begin + 1..];
+        assert_eq!(watch.take(follow.len()).await, follow);
+    }
+}
+
+async fn an_event_tells_what_became_of_its_key(place: &dyn Place) {
+    let store = place.open().await;
+    let start = store.stands().await;
+    let mut live = store.follow("/", start).await;
+    let created = store.create("/a", "1").await;
+    let updated = store.update("/a", created, "2").await;
+    let deleted = store.delete("/a", updated).await;
+    let again = store.create("/a", "3").await;
+    // Whether they are told as they happen or later, from the history.
+    let mut late = store.follow("/", start).await;
+    for watch in [&mut live, &mut late] {
+        let events = watch.take(4).await;
+        assert_eq!(
+            brief(&events),
+            [
+                ("/a", '+', &b"1"[..]),
+                ("/a", '=', b"2"),
+                ("/a", '-', b""),
+                ("/a", '+', b"3"),
+            ]
+        );
+        assert_eq!(revisions(&events), [created, updated, deleted, again]);
+    }
+}
+
+async fn a_watch_tells_of_nothing_outside_its_prefix(place: &dyn Place) {
+    let store = place.open().await;
+    let start = store.stands().await;
+    let mut live = store.follow("/pods/", start).await;
+    for name in [
+        "/pods",
+        "/pods-x/a",
+        "/pods/a",
+        "/pods0",
+        "/podtemplates/a",
+        "/Pods/a",
+        "/p_ds/a",
+        "/pods/b/c",
+    ] {
+        store.create(name, "1").await;
+    }
+    let last = store.stands().await;
+    let mut late = store.follow("/pods/", start).await;
+    // The late one has nothing to hear after its last event until it is told how far things are.
+    assert_eq!(store.stands().await, store.stands().await.max(last));
+    for watch in [&mut live, &mut late] {
+        let events = watch.upto(last).await;
+        assert_eq!(
+            brief(&events),
+            [("/pods/a", '+', &b"1"[..]), ("/pods/b/c", '+', b"1")]
+        );
+    }
+}
+
+async fn a_list_and_a_watch_after_it_miss_nothing(place: &dyn Place) {
+    let store = place.open().await;
+    let mut writers = write_on(&[Arc::clone(&store)], 4, 40);
+    let mut readers = JoinSet::new();
+    for pause in 0..4 {
+        let store = Arc::clone(&store);
+        readers.spawn(async move {
+            tokio::time::sleep(Duration::from_millis(pause * 7)).await;
+            let range = store.list("/w/").await;
+            let mut known: Vec<String> = names(&range).into_iter().map(str::to_owned).collect();
+            let mut watch = store.follow("/w/", range.revision).await;
+            while known.len() < 4 * 40 {
+                let event = watch.event().await;
+                assert!(event.revision > range.revision);
+                known.push(event.key.to_string());
+            }
+            known.sort();
+            known
+        });
+    }
+    while writers.join_next().await.transpose().unwrap().is_some() {}
+    let all = store.list("/w/").await;
+    for known in soon("the watchers", readers.join_all()).await {
+        assert_eq!(known, names(&all));
+    }
+}
+
+async fn several_watchers_are_told_the_same_by_concurrent_writers(place: &dyn Place) {
+    let store = place.open().await;
+    let start = store.stands().await;
+    let mut watchers = JoinSet::new();
+    for (number, name) in ["", "/", "/w/", "/w/0/", "/w/1/", "/w/"].into_iter().enumerate() {
+        let store = Arc::clone(&store);
+        watchers.spawn(async move {
+            // Half of them listen before anything happens, half begin in the middle of it.
+            tokio::time::sleep(Duration::from_millis(if number < 3 { 0 } else { 20 })).await;
+            let mut watch = store.follow(name, start).await;
+            let expected = if name.len() > 3 { 50 } else { 4 * 50 };
+            (name, watch.take(expected).await)
+        });
+    }
+    let committed = write_on(&[Arc::clone(&store)], 4, 50).join_all().await.concat();
+    let mut committed: Vec<Event> = committed;
+    committed.sort_by_key(|event| event.revision);
+    for (name, told) in soon("the watchers", watchers.join_all()).await {
+        let expected: Vec<_> = committed
+            .iter()
+            .filter(|event| event.key.starts_with(name))
+            .cloned()
+            .collect();
+        assert_eq!(told, expected, "under {name:?}");
+    }
+}
+
+async fn a_watch_goes_on_from_the_end_of_any_batch(place: &dyn Place) {
+    let store = place.open().await;
+    let start = store.stands().await;
+    let mut watch = store.follow("/w/0/", start).await;
+    let mut writers = write_on(&[Arc::clone(&store)], 3, 40);
+    let mut batches = Vec::new();
+    let mut count = 0;
+    while count < 40 {
+        let batch = watch.batch().await;
+        count += batch.events.len();
+        batches.push(batch);
+    }
+    while writers.join_next().await.transpose().unwrap().is_some() {}
+    let told: Vec<Event> = batches
+        .iter()
+        .flat_map(|batch| batch.events.iter().cloned())
+        .collect();
+    let mut taken = 0;
+    for batch in &batches {
+        taken += batch.events.len();
+        let mut again = store.follow("/w/0/", batch.revision).await;
+        assert_eq!(again.take(told.len() - taken).await, told[taken..]);
+    }
+}
+
+async fn a_bookmark_is_never_ahead_of_the_events(place: &dyn Place) {
+    let store = place.open().await;
+    let start = store.stands().await;
+    let mut watch = store.follow("/w/0/", start).await;
+    let mut writers = write_on(&[Arc::clone(&store)], 3, 40);
+    // Bookmarks come most when somebody keeps asking.
+    let mut asker = JoinSet::new();
+    asker.spawn({
+        let store = Arc::clone(&store);
+        async move {
+            loop {
+                store.stands().await;
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        }
+    });
+    let mut reached = start;
+    let mut count = 0;
+    while count < 40 {
+        let batch = watch.batch().await;
+        assert_follows(&batch, reached);
+        reached = batch.revision;
+        count += batch.events.len();
+    }
+    while writers.join_next().await.transpose().unwrap().is_some() {}
+    assert!(reached <= store.stands().await);
+}
+
+async fn a_watcher_that_lags_behind_misses_nothing(place: &dyn Place) {
+    // Thousands of commits pass before it is asked for the first time, or again.
+    const WRITERS: usize = 16;
+    const ROUNDS: usize = 150;
+    let store = place.open().await;
+    let start = store.stands().await;
+    let mut never = store.follow("/", start).await;
+    let mut once = store.follow("/", start).await;
+    store.create("/first", "1").await;
+    once.event().await;
+    let mut committed = write_on(&[Arc::clone(&store)], WRITERS, ROUNDS)
+        .join_all()
+        .await
+        .concat();
+    committed.sort_by_key(|event| event.revision);
+    assert_eq!(never.event().await.change, Change::Created("1".into()));
+    assert!(never.take(WRITERS * ROUNDS).await == committed);
+    assert!(once.take(WRITERS * ROUNDS).await == committed);
+    let last = store.create("/last", "1").await;
+    assert_eq!(revisions(&never.take(1).await), [last]);
+    assert_eq!(revisions(&once.take(1).await), [last]);
+}
+
+async fn asking_where_the_store_stands_moves_quiet_watches_on(place: &dyn Place) {
+    let store = place.open().await;
+    let start = store.stands().await;
+    let mut quiet = store.follow("/quiet/", start).await;
+    for round in 0..5 {
+        let committed = store.create(&format!("/busy/{round}"), "1").await;
+        let stands = store.stands().await;
+        assert!(stands >= committed);
+        assert_eq!(quiet.upto(stands).await, []);
+    }
+}
+
+async fn a_quiet_watch_that_was_moved_on_still_tells_what_comes(place: &dyn Place) {
+    let store = place.open().await;
+    let start = store.stands().await;
+    let mut watch = store.follow("/quiet/", start).await;
+    store.create("/busy/a", "1").await;
+    let stands = store.stands().await;
+    watch.upto(stands).await;
+    let created = store.create("/quiet/a", "1").await;
+    assert_eq!(watch.event().await.revision, created);
+}
+
+async fn a_watch_of_the_future_is_refused(place: &dyn Place) {
+    let store = place.open().await;
+    let stands = store.create("/a", "1").await;
+    let asked = Revision::new(stands.get() + 1_000_000);
+    match store.refusal("/", asked).await {
+        WatchError::Future { after, current } => {
+            assert_eq!(after, asked);
+            assert!(current >= stands && current < asked);
+        }
+        other => panic!("must be in the future, but: {other:?}"),
+    }
+}
+
+async fn dropping_a_wait_for_events_loses_none(place: &dyn Place) {
+    let store = place.open().await;
+    let start = store.stands().await;
+    let mut events = store.watch(&prefix("/w/"), start).await.unwrap();
+    let mut writers = write_on(&[Arc::clone(&store)], 4, 40);
+    let mut told = Vec::new();
+    let mut dropped = 0_u32;
+    soon("the events", async {
+        while told.len() < 4 * 40 {
+            // Gives up at once, after one turn of the scheduler, or after a moment.
+            let next = tokio::select! {
+                biased;
+                batch = events.next() => Some(batch.unwrap()),
+                () = tokio::task::yield_now(), if dropped % 3 == 0 => None,
+                () = std::future::ready(()), if dropped % 3 == 1 => None,
+                () = tokio::time::sleep(Duration::from_micros(200)) => None,
+            };
+            match next {
+                Some(batch) => told.extend(batch.events.iter().cloned()),
+                None => {
+                    dropped += 1;
+                    tokio::task::yield_now().await;
+                }
+            }
+        }
+    })
+    .await;
+    assert!(dropped > 0, "some waits must have been dropped");
+    let mut committed = Vec::new();
+    while let Some(written) = writers.join_next().await {
+        committed.extend(written.unwrap());
+    }
+    committed.sort_by_key(|event| event.revision);
+    assert!(told == committed);
+}
+
+async fn dropping_watches_disturbs_nobody(place: &dyn Place) {
+    let store = place.open().await;
+    let start = store.stands().await;
+    let mut kept = store.follow("/w/", start).await;
+    let mut writers = write_on(&[Arc::clone(&store)], 2, 40);
+    for round in 0..100 {
+        let mut brief = store
+            .follow(if round % 2 == 0 { "/w/" } else { "/quiet/" }, start)
+            .await;
+        if round % 4 == 0 {
+            brief.event().await;
+        }
+    }
+    let told = kept.take(2 * 40).await;
+    let mut committed = Vec::new();
+    while let Some(written) = writers.join_next().await {
+        committed.extend(written.unwrap());
+    }
+    committed.sort_by_key(|event| event.revision);
+    assert_eq!(told, committed);
+}
+
+async fn history_is_there_after_the_store_is_opened_again(place: &dyn Place) {
+    let store = place.open().await;
+    let start = store.stands().await;
+    let story = tell_story(&store).await;
+    store.close().await;
+    drop(store);
+
+    let store = place.open().await;
+    let mut whole = store.follow("", start).await;
+    assert_eq!(whole.take(story.len()).await, story);
+    for begin in 0..story.len() {
+        let mut part = store.follow("", story[begin].revision).await;
+        assert_eq!(part.take(story.len() - begin - 1).await, story[begin + 1..]);
+    }
+    // The line between before and after is not one that a watcher sees.
+    let created = store.create("/new", "1").await;
+    assert_eq!(revisions(&whole.take(1).await), [created]);
+    // Old states are there too.
+    let old = store.list_at("", story[2].revision).await;
+    assert!(
+        old.entries
+            .iter()
+            .all(|entry| entry.revision <= story[2].revision)
+    );
+    assert!(!old.entries.is_empty());
+}
+
+async fn writes_of_another_handle_arrive_as_events(place: &dyn Place) {
+    let (one, other) = (place.open().await, place.open().await);
+    let start = one.stands().await;
+    let mut watch = other.follow("/", start).await;
+    for round in 0..10 {
+        let name = format!("/{round}");
+        let created = one.create(&name, "1").await;
+        let event = watch.event().await;
+        assert_eq!((event.revision, &*event.key), (created, &*name));
+    }
+}
+
+async fn both_handles_tell_the_same_story(place: &dyn Place) {
+    let handles = [place.open().await, place.open().await];
+    let start = handles[0].stands().await;
+    let mut watchers = JoinSet::new();
+    for store in &handles {
+        let mut watch = store.follow("/", start).await;
+        watchers.spawn(async move { watch.take(6 * 40).await });
+    }
+    let mut committed = write_on(&handles, 6, 40).join_all().await.concat();
+    committed.sort_by_key(|event| event.revision);
+    for told in soon("the watchers", watchers.join_all()).await {
+        assert!(told == committed);
+    }
+}
+
+async fn a_watch_may_begin_after_a_revision_of_another_handle(place: &dyn Place) {
+    let (one, other) = (place.open().await, place.open().await);
+    for round in 0..10_u8 {
+        let known = one.put("/a", vec![round]).await;
+        // At once: the other handle has not heard of that revision yet.
+        let mut watch = other.follow("/", known).await;
+        let next = one.put("/b", vec![round]).await;
+        assert_eq!(watch.event().await.revision, next);
+    }
+}
+
+async fn asking_moves_on_watches_that_only_a_peer_passed(place: &dyn Place) {
+    let (one, other) = (place.open().await, place.open().await);
+    let start = one.stands().await;
+    let mut quiet = other.follow("/quiet/", start).await;
+    let committed = one.create("/busy", "1").await;
+    let stands = other.stands().await;
+    assert!(stands >= committed);
+    assert_eq!(quiet.upto(stands).await, []);
+}
+
+async fn large_events_of_a_peer_arrive_whole(place: &dyn Place) {
+    let (one, other) = (place.open().await, place.open().await);
+    let start = one.stands().await;
+    let mut watch = other.follow("/", start).await;
+    // Together more than any message of a database or of its client may hold.
+    let mut committed = Vec::new();
+    for number in 0..12_u8 {
+        let value = vec![number; 1_500_000];
+        committed.push((one.create(&format!("/{number}"), value.clone()).await, value));
+    }
+    let mut late = other.follow("/", start).await;
+    for watch in [&mut watch, &mut late] {
+        for (revision, value) in &committed {
+            let event = watch.event().await;
+            assert_eq!(event.revision, *revision);
+            assert!(event.change == Change::Created(value.clone().into()));
+        }
+    }
+    let listed = other.list("/").await;
+    assert_eq!(listed.entries.len(), 12);
+}
+
+/// Commits of every kind, one after the other, and the events they must be told as.
+async fn tell_story(store: &Arc<dyn Store>) -> Vec<Event> {
+    let created = store.create("/s/a", "1").await;
+    let updated = store.update("/s/a", created, "2").await;
+    let second = store.create("/s/b", "x").await;
+    let other = store.create("/t/c", vec![0, 255]).await;
+    let deleted = store.delete("/s/a", updated).await;
+    let again = store.create("/s/a", "3").await;
+    let last = store.delete("/s/b", second).await;
+    [
+        (created, "/s/a", Change::Created("1".into())),
+        (updated, "/s/a", Change::Updated("2".into())),
+        (second, "/s/b", Change::Created("x".into())),
+        (other, "/t/c", Change::Created(vec![0, 255].into())),
+        (deleted, "/s/a", Change::Deleted),
+        (again, "/s/a", Change::Created("3".into())),
+        (last, "/s/b", Change::Deleted),
+    ]
+    .map(|(revision, name, change)| Event {
+        revision,
+        key: crate::acts::key(name),
+        change,
+    })
+    .into()
+}
+
+/// Starts writers that create keys `/w/<writer>/<round>`, and return what they committed.
+fn write_on(handles: &[Arc<dyn Store>], writers: usize, rounds: usize) -> JoinSet<Vec<Event>> {
+    let mut set = JoinSet::new();
+    for writer in 0..writers {
+        let store = Arc::clone(&handles[writer % handles.len()]);
+        set.spawn(async move {
+            let mut committed = Vec::new();
+            for round in 0..rounds {
+                let name = format!("/w/{writer}/{round:04}");
+                let value = format!("{writer}.{round}");
+                let revision = store.create(&name, value.clone()).await;
+                committed.push(Event {
+                    revision,
+                    key: crate::acts::key(&name),
+                    change: Change::Created(value.into()),
+                });
+            }
+            committed
+        });
+    }
+    set
+}
+
+/// Checks a batch against the bookmark before it.
+fn assert_follows(batch: &Batch, reached: Revision) {
+    assert!(batch.revision >= reached, "a bookmark goes back");
+    let mut last = reached;
+    for event in batch.events.iter() {
+        assert!(event.revision > last, "an event comes late or twice");
+        last = event.revision;
+    }
+    assert!(batch.revision >= last);
+}

@@ -1,0 +1,87 @@
+//! A watcher that gathers what it is told.
+
+use k3_storage::{Batch, Change, Event, Events, Revision, WatchError};
+
+use crate::acts::soon;
+
+/// A watch, and what came of it and has not been taken yet.
+pub(crate) struct Follower {
+    events: Events,
+    /// Events that came with those that were asked for.
+    ahead: Vec<Event>,
+    /// The bookmark of the newest batch.
+    reached: Revision,
+}
+
+// --- Follower ---
+
+impl Follower {
+    pub(crate) fn new(events: Events) -> Self {
+        Self {
+            events,
+            ahead: Vec::new(),
+            reached: Revision::ZERO,
+        }
+    }
+
+    /// The next batch.
+    pub(crate) async fn batch(&mut self) -> Batch {
+        self.try_batch().await.unwrap()
+    }
+
+    /// The next batch, or why there is none.
+    pub(crate) async fn try_batch(&mut self) -> Result<Batch, WatchError> {
+        let batch = soon("a batch of a watch", self.events.next()).await?;
+        self.reached = batch.revision;
+        Ok(batch)
+    }
+
+    /// The next `count` events.
+    pub(crate) async fn take(&mut self, count: usize) -> Vec<Event> {
+        while self.ahead.len() < count {
+            let batch = self.batch().await;
+            self.ahead.extend(batch.events.iter().cloned());
+        }
+        self.ahead.drain(..count).collect()
+    }
+
+    /// The next event.
+    pub(crate) async fn event(&mut self) -> Event {
+        self.take(1).await.remove(0)
+    }
+
+    /// All events up to the batch that reaches `revision`.
+    pub(crate) async fn upto(&mut self, revision: Revision) -> Vec<Event> {
+        while self.reached < revision {
+            let batch = self.batch().await;
+            self.ahead.extend(batch.events.iter().cloned());
+        }
+        std::mem::take(&mut self.ahead)
+    }
+
+    /// Why the watch ends, once all that comes before is read.
+    pub(crate) async fn end(&mut self) -> WatchError {
+        loop {
+            if let Err(error) = self.try_batch().await {
+                return error;
+            }
+        }
+    }
+}
+
+/// An event in short: its key and a sign for what happened, with the value.
+pub(crate) fn brief(events: &[Event]) -> Vec<(&str, char, &[u8])> {
+    events
+        .iter()
+        .map(|event| match &event.change {
+            Change::Created(value) => (&*event.key, '+', &**value),
+            Change::Updated(value) => (&*event.key, '=', &**value),
+            Change::Deleted => (&*event.key, '-', &[][..]),
+        })
+        .collect()
+}
+
+/// The revisions of events.
+pub(crate) fn revisions(events: &[Event]) -> Vec<Revision> {
+    events.iter().map(|event| event.revision).collect()
+}

@@ -1,0 +1,16 @@
+//! Judges what clients saw of a store: pure functions over recorded histories, no store in sight.
+//!
+//! Every commit has a revision of its own, so the order of commits is known, and judging is a single
+//! pass: `linear` asks whether each answer fits some moment between its question and itself, `stream`
+//! whether a watch told exactly the commits it owed.
+
+mod linear;
+mod operation;
+mod stream;
+mod timeline;
+
+pub(crate) use self::{
+    linear::check,
+    operation::Recorder,
+    stream::{Recording, check_stream},
+};

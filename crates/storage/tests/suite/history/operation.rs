@@ -1,0 +1,123 @@
+//! What a client asked, what it was told, and when.
+
+use std::sync::{
+    Mutex,
+    atomic::{AtomicU64, Ordering},
+};
+
+use k3_storage::{
+    CommitError, Entry, Key, Page, Prefix, Range, ReadError, Revision, Store, StoreError, Write,
+};
+
+/// A question and its answer, with the ticks of a clock that all clients share: when one was answered
+/// at a lower tick than another was asked, it came first.
+#[derive(Clone, Debug)]
+pub(crate) struct Operation {
+    pub(crate) asked: u64,
+    pub(crate) answered: u64,
+    pub(crate) done: Done,
+}
+
+/// What was done. Questions that were refused without an effect are not recorded.
+#[derive(Clone, Debug)]
+pub(crate) enum Done {
+    /// The write happened.
+    Committed { write: Write, revision: Revision },
+    /// The write did not happen, because this was there.
+    Conflicted { write: Write, shown: Option<Entry> },
+    /// Nobody knows whether the write happened.
+    Uncertain { write: Write },
+    /// A key was read.
+    Got { key: Key, entry: Option<Entry> },
+    /// A range was read.
+    Listed {
+        prefix: Prefix,
+        page: Page,
+        range: Range,
+    },
+    /// The store said where it stands.
+    Stood { revision: Revision },
+}
+
+/// Asks a store and takes notes.
+#[derive(Default)]
+pub(crate) struct Recorder {
+    clock: AtomicU64,
+    notes: Mutex<Vec<Operation>>,
+}
+
+// --- Recorder ---
+
+impl Recorder {
+    /// The notes taken so far.
+    pub(crate) fn operations(&self) -> Vec<Operation> {
+        self.notes.lock().unwrap().clone()
+    }
+
+    pub(crate) async fn commit(&self, store: &dyn Store, write: Write) -> Result<Revision, CommitError> {
+        let asked = self.tick();
+        let answer = store.commit(write.clone()).await;
+        let done = match &answer {
+            Ok(revision) => Done::Committed {
+                write,
+                revision: *revision,
+            },
+            Err(CommitError::Conflict(shown)) => Done::Conflicted {
+                write,
+                shown: shown.clone(),
+            },
+            Err(CommitError::Uncertain(_)) => Done::Uncertain { write },
+            Err(_) => return answer,
+        };
+        self.note(asked, done);
+        answer
+    }
+
+    pub(crate) async fn get(&self, store: &dyn Store, key: &Key) -> Result<Option<Entry>, ReadError> {
+        let asked = self.tick();
+        let entry = store.get(key).await?;
+        let done = Done::Got {
+            key: key.clone(),
+            entry: entry.clone(),
+        };
+        self.note(asked, done);
+        Ok(entry)
+    }
+
+    pub(crate) async fn range(
+        &self,
+        store: &dyn Store,
+        prefix: &Prefix,
+        page: Page,
+    ) -> Result<Range, ReadError> {
+        let asked = self.tick();
+        let range = store.range(prefix, page.clone()).await?;
+        let done = Done::Listed {
+            prefix: prefix.clone(),
+            page,
+            range: range.clone(),
+        };
+        self.note(asked, done);
+        Ok(range)
+    }
+
+    pub(crate) async fn current_revision(&self, store: &dyn Store) -> Result<Revision, StoreError> {
+        let asked = self.tick();
+        let revision = store.current_revision().await?;
+        self.note(asked, Done::Stood { revision });
+        Ok(revision)
+    }
+
+    fn note(&self, asked: u64, done: Done) {
+        let answered = self.tick();
+        self.notes.lock().unwrap().push(Operation {
+            asked,
+            answered,
+            done,
+        });
+    }
+
+    fn tick(&self) -> u64 {
+        self.clock.fetch_add(1, Ordering::SeqCst)
+    }
+}

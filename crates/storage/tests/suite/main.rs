@@ -1,0 +1,19 @@
+//! One suite for every backend: what the [`Store`](k3_storage::Store) trait promises, as claims, as
+//! properties of random histories, and under `kill -9`.
+//!
+//! `place` lists the backends: a new one is a file and a line there, and all of this holds it to the
+//! promises of the others.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on says so with the line it stopped at"
+)]
+
+#[macro_use]
+mod place;
+
+mod acts;
+mod claims;
+mod follower;
+mod history;
+mod properties;

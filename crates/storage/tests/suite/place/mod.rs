@@ -1,0 +1,90 @@
+//! Where the stores under test keep their data, and the macro that runs each claim on all of them.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use k3_storage::Store;
+
+mod file;
+mod memory;
+
+pub(crate) use self::{file::File, memory::Memory};
+
+/// How long a test may take before it counts as hung. Generous: machines of CI are slow and shared.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// Somewhere to keep a store that no other test touches.
+#[async_trait]
+pub(crate) trait Place: Send + Sync {
+    /// An empty place.
+    async fn fresh() -> Self
+    where
+        Self: Sized;
+
+    /// Another empty place of the same kind.
+    async fn another(&self) -> Box<dyn Place>;
+
+    /// Opens the store that is kept here. A durable place gives the same data again after a close;
+    /// a shared one takes several handles at once, each as good as a process of its own.
+    async fn open(&self) -> Arc<dyn Store>;
+}
+
+/// Makes a test of each claim on each backend. Claims under `durable` need a place that can be
+/// opened again, those under `shared` one that takes two handles at once.
+///
+/// This is the list of backends.
+macro_rules! claims {
+    (
+        $(every: [$($every:ident),* $(,)?] $(,)?)?
+        $(durable: [$($durable:ident),* $(,)?] $(,)?)?
+        $(shared: [$($shared:ident),* $(,)?] $(,)?)?
+    ) => {
+        tests!(memory, Memory, [$($($every)*)?]);
+        tests!(file, File, [$($($every)*)? $($($durable)*)?]);
+    };
+}
+
+/// Makes a test of each claim on one backend.
+macro_rules! tests {
+    ($backend:ident, $place:ident, []) => {};
+    ($backend:ident, $place:ident, [$($claim:ident)*]) => {
+        mod $backend {
+            use crate::place::{$place, Place, run};
+            $(
+                #[test]
+                fn $claim() {
+                    run(async { super::$claim(&$place::fresh().await).await });
+                }
+            )*
+        }
+    };
+}
+
+/// Runs a test to its end, with real threads: a store that is only right on one is not right.
+pub(crate) fn run<T>(test: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
+    let runtime = Stopping(Some(runtime));
+    runtime
+        .0
+        .as_ref()
+        .expect("taken on drop only")
+        .block_on(async { tokio::time::timeout(LIMIT, test).await.expect("the test hangs") })
+}
+
+/// A runtime that does not wait for its tasks: one that still runs when a claim has failed must not
+/// turn the failure into a hang.
+struct Stopping(Option<tokio::runtime::Runtime>);
+
+// --- Stopping ---
+
+impl Drop for Stopping {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Runs a claim on random inputs, and says how to run the one that failed again.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+
+use proptest::{
+    strategy::Strategy,
+    test_runner::{Config, RngSeed, TestCaseError, TestRunner},
+};
+
+/// Names a seed, to see a failure again. Inputs are the same then; the interleaving of tasks is not.
+const SEED: &str = "K3_TEST_SEED";
+/// Multiplies the number of cases, for a night's run.
+const FACTOR: &str = "K3_TEST_FACTOR";
+
+/// How much to try.
+pub(crate) struct Effort {
+    /// Random inputs.
+    pub(crate) cases: u32,
+    /// Attempts to find a smaller input that fails too: none where failing is a matter of timing.
+    pub(crate) shrinks: u32,
+}
+
+/// Tries the claim on values of the strategy. Must run on a runtime with several threads.
+pub(crate) fn for_all<S: Strategy>(
+    effort: &Effort,
+    strategy: &S,
+    claim: impl AsyncFn(S::Value) -> Result<(), String>,
+) {
+    let seed = number(SEED).unwrap_or_else(any_number);
+    let cases = effort.cases * u32::try_from(number(FACTOR).unwrap_or(1)).unwrap();
+    let mut runner = TestRunner::new(Config {
+        cases,
+        max_shrink_iters: effort.shrinks,
+        failure_persistence: None,
+        rng_seed: RngSeed::Fixed(seed),
+        ..Config::default()
+    });
+    let outcome = runner.run(strategy, |value| {
+        tokio::task::block_in_place(|| {
+            tokio::runtime::Handle::current()
+                .block_on(claim(value))
+                .map_err(TestCaseError::fail)
+        })
+    });
+    if let Err(failure) = outcome {
+        panic!("{SEED}={seed} runs this again: {failure}");
+    }
+}
+
+/// A number that nobody chose: the keys of the standard hasher are random.
+fn any_number() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+fn number(variable: &str) -> Option<u64> {
+    let text = std::env::var(variable).ok()?;
+    Some(
+        text.parse()
+            .unwrap_or_else(|_| panic!("{variable} must be a number, not {text:?}")),
+    )
+}
