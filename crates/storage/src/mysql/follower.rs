@@ -19,8 +19,9 @@ use super::{
 
 /// Between two looks while somebody writes: a peer's commit must arrive within 100 ms.
 const BUSY: Duration = Duration::from_millis(40);
-/// Between two looks while nobody writes: at most two queries a second.
-const IDLE: Duration = Duration::from_millis(500);
+/// Between two looks while nobody writes: at most two queries a second, with a little to spare, and a
+/// commit must arrive within 600 ms.
+const IDLE: Duration = Duration::from_millis(510);
 /// After a failure. Doubles with each.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);

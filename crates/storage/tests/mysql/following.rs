@@ -38,6 +38,7 @@ async fn an_idle_store_asks_at_most_twice_a_second() {
     let server = Server::start();
     let store = server.open().await;
     let mut admin = server.admin().await;
+    tokio::time::sleep(Duration::from_secs(2)).await; // connections are made
     let fresh = queries_per_second(&mut admin).await;
     // An entry that expires later must not cost anything meanwhile, nor must a watch.
     let write = Write::create(key("/a"), "x").expiring(Duration::from_hours(1));

@@ -1,6 +1,6 @@
 //! A server of its own for each test, and short words for what tests do with stores.
 
-use std::{sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use k3_storage::{
     Change, Event, Events, Key, Prefix, Revision, Store, Write,
@@ -24,11 +24,22 @@ impl Server {
     }
 
     pub(crate) fn start_with(args: &[&str]) -> Self {
-        let options = MariaDbOptions {
+        Self::start_as(&MariaDbOptions {
             args: args.iter().map(ToString::to_string).collect(),
             ..MariaDbOptions::default()
-        };
-        let process = MariaDb::start_with(&options).unwrap();
+        })
+    }
+
+    /// A server that keeps its data under this folder.
+    pub(crate) fn start_on(folder: &Path) -> Self {
+        Self::start_as(&MariaDbOptions {
+            parent: Some(folder.to_owned()),
+            ..MariaDbOptions::default()
+        })
+    }
+
+    fn start_as(options: &MariaDbOptions) -> Self {
+        let process = MariaDb::start_with(options).unwrap();
         let options = options_of(&process.url());
         Self { process, options }
     }
