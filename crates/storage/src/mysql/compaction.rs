@@ -55,7 +55,7 @@ async fn mark(pool: &Pool, upto: Revision) -> Result<Revision, Failure> {
     let mut lease = pool.lease().await?;
     lease.connection.run(sqlx::query(MARK).bind(upto.get())).await?;
     lease.release();
-    Ok(reads::probe(pool).await?.compacted)
+    Ok(reads::head_once(pool).await?.compacted)
 }
 
 /// Deletes the next piece and returns how far the rows are gone.

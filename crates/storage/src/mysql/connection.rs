@@ -17,6 +17,10 @@ use super::{
 /// The least `max_allowed_packet` a server may have: a group's longest list of keys fits with ease.
 const MIN_PACKET: usize = 256 * 1024;
 
+/// How long a connection may rest before it is not worth trying any more: servers close those that do
+/// nothing, some after a minute.
+const REST: Duration = Duration::from_secs(30);
+
 /// A statement with its arguments.
 pub(super) type Statement<'q> = Query<'q, MySql, MySqlArguments>;
 
@@ -76,7 +80,7 @@ impl Connector {
             .execute(AssertSqlSafe(self.session(role)))
             .await
             .map_err(failure)?;
-        let max_packet: u64 = sqlx::query_scalar("SELECT @@max_allowed_packet")
+        let max_packet: u64 = sqlx::query_scalar("SELECT CAST(@@max_allowed_packet AS UNSIGNED)")
             .fetch_one(&mut inner)
             .await
             .map_err(failure)?;
@@ -103,8 +107,9 @@ impl Connector {
     ///
     /// Strict mode: a value that does not fit is an error, not cut.
     ///
-    /// A writer whose machine vanishes holds the counter until the server gives its session up: after
-    /// `wait_timeout`, hours by default.
+    /// A writer whose machine vanishes, or stands still, holds the counter until the server gives its
+    /// session up: after hours by default. MariaDB, which alone reads the first comment, can limit the
+    /// time a transaction may be silent; MySQL, which alone reads the second, only that of a session.
     fn session(&self, role: Role) -> String {
         let lock_wait = self.options.request_timeout.as_secs().max(1);
         let common = format!(
@@ -115,20 +120,14 @@ impl Connector {
         match role {
             Role::Reader => common,
             Role::Writer => {
-                let patience = self.patience().as_secs();
-                format!("{common}, autocommit = 0, wait_timeout = {patience}")
+                let silence = self.options.request_timeout.as_secs().max(1) * 2;
+                let rest = REST.as_secs() * 2;
+                format!(
+                    "{common}, autocommit = 0 /*M!, idle_transaction_timeout = {silence} */ \
+                     /*!80000 , wait_timeout = {rest} */"
+                )
             }
         }
-    }
-
-    /// How long the server waits for a silent writer.
-    fn patience(&self) -> Duration {
-        (self.options.request_timeout * 2).max(Duration::from_secs(10))
-    }
-
-    /// How long a writer's connection may rest before it is not worth trying any more.
-    pub(super) fn rest(&self) -> Duration {
-        self.patience() / 2
     }
 }
 
@@ -153,9 +152,9 @@ impl Connection {
         self.checked(done).map(drop)
     }
 
-    /// How long ago it was last known to work.
-    pub(super) fn rested(&self) -> Duration {
-        self.used.elapsed()
+    /// Whether the server may have closed it because nobody used it.
+    pub(super) fn is_stale(&self) -> bool {
+        self.used.elapsed() > REST
     }
 
     /// The meaning of a failure to read a row this connection returned.

@@ -36,6 +36,8 @@ const PASSING: [u16; 18] = [
 
 /// Numbers that say that there is no room: disk full, write error on a file, table full, undo full.
 const FULL: [u16; 4] = [1021, 1026, 1114, 1637];
+/// A row is there that must be new: a revision was given out twice, or an import has one twice.
+const DUPLICATE: u16 = 1062;
 /// "Got error N from storage engine": the text tells which.
 const ENGINE_ERROR: u16 = 1030;
 const UNKNOWN_DATABASE: u16 = 1049;
@@ -66,6 +68,9 @@ impl Failure {
                         place: place.to_owned(),
                         message: message.to_owned(),
                     });
+                }
+                if number == DUPLICATE {
+                    return Self::Lasting(StoreError::Corrupt(format!("{place}: {message}")));
                 }
                 if PASSING.contains(&number) {
                     return Self::Passing(from_driver(error));

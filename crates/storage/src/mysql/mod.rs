@@ -14,6 +14,7 @@ mod connection;
 mod expiries;
 mod failure;
 mod follower;
+mod health;
 mod import;
 mod options;
 mod plan;

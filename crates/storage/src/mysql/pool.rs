@@ -25,8 +25,6 @@ use crate::StoreError;
 /// The wait before a second attempt. Doubles with each.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
-/// Servers close connections that rest, some after a minute.
-const REST: Duration = Duration::from_secs(50);
 
 /// At most so many connections, some of them resting.
 pub(super) struct Pool {
@@ -111,7 +109,7 @@ impl Pool {
             .acquire()
             .await
             .map_err(|_| Failure::Lasting(StoreError::Closed))?;
-        let rested = self.lock().pop().filter(|connection| connection.rested() < REST);
+        let rested = self.lock().pop().filter(|connection| !connection.is_stale());
         let connection = match rested {
             Some(connection) => connection,
             None => self.connector.connect(Role::Reader).await?,

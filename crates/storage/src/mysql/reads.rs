@@ -36,7 +36,7 @@ const GET: &str = concat!(
 );
 
 /// Names in order, and for each the newest commit up to a revision: its last one, or, if that is too
-/// new, the one that the index over names finds. Values are joined after the limit was applied. Not
+/// new, the one that the index over names finds, going back from the newest. Values are joined after the limit was applied. Not
 /// sorted at the end: the server would sort the values with the names.
 const PAGE: &str = concat!(
     "SELECT ",
@@ -46,7 +46,8 @@ const PAGE: &str = concat!(
     ", p.name, p.revision FROM k3_store s
     LEFT JOIN (
         SELECT n.name, IF(n.revision <= ?, n.revision, (
-            SELECT MAX(h.revision) FROM k3_log h WHERE h.name = n.name AND h.revision <= ?
+            SELECT h.revision FROM k3_log h WHERE h.name = n.name AND h.revision <= ?
+            ORDER BY h.revision DESC LIMIT 1
         )) AS revision
         FROM k3_names n
         WHERE n.name >= ? AND n.name < ? AND (n.deleted = 0 OR n.revision > ?)
@@ -104,8 +105,8 @@ pub(super) async fn head(pool: &Pool) -> Result<Head, StoreError> {
     head_of(&rows)?.open()
 }
 
-/// Where the store stands, asked once: for a probe, which must not wait for better times.
-pub(super) async fn probe(pool: &Pool) -> Result<Head, Failure> {
+/// Where the store stands, asked once.
+pub(super) async fn head_once(pool: &Pool) -> Result<Head, Failure> {
     let rows = pool.rows_once(head_statement()).await?;
     head_of(&rows).and_then(Head::open).map_err(Failure::Lasting)
 }

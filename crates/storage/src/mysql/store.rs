@@ -14,6 +14,7 @@ use super::{
     expiries,
     failure::{Failure, timed_out},
     follower::Follower,
+    health,
     import::MysqlImport,
     options::MysqlOptions,
     pool::Pool,
@@ -141,7 +142,7 @@ impl Store for MysqlStore {
 
     async fn health(&self) -> Result<Health, StoreError> {
         self.shared.check_open()?;
-        let head = self.shared.pool.once(reads::probe(&self.shared.pool)).await?;
+        let head = self.shared.pool.once(health::probe(&self.shared.pool)).await?;
         Ok(Health {
             backend: BACKEND,
             revision: head.revision,

@@ -285,8 +285,7 @@ impl Scribe {
     /// The connection of the group before, or a new one. It is put back when it has no transaction
     /// open: whatever ends early drops it.
     async fn connect(&mut self) -> Result<Connection, Failure> {
-        let rest = self.connector.rest();
-        match self.connection.take().filter(|rested| rested.rested() < rest) {
+        match self.connection.take().filter(|rested| !rested.is_stale()) {
             Some(connection) => Ok(connection),
             None => self.connector.connect(Role::Writer).await,
         }

@@ -8,7 +8,10 @@ use k3_storage::{
 };
 use tokio::time::{Instant, timeout};
 
-use crate::server::{PATIENCE, Server, assert_whole, create, events_upto, key, watch};
+use crate::{
+    proxy::{Line, Proxy},
+    server::{PATIENCE, Server, assert_whole, create, events_upto, key, run, watch},
+};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_frozen_server_means_errors_in_time_and_then_recovery() {
@@ -89,6 +92,64 @@ async fn requests_bridge_a_restart_of_the_server() {
         newest = write;
     }
     assert_whole(&events_upto(&mut events, newest).await, Revision::FIRST);
+}
+
+#[tokio::test]
+async fn a_writer_that_stands_still_does_not_stop_the_others_for_long() {
+    let server = Server::start();
+    let proxy = Proxy::start(server.options.port).await;
+    let options = MysqlOptions {
+        port: proxy.port,
+        request_timeout: Duration::from_secs(1),
+        ..server.options.clone()
+    };
+    let stuck = MysqlStore::open(options).await.unwrap();
+    let store = server.open().await;
+    let before = create(&stuck, "/a", "x").await;
+    proxy.set(Line::HoldCommit);
+    let answer = stuck.commit(Write::create(key("/b"), "y")).await;
+    assert!(matches!(answer, Err(CommitError::Uncertain(_))), "{answer:?}");
+    assert_eq!(proxy.line(), Line::Good, "the commit is held");
+    // The server still has the other's transaction, and its lock.
+    let asked = Instant::now();
+    assert_eq!(create(&store, "/c", "z").await, before.next());
+    println!("waited {:?}", asked.elapsed());
+    assert_eq!(stuck.get(&key("/b")).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_server_that_only_serves_reads_is_not_well() {
+    let server = Server::start();
+    let store = server.open().await;
+    let before = create(&store, "/a", "x").await;
+    let mut admin = server.admin().await;
+    // Also an account that may not make tables can use those that are there.
+    run(
+        &mut admin,
+        "CREATE USER plain@'%' IDENTIFIED BY 'secret'; \
+         GRANT SELECT, INSERT, UPDATE, DELETE ON k3.* TO plain@'%'",
+    )
+    .await;
+    let options = MysqlOptions {
+        user: "plain".to_owned(),
+        password: "secret".to_owned(),
+        ..server.options.clone()
+    };
+    let store = MysqlStore::open(options).await.unwrap();
+    assert_eq!(store.health().await.unwrap().revision, before);
+    run(&mut admin, "SET GLOBAL read_only = 1").await;
+    assert!(matches!(
+        store.health().await,
+        Err(StoreError::Unavailable { .. })
+    ));
+    let refused = store.commit(Write::create(key("/b"), "y")).await;
+    assert!(
+        matches!(refused, Err(CommitError::Store(StoreError::Unavailable { .. }))),
+        "{refused:?}"
+    );
+    assert!(store.get(&key("/a")).await.unwrap().is_some());
+    run(&mut admin, "SET GLOBAL read_only = 0").await;
+    assert_eq!(create(&store, "/b", "y").await, before.next());
 }
 
 #[tokio::test]

@@ -27,6 +27,9 @@ pub(crate) enum Line {
     LoseAnswerAndBreak,
     /// As `LoseCommit`, and then nobody gets through.
     LoseCommitAndBreak,
+    /// The next `COMMIT` does not reach the server, which still sees an open connection; then the line
+    /// is good, for others.
+    HoldCommit,
     /// Nobody gets through, and open connections are silent.
     Broken,
 }
@@ -106,7 +109,7 @@ async fn requests(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, state: &State
         if is_commit(&packet) {
             state.commits.fetch_add(1, Ordering::SeqCst);
             let next = match line {
-                Line::LoseAnswer | Line::LoseCommit => Line::Good,
+                Line::LoseAnswer | Line::LoseCommit | Line::HoldCommit => Line::Good,
                 Line::LoseAnswerAndBreak | Line::LoseCommitAndBreak => Line::Broken,
                 Line::Good | Line::Broken => line,
             };
@@ -119,6 +122,7 @@ async fn requests(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, state: &State
                     return;
                 }
                 Line::LoseCommit | Line::LoseCommitAndBreak => return,
+                Line::HoldCommit => std::future::pending().await,
                 Line::Good | Line::Broken => line = next,
             }
         }
