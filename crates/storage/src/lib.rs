@@ -9,6 +9,7 @@
 
 mod clock;
 mod compactor;
+mod config;
 mod entry;
 mod error;
 mod event;
@@ -30,6 +31,7 @@ pub mod transfer;
 pub use self::{
     clock::{Clock, SystemClock},
     compactor::Compactor,
+    config::{StorageConfig, open},
     entry::{Entry, Expiry},
     error::{CommitError, ImportError, OpenError, ReadError, StoreError, WatchError},
     event::{Batch, Change, Event, EventSource, Events},

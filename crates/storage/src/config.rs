@@ -1,0 +1,71 @@
+//! Which store to use, as data: what a program reads from its settings.
+
+use std::sync::Arc;
+
+use crate::{
+    OpenError, Store,
+    etcd::{EtcdOptions, EtcdStore},
+    file::{FileOptions, FileStore},
+    memory::MemoryStore,
+    mysql::{MysqlOptions, MysqlStore},
+};
+
+/// A backend and its settings.
+#[derive(Clone, Debug)]
+pub enum StorageConfig {
+    /// In memory: gone with the process.
+    Memory,
+    /// In a folder of this machine.
+    File(FileOptions),
+    /// In an etcd cluster.
+    Etcd(EtcdOptions),
+    /// In a MySQL or MariaDB server.
+    Mysql(MysqlOptions),
+}
+
+/// Opens the store that is configured. Must be called inside a Tokio runtime, where the store does its
+/// background work.
+pub async fn open(config: StorageConfig) -> Result<Arc<dyn Store>, OpenError> {
+    Ok(match config {
+        StorageConfig::Memory => MemoryStore::new(),
+        StorageConfig::File(options) => FileStore::open(options).await?,
+        StorageConfig::Etcd(options) => EtcdStore::open(options).await?,
+        StorageConfig::Mysql(options) => MysqlStore::open(options).await?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The setting that is refused. No server is asked for that.
+    async fn refused(config: StorageConfig) -> &'static str {
+        match open(config).await {
+            Err(OpenError::Setting { setting, .. }) => setting,
+            Err(error) => panic!("refused for another reason: {error}"),
+            Ok(_) => panic!("opened"),
+        }
+    }
+
+    #[tokio::test]
+    async fn each_configuration_opens_its_own_backend() {
+        let memory = open(StorageConfig::Memory).await.unwrap();
+        assert_eq!(memory.health().await.unwrap().backend, "memory");
+
+        let folder = tempfile::tempdir().unwrap();
+        let file = StorageConfig::File(FileOptions::new(folder.path()));
+        let file = open(file).await.unwrap();
+        assert_eq!(file.health().await.unwrap().backend, "file");
+
+        let etcd = EtcdOptions {
+            prefix: "no slash".to_owned(),
+            ..EtcdOptions::default()
+        };
+        assert_eq!(refused(StorageConfig::Etcd(etcd)).await, "prefix");
+        let mysql = MysqlOptions {
+            database: "no such name".to_owned(),
+            ..MysqlOptions::default()
+        };
+        assert_eq!(refused(StorageConfig::Mysql(mysql)).await, "database");
+    }
+}
