@@ -51,6 +51,8 @@ pub(crate) enum Effort {
 pub(crate) enum Backend {
     Memory,
     File,
+    Etcd,
+    Mysql,
 }
 
 /// What is wrong with the command line.
@@ -113,12 +115,14 @@ fn parse_weigh(args: &[String]) -> Result<Command, Mistake> {
 // --- Backend ---
 
 impl Backend {
-    pub(crate) const ALL: [Self; 2] = [Self::Memory, Self::File];
+    pub(crate) const ALL: [Self; 4] = [Self::Memory, Self::File, Self::Etcd, Self::Mysql];
 
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Memory => "memory",
             Self::File => "file",
+            Self::Etcd => "etcd",
+            Self::Mysql => "mysql",
         }
     }
 

@@ -20,6 +20,9 @@ impl Table {
 
     /// The table, with columns as wide as they need to be.
     pub(crate) fn print(&self, title: &str) {
+        if self.rows.len() == 1 {
+            return; // nothing of this was measured
+        }
         println!("\n{title}");
         let columns = self.rows[0].len();
         let width = |column: usize| self.rows.iter().map(|row| row[column].len()).max().unwrap_or(0);

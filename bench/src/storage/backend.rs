@@ -2,37 +2,108 @@
 
 use std::{path::Path, sync::Arc};
 
-use k3_storage::{
-    Store,
-    file::{FileOptions, FileStore},
-    memory::MemoryStore,
-};
+use k3_storage::{StorageConfig, Store, etcd::EtcdOptions, file::FileOptions, mysql::MysqlOptions};
+use k3_test_services::{self as services, Etcd, MariaDb};
 
 use crate::{Failure, flags::Backend};
 
 /// A store, with whatever must live as long as it.
 pub(crate) struct Service {
-    store: Arc<dyn Store>,
+    config: StorageConfig,
+    server: Server,
+}
+
+enum Server {
+    None,
+    Etcd(Etcd),
+    MariaDb(MariaDb),
 }
 
 // --- Service ---
 
 impl Service {
-    /// Opens a fresh store, with its data in this folder.
-    pub(crate) async fn start(backend: Backend, folder: &Path) -> Result<Self, Failure> {
-        let store: Arc<dyn Store> = match backend {
-            Backend::Memory => MemoryStore::new(),
-            Backend::File => FileStore::open(FileOptions::new(folder)).await?,
+    /// Makes ready for a fresh store, with its data in this folder.
+    pub(crate) fn start(backend: Backend, folder: &Path) -> Result<Self, Failure> {
+        std::fs::create_dir_all(folder)?;
+        let parent = Some(folder.to_owned());
+        let (config, server) = match backend {
+            Backend::Memory => (StorageConfig::Memory, Server::None),
+            Backend::File => (StorageConfig::File(FileOptions::new(folder)), Server::None),
+            Backend::Etcd => {
+                let etcd = Etcd::start_with(&services::EtcdOptions {
+                    parent,
+                    ..services::EtcdOptions::default()
+                })?;
+                let options = EtcdOptions::at([etcd.endpoint()]);
+                (StorageConfig::Etcd(options), Server::Etcd(etcd))
+            }
+            Backend::Mysql => {
+                let database = MariaDb::start_with(&services::MariaDbOptions {
+                    parent,
+                    ..services::MariaDbOptions::default()
+                })?;
+                let options =
+                    mysql_options(&database.url()).ok_or("the URL of the database has another form")?;
+                (StorageConfig::Mysql(options), Server::MariaDb(database))
+            }
         };
-        Ok(Self { store })
+        Ok(Self { config, server })
     }
 
-    pub(crate) fn store(&self) -> Arc<dyn Store> {
-        Arc::clone(&self.store)
+    /// Opens the store. More than once means several clients of one server.
+    pub(crate) async fn open(&self) -> Result<Arc<dyn Store>, Failure> {
+        Ok(k3_storage::open(self.config.clone()).await?)
+    }
+
+    /// Where etcd listens, if this is one.
+    pub(crate) fn etcd_endpoint(&self) -> Option<String> {
+        match &self.server {
+            Server::Etcd(etcd) => Some(etcd.endpoint()),
+            Server::None | Server::MariaDb(_) => None,
+        }
     }
 
     /// The server's process, if there is one.
     pub(crate) fn pid(&self) -> Option<u32> {
-        None
+        match &self.server {
+            Server::None => None,
+            Server::Etcd(etcd) => etcd.pid(),
+            Server::MariaDb(database) => database.pid(),
+        }
+    }
+}
+
+/// The options for a server at `mysql://user:password@host:port`.
+fn mysql_options(url: &str) -> Option<MysqlOptions> {
+    let (account, address) = url.strip_prefix("mysql://")?.split_once('@')?;
+    let (user, password) = account.split_once(':')?;
+    let (host, port) = address.split_once(':')?;
+    Some(MysqlOptions {
+        host: host.to_owned(),
+        port: port.parse().ok()?,
+        user: user.to_owned(),
+        password: password.to_owned(),
+        ..MysqlOptions::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_url_of_a_server_becomes_options() {
+        let options = mysql_options("mysql://k3:secret@127.0.0.1:4242").unwrap();
+        let MysqlOptions {
+            host,
+            port,
+            user,
+            password,
+            ..
+        } = options;
+        assert_eq!(
+            (host.as_str(), port, user.as_str(), password.as_str()),
+            ("127.0.0.1", 4242, "k3", "secret")
+        );
     }
 }

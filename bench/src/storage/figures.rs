@@ -41,9 +41,9 @@ pub(crate) fn compare(report: &StorageReport) -> Vec<Verdict> {
             file_128.map(cpu),
         ),
         verdict(
-            "file, 128 writers: times the commits/s of etcd",
+            "file, 128 writers: times the commits/s of bare etcd",
             Bound::AtLeast(3.0),
-            ratio(file_128.map(rate), commits("etcd", 128).map(rate)),
+            ratio(file_128.map(rate), commits("bare etcd", 128).map(rate)),
         ),
         verdict(
             "file, 1 writer: share of the raw fdatasync rate",

@@ -114,9 +114,9 @@ pub(crate) fn memory(backend: Backend, folder: &Path, effort: Effort) -> Result<
 
 /// What that process does: fills the store, and prints what it weighs.
 pub(crate) async fn weigh(options: &WeighOptions) -> Result<(), Failure> {
-    let service = Service::start(options.backend, &options.dir.join(options.backend.name())).await?;
+    let service = Service::start(options.backend, &options.dir.join(options.backend.name()))?;
     let own_before_bytes = resident("self")?;
-    let store = service.store();
+    let store = service.open().await?;
     fill(&store, slots_under("/registry/pods/default", options.objects)).await?;
     let server_bytes = match service.pid() {
         Some(pid) => resident(&pid.to_string())?,

@@ -1,6 +1,7 @@
 //! The stores: how fast they commit and deliver, how quickly they open, what they weigh.
 
 mod backend;
+mod bare_etcd;
 mod disk;
 mod figures;
 mod footprint;
@@ -14,6 +15,7 @@ use std::path::{Path, PathBuf};
 pub(crate) use self::footprint::weigh;
 use self::{
     backend::Service,
+    bare_etcd::BareEtcd,
     disk::BareLog,
     load::{StoreTarget, prefill},
     report::{Machine, StorageReport},
@@ -55,15 +57,21 @@ async fn measure(options: &StorageOptions, dir: &Path) -> Result<StorageReport, 
         let name = backend.name();
         say(&format!("{name}: commits"));
         let folder = dir.join(name);
-        let service = match Service::start(backend, &folder).await {
+        let service = match Service::start(backend, &folder) {
             Ok(service) => service,
             Err(failure) => {
                 say(&format!("{name} is left out: {failure}"));
                 continue;
             }
         };
-        let store = service.store();
         let meter = CpuMeter::new(service.pid());
+        if let Some(endpoint) = service.etcd_endpoint() {
+            let bare = BareEtcd::new(endpoint)?;
+            report
+                .commits
+                .extend(load::levels("bare etcd", bare, load::slots(), meter, effort).await?);
+        }
+        let store = service.open().await?;
         let slots = prefill(&store, load::slots()).await?;
         let target = StoreTarget::new(store.clone());
         report

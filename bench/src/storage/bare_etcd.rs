@@ -1,0 +1,65 @@
+//! etcd itself, without the promises of a store around it: plain puts over many connections, and no
+//! watch. The file store is compared with the best that etcd can do, not with our use of it.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use tonic::{
+    Request,
+    client::Grpc,
+    transport::{Channel, Endpoint},
+};
+use tonic_prost::ProstCodec;
+
+use super::load::{Slot, Target};
+use crate::Failure;
+
+/// Connections that the writers share: more of them make etcd no faster.
+const CONNECTIONS: usize = 16;
+const PUT: &str = "/etcdserverpb.KV/Put";
+
+/// Clients of an etcd.
+pub(crate) struct BareEtcd {
+    connections: Vec<Channel>,
+    turn: AtomicUsize,
+}
+
+/// `PutRequest` of etcd's v3 API, as far as it is needed here.
+#[derive(Clone, PartialEq, prost::Message)]
+struct Put {
+    #[prost(bytes = "bytes", tag = "1")]
+    key: Bytes,
+    #[prost(bytes = "bytes", tag = "2")]
+    value: Bytes,
+}
+
+/// `PutResponse`, of which nothing matters but that it came.
+#[derive(Clone, PartialEq, prost::Message)]
+struct Done {}
+
+// --- BareEtcd ---
+
+impl BareEtcd {
+    pub(crate) fn new(endpoint: String) -> Result<Self, Failure> {
+        let endpoint = Endpoint::from_shared(endpoint)?.tcp_nodelay(true);
+        Ok(Self {
+            connections: (0..CONNECTIONS).map(|_| endpoint.connect_lazy()).collect(),
+            turn: AtomicUsize::new(0),
+        })
+    }
+}
+
+impl Target for BareEtcd {
+    async fn commit(&self, slot: &mut Slot, value: Bytes) -> Result<(), Failure> {
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed) % CONNECTIONS;
+        let mut client = Grpc::new(self.connections[turn].clone());
+        client.ready().await?;
+        let put = Put {
+            key: Bytes::copy_from_slice(slot.key.as_bytes()),
+            value,
+        };
+        let codec = ProstCodec::<Put, Done>::default();
+        client.unary(Request::new(put), PUT.parse()?, codec).await?;
+        Ok(())
+    }
+}
