@@ -1,11 +1,12 @@
 //! How far the watch has come, and a nudge when nobody can tell.
 //!
 //! A watch hears nothing of writes to keys it does not cover, so when another user of the same etcd
-//! has moved the revision on, it cannot know that it has missed nothing. etcd's own answer to a
-//! progress request cannot be trusted: before versions 3.4.25 and 3.5.8 it may arrive ahead of events
-//! that came earlier. So a key that the watch covers is written: once its event arrives, in line with
-//! the others, so has everything before it. This works with every version, and moves the watches of
-//! all processes on this store at once.
+//! has moved the revision on, it cannot know that it has missed nothing. etcd's answer to a progress
+//! request does not help: in the versions up to early 2023, Debian's 3.4.23 among them, it overtakes
+//! events that are still on their way (etcd's issue 15220), and for a year after that it might not come
+//! at all (17507). So a key that the watch covers is written: once its event arrives, in line with the
+//! others, so has everything before it. This works with every version, and moves the watches of all
+//! processes on this store at once.
 
 use std::{sync::Arc, time::Duration};
 

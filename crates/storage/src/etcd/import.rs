@@ -147,7 +147,7 @@ impl EtcdImport {
             .await
             .map_err(|failure| self.explain(failure))?;
         if !answer.succeeded {
-            return Err(StoreError::UnfinishedImport.into());
+            return Err(ImportError::Superseded);
         }
         Ok(answer.responses)
     }
@@ -230,7 +230,7 @@ impl Import for EtcdImport {
             return Ok(state.floor());
         }
         outcome?;
-        // Finished, and begun again by somebody else.
-        Err(StoreError::UnfinishedImport.into())
+        // Finished, and begun again by somebody else before we looked.
+        Err(ImportError::Superseded)
     }
 }

@@ -34,13 +34,32 @@ pub(super) async fn get(session: &Session, key: &Key) -> Result<Option<Entry>, R
 
 /// A page, read in chunks that suit etcd, all at the revision of the first.
 pub(super) async fn range(session: &Session, prefix: &Prefix, page: Page) -> Result<Range, ReadError> {
+    match in_chunks(session, prefix, &page).await {
+        // The first chunk was the newest state, and somebody compacted it before the last was read.
+        // Whoever asks for the newest is not to hear of that: now it comes in one piece.
+        Err(ReadError::Compacted { .. }) if page.at.is_none() => {
+            let span = session.keys.entries(prefix, page.after.as_ref());
+            let (state, revision, found) = chunk(session, span, None, page.limit).await?;
+            let more = found.more;
+            let entries = found.kvs.into_iter().map(|kv| entry(session, &state, kv));
+            Ok(Range {
+                entries: entries.collect::<Result<_, _>>()?,
+                revision,
+                more,
+            })
+        }
+        outcome => outcome,
+    }
+}
+
+async fn in_chunks(session: &Session, prefix: &Prefix, page: &Page) -> Result<Range, ReadError> {
     let mut range = Range {
         entries: Vec::new(),
         revision: Revision::ZERO,
         more: true,
     };
     let mut at = page.at;
-    let mut after = page.after;
+    let mut after = page.after.clone();
     let mut size = FIRST_CHUNK;
     loop {
         let limit = match page.limit {
@@ -70,6 +89,7 @@ pub(super) async fn prove(session: &Session, at: Revision) -> Result<State, Read
     Ok(state)
 }
 
+/// At most `limit` entries, or all of them when it is zero.
 async fn chunk(
     session: &Session,
     span: Span,

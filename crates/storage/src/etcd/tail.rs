@@ -100,9 +100,8 @@ impl Tail {
 
     /// Puts the parts of a response together.
     fn take(&mut self, response: WatchResponse) -> Option<Delivery> {
-        // An empty response tells how far an idle watch has come. etcd sends it in line with the
-        // events, unlike its answer to a progress request, which in versions before 3.4.25 and 3.5.8
-        // could overtake them, and which is therefore not used.
+        // An empty response tells how far an idle watch has come. It comes by itself, every ten minutes,
+        // and in line with the events: unlike the answer to a progress request it can be trusted.
         let progress = response.events.is_empty() && self.parts.is_empty() && !response.created;
         let reached = revision(&response);
         self.parts.extend(response.events);

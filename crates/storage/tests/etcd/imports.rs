@@ -136,10 +136,11 @@ async fn an_import_that_stopped_half_way_blocks_every_process_until_it_is_done_a
     let mut import = fresh.begin_import(Revision::new(100)).await.unwrap();
     // Two at once would mix what they bring.
     let refused = overtaken.put(vec![entry("/mixed", 1)]).await;
-    assert!(refused.is_err());
+    assert!(matches!(refused, Err(ImportError::Superseded)), "{refused:?}");
     import.put(vec![entry("/whole", 7)]).await.unwrap();
     let finished = import.finish().await.unwrap();
-    assert!(overtaken.finish().await.is_err());
+    let refused = overtaken.finish().await;
+    assert!(matches!(refused, Err(ImportError::Superseded)), "{refused:?}");
     for store in [&peer, &fresh] {
         let range = store.range(&Prefix::all(), Page::all()).await.unwrap();
         let names: Vec<_> = range.entries.iter().map(|entry| &*entry.key).collect();

@@ -75,6 +75,30 @@ async fn a_compaction_by_somebody_else_is_noticed() {
 }
 
 #[tokio::test]
+async fn a_compaction_in_the_middle_of_a_replay_loses_nothing_in_silence() {
+    let etcd = Etcd::start().unwrap();
+    let writer = open(&etcd.endpoint()).await;
+    for round in 0..10 {
+        let name = format!("/a/{round}");
+        let created = create(&writer, &name, "1").await;
+        let deleted = writer.commit(Write::delete(key(&name), created)).await.unwrap();
+        let reader = open(&etcd.endpoint()).await;
+        let mut events = reader.watch(&prefix("/a/"), created).await.unwrap();
+        // Long enough to ask etcd for its history, shorter than etcd takes to look into it.
+        let begun = tokio::time::timeout(std::time::Duration::from_millis(20), events.next()).await;
+        writer.compact(deleted).await.unwrap();
+        let told = match begun {
+            Ok(told) => told,
+            Err(_) => crate::support::soon("the replay", events.next()).await,
+        };
+        match told {
+            Ok(batch) => assert_eq!(batch.events[0].revision, deleted, "{batch:?} lacks the deletion"),
+            Err(error) => assert!(matches!(error, WatchError::Compacted { .. }), "{error:?}"),
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_watch_from_the_future_is_refused() {
     let etcd = Etcd::start().unwrap();
     let store = open(&etcd.endpoint()).await;
