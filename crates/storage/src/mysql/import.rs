@@ -10,6 +10,7 @@ use std::{
 };
 
 use async_trait::async_trait;
+use sqlx::Row as _;
 
 use super::{
     connection::Connection,
@@ -50,7 +51,7 @@ impl MysqlImport {
             return Err(ImportError::NotEmpty);
         }
         for sql in [CLEAR_NAMES, CLEAR_LOG] {
-            while import.shared.pool.once(import.clear(sql)).await? == PIECE {}
+            while import.step(import.clear(sql)).await? == PIECE {}
         }
         Ok(import)
     }
@@ -71,16 +72,29 @@ impl MysqlImport {
         Ok(free)
     }
 
-    async fn clear(&self, sql: &'static str) -> Result<u64, Failure> {
+    /// Takes a step within the request time-out. It returns `None` when this import is not the one
+    /// under way any more.
+    async fn step<T>(
+        &self,
+        step: impl Future<Output = Result<Option<T>, Failure>>,
+    ) -> Result<T, ImportError> {
+        self.shared.check_open()?;
+        let taken = self.shared.pool.once(step).await?;
+        taken.ok_or(ImportError::Superseded)
+    }
+
+    async fn clear(&self, sql: &'static str) -> Result<Option<u64>, Failure> {
         let mut lease = self.shared.pool.lease().await?;
-        self.begin_step(&mut lease.connection).await?;
+        if self.begin_step(&mut lease.connection).await?.is_none() {
+            return Ok(None);
+        }
         let cleared = lease.connection.run(sqlx::query(sql)).await?;
         lease.connection.plain("COMMIT").await?;
         lease.release();
-        Ok(cleared)
+        Ok(Some(cleared))
     }
 
-    async fn store(&self, entries: &[Entry]) -> Result<(), Failure> {
+    async fn store(&self, entries: &[Entry]) -> Result<Option<()>, Failure> {
         let mut lease = self.shared.pool.lease().await?;
         let connection = &mut lease.connection;
         let commits: Vec<_> = entries.iter().map(imported).collect();
@@ -93,20 +107,31 @@ impl MysqlImport {
                 ))));
             }
         }
-        self.begin_step(connection).await?;
+        if self.begin_step(connection).await?.is_none() {
+            return Ok(None);
+        }
         insert_log(connection, &commits).await?;
         let names: Vec<_> = commits.iter().map(|commit| &commit.logged).collect();
         upsert_names(connection, &names).await?;
         connection.plain("COMMIT").await?;
         lease.release();
-        Ok(())
+        Ok(Some(()))
     }
 
-    async fn open(&self) -> Result<Revision, Failure> {
+    async fn open(&self) -> Result<Option<Revision>, Failure> {
         let mut lease = self.shared.pool.lease().await?;
         let connection = &mut lease.connection;
-        let head = self.begin_step(connection).await?;
-        let current = head.revision.max(self.source);
+        let Some(head) = self.begin_step(connection).await? else {
+            return Ok(None);
+        };
+        // The source's own word for where it stands is not trusted alone: no entry may be in the future.
+        // And whoever listed nothing here at a revision must not find something at the same one.
+        let newest = newest_commit(connection).await?;
+        let past = match newest {
+            Some(_) => head.revision.next(),
+            None => head.revision,
+        };
+        let current = self.source.max(past).max(newest.unwrap_or_default());
         let sweep = sqlx::query("UPDATE k3_sweep SET revision = ? WHERE id = 1").bind(current.get());
         connection.run(sweep).await?;
         let open =
@@ -116,19 +141,14 @@ impl MysqlImport {
             .await?;
         connection.plain("COMMIT").await?;
         lease.release();
-        Ok(current)
+        Ok(Some(current))
     }
 
-    /// Begins a transaction in which this is the import under way.
-    async fn begin_step(&self, connection: &mut Connection) -> Result<Head, Failure> {
+    /// Begins a transaction in which this is the import under way, if it still is.
+    async fn begin_step(&self, connection: &mut Connection) -> Result<Option<Head>, Failure> {
         connection.plain("START TRANSACTION").await?;
         let head = lock(connection).await?;
-        if head.importing == Some(self.token) {
-            return Ok(head);
-        }
-        Err(Failure::Lasting(unavailable(
-            "another import has begun since, or this one has ended",
-        )))
+        Ok((head.importing == Some(self.token)).then_some(head))
     }
 }
 
@@ -136,15 +156,13 @@ impl MysqlImport {
 impl Import for MysqlImport {
     async fn put(&mut self, entries: Vec<Entry>) -> Result<(), ImportError> {
         for piece in entries.chunks(MAX_ROWS) {
-            self.shared.check_open()?;
-            self.shared.pool.once(self.store(piece)).await?;
+            self.step(self.store(piece)).await?;
         }
         Ok(())
     }
 
     async fn finish(self: Box<Self>) -> Result<Revision, ImportError> {
-        self.shared.check_open()?;
-        let current = self.shared.pool.once(self.open()).await?;
+        let current = self.step(self.open()).await?;
         // Here the watchers learn of it before anybody can write; elsewhere a moment later.
         self.shared.catch_up(current).await?;
         Ok(current)
@@ -154,6 +172,14 @@ impl Import for MysqlImport {
 async fn holds_entries(connection: &mut Connection) -> Result<bool, Failure> {
     let statement = sqlx::query("SELECT 1 FROM k3_names WHERE deleted = 0 LIMIT 1");
     Ok(!connection.rows(statement).await?.is_empty())
+}
+
+async fn newest_commit(connection: &mut Connection) -> Result<Option<Revision>, Failure> {
+    let statement = sqlx::query("SELECT MAX(revision) FROM k3_log");
+    let rows = connection.rows(statement).await?;
+    let newest = rows.first().map_or(Ok(None), |row| row.try_get(0));
+    let newest: Option<u64> = newest.map_err(|error| connection.misread(error))?;
+    Ok(newest.map(Revision::new))
 }
 
 fn imported(entry: &Entry) -> Planned {

@@ -19,6 +19,7 @@ mod import;
 mod options;
 mod plan;
 mod pool;
+mod range;
 mod reads;
 mod row;
 mod schema;

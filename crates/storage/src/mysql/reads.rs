@@ -11,10 +11,8 @@ use super::{
     pool::Pool,
     row::{Head, LOG, Logged, REST, head_columns, log_columns},
 };
-use crate::{Entry, Event, Key, Page, Prefix, Range, ReadError, Revision, StoreError, WatchError};
+use crate::{Entry, Event, Key, Prefix, ReadError, Revision, StoreError, WatchError};
 
-/// Entries read by one statement: a long list must not keep an old snapshot open.
-const CHUNK: usize = 500;
 /// Events read by one statement.
 const EVENTS: usize = 256;
 /// Revisions searched by one statement for the events of a prefix.
@@ -32,28 +30,6 @@ const GET: &str = concat!(
     ", n.revision FROM k3_store s
     LEFT JOIN k3_names n ON n.name = ? AND n.deleted = 0
     LEFT JOIN k3_log l ON l.revision = n.revision
-    WHERE s.id = 1"
-);
-
-/// Names in order, and for each the newest commit up to a revision: its last one, or, if that is too
-/// new, the one that the index over names finds, going back from the newest. Values are joined after the limit was applied. Not
-/// sorted at the end: the server would sort the values with the names.
-const PAGE: &str = concat!(
-    "SELECT ",
-    head_columns!(),
-    ", ",
-    log_columns!(),
-    ", p.name, p.revision FROM k3_store s
-    LEFT JOIN (
-        SELECT n.name, IF(n.revision <= ?, n.revision, (
-            SELECT h.revision FROM k3_log h WHERE h.name = n.name AND h.revision <= ?
-            ORDER BY h.revision DESC LIMIT 1
-        )) AS revision
-        FROM k3_names n
-        WHERE n.name >= ? AND n.name < ? AND (n.deleted = 0 OR n.revision > ?)
-        ORDER BY n.name LIMIT ?
-    ) p ON TRUE
-    LEFT JOIN k3_log l ON l.revision = p.revision
     WHERE s.id = 1"
 );
 
@@ -87,13 +63,6 @@ const TAIL: &str = concat!(
     WHERE s.id = 1"
 );
 
-/// A row of a page: a name, and what it held.
-struct Held {
-    name: Vec<u8>,
-    /// `None` when the key did not exist at the time.
-    logged: Option<Logged>,
-}
-
 /// Asks where the store stands.
 pub(super) fn head_statement() -> Statement<'static> {
     sqlx::query(HEAD)
@@ -120,43 +89,6 @@ pub(super) async fn get(pool: &Pool, key: &Key) -> Result<Option<Entry>, ReadErr
         (None, _) => Ok(None),
         (Some(_), Some(logged)) => Ok(logged.into_entry()),
         (Some(revision), None) => Err(lost(revision).into()),
-    }
-}
-
-pub(super) async fn range(pool: &Pool, prefix: &Prefix, page: &Page) -> Result<Range, ReadError> {
-    let wanted = if page.limit == 0 { usize::MAX } else { page.limit };
-    let (mut start, end) = bounds(prefix, page.after.as_ref());
-    let mut at = page.at;
-    let mut entries = Vec::new();
-    loop {
-        // One more than is wanted tells whether more follow.
-        let limit = CHUNK.min((wanted - entries.len()).saturating_add(1));
-        let rows = pool.rows(|| page_statement(at, &start, &end, limit)).await?;
-        let head = head_of(&rows)?.open()?;
-        let revision = readable(at.unwrap_or(head.revision), &head)?;
-        at = Some(revision);
-        let names = held(&rows)?;
-        let scanned = names.len();
-        if let Some(last) = names.last() {
-            start = behind(&last.name);
-        }
-        for entry in names.into_iter().filter_map(|held| held.logged?.into_entry()) {
-            if entries.len() == wanted {
-                return Ok(Range {
-                    entries,
-                    revision,
-                    more: true,
-                });
-            }
-            entries.push(entry);
-        }
-        if scanned < limit {
-            return Ok(Range {
-                entries,
-                revision,
-                more: false,
-            });
-        }
     }
 }
 
@@ -229,54 +161,9 @@ pub(super) fn logged(rows: &[MySqlRow]) -> Result<Vec<Logged>, StoreError> {
     Ok(commits)
 }
 
-/// Checks that a revision can be read.
-fn readable(asked: Revision, head: &Head) -> Result<Revision, ReadError> {
-    if asked > head.revision {
-        return Err(ReadError::Future {
-            asked,
-            current: head.revision,
-        });
-    }
-    if asked < head.compacted {
-        return Err(ReadError::Compacted {
-            asked,
-            oldest: head.compacted,
-        });
-    }
-    Ok(asked)
-}
-
-fn page_statement<'q>(at: Option<Revision>, start: &[u8], end: &[u8], limit: usize) -> Statement<'q> {
-    let at = at.map_or(u64::MAX, Revision::get);
-    sqlx::query(PAGE)
-        .bind(at)
-        .bind(at)
-        .bind(start.to_vec())
-        .bind(end.to_vec())
-        .bind(at)
-        .bind(limit as u64)
-}
-
-/// The names of a page in order.
-fn held(rows: &[MySqlRow]) -> Result<Vec<Held>, StoreError> {
-    let mut names = Vec::with_capacity(rows.len());
-    for row in rows {
-        let name: Option<Vec<u8>> = row.try_get(REST).map_err(odd)?;
-        let Some(name) = name else { continue };
-        let newest: Option<u64> = row.try_get(REST + 1).map_err(odd)?;
-        let logged = Logged::of(row, LOG).map_err(odd)?;
-        if let (Some(revision), None) = (newest, &logged) {
-            return Err(lost(revision));
-        }
-        names.push(Held { name, logged });
-    }
-    names.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-    Ok(names)
-}
-
 /// The names under a prefix and behind a key: from the first, which belongs to them, to the last,
 /// which does not.
-fn bounds(prefix: &Prefix, after: Option<&Key>) -> (Vec<u8>, Vec<u8>) {
+pub(super) fn bounds(prefix: &Prefix, after: Option<&Key>) -> (Vec<u8>, Vec<u8>) {
     let first = prefix.as_bytes().to_vec();
     let start = match after {
         Some(after) if **after >= **prefix => behind(after.as_bytes()),
@@ -288,16 +175,16 @@ fn bounds(prefix: &Prefix, after: Option<&Key>) -> (Vec<u8>, Vec<u8>) {
 }
 
 /// The first name that could follow this one.
-fn behind(name: &[u8]) -> Vec<u8> {
+pub(super) fn behind(name: &[u8]) -> Vec<u8> {
     [name, b"\0"].concat()
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "what `map_err` calls")]
-fn odd(error: sqlx::Error) -> StoreError {
+pub(super) fn odd(error: sqlx::Error) -> StoreError {
     StoreError::Corrupt(format!("the database answers with odd rows: {error}"))
 }
 
-fn lost(revision: u64) -> StoreError {
+pub(super) fn lost(revision: u64) -> StoreError {
     StoreError::Corrupt(format!(
         "commit {revision} holds a live value and is not in k3_log"
     ))

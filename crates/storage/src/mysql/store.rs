@@ -18,7 +18,7 @@ use super::{
     import::MysqlImport,
     options::MysqlOptions,
     pool::Pool,
-    reads, schema,
+    range, reads, schema,
     tail::Tail,
     writer::Writer,
 };
@@ -95,7 +95,7 @@ impl Store for MysqlStore {
 
     async fn range(&self, prefix: &Prefix, page: Page) -> Result<Range, ReadError> {
         self.shared.check_open()?;
-        reads::range(&self.shared.pool, prefix, &page).await
+        range::range(&self.shared.pool, prefix, &page).await
     }
 
     async fn commit(&self, write: Write) -> Result<Revision, CommitError> {

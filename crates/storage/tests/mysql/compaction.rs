@@ -167,3 +167,35 @@ async fn readers_and_writers_beside_two_compactors_see_whole_states() {
     assert_eq!(number(&mut admin, "SELECT COUNT(*) FROM k3_names").await, 40);
     assert!(newest > first);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_newest_state_is_never_compacted_while_it_is_read() {
+    let server = Server::start();
+    let stores = [server.open().await, server.open().await];
+    let mut creates = tokio::task::JoinSet::new();
+    for n in 0..1100 {
+        let store = Arc::clone(&stores[0]);
+        creates.spawn(async move { create(&store, &format!("/{n:04}"), "x").await });
+    }
+    creates.join_all().await;
+    // More than one chunk, and compacted between any two.
+    let disturber = tokio::spawn({
+        let store = Arc::clone(&stores[0]);
+        async move {
+            let mut revision = create(&store, "/busy", "0").await;
+            loop {
+                revision = update(&store, "/busy", revision, "1").await;
+                store.compact(revision).await.unwrap();
+            }
+        }
+    });
+    for _ in 0..30 {
+        for limit in [0, 1000] {
+            let range = stores[1].range(&Prefix::all(), Page::first(limit)).await.unwrap();
+            let expected = if limit == 0 { 1100..=1101 } else { 1000..=1000 };
+            assert!(expected.contains(&range.entries.len()), "{}", range.entries.len());
+        }
+    }
+    assert!(!disturber.is_finished());
+    disturber.abort();
+}

@@ -103,8 +103,10 @@ async fn an_interrupted_import_blocks_everybody_until_it_is_begun_again() {
     let mut stale = store.begin_import(Revision::new(50)).await.unwrap();
     stale.put(entries(10)).await.unwrap();
     let mut import = there.begin_import(Revision::new(50)).await.unwrap();
-    assert!(stale.put(entries(1)).await.is_err(), "another import has begun");
-    assert!(stale.finish().await.is_err());
+    let refused = stale.put(entries(1)).await;
+    assert!(matches!(refused, Err(ImportError::Superseded)), "{refused:?}");
+    let refused = stale.finish().await;
+    assert!(matches!(refused, Err(ImportError::Superseded)), "{refused:?}");
     import.put(entries(5)).await.unwrap();
     assert_eq!(import.finish().await.unwrap(), Revision::new(50));
     let range = store.range(&Prefix::all(), Page::all()).await.unwrap();

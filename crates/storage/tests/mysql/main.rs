@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "a test's tasks end with its runtime")]
 
 mod compaction;
+mod encryption;
 mod exactness;
 mod expiry;
 mod faults;

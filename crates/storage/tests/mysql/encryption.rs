@@ -1,0 +1,80 @@
+//! Encrypted connections.
+
+use k3_storage::{
+    OpenError, Store, StoreError,
+    mysql::{MysqlOptions, MysqlStore, TlsMode},
+};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use tempfile::TempDir;
+
+use crate::server::{Server, create};
+
+/// A server that speaks in the clear to nobody, and the authority that vouches for it.
+fn encrypted() -> (Server, TempDir) {
+    let mut authority = CertificateParams::default();
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate().unwrap()).unwrap();
+    let key = KeyPair::generate().unwrap();
+    let certificate = CertificateParams::new(["127.0.0.1".to_owned()])
+        .unwrap()
+        .signed_by(&key, &authority)
+        .unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name| folder.path().join(name);
+    std::fs::write(path("ca.pem"), authority.pem()).unwrap();
+    std::fs::write(path("server.pem"), certificate.pem()).unwrap();
+    std::fs::write(path("server.key"), key.serialize_pem()).unwrap();
+    let server = Server::start_with(&[
+        &format!("--ssl-ca={}", path("ca.pem").display()),
+        &format!("--ssl-cert={}", path("server.pem").display()),
+        &format!("--ssl-key={}", path("server.key").display()),
+        "--require-secure-transport=1",
+    ]);
+    (server, folder)
+}
+
+fn with_tls(server: &Server, tls: TlsMode) -> MysqlOptions {
+    MysqlOptions {
+        tls,
+        ..server.options.clone()
+    }
+}
+
+#[tokio::test]
+async fn a_server_is_trusted_when_the_authority_vouches_for_it() {
+    let (server, folder) = encrypted();
+    let ca_file = Some(folder.path().join("ca.pem"));
+    for tls in [
+        TlsMode::Preferred,
+        TlsMode::Required,
+        TlsMode::Verified { ca_file },
+    ] {
+        let name = format!("/{}", format!("{tls:?}").len());
+        let store = MysqlStore::open(with_tls(&server, tls)).await.unwrap();
+        create(&store, &name, "x").await;
+        store.close().await;
+    }
+    // Signed by nobody the public trusts; and in the clear the server does not talk.
+    for tls in [TlsMode::Verified { ca_file: None }, TlsMode::Off] {
+        let refused = MysqlStore::open(with_tls(&server, tls.clone())).await.map(drop);
+        assert!(
+            matches!(refused, Err(OpenError::Store(StoreError::Unavailable { .. }))),
+            "{tls:?}: {refused:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_server_without_encryption_is_refused_where_it_is_asked_for() {
+    let server = Server::start();
+    for tls in [TlsMode::Required, TlsMode::Verified { ca_file: None }] {
+        let refused = MysqlStore::open(with_tls(&server, tls.clone())).await.map(drop);
+        assert!(
+            matches!(refused, Err(OpenError::Store(StoreError::Unavailable { .. }))),
+            "{tls:?}: {refused:?}"
+        );
+    }
+    MysqlStore::open(with_tls(&server, TlsMode::Preferred))
+        .await
+        .unwrap();
+}
