@@ -29,11 +29,17 @@ pub struct Expiry {
     pub ttl: Duration,
 }
 
+/// The longest time to live, in seconds: 136 years. What is longer is as good as for ever, and would
+/// overflow the clocks of some backend.
+const LONGEST_TTL: u64 = u32::MAX as u64;
+
 // --- Expiry ---
 
 impl Expiry {
-    /// The expiry of an entry written `now` that lives for `ttl`.
+    /// The expiry of an entry written `now` that lives for `ttl`, rounded up to whole seconds.
     pub fn after(now: SystemTime, ttl: Duration) -> Self {
+        let seconds = ttl.as_secs().saturating_add(u64::from(ttl.subsec_nanos() > 0));
+        let ttl = Duration::from_secs(seconds.clamp(1, LONGEST_TTL));
         Self {
             deadline_ms: unix_ms(now).saturating_add(millis(ttl)),
             ttl,
@@ -58,6 +64,14 @@ fn millis(duration: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_to_live_is_whole_seconds_that_a_clock_can_count() {
+        let ttl = |ttl| Expiry::after(UNIX_EPOCH, ttl).ttl;
+        assert_eq!(ttl(Duration::ZERO), Duration::from_secs(1));
+        assert_eq!(ttl(Duration::from_millis(1001)), Duration::from_secs(2));
+        assert_eq!(ttl(Duration::MAX), Duration::from_secs(u32::MAX.into()));
+    }
 
     #[test]
     fn a_clock_set_back_does_not_keep_an_entry_for_ever() {

@@ -85,9 +85,9 @@ impl Write {
 
     /// The same write, of an entry that deletes itself after `ttl`. Has no effect on a delete.
     #[must_use]
-    pub fn expiring(mut self, ttl: Duration) -> Self {
-        if let Operation::Put { ttl: slot, .. } = &mut self.operation {
-            *slot = Some(Duration::from_secs(ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0)).max(MIN_TTL));
+    pub fn expiring(mut self, time: Duration) -> Self {
+        if let Operation::Put { ttl, .. } = &mut self.operation {
+            *ttl = Some(time);
         }
         self
     }
@@ -105,5 +105,3 @@ impl Write {
         }
     }
 }
-
-const MIN_TTL: Duration = Duration::from_secs(1);

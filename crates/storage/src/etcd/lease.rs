@@ -124,7 +124,9 @@ const fn mask(bits: u32) -> u64 {
 }
 
 fn whole_seconds(duration: Duration) -> u64 {
-    duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
+    duration
+        .as_secs()
+        .saturating_add(u64::from(duration.subsec_nanos() > 0))
 }
 
 #[cfg(test)]
@@ -133,7 +135,7 @@ mod tests {
 
     #[test]
     fn an_id_tells_the_expiry() {
-        for ttl in [1, 59, 1023, 3600, 86_400, 604_800] {
+        for ttl in [1, 59, 1023, 3600, 86_400, 1_048_576] {
             let written = Expiry {
                 deadline_ms: 1_800_000_000_000 + ttl * 1000,
                 ttl: Duration::from_secs(ttl),
