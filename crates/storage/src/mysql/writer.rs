@@ -157,7 +157,7 @@ async fn run(mut scribe: Scribe, mut requests: mpsc::Receiver<Request>, stop: Ar
         scribe.serve(group).await;
     }
     requests.close();
-    requests.recv_many(&mut waiting, QUEUE).await;
+    while requests.recv_many(&mut waiting, QUEUE).await > 0 {}
     for request in waiting {
         request.refuse(StoreError::Closed);
     }

@@ -157,7 +157,7 @@ async fn closing_answers_every_write_and_ends_every_watch() {
     let server = Server::start();
     let store = server.open().await;
     let mut events = watch(&store, Revision::FIRST).await;
-    let writes: Vec<_> = (0..300)
+    let writes: Vec<_> = (0..3000)
         .map(|n| {
             let store = std::sync::Arc::clone(&store);
             tokio::spawn(async move { store.commit(Write::create(key(format!("/{n}")), "x")).await })
