@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 
 use crate::{
     gateway,
-    support::{Watcher, create, key, open, open_under, prefix},
+    support::{Watcher, create, key, open, open_under, prefix, until},
 };
 
 /// Creates and deletes an entry, and then some: the second revision is a deletion.
@@ -232,10 +232,16 @@ async fn a_store_at_rest_writes_nothing() {
     let etcd = Etcd::start().unwrap();
     let store = open(&etcd.endpoint()).await;
     let written = create(&store, "/a/x", "1").await;
-    let mut watcher = Watcher::start(&store, "/a/", written).await;
-    // The watch of etcd may begin later than the write, and then has to find out that it missed none.
-    watcher.reach(store.current_revision().await.unwrap()).await;
-    let before = store.current_revision().await.unwrap();
+    // The watch of etcd may have begun later than the write, and then finds out that it missed nothing
+    // by one write of its own. A watch from before the write hears of the write at any rate.
+    let mut watcher = Watcher::start(&store, "/a/", Revision::new(written.get() - 1)).await;
+    watcher.reach(written).await;
+    let before = until("the store to come to rest", async || {
+        let now = store.current_revision().await.unwrap();
+        let reached = tokio::time::timeout(std::time::Duration::from_secs(1), watcher.reach(now)).await;
+        (reached.is_ok() && store.current_revision().await.unwrap() == now).then_some(now)
+    })
+    .await;
     for _ in 0..50 {
         assert_eq!(store.current_revision().await.unwrap(), before);
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
