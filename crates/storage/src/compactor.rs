@@ -48,3 +48,47 @@ async fn run(store: Arc<dyn Store>, period: Duration) {
         tokio::time::sleep(period).await;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Key, Prefix, WatchError, Write, memory::MemoryStore};
+
+    const PERIOD: Duration = Duration::from_mins(5);
+
+    #[tokio::test(start_paused = true)]
+    async fn the_history_of_the_last_period_is_kept_and_older_history_is_not() {
+        let store = MemoryStore::new();
+        let watch = async |after| store.watch(&Prefix::all(), after).await.map(|_| ());
+        let start = store.current_revision().await.unwrap();
+        let _compactor = Compactor::start(store.clone(), PERIOD);
+        let mut made = Vec::new();
+        for number in 0..12 {
+            let key = Key::try_new(format!("/{number}")).unwrap();
+            made.push((
+                tokio::time::Instant::now(),
+                store.commit(Write::create(key, "")).await.unwrap(),
+            ));
+            tokio::time::sleep(PERIOD / 4).await;
+            for pair in made.windows(2) {
+                if pair[1].0.elapsed() < PERIOD {
+                    assert!(
+                        watch(pair[0].1).await.is_ok(),
+                        "what came after {} is young",
+                        pair[0].1
+                    );
+                }
+            }
+        }
+        // Between two rounds nothing is older than two periods.
+        for (when, revision) in &made {
+            if when.elapsed() > 2 * PERIOD {
+                assert!(matches!(
+                    watch(*revision).await,
+                    Err(WatchError::Compacted { .. })
+                ));
+            }
+        }
+        assert!(matches!(watch(start).await, Err(WatchError::Compacted { .. })));
+    }
+}

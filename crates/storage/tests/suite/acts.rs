@@ -82,7 +82,7 @@ pub(crate) trait Acts: Store {
     /// Why a watch after `after` is refused: at once, or before it tells anything.
     async fn refusal(&self, name: &str, after: Revision) -> WatchError {
         let mut watch = match self.watch(&prefix(name), after).await {
-            Ok(events) => Follower::new(events),
+            Ok(events) => Follower::new(events, after),
             Err(error) => return error,
         };
         match watch.try_batch().await {
@@ -93,7 +93,7 @@ pub(crate) trait Acts: Store {
 
     /// Watches a prefix.
     async fn follow(&self, name: &str, after: Revision) -> Follower {
-        Follower::new(self.watch(&prefix(name), after).await.unwrap())
+        Follower::new(self.watch(&prefix(name), after).await.unwrap(), after)
     }
 }
 
@@ -125,8 +125,7 @@ pub(crate) fn contents(range: &Range) -> Vec<(&str, &[u8])> {
 
 /// Waits for what must come within the tests' patience.
 pub(crate) async fn soon<T>(what: &str, coming: impl Future<Output = T>) -> T {
-    match tokio::time::timeout(PATIENCE, coming).await {
-        Ok(come) => come,
-        Err(_) => panic!("{what} did not come within {PATIENCE:?}"),
-    }
+    tokio::time::timeout(PATIENCE, coming)
+        .await
+        .unwrap_or_else(|_| panic!("{what} did not come within {PATIENCE:?}"))
 }

@@ -9,18 +9,19 @@ pub(crate) struct Follower {
     events: Events,
     /// Events that came with those that were asked for.
     ahead: Vec<Event>,
-    /// The bookmark of the newest batch.
+    /// The bookmark of the newest batch, or where the watch began.
     reached: Revision,
 }
 
 // --- Follower ---
 
 impl Follower {
-    pub(crate) fn new(events: Events) -> Self {
+    /// Of a watch that began after a revision.
+    pub(crate) fn new(events: Events, after: Revision) -> Self {
         Self {
             events,
             ahead: Vec::new(),
-            reached: Revision::ZERO,
+            reached: after,
         }
     }
 

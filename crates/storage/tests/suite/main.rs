@@ -14,6 +14,7 @@ mod place;
 
 mod acts;
 mod claims;
+mod crash;
 mod follower;
 mod history;
 mod properties;

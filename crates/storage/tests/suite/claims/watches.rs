@@ -67,7 +67,10 @@ async fn a_watch_from_zero_tells_the_whole_history_or_refuses(place: &dyn Place)
     let store = place.open().await;
     let story = tell_story(&store).await;
     match store.watch(&prefix(""), Revision::ZERO).await {
-        Ok(events) => assert_eq!(Follower::new(events).take(story.len()).await, story),
+        Ok(events) => {
+            let mut watch = Follower::new(events, Revision::ZERO);
+            assert_eq!(watch.take(story.len()).await, story);
+        }
         Err(WatchError::Compacted { after, oldest }) => {
             assert_eq!(after, Revision::ZERO);
             assert!(oldest < story[0].revision);
@@ -319,16 +322,15 @@ async fn dropping_a_wait_for_events_loses_none(place: &dyn Place) {
             let next = tokio::select! {
                 biased;
                 batch = events.next() => Some(batch.unwrap()),
-                () = tokio::task::yield_now(), if dropped % 3 == 0 => None,
+                () = tokio::task::yield_now(), if dropped.is_multiple_of(3) => None,
                 () = std::future::ready(()), if dropped % 3 == 1 => None,
                 () = tokio::time::sleep(Duration::from_micros(200)) => None,
             };
-            match next {
-                Some(batch) => told.extend(batch.events.iter().cloned()),
-                None => {
-                    dropped += 1;
-                    tokio::task::yield_now().await;
-                }
+            if let Some(batch) = next {
+                told.extend(batch.events.iter().cloned());
+            } else {
+                dropped += 1;
+                tokio::task::yield_now().await;
             }
         }
     })

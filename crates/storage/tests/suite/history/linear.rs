@@ -45,11 +45,14 @@ pub(crate) enum Violation {
     Torn(Operation, k3_storage::Range),
 }
 
+/// What is found, or how the promises are broken.
+type Verdict<T = ()> = Result<T, Box<Violation>>;
+
 /// Judges a history of a store that began empty, given the log of all its commits.
-pub(crate) fn check(operations: &[Operation], log: &[Event]) -> Result<(), Violation> {
+pub(crate) fn check(operations: &[Operation], log: &[Event]) -> Verdict {
     for pair in log.windows(2) {
         if pair[1].revision <= pair[0].revision {
-            return Err(Violation::Disorder(pair[1].clone(), pair[0].revision));
+            return Err(Violation::Disorder(pair[1].clone(), pair[0].revision).into());
         }
     }
     let timeline = Timeline::new(log);
@@ -63,15 +66,13 @@ fn explain(
     operations: &[Operation],
     log: &[Event],
     timeline: &Timeline,
-) -> Result<BTreeMap<Revision, usize>, Violation> {
+) -> Verdict<BTreeMap<Revision, usize>> {
     let mut acknowledged: HashMap<Revision, usize> = HashMap::new();
     let mut uncertain: Vec<usize> = Vec::new();
     for (index, operation) in operations.iter().enumerate() {
         match &operation.done {
-            Done::Committed { revision, .. } => {
-                if acknowledged.insert(*revision, index).is_some() {
-                    return Err(Violation::Reused(*revision));
-                }
+            Done::Committed { revision, .. } if acknowledged.insert(*revision, index).is_some() => {
+                return Err(Violation::Reused(*revision).into());
             }
             Done::Uncertain { .. } => uncertain.push(index),
             _ => {}
@@ -87,10 +88,10 @@ fn explain(
                 unreachable!("only commits are acknowledged");
             };
             if !causes(write, event, found) {
-                return Err(Violation::Altered(operations[index].clone(), event.clone()));
+                return Err(Violation::Altered(operations[index].clone(), event.clone()).into());
             }
             if !expects(write.expect, found) {
-                return Err(Violation::Illegal(write.clone(), event.revision));
+                return Err(Violation::Illegal(write.clone(), event.revision).into());
             }
             index
         } else {
@@ -106,7 +107,7 @@ fn explain(
         writers.insert(event.revision, index);
     }
     match acknowledged.into_values().min() {
-        Some(index) => Err(Violation::Lost(operations[index].clone())),
+        Some(index) => Err(Violation::Lost(operations[index].clone()).into()),
         None => Ok(writers),
     }
 }
@@ -141,19 +142,25 @@ fn place(
     timeline: &Timeline,
     writers: &BTreeMap<Revision, usize>,
     ceilings: &Ceilings,
-) -> Result<(), Violation> {
+) -> Verdict {
     let mut happened: HashMap<usize, Revision> = HashMap::new();
     happened.extend(writers.iter().map(|(revision, index)| (*index, *revision)));
-    let mut ticks: BTreeMap<u64, usize> = BTreeMap::new();
-    for (index, operation) in operations.iter().enumerate() {
-        ticks.insert(operation.asked, index);
-        ticks.insert(operation.answered, index);
-    }
+    // Questions before answers of the same tick: neither came first.
+    let asked = operations
+        .iter()
+        .enumerate()
+        .map(|(index, operation)| (operation.asked, 0, index));
+    let answered = operations
+        .iter()
+        .enumerate()
+        .map(|(index, operation)| (operation.answered, 1, index));
+    let mut ticks: Vec<_> = asked.chain(answered).collect();
+    ticks.sort_unstable();
     let mut floors: HashMap<usize, Revision> = HashMap::new();
     let mut known = Revision::ZERO;
-    for (tick, index) in ticks {
+    for (_, answer, index) in ticks {
         let operation = &operations[index];
-        if tick == operation.asked {
+        if answer == 0 {
             floors.insert(index, known);
             continue;
         }
@@ -163,19 +170,19 @@ fn place(
             // It may yet happen after the answer: it is known to nobody by this.
             Done::Uncertain { .. } => match happened.get(&index) {
                 Some(revision) if *revision <= floor => {
-                    return Err(Violation::Backwards(operation.clone(), floor));
+                    return Err(Violation::Backwards(operation.clone(), floor).into());
                 }
                 _ => continue,
             },
             Done::Committed { revision, .. } => {
                 if *revision <= floor {
-                    return Err(Violation::Backwards(operation.clone(), floor));
+                    return Err(Violation::Backwards(operation.clone(), floor).into());
                 }
                 *revision
             }
             Done::Conflicted { write, shown } => {
                 if expects(write.expect, shown.as_ref().map(|entry| entry.revision)) {
-                    return Err(Violation::Unjustified(operation.clone()));
+                    return Err(Violation::Unjustified(operation.clone()).into());
                 }
                 lowest(operation, timeline.spans(&write.key, shown.as_ref()), floor)?
             }
@@ -183,20 +190,20 @@ fn place(
             Done::Listed { prefix, page, range } => {
                 let expected = timeline.range(prefix, page, range.revision);
                 if *range != expected || page.at.is_some_and(|at| at != range.revision) {
-                    return Err(Violation::Torn(operation.clone(), expected));
+                    return Err(Violation::Torn(operation.clone(), expected).into());
                 }
                 if page.at.is_none() && range.revision < floor {
-                    return Err(Violation::Stale(operation.clone(), floor));
+                    return Err(Violation::Stale(operation.clone(), floor).into());
                 }
                 range.revision
             }
             Done::Stood { revision } if *revision < floor => {
-                return Err(Violation::Stale(operation.clone(), floor));
+                return Err(Violation::Stale(operation.clone(), floor).into());
             }
             Done::Stood { revision } => *revision,
         };
         if place > ceiling {
-            return Err(Violation::Premature(operation.clone()));
+            return Err(Violation::Premature(operation.clone()).into());
         }
         known = known.max(place);
     }
@@ -204,19 +211,15 @@ fn place(
 }
 
 /// The lowest place for a read that was true during the spans.
-fn lowest(
-    operation: &Operation,
-    spans: Vec<super::timeline::Span>,
-    floor: Revision,
-) -> Result<Revision, Violation> {
+fn lowest(operation: &Operation, spans: Vec<super::timeline::Span>, floor: Revision) -> Verdict<Revision> {
     if spans.is_empty() {
-        return Err(Violation::Phantom(operation.clone()));
+        return Err(Violation::Phantom(operation.clone()).into());
     }
     spans
         .into_iter()
         .find(|span| span.until > floor)
         .map(|span| span.from.max(floor))
-        .ok_or_else(|| Violation::Stale(operation.clone(), floor))
+        .ok_or_else(|| Violation::Stale(operation.clone(), floor).into())
 }
 
 // --- Ceilings ---
@@ -235,7 +238,7 @@ impl Ceilings {
     }
 
     fn at(&self, tick: u64) -> Revision {
-        let first_later = self.asked.partition_point(|(asked, _)| *asked < tick);
+        let first_later = self.asked.partition_point(|(asked, _)| *asked <= tick);
         self.asked
             .get(first_later)
             .map_or(NEVER, |(_, revision)| Revision::new(revision.get() - 1))
@@ -311,13 +314,13 @@ mod tests {
         }
     }
 
-    fn entry(value: &'static str, revision: u64) -> Option<Entry> {
-        Some(Entry {
+    fn entry(value: &'static str, revision: u64) -> Entry {
+        Entry {
             key: key("/a"),
             value: Bytes::from(value),
             revision: Revision::new(revision),
             expiry: None,
-        })
+        }
     }
 
     fn got(entry: Option<Entry>) -> Done {
@@ -354,9 +357,9 @@ mod tests {
     #[test]
     fn a_sound_history_passes() {
         let script = two_commits()
-            .did(2, 3, got(entry("x", 2)))
-            .did(11, 12, got(entry("x", 2)))
-            .did(13, 14, got(entry("y", 3)))
+            .did(2, 3, got(Some(entry("x", 2))))
+            .did(11, 12, got(Some(entry("x", 2))))
+            .did(13, 14, got(Some(entry("y", 3))))
             .did(
                 15,
                 16,
@@ -364,14 +367,14 @@ mod tests {
                     revision: Revision::new(3),
                 },
             )
-            .did(21, 22, listed(None, 3, entry("y", 3).into_iter().collect()))
-            .did(23, 24, listed(Some(2), 2, entry("x", 2).into_iter().collect()))
+            .did(21, 22, listed(None, 3, vec![entry("y", 3)]))
+            .did(23, 24, listed(Some(2), 2, vec![entry("x", 2)]))
             .did(
                 25,
                 26,
                 Done::Conflicted {
                     write: Write::update(key("/a"), Revision::new(2), "z"),
-                    shown: entry("y", 3),
+                    shown: Some(entry("y", 3)),
                 },
             );
         assert_eq!(script.verdict(), "sound");
@@ -421,11 +424,11 @@ mod tests {
 
     #[test]
     fn a_stale_read_is_caught() {
-        let script = two_commits().did(21, 22, got(entry("x", 2)));
+        let script = two_commits().did(21, 22, got(Some(entry("x", 2))));
         assert_eq!(script.verdict(), "Stale");
         let script = two_commits().did(21, 22, got(None));
         assert_eq!(script.verdict(), "Stale");
-        let script = two_commits().did(21, 22, listed(None, 2, entry("x", 2).into_iter().collect()));
+        let script = two_commits().did(21, 22, listed(None, 2, vec![entry("x", 2)]));
         assert_eq!(script.verdict(), "Stale");
         let script = two_commits().did(
             21,
@@ -440,23 +443,24 @@ mod tests {
     #[test]
     fn reads_that_go_back_in_time_are_caught() {
         // The update is under way, so each read alone would pass: not the old one after the new one.
-        let script = two_commits()
-            .did(11, 12, got(entry("y", 3)))
-            .did(13, 14, got(entry("x", 2)));
+        let script =
+            two_commits()
+                .did(11, 12, got(Some(entry("y", 3))))
+                .did(13, 14, got(Some(entry("x", 2))));
         assert_eq!(script.verdict(), "Stale");
     }
 
     #[test]
     fn a_read_of_what_never_was_is_caught() {
-        let script = two_commits().did(21, 22, got(entry("z", 3)));
+        let script = two_commits().did(21, 22, got(Some(entry("z", 3))));
         assert_eq!(script.verdict(), "Phantom");
-        let script = two_commits().did(21, 22, got(entry("y", 4)));
+        let script = two_commits().did(21, 22, got(Some(entry("y", 4))));
         assert_eq!(script.verdict(), "Phantom");
     }
 
     #[test]
     fn a_read_before_its_write_is_caught() {
-        let script = two_commits().did(5, 6, got(entry("y", 3)));
+        let script = two_commits().did(5, 6, got(Some(entry("y", 3))));
         assert_eq!(script.verdict(), "Premature");
         let script = two_commits().did(
             5,
@@ -497,7 +501,7 @@ mod tests {
         assert_eq!(script.verdict(), "Premature");
         let script = Script::default()
             .did(0, 4, create("x", 5))
-            .did(1, 2, got(entry("x", 5)))
+            .did(1, 2, got(Some(entry("x", 5))))
             .did(
                 3,
                 6,
@@ -512,11 +516,11 @@ mod tests {
 
     #[test]
     fn a_torn_range_is_caught() {
-        let script = two_commits().did(21, 22, listed(None, 3, entry("x", 2).into_iter().collect()));
+        let script = two_commits().did(21, 22, listed(None, 3, vec![entry("x", 2)]));
         assert_eq!(script.verdict(), "Torn");
         let script = two_commits().did(21, 22, listed(None, 3, vec![]));
         assert_eq!(script.verdict(), "Torn");
-        let script = two_commits().did(21, 22, listed(Some(2), 3, entry("y", 3).into_iter().collect()));
+        let script = two_commits().did(21, 22, listed(Some(2), 3, vec![entry("y", 3)]));
         assert_eq!(script.verdict(), "Torn");
     }
 
@@ -526,9 +530,9 @@ mod tests {
             write: Write::update(key("/a"), Revision::new(3), "z"),
             shown,
         };
-        let script = two_commits().did(21, 22, conflict(entry("y", 3)));
+        let script = two_commits().did(21, 22, conflict(Some(entry("y", 3))));
         assert_eq!(script.verdict(), "Unjustified");
-        let script = two_commits().did(21, 22, conflict(entry("x", 2)));
+        let script = two_commits().did(21, 22, conflict(Some(entry("x", 2))));
         assert_eq!(script.verdict(), "Stale");
         let script = two_commits().did(21, 22, conflict(None));
         assert_eq!(script.verdict(), "Stale");
@@ -542,7 +546,7 @@ mod tests {
                 22,
                 Done::Conflicted {
                     write: Write::update(key("/a"), Revision::new(2), "z"),
-                    shown: entry("y", 3),
+                    shown: Some(entry("y", 3)),
                 },
             )
             .log(4, "/a", updated("z"));
@@ -558,11 +562,14 @@ mod tests {
         let happened = || two_commits().did(21, 22, uncertain()).log(4, "/a", updated("z"));
         assert_eq!(happened().verdict(), "sound");
         // Also after its writer gave up.
-        assert_eq!(happened().did(30, 31, got(entry("y", 3))).verdict(), "sound");
+        assert_eq!(
+            happened().did(30, 31, got(Some(entry("y", 3)))).verdict(),
+            "sound"
+        );
         // But what was seen of it stays.
         let seen = happened()
-            .did(30, 31, got(entry("z", 4)))
-            .did(32, 33, got(entry("y", 3)));
+            .did(30, 31, got(Some(entry("z", 4))))
+            .did(32, 33, got(Some(entry("y", 3))));
         assert_eq!(seen.verdict(), "Stale");
         let twice = happened().log(5, "/a", updated("z"));
         assert_eq!(twice.verdict(), "Unexplained");

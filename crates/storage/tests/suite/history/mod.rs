@@ -11,6 +11,7 @@ mod timeline;
 
 pub(crate) use self::{
     linear::check,
-    operation::Recorder,
+    operation::{Done, Operation, Recorder},
     stream::{Recording, check_stream},
+    timeline::Timeline,
 };

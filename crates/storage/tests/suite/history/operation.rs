@@ -10,7 +10,7 @@ use k3_storage::{
 };
 
 /// A question and its answer, with the ticks of a clock that all clients share: when one was answered
-/// at a lower tick than another was asked, it came first.
+/// at a lower tick than another was asked, it came first. Where the ticks are equal, neither did.
 #[derive(Clone, Debug)]
 pub(crate) struct Operation {
     pub(crate) asked: u64,

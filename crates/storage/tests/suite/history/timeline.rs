@@ -41,11 +41,9 @@ impl Timeline {
 
     /// What the key held at a revision, and the commit that put it there.
     pub(crate) fn held(&self, key: &Key, at: Revision) -> Option<(Revision, Bytes)> {
-        let (revision, value) = self
-            .versions(key)
-            .iter()
-            .rev()
-            .find(|(revision, _)| *revision <= at)?;
+        let versions = self.versions(key);
+        let later = versions.partition_point(|(revision, _)| *revision <= at);
+        let (revision, value) = &versions[later.checked_sub(1)?];
         value.clone().map(|value| (*revision, value))
     }
 

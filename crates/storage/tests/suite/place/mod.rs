@@ -5,13 +5,15 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use k3_storage::Store;
 
-mod file;
+pub(crate) mod etcd;
+pub(crate) mod file;
 mod memory;
+pub(crate) mod mysql;
 
-pub(crate) use self::{file::File, memory::Memory};
+pub(crate) use self::{etcd::Etcd, file::File, memory::Memory, mysql::Mysql};
 
 /// How long a test may take before it counts as hung. Generous: machines of CI are slow and shared.
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_mins(2);
 
 /// Somewhere to keep a store that no other test touches.
 #[async_trait]
@@ -41,6 +43,8 @@ macro_rules! claims {
     ) => {
         tests!(memory, Memory, [$($($every)*)?]);
         tests!(file, File, [$($($every)*)? $($($durable)*)?]);
+        tests!(etcd, Etcd, [$($($every)*)? $($($durable)*)? $($($shared)*)?]);
+        tests!(mysql, Mysql, [$($($every)*)? $($($durable)*)? $($($shared)*)?]);
     };
 }
 
@@ -62,6 +66,11 @@ macro_rules! tests {
 
 /// Runs a test to its end, with real threads: a store that is only right on one is not right.
 pub(crate) fn run<T>(test: impl Future<Output = T>) -> T {
+    run_within(LIMIT, test)
+}
+
+/// As [`run`], for tests that take their time.
+pub(crate) fn run_within<T>(limit: Duration, test: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -72,7 +81,7 @@ pub(crate) fn run<T>(test: impl Future<Output = T>) -> T {
         .0
         .as_ref()
         .expect("taken on drop only")
-        .block_on(async { tokio::time::timeout(LIMIT, test).await.expect("the test hangs") })
+        .block_on(async { tokio::time::timeout(limit, test).await.expect("the test hangs") })
 }
 
 /// A runtime that does not wait for its tasks: one that still runs when a claim has failed must not

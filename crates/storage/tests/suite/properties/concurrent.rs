@@ -105,7 +105,7 @@ async fn act(store: Arc<dyn Store>, recorder: Arc<Recorder>, number: usize, step
                     expect: match belief(number) {
                         // Never written by anyone: a delete that must fail.
                         Expect::Absent => Expect::At(Revision::FIRST),
-                        there => there,
+                        there @ Expect::At(_) => there,
                     },
                     operation: Operation::Delete,
                 };

@@ -2,5 +2,5 @@
 
 mod concurrent;
 mod plan;
-mod seed;
+pub(crate) mod seed;
 mod sequential;

@@ -20,6 +20,23 @@ pub(crate) struct Effort {
     pub(crate) shrinks: u32,
 }
 
+/// Runs a test that makes random choices, and says how to run it again when it fails.
+pub(crate) fn with_seed(test: impl FnOnce(u64)) {
+    let seed = number(SEED).unwrap_or_else(any_number);
+    let told = Told(seed);
+    test(seed);
+    std::mem::forget(told);
+}
+
+/// Tells the seed when it is dropped, which a test that passes does not do.
+struct Told(u64);
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        eprintln!("{SEED}={} makes the same choices again", self.0);
+    }
+}
+
 /// Tries the claim on values of the strategy. Must run on a runtime with several threads.
 pub(crate) fn for_all<S: Strategy>(
     effort: &Effort,
@@ -52,7 +69,8 @@ fn any_number() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-fn number(variable: &str) -> Option<u64> {
+/// The number in an environment variable.
+pub(crate) fn number(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok()?;
     Some(
         text.parse()

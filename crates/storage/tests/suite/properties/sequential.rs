@@ -157,11 +157,8 @@ impl<'a> Pair<'a> {
             Step::Get { key: number } => {
                 let name = key(KEYS[number]);
                 let modelled = self.model.get(&name).await.unwrap();
-                same(
-                    "get",
-                    self.real.get(&name).await.unwrap(),
-                    self.translated(modelled),
-                )
+                let real = self.real.get(&name).await.unwrap();
+                same("get", &real, &self.translated(modelled))
             }
             Step::Range {
                 prefix,
@@ -236,7 +233,7 @@ impl<'a> Pair<'a> {
                 Ok(())
             }
             (Err(CommitError::Conflict(modelled)), Err(CommitError::Conflict(real))) => {
-                same("conflict", real, self.translated(modelled))
+                same("conflict", &real, &self.translated(modelled))
             }
             (modelled, real) => Err(format!("commit: {real:?}, but the model: {modelled:?}")),
         }
@@ -277,12 +274,12 @@ impl<'a> Pair<'a> {
                     },
                     more: modelled.more,
                 };
-                same("range", real, expected)
+                same("range", &real, &expected)
             }
             (
                 Err(ReadError::Compacted { oldest: modelled, .. }),
                 Err(ReadError::Compacted { oldest: real, .. }),
-            ) => same("compacted", real, self.translate(modelled)),
+            ) => same("compacted", &real, &self.translate(modelled)),
             (modelled, real) => Err(format!("range: {real:?}, but the model: {modelled:?}")),
         }
     }
@@ -308,7 +305,7 @@ impl<'a> Pair<'a> {
             Err(WatchError::Compacted { oldest: modelled, .. }) => {
                 match self.real.refusal(PREFIXES[number], after).await {
                     WatchError::Compacted { oldest, .. } => {
-                        same("compacted", oldest, self.translate(modelled))
+                        same("compacted", &oldest, &self.translate(modelled))
                     }
                     other => Err(format!("watch: {other:?}, but the model: compacted")),
                 }
@@ -397,7 +394,7 @@ fn flat(batches: &[Batch]) -> Vec<(Vec<Event>, Revision)> {
         .collect()
 }
 
-fn same<T: PartialEq + std::fmt::Debug>(what: &str, real: T, expected: T) -> Result<(), String> {
+fn same<T: PartialEq + std::fmt::Debug>(what: &str, real: &T, expected: &T) -> Result<(), String> {
     if real == expected {
         return Ok(());
     }

@@ -1,0 +1,80 @@
+//! Where a child finds the store.
+
+use std::{fmt, path::PathBuf, str::FromStr, sync::Arc, time::Duration};
+
+use k3_storage::{
+    OpenError, Store,
+    etcd::{EtcdOptions, EtcdStore},
+    file::{FileOptions, FileStore},
+    mysql::MysqlStore,
+};
+
+use crate::place::mysql::server_options;
+
+/// A store, as text that fits in an environment variable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Address {
+    File { folder: PathBuf },
+    Etcd { endpoint: String, prefix: String },
+    Mysql { server: String, database: String },
+}
+
+/// How long a request may take while servers come and go: shorter than their absence, so that clients
+/// see failures, and not only delays.
+const REQUEST: Duration = Duration::from_millis(1500);
+
+// --- Address ---
+
+impl Address {
+    pub(crate) async fn open(&self) -> Result<Arc<dyn Store>, OpenError> {
+        match self {
+            Self::File { folder } => Ok(FileStore::open(FileOptions::new(folder)).await?),
+            Self::Etcd { endpoint, prefix } => {
+                let options = EtcdOptions {
+                    prefix: prefix.clone(),
+                    request_timeout: REQUEST,
+                    ..EtcdOptions::at([endpoint])
+                };
+                Ok(EtcdStore::open(options).await?)
+            }
+            Self::Mysql { server, database } => {
+                let mut options = server_options(server);
+                options.database.clone_from(database);
+                options.request_timeout = REQUEST;
+                Ok(MysqlStore::open(options).await?)
+            }
+        }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File { folder } => write!(f, "file {}", folder.display()),
+            Self::Etcd { endpoint, prefix } => write!(f, "etcd {endpoint} {prefix}"),
+            Self::Mysql { server, database } => write!(f, "mysql {server} {database}"),
+        }
+    }
+}
+
+impl FromStr for Address {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parts: Vec<_> = text.split(' ').collect();
+        match parts[..] {
+            ["file", folder] => Ok(Self::File {
+                folder: folder.into(),
+            }),
+            ["etcd", endpoint, prefix] => Ok(Self::Etcd {
+                endpoint: endpoint.into(),
+                prefix: prefix.into(),
+            }),
+            ["mysql", server, database] => Ok(Self::Mysql {
+                server: server.into(),
+                database: database.into(),
+            }),
+            _ => Err(format!("not an address: {text:?}")),
+        }
+    }
+}

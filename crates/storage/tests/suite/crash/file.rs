@@ -1,0 +1,141 @@
+//! A process with a file store is killed again and again, at any instant.
+
+use std::time::Duration;
+
+use k3_storage::{Event, Page, Prefix, Revision};
+use rand::{RngExt, SeedableRng, rngs::StdRng};
+use tempfile::TempDir;
+
+use super::{
+    address::Address,
+    ledger::Ledger,
+    process::{Job, Process},
+};
+use crate::{
+    acts::Acts,
+    history::{Timeline, check},
+    place::run_within,
+    properties::seed,
+};
+
+/// How often the process is killed, if the environment does not say.
+const CYCLES: u64 = 100;
+/// Names the number of cycles.
+const VARIABLE: &str = "K3_CRASH_CYCLES";
+/// Cycles between two looks at the whole history.
+const CHAPTER: u64 = 20;
+/// The numbers of requests in a cycle: more than any has.
+const REQUESTS: u64 = 1_000_000;
+/// For each cycle, far more than it takes.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+#[test]
+fn no_acknowledged_write_is_lost_when_the_process_is_killed() {
+    let cycles = seed::number(VARIABLE).unwrap_or(CYCLES);
+    let limit = PATIENCE * u32::try_from(cycles).unwrap();
+    seed::with_seed(|seed| run_within(limit, kill_again_and_again(cycles, seed)));
+}
+
+/// What is known of the store between two lives of the process.
+struct Known {
+    ledger: Ledger,
+    /// Every commit from the first.
+    log: Vec<Event>,
+    /// Where the store stood when it was last looked at; before that, how far it was compacted.
+    stands: Revision,
+    compacted: Revision,
+    /// How long the file was, and how often it was shorter than the time before.
+    len: u64,
+    shrunk: u32,
+}
+
+async fn kill_again_and_again(cycles: u64, seed: u64) {
+    let folder = TempDir::new().unwrap();
+    let address = Address::File {
+        folder: folder.path().to_owned(),
+    };
+    let mut random = StdRng::seed_from_u64(seed);
+    let mut known = Known {
+        ledger: Ledger::default(),
+        log: Vec::new(),
+        stands: Revision::FIRST,
+        compacted: Revision::FIRST,
+        len: 0,
+        shrunk: 0,
+    };
+    for cycle in 1..=cycles {
+        live(&address, cycle, &mut known, &mut random).await;
+        look(&address, &mut known).await;
+        if cycle % CHAPTER == 0 || cycle == cycles {
+            let judged = check(known.ledger.operations(), &known.log);
+            judged.unwrap_or_else(|violation| panic!("after {cycle} cycles: {violation}"));
+        }
+        let len = folder.path().join("store.redb").metadata().unwrap().len();
+        known.shrunk += u32::from(len < known.len);
+        known.len = len;
+    }
+    // The test was one: many writes were acknowledged, and the file shrank while they went on.
+    let written = known.ledger.acknowledged();
+    assert!(
+        written as u64 > 10 * cycles,
+        "only {written} writes in {cycles} cycles"
+    );
+    assert!(known.shrunk > 0 || cycles < CYCLES, "the file never shrank");
+}
+
+/// Lets the process run for a moment, and kills it.
+async fn live(address: &Address, cycle: u64, known: &mut Known, random: &mut StdRng) {
+    let job = Job::Write {
+        first: cycle * REQUESTS,
+        // Not what the log was not read for yet.
+        compact: Some((known.compacted, known.stands)),
+    };
+    let mut process = Process::start(address, &job);
+    if random.random_bool(0.2) {
+        // While it opens the store, or before.
+        let moment = Duration::from_micros(random.random_range(0..60_000));
+        process.hear(moment, |word| known.ledger.note(0, word)).await;
+    } else {
+        let ready = process.word().await;
+        known.ledger.note(0, ready);
+        let moment = Duration::from_micros(random.random_range(1_000..80_000));
+        process.hear(moment, |word| known.ledger.note(0, word)).await;
+    }
+    for word in process.kill().await {
+        known.ledger.note(0, word);
+    }
+    known.ledger.end(0);
+}
+
+/// Opens the store after a death, and compares it with what is known.
+async fn look(address: &Address, known: &mut Known) {
+    let store = address.open().await.unwrap();
+    let stands = store.stands().await;
+    let told = known.ledger.known();
+    assert!(
+        stands >= told,
+        "it stands at {stands}, but {told} was acknowledged"
+    );
+    assert!(
+        stands >= known.stands,
+        "it went back from {} to {stands}",
+        known.stands
+    );
+
+    let mut watch = store.follow("", known.stands).await;
+    let events = watch.upto(stands).await;
+    let told: Vec<_> = events.iter().map(|event| event.revision.get()).collect();
+    let all: Vec<_> = (known.stands.get() + 1..=stands.get()).collect();
+    assert_eq!(told, all, "the log has a gap");
+    known.log.extend(events);
+
+    let timeline = Timeline::new(&known.log);
+    let expected = timeline.range(&Prefix::all(), &Page::all(), stands);
+    assert!(
+        store.list("").await == expected,
+        "the state is not what the log tells"
+    );
+    known.compacted = known.stands;
+    known.stands = stands;
+    store.close().await;
+}

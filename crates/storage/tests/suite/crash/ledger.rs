@@ -1,0 +1,139 @@
+//! What the children asked and were told, put together to a history that can be judged.
+
+use std::collections::HashMap;
+
+use k3_storage::{Entry, Expect, Operation as Effect, Revision, Write};
+
+use super::words::{Asked, Nanos, Told, Word, value};
+use crate::{
+    acts::key,
+    history::{Done, Operation},
+};
+
+/// The requests of all children.
+#[derive(Default)]
+pub(crate) struct Ledger {
+    operations: Vec<Operation>,
+    /// Requests without an answer yet, by number, with the child that made them.
+    open: HashMap<u64, Open>,
+    /// The highest revision that anyone was told.
+    known: Option<Revision>,
+    acknowledged: usize,
+}
+
+struct Open {
+    child: usize,
+    at: Nanos,
+    key: String,
+    what: Asked,
+}
+
+// --- Ledger ---
+
+impl Ledger {
+    /// Writes down what a child said.
+    pub(crate) fn note(&mut self, child: usize, word: Word) {
+        match word {
+            Word::Ready(revision) => self.knows(revision),
+            Word::Ask {
+                at,
+                number,
+                key,
+                what,
+            } => {
+                let open = Open { child, at, key, what };
+                assert!(
+                    self.open.insert(number, open).is_none(),
+                    "requests have numbers of their own"
+                );
+            }
+            Word::Told { at, number, answer } => self.answer(number, at, answer),
+            other => panic!("not a word of a writer: {other:?}"),
+        }
+    }
+
+    /// Writes down that a child is gone: what it asked last may have happened, or may not.
+    pub(crate) fn end(&mut self, child: usize) {
+        let mut numbers: Vec<_> = self
+            .open
+            .iter()
+            .filter(|(_, open)| open.child == child)
+            .map(|(number, _)| *number)
+            .collect();
+        numbers.sort_unstable();
+        for number in numbers {
+            self.answer(number, Nanos::MAX, Told::Uncertain);
+        }
+    }
+
+    /// All that was asked and answered.
+    pub(crate) fn operations(&self) -> &[Operation] {
+        &self.operations
+    }
+
+    /// The highest revision that anyone was told.
+    pub(crate) fn known(&self) -> Revision {
+        self.known.unwrap_or_default()
+    }
+
+    /// How many writes were acknowledged.
+    pub(crate) fn acknowledged(&self) -> usize {
+        self.acknowledged
+    }
+
+    fn answer(&mut self, number: u64, at: Nanos, answer: Told) {
+        let open = self.open.remove(&number).expect("what is answered was asked");
+        let name = key(&open.key);
+        let shown = |shown: Option<(Revision, u64)>| {
+            shown.map(|(revision, number)| Entry {
+                key: key(&open.key),
+                value: value(number),
+                revision,
+                expiry: None,
+            })
+        };
+        let write = |expect: Expect, operation: Effect| Write {
+            key: name.clone(),
+            expect,
+            operation,
+        };
+        let write = match open.what {
+            Asked::Put(expect) => Some(write(
+                expect,
+                Effect::Put {
+                    value: value(number),
+                    ttl: None,
+                },
+            )),
+            Asked::Delete(expect) => Some(write(expect, Effect::Delete)),
+            Asked::Get => None,
+        };
+        let done = match (answer, write) {
+            (Told::Committed(revision), Some(write)) => {
+                self.knows(revision);
+                self.acknowledged += 1;
+                Done::Committed { write, revision }
+            }
+            (Told::Shown(entry), Some(write)) => Done::Conflicted {
+                write,
+                shown: shown(entry),
+            },
+            (Told::Uncertain, Some(write)) => Done::Uncertain { write },
+            (Told::Shown(entry), None) => Done::Got {
+                key: name,
+                entry: shown(entry),
+            },
+            (Told::Failed, _) | (Told::Uncertain, None) => return,
+            (Told::Committed(_), None) => panic!("a get was committed"),
+        };
+        self.operations.push(Operation {
+            asked: open.at,
+            answered: at,
+            done,
+        });
+    }
+
+    fn knows(&mut self, revision: Revision) {
+        self.known = self.known.max(Some(revision));
+    }
+}

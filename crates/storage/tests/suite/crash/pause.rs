@@ -1,0 +1,178 @@
+//! A process that watches is stopped while others write and compact, and goes on later.
+
+use std::{sync::Arc, time::Duration};
+
+use k3_storage::{Batch, Change, Event, Revision, Store};
+
+use super::{
+    address::Address,
+    process::{Job, Process},
+    words::{Sign, Word, value},
+};
+use crate::{
+    acts::{Acts, key, prefix},
+    history::{Recording, check_stream},
+    place::{etcd, mysql, run_within},
+};
+
+const LIMIT: Duration = Duration::from_mins(3);
+
+/// Commits that a paused watcher misses at first: few, and more than any queue on the way holds. In the
+/// second half they are compacted.
+const COMMITS: [usize; 4] = [5, 600, 5, 600];
+/// Longer than requests of the child may take: to it, time has jumped.
+const PAUSE: Duration = Duration::from_secs(2);
+
+#[test]
+fn a_paused_client_of_etcd_is_told_everything_or_that_it_came_too_late() {
+    run_within(LIMIT, async {
+        // Of its own: it is compacted.
+        let etcd = tokio::task::spawn_blocking(etcd::start).await.unwrap().unwrap();
+        let address = Address::Etcd {
+            endpoint: etcd.endpoint(),
+            prefix: "/pause/".to_owned(),
+        };
+        pause_a_watcher(&address).await;
+    });
+}
+
+#[test]
+fn a_paused_client_of_mysql_is_told_everything_or_that_it_came_too_late() {
+    run_within(LIMIT, async {
+        let database = mysql::Database::fresh().await;
+        let address = Address::Mysql {
+            server: database.server.to_owned(),
+            database: database.options.database.clone(),
+        };
+        pause_a_watcher(&address).await;
+    });
+}
+
+/// What the watcher has said so far.
+struct Heard {
+    /// One for each time it began.
+    recordings: Vec<Recording>,
+    /// Events since the last bookmark.
+    events: Vec<Event>,
+    /// How far it has come.
+    reached: Revision,
+}
+
+async fn pause_a_watcher(address: &Address) {
+    let store = address.open().await.unwrap();
+    let start = store.stands().await;
+    let mut watcher = Process::start(address, &Job::Watch { after: start });
+    assert_eq!(watcher.word().await, Word::Ready(start));
+    let mut heard = Heard::new(start);
+    let mut log = Vec::new();
+    for (round, commits) in COMMITS.into_iter().enumerate() {
+        // It is at work, and then it is not.
+        let last = write(&store, &mut log, 1).await;
+        heard.hear_until(&mut watcher, last).await;
+        watcher.pause().await;
+        let overtaken = heard.recordings.len();
+        let last = write(&store, &mut log, commits).await;
+        let compacting = round >= COMMITS.len() / 2;
+        if compacting {
+            store.compact(last).await.unwrap();
+        }
+        if commits < 10 {
+            // Nothing tells that time has passed but time.
+            tokio::time::sleep(PAUSE).await;
+        }
+        watcher.resume();
+        let last = write(&store, &mut log, 1).await;
+        heard.hear_until(&mut watcher, last).await;
+        let restarts = heard.recordings.len() - overtaken;
+        assert!(
+            restarts == 0 || compacting,
+            "it was cut off, but nothing was compacted"
+        );
+    }
+    for recording in &heard.recordings {
+        check_stream(recording, &log).unwrap_or_else(|broken| panic!("{broken}"));
+    }
+    watcher.kill().await;
+    store.close().await;
+}
+
+/// Puts values under few keys, deletes some, and returns the last revision.
+async fn write(store: &Arc<dyn Store>, log: &mut Vec<Event>, count: usize) -> Revision {
+    let mut last = Revision::ZERO;
+    for _ in 0..count {
+        let number = log.len() as u64;
+        let name = format!("/k/{}", number % 7);
+        let known = log.iter().rev().find(|event| *event.key == *name);
+        let there = known.filter(|event| event.change != Change::Deleted);
+        let (revision, change) = match there {
+            Some(event) if number % 5 == 4 => (store.delete(&name, event.revision).await, Change::Deleted),
+            Some(event) => {
+                let value = value(number);
+                let revision = store.update(&name, event.revision, value.clone()).await;
+                (revision, Change::Updated(value))
+            }
+            None => {
+                let value = value(number);
+                (store.create(&name, value.clone()).await, Change::Created(value))
+            }
+        };
+        last = revision;
+        log.push(Event {
+            revision,
+            key: key(&name),
+            change,
+        });
+    }
+    last
+}
+
+// --- Heard ---
+
+impl Heard {
+    fn new(start: Revision) -> Self {
+        Self {
+            recordings: vec![Self::recording(start)],
+            events: Vec::new(),
+            reached: start,
+        }
+    }
+
+    fn recording(after: Revision) -> Recording {
+        Recording {
+            prefix: prefix("/k/"),
+            after,
+            batches: Vec::new(),
+        }
+    }
+
+    async fn hear_until(&mut self, watcher: &mut Process, revision: Revision) {
+        while self.reached < revision {
+            match watcher.word().await {
+                Word::Event {
+                    revision,
+                    key: name,
+                    put,
+                } => self.events.push(Event {
+                    revision,
+                    key: key(&name),
+                    change: match put {
+                        Some((Sign::Created, number)) => Change::Created(value(number)),
+                        Some((Sign::Updated, number)) => Change::Updated(value(number)),
+                        None => Change::Deleted,
+                    },
+                }),
+                Word::Bookmark(revision) => {
+                    self.reached = revision;
+                    let events = std::mem::take(&mut self.events).into();
+                    let recording = self.recordings.last_mut().expect("it begins with one");
+                    recording.batches.push(Batch { events, revision });
+                }
+                Word::Relisted(revision) => {
+                    self.reached = revision;
+                    self.recordings.push(Self::recording(revision));
+                }
+                other => panic!("not a word of a watcher: {other:?}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! The parent's hold on a child.
+
+use std::{process::Stdio, sync::Arc, time::Duration};
+
+use k3_storage::Revision;
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::{
+    io::{AsyncBufReadExt, BufReader, Lines},
+    process::{Child, ChildStdout, Command},
+    sync::mpsc,
+    task::JoinHandle,
+};
+
+use super::{
+    address::Address,
+    child::{FIRST, JOB, NAME, SPAN, STORE},
+    words::Word,
+};
+use crate::acts::soon;
+
+/// What a child is to do.
+pub(crate) enum Job {
+    /// To write, with requests of these numbers on, and to compact meanwhile between these revisions.
+    Write {
+        first: u64,
+        compact: Option<(Revision, Revision)>,
+    },
+    /// To watch.
+    Watch { after: Revision },
+}
+
+/// A child that runs. Dropping it kills it.
+pub(crate) struct Process {
+    child: Child,
+    /// What it says. Closed when it has ended, after all it said.
+    pub(crate) words: mpsc::UnboundedReceiver<Word>,
+    reader: Arc<Reader>,
+}
+
+/// Reads what the child says as it says it: a child that nobody listens to stands still.
+struct Reader(JoinHandle<()>);
+
+// --- Process ---
+
+impl Process {
+    pub(crate) fn start(store: &Address, job: &Job) -> Self {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command
+            .args([NAME, "--exact", "--ignored", "--nocapture", "--test-threads=1"])
+            .env(STORE, store.to_string())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true);
+        match job {
+            Job::Write { first, compact } => {
+                command.env(JOB, "write").env(FIRST, first.to_string());
+                if let Some((from, upto)) = compact {
+                    command.env(SPAN, format!("{from} {upto}"));
+                }
+            }
+            Job::Watch { after } => {
+                command.env(JOB, "watch").env(SPAN, after.to_string());
+            }
+        }
+        let mut child = command.spawn().unwrap();
+        let out = child.stdout.take().expect("it is piped");
+        let (sender, words) = mpsc::unbounded_channel();
+        Self {
+            child,
+            words,
+            reader: Arc::new(Reader::start(BufReader::new(out).lines(), sender)),
+        }
+    }
+
+    /// The next word.
+    pub(crate) async fn word(&mut self) -> Word {
+        soon("a word of a child", self.words.recv())
+            .await
+            .expect("the child ended by itself")
+    }
+
+    /// Hears the child for a while.
+    pub(crate) async fn hear(&mut self, time: Duration, mut note: impl FnMut(Word)) {
+        let end = tokio::time::Instant::now() + time;
+        while let Ok(word) = tokio::time::timeout_at(end, self.words.recv()).await {
+            note(word.expect("the child ended by itself"));
+        }
+    }
+
+    /// Kills the child, and returns what it had said and nobody had heard yet.
+    pub(crate) async fn kill(mut self) -> Vec<Word> {
+        self.child.kill().await.unwrap();
+        let mut rest = Vec::new();
+        while let Some(word) = soon("the last words", self.words.recv()).await {
+            rest.push(word);
+        }
+        drop(self.reader);
+        rest
+    }
+
+    /// Stops the child where it is, and waits until it stands still.
+    pub(crate) async fn pause(&self) {
+        kill_process(self.pid(), Signal::STOP).unwrap();
+        soon("a child that stands still", async {
+            while !self.stands_still() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        })
+        .await;
+    }
+
+    /// Lets the child go on.
+    pub(crate) fn resume(&self) {
+        kill_process(self.pid(), Signal::CONT).unwrap();
+    }
+
+    /// Whether all of its threads are stopped.
+    fn stands_still(&self) -> bool {
+        let tasks = format!("/proc/{}/task", self.pid().as_raw_nonzero());
+        std::fs::read_dir(tasks).unwrap().all(|task| {
+            let stat = std::fs::read_to_string(task.unwrap().path().join("stat")).unwrap();
+            // The state follows the name, which is in parentheses and may hold any character.
+            stat.rsplit_once(") ")
+                .is_some_and(|(_, rest)| rest.starts_with('T'))
+        })
+    }
+
+    fn pid(&self) -> Pid {
+        let pid = self.child.id().expect("it has not been waited for");
+        Pid::from_raw(i32::try_from(pid).unwrap()).unwrap()
+    }
+}
+
+// --- Reader ---
+
+impl Reader {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the handle is kept, and aborts the task on drop"
+    )]
+    fn start(mut lines: Lines<BufReader<ChildStdout>>, words: mpsc::UnboundedSender<Word>) -> Self {
+        Self(tokio::spawn(async move {
+            while let Some(line) = lines.next_line().await.unwrap() {
+                // The harness says other things.
+                let Ok(word) = line.parse() else { continue };
+                if words.send(word).is_err() {
+                    return;
+                }
+            }
+        }))
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}

@@ -1,0 +1,262 @@
+//! What a child says to its parent, a line each.
+//!
+//! Values are known by a number alone: both sides can make the bytes from it.
+
+use std::{fmt, str::FromStr};
+
+use bytes::Bytes;
+use k3_storage::{Expect, Revision};
+use rustix::time::{ClockId, clock_gettime};
+
+/// Something a child says. Requests have a number that no other request of the test has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Word {
+    /// The store is open, and stands there.
+    Ready(Revision),
+    /// A request will be made.
+    Ask {
+        at: Nanos,
+        number: u64,
+        key: String,
+        what: Asked,
+    },
+    /// A request was answered.
+    Told { at: Nanos, number: u64, answer: Told },
+    /// A watch told of a commit: what it put, or nothing for a deletion.
+    Event {
+        revision: Revision,
+        key: String,
+        put: Option<(Sign, u64)>,
+    },
+    /// A watch has told all up to here.
+    Bookmark(Revision),
+    /// A watch was told that it came too late, and the watcher read the store at this revision instead.
+    Relisted(Revision),
+}
+
+/// What is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// To put the value that has the request's number.
+    Put(Expect),
+    Delete(Expect),
+    Get,
+}
+
+/// What the answer was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    Committed(Revision),
+    /// The answer to a get, or to a write that conflicted: the revision and the number of the value.
+    Shown(Option<(Revision, u64)>),
+    Uncertain,
+    /// It did not happen.
+    Failed,
+}
+
+/// Whether a value was the first of its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sign {
+    Created,
+    Updated,
+}
+
+/// Nanoseconds of the machine's clock, which all its processes share.
+pub(crate) type Nanos = u64;
+
+/// What our lines begin with; the test harness prints others.
+const MARK: &str = "k3:";
+
+/// The time by the clock that all processes share.
+pub(crate) fn now() -> Nanos {
+    let time = clock_gettime(ClockId::Monotonic);
+    u64::try_from(time.tv_sec).unwrap() * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap()
+}
+
+/// The value with a number: small, or of several pages, or now and then of many.
+pub(crate) fn value(number: u64) -> Bytes {
+    let mut state = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    let len = match next() % 10 {
+        0..5 => next() % 200,
+        5..9 => next() % 4000,
+        _ => next() % 60_000,
+    };
+    let mut bytes = number.to_be_bytes().to_vec();
+    bytes.extend((0..len).map(|_| next().to_le_bytes()[3]));
+    bytes.into()
+}
+
+/// The number of a value, if it is exactly the value with that number.
+pub(crate) fn number_of(bytes: &[u8]) -> Option<u64> {
+    let number = u64::from_be_bytes(*bytes.first_chunk()?);
+    (value(number) == bytes).then_some(number)
+}
+
+// --- Word ---
+
+impl fmt::Display for Word {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{MARK} ")?;
+        match self {
+            Self::Ready(revision) => write!(f, "ready {revision}"),
+            Self::Ask {
+                at,
+                number,
+                key,
+                what,
+            } => {
+                write!(f, "ask {at} {number} {key} ")?;
+                match what {
+                    Asked::Put(expect) => write!(f, "put {}", expected(*expect)),
+                    Asked::Delete(expect) => write!(f, "delete {}", expected(*expect)),
+                    Asked::Get => f.write_str("get 0"),
+                }
+            }
+            Self::Told { at, number, answer } => {
+                write!(f, "told {at} {number} ")?;
+                match answer {
+                    Told::Committed(revision) => write!(f, "committed {revision} 0"),
+                    Told::Shown(None) => f.write_str("shown 0 0"),
+                    Told::Shown(Some((revision, value))) => write!(f, "shown {revision} {value}"),
+                    Told::Uncertain => f.write_str("uncertain 0 0"),
+                    Told::Failed => f.write_str("failed 0 0"),
+                }
+            }
+            Self::Event { revision, key, put } => match put {
+                Some((Sign::Created, value)) => write!(f, "event {revision} {key} created {value}"),
+                Some((Sign::Updated, value)) => write!(f, "event {revision} {key} updated {value}"),
+                None => write!(f, "event {revision} {key} deleted 0"),
+            },
+            Self::Bookmark(revision) => write!(f, "bookmark {revision}"),
+            Self::Relisted(revision) => write!(f, "relisted {revision}"),
+        }
+    }
+}
+
+fn expected(expect: Expect) -> u64 {
+    match expect {
+        Expect::Absent => 0,
+        Expect::At(revision) => revision.get(),
+    }
+}
+
+impl FromStr for Word {
+    type Err = String;
+
+    fn from_str(line: &str) -> Result<Self, String> {
+        parse(line).ok_or_else(|| format!("not a word: {line:?}"))
+    }
+}
+
+fn parse(line: &str) -> Option<Word> {
+    let parts: Vec<_> = line.split(' ').collect();
+    let revision = |text: &str| Some(Revision::new(text.parse().ok()?));
+    match parts[..] {
+        [MARK, "ready", at] => Some(Word::Ready(revision(at)?)),
+        [MARK, "ask", at, number, key, what, expect] => {
+            let expect = match expect {
+                "0" => Expect::Absent,
+                other => Expect::At(revision(other)?),
+            };
+            Some(Word::Ask {
+                at: at.parse().ok()?,
+                number: number.parse().ok()?,
+                key: key.to_owned(),
+                what: match what {
+                    "put" => Asked::Put(expect),
+                    "delete" => Asked::Delete(expect),
+                    "get" => Asked::Get,
+                    _ => return None,
+                },
+            })
+        }
+        [MARK, "told", at, number, answer, first, second] => Some(Word::Told {
+            at: at.parse().ok()?,
+            number: number.parse().ok()?,
+            answer: match answer {
+                "committed" => Told::Committed(revision(first)?),
+                "shown" if first == "0" => Told::Shown(None),
+                "shown" => Told::Shown(Some((revision(first)?, second.parse().ok()?))),
+                "uncertain" => Told::Uncertain,
+                "failed" => Told::Failed,
+                _ => return None,
+            },
+        }),
+        [MARK, "event", at, key, sign, value] => Some(Word::Event {
+            revision: revision(at)?,
+            key: key.to_owned(),
+            put: match sign {
+                "created" => Some((Sign::Created, value.parse().ok()?)),
+                "updated" => Some((Sign::Updated, value.parse().ok()?)),
+                "deleted" => None,
+                _ => return None,
+            },
+        }),
+        [MARK, "bookmark", at] => Some(Word::Bookmark(revision(at)?)),
+        [MARK, "relisted", at] => Some(Word::Relisted(revision(at)?)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_is_understood_as_it_was_meant() {
+        let at = Revision::new(7);
+        let ask = |what| Word::Ask {
+            at: 1,
+            number: 2,
+            key: "/k/1".to_owned(),
+            what,
+        };
+        let told = |answer| Word::Told {
+            at: 3,
+            number: 2,
+            answer,
+        };
+        let event = |put| Word::Event {
+            revision: at,
+            key: "/k/1".to_owned(),
+            put,
+        };
+        for word in [
+            Word::Ready(at),
+            ask(Asked::Put(Expect::Absent)),
+            ask(Asked::Put(Expect::At(at))),
+            ask(Asked::Delete(Expect::At(at))),
+            told(Told::Committed(at)),
+            told(Told::Shown(None)),
+            told(Told::Shown(Some((at, 9)))),
+            told(Told::Uncertain),
+            told(Told::Failed),
+            event(Some((Sign::Created, 9))),
+            event(Some((Sign::Updated, 9))),
+            event(None),
+            Word::Bookmark(at),
+            Word::Relisted(at),
+        ] {
+            assert_eq!(word.to_string().parse(), Ok(word));
+        }
+    }
+
+    #[test]
+    fn a_value_is_known_by_its_number_and_by_all_of_its_bytes() {
+        for number in [0, 1, 77, 1_000_003, u64::MAX] {
+            let mut bytes = value(number).to_vec();
+            assert_eq!(number_of(&bytes), Some(number));
+            *bytes.last_mut().unwrap() ^= 1;
+            assert_ne!(number_of(&bytes), Some(number));
+            bytes.pop();
+            assert_ne!(number_of(&bytes), Some(number));
+        }
+        assert_eq!(number_of(b"short"), None);
+    }
+}
