@@ -6,5 +6,6 @@ mod expiry;
 mod import;
 mod ranges;
 mod reads;
+mod transfer;
 mod watches;
 mod writes;
