@@ -82,7 +82,11 @@ impl Process {
     /// Hears the child for a while.
     pub(crate) async fn hear(&mut self, time: Duration, mut note: impl FnMut(Word)) {
         let end = tokio::time::Instant::now() + time;
-        while let Ok(word) = tokio::time::timeout_at(end, self.words.recv()).await {
+        // A time-out alone never comes while there is always another word: the clock is asked as well.
+        while tokio::time::Instant::now() < end {
+            let Ok(word) = tokio::time::timeout_at(end, self.words.recv()).await else {
+                return;
+            };
             note(word.expect("the child ended by itself"));
         }
     }
