@@ -10,7 +10,8 @@ pub struct CopySummary {
     pub moved: Moved,
     /// The state of the source that was copied.
     pub source: Revision,
-    /// Commits the source took since: they are not in the target. Zero when nobody wrote.
+    /// Commits the source took since: they are not in the target. Zero when nobody wrote; on an etcd that
+    /// serves others too, theirs are counted with them.
     pub missed: u64,
     /// Where the target stands now: at or above the source.
     pub target: Revision,

@@ -25,7 +25,7 @@ async fn a_copy_into_every_backend_is_whole_and_goes_on(place: &dyn Place) {
     for target in everywhere().await {
         let target = target.open().await;
         let summary = copy(&*source, &*target, &SystemClock, |_| {}).await.unwrap();
-        assert_eq!((summary.moved.entries, summary.missed), (ENTRIES as u64, 0));
+        assert_eq!(summary.moved.entries, ENTRIES as u64);
         assert_is_copy(&source, &target, summary.source).await;
     }
 }
