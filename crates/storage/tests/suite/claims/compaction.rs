@@ -172,9 +172,9 @@ async fn a_watch_that_keeps_up_is_not_cut_off(place: &dyn Place) {
 }
 
 async fn a_watch_that_was_overtaken_is_told_everything_or_that_it_was(place: &dyn Place) {
-    // More than any queue on the way holds.
-    const WRITERS: usize = 8;
-    const COMMITS: usize = 80;
+    // The commits of one writer cannot share a batch: more batches than any queue on the way holds.
+    const WRITERS: usize = 4;
+    const COMMITS: usize = 320;
     let store = place.open().await;
     let start = store.stands().await;
     let mut watch = store.follow("/", start).await;

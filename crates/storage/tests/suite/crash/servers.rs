@@ -11,6 +11,7 @@ use super::{
     address::Address,
     ledger::Ledger,
     process::{Job, Process},
+    words::REQUESTS,
 };
 use crate::{
     acts::{Acts, prefix, soon},
@@ -21,8 +22,6 @@ use crate::{
 
 /// How often something is killed.
 const CYCLES: u64 = 8;
-/// The numbers of requests in a life of a child: more than any has.
-const REQUESTS: u64 = 1_000_000;
 const LIMIT: Duration = Duration::from_mins(4);
 
 /// A server that can be killed.

@@ -73,6 +73,12 @@ pub(crate) fn now() -> Nanos {
     u64::try_from(time.tv_sec).unwrap() * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap()
 }
 
+/// How many requests a child may make: children number theirs by steps of it.
+pub(crate) const REQUESTS: u64 = 1_000_000;
+
+/// One child in so many writes values that leave much to be cleared away after it.
+const LAVISH: u64 = 8;
+
 /// The value with a number: small, or of several pages, or now and then of many.
 pub(crate) fn value(number: u64) -> Bytes {
     let mut state = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
@@ -82,13 +88,20 @@ pub(crate) fn value(number: u64) -> Bytes {
         state ^= state << 17;
         state
     };
+    let lavish = (number / REQUESTS) % LAVISH == LAVISH - 1;
     let len = match next() % 10 {
+        _ if lavish => next() % 200_000,
         0..5 => next() % 200,
         5..9 => next() % 4000,
         _ => next() % 60_000,
     };
+    let len = size_of::<u64>() + usize::try_from(len).unwrap();
+    let block: Vec<u8> = (0..64).flat_map(|_| next().to_be_bytes()).collect();
     let mut bytes = number.to_be_bytes().to_vec();
-    bytes.extend((0..len).map(|_| next().to_le_bytes()[3]));
+    while bytes.len() < len {
+        bytes.extend_from_slice(&block);
+    }
+    bytes.truncate(len);
     bytes.into()
 }
 
