@@ -27,12 +27,6 @@ pub(crate) fn compare(report: &StorageReport) -> Vec<Verdict> {
     let commits = |target, writers| report.commits_of(target, writers);
     let cpu = |row: &CommitRow| row.own_cpu_us + row.server_cpu_us;
     let file_128 = commits("file", 128);
-    // Against the better of its days.
-    let raw = report
-        .disk
-        .iter()
-        .map(|disk| disk.syncs_per_second)
-        .reduce(f64::max);
     let delivery = |target: &str| report.delivery.iter().find(|row| row.target == target);
     vec![
         verdict(
@@ -48,7 +42,9 @@ pub(crate) fn compare(report: &StorageReport) -> Vec<Verdict> {
         verdict(
             "file, 1 writer: share of the raw fdatasync rate",
             Bound::AtLeast(0.4),
-            ratio(commits("file", 1).map(rate), raw),
+            report
+                .lone
+                .map(|lone| lone.commits_per_second / lone.syncs_per_second),
         ),
         verdict(
             "memory, 128 writers: commits per second of CPU",

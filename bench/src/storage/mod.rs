@@ -6,6 +6,7 @@ mod disk;
 mod figures;
 mod footprint;
 mod load;
+mod lone;
 mod opening;
 mod report;
 mod watches;
@@ -77,6 +78,10 @@ async fn measure(options: &StorageOptions, dir: &Path) -> Result<StorageReport, 
         report
             .commits
             .extend(load::levels(name, target, slots, meter, effort).await?);
+        if backend == Backend::File {
+            say("file: a lone writer and the disk, in turns");
+            report.lone = Some(lone::measure(dir, &store, effort).await?);
+        }
         if matches!(backend, Backend::Memory | Backend::File) {
             say(&format!("{name}: watches"));
             report

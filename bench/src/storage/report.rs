@@ -9,6 +9,7 @@ use super::{
     figures::{Bound, Verdict},
     footprint::{MemoryRow, SizeRow},
     load::CommitRow,
+    lone::LoneWriter,
     opening::OpenRow,
     watches::{DeliveryRow, FanOutRow},
 };
@@ -30,6 +31,7 @@ pub(crate) struct StorageReport {
     /// At the beginning and at the end.
     pub(crate) disk: Vec<SyncRate>,
     pub(crate) commits: Vec<CommitRow>,
+    pub(crate) lone: Option<LoneWriter>,
     pub(crate) delivery: Vec<DeliveryRow>,
     pub(crate) fan_out: Vec<FanOutRow>,
     pub(crate) opening: Vec<OpenRow>,
@@ -72,6 +74,7 @@ impl StorageReport {
             release_build: !cfg!(debug_assertions),
             disk: Vec::new(),
             commits: Vec::new(),
+            lone: None,
             delivery: Vec::new(),
             fan_out: Vec::new(),
             opening: Vec::new(),
@@ -112,6 +115,12 @@ impl StorageReport {
             ]);
         }
         table.print("The disk, at the beginning and at the end");
+        if let Some(lone) = self.lone {
+            let mut table = Table::new(["", "per second"]);
+            table.row(["4 KiB + fdatasync".to_owned(), grouped(lone.syncs_per_second)]);
+            table.row(["file, 1 writer".to_owned(), grouped(lone.commits_per_second)]);
+            table.print("A lone writer and the disk, in turns");
+        }
         let mut table = Table::new([
             "",
             "writers",
