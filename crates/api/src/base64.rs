@@ -1,0 +1,129 @@
+//! Bytes as text: the standard base64 alphabet, padded.
+//!
+//! Reading is as lenient and as strict as Go's standard decoder: line breaks are skipped, padding is wanted,
+//! and an error names the byte of the input at which the reader gave up.
+
+use thiserror::Error;
+
+const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+/// The text is not base64.
+#[derive(Debug, Error, PartialEq, Eq)]
+#[error("illegal base64 data at input byte {0}")]
+pub struct BadBase64(pub usize);
+
+/// Writes bytes as text.
+pub fn encode(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for group in bytes.chunks(3) {
+        let joined = (0..3).fold(0u32, |sum, i| {
+            sum << 8 | u32::from(group.get(i).copied().unwrap_or(0))
+        });
+        for place in 0..4 {
+            if place <= group.len() {
+                let digit = joined >> (18 - 6 * place) & 63;
+                text.push(char::from(ALPHABET[digit as usize]));
+            } else {
+                text.push('=');
+            }
+        }
+    }
+    text
+}
+
+/// Reads text.
+pub fn decode(text: &str) -> Result<Vec<u8>, BadBase64> {
+    let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
+    let mut input = text
+        .bytes()
+        .enumerate()
+        .filter(|(_, byte)| !matches!(byte, b'\r' | b'\n'));
+    let (mut joined, mut digits) = (0u32, 0usize);
+    while let Some((at, byte)) = input.next() {
+        if let Some(digit) = value(byte) {
+            joined = joined << 6 | digit;
+            digits += 1;
+            if digits == 4 {
+                bytes.extend_from_slice(&joined.to_be_bytes()[1..]);
+                (joined, digits) = (0, 0);
+            }
+            continue;
+        }
+        if byte != b'=' || digits < 2 {
+            return Err(BadBase64(at));
+        }
+        if digits == 2 {
+            match input.next() {
+                Some((_, b'=')) => {}
+                Some((at, _)) => return Err(BadBase64(at)),
+                None => return Err(BadBase64(text.len())),
+            }
+        }
+        if let Some((at, _)) = input.next() {
+            return Err(BadBase64(at));
+        }
+        let shifted = joined << (6 * (4 - digits));
+        bytes.extend_from_slice(&shifted.to_be_bytes()[1..digits]);
+        return Ok(bytes);
+    }
+    // The input ended within a group: the fault is where the group began, less the digits already read.
+    if digits == 0 {
+        Ok(bytes)
+    } else {
+        Err(BadBase64(text.len() - digits))
+    }
+}
+
+fn value(byte: u8) -> Option<u32> {
+    Some(u32::from(match byte {
+        b'A'..=b'Z' => byte - b'A',
+        b'a'..=b'z' => byte - b'a' + 26,
+        b'0'..=b'9' => byte - b'0' + 52,
+        b'+' => 62,
+        b'/' => 63,
+        _ => return None,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn known_texts_are_written() {
+        let pairs = [
+            ("", ""),
+            ("f", "Zg=="),
+            ("fo", "Zm8="),
+            ("foo", "Zm9v"),
+            ("foobar", "Zm9vYmFy"),
+        ];
+        for (plain, text) in pairs {
+            assert_eq!(encode(plain.as_bytes()), text);
+            assert_eq!(decode(text).unwrap(), plain.as_bytes());
+        }
+    }
+
+    #[test]
+    fn line_breaks_are_skipped() {
+        assert_eq!(decode("Zm9v\r\nYmFy\n").unwrap(), b"foobar");
+    }
+
+    #[test]
+    fn an_error_names_the_byte() {
+        assert_eq!(decode("%%%"), Err(BadBase64(0)));
+        assert_eq!(decode("Zm9v%"), Err(BadBase64(4)));
+        assert_eq!(decode("Zg=x"), Err(BadBase64(3)));
+        assert_eq!(decode("Zg==Zg=="), Err(BadBase64(4)));
+        assert_eq!(decode("Zm9"), Err(BadBase64(0)));
+        assert_eq!(decode("Zm9vZg"), Err(BadBase64(4)));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(bytes: Vec<u8>) {
+            prop_assert_eq!(decode(&encode(&bytes)).unwrap(), bytes);
+        }
+    }
+}

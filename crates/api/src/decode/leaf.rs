@@ -1,0 +1,60 @@
+//! The well-known types: text with a form of its own.
+
+use crate::base64;
+use crate::quantity::{ParseError, Quantity};
+use crate::time::{ParseTimeError, Time};
+use serde_json::Value;
+
+/// How exactly a time is carried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Precision {
+    /// To the second.
+    Second,
+    /// To the microsecond.
+    Microsecond,
+}
+
+/// Bytes: read, and written again without line breaks.
+pub(super) fn bytes(text: &str) -> Result<Value, String> {
+    let bytes = base64::decode(text).map_err(|error| error.to_string())?;
+    Ok(Value::String(base64::encode(&bytes)))
+}
+
+/// A time: in UTC, cut to its precision; none is `null`.
+pub(super) fn time(text: &str, precision: Precision) -> Result<Value, String> {
+    let time = precision.read(text).map_err(|error| error.to_string())?;
+    Ok(if time == Time::ZERO {
+        Value::Null
+    } else {
+        Value::String(precision.write(time))
+    })
+}
+
+/// An amount, in the one form for it.
+pub(crate) fn quantity(text: &str) -> Result<Value, String> {
+    let amount: Quantity = text
+        .trim()
+        .parse()
+        .map_err(|error: ParseError| error.to_string())?;
+    Ok(Value::String(amount.to_string()))
+}
+
+// --- Precision ---
+
+impl Precision {
+    /// Reads a time.
+    pub(crate) fn read(self, text: &str) -> Result<Time, ParseTimeError> {
+        match self {
+            Self::Second => Time::parse(text),
+            Self::Microsecond => Time::parse_micro(text),
+        }
+    }
+
+    /// Writes a time.
+    pub(crate) fn write(self, time: Time) -> String {
+        match self {
+            Self::Second => time.to_string(),
+            Self::Microsecond => time.micro(),
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! Request bodies to objects: JSON and YAML, with the strictness and the words of upstream.
+//!
+//! Promises: an object of a built-in type comes out in normal form, which is what Go's structs would say of
+//! it: fields that are not known are dropped (and reported), `null` is as good as absent, values that say
+//! nothing are left out, and those that are always written are there. What upstream accepts is accepted; what
+//! it refuses is refused with its text: syntax before types, the first wrong type, with the path to it.
+//! Duplicate and unknown fields come as [`Fault`]s, in the order of the text. No body makes decoding panic,
+//! overflow the stack, or build more than a bounded number of objects.
+
+mod fault;
+mod leaf;
+mod lexer;
+mod number;
+mod path;
+#[cfg(test)]
+mod tests;
+mod tree;
+mod typed;
+mod yaml;
+
+pub use self::fault::{DecodeError, Fault, Faults};
+pub(crate) use self::leaf::{Precision, quantity};
+pub(crate) use self::number::float;
+pub use self::tree::{Decoded, TypeMeta, json, json_type, normalize, type_of, untyped};
+pub use self::yaml::{yaml, yaml_to_json};

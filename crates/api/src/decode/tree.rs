@@ -1,0 +1,119 @@
+//! Whole bodies.
+
+use super::fault::{DecodeError, Faults};
+use super::lexer::{Lexer, Start};
+use super::path::Path;
+use super::typed::Decoder;
+use crate::schema::{StructRef, Type};
+use serde_json::Value;
+
+/// A body, decoded.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decoded {
+    /// The object, in normal form if its type is known.
+    pub value: Value,
+    /// What was ignored.
+    pub faults: Faults,
+}
+
+/// What a body says it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TypeMeta {
+    /// Group and version; empty if it does not say.
+    pub api_version: String,
+    /// The kind; empty if it does not say.
+    pub kind: String,
+}
+
+/// Decodes an object of a built-in type.
+pub fn json(body: &[u8], ty: StructRef) -> Result<Decoded, DecodeError> {
+    json_type(body, &Type::Struct(ty))
+}
+
+/// Decodes a value of any type of the table.
+pub fn json_type(body: &[u8], ty: &Type) -> Result<Decoded, DecodeError> {
+    let mut decoder = Decoder::new(body);
+    let value = decoder.value(ty, &Path::Root, None)?;
+    decoder.finish(if value.is_null() { ty.zero() } else { value })
+}
+
+/// Decodes a body of a type that is not known, such as a custom resource: only duplicates are faults.
+pub fn untyped(body: &[u8]) -> Result<Decoded, DecodeError> {
+    let mut decoder = Decoder::new(body);
+    let value = decoder.any(&Path::Root)?;
+    decoder.finish(value)
+}
+
+/// Brings a tree into the normal form of its type, as if it had come as a body.
+pub fn normalize(value: &Value, ty: StructRef) -> Result<Decoded, DecodeError> {
+    let text = serde_json::to_vec(value).map_err(|error| DecodeError::Syntax(error.to_string()))?;
+    json(&text, ty)
+}
+
+/// Reads what a body says it is, and checks its syntax.
+pub fn type_of(body: &[u8]) -> Result<TypeMeta, DecodeError> {
+    let mut lexer = Lexer::new(body);
+    let mut found = TypeMeta::default();
+    let mut wrong = None;
+    match lexer.start()? {
+        Start::Object => {
+            lexer.enter()?;
+            let mut first = true;
+            while let Some(key) = lexer.key(first)? {
+                first = false;
+                let slot = match &*key {
+                    "apiVersion" => &mut found.api_version,
+                    "kind" => &mut found.kind,
+                    _ => {
+                        lexer.skip()?;
+                        continue;
+                    }
+                };
+                match lexer.start()? {
+                    Start::String => *slot = lexer.string()?.into_owned(),
+                    Start::Null => {}
+                    start => {
+                        lexer.skip_started(start)?;
+                        let place = format!("Go struct field .{key} of type string");
+                        wrong.get_or_insert_with(|| mismatch(start, &place));
+                    }
+                }
+            }
+        }
+        Start::Null => {}
+        start => {
+            lexer.skip_started(start)?;
+            // The name of a type that has none: its definition.
+            let place = r#"Go value of type struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
+            wrong = Some(mismatch(start, place));
+        }
+    }
+    lexer.end()?;
+    wrong.map_or(Ok(found), |text| Err(DecodeError::Type(text)))
+}
+
+fn mismatch(start: Start, place: &str) -> String {
+    let found = match start {
+        Start::Object => "object",
+        Start::Array => "array",
+        Start::String => "string",
+        Start::Number => "number",
+        Start::Bool(_) | Start::Null => "bool",
+    };
+    format!("json: cannot unmarshal {found} into {place}")
+}
+
+// --- Decoder ---
+
+impl Decoder<'_> {
+    fn finish(mut self, value: Value) -> Result<Decoded, DecodeError> {
+        self.lexer.end()?;
+        match self.unreadable.or(self.wrong) {
+            Some(text) => Err(DecodeError::Type(text)),
+            None => Ok(Decoded {
+                value,
+                faults: self.faults,
+            }),
+        }
+    }
+}

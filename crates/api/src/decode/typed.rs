@@ -1,0 +1,379 @@
+//! Values of a known type.
+
+use super::fault::{DecodeError, Fault, Faults};
+use super::leaf::{self, Precision};
+use super::lexer::{Lexer, Start};
+use super::number;
+use super::path::{Path, Within};
+use crate::schema::{Struct, Type, schema};
+use serde_json::{Map, Value};
+use std::borrow::Cow;
+
+/// Objects with fields in one body: `{}` within a list becomes an object of hundreds of bytes.
+pub(super) const MAX_OBJECTS: usize = 1 << 17;
+
+/// Decodes one body.
+pub(super) struct Decoder<'b> {
+    pub(super) lexer: Lexer<'b>,
+    pub(super) faults: Faults,
+    /// The first value of a wrong type; decoding goes on, for a syntax error further on goes before it.
+    pub(super) wrong: Option<String>,
+    /// The first value that its type cannot read; goes before `wrong`.
+    pub(super) unreadable: Option<String>,
+    /// How many more objects there may be.
+    pub(super) objects: usize,
+    /// Whether faults are told. Within JSON schemas, parts that may be one of two things are not told.
+    pub(super) telling: bool,
+}
+
+// --- Decoder ---
+
+impl<'b> Decoder<'b> {
+    pub(super) fn new(bytes: &'b [u8]) -> Self {
+        Self {
+            lexer: Lexer::new(bytes),
+            faults: Faults::default(),
+            wrong: None,
+            unreadable: None,
+            objects: MAX_OBJECTS,
+            telling: true,
+        }
+    }
+
+    /// Decodes a value; `null` is one that says nothing, be it written so or of a wrong type. `before` is
+    /// what an earlier field of the same name said: objects and maps are merged.
+    pub(super) fn value(
+        &mut self,
+        ty: &Type,
+        path: &Path<'_>,
+        before: Option<Value>,
+    ) -> Result<Value, DecodeError> {
+        let start = self.lexer.start()?;
+        if start == Start::Null {
+            return Ok(Value::Null);
+        }
+        match (ty, start) {
+            (Type::Struct(of), Start::Object) => {
+                let object = self.object(of.get(), path, into_object(before))?;
+                Ok(Value::Object(object))
+            }
+            (Type::Map(values, _), Start::Object) => self.map(values, path, into_object(before)),
+            (Type::List(items), Start::Array) => self.list(items, path),
+            (Type::Strings(_), Start::Array) => self.list(&Type::String("string"), path),
+            (Type::RawExtension | Type::FieldsV1 | Type::Json, _) => {
+                let telling = std::mem::replace(&mut self.telling, false);
+                let value = self.any_started(start, path)?;
+                self.telling = telling;
+                Ok(value)
+            }
+            (Type::SchemaOrBool | Type::SchemaOrArray | Type::SchemaOrStrings, _) => {
+                self.schema_or(ty, start, path)
+            }
+            (_, Start::String) => {
+                let text = self.lexer.string()?;
+                Ok(self.text(ty, text, path))
+            }
+            (_, Start::Number) => {
+                let literal = self.lexer.number()?;
+                Ok(self.number(ty, literal, path))
+            }
+            (Type::Bool(_), Start::Bool(value)) => Ok(Value::Bool(value)),
+            _ => {
+                self.lexer.skip_started(start)?;
+                self.mismatch(word(start), ty, path);
+                Ok(Value::Null)
+            }
+        }
+    }
+
+    /// Decodes an object of a known type, in normal form.
+    pub(super) fn object(
+        &mut self,
+        of: &'static Struct,
+        path: &Path<'_>,
+        mut object: Map<String, Value>,
+    ) -> Result<Map<String, Value>, DecodeError> {
+        self.lexer.enter()?;
+        self.count()?;
+        // The fields that were there, by position: no type has more than 128.
+        let mut seen = 0u128;
+        let merging = !object.is_empty();
+        let mut first = true;
+        while let Some(key) = self.lexer.key(first)? {
+            first = false;
+            let Some((position, field)) = of.find(&key) else {
+                self.tell(|| Fault::Unknown(Within(path, &key).to_string()));
+                self.lexer.skip()?;
+                continue;
+            };
+            let bit = 1u128 << position;
+            if seen & bit != 0 {
+                self.tell(|| Fault::Duplicate(Within(path, &key).to_string()));
+            }
+            let step = Path::Field {
+                before: path,
+                of: of.name,
+                name: field.name,
+            };
+            let before = if merging || seen & bit != 0 {
+                object.remove(field.name)
+            } else {
+                None
+            };
+            seen |= bit;
+            let keeps =
+                before.is_some() && !field.pointer && !matches!(field.ty, Type::List(_) | Type::Map(..));
+            let kept = if keeps { before.clone() } else { None };
+            let value = self.value(&field.ty, &step, before)?;
+            // `null` unsets what can be unset, and leaves the rest as it was.
+            let value = if value.is_null() {
+                kept.unwrap_or(Value::Null)
+            } else {
+                value
+            };
+            if !field.leaves_out(&value) {
+                object.insert(field.name.to_owned(), value);
+            }
+        }
+        let added = of.complete(&mut object);
+        self.objects = self.objects.checked_sub(added).ok_or(DecodeError::TooMany)?;
+        Ok(object)
+    }
+
+    fn map(
+        &mut self,
+        values: &Type,
+        path: &Path<'_>,
+        mut map: Map<String, Value>,
+    ) -> Result<Value, DecodeError> {
+        self.lexer.enter()?;
+        self.count()?;
+        let mut seen = Map::new();
+        let mut first = true;
+        while let Some(key) = self.lexer.key(first)? {
+            first = false;
+            if seen.contains_key(&*key) {
+                self.tell(|| Fault::Duplicate(Within(path, &key).to_string()));
+            }
+            let step = Path::Key {
+                before: path,
+                key: &key,
+            };
+            let value = self.value(values, &step, None)?;
+            let value = if value.is_null() { values.zero() } else { value };
+            seen.insert(key.into_owned(), value);
+        }
+        if map.is_empty() {
+            return Ok(Value::Object(seen));
+        }
+        map.extend(seen);
+        Ok(Value::Object(map))
+    }
+
+    fn list(&mut self, items: &Type, path: &Path<'_>) -> Result<Value, DecodeError> {
+        self.lexer.enter()?;
+        let mut list = Vec::new();
+        while self.lexer.item(list.is_empty())? {
+            let step = Path::Item {
+                before: path,
+                index: list.len(),
+            };
+            let value = self.value(items, &step, None)?;
+            list.push(if value.is_null() { self.zero(items)? } else { value });
+        }
+        Ok(Value::Array(list))
+    }
+
+    /// The zero value of an item, which may be an object.
+    fn zero(&mut self, ty: &Type) -> Result<Value, DecodeError> {
+        if let Type::Struct(of) = ty {
+            self.count()?;
+            let mut object = Map::new();
+            let added = of.get().complete(&mut object);
+            self.objects = self.objects.checked_sub(added).ok_or(DecodeError::TooMany)?;
+            return Ok(Value::Object(object));
+        }
+        Ok(ty.zero())
+    }
+
+    fn text(&mut self, ty: &Type, text: Cow<'_, str>, path: &Path<'_>) -> Value {
+        let read = match ty {
+            Type::String(_) | Type::IntOrString | Type::Duration => return Value::String(text.into_owned()),
+            Type::Quantity => leaf::quantity(&text),
+            Type::Time => leaf::time(&text, Precision::Second),
+            Type::MicroTime => leaf::time(&text, Precision::Microsecond),
+            Type::Bytes => {
+                return leaf::bytes(&text).unwrap_or_else(|error| {
+                    self.wrong.get_or_insert(error);
+                    Value::Null
+                });
+            }
+            _ => {
+                self.mismatch("string", ty, path);
+                return Value::Null;
+            }
+        };
+        read.unwrap_or_else(|error| {
+            self.unreadable.get_or_insert(error);
+            Value::Null
+        })
+    }
+
+    fn number(&mut self, ty: &Type, literal: &str, path: &Path<'_>) -> Value {
+        let whole = match ty {
+            Type::Int32(_) | Type::IntOrString => literal.parse::<i32>().ok().map(Value::from),
+            Type::Int64(_) => literal.parse::<i64>().ok().map(Value::from),
+            Type::Double => literal.parse().ok().and_then(number::float),
+            Type::Quantity => {
+                return leaf::quantity(literal).unwrap_or_else(|error| {
+                    self.unreadable.get_or_insert(error);
+                    Value::Null
+                });
+            }
+            _ => {
+                self.mismatch("number", ty, path);
+                return Value::Null;
+            }
+        };
+        whole.unwrap_or_else(|| {
+            self.mismatch(&format!("number {literal}"), ty, path);
+            Value::Null
+        })
+    }
+
+    /// A JSON schema, or what may stand in its place.
+    fn schema_or(&mut self, ty: &Type, start: Start, path: &Path<'_>) -> Result<Value, DecodeError> {
+        let telling = std::mem::replace(&mut self.telling, false);
+        let value = match (ty, start) {
+            (_, Start::Object) => {
+                Value::Object(self.object(schema().json_schema().get(), path, Map::new())?)
+            }
+            (Type::SchemaOrBool, Start::Bool(value)) => Value::Bool(value),
+            (Type::SchemaOrArray, Start::Array) => self.list(&Type::Struct(schema().json_schema()), path)?,
+            (Type::SchemaOrStrings, Start::Array) => self.list(&Type::String("string"), path)?,
+            _ => {
+                self.lexer.skip_started(start)?;
+                if *ty == Type::SchemaOrBool {
+                    self.unreadable
+                        .get_or_insert_with(|| "boolean or JSON schema expected".to_owned());
+                }
+                Value::Null
+            }
+        };
+        self.telling = telling;
+        // A list of nothing is nothing.
+        Ok(if value.as_array().is_some_and(Vec::is_empty) {
+            Value::Null
+        } else {
+            value
+        })
+    }
+
+    /// Any value.
+    pub(super) fn any(&mut self, path: &Path<'_>) -> Result<Value, DecodeError> {
+        let start = self.lexer.start()?;
+        self.any_started(start, path)
+    }
+
+    fn any_started(&mut self, start: Start, path: &Path<'_>) -> Result<Value, DecodeError> {
+        match start {
+            Start::Null => Ok(Value::Null),
+            Start::Bool(value) => Ok(Value::Bool(value)),
+            Start::String => Ok(Value::String(self.lexer.string()?.into_owned())),
+            Start::Number => {
+                let literal = self.lexer.number()?;
+                Ok(number::any(literal).unwrap_or_else(|| {
+                    let text = format!(
+                        "json: cannot unmarshal number {literal} into {} of type float64",
+                        path.place()
+                    );
+                    self.wrong.get_or_insert(text);
+                    Value::Null
+                }))
+            }
+            Start::Array => {
+                self.lexer.enter()?;
+                let mut list = Vec::new();
+                while self.lexer.item(list.is_empty())? {
+                    let step = Path::Item {
+                        before: path,
+                        index: list.len(),
+                    };
+                    list.push(self.any(&step)?);
+                }
+                Ok(Value::Array(list))
+            }
+            Start::Object => {
+                self.lexer.enter()?;
+                let mut object = Map::new();
+                let mut first = true;
+                while let Some(key) = self.lexer.key(first)? {
+                    if first {
+                        self.count()?;
+                    }
+                    first = false;
+                    if object.contains_key(&*key) {
+                        self.tell(|| Fault::Duplicate(Within(path, &key).to_string()));
+                    }
+                    let value = self.any(&Path::Key {
+                        before: path,
+                        key: &key,
+                    })?;
+                    object.insert(key.into_owned(), value);
+                }
+                Ok(Value::Object(object))
+            }
+        }
+    }
+
+    fn mismatch(&mut self, found: &str, ty: &Type, path: &Path<'_>) {
+        // Types that read themselves read text first, and say what they could not make text of.
+        let (wanted, slot) = match ty {
+            Type::Time | Type::MicroTime => ("string".to_owned(), &mut self.unreadable),
+            Type::IntOrString => ("int32".to_owned(), &mut self.unreadable),
+            Type::Quantity => {
+                // It reads itself from whatever is there, and finds no amount.
+                if let Err(error) = leaf::quantity(found) {
+                    self.unreadable.get_or_insert(error);
+                }
+                return;
+            }
+            _ => (ty.go_name(), &mut self.wrong),
+        };
+        slot.get_or_insert_with(|| {
+            format!(
+                "json: cannot unmarshal {found} into {} of type {wanted}",
+                path.place()
+            )
+        });
+    }
+
+    fn tell(&mut self, fault: impl FnOnce() -> Fault) {
+        if self.telling {
+            self.faults.add(fault());
+        }
+    }
+
+    fn count(&mut self) -> Result<(), DecodeError> {
+        self.objects = self.objects.checked_sub(1).ok_or(DecodeError::TooMany)?;
+        Ok(())
+    }
+}
+
+fn into_object(value: Option<Value>) -> Map<String, Value> {
+    match value {
+        Some(Value::Object(object)) => object,
+        _ => Map::new(),
+    }
+}
+
+fn word(start: Start) -> &'static str {
+    match start {
+        Start::Object => "object",
+        Start::Array => "array",
+        Start::String => "string",
+        Start::Number => "number",
+        Start::Bool(_) => "bool",
+        Start::Null => "null",
+    }
+}

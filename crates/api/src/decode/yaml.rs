@@ -1,0 +1,160 @@
+//! YAML bodies: to JSON first, then as JSON, so that both mean the same.
+
+use super::fault::{DecodeError, Fault, Faults};
+use super::lexer::MAX_DEPTH;
+use super::number;
+use super::tree::{Decoded, json};
+use super::typed::MAX_OBJECTS;
+use crate::schema::StructRef;
+use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
+use serde_saphyr::{DuplicateKeyPolicy, Spanned};
+use std::cell::{Cell, RefCell};
+use std::fmt;
+
+/// Decodes an object of a built-in type.
+pub fn yaml(body: &[u8], ty: StructRef) -> Result<Decoded, DecodeError> {
+    let tree = yaml_to_json(body)?;
+    let text = serde_json::to_vec(&tree.value).map_err(|error| DecodeError::Syntax(error.to_string()))?;
+    let decoded = json(&text, ty)?;
+    let mut faults = tree.faults;
+    faults.append(decoded.faults);
+    Ok(Decoded {
+        value: decoded.value,
+        faults,
+    })
+}
+
+/// Reads YAML into a tree. Of two equal keys the later one counts, and is reported.
+pub fn yaml_to_json(body: &[u8]) -> Result<Decoded, DecodeError> {
+    let text =
+        std::str::from_utf8(body).map_err(|_| DecodeError::Yaml("invalid leading UTF-8 octet".to_owned()))?;
+    let notes = Notes {
+        faults: RefCell::default(),
+        objects: Cell::new(MAX_OBJECTS),
+    };
+    let budget = serde_saphyr::budget! { max_depth: MAX_DEPTH };
+    let options = serde_saphyr::options! {
+        budget: budget,
+        duplicate_keys: DuplicateKeyPolicy::LastWins,
+        legacy_octal_numbers: true,
+        with_snippet: false,
+    };
+    let value = serde_saphyr::with_deserializer_from_str_with_options(text, options, |de| {
+        Node(&notes).deserialize(de)
+    });
+    match value {
+        Ok(value) => Ok(Decoded {
+            value,
+            faults: notes.faults.into_inner(),
+        }),
+        Err(_) if notes.objects.get() == 0 => Err(DecodeError::TooMany),
+        Err(error) => Err(DecodeError::Yaml(words(&error))),
+    }
+}
+
+/// What is wrong, as far as it can be told in the words clients know.
+fn words(error: &serde_saphyr::Error) -> String {
+    let line = error.location().map_or(0, |location| location.line());
+    let text = error.to_string();
+    let first = text.lines().next().unwrap_or_default();
+    let told = if first.starts_with("unclosed") {
+        "did not find expected node content"
+    } else {
+        first
+    };
+    format!("line {line}: {told}")
+}
+
+/// What is noticed on the way.
+struct Notes {
+    faults: RefCell<Faults>,
+    /// How many more objects there may be.
+    objects: Cell<usize>,
+}
+
+/// Any value.
+#[derive(Clone, Copy)]
+struct Node<'n>(&'n Notes);
+
+// --- Node ---
+
+impl<'de> DeserializeSeed<'de> for Node<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Node<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any YAML")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::from(value))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(Value::from(value))
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
+        number::float(value).ok_or_else(|| E::custom("json: unsupported value"))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::from(value))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(Value::String(value))
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_none<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element_seed(self)? {
+            list.push(item);
+        }
+        Ok(Value::Array(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        let left = self.0.objects.get().saturating_sub(1);
+        self.0.objects.set(left);
+        if left == 0 {
+            return Err(A::Error::custom("too many objects"));
+        }
+        let mut map = Map::new();
+        while let Some(key) = entries.next_key::<Spanned<String>>()? {
+            let value = entries.next_value_seed(self)?;
+            let line = key.referenced.line();
+            if map.insert(key.value.clone(), value).is_some() {
+                self.0
+                    .faults
+                    .borrow_mut()
+                    .add(Fault::YamlDuplicate { line, key: key.value });
+            }
+        }
+        Ok(Value::Object(map))
+    }
+}

@@ -1,0 +1,329 @@
+//! One thing that is wrong with a field, and the text of many.
+
+use std::{collections::HashSet, fmt};
+
+use serde_json::Value;
+
+use super::Path;
+use crate::go;
+
+/// Something that is wrong with a field.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Error {
+    /// What sort of fault it is.
+    pub kind: ErrorKind,
+    /// The place of the field.
+    pub field: String,
+    /// The value found there.
+    pub value: Shown,
+    /// What to do about it; may be empty.
+    pub detail: String,
+}
+
+/// The sorts of faults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// A value that is looked up does not exist.
+    NotFound,
+    /// A value must be given.
+    Required,
+    /// A value must be there once only.
+    Duplicate,
+    /// A value is malformed or out of bounds.
+    Invalid,
+    /// A value is none of those that may stand here.
+    NotSupported,
+    /// A value may not stand here under these circumstances.
+    Forbidden,
+    /// A text is too long.
+    TooLong,
+    /// A text is too short.
+    TooShort,
+    /// A list has too many items.
+    TooMany,
+    /// A list has too few items.
+    TooFew,
+    /// A value is of another type than the schema asks for.
+    TypeInvalid,
+    /// Not the fault of the object.
+    Internal,
+}
+
+/// A value as an error shows it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Shown {
+    /// Left out of the text, with the colon before it.
+    Omitted,
+    /// A string, in quotes.
+    Text(String),
+    /// A whole number.
+    Integer(i64),
+    /// Anything else, as JSON with sorted keys.
+    Json(Value),
+    /// Printed already, where the order of the keys matters.
+    Printed(String),
+}
+
+/// The text of a list of errors: one alone as it is, several in brackets, repeated ones once. `None` if the list
+/// is empty.
+pub fn aggregate<'e>(errors: impl IntoIterator<Item = &'e Error>) -> Option<String> {
+    let mut seen = HashSet::new();
+    let mut texts = Vec::new();
+    for text in errors.into_iter().map(ToString::to_string) {
+        if seen.insert(text.clone()) {
+            texts.push(text);
+        }
+    }
+    match texts.len() {
+        0 => None,
+        1 => texts.pop(),
+        _ => Some(format!("[{}]", texts.join(", "))),
+    }
+}
+
+/// `supported values: "a", "b"`; empty if there are none.
+pub fn supported_values<S: AsRef<str>>(values: impl IntoIterator<Item = S>) -> String {
+    let quoted: Vec<_> = values.into_iter().map(|v| go::quote(v.as_ref())).collect();
+    if quoted.is_empty() {
+        String::new()
+    } else {
+        format!("supported values: {}", quoted.join(", "))
+    }
+}
+
+// --- Error ---
+
+impl Error {
+    /// A value that is malformed or out of bounds.
+    pub fn invalid(at: &Path<'_>, value: impl Into<Shown>, detail: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Invalid, at, value, detail)
+    }
+
+    /// A value of another type than the schema asks for.
+    pub fn type_invalid(at: &Path<'_>, value: impl Into<Shown>, detail: impl Into<String>) -> Self {
+        Self::new(ErrorKind::TypeInvalid, at, value, detail)
+    }
+
+    /// A value that must be given.
+    pub fn required(at: &Path<'_>, detail: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Required, at, "", detail)
+    }
+
+    /// A value that may stand in a list once only.
+    pub fn duplicate(at: &Path<'_>, value: impl Into<Shown>) -> Self {
+        Self::new(ErrorKind::Duplicate, at, value, "")
+    }
+
+    /// A value that is looked up and does not exist.
+    pub fn not_found(at: &Path<'_>, value: impl Into<Shown>) -> Self {
+        Self::new(ErrorKind::NotFound, at, value, "")
+    }
+
+    /// A value that is none of those that may stand here.
+    pub fn not_supported<S: AsRef<str>>(
+        at: &Path<'_>,
+        value: impl Into<Shown>,
+        supported: impl IntoIterator<Item = S>,
+    ) -> Self {
+        Self::new(ErrorKind::NotSupported, at, value, supported_values(supported))
+    }
+
+    /// A value that may not stand here under these circumstances.
+    pub fn forbidden(at: &Path<'_>, detail: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Forbidden, at, "", detail)
+    }
+
+    /// A text of more bytes than allowed.
+    pub fn too_long(at: &Path<'_>, bytes: usize) -> Self {
+        let detail = format!("may not be more than {}", counted(bytes, "byte"));
+        Self::new(ErrorKind::TooLong, at, "<value omitted>", detail)
+    }
+
+    /// A text of more characters than allowed.
+    pub fn too_long_characters(at: &Path<'_>, characters: usize) -> Self {
+        let detail = format!("may not be more than {}", counted(characters, "character"));
+        Self::new(ErrorKind::TooLong, at, "<value omitted>", detail)
+    }
+
+    /// A text of fewer characters than asked for.
+    pub fn too_short(at: &Path<'_>, value: impl Into<Shown>, characters: usize) -> Self {
+        let detail = format!("must be at least {}", counted(characters, "character"));
+        Self::new(ErrorKind::TooShort, at, value, detail)
+    }
+
+    /// A list of more items than allowed. Without the number of items there are, none is shown.
+    pub fn too_many(at: &Path<'_>, actual: Option<usize>, most: usize) -> Self {
+        let detail = format!("must have at most {}", counted(most, "item"));
+        Self::new(
+            ErrorKind::TooMany,
+            at,
+            actual.map_or(Shown::Omitted, Shown::from),
+            detail,
+        )
+    }
+
+    /// A list of fewer items than asked for.
+    pub fn too_few(at: &Path<'_>, actual: usize, least: usize) -> Self {
+        let detail = format!("must have at least {}", counted(least, "item"));
+        Self::new(ErrorKind::TooFew, at, actual, detail)
+    }
+
+    /// Something went wrong that the object is not at fault for.
+    pub fn internal(at: &Path<'_>, detail: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Internal, at, "", detail)
+    }
+
+    /// The text without the place.
+    pub fn body(&self) -> String {
+        let mut text = self.kind.label().to_owned();
+        if self.kind.shows_value()
+            && let Some(value) = self.value.text()
+        {
+            text.push_str(": ");
+            text.push_str(&value);
+        }
+        if !self.detail.is_empty() {
+            text.push_str(": ");
+            text.push_str(&self.detail);
+        }
+        text
+    }
+
+    fn new(kind: ErrorKind, at: &Path<'_>, value: impl Into<Shown>, detail: impl Into<String>) -> Self {
+        Error {
+            kind,
+            field: at.to_string(),
+            value: value.into(),
+            detail: detail.into(),
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.body())
+    }
+}
+
+impl std::error::Error for Error {}
+
+// --- ErrorKind ---
+
+impl ErrorKind {
+    /// The word programs look for, in the causes of a status.
+    pub fn reason(self) -> &'static str {
+        match self {
+            ErrorKind::NotFound => "FieldValueNotFound",
+            ErrorKind::Required => "FieldValueRequired",
+            ErrorKind::Duplicate => "FieldValueDuplicate",
+            ErrorKind::Invalid => "FieldValueInvalid",
+            ErrorKind::NotSupported => "FieldValueNotSupported",
+            ErrorKind::Forbidden => "FieldValueForbidden",
+            ErrorKind::TooLong => "FieldValueTooLong",
+            ErrorKind::TooShort => "FieldValueTooShort",
+            ErrorKind::TooMany => "FieldValueTooMany",
+            ErrorKind::TooFew => "FieldValueTooFew",
+            ErrorKind::TypeInvalid => "FieldValueTypeInvalid",
+            ErrorKind::Internal => "InternalError",
+        }
+    }
+
+    fn label(self) -> &'static str {
+        match self {
+            ErrorKind::NotFound => "Not found",
+            ErrorKind::Required => "Required value",
+            ErrorKind::Duplicate => "Duplicate value",
+            ErrorKind::Invalid | ErrorKind::TypeInvalid => "Invalid value",
+            ErrorKind::NotSupported => "Unsupported value",
+            ErrorKind::Forbidden => "Forbidden",
+            ErrorKind::TooLong => "Too long",
+            ErrorKind::TooShort => "Too short",
+            ErrorKind::TooMany => "Too many",
+            ErrorKind::TooFew => "Too few",
+            ErrorKind::Internal => "Internal error",
+        }
+    }
+
+    fn shows_value(self) -> bool {
+        !matches!(
+            self,
+            ErrorKind::Required
+                | ErrorKind::Forbidden
+                | ErrorKind::TooLong
+                | ErrorKind::TooShort
+                | ErrorKind::Internal
+        )
+    }
+}
+
+// --- Shown ---
+
+impl Shown {
+    fn text(&self) -> Option<String> {
+        match self {
+            Shown::Omitted => None,
+            // Top-level strings and floats are printed, not encoded: no escapes of markup, exponents as %v.
+            Shown::Text(text) | Shown::Json(Value::String(text)) => Some(go::quote(text)),
+            Shown::Integer(number) => Some(number.to_string()),
+            Shown::Json(value @ Value::Number(_)) => Some(go::plain(value)),
+            Shown::Json(value) => Some(go::json(value)),
+            Shown::Printed(text) => Some(text.clone()),
+        }
+    }
+}
+
+impl From<&str> for Shown {
+    fn from(text: &str) -> Self {
+        Shown::Text(text.to_owned())
+    }
+}
+
+impl From<&String> for Shown {
+    fn from(text: &String) -> Self {
+        Shown::Text(text.clone())
+    }
+}
+
+impl From<String> for Shown {
+    fn from(text: String) -> Self {
+        Shown::Text(text)
+    }
+}
+
+impl From<i64> for Shown {
+    fn from(number: i64) -> Self {
+        Shown::Integer(number)
+    }
+}
+
+impl From<i32> for Shown {
+    fn from(number: i32) -> Self {
+        Shown::Integer(number.into())
+    }
+}
+
+impl From<usize> for Shown {
+    fn from(number: usize) -> Self {
+        Shown::Integer(i64::try_from(number).unwrap_or(i64::MAX))
+    }
+}
+
+impl From<Value> for Shown {
+    fn from(value: Value) -> Self {
+        Shown::Json(value)
+    }
+}
+
+impl From<&Value> for Shown {
+    fn from(value: &Value) -> Self {
+        Shown::Json(value.clone())
+    }
+}
+
+fn counted(number: usize, what: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {what}{plural}")
+}
+
+#[cfg(test)]
+mod tests;

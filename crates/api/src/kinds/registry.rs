@@ -1,0 +1,142 @@
+//! What is known of a kind, and how it is found.
+
+use crate::schema::StructRef;
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+/// A kind and the resource that serves it.
+#[derive(Debug)]
+pub struct Kind {
+    /// The API group; empty for the core group.
+    pub group: &'static str,
+    /// The version.
+    pub version: &'static str,
+    /// The kind, such as `Deployment`.
+    pub kind: &'static str,
+    /// The resource in paths, such as `deployments`.
+    pub plural: &'static str,
+    /// The resource in words, such as `deployment`.
+    pub singular: &'static str,
+    /// What users may type instead.
+    pub short_names: Vec<&'static str>,
+    /// The sets of resources it belongs to, such as `all`.
+    pub categories: Vec<&'static str>,
+    /// Whether objects live in a namespace.
+    pub scope: Scope,
+    /// Whether objects are stored.
+    pub persistence: Persistence,
+    /// What can be done, sorted.
+    pub verbs: Vec<&'static str>,
+    /// What can be done with a part of an object.
+    pub subresources: Vec<Subresource>,
+    /// The type of its objects.
+    pub ty: StructRef,
+}
+
+/// Whether objects live in a namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// They belong to the cluster.
+    Cluster,
+    /// They live in a namespace.
+    Namespaced,
+}
+
+/// Whether objects are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Persistence {
+    /// They are.
+    Stored,
+    /// They are questions, answered and forgotten, or views of something else.
+    Virtual,
+}
+
+/// A part of an object with a path of its own.
+#[derive(Debug)]
+pub struct Subresource {
+    /// Its name in paths, such as `scale`.
+    pub name: &'static str,
+    /// The API group of its kind; empty for the core group.
+    pub group: &'static str,
+    /// The version of its kind.
+    pub version: &'static str,
+    /// Its kind, such as `Scale`.
+    pub kind: &'static str,
+    /// What can be done, sorted.
+    pub verbs: Vec<&'static str>,
+    /// The type of its objects.
+    pub ty: StructRef,
+}
+
+/// All built-in kinds.
+#[derive(Debug)]
+pub struct Registry {
+    /// In the order of discovery.
+    pub(super) kinds: Vec<Kind>,
+    /// Position in `kinds` by group, version and kind.
+    pub(super) by_kind: HashMap<(&'static str, &'static str, &'static str), usize>,
+    /// Position in `kinds` by group, version and resource.
+    pub(super) by_resource: HashMap<(&'static str, &'static str, &'static str), usize>,
+}
+
+/// The built-in kinds. The first call reads their table.
+pub fn builtin() -> &'static Registry {
+    static REGISTRY: OnceLock<Registry> = OnceLock::new();
+    REGISTRY.get_or_init(Registry::read)
+}
+
+// --- Registry ---
+
+impl Registry {
+    /// All of them, in the order of discovery.
+    pub fn all(&self) -> &[Kind] {
+        &self.kinds
+    }
+
+    /// The kind with this name.
+    pub fn kind(&self, group: &str, version: &str, kind: &str) -> Option<&Kind> {
+        self.by_kind
+            .get(&(group, version, kind))
+            .map(|&position| &self.kinds[position])
+    }
+
+    /// The kind that a resource serves.
+    pub fn resource(&self, group: &str, version: &str, plural: &str) -> Option<&Kind> {
+        self.by_resource
+            .get(&(group, version, plural))
+            .map(|&position| &self.kinds[position])
+    }
+}
+
+// --- Kind ---
+
+impl Kind {
+    /// Group and version as objects carry them: `v1`, `apps/v1`.
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() {
+            self.version.to_owned()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
+    }
+
+    /// The kind of a list of its objects.
+    pub fn list_kind(&self) -> String {
+        format!("{}List", self.kind)
+    }
+
+    /// Whether a verb can be used.
+    pub fn allows(&self, verb: &str) -> bool {
+        self.verbs.contains(&verb)
+    }
+
+    /// Whether objects live in a namespace.
+    pub fn is_namespaced(&self) -> bool {
+        self.scope == Scope::Namespaced
+    }
+
+    /// A subresource by name.
+    pub fn subresource(&self, name: &str) -> Option<&Subresource> {
+        self.subresources.iter().find(|sub| sub.name == name)
+    }
+}

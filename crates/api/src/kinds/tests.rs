@@ -1,0 +1,55 @@
+use super::*;
+
+#[test]
+fn a_kind_is_found_by_its_name_and_by_its_resource() {
+    let by_kind = builtin().kind("apps", "v1", "Deployment").unwrap();
+    let by_resource = builtin().resource("apps", "v1", "deployments").unwrap();
+    assert!(std::ptr::eq(by_kind, by_resource));
+    assert_eq!(
+        (by_kind.api_version().as_str(), by_kind.list_kind().as_str()),
+        ("apps/v1", "DeploymentList")
+    );
+    assert_eq!(builtin().resource("", "v1", "pods").unwrap().api_version(), "v1");
+    assert!(builtin().kind("apps", "v1", "Pod").is_none());
+    assert!(builtin().resource("", "v1", "pod").is_none());
+}
+
+#[test]
+fn events_of_two_groups_are_two_kinds() {
+    let old = builtin().kind("", "v1", "Event").unwrap();
+    let new = builtin().kind("events.k8s.io", "v1", "Event").unwrap();
+    assert!(old.ty != new.ty);
+}
+
+#[test]
+fn a_subresource_may_be_of_another_group() {
+    let scale = builtin()
+        .resource("apps", "v1", "deployments")
+        .unwrap()
+        .subresource("scale")
+        .unwrap();
+    assert_eq!(
+        (scale.group, scale.version, scale.kind),
+        ("autoscaling", "v1", "Scale")
+    );
+    assert_eq!(scale.verbs, ["get", "patch", "update"]);
+}
+
+#[test]
+fn questions_are_not_stored_and_all_that_is_watched_is() {
+    let review = builtin()
+        .kind("authorization.k8s.io", "v1", "SubjectAccessReview")
+        .unwrap();
+    assert_eq!(
+        (review.persistence, review.allows("create"), review.allows("get")),
+        (Persistence::Virtual, true, false)
+    );
+    for kind in builtin().all() {
+        assert_eq!(
+            kind.allows("watch"),
+            kind.persistence == Persistence::Stored,
+            "{}",
+            kind.plural
+        );
+    }
+}

@@ -1,0 +1,121 @@
+//! Reading the table of kinds.
+//!
+//! ```text
+//! group apps v1                                  group (`-` is the core group) and version of what follows
+//! deployments deployment Deployment namespaced stored verbs=* short=deploy categories=all
+//!  scale autoscaling/v1/Scale verbs=get,patch,update
+//!  status Deployment verbs=get,patch,update      a subresource; its kind is of the same group unless it says
+//! ```
+//!
+//! `verbs=*` are the eight verbs of stored objects. The text is part of the program: a mistake in it panics.
+
+use super::registry::{Kind, Persistence, Registry, Scope, Subresource};
+use crate::schema::schema;
+use std::collections::HashMap;
+
+const TABLE: &str = include_str!("kinds.table");
+
+/// What can be done with objects that are stored.
+const ALL_VERBS: &str = "create,delete,deletecollection,get,list,patch,update,watch";
+
+// --- Registry ---
+
+impl Registry {
+    pub(super) fn read() -> Self {
+        let mut kinds: Vec<Kind> = Vec::new();
+        let (mut group, mut version) = ("", "");
+        for line in TABLE.lines().filter(|line| !line.is_empty()) {
+            if let Some(part) = line.strip_prefix(' ') {
+                let owner = kinds.last_mut().expect("a subresource follows its resource");
+                owner.subresources.push(Subresource::read(part, group, version));
+            } else if let Some(heading) = line.strip_prefix("group ") {
+                let (name, of) = heading.split_once(' ').expect("a group has a version");
+                (group, version) = (if name == "-" { "" } else { name }, of);
+            } else {
+                kinds.push(Kind::read(line, group, version));
+            }
+        }
+        let places = || kinds.iter().enumerate();
+        let by_kind: HashMap<_, _> = places().map(|(i, k)| ((k.group, k.version, k.kind), i)).collect();
+        let by_resource = places()
+            .map(|(i, k)| ((k.group, k.version, k.plural), i))
+            .collect();
+        Self {
+            kinds,
+            by_kind,
+            by_resource,
+        }
+    }
+}
+
+// --- Kind ---
+
+impl Kind {
+    fn read(line: &'static str, group: &'static str, version: &'static str) -> Self {
+        let words: Vec<&str> = line.split(' ').collect();
+        let [plural, singular, kind, scope, persistence, ref marks @ ..] = words[..] else {
+            panic!("table of kinds: too short: {line:?}");
+        };
+        let ty = schema().kind(group, version, kind);
+        Self {
+            group,
+            version,
+            kind,
+            plural,
+            singular,
+            short_names: list(marks, "short="),
+            categories: list(marks, "categories="),
+            scope: match scope {
+                "cluster" => Scope::Cluster,
+                "namespaced" => Scope::Namespaced,
+                _ => panic!("table of kinds: unknown scope: {line:?}"),
+            },
+            persistence: match persistence {
+                "stored" => Persistence::Stored,
+                "virtual" => Persistence::Virtual,
+                _ => panic!("table of kinds: neither stored nor virtual: {line:?}"),
+            },
+            verbs: verbs(marks),
+            subresources: Vec::new(),
+            ty: ty.unwrap_or_else(|| panic!("table of kinds: no such type: {line:?}")),
+        }
+    }
+}
+
+// --- Subresource ---
+
+impl Subresource {
+    fn read(line: &'static str, group: &'static str, version: &'static str) -> Self {
+        let words: Vec<&str> = line.split(' ').collect();
+        let [name, spelled, ref marks @ ..] = words[..] else {
+            panic!("table of kinds: too short: {line:?}");
+        };
+        let parts: Vec<&str> = spelled.split('/').collect();
+        let (group, version, kind) = match parts[..] {
+            [group, version, kind] => (group, version, kind),
+            _ => (group, version, spelled),
+        };
+        let ty = schema().kind(group, version, kind);
+        let ty = ty.unwrap_or_else(|| panic!("table of kinds: no such type: {line:?}"));
+        Self {
+            name,
+            group,
+            version,
+            kind,
+            verbs: verbs(marks),
+            ty,
+        }
+    }
+}
+
+fn list(marks: &[&'static str], name: &str) -> Vec<&'static str> {
+    let value = marks.iter().find_map(|mark| mark.strip_prefix(name));
+    value.map(|value| value.split(',').collect()).unwrap_or_default()
+}
+
+fn verbs(marks: &[&'static str]) -> Vec<&'static str> {
+    match list(marks, "verbs=")[..] {
+        ["*"] => ALL_VERBS.split(',').collect(),
+        ref some => some.to_vec(),
+    }
+}

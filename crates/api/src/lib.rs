@@ -1,0 +1,21 @@
+//! What objects are: pure rules over JSON trees.
+//!
+//! An object is a `serde_json::Value`. A type, built in or from a custom resource definition, is seen
+//! through [`shape::Typed`]: which fields there are, how lists and maps are merged. No clocks, no I/O:
+//! time and randomness are passed in.
+
+pub mod base64;
+pub mod decode;
+pub mod encode;
+pub mod field;
+pub mod go;
+pub mod kinds;
+pub mod name;
+pub mod patch;
+pub mod protobuf;
+pub mod quantity;
+pub mod schema;
+pub mod selector;
+pub mod shape;
+pub mod status;
+pub mod time;

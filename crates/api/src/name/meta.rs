@@ -1,0 +1,173 @@
+//! What the metadata of an object may carry: names by the rule of their kind, labels, annotations, finalizers.
+
+use serde_json::{Map, Value};
+
+use super::{
+    Faults,
+    dns::{label_faults, label1035_faults, subdomain_faults},
+    key::{label_key, label_value, path_segment_name, path_segment_prefix},
+};
+use crate::field::{Error, Path};
+
+/// What the names of a kind look like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// A domain name. Most kinds.
+    Subdomain,
+    /// A label of a domain name.
+    Label,
+    /// A label that begins with a letter.
+    Label1035,
+    /// Anything that can stand in a path.
+    PathSegment,
+}
+
+const ANNOTATIONS_BYTES: usize = 256 * 1024;
+
+const ORPHAN: &str = "orphan";
+const FOREGROUND: &str = "foregroundDeletion";
+
+/// What is wrong with labels.
+pub fn labels(at: &Path<'_>, labels: &Map<String, Value>) -> Vec<Error> {
+    let mut errors = Vec::new();
+    for (key, value) in labels {
+        errors.extend(
+            label_key(key)
+                .into_iter()
+                .map(|fault| Error::invalid(at, key, fault)),
+        );
+        if let Some(value) = value.as_str() {
+            errors.extend(
+                label_value(value)
+                    .into_iter()
+                    .map(|fault| Error::invalid(at, value, fault)),
+            );
+        }
+    }
+    errors
+}
+
+/// What is wrong with annotations. Their keys may be written in any case.
+pub fn annotations(at: &Path<'_>, annotations: &Map<String, Value>) -> Vec<Error> {
+    let mut errors = Vec::new();
+    let mut bytes = 0;
+    for (key, value) in annotations {
+        errors.extend(
+            label_key(&key.to_lowercase())
+                .into_iter()
+                .map(|fault| Error::invalid(at, key, fault)),
+        );
+        bytes += key.len() + value.as_str().map_or(0, str::len);
+    }
+    if bytes > ANNOTATIONS_BYTES {
+        errors.push(Error::too_long(at, ANNOTATIONS_BYTES));
+    }
+    errors
+}
+
+/// What is wrong with finalizers.
+pub fn finalizers(at: &Path<'_>, finalizers: &[&str]) -> Vec<Error> {
+    let mut errors = Vec::new();
+    for name in finalizers {
+        errors.extend(
+            label_key(name)
+                .into_iter()
+                .map(|fault| Error::invalid(at, *name, fault)),
+        );
+    }
+    if finalizers.contains(&ORPHAN) && finalizers.contains(&FOREGROUND) {
+        let shown = Value::from(finalizers.to_vec());
+        let detail = format!("finalizer {ORPHAN} and {FOREGROUND} cannot be both set");
+        errors.push(Error::invalid(at, shown, detail));
+    }
+    errors
+}
+
+// --- Rule ---
+
+impl Rule {
+    /// What is wrong with a name.
+    pub fn name(self, name: &str) -> Faults {
+        match self {
+            Rule::PathSegment => path_segment_name(name),
+            _ => self.dns(name.as_bytes()),
+        }
+    }
+
+    /// What is wrong with the beginning of a name that the server will complete.
+    pub fn prefix(self, prefix: &str) -> Faults {
+        if self == Rule::PathSegment {
+            return path_segment_prefix(prefix);
+        }
+        match prefix.as_bytes() {
+            // A dash at the end is fine, something follows it. The character before it goes unjudged here, as
+            // clients are used to; the complete name is judged again.
+            [head @ .., _, b'-'] => self.dns(&[head, b"a"].concat()),
+            other => self.dns(other),
+        }
+    }
+
+    fn dns(self, name: &[u8]) -> Faults {
+        match self {
+            Rule::Label => label_faults(name),
+            Rule::Label1035 => label1035_faults(name),
+            Rule::Subdomain | Rule::PathSegment => subdomain_faults(name),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn map(value: &Value) -> Map<String, Value> {
+        value.as_object().unwrap().clone()
+    }
+
+    #[test]
+    fn a_prefix_may_end_with_a_dash() {
+        for rule in [Rule::Subdomain, Rule::Label, Rule::Label1035] {
+            assert_eq!(rule.prefix("web-"), [""; 0]);
+            assert_eq!(rule.prefix("web"), [""; 0]);
+            assert_eq!(rule.prefix("-").len(), 1);
+            assert_eq!(rule.prefix("W-b-").len(), 1);
+            assert_eq!(rule.name("web-").len(), 1);
+        }
+        assert_eq!(Rule::PathSegment.prefix(".."), [""; 0]);
+        assert_eq!(Rule::PathSegment.name("system:x Y"), [""; 0]);
+    }
+
+    #[test]
+    fn keys_and_values_of_labels_are_judged() {
+        let at = Path::new("l");
+        let errors = labels(&at, &map(&json!({"a": "b", "c d": "e", "f": "-"})));
+        let shown: Vec<_> = errors.iter().map(|e| e.value.clone()).collect();
+        assert_eq!(shown, ["c d".into(), "-".into()]);
+    }
+
+    #[test]
+    fn annotations_share_a_budget_and_ignore_case() {
+        let at = Path::new("a");
+        assert!(annotations(&at, &map(&json!({"E.COM/X": "any <value>\n"}))).is_empty());
+        let most = "v".repeat(ANNOTATIONS_BYTES - 1);
+        assert!(annotations(&at, &map(&json!({"k": most}))).is_empty());
+        let errors = annotations(&at, &map(&json!({"k": most, "l": ""})));
+        assert_eq!(
+            errors[0].to_string(),
+            "a: Too long: may not be more than 262144 bytes"
+        );
+    }
+
+    #[test]
+    fn one_cannot_orphan_and_wait_for_dependents() {
+        let at = Path::new("f");
+        assert!(finalizers(&at, &["a.b/c", ORPHAN]).is_empty());
+        assert_eq!(
+            finalizers(&at, &[ORPHAN, FOREGROUND])[0].to_string(),
+            "f: Invalid value: [\"orphan\",\"foregroundDeletion\"]: finalizer orphan and foregroundDeletion cannot \
+             be both set"
+        );
+    }
+}

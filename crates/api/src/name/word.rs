@@ -1,0 +1,225 @@
+//! Words of programs: identifiers, variables, ports, percentages.
+
+use super::{
+    Faults,
+    text::{all, at_most_characters, between, climbs, form, lower_or_digit},
+};
+
+const PORT_NAME_LENGTH: usize = 15;
+
+/// An identifier of the C language.
+pub fn c_identifier(value: &str) -> Faults {
+    let fits = starts_then(
+        value,
+        |b| b.is_ascii_alphabetic() || b == b'_',
+        |b| b.is_ascii_alphanumeric() || b == b'_',
+    );
+    fault_unless(fits, || {
+        form(
+            "a valid C identifier must start with alphabetic character or '_', followed by a string of \
+             alphanumeric characters or '_'",
+            "[A-Za-z_][A-Za-z0-9_]*",
+            &["my_name", "MY_NAME", "MyName"],
+        )
+    })
+}
+
+/// The name of an environment variable, by the old rule.
+pub fn env_var_name(value: &str) -> Faults {
+    let first = |b: u8| b.is_ascii_alphabetic() || b"-._".contains(&b);
+    let fits = starts_then(value, first, |b| first(b) || b.is_ascii_digit());
+    let mut faults = fault_unless(fits, || {
+        form(
+            "a valid environment variable name must consist of alphabetic characters, digits, '_', '-', or '.', \
+             and must not start with a digit",
+            "[-._a-zA-Z][-._a-zA-Z0-9]*",
+            &["my.env-name", "MY_ENV.NAME", "MyEnvName1"],
+        )
+    });
+    faults.extend(climbs(value));
+    faults
+}
+
+/// The name of an environment variable, by the rule that holds now: printable ASCII without `=`.
+pub fn relaxed_env_var_name(value: &str) -> Faults {
+    if value.is_empty() {
+        return vec!["environment variable name must be non-empty".to_owned()];
+    }
+    let fits = value.bytes().all(|b| matches!(b, b' '..=b'~') && b != b'=');
+    fault_unless(fits, || {
+        "a valid environment variable name must consist only of printable ASCII characters other than '='"
+            .to_owned()
+    })
+}
+
+/// The name of a port: short, lower case, with a letter.
+pub fn port_name(value: &str) -> Faults {
+    let mut faults = Vec::new();
+    if value.len() > PORT_NAME_LENGTH {
+        faults.push(at_most_characters(PORT_NAME_LENGTH));
+    }
+    if !all(value.as_bytes(), |b| lower_or_digit(b) || b == b'-') {
+        faults.push("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)".to_owned());
+    }
+    if !value.bytes().any(|b| b.is_ascii_lowercase()) {
+        faults.push("must contain at least one letter (a-z)".to_owned());
+    }
+    if value.contains("--") {
+        faults.push("must not contain consecutive hyphens".to_owned());
+    }
+    if value.starts_with('-') || value.ends_with('-') {
+        faults.push("must not begin or end with a hyphen".to_owned());
+    }
+    faults
+}
+
+/// The number of a port.
+pub fn port_number(number: i64) -> Faults {
+    in_range(number, 1, 65535)
+}
+
+/// A number between two others, both included.
+pub fn in_range(number: i64, low: i64, high: i64) -> Faults {
+    fault_unless((low..=high).contains(&number), || between(low, high))
+}
+
+/// A percentage: digits and `%`.
+pub fn percent(value: &str) -> Faults {
+    let fits = value
+        .strip_suffix('%')
+        .is_some_and(|digits| all(digits.as_bytes(), |b| b.is_ascii_digit()));
+    fault_unless(fits, || {
+        form(
+            "a valid percent string must be a numeric string followed by an ending '%'",
+            "[0-9]+%",
+            &["1%", "93%"],
+        )
+    })
+}
+
+/// The name of an HTTP header.
+pub fn http_header_name(value: &str) -> Faults {
+    let fits = all(value.as_bytes(), |b| b.is_ascii_alphanumeric() || b == b'-');
+    fault_unless(fits, || {
+        form(
+            "a valid HTTP header must consist of alphanumeric characters or '-'",
+            "[-A-Za-z0-9]+",
+            &["X-Header-Name"],
+        )
+    })
+}
+
+/// A whole number in its one form: no plus sign, no zeros before it.
+pub fn decimal_integer(value: &str) -> Faults {
+    if value.is_empty() {
+        return vec!["must be non-empty".to_owned()];
+    }
+    let digits = value.strip_prefix('-').unwrap_or(value);
+    let fits = value == "0" || starts_then(digits, |b| matches!(b, b'1'..=b'9'), |b| b.is_ascii_digit());
+    fault_unless(fits, || {
+        "must be a valid decimal integer in canonical form".to_owned()
+    })
+}
+
+fn starts_then(value: &str, first: impl Fn(u8) -> bool, rest: impl Fn(u8) -> bool) -> bool {
+    match value.as_bytes() {
+        [] => false,
+        [head, tail @ ..] => first(*head) && tail.iter().all(|b| rest(*b)),
+    }
+}
+
+fn fault_unless(fits: bool, fault: impl FnOnce() -> String) -> Faults {
+    if fits { Vec::new() } else { vec![fault()] }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identifiers_do_not_begin_with_a_digit() {
+        assert_eq!(c_identifier("_a9"), [""; 0]);
+        for bad in ["", "9a", "a-b"] {
+            assert_eq!(
+                c_identifier(bad),
+                [
+                    "a valid C identifier must start with alphabetic character or '_', followed by a string of \
+                  alphanumeric characters or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName', regex used for \
+                  validation is '[A-Za-z_][A-Za-z0-9_]*')"
+                ]
+            );
+        }
+    }
+
+    #[test]
+    fn variables_are_judged_by_the_rule_asked_for() {
+        assert_eq!(env_var_name("-my.ENV_1"), [""; 0]);
+        assert_eq!(env_var_name("1a").len(), 1);
+        assert_eq!(env_var_name(".."), ["must not be '..'"]);
+        assert_eq!(relaxed_env_var_name("1 a/b:c"), [""; 0]);
+        assert_eq!(
+            relaxed_env_var_name(""),
+            ["environment variable name must be non-empty"]
+        );
+        for bad in ["a=b", "a\tb", "\u{e9}"] {
+            assert_eq!(
+                relaxed_env_var_name(bad),
+                [
+                    "a valid environment variable name must consist only of printable ASCII characters other than '='"
+                ]
+            );
+        }
+    }
+
+    #[test]
+    fn port_names_collect_their_faults() {
+        assert_eq!(port_name("http-2"), [""; 0]);
+        assert_eq!(
+            port_name("-1--2-3456789-10"),
+            [
+                "must be no more than 15 characters",
+                "must contain at least one letter (a-z)",
+                "must not contain consecutive hyphens",
+                "must not begin or end with a hyphen",
+            ]
+        );
+        assert_eq!(
+            port_name(""),
+            [
+                "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)",
+                "must contain at least one letter (a-z)",
+            ]
+        );
+    }
+
+    #[test]
+    fn numbers_keep_to_their_range() {
+        assert_eq!(port_number(65535), [""; 0]);
+        assert_eq!(port_number(0), ["must be between 1 and 65535, inclusive"]);
+    }
+
+    #[test]
+    fn percentages_and_integers_have_one_form() {
+        assert_eq!(percent("100%"), [""; 0]);
+        for bad in ["%", "1", "-1%", "1.5%", "1%%"] {
+            assert_eq!(
+                percent(bad),
+                [
+                    "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', \
+                  regex used for validation is '[0-9]+%')"
+                ]
+            );
+        }
+        for good in ["0", "-1", "10"] {
+            assert_eq!(decimal_integer(good), [""; 0]);
+        }
+        for bad in ["-0", "00", "+1", "-", "1a"] {
+            assert_eq!(
+                decimal_integer(bad),
+                ["must be a valid decimal integer in canonical form"]
+            );
+        }
+        assert_eq!(http_header_name("X-A"), [""; 0]);
+        assert_eq!(http_header_name("X_A").len(), 1);
+    }
+}

@@ -1,0 +1,238 @@
+//! Patches by operations (RFC 6902).
+//!
+//! Older than the standard's last word, as clients know it: an index may be negative and counts from the end;
+//! replacing a field that is not there adds it; a missing field is as good as null to `test` and `copy`.
+
+mod pointer;
+
+use serde_json::{Map, Value};
+
+use self::pointer::Place;
+use super::json_kind;
+use crate::status::Status;
+
+/// A patch, decoded.
+#[derive(Clone, Debug)]
+pub struct Patch {
+    operations: Vec<Map<String, Value>>,
+}
+
+/// Why a patch does not apply.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// Not a list of objects.
+    #[error("{0}")]
+    Malformed(String),
+    /// More operations than are allowed.
+    #[error("The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got {0}")]
+    TooManyOperations(usize),
+    /// An operation does not apply. What it says is for logs: the answer does not carry it.
+    #[error("{0}")]
+    Operation(String),
+    /// Copies make the document grow too much.
+    #[error(
+        "Unable to complete the copy, the accumulated size increase of copy is {0}, exceeding the limit \
+         {MOST_COPIED_BYTES}"
+    )]
+    CopiesTooMuch(usize),
+}
+
+/// How many operations a patch may have.
+pub const MOST_OPERATIONS: usize = 10_000;
+
+/// How much all copies together may add.
+pub const MOST_COPIED_BYTES: usize = 3 * 1024 * 1024;
+
+// --- Error ---
+
+impl Error {
+    /// The answer to the client.
+    pub fn status(&self) -> Status {
+        match self {
+            Error::Malformed(message) => Status::bad_request(message.clone()),
+            Error::TooManyOperations(_) => Status::request_entity_too_large(self),
+            Error::Operation(message) => Status::generic(422, message),
+            Error::CopiesTooMuch(_) => Status::generic(422, &self.to_string()),
+        }
+    }
+}
+
+// --- Patch ---
+
+impl Patch {
+    /// The operations of a patch.
+    pub fn try_new(patch: Value) -> Result<Self, Error> {
+        let list = match patch {
+            Value::Array(list) => list,
+            Value::Null => Vec::new(),
+            other => {
+                return Err(Error::Malformed(mistyped(
+                    &other,
+                    "[]interface {}",
+                    "error decoding patch: ",
+                )));
+            }
+        };
+        let operations = list.into_iter().map(|operation| match operation {
+            Value::Object(map) => Ok(map),
+            Value::Null => Ok(Map::new()),
+            other => Err(Error::Malformed(mistyped(&other, "jsonpatch.Operation", ""))),
+        });
+        let operations = operations.collect::<Result<Vec<_>, _>>()?;
+        if operations.len() > MOST_OPERATIONS {
+            return Err(Error::TooManyOperations(operations.len()));
+        }
+        Ok(Patch { operations })
+    }
+
+    /// The document after all operations. If one does not apply, none does.
+    pub fn apply(&self, mut document: Value) -> Result<Value, Error> {
+        let mut copied = 0;
+        for operation in &self.operations {
+            Operation {
+                fields: operation,
+                document: &mut document,
+                copied: &mut copied,
+            }
+            .apply()?;
+        }
+        Ok(document)
+    }
+}
+
+/// One operation at work.
+struct Operation<'o> {
+    fields: &'o Map<String, Value>,
+    document: &'o mut Value,
+    /// How much was copied so far.
+    copied: &'o mut usize,
+}
+
+// --- Operation ---
+
+impl Operation<'_> {
+    fn apply(mut self) -> Result<(), Error> {
+        let kind = self.fields.get("op").and_then(Value::as_str).unwrap_or("unknown");
+        match kind {
+            "add" => {
+                let value = self.value();
+                self.add("path", value)
+            }
+            "remove" => self.take("path").map(drop),
+            "replace" => self.replace(),
+            "move" => {
+                let value = self.take("from")?;
+                self.add("path", value)
+            }
+            "copy" => self.copy(),
+            "test" => self.test(),
+            _ => Err(Error::Operation(format!("Unexpected kind: {kind}"))),
+        }
+    }
+
+    fn value(&self) -> Value {
+        self.fields.get("value").cloned().unwrap_or_default()
+    }
+
+    fn path(&self, field: &str) -> Result<&str, Error> {
+        let path = self.fields.get(field).and_then(Value::as_str);
+        path.ok_or_else(|| Error::Operation(format!("operation missing {field} field")))
+    }
+
+    fn add(self, field: &str, value: Value) -> Result<(), Error> {
+        let path = self.path(field)?.to_owned();
+        let added = match Place::find(self.document, &path) {
+            Some(Place::Field(map, key)) => {
+                map.insert(key, value);
+                Some(())
+            }
+            Some(Place::Item(list, key)) if key == "-" => {
+                list.push(value);
+                Some(())
+            }
+            Some(Place::Item(list, key)) => {
+                pointer::index(&key, list.len() + 1).map(|at| list.insert(at, value))
+            }
+            None => None,
+        };
+        added.ok_or_else(|| missing(&path))
+    }
+
+    fn take(&mut self, field: &str) -> Result<Value, Error> {
+        let path = self.path(field)?.to_owned();
+        let taken = match Place::find(self.document, &path) {
+            Some(Place::Field(map, key)) => map.remove(&key),
+            Some(Place::Item(list, key)) => pointer::index(&key, list.len()).map(|at| list.remove(at)),
+            None => None,
+        };
+        taken.ok_or_else(|| missing(&path))
+    }
+
+    fn replace(self) -> Result<(), Error> {
+        let path = self.path("path")?.to_owned();
+        let value = self.value();
+        if path.is_empty() {
+            if !value.is_object() && !value.is_array() {
+                let message = "replace operation value must be object or array";
+                return Err(Error::Operation(message.to_owned()));
+            }
+            *self.document = value;
+            return Ok(());
+        }
+        let replaced = match Place::find(self.document, &path) {
+            Some(Place::Field(map, key)) => {
+                map.insert(key, value);
+                Some(())
+            }
+            Some(Place::Item(list, key)) => pointer::index(&key, list.len()).map(|at| list[at] = value),
+            None => None,
+        };
+        replaced.ok_or_else(|| missing(&path))
+    }
+
+    fn copy(self) -> Result<(), Error> {
+        let value = self.get("from")?.cloned().unwrap_or_default();
+        let bytes = pointer::json_length(&value);
+        *self.copied = self.copied.saturating_add(bytes);
+        if *self.copied > MOST_COPIED_BYTES {
+            return Err(Error::CopiesTooMuch(*self.copied));
+        }
+        self.add("path", value)
+    }
+
+    fn test(self) -> Result<(), Error> {
+        let path = self.path("path")?;
+        let expected = self.fields.get("value").filter(|value| !value.is_null());
+        let found = if path.is_empty() {
+            Some(&*self.document)
+        } else {
+            self.get("path")?
+        };
+        if found.filter(|value| !value.is_null()) == expected {
+            return Ok(());
+        }
+        Err(Error::Operation(format!("testing value {path} failed")))
+    }
+
+    /// The value at a place; `None` if its object has no such field.
+    fn get(&self, field: &str) -> Result<Option<&Value>, Error> {
+        let path = self.path(field)?;
+        pointer::get(self.document, path).map_err(|_| missing(path))
+    }
+}
+
+fn missing(path: &str) -> Error {
+    Error::Operation(format!(
+        "operation does not apply: doc is missing path: \"{path}\""
+    ))
+}
+
+fn mistyped(value: &Value, wanted: &str, before: &str) -> String {
+    format!(
+        "{before}json: cannot unmarshal {} into Go value of type {wanted}",
+        json_kind(value)
+    )
+}
+
+#[cfg(test)]
+mod tests;

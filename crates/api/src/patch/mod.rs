@@ -1,0 +1,50 @@
+//! Changes to an object: by operations, by example, and by example with a plan.
+//!
+//! Promises: the results and the answers are those clients of the API know; no patch makes an object grow
+//! without bounds, and none takes more than linear time in the sizes of patch and object, but for the places
+//! in lists that operations name one by one.
+
+pub mod json;
+pub mod merge;
+pub mod strategic;
+
+use serde_json::Value;
+
+use crate::status::Status;
+
+/// The body of a patch, decoded; whatever its type, it must be JSON.
+pub fn read(body: &[u8]) -> Result<Value, Status> {
+    serde_json::from_slice(body).map_err(|_| bad_patch())
+}
+
+/// A patch that is no patch at all.
+fn bad_patch() -> Status {
+    Status::bad_request("invalid JSON patch")
+}
+
+/// What Go calls a JSON value that it cannot put where it should.
+fn json_kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+/// Fields that are null mean that there is no such field. Items of lists stay: they have a place.
+fn without_nulls(value: Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let kept = map
+                .into_iter()
+                .filter(|(_, v)| !v.is_null())
+                .map(|(k, v)| (k, without_nulls(v)));
+            Value::Object(kept.collect())
+        }
+        Value::Array(list) => Value::Array(list.into_iter().map(without_nulls).collect()),
+        other => other,
+    }
+}

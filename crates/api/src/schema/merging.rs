@@ -1,0 +1,118 @@
+//! The table seen through [`shape`]: what patches and apply ask of it.
+
+use super::field::{Field, Listing, StructRef, Type};
+use crate::shape::{self, ListKind, Patch, ScalarKind, Shape, Typed};
+use serde_json::Value;
+
+/// The items of lists that are messages of their own.
+static TEXT: Type = Type::String("string");
+
+/// What is in an object that apply replaces as a whole, whatever it is.
+static ANY: Type = Type::Json;
+
+// --- Type ---
+
+impl Typed for Type {
+    fn shape(&self) -> Shape<'_> {
+        shape_of(self, &Listing::Atomic, false)
+    }
+
+    fn scalar(&self) -> ScalarKind {
+        match self {
+            Type::String(_) | Type::Bytes | Type::Time | Type::MicroTime | Type::Duration => {
+                ScalarKind::String
+            }
+            Type::Int32(_) | Type::Int64(_) | Type::Double => ScalarKind::Number,
+            Type::Bool(_) => ScalarKind::Boolean,
+            _ => ScalarKind::Any,
+        }
+    }
+}
+
+// --- Field ---
+
+impl Typed for Field {
+    fn shape(&self) -> Shape<'_> {
+        shape_of(&self.ty, &self.listing, self.atomic)
+    }
+
+    fn scalar(&self) -> ScalarKind {
+        self.ty.scalar()
+    }
+}
+
+fn shape_of<'s>(ty: &'s Type, listing: &'s Listing, atomic: bool) -> Shape<'s> {
+    match ty {
+        Type::Struct(of) => Shape::Struct(of),
+        Type::List(items) => Shape::List {
+            items: &**items,
+            kind: list_kind(listing),
+        },
+        Type::Strings(_) => Shape::List {
+            items: &TEXT,
+            kind: ListKind::Atomic,
+        },
+        Type::Map(values, _) => Shape::Map {
+            values: &**values,
+            atomic,
+        },
+        Type::RawExtension => Shape::Map {
+            values: &ANY,
+            atomic: true,
+        },
+        Type::FieldsV1 | Type::Json | Type::SchemaOrBool | Type::SchemaOrArray | Type::SchemaOrStrings => {
+            Shape::Unknown
+        }
+        Type::String(_)
+        | Type::Int32(_)
+        | Type::Int64(_)
+        | Type::Bool(_)
+        | Type::Double
+        | Type::Bytes
+        | Type::Time
+        | Type::MicroTime
+        | Type::Duration
+        | Type::Quantity
+        | Type::IntOrString => Shape::Scalar,
+    }
+}
+
+fn list_kind(listing: &Listing) -> ListKind<'_> {
+    match listing {
+        Listing::Atomic => ListKind::Atomic,
+        Listing::Set => ListKind::Set,
+        Listing::Keys(keys) => ListKind::Map(keys),
+    }
+}
+
+// --- StructRef ---
+
+impl Typed for StructRef {
+    fn shape(&self) -> Shape<'_> {
+        Shape::Struct(self)
+    }
+}
+
+impl shape::Struct for StructRef {
+    fn field(&self, name: &str) -> Option<&dyn Typed> {
+        self.get().named(name).map(|field| field as &dyn Typed)
+    }
+
+    fn default_of(&self, name: &str) -> Option<&Value> {
+        self.get().named(name)?.default.as_ref()
+    }
+
+    fn patch(&self, name: &str) -> Patch<'_> {
+        self.get()
+            .named(name)
+            .map_or_else(Patch::default, |field| field.patch)
+    }
+
+    fn is_atomic(&self) -> bool {
+        self.atomic.unwrap_or_else(|| self.get().atomic)
+    }
+
+    fn keeps_unknown(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,104 @@
+//! The words of a selector.
+
+/// What a word is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    End,
+    Close,
+    Comma,
+    Not,
+    DoubleEquals,
+    Equals,
+    Greater,
+    Identifier,
+    In,
+    Less,
+    NotEquals,
+    NotIn,
+    Open,
+}
+
+/// A word, and what errors show of it.
+#[derive(Clone, Debug)]
+pub(super) struct Word {
+    pub(super) kind: Kind,
+    pub(super) text: String,
+}
+
+/// All words of a selector, the end included. A NUL ends a word, and alone it ends the selector.
+pub(super) fn words(selector: &str) -> Vec<Word> {
+    let mut rest = selector;
+    let mut words = Vec::new();
+    loop {
+        rest = rest.trim_start_matches(is_space);
+        let Some(first) = rest.chars().next().filter(|c| *c != '\0') else {
+            words.push(Word {
+                kind: Kind::End,
+                text: String::new(),
+            });
+            return words;
+        };
+        let (word, length) = if is_sign(first) {
+            sign(rest)
+        } else {
+            identifier(rest)
+        };
+        rest = &rest[length..];
+        rest = rest.strip_prefix('\0').unwrap_or(rest);
+        words.push(word);
+    }
+}
+
+fn identifier(rest: &str) -> (Word, usize) {
+    let length = rest
+        .find(|c| is_sign(c) || is_space(c) || c == '\0')
+        .unwrap_or(rest.len());
+    let text = rest[..length].to_owned();
+    let kind = match text.as_str() {
+        "in" => Kind::In,
+        "notin" => Kind::NotIn,
+        _ => Kind::Identifier,
+    };
+    (Word { kind, text }, length)
+}
+
+fn sign(rest: &str) -> (Word, usize) {
+    let two = match rest.as_bytes() {
+        [b'=', b'=', ..] => Some(Kind::DoubleEquals),
+        [b'!', b'=', ..] => Some(Kind::NotEquals),
+        _ => None,
+    };
+    if let Some(kind) = two {
+        return (
+            Word {
+                kind,
+                text: rest[..2].to_owned(),
+            },
+            2,
+        );
+    }
+    let kind = match rest.as_bytes()[0] {
+        b'=' => Kind::Equals,
+        b'!' => Kind::Not,
+        b'(' => Kind::Open,
+        b')' => Kind::Close,
+        b',' => Kind::Comma,
+        b'>' => Kind::Greater,
+        _ => Kind::Less,
+    };
+    (
+        Word {
+            kind,
+            text: rest[..1].to_owned(),
+        },
+        1,
+    )
+}
+
+fn is_space(c: char) -> bool {
+    matches!(c, ' ' | '\t' | '\r' | '\n')
+}
+
+fn is_sign(c: char) -> bool {
+    matches!(c, '=' | '!' | '(' | ')' | ',' | '>' | '<')
+}

@@ -1,0 +1,177 @@
+//! Selectors written as objects: `matchLabels` and `matchExpressions`.
+
+use serde_json::Value;
+
+use super::{Operator, Requirement, Selector, joined};
+use crate::{
+    field::{Error, Path},
+    go, name,
+};
+
+/// An object that is no selector.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FromObjectError {
+    /// A key or value is not valid, or there are too many or too few values.
+    #[error("{0}")]
+    Requirement(String),
+    /// No such operator.
+    #[error("{} is not a valid label selector operator", go::quote(.0))]
+    Operator(String),
+}
+
+/// Whether values that can be no label are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InvalidValues {
+    /// They are errors.
+    Refused,
+    /// They are taken, because the old object has some.
+    Taken,
+}
+
+/// Whether operators nobody knows are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnknownOperators {
+    /// They are errors.
+    Refused,
+    /// They are taken: others judge them.
+    Taken,
+}
+
+/// What is wrong with a selector object.
+pub fn validate(
+    at: &Path<'_>,
+    selector: &Value,
+    values: InvalidValues,
+    operators: UnknownOperators,
+) -> Vec<Error> {
+    let mut errors = Vec::new();
+    if let Some(labels) = selector.get("matchLabels").and_then(Value::as_object) {
+        errors.extend(name::labels(&at.child("matchLabels"), labels));
+    }
+    for (i, expression) in expressions(selector).enumerate() {
+        errors.extend(validate_expression(
+            &at.child("matchExpressions").index(i),
+            expression,
+            values,
+            operators,
+        ));
+    }
+    errors
+}
+
+// --- Selector ---
+
+impl Selector {
+    /// The selector an object means: nothing if there is none, everything if it is empty.
+    pub fn from_object(selector: Option<&Value>) -> Result<Self, FromObjectError> {
+        let Some(selector) = selector.filter(|s| !s.is_null()) else {
+            return Ok(Selector::NOTHING);
+        };
+        let mut requirements = Vec::new();
+        if let Some(labels) = selector.get("matchLabels").and_then(Value::as_object) {
+            for (key, value) in labels {
+                let value = value.as_str().unwrap_or_default().to_owned();
+                requirements.push(requirement(key, Operator::Equals, vec![value])?);
+            }
+        }
+        for expression in expressions(selector) {
+            let operator = text(expression, "operator");
+            let operator =
+                operator_of(operator).ok_or_else(|| FromObjectError::Operator(operator.to_owned()))?;
+            let values = values_of(expression).map(str::to_owned).collect();
+            requirements.push(requirement(text(expression, "key"), operator, values)?);
+        }
+        Ok(Selector::new(requirements))
+    }
+
+    /// The selector a plain map of labels means, taken as valid: everything if there is none.
+    pub fn from_labels(labels: Option<&Value>) -> Self {
+        let labels = labels.and_then(Value::as_object);
+        let requirements = labels.into_iter().flatten().map(|(key, value)| Requirement {
+            key: key.clone(),
+            operator: Operator::Equals,
+            values: vec![value.as_str().unwrap_or_default().to_owned()],
+            bound: 0,
+        });
+        Selector::new(requirements.collect())
+    }
+}
+
+fn validate_expression(
+    at: &Path<'_>,
+    expression: &Value,
+    values: InvalidValues,
+    operators: UnknownOperators,
+) -> Vec<Error> {
+    let mut errors = Vec::new();
+    let operator = text(expression, "operator");
+    let count = values_of(expression).count();
+    match operator_of(operator) {
+        Some(Operator::In | Operator::NotIn) if count == 0 => {
+            let detail = "must be specified when `operator` is 'In' or 'NotIn'";
+            errors.push(Error::required(&at.child("values"), detail));
+        }
+        Some(Operator::Exists | Operator::DoesNotExist) if count > 0 => {
+            let detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
+            errors.push(Error::forbidden(&at.child("values"), detail));
+        }
+        None if operators == UnknownOperators::Refused => {
+            errors.push(Error::invalid(
+                &at.child("operator"),
+                operator,
+                "not a valid selector operator",
+            ));
+        }
+        _ => {}
+    }
+    let key = text(expression, "key");
+    errors.extend(
+        name::label_key(key)
+            .into_iter()
+            .map(|fault| Error::invalid(&at.child("key"), key, fault)),
+    );
+    if values == InvalidValues::Refused {
+        let values_at = at.child("values");
+        for (i, value) in values_of(expression).enumerate() {
+            let faults = name::label_value(value).into_iter();
+            errors.extend(faults.map(|fault| Error::invalid(&values_at.index(i), value, fault)));
+        }
+    }
+    errors
+}
+
+fn requirement(key: &str, operator: Operator, values: Vec<String>) -> Result<Requirement, FromObjectError> {
+    Requirement::try_new(key, operator, values, &Path::NOWHERE)
+        .map_err(|errors| FromObjectError::Requirement(joined(&errors)))
+}
+
+fn operator_of(word: &str) -> Option<Operator> {
+    match word {
+        "In" => Some(Operator::In),
+        "NotIn" => Some(Operator::NotIn),
+        "Exists" => Some(Operator::Exists),
+        "DoesNotExist" => Some(Operator::DoesNotExist),
+        _ => None,
+    }
+}
+
+fn expressions(selector: &Value) -> impl Iterator<Item = &Value> {
+    selector
+        .get("matchExpressions")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+}
+
+fn values_of(expression: &Value) -> impl Iterator<Item = &str> {
+    expression
+        .get("values")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+}
+
+fn text<'v>(expression: &'v Value, name: &str) -> &'v str {
+    expression.get(name).and_then(Value::as_str).unwrap_or_default()
+}

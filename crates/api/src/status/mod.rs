@@ -1,0 +1,353 @@
+//! The answer to a request that is not an object: what went wrong, for people and for programs.
+//!
+//! Promises: each constructor gives the code, reason, details and message clients of the API know; the fields
+//! are written in the order they are known in, and those without content are left out.
+
+mod reason;
+mod wire;
+
+use std::fmt;
+
+pub use self::reason::Reason;
+use crate::{field, go};
+
+/// A status of the API.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// The HTTP code; 0 is left out, as in the answer to a delete.
+    pub code: u16,
+    /// The word programs look for; `Unknown` is left out.
+    pub reason: Reason,
+    /// What people read.
+    pub message: String,
+    /// What it is about. Some answers carry details without content: `Some` of the default.
+    pub details: Option<Box<Details>>,
+    /// Whether it reports a success.
+    pub success: bool,
+    /// Where a list went on: the token that a `410` offers to continue with.
+    pub continue_token: String,
+}
+
+/// What a status is about.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Details {
+    /// The name of the object.
+    pub name: String,
+    /// The API group.
+    pub group: String,
+    /// The kind, or the resource.
+    pub kind: String,
+    /// The UID of the object.
+    pub uid: String,
+    /// What it comes from, one by one.
+    pub causes: Vec<Cause>,
+    /// After how many seconds to try again; 0 is left out.
+    pub retry_after_seconds: u32,
+}
+
+/// One of the things a status comes from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cause {
+    /// The word programs look for.
+    pub reason: String,
+    /// What people read.
+    pub message: String,
+    /// The place of the field.
+    pub field: String,
+}
+
+/// A group with one of its resources or kinds: `deployments.apps`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Grouped<'n> {
+    /// The API group; empty for the core.
+    pub group: &'n str,
+    /// The resource, or the kind.
+    pub name: &'n str,
+}
+
+// --- Grouped ---
+
+impl<'n> Grouped<'n> {
+    /// A resource or kind of a group.
+    pub fn new(group: &'n str, name: &'n str) -> Self {
+        Grouped { group, name }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.group.is_empty() && self.name.is_empty()
+    }
+
+    fn details(self, name: &str) -> Details {
+        Details {
+            name: name.to_owned(),
+            group: self.group.to_owned(),
+            kind: self.name.to_owned(),
+            ..Details::default()
+        }
+    }
+}
+
+impl fmt::Display for Grouped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)?;
+        if self.group.is_empty() {
+            Ok(())
+        } else {
+            write!(f, ".{}", self.group)
+        }
+    }
+}
+
+// --- Cause ---
+
+impl From<&field::Error> for Cause {
+    fn from(error: &field::Error) -> Self {
+        Cause {
+            reason: error.kind.reason().to_owned(),
+            message: error.body(),
+            field: error.field.clone(),
+        }
+    }
+}
+
+// --- Status ---
+
+impl Status {
+    /// The object does not exist.
+    pub fn not_found(resource: Grouped<'_>, name: &str) -> Self {
+        let message = format!("{resource} {} not found", go::quote(name));
+        Self::about(404, Reason::NotFound, message, resource.details(name))
+    }
+
+    /// An object of this name exists.
+    pub fn already_exists(resource: Grouped<'_>, name: &str) -> Self {
+        let message = format!("{resource} {} already exists", go::quote(name));
+        Self::about(409, Reason::AlreadyExists, message, resource.details(name))
+    }
+
+    /// Names were made up, and each of them exists.
+    pub fn generate_name_conflict(resource: Grouped<'_>, name: &str, retry_after_seconds: u32) -> Self {
+        let message = format!(
+            "{resource} {} already exists, the server was not able to generate a unique name for the object",
+            go::quote(name)
+        );
+        let details = Details {
+            retry_after_seconds,
+            ..resource.details(name)
+        };
+        Self::about(409, Reason::AlreadyExists, message, details)
+    }
+
+    /// Nobody knows who asks.
+    pub fn unauthorized(message: &str) -> Self {
+        let message = if message.is_empty() {
+            "not authorized"
+        } else {
+            message
+        };
+        Self::bare(401, Reason::Unauthorized, message)
+    }
+
+    /// The one who asks may not.
+    pub fn forbidden(resource: Grouped<'_>, name: &str, why: impl fmt::Display) -> Self {
+        let message = if resource.is_empty() {
+            format!("forbidden: {why}")
+        } else if name.is_empty() {
+            format!("{resource} is forbidden: {why}")
+        } else {
+            format!("{resource} {} is forbidden: {why}", go::quote(name))
+        };
+        Self::about(403, Reason::Forbidden, message, resource.details(name))
+    }
+
+    /// The object is not what the one who asks took it for.
+    pub fn conflict(resource: Grouped<'_>, name: &str, why: impl fmt::Display) -> Self {
+        let message = format!(
+            "Operation cannot be fulfilled on {resource} {}: {why}",
+            go::quote(name)
+        );
+        Self::about(409, Reason::Conflict, message, resource.details(name))
+    }
+
+    /// Others own fields that an apply sets.
+    pub fn apply_conflict(causes: Vec<Cause>, message: impl Into<String>) -> Self {
+        Self::about(
+            409,
+            Reason::Conflict,
+            message,
+            Details {
+                causes,
+                ..Details::default()
+            },
+        )
+    }
+
+    /// The object was here, and is no more.
+    pub fn gone(message: impl Into<String>) -> Self {
+        Self::bare(410, Reason::Gone, message)
+    }
+
+    /// The revision asked for is forgotten.
+    pub fn expired(message: impl Into<String>) -> Self {
+        Self::bare(410, Reason::Expired, message)
+    }
+
+    /// The object breaks rules of its kind.
+    pub fn invalid(kind: Grouped<'_>, name: &str, errors: &[field::Error]) -> Self {
+        let mut message = format!("{kind} {} is invalid", go::quote(name));
+        if let Some(text) = field::aggregate(errors) {
+            message.push_str(": ");
+            message.push_str(&text);
+        }
+        let details = Details {
+            causes: errors.iter().map(Cause::from).collect(),
+            ..kind.details(name)
+        };
+        Self::about(422, Reason::Invalid, message, details)
+    }
+
+    /// The request cannot be understood.
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self::bare(400, Reason::BadRequest, message)
+    }
+
+    /// The one who asks should slow down, by the message as it is.
+    pub fn too_many_requests(message: impl Into<String>, retry_after_seconds: u32) -> Self {
+        let details = Details {
+            retry_after_seconds,
+            ..Details::default()
+        };
+        Self::about(429, Reason::TooManyRequests, message, details)
+    }
+
+    /// The one who asks should slow down; nobody knows for how long.
+    pub fn too_many(message: impl fmt::Display) -> Self {
+        Self::bare(
+            429,
+            Reason::TooManyRequests,
+            format!("Too many requests: {message}"),
+        )
+    }
+
+    /// The server, or one behind it, cannot serve now.
+    pub fn service_unavailable(message: impl Into<String>) -> Self {
+        Self::bare(503, Reason::ServiceUnavailable, message)
+    }
+
+    /// The resource has no such verb.
+    pub fn method_not_supported(resource: Grouped<'_>, action: &str) -> Self {
+        let kind = go::quote(&resource.to_string());
+        let message = format!("{action} is not supported on resources of kind {kind}");
+        Self::about(405, Reason::MethodNotAllowed, message, resource.details(""))
+    }
+
+    /// None of the forms the client accepts can be served.
+    pub fn not_acceptable(message: impl Into<String>) -> Self {
+        Self::bare(406, Reason::NotAcceptable, message)
+    }
+
+    /// The body is of a form that is not read here.
+    pub fn unsupported_media_type(message: impl Into<String>) -> Self {
+        Self::bare(415, Reason::UnsupportedMediaType, message)
+    }
+
+    /// The body is too large.
+    pub fn request_entity_too_large(message: impl fmt::Display) -> Self {
+        Self::bare(
+            413,
+            Reason::RequestEntityTooLarge,
+            format!("Request entity too large: {message}"),
+        )
+    }
+
+    /// The server knows that it will not be done in time.
+    pub fn server_timeout(resource: Grouped<'_>, operation: &str, retry_after_seconds: u32) -> Self {
+        let message = format!(
+            "The {operation} operation against {resource} could not be completed at this time, please try again."
+        );
+        let details = Details {
+            retry_after_seconds,
+            ..resource.details(operation)
+        };
+        Self::about(500, Reason::ServerTimeout, message, details)
+    }
+
+    /// It took too long, and may still be done.
+    pub fn timeout(message: impl fmt::Display, retry_after_seconds: u32) -> Self {
+        let details = Details {
+            retry_after_seconds,
+            ..Details::default()
+        };
+        Self::about(504, Reason::Timeout, format!("Timeout: {message}"), details)
+    }
+
+    /// The server is at fault.
+    pub fn internal_error(why: impl fmt::Display) -> Self {
+        let cause = Cause {
+            message: why.to_string(),
+            ..Cause::default()
+        };
+        let details = Details {
+            causes: vec![cause],
+            ..Details::default()
+        };
+        Self::about(
+            500,
+            Reason::InternalError,
+            format!("Internal error occurred: {why}"),
+            details,
+        )
+    }
+
+    /// The server failed with no more to say than a message.
+    pub fn unknown(message: impl Into<String>) -> Self {
+        Self::bare(500, Reason::Unknown, message)
+    }
+
+    /// What an HTTP code says by itself, with details that are there and empty.
+    pub fn generic(code: u16, server_message: &str) -> Self {
+        let (reason, message) = reason::of_code(code, server_message);
+        Self::about(code, reason, message, Details::default())
+    }
+
+    /// Something was done, and this is what it was done to.
+    pub fn success(details: Details) -> Self {
+        Status {
+            code: 0,
+            reason: Reason::Unknown,
+            message: String::new(),
+            details: Some(Box::new(details)),
+            success: true,
+            continue_token: String::new(),
+        }
+    }
+
+    fn about(code: u16, reason: Reason, message: impl Into<String>, details: Details) -> Self {
+        Status {
+            details: Some(Box::new(details)),
+            ..Self::bare(code, reason, message)
+        }
+    }
+
+    fn bare(code: u16, reason: Reason, message: impl Into<String>) -> Self {
+        Status {
+            code,
+            reason,
+            message: message.into(),
+            details: None,
+            success: false,
+            continue_token: String::new(),
+        }
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Status {}
+
+#[cfg(test)]
+mod tests;

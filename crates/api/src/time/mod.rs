@@ -1,0 +1,16 @@
+//! Points in time and durations, as objects carry them and as people read them.
+//!
+//! Promises: texts are read, refused and written as clients of the API know it. Nobody asks a clock here.
+
+mod age;
+mod calendar;
+mod duration;
+mod moment;
+mod reader;
+
+pub use self::{
+    age::{age, short_age},
+    duration::{Duration, ParseDurationError},
+    moment::Time,
+    reader::ParseTimeError,
+};

@@ -1,0 +1,40 @@
+//! The tables of this crate against recorded facts of the API they describe.
+//!
+//! The facts are not part of the project. They are looked for in the folders `K3_FACTS` and `K3_GOLDEN`, then
+//! in `../shared/k8s` and `../shared/golden` beside the workspace; where they are absent these tests say so
+//! and are left out.
+
+mod answers;
+mod kinds;
+mod types;
+
+use serde_json::Value;
+use std::path::PathBuf;
+
+/// Where facts are, if they are there at all.
+fn folder(variable: &str, beside: &str) -> PathBuf {
+    let shared = || {
+        PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+            .join("../../../shared")
+            .join(beside)
+    };
+    std::env::var_os(variable).map_or_else(shared, PathBuf::from)
+}
+
+/// A file of facts; `None`, with a line that says so, where there are none.
+fn facts(name: &str) -> Option<Value> {
+    let file = folder("K3_FACTS", "k8s").join(name);
+    if let Ok(text) = std::fs::read(&file) {
+        return Some(serde_json::from_slice(&text).expect("facts are JSON"));
+    }
+    println!("left out: no facts at {} (set K3_FACTS)", file.display());
+    None
+}
+
+fn names(list: &Value) -> Vec<&str> {
+    list.as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect()
+}
