@@ -1,0 +1,54 @@
+//! Bounding the record: an object that everybody updates must not grow without end.
+
+use std::borrow::Cow;
+
+use super::{
+    entry::{Entry, Identity, Operation},
+    record::Record,
+    time::Time,
+};
+
+/// How many entries of updates a record may hold.
+const MOST_UPDATERS: usize = 10;
+
+/// Who stands for all whose updates are long ago.
+const ANCIENT: &str = "ancient-changes";
+
+/// Merges the oldest entries of updates, version by version, until there are few enough. Appliers stay.
+pub(super) fn cap(record: &mut Record<'_>) {
+    let is_updater = |entry: &Entry<'_>| entry.identity.operation == Operation::Update;
+    let mut count = record.entries.iter().filter(|entry| is_updater(entry)).count();
+    if count <= MOST_UPDATERS {
+        return;
+    }
+    let (mut updaters, appliers): (Vec<_>, Vec<_>) = record.entries.drain(..).partition(is_updater);
+    updaters.sort_by_cached_key(|entry| (entry.time.map_or(0, Time::unix_seconds), entry.identity.text()));
+    let mut kept: Vec<Entry<'_>> = Vec::with_capacity(MOST_UPDATERS);
+    for entry in updaters {
+        let bucket = kept
+            .iter_mut()
+            .find(|bucket| count > MOST_UPDATERS && bucket.api_version == entry.api_version);
+        match bucket {
+            Some(bucket) => {
+                bucket.identity = ancient(entry.api_version.clone());
+                bucket.set.add(&entry.set);
+                bucket.source = None;
+                // The younger of the two.
+                bucket.time = entry.time;
+                count -= 1;
+            }
+            None => kept.push(entry),
+        }
+    }
+    kept.extend(appliers);
+    record.entries = kept;
+}
+
+fn ancient(api_version: Cow<'_, str>) -> Identity<'_> {
+    Identity {
+        manager: Cow::Borrowed(ANCIENT),
+        operation: Operation::Update,
+        subresource: Cow::Borrowed(""),
+        api_version: Some(api_version),
+    }
+}

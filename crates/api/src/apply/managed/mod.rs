@@ -1,0 +1,36 @@
+//! The record of who set which fields, `metadata.managedFields`, and the writes that change it.
+//!
+//! Promises: every write, by whatever verb, leaves a record that says for each field who set it last, or who
+//! applied it; a write that changes nothing leaves the record as it was, times included. An apply removes
+//! what its manager applied before and now left out, unless somebody else owns it too. A conflict names
+//! every field and every owner.
+
+mod apply;
+mod cap;
+mod conflict;
+mod entry;
+mod last_applied;
+#[cfg(test)]
+mod laws;
+mod prune;
+mod record;
+mod reset;
+mod scale;
+mod settle;
+mod subject;
+#[cfg(test)]
+mod tests;
+mod time;
+mod update;
+
+pub use self::{
+    apply::{ApplyError, Force},
+    conflict::{Cause, Conflict, Conflicts},
+    entry::{BadEntry, Operation},
+    record::check,
+    reset::{Reset, Step},
+    scale::{BadScale, ReplicasPaths, scale_to_parent, scale_to_subresource},
+    settle::settle,
+    subject::{NotConverted, OneVersion, Subject, Versions},
+    time::Time,
+};

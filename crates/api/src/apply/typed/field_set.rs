@@ -1,0 +1,124 @@
+//! Which fields a value has.
+
+use serde_json::{Map, Value};
+
+use super::{Atom, ListAtom, MapAtom, TypeRef};
+use crate::{
+    apply::{
+        PathElement,
+        set::{FieldSet, Node},
+    },
+    shape::Typed,
+};
+
+/// The fields of a value: leaves, items of lists and maps, and what is replaced as one.
+///
+/// Structs are not part of it, only what is in them. Items that are there more than once count as one field
+/// with nothing below it. Items that cannot be told apart are left out; [`super::validate`] finds them.
+pub fn field_set<'a>(value: &'a Value, typed: &'a dyn Typed) -> FieldSet<'a> {
+    fields(value, TypeRef::Known(typed), Structs::Unnamed).below
+}
+
+/// The same, with the structs that lead to the fields: see [`super::with_named_fields`].
+pub(crate) fn named_field_set<'a>(value: &'a Value, typed: &'a dyn Typed) -> FieldSet<'a> {
+    fields(value, TypeRef::Known(typed), Structs::Named).below
+}
+
+/// Whether structs are fields.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Structs {
+    Named,
+    Unnamed,
+}
+
+struct Fields<'a> {
+    /// Whether the value itself is a field.
+    member: bool,
+    below: FieldSet<'a>,
+}
+
+// --- Fields ---
+
+impl Fields<'_> {
+    const LEAF: Self = Self {
+        member: true,
+        below: FieldSet::new(),
+    };
+    const NONE: Self = Self {
+        member: false,
+        below: FieldSet::new(),
+    };
+}
+
+fn fields<'a>(value: &'a Value, typed: TypeRef<'a>, structs: Structs) -> Fields<'a> {
+    match typed.resolve(value) {
+        Atom::Scalar(_) => Fields::LEAF,
+        Atom::List(list) if list.is_atomic() => Fields::LEAF,
+        Atom::Map(map) if map.atomic => Fields::LEAF,
+        Atom::List(list) => value
+            .as_array()
+            .map_or(Fields::NONE, |items| items_of(items, list, structs)),
+        Atom::Map(map) => value
+            .as_object()
+            .map_or(Fields::NONE, |fields| fields_of(fields, map, structs)),
+    }
+}
+
+fn items_of<'a>(items: &'a [Value], list: ListAtom<'a>, structs: Structs) -> Fields<'a> {
+    let mut found: Vec<_> = items
+        .iter()
+        .filter_map(|item| list.element(item).ok().map(|element| (element, item)))
+        .collect();
+    found.sort_by(|left, right| left.0.cmp(&right.0));
+    let mut below = FieldSet {
+        nodes: Vec::with_capacity(found.len()),
+    };
+    for group in found.chunk_by(|left, right| left.0 == right.0) {
+        let (element, item) = &group[0];
+        let inside = if group.len() == 1 {
+            fields(item, list.items, structs).below
+        } else {
+            FieldSet::new()
+        };
+        below.nodes.push(Node {
+            element: element.clone(),
+            member: true,
+            below: inside,
+        });
+    }
+    Fields { member: false, below }
+}
+
+fn fields_of<'a>(values: &'a Map<String, Value>, map: MapAtom<'a>, structs: Structs) -> Fields<'a> {
+    let mut below = FieldSet {
+        nodes: Vec::with_capacity(values.len()),
+    };
+    for (name, value) in values {
+        let element = PathElement::field(name.as_str());
+        if let Value::String(_) | Value::Number(_) | Value::Bool(_) = value {
+            below.push(Node {
+                element,
+                member: true,
+                below: FieldSet::new(),
+            });
+            continue;
+        }
+        let named = map.named(name);
+        let Fields {
+            mut member,
+            below: inside,
+        } = fields(value, named.unwrap_or(map.values), structs);
+        let leads = structs == Structs::Named && !inside.is_empty();
+        member |= leads || named.is_none() || is_empty(value);
+        below.push(Node {
+            element,
+            member,
+            below: inside,
+        });
+    }
+    Fields { member: false, below }
+}
+
+fn is_empty(value: &Value) -> bool {
+    value.is_null() || value.as_object().is_some_and(Map::is_empty)
+}
