@@ -51,7 +51,9 @@ const ENTRIES: usize = 60;
 async fn fill(store: &Arc<dyn Store>) {
     for number in 0..ENTRIES {
         let name = format!("/t/{}/{number:03}", number % 7);
-        let bytes: Vec<u8> = (0..number * 97).map(|at| (at * number % 251) as u8).collect();
+        let bytes: Vec<u8> = (0..number * 97)
+            .map(|at| u8::try_from(at * number % 251).unwrap())
+            .collect();
         let mut write = Write::create(key(&name), bytes);
         if number % 5 == 0 {
             write = write.expiring(Duration::from_hours(number as u64 + 1));
