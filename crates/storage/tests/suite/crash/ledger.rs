@@ -66,6 +66,22 @@ impl Ledger {
         }
     }
 
+    /// Forgets all that was asked and answered. The entries that are there now count as written by
+    /// somebody, long ago.
+    pub(crate) fn begin_with(&mut self, entries: &[Entry]) {
+        self.operations = entries
+            .iter()
+            .map(|entry| Operation {
+                asked: 0,
+                answered: 0,
+                done: Done::Committed {
+                    write: Write::create(entry.key.clone(), entry.value.clone()),
+                    revision: entry.revision,
+                },
+            })
+            .collect();
+    }
+
     /// All that was asked and answered.
     pub(crate) fn operations(&self) -> &[Operation] {
         &self.operations

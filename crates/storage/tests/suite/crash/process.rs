@@ -79,8 +79,11 @@ impl Process {
             .expect("the child ended by itself")
     }
 
-    /// Hears the child for a while.
+    /// Hears the child for a while, and in any case what it has said already.
     pub(crate) async fn hear(&mut self, time: Duration, mut note: impl FnMut(Word)) {
+        for _ in 0..self.words.len() {
+            note(self.word().await);
+        }
         let end = tokio::time::Instant::now() + time;
         // A time-out alone never comes while there is always another word: the clock is asked as well.
         while tokio::time::Instant::now() < end {

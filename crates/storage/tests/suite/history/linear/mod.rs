@@ -1,0 +1,249 @@
+//! Whether a history is linearizable: whether each operation can have happened at one moment between
+//! its question and its answer, all of them in one order.
+//!
+//! Commits are ordered by their revisions, so only the reads are to be placed. A read can be placed at
+//! any revision at which what it saw was true, but not below what was known to anyone before it was
+//! asked (the floor), nor at or above a commit that was asked only after it was answered (the ceiling).
+//! Placing each as low as it can be leaves the most room for those that follow, so when that fails,
+//! nothing else would have worked.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, HashMap};
+
+use k3_storage::{Change, Event, Expect, Operation as Effect, Revision, Write};
+
+use super::{
+    operation::{Done, Operation},
+    timeline::{NEVER, Timeline},
+};
+
+/// How a history breaks the promises.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Violation {
+    #[error("the log is not in the order of its revisions: {0:?} follows {1}")]
+    Disorder(Event, Revision),
+    #[error("two writes were acknowledged with revision {0}")]
+    Reused(Revision),
+    #[error("an acknowledged write is not in the log: {0:?}")]
+    Lost(Operation),
+    #[error("the log tells another story than the writer of {0:?}: {1:?}")]
+    Altered(Operation, Event),
+    #[error("nobody wrote {0:?}")]
+    Unexplained(Event),
+    #[error("the write expected another state than it found at its revision {1}: {0:?}")]
+    Illegal(Write, Revision),
+    #[error("a conflict was reported where the expected state was there: {0:?}")]
+    Unjustified(Operation),
+    #[error("what was read never was: {0:?}")]
+    Phantom(Operation),
+    #[error("what was read was true only before revision {1}, which was known before it was asked: {0:?}")]
+    Stale(Operation, Revision),
+    #[error("what was read came true only after it was answered: {0:?}")]
+    Premature(Operation),
+    #[error("a commit has a lower revision than {1}, which was known before it was asked: {0:?}")]
+    Backwards(Operation, Revision),
+    #[error("a range is not the state at its revision: {0:?}, but the state is {1:?}")]
+    Torn(Operation, k3_storage::Range),
+}
+
+/// What is found, or how the promises are broken.
+type Verdict<T = ()> = Result<T, Box<Violation>>;
+
+/// Judges a history of a store that began empty, given the log of all its commits.
+pub(crate) fn check(operations: &[Operation], log: &[Event]) -> Verdict {
+    for pair in log.windows(2) {
+        if pair[1].revision <= pair[0].revision {
+            return Err(Violation::Disorder(pair[1].clone(), pair[0].revision).into());
+        }
+    }
+    let timeline = Timeline::new(log);
+    let writers = explain(operations, log, &timeline)?;
+    let ceilings = Ceilings::new(operations, log, &writers);
+    place(operations, &timeline, &writers, &ceilings)
+}
+
+/// Finds for each event of the log the operation that caused it: revision to index.
+fn explain(
+    operations: &[Operation],
+    log: &[Event],
+    timeline: &Timeline,
+) -> Verdict<BTreeMap<Revision, usize>> {
+    let mut acknowledged: HashMap<Revision, usize> = HashMap::new();
+    let mut uncertain: Vec<usize> = Vec::new();
+    for (index, operation) in operations.iter().enumerate() {
+        match &operation.done {
+            Done::Committed { revision, .. } if acknowledged.insert(*revision, index).is_some() => {
+                return Err(Violation::Reused(*revision).into());
+            }
+            Done::Uncertain { .. } => uncertain.push(index),
+            _ => {}
+        }
+    }
+    uncertain.sort_by_key(|index| operations[*index].asked);
+    let mut writers = BTreeMap::new();
+    for event in log {
+        let before = timeline.held(&event.key, Revision::new(event.revision.get() - 1));
+        let found = before.as_ref().map(|(revision, _)| *revision);
+        let index = if let Some(index) = acknowledged.remove(&event.revision) {
+            let Done::Committed { write, .. } = &operations[index].done else {
+                unreachable!("only commits are acknowledged");
+            };
+            if !causes(write, event, found) {
+                return Err(Violation::Altered(operations[index].clone(), event.clone()).into());
+            }
+            if !expects(write.expect, found) {
+                return Err(Violation::Illegal(write.clone(), event.revision).into());
+            }
+            index
+        } else {
+            let candidate = uncertain.iter().position(|index| {
+                let Done::Uncertain { write } = &operations[*index].done else {
+                    return false;
+                };
+                causes(write, event, found) && expects(write.expect, found)
+            });
+            let candidate = candidate.ok_or_else(|| Violation::Unexplained(event.clone()))?;
+            uncertain.remove(candidate)
+        };
+        writers.insert(event.revision, index);
+    }
+    match acknowledged.into_values().min() {
+        Some(index) => Err(Violation::Lost(operations[index].clone()).into()),
+        None => Ok(writers),
+    }
+}
+
+/// Whether the event is what the write does to a key that holds what was written at `found`.
+fn causes(write: &Write, event: &Event, found: Option<Revision>) -> bool {
+    let same = match (&write.operation, &event.change, found) {
+        (Effect::Put { value, .. }, Change::Created(told), None)
+        | (Effect::Put { value, .. }, Change::Updated(told), Some(_)) => value == told,
+        (Effect::Delete, Change::Deleted, Some(_)) => true,
+        _ => false,
+    };
+    same && write.key == event.key
+}
+
+fn expects(expect: Expect, found: Option<Revision>) -> bool {
+    match expect {
+        Expect::Absent => found.is_none(),
+        Expect::At(revision) => found == Some(revision),
+    }
+}
+
+/// Up to which revision everything had been asked for at a tick.
+struct Ceilings {
+    /// For each commit in order: the latest tick at which it or one before it was asked.
+    asked: Vec<(u64, Revision)>,
+}
+
+/// Gives each operation its place, in the order of the ticks.
+fn place(
+    operations: &[Operation],
+    timeline: &Timeline,
+    writers: &BTreeMap<Revision, usize>,
+    ceilings: &Ceilings,
+) -> Verdict {
+    let mut happened: HashMap<usize, Revision> = HashMap::new();
+    happened.extend(writers.iter().map(|(revision, index)| (*index, *revision)));
+    // Questions before answers of the same tick: neither came first.
+    let asked = operations
+        .iter()
+        .enumerate()
+        .map(|(index, operation)| (operation.asked, 0, index));
+    let answered = operations
+        .iter()
+        .enumerate()
+        .map(|(index, operation)| (operation.answered, 1, index));
+    let mut ticks: Vec<_> = asked.chain(answered).collect();
+    ticks.sort_unstable();
+    let mut floors: HashMap<usize, Revision> = HashMap::new();
+    let mut known = Revision::ZERO;
+    for (_, answer, index) in ticks {
+        let operation = &operations[index];
+        if answer == 0 {
+            floors.insert(index, known);
+            continue;
+        }
+        let floor = floors[&index];
+        let ceiling = ceilings.at(operation.answered);
+        let place = match &operation.done {
+            // It may yet happen after the answer: it is known to nobody by this.
+            Done::Uncertain { .. } => match happened.get(&index) {
+                Some(revision) if *revision <= floor => {
+                    return Err(Violation::Backwards(operation.clone(), floor).into());
+                }
+                _ => continue,
+            },
+            Done::Committed { revision, .. } => {
+                if *revision <= floor {
+                    return Err(Violation::Backwards(operation.clone(), floor).into());
+                }
+                *revision
+            }
+            Done::Conflicted { write, shown } => {
+                if expects(write.expect, shown.as_ref().map(|entry| entry.revision)) {
+                    return Err(Violation::Unjustified(operation.clone()).into());
+                }
+                lowest(operation, timeline.spans(&write.key, shown.as_ref()), floor)?
+            }
+            Done::Got { key, entry } => lowest(operation, timeline.spans(key, entry.as_ref()), floor)?,
+            Done::Listed { prefix, page, range } => {
+                let expected = timeline.range(prefix, page, range.revision);
+                if *range != expected || page.at.is_some_and(|at| at != range.revision) {
+                    return Err(Violation::Torn(operation.clone(), expected).into());
+                }
+                if page.at.is_none() && range.revision < floor {
+                    return Err(Violation::Stale(operation.clone(), floor).into());
+                }
+                range.revision
+            }
+            Done::Stood { revision } if *revision < floor => {
+                return Err(Violation::Stale(operation.clone(), floor).into());
+            }
+            Done::Stood { revision } => *revision,
+        };
+        if place > ceiling {
+            return Err(Violation::Premature(operation.clone()).into());
+        }
+        known = known.max(place);
+    }
+    Ok(())
+}
+
+/// The lowest place for a read that was true during the spans.
+fn lowest(operation: &Operation, spans: Vec<super::timeline::Span>, floor: Revision) -> Verdict<Revision> {
+    if spans.is_empty() {
+        return Err(Violation::Phantom(operation.clone()).into());
+    }
+    spans
+        .into_iter()
+        .find(|span| span.until > floor)
+        .map(|span| span.from.max(floor))
+        .ok_or_else(|| Violation::Stale(operation.clone(), floor).into())
+}
+
+// --- Ceilings ---
+
+impl Ceilings {
+    fn new(operations: &[Operation], log: &[Event], writers: &BTreeMap<Revision, usize>) -> Self {
+        let mut latest = 0;
+        let asked = log
+            .iter()
+            .map(|event| {
+                latest = latest.max(operations[writers[&event.revision]].asked);
+                (latest, event.revision)
+            })
+            .collect();
+        Self { asked }
+    }
+
+    fn at(&self, tick: u64) -> Revision {
+        let first_later = self.asked.partition_point(|(asked, _)| *asked <= tick);
+        self.asked
+            .get(first_later)
+            .map_or(NEVER, |(_, revision)| Revision::new(revision.get() - 1))
+    }
+}

@@ -1,0 +1,336 @@
+//! Histories put together by hand, one for each way to break a promise.
+
+use bytes::Bytes;
+use k3_storage::{Entry, Page, Range};
+
+use super::*;
+use crate::acts::{key, prefix};
+
+/// A history that is put together by hand.
+#[derive(Default)]
+struct Script {
+    operations: Vec<Operation>,
+    log: Vec<Event>,
+}
+
+impl Script {
+    /// Adds what was asked and answered at these ticks.
+    fn did(mut self, asked: u64, answered: u64, done: Done) -> Self {
+        self.operations.push(Operation {
+            asked,
+            answered,
+            done,
+        });
+        self
+    }
+
+    fn log(mut self, revision: u64, name: &str, change: Change) -> Self {
+        self.log.push(Event {
+            revision: Revision::new(revision),
+            key: key(name),
+            change,
+        });
+        self
+    }
+
+    fn verdict(&self) -> String {
+        match check(&self.operations, &self.log) {
+            Ok(()) => "sound".to_owned(),
+            Err(violation) => format!("{violation:?}")
+                .split(['(', ' '])
+                .next()
+                .unwrap()
+                .to_owned(),
+        }
+    }
+}
+
+fn created(value: &'static str) -> Change {
+    Change::Created(value.into())
+}
+
+fn updated(value: &'static str) -> Change {
+    Change::Updated(value.into())
+}
+
+fn create(value: &'static str, revision: u64) -> Done {
+    Done::Committed {
+        write: Write::create(key("/a"), value),
+        revision: Revision::new(revision),
+    }
+}
+
+fn update(expected: u64, value: &'static str, revision: u64) -> Done {
+    Done::Committed {
+        write: Write::update(key("/a"), Revision::new(expected), value),
+        revision: Revision::new(revision),
+    }
+}
+
+fn entry(value: &'static str, revision: u64) -> Entry {
+    Entry {
+        key: key("/a"),
+        value: Bytes::from(value),
+        revision: Revision::new(revision),
+        expiry: None,
+    }
+}
+
+fn got(entry: Option<Entry>) -> Done {
+    Done::Got {
+        key: key("/a"),
+        entry,
+    }
+}
+
+fn listed(at: Option<u64>, revision: u64, entries: Vec<Entry>) -> Done {
+    Done::Listed {
+        prefix: prefix("/"),
+        page: Page {
+            at: at.map(Revision::new),
+            ..Page::all()
+        },
+        range: Range {
+            entries,
+            revision: Revision::new(revision),
+            more: false,
+        },
+    }
+}
+
+/// One is created at 2, and updated at 3 after that was answered.
+fn two_commits() -> Script {
+    Script::default()
+        .did(0, 1, create("x", 2))
+        .did(10, 20, update(2, "y", 3))
+        .log(2, "/a", created("x"))
+        .log(3, "/a", updated("y"))
+}
+
+#[test]
+fn a_sound_history_passes() {
+    let script = two_commits()
+        .did(2, 3, got(Some(entry("x", 2))))
+        .did(11, 12, got(Some(entry("x", 2))))
+        .did(13, 14, got(Some(entry("y", 3))))
+        .did(
+            15,
+            16,
+            Done::Stood {
+                revision: Revision::new(3),
+            },
+        )
+        .did(21, 22, listed(None, 3, vec![entry("y", 3)]))
+        .did(23, 24, listed(Some(2), 2, vec![entry("x", 2)]))
+        .did(
+            25,
+            26,
+            Done::Conflicted {
+                write: Write::update(key("/a"), Revision::new(2), "z"),
+                shown: Some(entry("y", 3)),
+            },
+        );
+    assert_eq!(script.verdict(), "sound");
+}
+
+#[test]
+fn a_lost_write_is_caught() {
+    let script = Script::default().did(0, 1, create("x", 2));
+    assert_eq!(script.verdict(), "Lost");
+}
+
+#[test]
+fn an_altered_write_is_caught() {
+    let script = Script::default().did(0, 1, create("x", 2));
+    assert_eq!(script.log(2, "/a", created("z")).verdict(), "Altered");
+    let script = Script::default().did(0, 1, create("x", 2));
+    assert_eq!(script.log(2, "/b", created("x")).verdict(), "Altered");
+    let script = Script::default().did(0, 1, create("x", 2));
+    assert_eq!(script.log(2, "/a", updated("x")).verdict(), "Altered");
+}
+
+#[test]
+fn a_write_that_happened_twice_is_caught() {
+    let script = two_commits().log(4, "/a", updated("y"));
+    assert_eq!(script.verdict(), "Unexplained");
+}
+
+#[test]
+fn a_revision_that_was_used_twice_is_caught() {
+    let script = two_commits().did(30, 31, update(2, "z", 3));
+    assert_eq!(script.verdict(), "Reused");
+}
+
+#[test]
+fn two_winners_of_one_comparison_are_caught() {
+    let script = two_commits()
+        .did(11, 21, update(2, "z", 4))
+        .log(4, "/a", updated("z"));
+    assert_eq!(script.verdict(), "Illegal");
+}
+
+#[test]
+fn a_log_out_of_order_is_caught() {
+    let script = two_commits().log(3, "/b", created("z"));
+    assert_eq!(script.verdict(), "Disorder");
+}
+
+#[test]
+fn a_stale_read_is_caught() {
+    let script = two_commits().did(21, 22, got(Some(entry("x", 2))));
+    assert_eq!(script.verdict(), "Stale");
+    let script = two_commits().did(21, 22, got(None));
+    assert_eq!(script.verdict(), "Stale");
+    let script = two_commits().did(21, 22, listed(None, 2, vec![entry("x", 2)]));
+    assert_eq!(script.verdict(), "Stale");
+    let script = two_commits().did(
+        21,
+        22,
+        Done::Stood {
+            revision: Revision::new(2),
+        },
+    );
+    assert_eq!(script.verdict(), "Stale");
+}
+
+#[test]
+fn reads_that_go_back_in_time_are_caught() {
+    // The update is under way, so each read alone would pass: not the old one after the new one.
+    let script = two_commits()
+        .did(11, 12, got(Some(entry("y", 3))))
+        .did(13, 14, got(Some(entry("x", 2))));
+    assert_eq!(script.verdict(), "Stale");
+}
+
+#[test]
+fn a_read_of_what_never_was_is_caught() {
+    let script = two_commits().did(21, 22, got(Some(entry("z", 3))));
+    assert_eq!(script.verdict(), "Phantom");
+    let script = two_commits().did(21, 22, got(Some(entry("y", 4))));
+    assert_eq!(script.verdict(), "Phantom");
+}
+
+#[test]
+fn a_read_before_its_write_is_caught() {
+    let script = two_commits().did(5, 6, got(Some(entry("y", 3))));
+    assert_eq!(script.verdict(), "Premature");
+    let script = two_commits().did(
+        5,
+        6,
+        Done::Stood {
+            revision: Revision::new(3),
+        },
+    );
+    assert_eq!(script.verdict(), "Premature");
+}
+
+#[test]
+fn a_commit_below_what_was_known_is_caught() {
+    let script = Script::default()
+        .did(0, 1, create("x", 5))
+        .did(
+            2,
+            3,
+            Done::Committed {
+                write: Write::create(key("/b"), "y"),
+                revision: Revision::new(4),
+            },
+        )
+        .log(4, "/b", created("y"))
+        .log(5, "/a", created("x"));
+    assert_eq!(script.verdict(), "Premature");
+    // The same, told by a read instead of a commit.
+    let script = Script::default()
+        .did(
+            0,
+            1,
+            Done::Stood {
+                revision: Revision::new(9),
+            },
+        )
+        .did(2, 3, create("x", 5))
+        .log(5, "/a", created("x"));
+    assert_eq!(script.verdict(), "Premature");
+    let script = Script::default()
+        .did(0, 4, create("x", 5))
+        .did(1, 2, got(Some(entry("x", 5))))
+        .did(
+            3,
+            6,
+            Done::Uncertain {
+                write: Write::create(key("/b"), "y"),
+            },
+        )
+        .log(4, "/b", created("y"))
+        .log(5, "/a", created("x"));
+    assert_eq!(script.verdict(), "Premature");
+}
+
+#[test]
+fn a_torn_range_is_caught() {
+    let script = two_commits().did(21, 22, listed(None, 3, vec![entry("x", 2)]));
+    assert_eq!(script.verdict(), "Torn");
+    let script = two_commits().did(21, 22, listed(None, 3, vec![]));
+    assert_eq!(script.verdict(), "Torn");
+    let script = two_commits().did(21, 22, listed(Some(2), 3, vec![entry("y", 3)]));
+    assert_eq!(script.verdict(), "Torn");
+}
+
+#[test]
+fn a_conflict_without_a_reason_is_caught() {
+    let conflict = |shown| Done::Conflicted {
+        write: Write::update(key("/a"), Revision::new(3), "z"),
+        shown,
+    };
+    let script = two_commits().did(21, 22, conflict(Some(entry("y", 3))));
+    assert_eq!(script.verdict(), "Unjustified");
+    let script = two_commits().did(21, 22, conflict(Some(entry("x", 2))));
+    assert_eq!(script.verdict(), "Stale");
+    let script = two_commits().did(21, 22, conflict(None));
+    assert_eq!(script.verdict(), "Stale");
+}
+
+#[test]
+fn a_write_that_said_conflict_and_happened_is_caught() {
+    let script = two_commits()
+        .did(
+            21,
+            22,
+            Done::Conflicted {
+                write: Write::update(key("/a"), Revision::new(2), "z"),
+                shown: Some(entry("y", 3)),
+            },
+        )
+        .log(4, "/a", updated("z"));
+    assert_eq!(script.verdict(), "Unexplained");
+}
+
+#[test]
+fn an_uncertain_write_may_have_happened_or_not_but_only_once_and_as_written() {
+    let uncertain = || Done::Uncertain {
+        write: Write::update(key("/a"), Revision::new(3), "z"),
+    };
+    assert_eq!(two_commits().did(21, 22, uncertain()).verdict(), "sound");
+    let happened = || two_commits().did(21, 22, uncertain()).log(4, "/a", updated("z"));
+    assert_eq!(happened().verdict(), "sound");
+    // Also after its writer gave up.
+    assert_eq!(
+        happened().did(30, 31, got(Some(entry("y", 3)))).verdict(),
+        "sound"
+    );
+    // But what was seen of it stays.
+    let seen = happened()
+        .did(30, 31, got(Some(entry("z", 4))))
+        .did(32, 33, got(Some(entry("y", 3))));
+    assert_eq!(seen.verdict(), "Stale");
+    let twice = happened().log(5, "/a", updated("z"));
+    assert_eq!(twice.verdict(), "Unexplained");
+    let other = two_commits().did(21, 22, uncertain()).log(4, "/a", updated("w"));
+    assert_eq!(other.verdict(), "Unexplained");
+    let unexpected = two_commits()
+        .did(21, 22, uncertain())
+        .did(23, 24, update(3, "v", 4))
+        .log(4, "/a", updated("v"))
+        .log(5, "/a", updated("z"));
+    assert_eq!(unexpected.verdict(), "Unexplained");
+}
