@@ -12,7 +12,7 @@ pub struct Revision(u64);
 // --- Revision ---
 
 impl Revision {
-    /// Before everything: a watch after it asks for the whole history.
+    /// Before everything: no commit has it, and no store keeps a state from then.
     pub const ZERO: Self = Self(0);
     /// Where an empty store stands.
     pub const FIRST: Self = Self(1);

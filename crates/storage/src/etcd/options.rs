@@ -13,6 +13,10 @@ const PING_EVERY: Duration = Duration::from_secs(10);
 const PING_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Settings of an etcd store.
+///
+/// etcd's own limit of a request is 1.5 MiB with everything around the value: to store values of the full
+/// [`MAX_VALUE_BYTES`](crate::MAX_VALUE_BYTES), start it with `--max-request-bytes=1600000`. Without that,
+/// such a value is refused as too large.
 #[derive(Clone, Debug)]
 pub struct EtcdOptions {
     /// The members, such as `https://10.0.0.1:2379`. Any of them serves; another one is tried when one

@@ -1,6 +1,6 @@
 //! Fills an empty store with the entries of another.
 
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 
 use async_trait::async_trait;
 use redb::{ReadableTable, WriteTransaction};
@@ -25,6 +25,8 @@ pub(super) enum ImportStep {
 
 pub(super) struct FileImport {
     pub(super) jobs: mpsc::Sender<Job>,
+    /// Tells it from one that was begun later.
+    pub(super) token: Arc<()>,
 }
 
 /// Performs a step in a transaction of its own, and tells where the store stands then.
@@ -132,7 +134,7 @@ impl FileImport {
     pub(super) async fn ask(&self, step: ImportStep) -> Result<Revision, ImportError> {
         let (answer, answered) = oneshot::channel();
         self.jobs
-            .send(Job::Import(step, answer))
+            .send(Job::Import(Arc::clone(&self.token), step, answer))
             .map_err(|_| StoreError::Closed)?;
         answered.await.map_err(|_| StoreError::Closed)?
     }

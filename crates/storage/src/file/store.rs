@@ -214,6 +214,7 @@ impl Store for FileStore {
     async fn begin_import(&self, source: Revision) -> Result<Box<dyn Import>, ImportError> {
         let import = FileImport {
             jobs: self.jobs.clone(),
+            token: Arc::default(),
         };
         import.ask(ImportStep::Begin { source }).await?;
         Ok(Box::new(import))

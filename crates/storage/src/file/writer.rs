@@ -39,7 +39,8 @@ const SPREAD: u64 = 8;
 pub(super) enum Job {
     Commit(Write, Answer<Revision, CommitError>),
     Compact(Revision, Answer<(), StoreError>),
-    Import(ImportStep, Answer<Revision, ImportError>),
+    /// A step of an import, told from others by its token.
+    Import(Arc<()>, ImportStep, Answer<Revision, ImportError>),
     /// A copy of the live data is ready to take the file's place, or could not be made.
     Shrunk(Result<Shrunk, StoreError>),
     /// Somebody asks whether writes would be taken.
@@ -73,6 +74,8 @@ pub(super) struct Writer {
     /// The copy under way. While there is one, nothing is compacted, so that catching up means only
     /// adding records.
     shrinking: Option<Shrinking>,
+    /// The import begun last, the only one that may go on.
+    importing: Option<Arc<()>>,
     /// Set when the disk failed to sync: what is on it is unknown, so nothing more is written.
     failed: Option<StoreError>,
 }
@@ -111,6 +114,7 @@ impl Writer {
             position,
             compaction: None,
             shrinking: None,
+            importing: None,
             failed: None,
         }
     }
@@ -126,7 +130,7 @@ impl Writer {
                 None => {}
                 Some(Job::Commit(..)) => unreachable!("gather puts every commit into the group"),
                 Some(Job::Compact(upto, answer)) => self.begin_compaction(upto, answer),
-                Some(Job::Import(step, answer)) => self.import(step, answer),
+                Some(Job::Import(token, step, answer)) => self.import(token, step, answer),
                 Some(Job::Shrunk(copy)) => self.end_shrinking(copy),
                 Some(Job::Probe(answer)) => {
                     let _ = answer.send(self.admit(&[]).and_then(|()| self.check_space(RESERVE)));
@@ -425,7 +429,16 @@ impl Writer {
         }
     }
 
-    fn import(&mut self, step: ImportStep, answer: Answer<Revision, ImportError>) {
+    fn import(&mut self, token: Arc<()>, step: ImportStep, answer: Answer<Revision, ImportError>) {
+        let begins = matches!(step, ImportStep::Begin { .. });
+        let goes_on = self
+            .importing
+            .as_ref()
+            .is_some_and(|last| Arc::ptr_eq(last, &token));
+        if !begins && !goes_on {
+            let _ = answer.send(Err(ImportError::Superseded));
+            return;
+        }
         let outcome = guarded(|| {
             let open = self.shared.engine.current()?;
             import::perform(&self.shared, &open, step, self.position)
@@ -433,6 +446,7 @@ impl Writer {
         let outcome = match outcome {
             Ok(Ok(position)) => {
                 self.position = position;
+                self.importing = Some(token);
                 Ok(self.shared.index.current())
             }
             Ok(Err(error)) => Err(error),

@@ -190,6 +190,13 @@ async fn an_import_that_was_begun_again_cannot_be_finished_twice(place: &dyn Pla
     let mut first = store.begin_import(SOURCE).await.unwrap();
     first.put(sample()).await.unwrap();
     let second = store.begin_import(SOURCE).await.unwrap();
+    // Refused here or when it is finished; seen never.
+    let late = Entry {
+        key: key("/i/late"),
+        revision: Revision::new(SOURCE.get() - 1),
+        ..sample().remove(0)
+    };
+    let _refused_or_kept_apart = first.put(vec![late]).await;
     let stands = second.finish().await.unwrap();
     assert!(first.finish().await.is_err());
     // The store serves what the one that counts has brought.
