@@ -15,6 +15,7 @@ pub mod name;
 pub mod patch;
 pub mod protobuf;
 pub mod quantity;
+pub mod rules;
 pub mod schema;
 pub mod selector;
 pub mod shape;

@@ -1,11 +1,64 @@
-//! The built-in kinds as data: names, scope, verbs, subresources.
+//! The built-in kinds: names, scope, verbs and subresources as data, and a file with the rules of each.
 //!
 //! Promises: every resource of the stable API is here, in the order discovery lists them; a kind is found by
 //! group, version and kind, or by group, version and resource.
 
+mod admissionregistration;
+mod apiextensions;
+mod apiregistration;
+mod apps;
+mod authentication;
+mod authorization;
+mod autoscaling;
+mod batch;
+mod certificates;
+mod coordination;
+mod core;
+mod discovery;
+mod events;
+mod flowcontrol;
+mod networking;
+mod node;
+mod policy;
+mod rbac;
 mod registry;
+mod resource;
+mod scheduling;
+mod storage;
+mod storagemigration;
 #[cfg(test)]
 mod tests;
 mod text;
 
+use crate::rules::Rules;
+
 pub use self::registry::{Kind, Persistence, Registry, Scope, Subresource, builtin};
+
+/// The rules of a kind, by group and name.
+pub(crate) fn rules(group: &str, kind: &str) -> Option<&'static dyn Rules> {
+    match group {
+        "admissionregistration.k8s.io" => admissionregistration::rules(kind),
+        "apiextensions.k8s.io" => apiextensions::rules(kind),
+        "apiregistration.k8s.io" => apiregistration::rules(kind),
+        "apps" => apps::rules(kind),
+        "authentication.k8s.io" => authentication::rules(kind),
+        "authorization.k8s.io" => authorization::rules(kind),
+        "autoscaling" => autoscaling::rules(kind),
+        "batch" => batch::rules(kind),
+        "certificates.k8s.io" => certificates::rules(kind),
+        "coordination.k8s.io" => coordination::rules(kind),
+        "" => core::rules(kind),
+        "discovery.k8s.io" => discovery::rules(kind),
+        "events.k8s.io" => events::rules(kind),
+        "flowcontrol.apiserver.k8s.io" => flowcontrol::rules(kind),
+        "networking.k8s.io" => networking::rules(kind),
+        "node.k8s.io" => node::rules(kind),
+        "policy" => policy::rules(kind),
+        "rbac.authorization.k8s.io" => rbac::rules(kind),
+        "resource.k8s.io" => resource::rules(kind),
+        "scheduling.k8s.io" => scheduling::rules(kind),
+        "storage.k8s.io" => storage::rules(kind),
+        "storagemigration.k8s.io" => storagemigration::rules(kind),
+        _ => None,
+    }
+}

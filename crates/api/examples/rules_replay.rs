@@ -1,0 +1,193 @@
+//! Replays recorded creates and updates through the rules alone, without a server, and shows where the answers differ.
+//!
+//! `cargo run -p k3-api --example rules_replay -- FOLDER [PREFIX ...]` reads the cases in FOLDER whose names begin with one
+//! of the prefixes (all without any) and prints a line for each difference. What a server adds (admission, allocation, most
+//! of the metadata) is not compared, so a case that is all right here may still differ there.
+
+use std::{collections::BTreeMap, fs};
+
+use k3_api::{
+    decode,
+    kinds::{Kind, builtin},
+    patch,
+    rules::{self, Circumstances, Part, Tree, TreeMut, User},
+    status::Status,
+    time::Time,
+};
+use serde_json::{Value, json};
+
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let folder = arguments.next().expect("the folder with the cases is given");
+    let prefixes: Vec<String> = arguments.collect();
+    let mut files: Vec<_> = fs::read_dir(&folder)
+        .expect("the folder can be read")
+        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+        .collect();
+    files.sort();
+    let (mut same, mut all) = (0, 0);
+    for file in files {
+        let name = file
+            .file_stem()
+            .map(|name| name.to_string_lossy().into_owned())
+            .unwrap_or_default();
+        if !prefixes.is_empty() && !prefixes.iter().any(|prefix| name.starts_with(prefix.as_str())) {
+            continue;
+        }
+        let text = fs::read_to_string(&file)
+            .expect("a case can be read")
+            .replace("${ns}", "golden");
+        let case: Value = serde_json::from_str(&text).expect("a case is JSON");
+        let mut objects = BTreeMap::new();
+        for (number, step) in case.items("steps").iter().enumerate() {
+            let Some(got) = play(step, &mut objects) else {
+                continue;
+            };
+            let want = step.way("expect.body");
+            if want.is_null() || step.flag("setup") {
+                continue;
+            }
+            all += 1;
+            let differences = compare(want, &got);
+            same += usize::from(differences.is_empty());
+            for (place, want, got) in differences.iter().take(12) {
+                println!("{name}[{number}] {place}\n    want {want}\n    got  {got}");
+            }
+        }
+    }
+    println!("{same} of {all} steps are the same");
+}
+
+/// What a path asks for: kind, name, subresource.
+fn target(path: &str) -> Option<(&'static Kind, String, String)> {
+    let path = path.split('?').next()?;
+    let mut parts = path.trim_matches('/').split('/');
+    let (group, version) = match parts.next()? {
+        "api" => ("", parts.next()?),
+        _ => (parts.next()?, parts.next()?),
+    };
+    let mut parts: Vec<&str> = parts.collect();
+    if parts.len() > 2 && parts[0] == "namespaces" && !matches!(parts[2], "status" | "finalize") {
+        parts.drain(..2);
+    }
+    let kind = builtin().resource(group, version, parts.first()?)?;
+    let part = |index: usize| parts.get(index).copied().unwrap_or_default().to_owned();
+    Some((kind, part(1), part(2)))
+}
+
+fn play(step: &Value, objects: &mut BTreeMap<String, Value>) -> Option<Value> {
+    let (kind, name, subresource) = target(step.text("path"))?;
+    let body = match step.at("body") {
+        Value::Null => step.text("rawBody").as_bytes().to_vec(),
+        body => serde_json::to_vec(body).expect("a tree can be written"),
+    };
+    let user = User {
+        name: "admin".into(),
+        groups: vec!["system:masters".into()],
+        ..User::default()
+    };
+    let now = Time::parse("2026-01-02T03:04:05Z").expect("a time");
+    let at = Circumstances {
+        kind,
+        now,
+        user: &user,
+    };
+    let key = |name: &str| format!("{}/{}/{name}", kind.group, kind.plural);
+    let result = match step.text("method") {
+        "POST" if name.is_empty() => {
+            let mut object = decode::json(&body, kind.ty).ok()?.value;
+            let metadata = object.make("metadata");
+            if kind.is_namespaced() {
+                metadata.fill("namespace", "golden");
+            }
+            metadata.set("uid", "<uid>");
+            metadata.set("creationTimestamp", "2026-01-02T03:04:05Z");
+            metadata.set("resourceVersion", "1");
+            rules::of(kind).default(&mut object);
+            rules::create(&mut object, &at).map(|warnings| (object, warnings))
+        }
+        method @ ("PUT" | "PATCH") => {
+            let old = objects.get(&key(&name))?.clone();
+            let mut new = if method == "PUT" {
+                decode::json(&body, kind.ty).ok()?.value
+            } else {
+                let document: Value = serde_json::from_slice(&body).ok()?;
+                let patched = match step.way("headers").text("Content-Type") {
+                    "application/json-patch+json" => patch::json::Patch::try_new(document)
+                        .ok()?
+                        .apply(old.clone())
+                        .ok()?,
+                    "application/merge-patch+json" => patch::merge::apply(old.clone(), document).ok()?,
+                    "application/strategic-merge-patch+json" => {
+                        patch::strategic::apply(old.clone(), document, &kind.ty).ok()?
+                    }
+                    _ => return None,
+                };
+                decode::normalize(&patched, kind.ty).ok()?.value
+            };
+            let metadata = new.make("metadata");
+            if kind.is_namespaced() {
+                metadata.fill("namespace", "golden");
+            }
+            metadata.set("resourceVersion", "1");
+            rules::of(kind).default(&mut new);
+            let part = match subresource.as_str() {
+                "" => Part::Object,
+                "status" => Part::Status,
+                "scale" => return None,
+                other => Part::Other(other),
+            };
+            rules::update(&mut new, &old, part, &at).map(|warnings| (new, warnings))
+        }
+        _ => return None,
+    };
+    Some(match result {
+        Ok((object, _)) => {
+            objects.insert(key(object.at("metadata").text("name")), object.clone());
+            object
+        }
+        Err(status) => answer(&status),
+    })
+}
+
+fn answer(status: &Status) -> Value {
+    serde_json::from_str(&status.to_json()).expect("a status is JSON")
+}
+
+fn compare(want: &Value, got: &Value) -> Vec<(String, Value, Value)> {
+    let (mut want, mut got) = (want.clone(), got.clone());
+    for object in [&mut want, &mut got] {
+        if object.text("kind") != "Status" {
+            let generation = object.at("metadata").at("generation").clone();
+            object.set("metadata", json!({"generation": generation}));
+        }
+    }
+    let mut differences = Vec::new();
+    walk(String::new(), &want, &got, &mut differences);
+    differences
+}
+
+fn walk(place: String, want: &Value, got: &Value, differences: &mut Vec<(String, Value, Value)>) {
+    match (want, got) {
+        (Value::Object(a), Value::Object(b)) => {
+            let names: std::collections::BTreeSet<_> = a.keys().chain(b.keys()).collect();
+            for name in names {
+                walk(
+                    format!("{place}/{name}"),
+                    want.at(name),
+                    got.at(name),
+                    differences,
+                );
+            }
+        }
+        (Value::Array(a), Value::Array(b)) => {
+            for index in 0..a.len().max(b.len()) {
+                let item = |list: &[Value]| list.get(index).cloned().unwrap_or_default();
+                walk(format!("{place}/{index}"), &item(a), &item(b), differences);
+            }
+        }
+        (Value::String(text), _) if text.starts_with('<') && text.ends_with('>') => {}
+        _ if want == got => {}
+        _ => differences.push((place, want.clone(), got.clone())),
+    }
+}

@@ -1,0 +1,131 @@
+//! What a table shows of an object.
+
+use serde_json::{Value, json};
+
+use super::Tree;
+use crate::time::{self, Time};
+
+/// A column of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// Its head.
+    pub name: &'static str,
+    /// The type of its cells: `string`, `integer`, `boolean`, `number`, `date`.
+    pub kind: &'static str,
+    /// `name` for the names of the objects, else empty.
+    pub format: &'static str,
+    /// 0: always shown; 1: when the user asks for more.
+    pub priority: i32,
+    /// What it tells.
+    pub description: Description,
+}
+
+/// What a column tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Description {
+    /// In these words.
+    Text(&'static str),
+    /// In the words that describe this field of the objects, as in `spec.replicas`.
+    Field(&'static str),
+}
+
+/// A row of a table.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Row {
+    /// A cell for each column.
+    pub cells: Vec<Value>,
+    /// What holds for the object as a whole, such as `Completed`; mostly nothing.
+    pub conditions: Vec<Value>,
+}
+
+pub(super) const NAME_AND_CREATION: &[Column] = &[
+    Column::name(),
+    Column::new("Created At", "date", Description::Field(CREATION)),
+];
+
+pub(super) fn name_and_creation(object: &Value) -> Row {
+    let metadata = object.at("metadata");
+    Row::new(vec![
+        json!(metadata.text("name")),
+        json!(metadata.text("creationTimestamp")),
+    ])
+}
+
+/// How long ago a time was, as tables show it; `<unknown>` if there is none.
+pub fn age(timestamp: &str, now: Time) -> Value {
+    let text = match Time::parse(timestamp) {
+        Ok(then) => time::age(now.since(then)),
+        Err(_) => "<unknown>".to_owned(),
+    };
+    Value::String(text)
+}
+
+/// A row that begins with the name of the object and ends with its age.
+pub fn named_row(object: &Value, now: Time, between: impl IntoIterator<Item = Value>) -> Row {
+    let metadata = object.at("metadata");
+    let mut cells = vec![json!(metadata.text("name"))];
+    cells.extend(between);
+    cells.push(age(metadata.text("creationTimestamp"), now));
+    Row::new(cells)
+}
+
+// --- Column ---
+
+impl Column {
+    /// A column that is always shown.
+    pub const fn new(name: &'static str, kind: &'static str, description: Description) -> Self {
+        Column {
+            name,
+            kind,
+            format: "",
+            priority: 0,
+            description,
+        }
+    }
+
+    /// A column of text in the words that describe a field.
+    pub const fn field(name: &'static str, field: &'static str) -> Self {
+        Self::new(name, "string", Description::Field(field))
+    }
+
+    /// A column of text in words of its own.
+    pub const fn text(name: &'static str, description: &'static str) -> Self {
+        Self::new(name, "string", Description::Text(description))
+    }
+
+    /// The column of the ages.
+    pub const fn age() -> Self {
+        Self::field("Age", CREATION)
+    }
+
+    /// The column of the names.
+    pub const fn name() -> Self {
+        Column {
+            name: "Name",
+            kind: "string",
+            format: "name",
+            priority: 0,
+            description: Description::Field("metadata.name"),
+        }
+    }
+
+    #[must_use]
+    /// The same column, shown only when the user asks for more.
+    pub const fn wide(self) -> Self {
+        Column { priority: 1, ..self }
+    }
+}
+
+const CREATION: &str = "metadata.creationTimestamp";
+
+// --- Row ---
+
+impl Row {
+    /// A row without conditions.
+    pub fn new(cells: Vec<Value>) -> Self {
+        Row {
+            cells,
+            conditions: Vec::new(),
+        }
+    }
+}

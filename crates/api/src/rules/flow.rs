@@ -1,0 +1,181 @@
+//! The order in which the rules of a kind are asked, the same for all kinds.
+
+use serde_json::{Map, Value};
+
+use super::{Circumstances, Errors, Rules, Tree, TreeMut, meta, of};
+use crate::{
+    field::Path,
+    kinds::Kind,
+    name::Rule,
+    status::{Grouped, Status},
+};
+
+/// What of an object is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part<'p> {
+    /// All a client may set, but the status where that has a path of its own.
+    Object,
+    /// The status.
+    Status,
+    /// What this other subresource stands for.
+    Other(&'p str),
+}
+
+/// Takes a new object from "decoded, defaulted, admitted" to "may be stored": what a client cannot set is dropped,
+/// and what is wrong is told. Name, uid and creation time must be set. Gives the warnings.
+pub fn create(object: &mut Value, at: &Circumstances<'_>) -> Result<Vec<String>, Status> {
+    let rules = of(at.kind);
+    let metadata = object.make("metadata");
+    metadata.remove("deletionTimestamp");
+    metadata.remove("deletionGracePeriodSeconds");
+    rules.prepare_create(object, at);
+    if rules.has_generation() {
+        object.make("metadata").set("generation", 1);
+    }
+    let place = Path::new("metadata");
+    let mut errors = meta::object_meta(
+        object.at("metadata"),
+        &place,
+        rules.names(),
+        at.kind.is_namespaced(),
+    );
+    rules.validate(object, at, &mut errors);
+    if !errors.is_empty() {
+        return Err(invalid(at.kind, object, &errors));
+    }
+    // Once more, as for kinds that judge no names themselves: a name must fit into a path.
+    let errors = meta::object_meta(
+        object.at("metadata"),
+        &place,
+        Rule::PathSegment,
+        at.kind.is_namespaced(),
+    );
+    if !errors.is_empty() {
+        return Err(invalid(at.kind, object, &errors));
+    }
+    Ok(rules.warnings(object, None))
+}
+
+/// Takes a changed object from "decoded, defaulted" to "may be stored", in the same way. Gives the warnings.
+pub fn update(
+    new: &mut Value,
+    old: &Value,
+    part: Part<'_>,
+    at: &Circumstances<'_>,
+) -> Result<Vec<String>, Status> {
+    let whole = of(at.kind);
+    let rules = match part {
+        Part::Object | Part::Status => whole,
+        Part::Other(name) => whole.part(name).unwrap_or(whole),
+    };
+    let before = old.at("metadata");
+    new.make("metadata").copy_from("generation", before);
+    match part {
+        Part::Status => rules.prepare_status(new, old, at),
+        Part::Object | Part::Other(_) => rules.prepare_update(new, old, at),
+    }
+    keep_identity(new.make("metadata"), before);
+    if whole.has_generation() && whole.raises_generation(new, old) {
+        let generation = before.int("generation").unwrap_or_default() + 1;
+        new.make("metadata").set("generation", generation);
+    }
+    let place = Path::new("metadata");
+    let after = new.at("metadata");
+    let mut errors = meta::object_meta(after, &place, Rule::PathSegment, at.kind.is_namespaced());
+    errors.extend(meta::object_meta_update(after, before, &place));
+    match part {
+        Part::Status => rules.validate_status(new, old, at, &mut errors),
+        Part::Object | Part::Other(_) => rules.validate_update(new, old, at, &mut errors),
+    }
+    if !errors.is_empty() {
+        return Err(invalid(at.kind, new, &errors));
+    }
+    Ok(if part == Part::Object {
+        rules.warnings(new, Some(old))
+    } else {
+        Vec::new()
+    })
+}
+
+/// The answer to an object with errors. What several rules say alike is told once.
+fn invalid(kind: &Kind, object: &Value, errors: &Errors) -> Status {
+    let mut told = Errors::new();
+    for error in errors {
+        if !told.contains(error) {
+            told.push(error.clone());
+        }
+    }
+    let name = object.at("metadata").text("name");
+    Status::invalid(Grouped::new(kind.group, kind.kind), name, &told)
+}
+
+/// What an update may leave out, or cannot change, is taken from the old metadata.
+fn keep_identity(new: &mut Value, old: &Value) {
+    for name in ["creationTimestamp", "deletionTimestamp"] {
+        if old.has(name) {
+            new.copy_from(name, old);
+        }
+    }
+    for name in ["uid", "deletionGracePeriodSeconds"] {
+        if !new.has(name) {
+            new.copy_from(name, old);
+        }
+    }
+}
+
+// --- What most kinds do ---
+
+/// Drops the status of a new object, if it has a path of its own.
+pub(super) fn reset_status(object: &mut Value, kind: &Kind) {
+    if kind.subresource("status").is_none() {
+        return;
+    }
+    let zero = kind.ty.get().zero();
+    match zero.get("status") {
+        Some(status) => object.set("status", status.clone()),
+        None => drop(object.remove("status")),
+    }
+}
+
+/// Gives an object its old status back, if that has a path of its own.
+pub(super) fn keep_status(new: &mut Value, old: &Value, kind: &Kind) {
+    if kind.subresource("status").is_some() {
+        new.copy_from("status", old);
+    }
+}
+
+/// Gives an object everything back but status and metadata.
+pub(super) fn keep_all_but_status(new: &mut Value, old: &Value) {
+    let (Value::Object(fields), Value::Object(before)) = (&mut *new, old) else {
+        return;
+    };
+    let kept = |name: &str| matches!(name, "status" | "metadata" | "kind" | "apiVersion");
+    fields.retain(|name, _| kept(name));
+    for (name, value) in before.iter().filter(|(name, _)| !kept(name)) {
+        fields.insert(name.clone(), value.clone());
+    }
+}
+
+/// Whether two objects differ in anything but status and metadata.
+pub(super) fn differs_beside_status(new: &Value, old: &Value) -> bool {
+    let relevant = |object: &'_ Map<String, Value>| -> usize {
+        object
+            .keys()
+            .filter(|name| !matches!(name.as_str(), "status" | "metadata"))
+            .count()
+    };
+    let (Value::Object(new), Value::Object(old)) = (new, old) else {
+        return false;
+    };
+    relevant(new) != relevant(old)
+        || new
+            .iter()
+            .filter(|(name, _)| !matches!(name.as_str(), "status" | "metadata"))
+            .any(|(name, value)| old.get(name) != Some(value))
+}
+
+impl std::fmt::Debug for dyn Rules {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Rules")
+    }
+}

@@ -1,0 +1,205 @@
+//! What a kind asks of its objects, beside their shape: what is filled in, what a client may set and change,
+//! what is wrong, and what a table shows.
+//!
+//! Every kind has a [`Rules`]; [`of`] finds it. The functions of this module bring them into the order that
+//! all kinds share: [`create`] and [`update`] take an object from "decoded" to "may be stored". Both are pure;
+//! time and the user come with the [`Circumstances`].
+//!
+//! Objects are trees in the normal form of their type, as `decode` makes them: what is empty is left out, and
+//! what is always written is there. Rules keep that form.
+
+mod columns;
+mod flow;
+mod meta;
+mod tree;
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+pub use self::{
+    columns::{Column, Description, Row, age, named_row},
+    flow::{Part, create, update},
+    meta::{object_meta, object_meta_update},
+    tree::{Tree, TreeMut},
+};
+use crate::{apply::managed::Reset, field::Error, kinds::Kind, name::Rule, time::Time};
+
+/// What is wrong with an object, in the order it is told.
+pub type Errors = Vec<Error>;
+
+/// What a rule may know of the request it is asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Circumstances<'r> {
+    /// The kind of the object.
+    pub kind: &'r Kind,
+    /// When it is written.
+    pub now: Time,
+    /// Who writes it.
+    pub user: &'r User,
+}
+
+/// Who asks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct User {
+    /// The name.
+    pub name: String,
+    /// What tells users of one name apart; may be empty.
+    pub uid: String,
+    /// The groups.
+    pub groups: Vec<String>,
+    /// What else is known, by key.
+    pub extra: Vec<(String, Vec<String>)>,
+}
+
+/// A field that lists and watches can be narrowed by, beside `metadata.name` and `metadata.namespace`.
+pub struct Selectable {
+    /// Its path, as in `spec.nodeName`.
+    pub field: &'static str,
+    /// Its value; empty if it is not set.
+    pub get: fn(&Value) -> Cow<'_, str>,
+}
+
+/// What happens to the dependents of a deleted object when the client does not say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dependents {
+    /// The garbage collector deletes them.
+    Delete,
+    /// They stay, and lose their owner.
+    Orphan,
+}
+
+/// How an object goes that is given time to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grace {
+    /// It is removed at once.
+    None,
+    /// It is marked, and removed after these seconds or when it is deleted again with none.
+    Seconds(i64),
+}
+
+/// The rules of a kind. What is not overridden is what most kinds do.
+///
+/// The order of a create: `default`, (admission), `prepare_create`, names and times set, `validate`. Of an update:
+/// `default` of what was sent, `prepare_update`, `validate_update`.
+pub trait Rules: Send + Sync {
+    /// What names look like.
+    fn names(&self) -> Rule {
+        Rule::Subdomain
+    }
+
+    /// Fills in what was left out. Runs on every object that is decoded, be it new or the result of a patch.
+    fn default(&self, object: &mut Value) {
+        let _ = object;
+    }
+
+    /// Takes out what a client cannot set, and sets what begins with the object. Most kinds: the status is dropped.
+    fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
+        flow::reset_status(object, at.kind);
+    }
+
+    /// Takes back what a client cannot change. Most kinds: the status stays as it was.
+    fn prepare_update(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
+        flow::keep_status(new, old, at.kind);
+    }
+
+    /// The same for a write of the status: most kinds keep everything but status and metadata.
+    fn prepare_status(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
+        let _ = at;
+        flow::keep_all_but_status(new, old);
+    }
+
+    /// What is wrong with a new object, beside its metadata, which [`create`] judges first.
+    fn validate(&self, object: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
+        let _ = (object, at, errors);
+    }
+
+    /// What is wrong with a change, beside the metadata, which [`update`] judges first.
+    fn validate_update(&self, new: &Value, old: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
+        let _ = old;
+        self.validate(new, at, errors);
+    }
+
+    /// What is wrong with a change of the status, beside the metadata.
+    fn validate_status(&self, new: &Value, old: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
+        let _ = (new, old, at, errors);
+    }
+
+    /// The rules of an update through a subresource other than the status, such as `ephemeralcontainers`, `resize`,
+    /// `approval`, `finalize`: their `prepare_update`, `validate_update` and `reset` are used.
+    fn part(&self, subresource: &str) -> Option<&'static dyn Rules> {
+        let _ = subresource;
+        None
+    }
+
+    /// What the user should be told about an object that is valid. `old` is there if it is an update.
+    fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
+        let _ = (new, old);
+        Vec::new()
+    }
+
+    /// Whether `metadata.generation` counts the changes of what the user asks for. It begins with 1.
+    fn has_generation(&self) -> bool {
+        false
+    }
+
+    /// Whether the change from `old` to `new` (both prepared) is one of what the user asks for, and so raises the
+    /// generation. Most kinds: anything but metadata and status.
+    fn raises_generation(&self, new: &Value, old: &Value) -> bool {
+        flow::differs_beside_status(new, old)
+    }
+
+    /// Whether a PUT of an object that does not exist creates it.
+    fn creates_on_update(&self) -> bool {
+        false
+    }
+
+    /// Whether an update may leave the resourceVersion out.
+    fn updates_unconditionally(&self) -> bool {
+        true
+    }
+
+    /// Which fields a write cannot set, so that nobody comes to own them; `subresource` is empty for the object
+    /// itself. `None`: the status for the object itself, all but the status for the status.
+    fn reset(&self, subresource: &str) -> Option<Reset> {
+        let _ = subresource;
+        None
+    }
+
+    /// The fields that lists and watches can be narrowed by.
+    fn selectable(&self) -> &'static [Selectable] {
+        &[]
+    }
+
+    /// What becomes of the dependents of a deleted object when the client does not say.
+    fn dependents(&self) -> Dependents {
+        Dependents::Delete
+    }
+
+    /// How much time an object that is deleted gets to end: `asked` is what the client said.
+    fn grace(&self, object: &Value, asked: Option<i64>) -> Grace {
+        let _ = (object, asked);
+        Grace::None
+    }
+
+    /// The columns of a table of such objects.
+    fn columns(&self) -> &'static [Column] {
+        columns::NAME_AND_CREATION
+    }
+
+    /// A row of that table: a cell for each column.
+    fn row(&self, object: &Value, now: Time) -> Row {
+        let _ = now;
+        columns::name_and_creation(object)
+    }
+}
+
+/// The rules of a built-in kind.
+pub fn of(kind: &Kind) -> &'static dyn Rules {
+    crate::kinds::rules(kind.group, kind.kind).unwrap_or(&Plain)
+}
+
+/// The rules of a kind that asks nothing beside its shape.
+struct Plain;
+
+impl Rules for Plain {}
