@@ -1,0 +1,67 @@
+//! What is sent back.
+
+use http::{HeaderName, HeaderValue, Response, StatusCode, header};
+use k3_api::{encode, protobuf, schema::schema, status::Status};
+
+use super::{Body, Format};
+
+/// An answer: a status code, headers, a body.
+pub(crate) type Answer = Response<Body>;
+
+/// A body of a media type.
+pub(crate) fn answer(code: u16, media: &'static str, body: impl Into<Body>) -> Answer {
+    let mut answer = Response::new(body.into());
+    *answer.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    set(&mut answer, header::CONTENT_TYPE, HeaderValue::from_static(media));
+    answer
+}
+
+/// A text.
+pub(crate) fn text(code: u16, text: impl Into<String>) -> Answer {
+    let mut answer = answer(code, "text/plain; charset=utf-8", text.into());
+    set(
+        &mut answer,
+        header::X_CONTENT_TYPE_OPTIONS,
+        HeaderValue::from_static("nosniff"),
+    );
+    answer
+}
+
+/// A JSON text in the format that was asked for.
+pub(crate) fn json(code: u16, text: Vec<u8>, format: Format, pretty: bool) -> Answer {
+    match format {
+        Format::Yaml => {
+            let tree = serde_json::from_slice(&text).unwrap_or_default();
+            answer(code, format.media(), encode::yaml(&tree))
+        }
+        _ if pretty => answer(code, Format::Json.media(), encode::pretty(&text)),
+        _ => answer(code, Format::Json.media(), text),
+    }
+}
+
+/// A `Status`, in the format that was asked for.
+pub(crate) fn status(status: &Status, format: Format, pretty: bool) -> Answer {
+    let mut answer = match format {
+        Format::Protobuf => {
+            let ty = schema()
+                .get("meta", "v1", "Status")
+                .expect("the table has the type");
+            let message = protobuf::encode(&status.to_value(), ty).unwrap_or_default();
+            answer(status.code, format.media(), message)
+        }
+        _ => json(status.code, status.to_json().into_bytes(), format, pretty),
+    };
+    let retry = status
+        .details
+        .as_ref()
+        .map_or(0, |details| details.retry_after_seconds);
+    if retry > 0 {
+        set(&mut answer, header::RETRY_AFTER, HeaderValue::from(retry));
+    }
+    answer
+}
+
+/// Sets a header.
+pub(crate) fn set(answer: &mut Answer, name: HeaderName, value: HeaderValue) {
+    answer.headers_mut().insert(name, value);
+}

@@ -1,0 +1,11 @@
+//! HTTP: what requests ask for and how answers look, without knowing what they are about.
+
+mod answer;
+mod body;
+mod negotiation;
+
+pub(crate) use self::{
+    answer::{Answer, answer, json, set, status, text},
+    body::{Body, Pieces},
+    negotiation::{Accepted, Form, Format, Offer, negotiate},
+};

@@ -1,0 +1,272 @@
+//! Which form of an answer a client wants.
+
+use k3_api::status::{Reason, Status};
+
+/// How an answer is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// JSON.
+    Json,
+    /// YAML.
+    Yaml,
+    /// Protobuf, in the envelope that names the kind.
+    Protobuf,
+}
+
+/// What an answer shows of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// All of it.
+    Whole,
+    /// Its metadata.
+    Metadata,
+    /// The metadata of a list.
+    MetadataList,
+    /// What people want to see.
+    Table,
+}
+
+/// What a client accepts, of what was offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Accepted {
+    /// How it is written.
+    pub format: Format,
+    /// What is shown.
+    pub form: Form,
+    /// The version of the group of metadata and tables that was asked for; `v1` if none was.
+    pub version: &'static str,
+    /// Whether the answer is indented for people.
+    pub pretty: bool,
+}
+
+/// What a path can answer with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Offer {
+    /// An object, in all formats and forms.
+    Object,
+    /// A list or a watch.
+    Collection,
+    /// Documents of the server: all formats, but as they are.
+    Plain,
+}
+
+/// One clause of an Accept header.
+struct Clause<'h> {
+    kind: &'h str,
+    subtype: &'h str,
+    parameters: Vec<(&'h str, &'h str)>,
+    quality: f32,
+}
+
+const FORMATS: [Format; 3] = [Format::Json, Format::Yaml, Format::Protobuf];
+
+/// Finds the first form in the Accept header that is on offer. `pretty` is what query and user agent say.
+pub(crate) fn negotiate(accept: &str, offer: Offer, pretty: bool) -> Result<Accepted, Status> {
+    let whole = Accepted {
+        format: Format::Json,
+        form: Form::Whole,
+        version: "v1",
+        pretty,
+    };
+    if accept.is_empty() {
+        return Ok(whole);
+    }
+    let mut clauses: Vec<_> = accept.split(',').filter_map(Clause::parse).collect();
+    clauses.sort_by(|a, b| b.rank().total_cmp(&a.rank()));
+    let mut known = false;
+    for clause in &clauses {
+        for format in FORMATS.into_iter().filter(|format| clause.takes(*format)) {
+            known = true;
+            if let Some((form, version)) = clause.form(offer) {
+                let pretty = pretty || clause.parameter("pretty") == Some("1");
+                return Ok(Accepted {
+                    format,
+                    form,
+                    version,
+                    pretty,
+                });
+            }
+        }
+    }
+    if known {
+        let types: Vec<_> = FORMATS.iter().map(|format| format.media()).collect();
+        let message = format!(
+            "only the following media types are accepted: {}",
+            types.join(", ")
+        );
+        return Err(Status::not_acceptable(message));
+    }
+    Err(refused(offer))
+}
+
+/// The answer to an Accept header that names nothing there is.
+fn refused(offer: Offer) -> Status {
+    let mut types: Vec<_> = FORMATS.iter().map(|format| format.media().to_owned()).collect();
+    if offer == Offer::Collection {
+        types.extend(
+            [Format::Json, Format::Protobuf].map(|format| format!("{};stream=watch", format.media())),
+        );
+    }
+    let mut status = Status::not_acceptable(format!(
+        "406: Not Acceptable\n\nAvailable representations: {}",
+        types.join(", ")
+    ));
+    status.reason = Reason::NotAcceptable;
+    status.details = Some(Box::default());
+    status
+}
+
+// --- Format ---
+
+impl Format {
+    /// Its media type.
+    pub(crate) fn media(self) -> &'static str {
+        match self {
+            Format::Json => "application/json",
+            Format::Yaml => "application/yaml",
+            Format::Protobuf => "application/vnd.kubernetes.protobuf",
+        }
+    }
+
+    /// The format with a media type, parameters aside; JSON if none is named.
+    pub(crate) fn of_media(media: &str) -> Option<Self> {
+        let media = media.split(';').next().unwrap_or_default().trim();
+        if media.is_empty() {
+            return Some(Format::Json);
+        }
+        FORMATS
+            .into_iter()
+            .find(|format| format.media().eq_ignore_ascii_case(media))
+    }
+}
+
+// --- Clause ---
+
+impl<'h> Clause<'h> {
+    fn parse(text: &'h str) -> Option<Self> {
+        let mut parts = text.trim_matches(' ').split(';');
+        let media = parts.next()?;
+        let (kind, subtype) = match media.split_once('/') {
+            Some((kind, subtype)) if !subtype.contains('/') => (kind.trim(), subtype.trim()),
+            None if media.trim() == "*" => ("*", "*"),
+            _ => return None,
+        };
+        let mut clause = Clause {
+            kind,
+            subtype,
+            parameters: Vec::new(),
+            quality: 1.0,
+        };
+        for (name, value) in parts.filter_map(|part| part.split_once('=')) {
+            match name.trim() {
+                "q" => clause.quality = value.parse().unwrap_or_default(),
+                name => clause.parameters.push((name, value.trim())),
+            }
+        }
+        Some(clause)
+    }
+
+    /// What is preferred comes first, and of the same quality what is more exact.
+    fn rank(&self) -> f32 {
+        let exact = f32::from(self.kind != "*") + f32::from(self.subtype != "*");
+        self.quality * 10.0 + exact
+    }
+
+    fn takes(&self, format: Format) -> bool {
+        let (kind, subtype) = format
+            .media()
+            .split_once('/')
+            .expect("media types have two parts");
+        (self.kind == kind && (self.subtype == subtype || self.subtype == "*"))
+            || (self.kind == "*" && self.subtype == "*")
+    }
+
+    fn parameter(&self, name: &str) -> Option<&'h str> {
+        let mut found = self.parameters.iter().filter(|(parameter, _)| *parameter == name);
+        found.next_back().map(|(_, value)| *value)
+    }
+
+    /// What the clause wants to see, if that is on offer.
+    fn form(&self, offer: Offer) -> Option<(Form, &'static str)> {
+        let [kind, group, version] = ["as", "g", "v"].map(|name| self.parameter(name));
+        if kind.is_none() && group.is_none() && version.is_none() {
+            return Some((Form::Whole, "v1"));
+        }
+        if offer == Offer::Plain || group != Some("meta.k8s.io") {
+            return None;
+        }
+        let version = match version {
+            Some("v1") => "v1",
+            Some("v1beta1") => "v1beta1",
+            _ => return None,
+        };
+        let form = match kind? {
+            "PartialObjectMetadata" => Form::Metadata,
+            "PartialObjectMetadataList" => Form::MetadataList,
+            "Table" => Form::Table,
+            _ => return None,
+        };
+        Some((form, version))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn form(accept: &str) -> (Format, Form, &'static str) {
+        let accepted = negotiate(accept, Offer::Object, false).unwrap();
+        (accepted.format, accepted.form, accepted.version)
+    }
+
+    #[test]
+    fn the_first_clause_that_is_on_offer_counts() {
+        let table = "application/json;as=Table;v=v1;g=meta.k8s.io";
+        assert_eq!(form(""), (Format::Json, Form::Whole, "v1"));
+        assert_eq!(form("*/*"), (Format::Json, Form::Whole, "v1"));
+        assert_eq!(
+            form(&format!("{table},application/json")),
+            (Format::Json, Form::Table, "v1")
+        );
+        assert_eq!(
+            form("application/json;as=Bogus;v=v1;g=meta.k8s.io,application/json"),
+            (Format::Json, Form::Whole, "v1")
+        );
+        assert_eq!(
+            form("application/vnd.kubernetes.protobuf,application/json"),
+            (Format::Protobuf, Form::Whole, "v1")
+        );
+        assert_eq!(
+            form("application/json;q=0.5, application/yaml;q=0.9"),
+            (Format::Yaml, Form::Whole, "v1")
+        );
+        assert_eq!(
+            form("application/json;as=PartialObjectMetadata;v=v1beta1;g=meta.k8s.io"),
+            (Format::Json, Form::Metadata, "v1beta1")
+        );
+    }
+
+    #[test]
+    fn what_is_not_on_offer_is_refused_with_what_is() {
+        let refused = negotiate("text/html", Offer::Object, false).unwrap_err();
+        assert_eq!(refused.code, 406);
+        assert!(
+            refused.message.ends_with("application/vnd.kubernetes.protobuf"),
+            "{}",
+            refused.message
+        );
+        let refused = negotiate("application/cbor", Offer::Collection, false).unwrap_err();
+        assert!(
+            refused.message.ends_with("protobuf;stream=watch"),
+            "{}",
+            refused.message
+        );
+        let unknown = negotiate(
+            "application/json;as=Table;v=v9;g=meta.k8s.io",
+            Offer::Object,
+            false,
+        )
+        .unwrap_err();
+        assert_eq!(unknown.code, 406);
+    }
+}

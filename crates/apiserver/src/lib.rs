@@ -1,0 +1,7 @@
+//! The API server: from a request to a commit, and from a commit to every watcher.
+
+mod authn;
+mod config;
+mod http;
+
+pub use self::{authn::TokenFile, config::Config};
