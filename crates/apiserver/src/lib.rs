@@ -2,6 +2,7 @@
 
 mod authn;
 mod config;
+mod discovery;
 mod http;
 
 pub use self::{authn::TokenFile, config::Config};

@@ -1,0 +1,74 @@
+//! The aggregated form: everything there is below `/api` or `/apis`, in one document.
+
+use serde_json::{Value, json};
+
+use super::group::{Group, Resource, Subresource};
+
+/// The group of these documents.
+pub(super) const GROUP: &str = "apidiscovery.k8s.io";
+/// The one version that is still served.
+pub(super) const VERSION: &str = "v2";
+/// Their kind.
+pub(super) const KIND: &str = "APIGroupDiscoveryList";
+
+/// The document of some groups.
+pub(super) fn document<'g>(groups: impl Iterator<Item = &'g Group>) -> Value {
+    let items: Vec<_> = groups.map(item).collect();
+    json!({
+        "kind": KIND,
+        "apiVersion": format!("{GROUP}/{VERSION}"),
+        "metadata": {},
+        "items": items,
+    })
+}
+
+fn item(group: &Group) -> Value {
+    let versions: Vec<_> = group
+        .versions
+        .iter()
+        .map(|version| {
+            let resources: Vec<_> = version.resources.iter().map(resource).collect();
+            json!({"version": version.name, "resources": resources, "freshness": "Current"})
+        })
+        .collect();
+    let metadata = match group.name.as_str() {
+        "" => json!({}),
+        name => json!({"name": name}),
+    };
+    json!({"metadata": metadata, "versions": versions})
+}
+
+fn resource(resource: &Resource) -> Value {
+    let mut entry = json!({
+        "resource": resource.plural,
+        "responseKind": {"group": "", "version": "", "kind": resource.kind},
+        "scope": if resource.namespaced { "Namespaced" } else { "Cluster" },
+        "singularResource": resource.singular,
+        "verbs": resource.verbs,
+    });
+    for (name, words) in [
+        ("shortNames", &resource.short_names),
+        ("categories", &resource.categories),
+    ] {
+        if !words.is_empty() {
+            entry[name] = json!(words);
+        }
+    }
+    if !resource.subresources.is_empty() {
+        entry["subresources"] = resource.subresources.iter().map(part).collect();
+    }
+    entry
+}
+
+/// Group and version of a kind are said only where they are not those around it.
+fn part(part: &Subresource) -> Value {
+    let (group, version) = part
+        .of
+        .as_ref()
+        .map_or(("", ""), |(group, version)| (group, version));
+    json!({
+        "subresource": part.name,
+        "responseKind": {"group": group, "version": version, "kind": part.kind},
+        "verbs": part.verbs,
+    })
+}

@@ -1,0 +1,181 @@
+//! What is served, as data: the list that all documents are made from.
+
+use k3_api::{
+    base64,
+    kinds::{Kind, Persistence, builtin},
+};
+use ring::digest::{SHA256, digest};
+
+/// An API group; the core group has no name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Group {
+    /// Its name, such as `apps`.
+    pub name: String,
+    /// Its versions, the one clients should prefer first.
+    pub versions: Vec<Version>,
+}
+
+/// A version of a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Version {
+    /// Its name, such as `v1`.
+    pub name: String,
+    /// What it serves, sorted by name.
+    pub resources: Vec<Resource>,
+}
+
+/// A resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Resource {
+    /// The name in paths, such as `deployments`.
+    pub plural: String,
+    /// The name in words, such as `deployment`.
+    pub singular: String,
+    /// The kind of its objects.
+    pub kind: String,
+    /// Whether objects live in a namespace.
+    pub namespaced: bool,
+    /// What can be done, sorted.
+    pub verbs: Vec<String>,
+    /// What users may type instead of the name.
+    pub short_names: Vec<String>,
+    /// The sets of resources it belongs to.
+    pub categories: Vec<String>,
+    /// Stands for the group, version and kind in which objects are stored; see [`storage_hash`]. None for what is
+    /// not stored.
+    pub storage_hash: Option<String>,
+    /// What can be done with a part of an object.
+    pub subresources: Vec<Subresource>,
+}
+
+/// A part of an object with a path of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Subresource {
+    /// Its name in paths, such as `scale`.
+    pub name: String,
+    /// Group and version of its kind, if they are not those it is served in.
+    pub of: Option<(String, String)>,
+    /// Its kind, such as `Scale`.
+    pub kind: String,
+    /// What can be done, sorted.
+    pub verbs: Vec<String>,
+}
+
+/// Kinds that upstream stores in another group or version than it prefers to serve: group and kind, then where.
+const STORED_ELSEWHERE: [(&str, &str, &str); 7] = [
+    (
+        "apiextensions.k8s.io",
+        "CustomResourceDefinition",
+        "apiextensions.k8s.io/v1beta1",
+    ),
+    ("autoscaling", "HorizontalPodAutoscaler", "autoscaling/v2"),
+    (
+        "certificates.k8s.io",
+        "ClusterTrustBundle",
+        "certificates.k8s.io/v1beta1",
+    ),
+    (
+        "certificates.k8s.io",
+        "PodCertificateRequest",
+        "certificates.k8s.io/v1beta1",
+    ),
+    ("events.k8s.io", "Event", "/v1"),
+    ("resource.k8s.io", "DeviceTaintRule", "resource.k8s.io/v1beta2"),
+    (
+        "storagemigration.k8s.io",
+        "StorageVersionMigration",
+        "storagemigration.k8s.io/v1beta1",
+    ),
+];
+
+/// The hash by which clients see that the form of stored objects has changed. `group_version` always has its
+/// slash, also in the core group: `/v1`.
+pub(crate) fn storage_hash(group_version: &str, kind: &str) -> String {
+    let hash = digest(&SHA256, format!("{group_version}/{kind}").as_bytes());
+    base64::encode(&hash.as_ref()[..8])
+}
+
+// --- Group ---
+
+impl Group {
+    /// The groups that are built in, in the order clients are to prefer them.
+    pub(crate) fn builtin() -> Vec<Self> {
+        let mut groups: Vec<Self> = Vec::new();
+        for kind in builtin().all() {
+            let group = entry(
+                &mut groups,
+                |group| group.name == kind.group,
+                || Group {
+                    name: kind.group.to_owned(),
+                    versions: Vec::new(),
+                },
+            );
+            let version = entry(
+                &mut group.versions,
+                |version| version.name == kind.version,
+                || Version {
+                    name: kind.version.to_owned(),
+                    resources: Vec::new(),
+                },
+            );
+            version.resources.push(Resource::from(kind));
+        }
+        groups
+    }
+
+    /// Group and version as objects carry them: `v1`, `apps/v1`.
+    pub(super) fn api_version(&self, version: &Version) -> String {
+        if self.name.is_empty() {
+            version.name.clone()
+        } else {
+            format!("{}/{}", self.name, version.name)
+        }
+    }
+}
+
+/// The item that is looked for, put at the end if it is not there.
+fn entry<T>(list: &mut Vec<T>, is: impl Fn(&T) -> bool, new: impl FnOnce() -> T) -> &mut T {
+    let place = list.iter().position(is).unwrap_or_else(|| {
+        list.push(new());
+        list.len() - 1
+    });
+    &mut list[place]
+}
+
+// --- Resource ---
+
+impl From<&Kind> for Resource {
+    fn from(kind: &Kind) -> Self {
+        let here = format!("{}/{}", kind.group, kind.version);
+        let elsewhere = STORED_ELSEWHERE
+            .iter()
+            .find(|(group, name, _)| *group == kind.group && *name == kind.kind);
+        let stored_in = elsewhere.map_or(here.as_str(), |(_, _, stored_in)| stored_in);
+        Resource {
+            plural: kind.plural.to_owned(),
+            singular: kind.singular.to_owned(),
+            kind: kind.kind.to_owned(),
+            namespaced: kind.is_namespaced(),
+            verbs: owned(&kind.verbs),
+            short_names: owned(&kind.short_names),
+            categories: owned(&kind.categories),
+            storage_hash: (kind.persistence == Persistence::Stored)
+                .then(|| storage_hash(stored_in, kind.kind)),
+            subresources: kind
+                .subresources
+                .iter()
+                .map(|part| Subresource {
+                    name: part.name.to_owned(),
+                    of: ((part.group, part.version) != (kind.group, kind.version))
+                        .then(|| (part.group.to_owned(), part.version.to_owned())),
+                    kind: part.kind.to_owned(),
+                    verbs: owned(&part.verbs),
+                })
+                .collect(),
+        }
+    }
+}
+
+fn owned(words: &[&str]) -> Vec<String> {
+    words.iter().map(|&word| word.to_owned()).collect()
+}
