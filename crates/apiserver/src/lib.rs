@@ -5,4 +5,7 @@ mod config;
 mod discovery;
 mod http;
 
-pub use self::{authn::TokenFile, config::Config};
+pub use self::{
+    authn::{BadCertificate, Certificate, TokenFile, TokenFileError, TokenFileProblem},
+    config::Config,
+};
