@@ -1,4 +1,4 @@
-//! What this project wants to know of an X.509 certificate: whose it is and which names it is for.
+//! What this project wants to know of an X.509 certificate: whose it is, for which names and how long.
 //!
 //! Promises: any bytes are read without a panic; nothing is verified here, that is for TLS to do.
 
@@ -6,6 +6,8 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
     str,
 };
+
+use k3_api::time::Time;
 
 /// A certificate, read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,6 +20,10 @@ pub struct Certificate {
     pub uids: Vec<String>,
     /// The DNS names and addresses that it is for.
     pub names: Vec<String>,
+    /// When it begins to hold, in seconds since 1970.
+    pub not_before: i64,
+    /// When it ceases to hold, in seconds since 1970.
+    pub not_after: i64,
 }
 
 /// The bytes are not a certificate.
@@ -55,10 +61,14 @@ impl Certificate {
         body.expect(INTEGER, "it has no serial number")?;
         body.expect(SEQUENCE, "it has no algorithm")?;
         body.expect(SEQUENCE, "it has no issuer")?;
-        body.expect(SEQUENCE, "it has no validity")?;
+        let mut validity = body.expect(SEQUENCE, "it has no validity")?;
         let subject = body.expect(SEQUENCE, "it has no subject")?;
         body.expect(SEQUENCE, "it has no public key")?;
-        let mut certificate = Self::default();
+        let mut certificate = Self {
+            not_before: validity.date()?,
+            not_after: validity.date()?,
+            ..Self::default()
+        };
         certificate.read_subject(subject)?;
         while let Some((tag, content)) = body.next()? {
             if tag == EXTENSIONS {
@@ -158,6 +168,13 @@ impl<'d> Der<'d> {
         }
     }
 
+    /// The next value, which must be a date.
+    fn date(&mut self) -> Result<i64, BadCertificate> {
+        self.next()?
+            .and_then(|(tag, bytes)| date(tag, bytes))
+            .ok_or(BadCertificate("a date is odd"))
+    }
+
     /// Goes behind the next value if it has `tag`.
     fn skip(&mut self, tag: u8) {
         let mut ahead = Der(self.0);
@@ -184,6 +201,30 @@ fn text(tag: u8, bytes: &[u8]) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// The seconds since 1970 of a value of one of the date types, in the one form that certificates allow.
+fn date(tag: u8, bytes: &[u8]) -> Option<i64> {
+    const SHORT: u8 = 0x17;
+    const LONG: u8 = 0x18;
+    let digits = str::from_utf8(bytes).ok()?.strip_suffix('Z')?;
+    let full = match tag {
+        // Two digits of a year are of this century up to 49.
+        SHORT if digits < "50" => format!("20{digits}"),
+        SHORT => format!("19{digits}"),
+        LONG => digits.to_owned(),
+        _ => return None,
+    };
+    if full.len() != 14 || !full.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let part = |from: usize, to: usize| &full[from..to];
+    let (day, time) = (
+        [part(0, 4), part(4, 6), part(6, 8)],
+        [part(8, 10), part(10, 12), part(12, 14)],
+    );
+    let text = format!("{}T{}Z", day.join("-"), time.join(":"));
+    Time::parse(&text).ok().map(Time::unix_seconds)
 }
 
 fn address(bytes: &[u8]) -> Option<IpAddr> {
@@ -237,6 +278,20 @@ pub(super) mod tests {
             )],
         );
         assert_eq!(Certificate::read(&der).unwrap().common_name, long);
+    }
+
+    #[test]
+    fn both_forms_of_dates_are_read() {
+        assert_eq!(date(0x17, b"700101000001Z"), Some(1));
+        assert_eq!(date(0x17, b"491231235959Z"), Some(2_524_607_999));
+        assert_eq!(date(0x18, b"20500101000000Z"), Some(2_524_608_000));
+        for odd in ["20500101000000", "2050010100Z", "20501301000000Z", "+0500101000000Z"] {
+            assert_eq!(date(0x18, odd.as_bytes()), None, "{odd}");
+        }
+        let certificate = Certificate::read(&made(&[], &[])).unwrap();
+        // What its maker writes when it is not told.
+        assert_eq!(certificate.not_before, 157_766_400);
+        assert_eq!(certificate.not_after, 67_090_118_400);
     }
 
     #[test]
