@@ -31,6 +31,23 @@ pub fn encode(bytes: &[u8]) -> String {
     text
 }
 
+/// Bytes as text that can stand in a URL: no padding, and `-` and `_` for `+` and `/`.
+pub fn encode_url(bytes: &[u8]) -> String {
+    encode(bytes)
+        .trim_end_matches('=')
+        .replace('+', "-")
+        .replace('/', "_")
+}
+
+/// The bytes of a text that [`encode_url`] wrote.
+pub fn decode_url(text: &str) -> Result<Vec<u8>, BadBase64> {
+    let mut padded = text.replace('-', "+").replace('_', "/");
+    while padded.len() % 4 != 0 {
+        padded.push('=');
+    }
+    decode(&padded)
+}
+
 /// Reads text.
 pub fn decode(text: &str) -> Result<Vec<u8>, BadBase64> {
     let mut bytes = Vec::with_capacity(text.len() / 4 * 3);

@@ -1,9 +1,17 @@
 //! The API server: from a request to a commit, and from a commit to every watcher.
 
+mod admission;
+mod allocation;
 mod authn;
+mod authz;
+mod bootstrap;
+mod cache;
 mod config;
 mod discovery;
 mod http;
+mod registry;
+mod request;
+mod server;
 mod service_range;
 
 pub use k3_api::name::Subnet;
@@ -11,5 +19,6 @@ pub use k3_api::name::Subnet;
 pub use self::{
     authn::{BadCertificate, Certificate, TokenFile, TokenFileError, TokenFileProblem},
     config::Config,
+    server::{Server, StartError},
     service_range::{BadServiceRange, kubernetes_address, service_range},
 };

@@ -131,6 +131,11 @@ impl fmt::Display for Selector {
 // --- Term ---
 
 impl Term {
+    /// The one value the field must have, if it must have one.
+    pub fn exact(&self) -> Option<&str> {
+        (self.operator == Operator::Equals).then_some(self.value.as_str())
+    }
+
     /// Whether a value is as it must be.
     pub fn matches(&self, value: &str) -> bool {
         (value == self.value) == (self.operator == Operator::Equals)

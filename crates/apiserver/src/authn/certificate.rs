@@ -285,7 +285,12 @@ pub(super) mod tests {
         assert_eq!(date(0x17, b"700101000001Z"), Some(1));
         assert_eq!(date(0x17, b"491231235959Z"), Some(2_524_607_999));
         assert_eq!(date(0x18, b"20500101000000Z"), Some(2_524_608_000));
-        for odd in ["20500101000000", "2050010100Z", "20501301000000Z", "+0500101000000Z"] {
+        for odd in [
+            "20500101000000",
+            "2050010100Z",
+            "20501301000000Z",
+            "+0500101000000Z",
+        ] {
             assert_eq!(date(0x18, odd.as_bytes()), None, "{odd}");
         }
         let certificate = Certificate::read(&made(&[], &[])).unwrap();

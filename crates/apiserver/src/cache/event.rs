@@ -1,0 +1,112 @@
+//! One change of one object, and how it goes out.
+
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use k3_api::{kinds::Kind, protobuf};
+
+use super::Object;
+
+/// A change: from one state to the next. One of the two may be missing, not both.
+pub(crate) struct Event {
+    /// The commit that made it.
+    pub revision: u64,
+    /// The state before; `None` if the object came to be.
+    pub before: Option<Arc<Object>>,
+    /// The state after; `None` if the object is gone.
+    pub after: Option<Arc<Object>>,
+}
+
+/// What a watcher is told an event is, by what it can see of the object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EventType {
+    Added,
+    Modified,
+    Deleted,
+}
+
+/// How frames are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wire {
+    Json,
+    Protobuf,
+}
+
+/// An event on its way to watchers. The frames live as long as it is in some queue, not as long as the event is kept.
+pub(crate) struct Delivery {
+    pub event: Arc<Event>,
+    frames: [OnceLock<Bytes>; 6],
+}
+
+// --- Event ---
+
+impl Event {
+    /// The state that tells where the object is: the newer one there is.
+    pub(crate) fn object(&self) -> &Arc<Object> {
+        self.after
+            .as_ref()
+            .or(self.before.as_ref())
+            .expect("an event has a state before or after")
+    }
+
+    /// The state that a watcher is shown: of an object that is gone, for it or at all, the last one.
+    pub(crate) fn shown(&self, as_type: EventType) -> &Arc<Object> {
+        match (as_type, &self.before) {
+            (EventType::Deleted, Some(before)) => before,
+            _ => self.object(),
+        }
+    }
+}
+
+// --- EventType ---
+
+impl EventType {
+    /// The word on the wire.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            EventType::Added => "ADDED",
+            EventType::Modified => "MODIFIED",
+            EventType::Deleted => "DELETED",
+        }
+    }
+}
+
+// --- Delivery ---
+
+impl Delivery {
+    pub(crate) fn new(event: Arc<Event>) -> Self {
+        Delivery {
+            event,
+            frames: Default::default(),
+        }
+    }
+
+    /// The frame of the event, written by the first watcher that wants it so.
+    pub(crate) fn frame(&self, as_type: EventType, wire: Wire, kind: &Kind) -> Bytes {
+        let place = as_type as usize * 2 + wire as usize;
+        let frame = self.frames[place].get_or_init(|| {
+            let object = self.event.shown(as_type);
+            frame(as_type, object, self.event.revision, wire, kind)
+        });
+        frame.clone()
+    }
+}
+
+/// Writes a frame of an object as it is after a commit.
+pub(crate) fn frame(as_type: EventType, object: &Object, revision: u64, wire: Wire, kind: &Kind) -> Bytes {
+    match wire {
+        Wire::Json => {
+            let mut frame = Vec::with_capacity(object.len() + 80);
+            frame.extend_from_slice(b"{\"type\":\"");
+            frame.extend_from_slice(as_type.word().as_bytes());
+            frame.extend_from_slice(b"\",\"object\":");
+            object.write_at(&mut frame, revision);
+            frame.extend_from_slice(b"}\n");
+            frame.into()
+        }
+        Wire::Protobuf => {
+            let message = protobuf::encode(&object.tree_at(revision), kind.ty).unwrap_or_default();
+            protobuf::watch_event(as_type.word(), &message).into()
+        }
+    }
+}

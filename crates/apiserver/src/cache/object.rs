@@ -1,0 +1,141 @@
+//! One state of one object.
+
+use std::sync::OnceLock;
+
+use bytes::Bytes;
+use k3_api::{encode::Stored, selector::label::Labels};
+use k3_storage::Key;
+use serde::Deserialize;
+use serde_json::Value;
+
+/// One state of one object: the bytes that are stored, and what is read from them when somebody asks.
+pub(crate) struct Object {
+    /// Where it is stored.
+    pub key: Key,
+    /// The commit that wrote it.
+    pub revision: u64,
+    bytes: Bytes,
+    /// Where the metadata begin in `bytes`; 0 if they are not of our writing.
+    place: u32,
+    labels: OnceLock<Box<[(Box<str>, Box<str>)]>>,
+    /// The values of the fields that the kind can be narrowed by, in the order the kind names them.
+    fields: OnceLock<Box<[Box<str>]>>,
+}
+
+/// The labels of an object.
+pub(crate) struct ObjectLabels<'o>(&'o [(Box<str>, Box<str>)]);
+
+// --- Object ---
+
+impl Object {
+    /// An object as it was stored by a commit.
+    pub(crate) fn new(key: Key, bytes: Bytes, revision: u64) -> Self {
+        let place = Stored::find(&bytes).map_or(0, |stored| stored.place());
+        Object {
+            key,
+            revision,
+            bytes,
+            place: u32::try_from(place).unwrap_or_default(),
+            labels: OnceLock::new(),
+            fields: OnceLock::new(),
+        }
+    }
+
+    /// Appends the object as its clients see it.
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        self.write_at(out, self.revision);
+    }
+
+    /// Appends the object as if another commit had written it: the last state of one that is gone.
+    pub(crate) fn write_at(&self, out: &mut Vec<u8>, revision: u64) {
+        match Stored::at(&self.bytes, self.place as usize) {
+            Some(stored) => stored.write(out, revision),
+            None => out.extend_from_slice(&self.bytes),
+        }
+    }
+
+    /// Appends the object as an item of a list.
+    pub(crate) fn write_item(&self, out: &mut Vec<u8>) {
+        match Stored::at(&self.bytes, self.place as usize) {
+            Some(stored) => stored.write_item(out, self.revision),
+            None => out.extend_from_slice(&self.bytes),
+        }
+    }
+
+    /// The object as its clients see it, as a tree.
+    pub(crate) fn tree(&self) -> Value {
+        self.tree_at(self.revision)
+    }
+
+    /// The same, as if another commit had written it.
+    pub(crate) fn tree_at(&self, revision: u64) -> Value {
+        let mut tree: Value = serde_json::from_slice(&self.bytes).unwrap_or_default();
+        if let Some(metadata) = tree.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.insert("resourceVersion".to_owned(), Value::from(revision.to_string()));
+        }
+        tree
+    }
+
+    /// The bytes that are stored.
+    pub(crate) fn stored(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// How many bytes are stored.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// The last part of the key.
+    pub(crate) fn name(&self) -> &str {
+        self.key.rsplit('/').next().unwrap_or_default()
+    }
+
+    /// The namespace in the key; empty if it has none.
+    pub(crate) fn namespace(&self) -> &str {
+        let mut parts = self.key.split('/').skip(4);
+        match (parts.next(), parts.next()) {
+            (Some(namespace), Some(_)) => namespace,
+            _ => "",
+        }
+    }
+
+    /// Its labels.
+    pub(crate) fn labels(&self) -> ObjectLabels<'_> {
+        ObjectLabels(self.labels.get_or_init(|| read_labels(&self.bytes)))
+    }
+
+    /// The value of one of the fields that `read` reads from the tree, by position.
+    pub(crate) fn field(&self, position: usize, read: impl FnOnce(&Value) -> Box<[Box<str>]>) -> &str {
+        let fields = self.fields.get_or_init(|| {
+            let tree = serde_json::from_slice(&self.bytes).unwrap_or_default();
+            read(&tree)
+        });
+        fields.get(position).map_or("", |value| value)
+    }
+}
+
+/// Reads the labels alone: what else there is is skipped, not made into a tree.
+fn read_labels(bytes: &[u8]) -> Box<[(Box<str>, Box<str>)]> {
+    #[derive(Deserialize)]
+    struct Envelope {
+        metadata: Metadata,
+    }
+    #[derive(Deserialize)]
+    struct Metadata {
+        #[serde(default)]
+        labels: std::collections::BTreeMap<Box<str>, Box<str>>,
+    }
+    serde_json::from_slice::<Envelope>(bytes)
+        .map(|envelope| envelope.metadata.labels.into_iter().collect())
+        .unwrap_or_default()
+}
+
+// --- ObjectLabels ---
+
+impl Labels for ObjectLabels<'_> {
+    fn get(&self, key: &str) -> Option<&str> {
+        let position = self.0.binary_search_by(|(name, _)| (**name).cmp(key)).ok()?;
+        Some(&self.0[position].1)
+    }
+}

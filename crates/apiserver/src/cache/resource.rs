@@ -1,0 +1,327 @@
+//! The objects of one resource.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use imbl::OrdMap;
+use k3_api::rules::Selectable;
+use k3_storage::{Change, Key};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::{
+    Delivery, Interest, Object, Watcher,
+    event::Event,
+    watcher::{self, Outlet},
+};
+
+/// Events younger than this are kept for watches that begin in the past, up to [`MOST_EVENTS`].
+const FRESH: Duration = Duration::from_secs(90);
+/// So many are kept however old they are.
+const FEWEST_EVENTS: usize = 128;
+const MOST_EVENTS: usize = 102_400;
+/// How long the snapshot behind a paged list is kept, and how many at most.
+const SNAPSHOT_AGE: Duration = Duration::from_mins(5);
+const MOST_SNAPSHOTS: usize = 32;
+
+/// The objects of one resource, now and recently.
+pub(crate) struct ResourceCache {
+    state: Mutex<State>,
+    /// The fields objects can be selected by.
+    selectable: &'static [Selectable],
+}
+
+struct State {
+    objects: OrdMap<Key, Arc<Object>>,
+    /// The last event, or where the cache began.
+    revision: u64,
+    /// Events in order; all of those after `horizon`.
+    events: VecDeque<(Instant, Arc<Event>)>,
+    horizon: u64,
+    watchers: HashMap<Interest, Vec<Outlet>>,
+    /// Watchers by field: how many there are. Without any, no event is asked for its fields.
+    by_field: usize,
+    kept: VecDeque<(Instant, Snapshot)>,
+}
+
+/// The objects of a resource at one revision.
+#[derive(Clone)]
+pub(crate) struct Snapshot {
+    /// Everything up to here is in it, and nothing after.
+    pub revision: u64,
+    /// The objects, by key.
+    pub objects: OrdMap<Key, Arc<Object>>,
+}
+
+/// Where a watch begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Since {
+    /// After this commit.
+    Revision(u64),
+    /// With what there is now.
+    Now,
+}
+
+// --- ResourceCache ---
+
+impl ResourceCache {
+    /// A cache that begins with these objects, complete up to a revision.
+    pub(super) fn new(selectable: &'static [Selectable], revision: u64) -> Self {
+        let state = State {
+            objects: OrdMap::new(),
+            revision,
+            events: VecDeque::new(),
+            horizon: revision,
+            watchers: HashMap::new(),
+            by_field: 0,
+            kept: VecDeque::new(),
+        };
+        ResourceCache {
+            state: Mutex::new(state),
+            selectable,
+        }
+    }
+
+    /// Puts an object in that was there before the cache began.
+    pub(super) fn load(&self, object: Object) {
+        self.lock().objects.insert(object.key.clone(), Arc::new(object));
+    }
+
+    /// Takes in a commit, and tells whoever it concerns.
+    pub(super) fn apply(&self, key: &Key, change: &Change, revision: u64, now: Instant) {
+        let mut state = self.lock();
+        if revision <= state.revision {
+            return;
+        }
+        state.revision = revision;
+        let (before, after) = match change {
+            Change::Created(bytes) | Change::Updated(bytes) => {
+                let object = Arc::new(Object::new(key.clone(), bytes.clone(), revision));
+                let before = state.objects.insert(key.clone(), Arc::clone(&object));
+                (before, Some(object))
+            }
+            Change::Deleted => match state.objects.remove(key) {
+                Some(before) => (Some(before), None),
+                // It was never seen: there is nothing to tell.
+                None => return,
+            },
+        };
+        let event = Arc::new(Event {
+            revision,
+            before,
+            after,
+        });
+        self.dispatch(&mut state, &event);
+        state.keep(event, now);
+    }
+
+    fn dispatch(&self, state: &mut State, event: &Arc<Event>) {
+        if state.watchers.is_empty() {
+            return;
+        }
+        let delivery = Arc::new(Delivery::new(Arc::clone(event)));
+        let key = &event.object().key;
+        let mut interests = vec![Interest::Everything, Interest::Key(key.to_string())];
+        // A namespaced key has its namespace before the name.
+        if let Some(slash) = key.rfind('/') {
+            interests.push(Interest::Under(key[..=slash].to_owned()));
+        }
+        if state.by_field > 0 {
+            for object in event.before.iter().chain(&event.after) {
+                for position in 0..self.selectable.len() {
+                    let interest = Interest::Field(position, self.field(object, position).to_owned());
+                    if !interests.contains(&interest) {
+                        interests.push(interest);
+                    }
+                }
+            }
+        }
+        let mut gone = 0;
+        for interest in interests {
+            let Some(outlets) = state.watchers.get_mut(&interest) else {
+                continue;
+            };
+            let before = outlets.len();
+            outlets.retain(|outlet| outlet.send(&delivery));
+            if matches!(interest, Interest::Field(..)) {
+                gone += before - outlets.len();
+            }
+            if outlets.is_empty() {
+                state.watchers.remove(&interest);
+            }
+        }
+        state.by_field -= gone;
+    }
+
+    /// The objects as they are, with everything up to `applied`, which the feed has told of.
+    pub(crate) fn snapshot(&self, applied: u64) -> Snapshot {
+        let state = self.lock();
+        Snapshot {
+            revision: state.revision.max(applied),
+            objects: state.objects.clone(),
+        }
+    }
+
+    /// One object as it is.
+    pub(crate) fn get(&self, key: &str) -> Option<Arc<Object>> {
+        self.lock().objects.get(key).cloned()
+    }
+
+    /// Keeps a snapshot, so that the pages that follow see the same.
+    pub(crate) fn keep(&self, snapshot: &Snapshot) {
+        let now = Instant::now();
+        let mut state = self.lock();
+        state.forget_snapshots(now);
+        if state
+            .kept
+            .iter()
+            .all(|(_, kept)| kept.revision != snapshot.revision)
+        {
+            if state.kept.len() >= MOST_SNAPSHOTS {
+                state.kept.pop_front();
+            }
+            state.kept.push_back((now, snapshot.clone()));
+        }
+    }
+
+    /// The snapshot of a revision, if it is kept or nothing has changed since.
+    pub(crate) fn at(&self, revision: u64, applied: u64) -> Option<Snapshot> {
+        let mut state = self.lock();
+        if revision >= state.revision && revision <= applied.max(state.revision) {
+            return Some(Snapshot {
+                revision,
+                objects: state.objects.clone(),
+            });
+        }
+        state.forget_snapshots(Instant::now());
+        let mut kept = state.kept.iter();
+        kept.find(|(_, kept)| kept.revision == revision)
+            .map(|(_, kept)| kept.clone())
+    }
+
+    /// Begins a watch. With [`Since::Now`] the objects there are come back too, for the watcher to begin with. `None`: events
+    /// after the revision are no longer kept.
+    pub(crate) fn watch(
+        &self,
+        interest: Interest,
+        since: Since,
+        applied: u64,
+    ) -> Option<(Watcher, Snapshot)> {
+        let mut state = self.lock();
+        let mut backlog = Vec::new();
+        if let Since::Revision(revision) = since {
+            if revision < state.horizon {
+                return None;
+            }
+            let concerns =
+                |object: &Arc<Object>| interest.concerns(object, |object, at| self.field(object, at));
+            let from = state
+                .events
+                .partition_point(|(_, event)| event.revision <= revision);
+            for (_, event) in state.events.range(from..) {
+                if event.before.iter().chain(&event.after).any(concerns) {
+                    backlog.push(Arc::new(Delivery::new(Arc::clone(event))));
+                }
+            }
+        }
+        let (outlet, watcher) = watcher::queue(backlog);
+        if matches!(interest, Interest::Field(..)) {
+            state.by_field += 1;
+        }
+        let outlets = state.watchers.entry(interest.clone()).or_default();
+        // Watchers of what never changes would pile up after they are gone.
+        let before = outlets.len();
+        outlets.retain(|outlet| !outlet.is_closed());
+        let gone = before - outlets.len();
+        outlets.push(outlet);
+        if matches!(interest, Interest::Field(..)) {
+            state.by_field -= gone;
+        }
+        let snapshot = Snapshot {
+            revision: state.revision.max(applied),
+            objects: if since == Since::Now {
+                state.objects.clone()
+            } else {
+                OrdMap::new()
+            },
+        };
+        Some((watcher, snapshot))
+    }
+
+    /// Ends all watches.
+    pub(super) fn close(&self) {
+        let mut state = self.lock();
+        state.watchers.clear();
+        state.by_field = 0;
+    }
+
+    /// The value of a field that objects can be selected by.
+    pub(crate) fn field<'o>(&self, object: &'o Object, position: usize) -> &'o str {
+        object.field(position, |tree: &Value| {
+            self.selectable
+                .iter()
+                .map(|field| (field.get)(tree).into())
+                .collect()
+        })
+    }
+
+    /// Where a field stands among those that objects can be selected by.
+    pub(crate) fn field_position(&self, name: &str) -> Option<usize> {
+        self.selectable.iter().position(|field| field.field == name)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A panic under the lock is a bug that is reported where it happens; the map itself is never half changed.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// --- State ---
+
+impl State {
+    fn keep(&mut self, event: Arc<Event>, now: Instant) {
+        self.events.push_back((now, event));
+        while self.events.len() > FEWEST_EVENTS {
+            let Some((time, event)) = self.events.front() else {
+                break;
+            };
+            if now.duration_since(*time) < FRESH && self.events.len() <= MOST_EVENTS {
+                break;
+            }
+            self.horizon = event.revision;
+            self.events.pop_front();
+        }
+    }
+
+    fn forget_snapshots(&mut self, now: Instant) {
+        while let Some((time, _)) = self.kept.front()
+            && now.duration_since(*time) > SNAPSHOT_AGE
+        {
+            self.kept.pop_front();
+        }
+    }
+}
+
+// --- Snapshot ---
+
+impl Snapshot {
+    /// The objects under a prefix, behind a key if one is given, in order.
+    pub(crate) fn under<'s>(
+        &'s self,
+        prefix: &'s str,
+        after: Option<&'s str>,
+    ) -> impl Iterator<Item = &'s Arc<Object>> + use<'s> {
+        use std::ops::Bound;
+        let from = match after {
+            Some(after) => Bound::Excluded(after),
+            None => Bound::Included(prefix),
+        };
+        self.objects
+            .range::<_, str>((from, Bound::Unbounded))
+            .take_while(move |(key, _)| key.starts_with(prefix))
+            .map(|(_, object)| object)
+    }
+}

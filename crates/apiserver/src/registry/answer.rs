@@ -1,0 +1,177 @@
+//! Objects and lists, in the form that was asked for.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderValue, header::WARNING};
+use k3_api::{
+    decode, encode,
+    encode::Stored,
+    protobuf,
+    rules::{Tree, TreeMut},
+    schema::StructRef,
+    status::Status,
+};
+use serde_json::{Value, json};
+
+use super::{Ask, Resource, ask::Warnings, table, version};
+use crate::{
+    cache::Object,
+    http::{self as web, Answer, Form, Format},
+};
+
+/// An object to answer with.
+pub(super) enum Made {
+    /// It is stored.
+    Stored {
+        /// As it is stored.
+        bytes: Bytes,
+        /// The commit that wrote it.
+        revision: u64,
+        /// In the version of the request.
+        object: Value,
+    },
+    /// It is as it was.
+    Kept(Arc<Object>),
+    /// It would have been stored.
+    Dry(Value),
+}
+
+/// Answers with an object.
+pub(super) fn object(
+    code: u16,
+    made: &Made,
+    ask: &Ask,
+    resource: &Resource,
+    warnings: &Warnings,
+) -> Result<Answer, Status> {
+    let accepted = ask.accepted;
+    let is_plain =
+        accepted.form == Form::Whole && accepted.format != Format::Protobuf && !resource.converts();
+    let mut answer = if is_plain && let Some(text) = made.text() {
+        web::json(code, text, accepted.format, accepted.pretty)
+    } else {
+        tree(code, made.tree(resource), ask, resource)?
+    };
+    warn(&mut answer, &warnings.0);
+    Ok(answer)
+}
+
+/// Answers with a tree in the version of the request.
+pub(super) fn tree(code: u16, tree: Value, ask: &Ask, resource: &Resource) -> Result<Answer, Status> {
+    let accepted = ask.accepted;
+    match accepted.form {
+        Form::Whole => value(code, &tree, resource.kind.ty, ask),
+        Form::Metadata => {
+            let part = metadata_of(&tree, accepted.version);
+            value(code, &part, meta_type("PartialObjectMetadata"), ask)
+        }
+        Form::MetadataList => Err(Status::not_acceptable(format!(
+            "you requested PartialObjectMetadataList, but the requested object is not a list (*{})",
+            go_type(resource, "")
+        ))),
+        Form::Table => {
+            let metadata = json!({"resourceVersion": tree.at("metadata").text("resourceVersion")});
+            let table = table::of(std::iter::once(tree), metadata, ask, resource)?;
+            value(code, &table, meta_type("Table"), ask)
+        }
+    }
+}
+
+/// Answers with any tree of a known type.
+pub(super) fn value(code: u16, tree: &Value, ty: StructRef, ask: &Ask) -> Result<Answer, Status> {
+    let accepted = ask.accepted;
+    if accepted.format == Format::Protobuf {
+        let message = protobuf::encode(tree, ty).map_err(Status::internal_error)?;
+        return Ok(web::answer(code, accepted.format.media(), message));
+    }
+    Ok(web::json(
+        code,
+        encode::encode(tree),
+        accepted.format,
+        accepted.pretty,
+    ))
+}
+
+/// The metadata of an object, as an object of its own.
+pub(super) fn metadata_of(tree: &Value, version: &str) -> Value {
+    json!({
+        "kind": "PartialObjectMetadata",
+        "apiVersion": format!("meta.k8s.io/{version}"),
+        "metadata": tree.at("metadata"),
+    })
+}
+
+pub(super) fn meta_type(name: &str) -> StructRef {
+    k3_api::schema::schema()
+        .get("meta", "v1", name)
+        .expect("the table has the types of metadata")
+}
+
+/// What Go calls the type of a kind inside the server.
+pub(super) fn go_type(resource: &Resource, suffix: &str) -> String {
+    let group = resource.kind.group;
+    let package = if group.is_empty() {
+        "core"
+    } else {
+        group.split('.').next().unwrap_or_default()
+    };
+    format!("{package}.{}{suffix}", resource.kind.kind)
+}
+
+/// Adds warnings to an answer, as clients show them to people.
+pub(crate) fn warn(answer: &mut Answer, warnings: &[String]) {
+    let mut told: Vec<&String> = Vec::new();
+    for warning in warnings {
+        if told.contains(&warning) {
+            continue;
+        }
+        told.push(warning);
+        let text: String = warning
+            .chars()
+            .map(|letter| if letter.is_control() { ' ' } else { letter })
+            .flat_map(|letter| {
+                (letter == '"' || letter == '\\')
+                    .then_some('\\')
+                    .into_iter()
+                    .chain([letter])
+            })
+            .collect();
+        if let Ok(value) = HeaderValue::from_bytes(format!("299 - \"{text}\"").as_bytes()) {
+            answer.headers_mut().append(WARNING, value);
+        }
+    }
+}
+
+// --- Made ---
+
+impl Made {
+    /// The JSON text, if it can be had without making one.
+    fn text(&self) -> Option<Vec<u8>> {
+        let mut text = Vec::new();
+        match self {
+            Made::Stored { bytes, revision, .. } => Stored::find(bytes)?.write(&mut text, *revision),
+            Made::Kept(object) => object.write(&mut text),
+            Made::Dry(tree) => text = encode::encode(tree),
+        }
+        Some(text)
+    }
+
+    /// The object in the version of the request.
+    pub(super) fn tree(&self, resource: &Resource) -> Value {
+        match self {
+            Made::Stored { revision, object, .. } => {
+                let mut tree = object.clone();
+                tree.make("metadata").set("resourceVersion", revision.to_string());
+                tree
+            }
+            Made::Kept(object) => version::convert(object.tree(), resource.stored, resource.kind),
+            Made::Dry(tree) => tree.clone(),
+        }
+    }
+}
+
+/// Brings a tree into the normal form of a type; for what was put together here.
+pub(super) fn normal(tree: &Value, ty: StructRef) -> Value {
+    decode::normalize(tree, ty).map_or_else(|_| tree.clone(), |decoded| decoded.value)
+}

@@ -1,0 +1,217 @@
+//! The object a request brings.
+
+use k3_api::{
+    decode::{self, DecodeError, Decoded, TypeMeta},
+    go,
+    kinds::{Kind, builtin},
+    protobuf,
+    schema::StructRef,
+    status::Status,
+};
+use serde_json::Value;
+
+use super::ask::{Ask, Warnings};
+use crate::{
+    http::Format,
+    request::{FieldValidation, WriteOptions},
+};
+
+/// What is expected of a body.
+#[derive(Clone, Copy)]
+pub(super) struct Expected<'e> {
+    pub group: &'e str,
+    pub version: &'e str,
+    pub kind: &'e str,
+    pub ty: StructRef,
+}
+
+/// Decodes the body of a create or an update. What it may leave out, kind and apiVersion, is filled in.
+pub(super) fn read(
+    ask: &Ask,
+    expected: Expected<'_>,
+    options: &WriteOptions,
+    warnings: &mut Warnings,
+) -> Result<Value, Status> {
+    let Some(format) = ask.format() else {
+        return Err(Status::unsupported_media_type(
+            "the body of the request was in an unknown format - accepted media types include: application/json, \
+             application/yaml, application/vnd.kubernetes.protobuf",
+        ));
+    };
+    let decoded = decode_as(&ask.body, format, expected)?;
+    let mut object = decoded.value;
+    if options.validation == FieldValidation::Strict
+        && let Some(error) = decoded.faults.strict_error()
+    {
+        return Err(not_handled(
+            expected.kind,
+            expected.version,
+            expected.kind,
+            &error,
+        ));
+    }
+    if options.validation == FieldValidation::Warn {
+        warnings.0.extend(decoded.faults.warnings());
+    }
+    if let Value::Object(fields) = &mut object {
+        fields.insert("kind".to_owned(), expected.kind.into());
+        fields.insert("apiVersion".to_owned(), expected.api_version().into());
+    }
+    Ok(object)
+}
+
+fn decode_as(body: &[u8], format: Format, expected: Expected<'_>) -> Result<Decoded, Status> {
+    let unrecognized = |error: &dyn std::fmt::Display| {
+        Status::bad_request(format!(
+            "the object provided is unrecognized (must be of type {}): {error} ({})",
+            expected.kind,
+            summary(body)
+        ))
+    };
+    match format {
+        Format::Json => {
+            let said = decode::type_of(body).map_err(|error| {
+                unrecognized(&format!("couldn't get version/kind; json parse error: {error}"))
+            })?;
+            expected.check(&said)?;
+            decode::json(body, expected.ty).map_err(|error| {
+                not_handled(expected.kind, expected.version, expected.kind, &error.to_string())
+            })
+        }
+        Format::Yaml => {
+            let untyped = decode::yaml_to_json(body).map_err(|error| match error {
+                DecodeError::Type(_) => {
+                    unrecognized(&format!("couldn't get version/kind; json parse error: {error}"))
+                }
+                _ => unrecognized(&error),
+            })?;
+            let text = serde_json::to_vec(&untyped.value).unwrap_or_default();
+            let said = decode::type_of(&text).map_err(|error| {
+                unrecognized(&format!("couldn't get version/kind; json parse error: {error}"))
+            })?;
+            expected.check(&said)?;
+            decode::yaml(body, expected.ty).map_err(|error| {
+                not_handled(expected.kind, expected.version, expected.kind, &error.to_string())
+            })
+        }
+        Format::Protobuf => {
+            let found = protobuf::unwrap(body).map_err(|error| unrecognized(&error))?;
+            expected.check(&TypeMeta {
+                api_version: found.api_version.clone(),
+                kind: found.kind.clone(),
+            })?;
+            let value = protobuf::decode(body, expected.ty).map_err(|error| {
+                not_handled(expected.kind, expected.version, expected.kind, &error.to_string())
+            })?;
+            // Zero values that protobuf writes and JSON leaves out, and the other way round.
+            decode::normalize(&value, expected.ty).map_err(|error| {
+                not_handled(expected.kind, expected.version, expected.kind, &error.to_string())
+            })
+        }
+    }
+}
+
+fn not_handled(kind: &str, version: &str, wanted: &str, why: &str) -> Status {
+    Status::bad_request(format!(
+        "{kind} in version {} cannot be handled as a {wanted}: {why}",
+        go::quote(version)
+    ))
+}
+
+/// The beginning of a body, to recognize it by: as hexadecimal digits.
+fn summary(body: &[u8]) -> String {
+    const SHOWN: usize = 30;
+    let mut text: String = body
+        .iter()
+        .take(SHOWN)
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    if body.len() > SHOWN {
+        text.push_str(" ...");
+    }
+    text
+}
+
+/// The name Go has for the package a kind is converted to.
+fn internal_package(group: &str) -> &str {
+    if group.is_empty() {
+        "core"
+    } else {
+        group.split('.').next().unwrap_or_default()
+    }
+}
+
+// --- Expected ---
+
+impl<'e> Expected<'e> {
+    pub(super) fn of(kind: &'e Kind) -> Self {
+        Expected {
+            group: kind.group,
+            version: kind.version,
+            kind: kind.kind,
+            ty: kind.ty,
+        }
+    }
+
+    fn api_version(&self) -> String {
+        if self.group.is_empty() {
+            self.version.to_owned()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
+    }
+
+    /// Whether a tree may be what is expected.
+    pub(super) fn accepts(&self, tree: &Value) -> Result<(), Status> {
+        let text = |name: &str| {
+            tree.get(name)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned()
+        };
+        self.check(&TypeMeta {
+            api_version: text("apiVersion"),
+            kind: text("kind"),
+        })
+    }
+
+    /// Whether a body that says what it is may be it.
+    fn check(&self, said: &TypeMeta) -> Result<(), Status> {
+        let version = if said.api_version.is_empty() {
+            self.api_version()
+        } else {
+            said.api_version.clone()
+        };
+        let kind = if said.kind.is_empty() {
+            self.kind
+        } else {
+            &said.kind
+        };
+        if version == self.api_version() && kind == self.kind {
+            return Ok(());
+        }
+        let (group, short) = version.split_once('/').unwrap_or(("", &version));
+        if builtin().kind(group, short, kind).is_none()
+            && !(group == self.group && short == self.version && kind == self.kind)
+        {
+            let why = format!(
+                "no kind {} is registered for version {} in scheme \"pkg/api/legacyscheme/scheme.go:30\"",
+                go::quote(kind),
+                go::quote(&version)
+            );
+            return Err(not_handled(kind, short, self.kind, &why));
+        }
+        if kind == self.kind && group == self.group {
+            return Err(Status::bad_request(format!(
+                "the API version in the data ({version}) does not match the expected API version ({})",
+                self.api_version()
+            )));
+        }
+        let why = format!(
+            "converting ({short}.{kind}) to ({}.{}): unknown conversion",
+            internal_package(self.group),
+            self.kind
+        );
+        Err(not_handled(kind, short, self.kind, &why))
+    }
+}

@@ -1,0 +1,384 @@
+//! An object that is changed: by a PUT, a patch, an apply.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use k3_api::{
+    apply::managed,
+    encode,
+    field::{Error, Path},
+    go,
+    rules::{self, Circumstances, Part, Tree, TreeMut},
+    status::{Grouped, Status},
+};
+use k3_storage::{Entry, Key, Write};
+use serde_json::Value;
+
+use super::{
+    Ask, Registry, Resource,
+    answer::{self, Made},
+    ask::Warnings,
+    body::{self, Expected},
+    commit::{NotCommitted, time_to_live},
+    create::match_namespace,
+    manage,
+    patch::Patch,
+    version,
+};
+use crate::{
+    admission::{Attributes, Operation},
+    cache::Object,
+    http::Answer,
+    request::{WriteOptions, Writing},
+};
+
+/// How often a change that met another one is made anew.
+const TRIES: usize = 10;
+
+/// Another write came first: the object is wanted by whoever wants it unchanged.
+const MODIFIED: &str =
+    "the object has been modified; please apply your changes to the latest version and try again";
+
+/// Where the new state of an object comes from.
+pub(super) enum Source {
+    /// The client sent it.
+    Put(Value),
+    /// It is made from the old one.
+    Patch(Patch),
+}
+
+/// Why one attempt did not succeed.
+enum Attempt {
+    /// Somebody else was faster; this is what is there now.
+    Again(Option<Entry>),
+    /// It cannot be done.
+    Failed(Status),
+}
+
+// --- Registry ---
+
+impl Registry {
+    /// Replaces an object by the one in the body.
+    pub(crate) async fn update(&self, ask: &Ask) -> Result<Answer, Status> {
+        let options = WriteOptions::read(&ask.query, Writing::Update, &ask.agent)?;
+        let mut warnings = Warnings::default();
+        let kind = ask.target.kind;
+        let mut object = body::read(ask, Expected::of(kind), &options, &mut warnings)?;
+        let resource = Resource::of(kind, &self.caches);
+        match_name(&object, &ask.target.name)?;
+        match_namespace(&mut object, &resource, &ask.target.namespace)?;
+        resource.rules.default(&mut object);
+        self.answer_change(ask, &resource, &Source::Put(object), &options, warnings)
+            .await
+    }
+
+    /// Changes an object as the patch in the body says.
+    pub(crate) async fn patch(&self, ask: &Ask) -> Result<Answer, Status> {
+        let writing = Patch::writing(&ask.media)?;
+        let options = WriteOptions::read(&ask.query, writing, &ask.agent)?;
+        let mut warnings = Warnings::default();
+        let resource = Resource::of(ask.target.kind, &self.caches);
+        let patch = Patch::read(ask, &options, &mut warnings)?;
+        self.answer_change(ask, &resource, &Source::Patch(patch), &options, warnings)
+            .await
+    }
+
+    async fn answer_change(
+        &self,
+        ask: &Ask,
+        resource: &Resource,
+        source: &Source,
+        options: &WriteOptions,
+        mut warnings: Warnings,
+    ) -> Result<Answer, Status> {
+        let (made, created) = self.change(ask, resource, source, options, &mut warnings).await?;
+        answer::object(if created { 201 } else { 200 }, &made, ask, resource, &warnings)
+    }
+
+    /// Changes an object, or creates it where the source may do so. Tells whether it was created.
+    pub(super) async fn change(
+        &self,
+        ask: &Ask,
+        resource: &Resource,
+        source: &Source,
+        options: &WriteOptions,
+        warnings: &mut Warnings,
+    ) -> Result<(Made, bool), Status> {
+        self.fresh().await?;
+        let name = &ask.target.name;
+        let key = resource.key(&ask.target.namespace, name)?;
+        let mut current = resource.cache.get(&key);
+        let told = warnings.0.len();
+        for _ in 0..TRIES {
+            warnings.0.truncate(told);
+            let Some(object) = &current else {
+                return self
+                    .create_by_change(ask, resource, source, options, warnings)
+                    .await;
+            };
+            match self
+                .try_change(ask, resource, &key, object, source, options, warnings)
+                .await
+            {
+                Ok(made) => return Ok((made, false)),
+                Err(Attempt::Failed(status)) => return Err(status),
+                Err(Attempt::Again(entry)) => current = entry.map(read_entry),
+            }
+        }
+        Err(Status::conflict(resource.grouped(), name, MODIFIED))
+    }
+
+    async fn create_by_change(
+        &self,
+        ask: &Ask,
+        resource: &Resource,
+        source: &Source,
+        options: &WriteOptions,
+        warnings: &mut Warnings,
+    ) -> Result<(Made, bool), Status> {
+        let name = &ask.target.name;
+        let is_whole = ask.target.part().is_empty();
+        let mut object = match source {
+            Source::Put(object) if is_whole && resource.rules.creates_on_update() => {
+                let uid = object.at("metadata").text("uid");
+                if !uid.is_empty() {
+                    return Err(uid_conflict(resource, ask, uid, ""));
+                }
+                object.clone()
+            }
+            Source::Patch(patch) if is_whole && patch.creates() => {
+                patch.make(None, resource, ask, options, warnings)?
+            }
+            _ => return Err(resource.not_found(name)),
+        };
+        let metadata = object.make("metadata");
+        metadata.set("name", name.as_str());
+        metadata.remove("resourceVersion");
+        match_namespace(&mut object, resource, &ask.target.namespace)?;
+        resource.rules.default(&mut object);
+        let made = self.store_new(ask, resource, object, options, warnings).await?;
+        Ok((made, true))
+    }
+
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "one attempt needs all that the change is about"
+    )]
+    async fn try_change(
+        &self,
+        ask: &Ask,
+        resource: &Resource,
+        key: &Key,
+        current: &Arc<Object>,
+        source: &Source,
+        options: &WriteOptions,
+        warnings: &mut Warnings,
+    ) -> Result<Made, Attempt> {
+        let old = version::convert(current.tree(), resource.stored, resource.kind);
+        let mut new = match source {
+            Source::Put(object) => object.clone(),
+            Source::Patch(patch) => patch.make(Some(&old), resource, ask, options, warnings)?,
+        };
+        if let Source::Put(object) = source {
+            let uid = object.at("metadata").text("uid");
+            let there = old.at("metadata").text("uid");
+            if !uid.is_empty() && uid != there {
+                return Err(uid_conflict(resource, ask, uid, there).into());
+            }
+        }
+        check_version(&mut new, current.revision, resource, &ask.target.name)?;
+        if !matches!(source, Source::Patch(patch) if patch.is_apply()) {
+            manage::with_subject(resource.kind, resource.rules, ask.target.part(), |subject| {
+                subject.track(Some(&old), &mut new, &options.manager, manage::moment(ask.now));
+            });
+        }
+        let reservation = self.settle_change(ask, resource, &mut new, &old, options, warnings)?;
+        if std::ptr::eq(resource.kind, resource.stored) && new == old {
+            return Ok(Made::Kept(Arc::clone(current)));
+        }
+        let stored = version::convert(new.clone(), resource.kind, resource.stored);
+        let bytes = Bytes::from(encode::encode_stored(
+            stored.as_object().expect("an object is one"),
+        ));
+        if current.stored() == &bytes {
+            return Ok(Made::Kept(Arc::clone(current)));
+        }
+        if options.dry_run {
+            return Ok(Made::Dry(new));
+        }
+        let revision = k3_storage::Revision::new(current.revision);
+        if is_gone(&new, &old) {
+            return match self.commit(Write::delete(key.clone(), revision)).await {
+                Ok(_) => Ok(Made::Dry(new)),
+                Err(error) => Err(error.into()),
+            };
+        }
+        let mut write = Write::update(key.clone(), revision, bytes.clone());
+        if let Some(time) = time_to_live(resource.kind.kind) {
+            write = write.expiring(time);
+        }
+        let revision = self.commit(write).await?;
+        reservation.keep();
+        Ok(Made::Stored {
+            bytes,
+            revision,
+            object: new,
+        })
+    }
+
+    /// Takes a changed object through admission and rules.
+    fn settle_change(
+        &self,
+        ask: &Ask,
+        resource: &Resource,
+        new: &mut Value,
+        old: &Value,
+        options: &WriteOptions,
+        warnings: &mut Warnings,
+    ) -> Result<crate::allocation::Reservation, Status> {
+        let subresource = ask.target.part();
+        let mut attributes = Attributes {
+            operation: Operation::Update,
+            resource,
+            subresource,
+            namespace: &ask.target.namespace,
+            object: new,
+            old: Some(old),
+            user: &ask.user,
+            now: ask.now,
+            dry_run: options.dry_run,
+            warnings: &mut warnings.0,
+        };
+        self.admission.admit(&mut attributes, &self.caches)?;
+        let part = match subresource {
+            "" => Part::Object,
+            "status" => Part::Status,
+            other => Part::Other(other),
+        };
+        let at = Circumstances {
+            kind: resource.kind,
+            now: ask.now,
+            user: &ask.user,
+        };
+        let reservation = if part == Part::Object {
+            self.admission
+                .reserve(new, Some(old), resource, &self.caches, options.dry_run)?
+        } else {
+            crate::allocation::Reservation::default()
+        };
+        let told = rules::update(new, old, part, &at)?;
+        warnings.0.extend(told);
+        let mut attributes = Attributes {
+            operation: Operation::Update,
+            resource,
+            subresource,
+            namespace: &ask.target.namespace,
+            object: new,
+            old: Some(old),
+            user: &ask.user,
+            now: ask.now,
+            dry_run: options.dry_run,
+            warnings: &mut warnings.0,
+        };
+        self.admission.validate(&mut attributes, &self.caches)?;
+        managed::settle(old, new);
+        Ok(reservation)
+    }
+}
+
+fn read_entry(entry: Entry) -> Arc<Object> {
+    Arc::new(Object::new(entry.key, entry.value, entry.revision.get()))
+}
+
+/// Whether an object that is being deleted has nothing left to wait for.
+fn is_gone(new: &Value, old: &Value) -> bool {
+    let before = old.at("metadata");
+    new.at("metadata").items("finalizers").is_empty()
+        && before.has("deletionTimestamp")
+        && before.int("deletionGracePeriodSeconds").unwrap_or_default() == 0
+        && new.way("spec.finalizers").as_array().is_none_or(Vec::is_empty)
+}
+
+/// Refuses an object with another name than the URL says.
+pub(super) fn match_name(object: &Value, name: &str) -> Result<(), Status> {
+    match object.at("metadata").text("name") {
+        "" => Err(Status::bad_request(format!(
+            "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+        ))),
+        said if said == name => Ok(()),
+        said => Err(Status::bad_request(format!(
+            "the name of the object ({said}) does not match the name on the URL ({name})"
+        ))),
+    }
+}
+
+/// Compares the version a client has seen with the one there is.
+pub(super) fn check_version(
+    new: &mut Value,
+    current: u64,
+    resource: &Resource,
+    name: &str,
+) -> Result<(), Status> {
+    let metadata = new.make("metadata");
+    let said = metadata.text("resourceVersion");
+    let number: u64 = if said.is_empty() {
+        0
+    } else {
+        said.parse().map_err(|_| {
+            Status::unknown(format!(
+                "strconv.ParseUint: parsing {}: invalid syntax",
+                go::quote(said)
+            ))
+        })?
+    };
+    if number == 0 {
+        if !resource.rules.updates_unconditionally() {
+            let place = Path::new("metadata");
+            let error = Error::invalid(
+                &place.child("resourceVersion"),
+                0i64,
+                "must be specified for an update",
+            );
+            return Err(Status::invalid(
+                Grouped::new(resource.kind.group, resource.kind.plural),
+                name,
+                &[error],
+            ));
+        }
+        metadata.set("resourceVersion", current.to_string());
+    } else if number != current {
+        return Err(Status::conflict(resource.grouped(), name, MODIFIED));
+    }
+    Ok(())
+}
+
+fn uid_conflict(resource: &Resource, ask: &Ask, wanted: &str, found: &str) -> Status {
+    let mut key = format!("/registry/{}/", resource.kind.plural);
+    if !ask.target.namespace.is_empty() {
+        key.push_str(&ask.target.namespace);
+        key.push('/');
+    }
+    let why = format!(
+        "StorageError: invalid object, Code: 4, Key: {key}{}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID \
+         in precondition: {wanted}, UID in object meta: {found}",
+        ask.target.name
+    );
+    Status::conflict(resource.grouped(), &ask.target.name, why)
+}
+
+// --- Attempt ---
+
+impl From<Status> for Attempt {
+    fn from(status: Status) -> Self {
+        Attempt::Failed(status)
+    }
+}
+
+impl From<NotCommitted> for Attempt {
+    fn from(error: NotCommitted) -> Self {
+        match error {
+            NotCommitted::Conflict(entry) => Attempt::Again(entry),
+            NotCommitted::Failed(status) => Attempt::Failed(status),
+        }
+    }
+}

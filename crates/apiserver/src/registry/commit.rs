@@ -1,0 +1,65 @@
+//! To the store, and into the cache before anybody is told.
+
+use std::time::Duration;
+
+use k3_api::status::Status;
+use k3_storage::{CommitError, Entry, StoreError, Write};
+
+use super::Registry;
+
+/// Why a write did not happen.
+pub(super) enum NotCommitted {
+    /// Something else is there than was expected; here it is.
+    Conflict(Option<Entry>),
+    /// The store did not take it.
+    Failed(Status),
+}
+
+// --- Registry ---
+
+impl Registry {
+    /// Writes, and waits until the cache has what was written. Gives its revision.
+    pub(super) async fn commit(&self, write: Write) -> Result<u64, NotCommitted> {
+        match self.caches.store().commit(write).await {
+            Ok(revision) => {
+                self.caches.reach(revision.get()).await;
+                Ok(revision.get())
+            }
+            Err(CommitError::Conflict(entry)) => Err(NotCommitted::Conflict(entry)),
+            Err(CommitError::TooLarge { bytes, .. }) => Err(NotCommitted::Failed(too_large(bytes))),
+            Err(CommitError::Uncertain(error)) => {
+                let message = format!("{error}; it is not known whether the write happened");
+                Err(NotCommitted::Failed(Status::timeout(message, 1)))
+            }
+            Err(CommitError::Store(error)) => Err(NotCommitted::Failed(unavailable(&error))),
+            Err(other) => Err(NotCommitted::Failed(Status::internal_error(other))),
+        }
+    }
+
+    /// Waits until the cache has everything that is stored now.
+    pub(super) async fn fresh(&self) -> Result<u64, Status> {
+        self.caches.fresh().await.map_err(|error| unavailable(&error))
+    }
+}
+
+/// The answer when the store fails.
+pub(super) fn unavailable(error: &StoreError) -> Status {
+    match error {
+        StoreError::Unavailable { .. } | StoreError::Full { .. } | StoreError::Closed => {
+            Status::service_unavailable(error.to_string())
+        }
+        other => Status::internal_error(other),
+    }
+}
+
+fn too_large(bytes: usize) -> Status {
+    Status::request_entity_too_large(format!(
+        "the object has {bytes} bytes, more than the {} that can be stored; make it smaller or split it",
+        k3_storage::MAX_VALUE_BYTES
+    ))
+}
+
+/// How long an object lives, by its kind: events are forgotten after an hour.
+pub(super) fn time_to_live(kind: &str) -> Option<Duration> {
+    (kind == "Event").then_some(Duration::from_hours(1))
+}

@@ -1,0 +1,238 @@
+//! A new object.
+
+use bytes::Bytes;
+use k3_api::{
+    apply::managed,
+    encode, name,
+    rules::{self, Circumstances, Tree, TreeMut},
+    status::Status,
+};
+use k3_storage::Write;
+use ring::rand::{SecureRandom, SystemRandom};
+use serde_json::Value;
+
+use super::{
+    Ask, Registry, Resource,
+    answer::{self, Made},
+    ask::Warnings,
+    body::{self, Expected},
+    commit::{NotCommitted, time_to_live},
+    manage, version,
+};
+use crate::{
+    admission::{Attributes, Operation},
+    http::Answer,
+    request::{WriteOptions, Writing},
+};
+
+/// How often a made-up name is made up again when it is taken.
+const NAME_TRIES: usize = 8;
+
+// --- Registry ---
+
+impl Registry {
+    /// Creates the object in the body.
+    pub(crate) async fn create(&self, ask: &Ask) -> Result<Answer, Status> {
+        let options = WriteOptions::read(&ask.query, Writing::Create, &ask.agent)?;
+        let mut warnings = Warnings::default();
+        let kind = ask.target.kind;
+        let mut object = body::read(ask, Expected::of(kind), &options, &mut warnings)?;
+        let resource = Resource::of(kind, &self.caches);
+        match_namespace(&mut object, &resource, &ask.target.namespace)?;
+        if object.at("metadata").has("resourceVersion")
+            && !object.at("metadata").text("resourceVersion").is_empty()
+        {
+            return Err(Status::bad_request(
+                "resourceVersion should not be set on objects to be created",
+            ));
+        }
+        resource.rules.default(&mut object);
+        let made = self
+            .store_new(ask, &resource, object, &options, &mut warnings)
+            .await?;
+        answer::object(201, &made, ask, &resource, &warnings)
+    }
+
+    /// Takes a defaulted object through admission and rules, and stores it. A made-up name that is taken is made up again.
+    pub(super) async fn store_new(
+        &self,
+        ask: &Ask,
+        resource: &Resource,
+        object: Value,
+        options: &WriteOptions,
+        warnings: &mut Warnings,
+    ) -> Result<Made, Status> {
+        let is_generated = object.at("metadata").text("name").is_empty()
+            && !object.at("metadata").text("generateName").is_empty();
+        let tries = if is_generated { NAME_TRIES } else { 1 };
+        for attempt in 1..=tries {
+            let found = self
+                .try_store_new(ask, resource, object.clone(), options, warnings)
+                .await;
+            match found {
+                Err(status) if attempt < tries && is_generated && status.code == 409 => {}
+                Err(status) if is_generated && status.code == 409 => {
+                    let name = status.details.map(|details| details.name).unwrap_or_default();
+                    return Err(Status::generate_name_conflict(resource.grouped(), &name, 1));
+                }
+                other => return other,
+            }
+        }
+        Err(Status::internal_error("no name was tried"))
+    }
+
+    async fn try_store_new(
+        &self,
+        ask: &Ask,
+        resource: &Resource,
+        mut object: Value,
+        options: &WriteOptions,
+        warnings: &mut Warnings,
+    ) -> Result<Made, Status> {
+        let kind = resource.kind;
+        let metadata = object.make("metadata");
+        if metadata.text("name").is_empty() && !metadata.text("generateName").is_empty() {
+            let name = name::generate(metadata.text("generateName"), random_number);
+            metadata.set("name", name);
+        }
+        for system in [
+            "uid",
+            "creationTimestamp",
+            "deletionTimestamp",
+            "deletionGracePeriodSeconds",
+            "selfLink",
+        ] {
+            metadata.remove(system);
+        }
+        // Updates by those who do not apply are tracked before admission: what it adds belongs to nobody by itself.
+        if !is_tracked(&object) {
+            manage::with_subject(kind, resource.rules, ask.target.part(), |subject| {
+                subject.track(None, &mut object, &options.manager, manage::moment(ask.now));
+            });
+        }
+        let metadata = object.make("metadata");
+        metadata.set("uid", random_uid());
+        metadata.set("creationTimestamp", ask.now.truncated().to_string());
+        let mut attributes = Attributes {
+            operation: Operation::Create,
+            resource,
+            subresource: ask.target.part(),
+            namespace: &ask.target.namespace,
+            object: &mut object,
+            old: None,
+            user: &ask.user,
+            now: ask.now,
+            dry_run: options.dry_run,
+            warnings: &mut warnings.0,
+        };
+        self.admission.admit(&mut attributes, &self.caches)?;
+        let at = Circumstances {
+            kind,
+            now: ask.now,
+            user: &ask.user,
+        };
+        let reservation =
+            self.admission
+                .reserve(&mut object, None, resource, &self.caches, options.dry_run)?;
+        warnings.0.extend(rules::create(&mut object, &at)?);
+        let mut attributes = Attributes {
+            operation: Operation::Create,
+            resource,
+            subresource: ask.target.part(),
+            namespace: &ask.target.namespace,
+            object: &mut object,
+            old: None,
+            user: &ask.user,
+            now: ask.now,
+            dry_run: options.dry_run,
+            warnings: &mut warnings.0,
+        };
+        self.admission.validate(&mut attributes, &self.caches)?;
+        let name = object.at("metadata").text("name").to_owned();
+        let key = resource.key(&ask.target.namespace, &name)?;
+        let stored = version::convert(object.clone(), kind, resource.stored);
+        let bytes = Bytes::from(encode::encode_stored(
+            stored.as_object().expect("an object is one"),
+        ));
+        if options.dry_run {
+            return match resource.cache.get(&key) {
+                Some(_) => Err(self.already_exists(resource, &key, &name)),
+                None => Ok(Made::Dry(object)),
+            };
+        }
+        let mut write = Write::create(key.clone(), bytes.clone());
+        if let Some(time) = time_to_live(kind.kind) {
+            write = write.expiring(time);
+        }
+        match self.commit(write).await {
+            Ok(revision) => {
+                reservation.keep();
+                Ok(Made::Stored {
+                    bytes,
+                    revision,
+                    object,
+                })
+            }
+            Err(NotCommitted::Conflict(_)) => Err(self.already_exists(resource, &key, &name)),
+            Err(NotCommitted::Failed(status)) => Err(status),
+        }
+    }
+
+    fn already_exists(&self, resource: &Resource, key: &str, name: &str) -> Status {
+        let mut status = Status::already_exists(resource.grouped(), name);
+        let there = resource.cache.get(key);
+        if there.is_some_and(|object| object.tree().at("metadata").has("deletionTimestamp")) {
+            status.message = format!("object is being deleted: {}", status.message);
+        }
+        status
+    }
+}
+
+/// Whether an object brings a record that was made already, by an apply.
+fn is_tracked(object: &Value) -> bool {
+    let entries = object.at("metadata").items("managedFields");
+    entries.iter().any(|entry| entry.text("operation") == "Apply") && managed::check(object).is_ok()
+}
+
+/// Gives an object the namespace of the request, and refuses another one.
+pub(super) fn match_namespace(
+    object: &mut Value,
+    resource: &Resource,
+    namespace: &str,
+) -> Result<(), Status> {
+    let metadata = object.make("metadata");
+    if !resource.kind.is_namespaced() {
+        return Ok(());
+    }
+    match metadata.text("namespace") {
+        "" => {
+            metadata.set("namespace", namespace);
+            Ok(())
+        }
+        said if said == namespace => Ok(()),
+        _ => Err(Status::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        )),
+    }
+}
+
+fn random_bytes<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    SystemRandom::new()
+        .fill(&mut bytes)
+        .expect("the machine has random numbers");
+    bytes
+}
+
+fn random_number() -> u32 {
+    u32::from_ne_bytes(random_bytes())
+}
+
+/// A random UUID, version 4.
+pub(super) fn random_uid() -> String {
+    let mut bytes: [u8; 16] = random_bytes();
+    bytes[6] = bytes[6] & 0x0f | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
+}

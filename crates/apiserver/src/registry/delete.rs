@@ -1,0 +1,427 @@
+//! One object, or many, with grace, finalizers and dependents.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use k3_api::{
+    decode, encode,
+    kinds::Kind,
+    rules::{Dependents, Grace, Tree, TreeMut},
+    status::{Details, Grouped, Status},
+    time::{Duration, Time},
+};
+use k3_storage::{Revision, Write};
+use serde_json::{Value, json};
+
+use super::{
+    Ask, Registry, Resource,
+    answer::{self, Made},
+    ask::Warnings,
+    commit::NotCommitted,
+    list::Selection,
+    version,
+};
+use crate::{
+    admission::{Attributes, Operation},
+    cache::Object,
+    http::{Answer, Format},
+    request::{DeleteOptions, ListOptions, Propagation},
+};
+
+const TRIES: usize = 10;
+const ORPHAN: &str = "orphan";
+const FOREGROUND: &str = "foregroundDeletion";
+
+/// Kinds of which a delete answers with the object, where others answer with a `Status`.
+const SHOWN: [&str; 17] = [
+    "CSIDriver",
+    "CSINode",
+    "DeviceClass",
+    "Namespace",
+    "PersistentVolume",
+    "PersistentVolumeClaim",
+    "Pod",
+    "PodTemplate",
+    "ResourceClaim",
+    "ResourceClaimTemplate",
+    "ResourceQuota",
+    "ResourceSlice",
+    "Service",
+    "ServiceAccount",
+    "StorageClass",
+    "VolumeAttachment",
+    "VolumeAttributesClass",
+];
+
+/// What became of an object.
+pub(super) enum Deleted {
+    /// It is gone; this was its last state.
+    Gone(Value),
+    /// It is going, or it stays until its finalizers are done.
+    Going(Made),
+}
+
+/// What to do with an object that is to be deleted.
+enum Plan {
+    /// Nothing: it is going already.
+    Leave,
+    /// Remove it.
+    Remove,
+    /// Mark it. `then_remove`: and remove it at once, for it was given no time.
+    Mark { object: Value, then_remove: bool },
+}
+
+// --- Registry ---
+
+impl Registry {
+    /// Deletes one object.
+    pub(crate) async fn delete(&self, ask: &Ask) -> Result<Answer, Status> {
+        let body = options_body(ask)?;
+        let options = DeleteOptions::read(&ask.query, body.as_ref())?;
+        let resource = Resource::of(ask.target.kind, &self.caches);
+        self.fresh().await?;
+        let key = resource.key(&ask.target.namespace, &ask.target.name)?;
+        let Some(current) = resource.cache.get(&key) else {
+            return Err(resource.not_found(&ask.target.name));
+        };
+        match self.delete_object(ask, &resource, current, &options).await? {
+            Deleted::Gone(object) if SHOWN.contains(&resource.kind.kind) => {
+                answer::tree(200, object, ask, &resource)
+            }
+            Deleted::Gone(object) => {
+                let status = Status::success(Details {
+                    name: ask.target.name.clone(),
+                    group: resource.kind.group.to_owned(),
+                    kind: resource.kind.plural.to_owned(),
+                    uid: object.at("metadata").text("uid").to_owned(),
+                    ..Details::default()
+                });
+                Ok(crate::http::status(
+                    &status,
+                    ask.accepted.format,
+                    ask.accepted.pretty,
+                ))
+            }
+            Deleted::Going(made) => {
+                let waits = body.is_some_and(|body| body.at("orphanDependents") == &Value::Bool(false))
+                    || ask.query.flag("orphanDependents") == Some(false);
+                let code = if waits { 202 } else { 200 };
+                answer::object(code, &made, ask, &resource, &Warnings::default())
+            }
+        }
+    }
+
+    /// Deletes all objects that are selected, and answers with what they were.
+    pub(crate) async fn delete_collection(&self, ask: &Ask) -> Result<Answer, Status> {
+        let body = options_body(ask)?;
+        let options = DeleteOptions::read(&ask.query, body.as_ref())?;
+        let listing = ListOptions::read(&ask.query, false)?;
+        let resource = Resource::of(ask.target.kind, &self.caches);
+        let selection = Selection::new(&listing, &resource)?;
+        let revision = self.fresh().await?;
+        let snapshot = resource.cache.snapshot(revision);
+        let prefix = resource.under(&ask.target.namespace);
+        let mut items = Vec::new();
+        for object in snapshot
+            .under(&prefix, None)
+            .filter(|object| selection.matches(object, &resource))
+        {
+            match self
+                .delete_object(ask, &resource, Arc::clone(object), &options)
+                .await
+            {
+                Ok(Deleted::Gone(tree)) => items.push(tree),
+                Ok(Deleted::Going(made)) => items.push(made.tree(&resource)),
+                // Somebody else deleted it: that is what was wanted.
+                Err(status) if status.code == 404 => {}
+                Err(status) => return Err(status),
+            }
+        }
+        let metadata = json!({"resourceVersion": snapshot.revision.to_string()});
+        super::list::answer_trees(items, metadata, ask, &resource)
+    }
+
+    /// Deletes an object, or marks it.
+    pub(super) async fn delete_object(
+        &self,
+        ask: &Ask,
+        resource: &Resource,
+        mut current: Arc<Object>,
+        options: &DeleteOptions,
+    ) -> Result<Deleted, Status> {
+        for _ in 0..TRIES {
+            let mut object = version::convert(current.tree(), resource.stored, resource.kind);
+            check_preconditions(&object, options, resource)?;
+            let mut attributes = Attributes {
+                operation: Operation::Delete,
+                resource,
+                subresource: "",
+                namespace: &ask.target.namespace,
+                object: &mut object,
+                old: None,
+                user: &ask.user,
+                now: ask.now,
+                dry_run: options.dry_run,
+                warnings: &mut Vec::new(),
+            };
+            self.admission.admit(&mut attributes, &self.caches)?;
+            self.admission.validate(&mut attributes, &self.caches)?;
+            let again = match plan(&object, resource, options, ask.now) {
+                Plan::Leave => return Ok(Deleted::Going(Made::Kept(current))),
+                _ if options.dry_run => return Ok(Deleted::Gone(object)),
+                Plan::Remove => self.remove(&current, object, resource).await,
+                Plan::Mark { object, then_remove } => {
+                    self.mark(&current, object, then_remove, resource).await
+                }
+            };
+            match again {
+                Ok(deleted) => return Ok(deleted),
+                Err(NotCommitted::Failed(status)) => return Err(status),
+                Err(NotCommitted::Conflict(None)) => return Err(resource.not_found(current.name())),
+                Err(NotCommitted::Conflict(Some(entry))) => {
+                    current = Arc::new(Object::new(entry.key, entry.value, entry.revision.get()));
+                }
+            }
+        }
+        let why = "the object is being changed again and again; please try again";
+        Err(Status::conflict(resource.grouped(), current.name(), why))
+    }
+
+    async fn remove(
+        &self,
+        current: &Object,
+        mut object: Value,
+        resource: &Resource,
+    ) -> Result<Deleted, NotCommitted> {
+        let write = Write::delete(current.key.clone(), Revision::new(current.revision));
+        let revision = self.commit(write).await?;
+        self.admission.release(&object, resource);
+        object
+            .make("metadata")
+            .set("resourceVersion", revision.to_string());
+        Ok(Deleted::Gone(object))
+    }
+
+    async fn mark(
+        &self,
+        current: &Object,
+        object: Value,
+        then_remove: bool,
+        resource: &Resource,
+    ) -> Result<Deleted, NotCommitted> {
+        let stored = version::convert(object.clone(), resource.kind, resource.stored);
+        let bytes = Bytes::from(encode::encode_stored(
+            stored.as_object().expect("an object is one"),
+        ));
+        let write = Write::update(
+            current.key.clone(),
+            Revision::new(current.revision),
+            bytes.clone(),
+        );
+        let revision = self.commit(write).await?;
+        if !then_remove {
+            return Ok(Deleted::Going(Made::Stored {
+                bytes,
+                revision,
+                object,
+            }));
+        }
+        let marked = Object::new(current.key.clone(), bytes, revision);
+        let tree = version::convert(marked.tree(), resource.stored, resource.kind);
+        self.remove(&marked, tree, resource).await
+    }
+}
+
+/// The options in the body of a delete, if it has one.
+fn options_body(ask: &Ask) -> Result<Option<Value>, Status> {
+    if ask.body.is_empty() {
+        return Ok(None);
+    }
+    let ty = k3_api::schema::schema()
+        .get("meta", "v1", "DeleteOptions")
+        .expect("the table has the type");
+    let bad = |text: String| Status::bad_request(text);
+    let text = match ask.format() {
+        Some(Format::Protobuf) => {
+            let value = k3_api::protobuf::decode(&ask.body, ty).map_err(|error| bad(error.to_string()))?;
+            return Ok(Some(value));
+        }
+        Some(Format::Yaml) => {
+            let decoded = decode::yaml_to_json(&ask.body).map_err(|error| bad(error.to_string()))?;
+            serde_json::to_vec(&decoded.value).unwrap_or_default()
+        }
+        Some(Format::Json) => ask.body.to_vec(),
+        None => {
+            return Err(Status::unsupported_media_type(
+                "the body of the request was in an unknown format - accepted media types include: application/json, \
+                 application/yaml, application/vnd.kubernetes.protobuf",
+            ));
+        }
+    };
+    let said = decode::type_of(&text)
+        .map_err(|error| bad(format!("couldn't get version/kind; json parse error: {error}")))?;
+    if !said.kind.is_empty() && said.kind != "DeleteOptions" {
+        return Err(bad(format!(
+            "no kind {} is registered for version {} in scheme \"pkg/api/legacyscheme/scheme.go:30\"",
+            k3_api::go::quote(&said.kind),
+            k3_api::go::quote(&said.api_version)
+        )));
+    }
+    let decoded = decode::json(&text, ty).map_err(|error| bad(error.to_string()))?;
+    Ok(Some(decoded.value))
+}
+
+fn check_preconditions(object: &Value, options: &DeleteOptions, resource: &Resource) -> Result<(), Status> {
+    let metadata = object.at("metadata");
+    let conflict = |why: String| {
+        let kind = Grouped::new(resource.kind.group, resource.kind.kind);
+        Status::conflict(kind, metadata.text("name"), why)
+    };
+    if let Some(uid) = options.uid.as_deref().filter(|uid| *uid != metadata.text("uid")) {
+        return Err(conflict(format!(
+            "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been deleted and \
+             then recreated",
+            metadata.text("uid")
+        )));
+    }
+    let version = options.resource_version.as_deref();
+    if let Some(version) = version.filter(|version| *version != metadata.text("resourceVersion")) {
+        return Err(conflict(format!(
+            "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record ({}). The object \
+             might have been modified",
+            metadata.text("resourceVersion")
+        )));
+    }
+    Ok(())
+}
+
+fn plan(object: &Value, resource: &Resource, options: &DeleteOptions, now: Time) -> Plan {
+    let metadata = object.at("metadata");
+    let mut marked = object.clone();
+    let finalizers = finalizers(object, resource, options);
+    let has_finalizers = !finalizers.is_empty() || is_held_namespace(object, resource.kind);
+    set_finalizers(&mut marked, &finalizers);
+    let asked = options.grace.map(|seconds| if seconds < 0 { 1 } else { seconds });
+    let graceful = if metadata.has("deletionTimestamp") {
+        match metadata.int("deletionGracePeriodSeconds") {
+            None | Some(0) => false,
+            Some(given) => match asked {
+                Some(seconds) if seconds < given => {
+                    shorten(&mut marked, given, seconds, now);
+                    true
+                }
+                _ => return Plan::Leave,
+            },
+        }
+    } else {
+        match resource.rules.grace(object, asked) {
+            Grace::None => false,
+            Grace::Seconds(seconds) => {
+                let end = now.plus(Duration::from_seconds(seconds)).truncated();
+                let metadata = marked.make("metadata");
+                metadata.set("deletionTimestamp", end.to_string());
+                metadata.set("deletionGracePeriodSeconds", seconds);
+                raise_generation(metadata);
+                true
+            }
+        }
+    };
+    if graceful {
+        let seconds = marked
+            .at("metadata")
+            .int("deletionGracePeriodSeconds")
+            .unwrap_or_default();
+        return Plan::Mark {
+            object: marked,
+            then_remove: seconds == 0 && !has_finalizers,
+        };
+    }
+    if !has_finalizers {
+        return Plan::Remove;
+    }
+    let is_new = !metadata.has("deletionTimestamp");
+    let marked_metadata = marked.make("metadata");
+    if is_new {
+        raise_generation(marked_metadata);
+        marked_metadata.set("deletionTimestamp", now.truncated().to_string());
+    }
+    marked_metadata.set("deletionGracePeriodSeconds", 0);
+    if resource.kind.kind == "Namespace" && resource.kind.group.is_empty() {
+        marked.make("status").set("phase", "Terminating");
+    }
+    if marked == *object {
+        return Plan::Leave;
+    }
+    Plan::Mark {
+        object: marked,
+        then_remove: false,
+    }
+}
+
+/// A namespace is held by finalizers of its own, until what is in it is gone.
+fn is_held_namespace(object: &Value, kind: &Kind) -> bool {
+    kind.kind == "Namespace" && kind.group.is_empty() && !object.at("spec").items("finalizers").is_empty()
+}
+
+fn raise_generation(metadata: &mut Value) {
+    if let Some(generation) = metadata.int("generation").filter(|generation| *generation > 0) {
+        metadata.set("generation", generation + 1);
+    }
+}
+
+/// Gives an object that is going less time, counted from when it began to go.
+fn shorten(object: &mut Value, given: i64, seconds: i64, now: Time) {
+    let metadata = object.make("metadata");
+    let end = Time::parse(metadata.text("deletionTimestamp")).unwrap_or(now);
+    let mut new_end = end.plus(Duration::from_seconds(seconds - given));
+    let mut period = seconds;
+    if new_end < now {
+        new_end = now;
+        // Whoever asked for some time gets the least there is; another one removes the object.
+        if period != 0 {
+            period = 1;
+        }
+    }
+    metadata.set("deletionTimestamp", new_end.truncated().to_string());
+    metadata.set("deletionGracePeriodSeconds", period);
+}
+
+/// The finalizers an object has after its deletion was asked for: those that deal with its dependents come and go by what the
+/// client says.
+fn finalizers(object: &Value, resource: &Resource, options: &DeleteOptions) -> Vec<String> {
+    let has = |name: &str| {
+        object
+            .at("metadata")
+            .texts("finalizers")
+            .any(|finalizer| finalizer == name)
+    };
+    let (orphan, foreground) = match options.propagation {
+        Some(Propagation::Orphan) => (true, false),
+        Some(Propagation::Foreground) => (false, true),
+        Some(Propagation::Background) => (false, false),
+        None if has(ORPHAN) => (true, false),
+        None if has(FOREGROUND) => (false, true),
+        None => (resource.rules.dependents() == Dependents::Orphan, false),
+    };
+    let kept = object.at("metadata").texts("finalizers");
+    let mut finalizers: Vec<String> = kept
+        .filter(|name| *name != ORPHAN && *name != FOREGROUND)
+        .map(str::to_owned)
+        .collect();
+    if orphan {
+        finalizers.push(ORPHAN.to_owned());
+    }
+    if foreground {
+        finalizers.push(FOREGROUND.to_owned());
+    }
+    finalizers
+}
+
+fn set_finalizers(object: &mut Value, finalizers: &[String]) {
+    let metadata = object.make("metadata");
+    if finalizers.is_empty() {
+        metadata.remove("finalizers");
+    } else {
+        metadata.set("finalizers", finalizers.to_vec());
+    }
+}

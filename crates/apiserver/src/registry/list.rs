@@ -1,0 +1,508 @@
+//! Lists, whole or page by page, and single objects.
+
+use std::{
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use k3_api::{
+    base64, decode, encode, go, protobuf,
+    rules::Tree,
+    selector::{field, label},
+    status::{Cause, Status},
+};
+use k3_storage::{Key, Page, Prefix, ReadError, Revision};
+use serde_json::{Value, json};
+
+use super::{
+    Ask, Registry, Resource,
+    answer::{self, Made},
+    ask::Warnings,
+    commit::unavailable,
+    table, version,
+};
+use crate::{
+    cache::{Object, Snapshot},
+    http::{self as web, Answer, Body, Form, Format, Pieces},
+    request::{ListOptions, Match},
+};
+
+/// How long a read waits for a version that has not happened yet.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// How much of a list is written at a time.
+const PIECE: usize = 128 * 1024;
+/// The version of the tokens that say where a list goes on.
+const TOKEN_VERSION: &str = "meta.k8s.io/v1";
+
+/// Which objects of a resource are meant.
+pub(super) struct Selection {
+    labels: label::Selector,
+    /// Terms over metadata, and over the fields the kind names, by position.
+    names: Vec<field::Term>,
+    namespaces: Vec<field::Term>,
+    fields: Vec<(usize, field::Term)>,
+}
+
+/// One page of a list.
+struct Listed {
+    revision: u64,
+    objects: Vec<Arc<Object>>,
+    /// Where the next page begins, if there is one.
+    next: Option<Token>,
+    /// How many objects follow, where that can be told.
+    remaining: Option<usize>,
+}
+
+/// Where a list goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Token {
+    revision: u64,
+    /// The last key that was given, without what all keys of the list begin with.
+    after: String,
+}
+
+// --- Registry ---
+
+impl Registry {
+    /// Answers with one object.
+    pub(crate) async fn get(&self, ask: &Ask) -> Result<Answer, Status> {
+        let resource = Resource::of(ask.target.kind, &self.caches);
+        let version = ask.query.text("resourceVersion");
+        match version {
+            "0" => {}
+            "" => drop(self.fresh().await?),
+            _ => {
+                let revision = parse_version(version).map_err(Status::bad_request)?;
+                self.wait_for(revision).await?;
+            }
+        }
+        let key = resource.key(&ask.target.namespace, &ask.target.name)?;
+        let object = resource
+            .cache
+            .get(&key)
+            .ok_or_else(|| resource.not_found(&ask.target.name))?;
+        answer::object(200, &Made::Kept(object), ask, &resource, &Warnings::default())
+    }
+
+    /// Answers with a list.
+    pub(crate) async fn list(&self, ask: &Ask, options: &ListOptions) -> Result<Answer, Status> {
+        let resource = Resource::of(ask.target.kind, &self.caches);
+        if ask.accepted.form == Form::Metadata {
+            return Err(Status::not_acceptable(format!(
+                "you requested PartialObjectMetadata, but the requested object is a list (*{})",
+                answer::go_type(&resource, "List")
+            )));
+        }
+        let selection = Selection::new(options, &resource)?;
+        let listed = self.find(ask, options, &resource, &selection).await?;
+        let mut metadata = json!({"resourceVersion": listed.revision.to_string()});
+        if let Some(token) = &listed.next {
+            metadata["continue"] = token.write().into();
+            if let Some(remaining) = listed.remaining {
+                metadata["remainingItemCount"] = remaining.into();
+            }
+        }
+        let is_plain =
+            ask.accepted.form == Form::Whole && ask.accepted.format == Format::Json && !ask.accepted.pretty;
+        if is_plain && !resource.converts() {
+            return Ok(answer_bytes(listed.objects, &metadata, &resource));
+        }
+        let trees = listed.objects.iter();
+        let trees = trees
+            .map(|object| version::convert(object.tree(), resource.stored, resource.kind))
+            .collect();
+        answer_trees(trees, metadata, ask, &resource)
+    }
+
+    async fn find(
+        &self,
+        ask: &Ask,
+        options: &ListOptions,
+        resource: &Resource,
+        selection: &Selection,
+    ) -> Result<Listed, Status> {
+        let prefix = resource.under(&ask.target.namespace);
+        let limit = usize::try_from(options.limit).unwrap_or_default();
+        let token = match options.continuation.as_str() {
+            "" => None,
+            text => {
+                let token = Token::read(text).map_err(|why| {
+                    Status::bad_request(format!(
+                        "invalid continue token: continue key is not valid: {why}"
+                    ))
+                })?;
+                if !matches!(options.resource_version.as_str(), "" | "0") {
+                    return Err(Status::bad_request(
+                        "specifying resource version is not allowed when using continue",
+                    ));
+                }
+                Some(token)
+            }
+        };
+        let snapshot = match &token {
+            Some(token) => self
+                .snapshot_at(resource, token.revision)
+                .await
+                .map_err(|_| expired(token))?,
+            None => self.snapshot(resource, options).await?,
+        };
+        let after = token.map(|token| format!("{prefix}{}", token.after));
+        let mut objects: Vec<Arc<Object>> = Vec::new();
+        let mut next = None;
+        let mut rest = snapshot.under(&prefix, after.as_deref());
+        for object in rest.by_ref().filter(|object| selection.matches(object, resource)) {
+            if limit > 0 && objects.len() == limit {
+                let last = objects.last().map_or("", |object| &object.key[prefix.len()..]);
+                next = Some(Token {
+                    revision: snapshot.revision,
+                    after: last.to_owned(),
+                });
+                break;
+            }
+            objects.push(Arc::clone(object));
+        }
+        let remaining = (next.is_some() && selection.is_everything()).then(|| rest.count() + 1);
+        if next.is_some() {
+            resource.cache.keep(&snapshot);
+        }
+        Ok(Listed {
+            revision: snapshot.revision,
+            objects,
+            next,
+            remaining,
+        })
+    }
+
+    /// The state that the options ask for.
+    async fn snapshot(&self, resource: &Resource, options: &ListOptions) -> Result<Snapshot, Status> {
+        let revision = match options.resource_version.as_str() {
+            "" => {
+                self.fresh().await?;
+                return Ok(resource.cache.snapshot(self.caches.applied()));
+            }
+            "0" => return Ok(resource.cache.snapshot(self.caches.applied())),
+            text => parse_version(text)
+                .map_err(|why| Status::bad_request(format!("invalid resource version: {why}")))?,
+        };
+        self.wait_for(revision).await?;
+        let exact =
+            options.matching == Some(Match::Exact) || (options.matching.is_none() && options.limit > 0);
+        if exact {
+            return self.snapshot_at(resource, revision).await;
+        }
+        Ok(resource.cache.snapshot(self.caches.applied()))
+    }
+
+    /// The state at a revision: from memory, or from the history of the store.
+    async fn snapshot_at(&self, resource: &Resource, revision: u64) -> Result<Snapshot, Status> {
+        if let Some(snapshot) = resource.cache.at(revision, self.caches.applied()) {
+            return Ok(snapshot);
+        }
+        let too_old = || Status::expired("The resourceVersion for the provided list is too old.");
+        let prefix = Prefix::try_new(resource.under("")).map_err(Status::internal_error)?;
+        let page = Page {
+            at: Some(Revision::new(revision)),
+            ..Page::all()
+        };
+        match self.caches.store().range(&prefix, page).await {
+            Ok(range) => {
+                let objects = range.entries.into_iter().map(|entry| {
+                    let object = Object::new(entry.key.clone(), entry.value, entry.revision.get());
+                    (entry.key, Arc::new(object))
+                });
+                Ok(Snapshot {
+                    revision,
+                    objects: objects.collect::<imbl::OrdMap<Key, _>>(),
+                })
+            }
+            Err(ReadError::Store(error)) => Err(unavailable(&error)),
+            Err(_) => Err(too_old()),
+        }
+    }
+
+    /// Waits for a revision, but not for ever.
+    async fn wait_for(&self, revision: u64) -> Result<(), Status> {
+        if self.caches.applied() >= revision {
+            return Ok(());
+        }
+        // Another server may have written it.
+        self.fresh().await?;
+        match tokio::time::timeout(PATIENCE, self.caches.reach(revision)).await {
+            Ok(()) => Ok(()),
+            Err(_) => {
+                let why = format!(
+                    "Too large resource version: {revision}, current: {}",
+                    self.caches.applied()
+                );
+                let mut status = Status::timeout(why, 1);
+                let details = status.details.get_or_insert_default();
+                details.causes.push(Cause {
+                    reason: "ResourceVersionTooLarge".into(),
+                    message: "Too large resource version".into(),
+                    field: String::new(),
+                });
+                Err(status)
+            }
+        }
+    }
+}
+
+/// A resource version as a number.
+pub(super) fn parse_version(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| {
+        let quoted = go::quote(text);
+        format!(
+            "resourceVersion: Invalid value: {quoted}: strconv.ParseUint: parsing {quoted}: invalid syntax"
+        )
+    })
+}
+
+fn expired(token: &Token) -> Status {
+    let mut status = Status::expired(
+        "The provided continue parameter is too old to display a consistent list result. You can start a new list without the \
+         continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing \
+         with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the \
+         time the first chunk was returned and now may show up in the list.",
+    );
+    status.continue_token = Token {
+        revision: 0,
+        after: token.after.clone(),
+    }
+    .write();
+    status
+}
+
+// --- Answers ---
+
+/// What stands before the items of a list.
+fn head(resource: &Resource, metadata: &Value) -> Vec<u8> {
+    let kind = resource.kind;
+    format!(
+        "{{\"kind\":\"{}\",\"apiVersion\":\"{}\",\"metadata\":{metadata},\"items\":[",
+        kind.list_kind(),
+        kind.api_version()
+    )
+    .into_bytes()
+}
+
+/// A list of stored objects as JSON. A long one is written piece by piece while it is sent.
+fn answer_bytes(objects: Vec<Arc<Object>>, metadata: &Value, resource: &Resource) -> Answer {
+    let head = head(resource, metadata);
+    let length: usize = objects.iter().map(|object| object.len()).sum();
+    let mut list = ListBody {
+        head: Some(head),
+        objects: objects.into_iter(),
+        first: true,
+        ended: false,
+    };
+    let body = if length < PIECE {
+        Body::from(list.piece(usize::MAX))
+    } else {
+        Body::Pieces(Box::new(list))
+    };
+    web::answer(200, Format::Json.media(), body)
+}
+
+/// The body of a list.
+struct ListBody {
+    head: Option<Vec<u8>>,
+    objects: std::vec::IntoIter<Arc<Object>>,
+    first: bool,
+    ended: bool,
+}
+
+impl ListBody {
+    /// Writes the next piece, of about this size.
+    fn piece(&mut self, size: usize) -> Vec<u8> {
+        let mut out = self.head.take().unwrap_or_default();
+        out.reserve(size.min(PIECE + PIECE / 8));
+        for object in self.objects.by_ref() {
+            if !std::mem::take(&mut self.first) {
+                out.push(b',');
+            }
+            object.write_item(&mut out);
+            if out.len() >= size {
+                return out;
+            }
+        }
+        self.ended = true;
+        out.extend_from_slice(b"]}");
+        out
+    }
+}
+
+impl Pieces for ListBody {
+    fn poll_piece(&mut self, _: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        if self.ended {
+            return Poll::Ready(None);
+        }
+        Poll::Ready(Some(self.piece(PIECE).into()))
+    }
+}
+
+/// A list of trees in the version of the request, in the form that was asked for.
+pub(super) fn answer_trees(
+    trees: Vec<Value>,
+    metadata: Value,
+    ask: &Ask,
+    resource: &Resource,
+) -> Result<Answer, Status> {
+    let kind = resource.kind;
+    let accepted = ask.accepted;
+    match accepted.form {
+        Form::Table => {
+            let table = table::of(trees.into_iter(), metadata, ask, resource)?;
+            answer::value(200, &table, answer::meta_type("Table"), ask)
+        }
+        Form::MetadataList | Form::Metadata => {
+            let items: Vec<_> = trees
+                .iter()
+                .map(|tree| answer::metadata_of(tree, accepted.version))
+                .collect();
+            let list = json!({
+                "kind": "PartialObjectMetadataList",
+                "apiVersion": format!("meta.k8s.io/{}", accepted.version),
+                "metadata": metadata,
+                "items": items,
+            });
+            answer::value(200, &list, answer::meta_type("PartialObjectMetadataList"), ask)
+        }
+        Form::Whole if accepted.format == Format::Protobuf => {
+            let message =
+                protobuf::encode_list(&kind.api_version(), &kind.list_kind(), &metadata, &trees, kind.ty)
+                    .map_err(Status::internal_error)?;
+            Ok(web::answer(200, accepted.format.media(), message))
+        }
+        Form::Whole => {
+            let mut text = head(resource, &metadata);
+            for (index, mut tree) in trees.into_iter().enumerate() {
+                if index > 0 {
+                    text.push(b',');
+                }
+                if let Value::Object(fields) = &mut tree {
+                    fields.remove("kind");
+                    fields.remove("apiVersion");
+                }
+                text.extend_from_slice(&encode::encode(&tree));
+            }
+            text.extend_from_slice(b"]}");
+            Ok(web::json(200, text, accepted.format, accepted.pretty))
+        }
+    }
+}
+
+// --- Selection ---
+
+impl Selection {
+    /// What the options select, if the kind can be selected so.
+    pub(super) fn new(options: &ListOptions, resource: &Resource) -> Result<Self, Status> {
+        let mut selection = Selection {
+            labels: options.labels.clone(),
+            names: Vec::new(),
+            namespaces: Vec::new(),
+            fields: Vec::new(),
+        };
+        for term in options.fields.terms() {
+            match term.field.as_str() {
+                "metadata.name" => selection.names.push(term.clone()),
+                "metadata.namespace" => selection.namespaces.push(term.clone()),
+                field => match resource.cache.field_position(field) {
+                    Some(position) => selection.fields.push((position, term.clone())),
+                    None if resource.rules.selectable().is_empty() => {
+                        return Err(Status::bad_request(field::not_known(field)));
+                    }
+                    None => return Err(Status::bad_request(field::not_supported(field))),
+                },
+            }
+        }
+        Ok(selection)
+    }
+
+    /// Whether an object is meant.
+    pub(super) fn matches(&self, object: &Object, resource: &Resource) -> bool {
+        self.names.iter().all(|term| term.matches(object.name()))
+            && self
+                .namespaces
+                .iter()
+                .all(|term| term.matches(object.namespace()))
+            && self.labels.is_everything_or(object)
+            && self
+                .fields
+                .iter()
+                .all(|(position, term)| term.matches(resource.cache.field(object, *position)))
+    }
+
+    /// Whether all objects are meant.
+    pub(super) fn is_everything(&self) -> bool {
+        self.labels.is_everything()
+            && self.names.is_empty()
+            && self.namespaces.is_empty()
+            && self.fields.is_empty()
+    }
+
+    /// Narrows it to one name.
+    pub(super) fn only(&mut self, name: &str) {
+        self.names.push(field::Term {
+            field: "metadata.name".to_owned(),
+            value: name.to_owned(),
+            operator: field::Operator::Equals,
+        });
+    }
+
+    /// The one name that is meant, if it is one.
+    pub(super) fn name(&self) -> Option<&str> {
+        self.names.iter().find_map(|term| term.exact())
+    }
+
+    /// The one value of a field that is meant, if it is one.
+    pub(super) fn field(&self) -> Option<(usize, &str)> {
+        self.fields
+            .iter()
+            .find_map(|(position, term)| Some((*position, term.exact()?)))
+    }
+}
+
+trait SelectsObject {
+    fn is_everything_or(&self, object: &Object) -> bool;
+}
+
+impl SelectsObject for label::Selector {
+    /// Labels are read from an object only if somebody selects by them.
+    fn is_everything_or(&self, object: &Object) -> bool {
+        self.is_everything() || self.matches(&object.labels())
+    }
+}
+
+// --- Token ---
+
+impl Token {
+    fn write(&self) -> String {
+        let text = json!({"v": TOKEN_VERSION, "rv": self.revision, "start": format!("{}\0", self.after)});
+        base64::encode_url(text.to_string().as_bytes())
+    }
+
+    fn read(text: &str) -> Result<Self, String> {
+        let bytes = base64::decode_url(text).map_err(|error| error.to_string())?;
+        let decoded = decode::untyped(&bytes).map_err(|error| error.to_string())?;
+        let token = decoded.value;
+        if token.text("v") != TOKEN_VERSION {
+            return Err(format!(
+                "server does not recognize this encoded version {}",
+                go::quote(token.text("v"))
+            ));
+        }
+        let start = token.text("start");
+        if start.split('/').any(|part| part == "." || part == "..") {
+            return Err(format!("invalid key {}", go::quote(start)));
+        }
+        Ok(Token {
+            revision: token
+                .int("rv")
+                .and_then(|rv| u64::try_from(rv).ok())
+                .unwrap_or_default(),
+            after: start.trim_end_matches('\0').to_owned(),
+        })
+    }
+}

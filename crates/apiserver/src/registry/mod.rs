@@ -1,0 +1,49 @@
+//! The verbs: from a request for a resource to an answer.
+//!
+//! ```text
+//! ask        a request for a resource, with all that the verbs need of it
+//! body       the object a request brings, decoded and checked against what is expected
+//! create     a new object
+//! change     an object that is changed: by a PUT, a patch, an apply
+//! delete     one object, or many, with grace, finalizers and dependents
+//! get, list, watch
+//! answer     an object, a list, a table, in the form that was asked for
+//! version    the version an object is stored in
+//! commit     to the store, and into the cache before anybody is told
+//! ```
+//!
+//! Promises: a write is answered when it is durable and in the cache. A read without a resourceVersion sees every write that was
+//! answered before, by whichever server.
+
+mod answer;
+mod ask;
+mod body;
+mod change;
+mod commit;
+mod create;
+mod delete;
+mod list;
+mod manage;
+mod patch;
+mod resource;
+mod subresource;
+mod table;
+mod version;
+mod watch;
+
+use std::sync::Arc;
+
+use k3_storage::Clock;
+
+pub(crate) use self::{
+    ask::Ask,
+    resource::{Resource, selectable},
+};
+use crate::{admission::Admission, cache::Caches};
+
+/// What is behind the verbs.
+pub(crate) struct Registry {
+    pub caches: Arc<Caches>,
+    pub admission: Admission,
+    pub clock: Arc<dyn Clock>,
+}

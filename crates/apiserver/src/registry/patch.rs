@@ -1,0 +1,169 @@
+//! Patches: the new state of an object, made from the old one.
+
+use k3_api::{
+    apply::managed::{ApplyError, Force},
+    decode,
+    field::{Error, Path, Shown},
+    patch,
+    status::{Cause, Grouped, Status},
+};
+use serde_json::Value;
+
+use super::{Ask, Resource, ask::Warnings, body::Expected, manage};
+use crate::request::{FieldValidation, WriteOptions, Writing};
+
+/// A patch.
+pub(super) enum Patch {
+    /// Operations, one by one.
+    Json(patch::json::Patch),
+    /// An example, merged key by key.
+    Merge(Value),
+    /// An example, merged as the type says.
+    Strategic(Value),
+    /// What a manager wants to be so.
+    Apply(Value),
+}
+
+const JSON: &str = "application/json-patch+json";
+const MERGE: &str = "application/merge-patch+json";
+const STRATEGIC: &str = "application/strategic-merge-patch+json";
+const APPLY: &str = "application/apply-patch+yaml";
+
+fn media_type(media: &str) -> &str {
+    media.split(';').next().unwrap_or_default().trim()
+}
+
+// --- Patch ---
+
+impl Patch {
+    /// Which options a patch of a media type takes.
+    pub(super) fn writing(media: &str) -> Result<Writing, Status> {
+        match media_type(media) {
+            JSON | MERGE | STRATEGIC => Ok(Writing::Patch),
+            APPLY => Ok(Writing::Apply),
+            _ => {
+                let mut status = Status::unsupported_media_type("415: Unsupported Media Type");
+                status.details = Some(Box::default());
+                Err(status)
+            }
+        }
+    }
+
+    /// Reads the patch in the body.
+    pub(super) fn read(ask: &Ask, options: &WriteOptions, warnings: &mut Warnings) -> Result<Self, Status> {
+        let media = media_type(&ask.media);
+        if media == APPLY {
+            let decoded = decode::yaml_to_json(&ask.body)
+                .map_err(|error| Status::bad_request(format!("error encoding patch: {error}")))?;
+            return Ok(Patch::Apply(decoded.value));
+        }
+        let document = patch::read(&ask.body)?;
+        let mut duplicates = Vec::new();
+        if let Ok(decoded) = decode::untyped(&ask.body) {
+            if options.validation == FieldValidation::Strict
+                && let Some(error) = decoded.faults.strict_error()
+            {
+                return Err(Status::bad_request(error));
+            }
+            duplicates.extend(decoded.faults.warnings());
+        }
+        if options.validation == FieldValidation::Warn {
+            warnings.0.extend(duplicates);
+        }
+        Ok(match media {
+            JSON => Patch::Json(patch::json::Patch::try_new(document).map_err(|error| error.status())?),
+            MERGE => Patch::Merge(document),
+            _ => Patch::Strategic(document),
+        })
+    }
+
+    /// Whether it creates an object that is not there.
+    pub(super) fn creates(&self) -> bool {
+        self.is_apply()
+    }
+
+    /// Whether its manager owns what it says.
+    pub(super) fn is_apply(&self) -> bool {
+        matches!(self, Patch::Apply(_))
+    }
+
+    /// The new state of an object, decoded and defaulted.
+    pub(super) fn make(
+        &self,
+        old: Option<&Value>,
+        resource: &Resource,
+        ask: &Ask,
+        options: &WriteOptions,
+        warnings: &mut Warnings,
+    ) -> Result<Value, Status> {
+        let document = || old.cloned().unwrap_or_default();
+        let patched = match self {
+            Patch::Json(patch) => patch.apply(document()).map_err(|error| error.status())?,
+            Patch::Merge(patch) => patch::merge::apply(document(), patch.clone())?,
+            Patch::Strategic(patch) => patch::strategic::apply(document(), patch.clone(), &resource.kind.ty)
+                .map_err(|error| error.status())?,
+            Patch::Apply(configuration) => {
+                let force = if options.force { Force::Yes } else { Force::No };
+                manage::with_subject(resource.kind, resource.rules, ask.target.part(), |subject| {
+                    subject
+                        .apply(
+                            old,
+                            configuration,
+                            &options.manager,
+                            force,
+                            manage::moment(ask.now),
+                        )
+                        .map_err(|error| not_applied(&error))
+                })?
+            }
+        };
+        let decoded = self.decode(&patched, resource)?;
+        if options.validation == FieldValidation::Strict
+            && let Some(error) = decoded.faults.strict_error()
+        {
+            return Err(not_decoded(&patched, &error));
+        }
+        if options.validation == FieldValidation::Warn {
+            warnings.0.extend(decoded.faults.warnings());
+        }
+        let mut object = decoded.value;
+        resource.rules.default(&mut object);
+        Ok(object)
+    }
+
+    fn decode(&self, patched: &Value, resource: &Resource) -> Result<decode::Decoded, Status> {
+        if let Err(status) = Expected::of(resource.kind).accepts(patched) {
+            return Err(match self {
+                Patch::Apply(_) => status,
+                _ => not_decoded(patched, &status.message),
+            });
+        }
+        let text = serde_json::to_vec(patched).unwrap_or_default();
+        decode::json(&text, resource.kind.ty).map_err(|error| not_decoded(patched, &error.to_string()))
+    }
+}
+
+fn not_decoded(patched: &Value, why: &str) -> Status {
+    let shown = Shown::Text(patched.to_string());
+    let error = Error::invalid(&Path::new("patch"), shown, why);
+    Status::invalid(Grouped::new("", ""), "", &[error])
+}
+
+fn not_applied(error: &ApplyError) -> Status {
+    match error {
+        ApplyError::Conflicts(conflicts) => {
+            let causes = conflicts
+                .causes()
+                .into_iter()
+                .map(|cause| Cause {
+                    reason: "FieldManagerConflict".to_owned(),
+                    message: cause.message,
+                    field: cause.field,
+                })
+                .collect();
+            Status::apply_conflict(causes, error.to_string())
+        }
+        other if other.code() == 400 => Status::bad_request(other.to_string()),
+        other => Status::unknown(other.to_string()),
+    }
+}

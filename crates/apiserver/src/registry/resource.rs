@@ -1,0 +1,99 @@
+//! A resource: where its objects are, and which rules they follow.
+
+use std::sync::Arc;
+
+use k3_api::{
+    kinds::{Kind, builtin},
+    rules::{self, Rules, Selectable},
+    status::{Grouped, Status},
+};
+use k3_storage::Key;
+
+use super::version;
+use crate::cache::{Caches, ResourceCache};
+
+/// A resource in the version a request names.
+#[derive(Clone)]
+pub(crate) struct Resource {
+    /// The kind of the request.
+    pub kind: &'static Kind,
+    /// The kind that is stored.
+    pub stored: &'static Kind,
+    /// The rules of the kind of the request.
+    pub rules: &'static dyn Rules,
+    /// Its objects.
+    pub cache: Arc<ResourceCache>,
+    prefix: String,
+}
+
+/// The beginning of the keys of a kind that is stored.
+fn prefix(stored: &Kind) -> String {
+    let group = if stored.group.is_empty() {
+        "core"
+    } else {
+        stored.group
+    };
+    format!("/registry/{group}/{}/", stored.plural)
+}
+
+/// The fields that objects under a beginning of keys can be selected by.
+pub(crate) fn selectable(of: &str) -> &'static [Selectable] {
+    let mut kinds = builtin().all().iter();
+    kinds
+        .find(|kind| std::ptr::eq(version::stored(kind), *kind) && prefix(kind) == of)
+        .map_or(&[], |kind| rules::of(kind).selectable())
+}
+
+// --- Resource ---
+
+impl Resource {
+    /// The resource of a kind.
+    pub(crate) fn of(kind: &'static Kind, caches: &Caches) -> Self {
+        let stored = version::stored(kind);
+        let prefix = prefix(stored);
+        Resource {
+            kind,
+            stored,
+            rules: rules::of(kind),
+            cache: caches.resource(&prefix),
+            prefix,
+        }
+    }
+
+    /// The key of an object.
+    pub(crate) fn key(&self, namespace: &str, name: &str) -> Result<Key, Status> {
+        // Names were checked by the rules; here once more, for a key must never reach into a neighbour.
+        let is_plain =
+            |part: &str| !part.is_empty() && part != "." && part != ".." && !part.contains(['/', '%']);
+        let mut text = self.under(namespace);
+        if !is_plain(name) || (self.kind.is_namespaced() && !is_plain(namespace)) {
+            return Err(self.not_found(name));
+        }
+        text.push_str(name);
+        Key::try_new(&text).map_err(|_| self.not_found(name))
+    }
+
+    /// The beginning of the keys of a namespace; of all objects if it is empty.
+    pub(crate) fn under(&self, namespace: &str) -> String {
+        if namespace.is_empty() {
+            self.prefix.clone()
+        } else {
+            format!("{}{namespace}/", self.prefix)
+        }
+    }
+
+    /// Whether objects must be changed on their way to the client.
+    pub(crate) fn converts(&self) -> bool {
+        !std::ptr::eq(self.kind, self.stored)
+    }
+
+    /// Its name with its group, as messages have it.
+    pub(crate) fn grouped(&self) -> Grouped<'static> {
+        Grouped::new(self.kind.group, self.kind.plural)
+    }
+
+    /// The answer about an object that is not there.
+    pub(crate) fn not_found(&self, name: &str) -> Status {
+        Status::not_found(self.grouped(), name)
+    }
+}

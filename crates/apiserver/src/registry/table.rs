@@ -1,0 +1,103 @@
+//! Tables: what people want to see of objects.
+
+use k3_api::{
+    rules::{Description, Tree},
+    status::{Grouped, Status},
+    time::Time,
+};
+use serde_json::{Value, json};
+
+use super::{Ask, Resource, answer};
+
+/// A table of objects. `metadata` is that of the list, or of the one object.
+pub(super) fn of(
+    objects: impl Iterator<Item = Value>,
+    metadata: Value,
+    ask: &Ask,
+    resource: &Resource,
+) -> Result<Value, Status> {
+    let include = ask.query.text("includeObject");
+    if !matches!(include, "" | "Metadata" | "Object" | "None") {
+        let error = k3_api::field::Error::invalid(
+            &k3_api::field::Path::new("includeObject"),
+            include,
+            "must be 'Metadata', 'Object', 'None', or empty",
+        );
+        return Err(Status::invalid(
+            Grouped::new("meta.k8s.io", "TableOptions"),
+            "",
+            &[error],
+        ));
+    }
+    let version = ask.accepted.version;
+    let rows: Vec<_> = objects
+        .map(|object| row(object, include, version, ask.now, resource))
+        .collect();
+    Ok(json!({
+        "kind": "Table",
+        "apiVersion": format!("meta.k8s.io/{version}"),
+        "metadata": metadata,
+        "columnDefinitions": columns(resource),
+        "rows": rows,
+    }))
+}
+
+/// A table of one object, as watches have them. Only the first one tells the columns.
+pub(super) fn event(
+    object: Value,
+    include: &str,
+    version: &str,
+    now: Time,
+    with_columns: bool,
+    resource: &Resource,
+) -> Value {
+    let metadata = json!({"resourceVersion": object.at("metadata").text("resourceVersion")});
+    json!({
+        "kind": "Table",
+        "apiVersion": format!("meta.k8s.io/{version}"),
+        "metadata": metadata,
+        "columnDefinitions": if with_columns { columns(resource) } else { Vec::new() },
+        "rows": [row(object, include, version, now, resource)],
+    })
+}
+
+fn columns(resource: &Resource) -> Vec<Value> {
+    resource
+        .rules
+        .columns()
+        .iter()
+        .map(|column| definition(column, resource))
+        .collect()
+}
+
+fn definition(column: &k3_api::rules::Column, resource: &Resource) -> Value {
+    let description = match column.description {
+        Description::Text(text) => text,
+        Description::Field(field) => description(resource, field),
+    };
+    json!({
+        "name": column.name,
+        "type": column.kind,
+        "format": column.format,
+        "description": description,
+        "priority": column.priority,
+    })
+}
+
+fn description(_resource: &Resource, _field: &str) -> &'static str {
+    ""
+}
+
+fn row(object: Value, include: &str, version: &str, now: Time, resource: &Resource) -> Value {
+    let shown = resource.rules.row(&object, now);
+    let mut row = json!({"cells": shown.cells});
+    if !shown.conditions.is_empty() {
+        row["conditions"] = shown.conditions.into();
+    }
+    row["object"] = match include {
+        "Object" => object,
+        "None" => Value::Null,
+        _ => answer::metadata_of(&object, version),
+    };
+    row
+}

@@ -1,0 +1,346 @@
+//! Watches: what changes, as it changes.
+
+use std::{
+    collections::VecDeque,
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::{Bytes, BytesMut};
+use k3_api::{encode, protobuf, rules::TreeMut, status::Status, time::Time};
+use serde_json::{Value, json};
+use tokio::time::{Instant, Sleep};
+
+use super::{
+    Ask, Registry, Resource, answer,
+    list::{Selection, parse_version},
+    table, version,
+};
+use crate::{
+    cache::{Caches, Delivery, EventType, Interest, Object, Since, Watcher, Wire, frame},
+    http::{self as web, Answer, Body, Form, Format, Pieces},
+    request::ListOptions,
+};
+
+/// How long a watch runs that does not say so: at least this, and up to twice that, so that not all end at once.
+const SHORTEST: u64 = 1800;
+/// How often a watcher that wants it is told how far it is.
+const BOOKMARKS: Duration = Duration::from_mins(1);
+/// How much is sent at a time.
+const PIECE: usize = 64 * 1024;
+
+/// A running watch, as the body of an answer.
+struct WatchBody {
+    /// Events from the cache; `None` when the watch has ended.
+    watcher: Option<Watcher>,
+    /// Objects to begin with.
+    initial: VecDeque<Arc<Object>>,
+    /// What ends the initial objects: a bookmark, if one was asked for.
+    initial_end: Option<u64>,
+    selection: Selection,
+    resource: Resource,
+    form: WatchForm,
+    caches: Arc<Caches>,
+    bookmarks: Option<Pin<Box<Sleep>>>,
+    end: Pin<Box<Sleep>>,
+    /// The revision up to which everything was sent.
+    sent: u64,
+}
+
+/// How events are written.
+struct WatchForm {
+    format: Format,
+    form: Form,
+    version: &'static str,
+    include: String,
+    now: Time,
+    /// Whether the columns of the table were sent.
+    has_columns: bool,
+}
+
+// --- Registry ---
+
+impl Registry {
+    /// Answers with a watch.
+    pub(crate) async fn watch(&self, ask: &Ask, options: &ListOptions) -> Result<Answer, Status> {
+        let resource = Resource::of(ask.target.kind, &self.caches);
+        if ask.accepted.format == Format::Yaml {
+            return Err(Status::not_acceptable(
+                "only the following media types are accepted: application/json;stream=watch, \
+                 application/vnd.kubernetes.protobuf;stream=watch",
+            ));
+        }
+        let mut selection = Selection::new(options, &resource)?;
+        if !ask.target.name.is_empty() {
+            selection.only(&ask.target.name);
+        }
+        let revision = match options.resource_version.as_str() {
+            "" => 0,
+            text => parse_version(text).map_err(Status::unknown)?,
+        };
+        if options.resource_version.is_empty() {
+            self.fresh().await?;
+        }
+        let interest = interest(&selection, &resource, &ask.target.namespace);
+        // Version 0, or none, begins with what is there; unless the client wants no more than what comes.
+        let since = match (revision, options.initial_events) {
+            (_, Some(true)) | (0, None) => Since::Now,
+            (0, Some(false)) => Since::Revision(self.caches.applied()),
+            (revision, _) => Since::Revision(revision),
+        };
+        let seconds = match options.timeout {
+            Some(seconds) if seconds > 0 => u64::try_from(seconds).unwrap_or(SHORTEST),
+            _ => SHORTEST + u64::from(ask.now.nanos()) % SHORTEST,
+        };
+        let Some((watcher, snapshot)) = resource.cache.watch(interest, since, self.caches.applied()) else {
+            return Ok(expired(revision, self.caches.applied(), ask));
+        };
+        let prefix = resource.under(&ask.target.namespace);
+        let initial = snapshot
+            .under(&prefix, None)
+            .filter(|object| selection.matches(object, &resource))
+            .cloned()
+            .collect();
+        let initial_end =
+            (options.initial_events == Some(true) && options.bookmarks).then_some(snapshot.revision);
+        let body = WatchBody {
+            watcher: Some(watcher),
+            initial,
+            initial_end,
+            selection,
+            resource,
+            form: WatchForm {
+                format: ask.accepted.format,
+                form: ask.accepted.form,
+                version: ask.accepted.version,
+                include: ask.query.text("includeObject").to_owned(),
+                now: ask.now,
+                has_columns: false,
+            },
+            caches: Arc::clone(&self.caches),
+            bookmarks: options.bookmarks.then(|| Box::pin(tokio::time::sleep(BOOKMARKS))),
+            end: Box::pin(tokio::time::sleep(Duration::from_secs(seconds))),
+            sent: revision,
+        };
+        Ok(web::answer(
+            200,
+            media(ask.accepted.format),
+            Body::Pieces(Box::new(body)),
+        ))
+    }
+}
+
+fn media(format: Format) -> &'static str {
+    match format {
+        Format::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
+        _ => "application/json",
+    }
+}
+
+/// The answer to a watch from a version that is too old: a watch of one event, which says so.
+fn expired(revision: u64, current: u64, ask: &Ask) -> Answer {
+    let status = Status::expired(format!("too old resource version: {revision} ({current})"));
+    let frame = error_frame(&status, ask.accepted.format);
+    web::answer(200, media(ask.accepted.format), frame)
+}
+
+fn error_frame(status: &Status, format: Format) -> Vec<u8> {
+    if format == Format::Protobuf {
+        let message = protobuf::encode(&status.to_value(), answer::meta_type("Status")).unwrap_or_default();
+        return protobuf::watch_event("ERROR", &message);
+    }
+    format!("{{\"type\":\"ERROR\",\"object\":{}}}\n", status.to_json()).into_bytes()
+}
+
+/// Which events the cache is to send.
+fn interest(selection: &Selection, resource: &Resource, namespace: &str) -> Interest {
+    if let Some(name) = selection.name()
+        && (!namespace.is_empty() || !resource.kind.is_namespaced())
+    {
+        return Interest::Key(format!("{}{name}", resource.under(namespace)));
+    }
+    if let Some((position, value)) = selection.field() {
+        return Interest::Field(position, value.to_owned());
+    }
+    if namespace.is_empty() {
+        Interest::Everything
+    } else {
+        Interest::Under(resource.under(namespace))
+    }
+}
+
+// --- WatchBody ---
+
+impl WatchBody {
+    /// What an event is to this watcher, if it is anything.
+    fn as_type(&self, delivery: &Delivery) -> Option<EventType> {
+        let event = &delivery.event;
+        let matches = |object: &Option<Arc<Object>>| {
+            object
+                .as_ref()
+                .is_some_and(|object| self.selection.matches(object, &self.resource))
+        };
+        match (matches(&event.before), matches(&event.after)) {
+            (true, true) => Some(EventType::Modified),
+            (false, true) => Some(EventType::Added),
+            (true, false) => Some(EventType::Deleted),
+            (false, false) => None,
+        }
+    }
+
+    /// Writes what waits in the queue, up to a piece.
+    fn drain(&mut self, out: &mut BytesMut, context: &mut Context<'_>) {
+        while let Some(watcher) = &mut self.watcher
+            && out.len() < PIECE
+        {
+            match watcher.poll(context) {
+                Poll::Ready(Some(delivery)) => {
+                    if let Some(as_type) = self.as_type(&delivery) {
+                        self.write(out, &delivery, as_type);
+                    }
+                }
+                Poll::Ready(None) => self.watcher = None,
+                Poll::Pending => break,
+            }
+        }
+    }
+
+    fn write(&mut self, out: &mut BytesMut, delivery: &Delivery, as_type: EventType) {
+        self.sent = delivery.event.revision;
+        if self.form.is_plain() && !self.resource.converts() {
+            out.extend_from_slice(&delivery.frame(as_type, self.form.wire(), self.resource.kind));
+            return;
+        }
+        let object = Arc::clone(delivery.event.shown(as_type));
+        let tree = object.tree_at(delivery.event.revision);
+        self.write_tree(out, as_type.word(), tree);
+    }
+
+    fn write_initial(&mut self, out: &mut BytesMut, object: &Object) {
+        if self.form.is_plain() && !self.resource.converts() {
+            let frame = frame(
+                EventType::Added,
+                object,
+                object.revision,
+                self.form.wire(),
+                self.resource.kind,
+            );
+            out.extend_from_slice(&frame);
+            return;
+        }
+        self.write_tree(out, EventType::Added.word(), object.tree());
+    }
+
+    fn write_tree(&mut self, out: &mut BytesMut, word: &str, tree: Value) {
+        let tree = version::convert(tree, self.resource.stored, self.resource.kind);
+        let (shown, ty) = match self.form.form {
+            Form::Whole => (tree, self.resource.kind.ty),
+            Form::Metadata | Form::MetadataList => (
+                answer::metadata_of(&tree, self.form.version),
+                answer::meta_type("PartialObjectMetadata"),
+            ),
+            Form::Table => {
+                let with_columns = !std::mem::replace(&mut self.form.has_columns, true);
+                let form = &self.form;
+                let table = table::event(
+                    tree,
+                    &form.include,
+                    form.version,
+                    form.now,
+                    with_columns,
+                    &self.resource,
+                );
+                (table, answer::meta_type("Table"))
+            }
+        };
+        self.form.write(out, word, &shown, ty);
+    }
+
+    fn write_bookmark(&mut self, out: &mut BytesMut, revision: u64, ends_initial: bool) {
+        let kind = self.resource.kind;
+        let mut tree = Value::Object(kind.ty.get().zero());
+        tree.set("kind", kind.kind);
+        tree.set("apiVersion", kind.api_version());
+        let metadata = tree.make("metadata");
+        metadata.set("resourceVersion", revision.to_string());
+        if ends_initial {
+            metadata.set("annotations", json!({"k8s.io/initial-events-end": "true"}));
+        }
+        self.sent = revision;
+        match self.form.form {
+            Form::Whole => self.form.write(out, "BOOKMARK", &tree, kind.ty),
+            _ => self.write_tree(out, "BOOKMARK", tree),
+        }
+    }
+}
+
+impl Pieces for WatchBody {
+    fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        let mut out = BytesMut::new();
+        while let Some(object) = self.initial.pop_front() {
+            self.write_initial(&mut out, &object);
+            if out.len() >= PIECE {
+                return Poll::Ready(Some(out.freeze()));
+            }
+        }
+        if let Some(revision) = self.initial_end.take() {
+            self.write_bookmark(&mut out, revision, true);
+        }
+        // What was applied before the queue was found empty has been told: events are queued before they count as applied.
+        let mut applied = None;
+        loop {
+            self.drain(&mut out, context);
+            if !out.is_empty() {
+                return Poll::Ready(Some(out.freeze()));
+            }
+            if self.watcher.is_none() || self.end.as_mut().poll(context).is_ready() {
+                self.watcher = None;
+                return Poll::Ready(None);
+            }
+            if let Some(revision) = applied.take()
+                && revision > self.sent
+            {
+                self.write_bookmark(&mut out, revision, false);
+                return Poll::Ready(Some(out.freeze()));
+            }
+            let Some(timer) = &mut self.bookmarks else {
+                return Poll::Pending;
+            };
+            if timer.as_mut().poll(context).is_pending() {
+                return Poll::Pending;
+            }
+            timer.as_mut().reset(Instant::now() + BOOKMARKS);
+            applied = Some(self.caches.applied());
+        }
+    }
+}
+
+// --- WatchForm ---
+
+impl WatchForm {
+    fn is_plain(&self) -> bool {
+        self.form == Form::Whole
+    }
+
+    fn wire(&self) -> Wire {
+        if self.format == Format::Protobuf {
+            Wire::Protobuf
+        } else {
+            Wire::Json
+        }
+    }
+
+    fn write(&self, out: &mut BytesMut, word: &str, tree: &Value, ty: k3_api::schema::StructRef) {
+        if self.format == Format::Protobuf {
+            let message = protobuf::encode(tree, ty).unwrap_or_default();
+            out.extend_from_slice(&protobuf::watch_event(word, &message));
+            return;
+        }
+        out.extend_from_slice(format!("{{\"type\":\"{word}\",\"object\":").as_bytes());
+        out.extend_from_slice(&encode::encode(tree));
+        out.extend_from_slice(b"}\n");
+    }
+}

@@ -1,0 +1,331 @@
+//! The options of each verb, as query and body have them.
+
+use k3_api::{
+    field::{Error, Path},
+    rules::Tree,
+    selector::{field, label},
+    status::{Grouped, Status},
+};
+use serde_json::Value;
+
+use super::Query;
+
+const META: &str = "meta.k8s.io";
+const LONGEST_MANAGER: usize = 128;
+
+/// What to do with fields that nobody knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FieldValidation {
+    /// Drop them.
+    Ignore,
+    /// Drop them and say so.
+    Warn,
+    /// Refuse the object.
+    Strict,
+}
+
+/// Which verb options belong to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Writing {
+    Create,
+    Update,
+    Patch,
+    Apply,
+}
+
+/// The options of a write.
+#[derive(Clone, Debug)]
+pub(crate) struct WriteOptions {
+    /// Whether nothing is to be stored.
+    pub dry_run: bool,
+    /// Who is to own the fields.
+    pub manager: String,
+    /// What to do with fields that nobody knows.
+    pub validation: FieldValidation,
+    /// Whether an apply takes what others own.
+    pub force: bool,
+}
+
+/// What a list or a watch is to give.
+#[derive(Clone, Debug)]
+pub(crate) struct ListOptions {
+    pub labels: label::Selector,
+    pub fields: field::Selector,
+    pub watch: bool,
+    pub bookmarks: bool,
+    /// As it was written; empty if it was not.
+    pub resource_version: String,
+    pub matching: Option<Match>,
+    pub timeout: Option<i64>,
+    pub limit: i64,
+    pub continuation: String,
+    pub initial_events: Option<bool>,
+}
+
+/// How a resource version is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Match {
+    Exact,
+    NotOlderThan,
+}
+
+/// What becomes of the dependents of a deleted object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Propagation {
+    Background,
+    Foreground,
+    Orphan,
+}
+
+/// The options of a delete.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct DeleteOptions {
+    pub dry_run: bool,
+    pub grace: Option<i64>,
+    pub propagation: Option<Propagation>,
+    pub uid: Option<String>,
+    pub resource_version: Option<String>,
+}
+
+fn refuse(kind: &str, errors: &[Error]) -> Result<(), Status> {
+    if errors.is_empty() {
+        return Ok(());
+    }
+    Err(Status::invalid(Grouped::new(META, kind), "", errors))
+}
+
+fn check_dry_run(values: &[&str], errors: &mut Vec<Error>) {
+    if values.iter().any(|value| *value != "All") {
+        let shown = Value::from(values.to_vec());
+        errors.push(Error::not_supported(&Path::new("dryRun"), shown, ["All"]));
+    }
+}
+
+// --- WriteOptions ---
+
+impl WriteOptions {
+    /// Reads and checks the options of a write. Without a manager the user agent gives its name.
+    pub(crate) fn read(query: &Query, writing: Writing, agent: &str) -> Result<Self, Status> {
+        let mut errors = Vec::new();
+        let manager = query.text("fieldManager");
+        if writing == Writing::Apply && manager.is_empty() {
+            errors.push(Error::required(
+                &Path::new("fieldManager"),
+                "is required for apply patch",
+            ));
+        }
+        if writing == Writing::Patch && query.has("force") {
+            errors.push(Error::forbidden(
+                &Path::new("force"),
+                "may not be specified for non-apply patch",
+            ));
+        }
+        if manager.len() > LONGEST_MANAGER {
+            errors.push(Error::too_long(&Path::new("fieldManager"), LONGEST_MANAGER));
+        }
+        if manager.chars().any(char::is_control) {
+            let detail = "should only contain printable characters";
+            errors.push(Error::invalid(&Path::new("fieldManager"), manager, detail));
+        }
+        let dry_run: Vec<_> = query.all("dryRun").collect();
+        check_dry_run(&dry_run, &mut errors);
+        let validation = match query.text("fieldValidation") {
+            "Ignore" => FieldValidation::Ignore,
+            "" | "Warn" => FieldValidation::Warn,
+            "Strict" => FieldValidation::Strict,
+            other => {
+                let place = Path::new("fieldValidation");
+                errors.push(Error::not_supported(
+                    &place,
+                    other,
+                    ["", "Ignore", "Strict", "Warn"],
+                ));
+                FieldValidation::Warn
+            }
+        };
+        let kind = match writing {
+            Writing::Create => "CreateOptions",
+            Writing::Update => "UpdateOptions",
+            Writing::Patch | Writing::Apply => "PatchOptions",
+        };
+        refuse(kind, &errors)?;
+        Ok(WriteOptions {
+            dry_run: !dry_run.is_empty(),
+            manager: if manager.is_empty() {
+                agent_name(agent)
+            } else {
+                manager.to_owned()
+            },
+            validation,
+            force: query.flag("force").unwrap_or_default(),
+        })
+    }
+}
+
+/// The program a user agent names: what stands before its version.
+fn agent_name(agent: &str) -> String {
+    let name = agent.split('/').next().unwrap_or_default();
+    let printable: String = name.chars().filter(|letter| !letter.is_control()).collect();
+    let mut end = printable.len().min(LONGEST_MANAGER);
+    while !printable.is_char_boundary(end) {
+        end -= 1;
+    }
+    printable[..end].to_owned()
+}
+
+// --- ListOptions ---
+
+impl ListOptions {
+    /// Reads and checks what a list or a watch is to give.
+    pub(crate) fn read(query: &Query, watch: bool) -> Result<Self, Status> {
+        let bad = |text: String| Status::bad_request(text);
+        let labels =
+            label::Selector::parse(query.text("labelSelector")).map_err(|error| bad(error.to_string()))?;
+        let fields =
+            field::Selector::parse(query.text("fieldSelector")).map_err(|error| bad(error.to_string()))?;
+        let options = ListOptions {
+            labels,
+            fields,
+            watch: watch || query.flag("watch").unwrap_or_default(),
+            bookmarks: query.flag("allowWatchBookmarks").unwrap_or_default(),
+            resource_version: query.text("resourceVersion").to_owned(),
+            matching: match query.text("resourceVersionMatch") {
+                "Exact" => Some(Match::Exact),
+                "NotOlderThan" => Some(Match::NotOlderThan),
+                _ => None,
+            },
+            timeout: query.int("timeoutSeconds")?,
+            limit: query.int("limit")?.unwrap_or_default(),
+            continuation: query.text("continue").to_owned(),
+            initial_events: query.flag("sendInitialEvents"),
+        };
+        refuse("ListOptions", &options.faults(query.text("resourceVersionMatch")))?;
+        Ok(options)
+    }
+
+    fn faults(&self, matching: &str) -> Vec<Error> {
+        let place = Path::new("resourceVersionMatch");
+        let mut errors = Vec::new();
+        let mut forbid = |detail: &str| errors.push(Error::forbidden(&place, detail));
+        if self.watch {
+            if self.initial_events.is_some() && self.matching != Some(Match::NotOlderThan) {
+                forbid("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
+            }
+            // A watch from no version begins with what is there, which is the same as asking for initial events.
+            let implied = self.initial_events.is_none() && matches!(self.resource_version.as_str(), "" | "0");
+            if implied && matching.is_empty() && !self.continuation.is_empty() {
+                forbid("resourceVersionMatch is forbidden when continue is provided");
+            }
+            if !matching.is_empty() {
+                if self.initial_events.is_none() {
+                    forbid(
+                        "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+                    );
+                }
+                if self.matching != Some(Match::NotOlderThan) {
+                    errors.push(Error::not_supported(&place, matching, ["NotOlderThan"]));
+                }
+                if !self.continuation.is_empty() {
+                    let detail = "resourceVersionMatch is forbidden when continue is provided";
+                    errors.push(Error::forbidden(&place, detail));
+                }
+            }
+            return errors;
+        }
+        if !matching.is_empty() {
+            if self.resource_version.is_empty() {
+                forbid("resourceVersionMatch is forbidden unless resourceVersion is provided");
+            }
+            if !self.continuation.is_empty() {
+                forbid("resourceVersionMatch is forbidden when continue is provided");
+            }
+            if self.matching.is_none() {
+                errors.push(Error::not_supported(
+                    &place,
+                    matching,
+                    ["Exact", "NotOlderThan", ""],
+                ));
+            }
+            if self.matching == Some(Match::Exact) && self.resource_version == "0" {
+                let detail = "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";
+                errors.push(Error::forbidden(&place, detail));
+            }
+        }
+        if self.initial_events.is_some() {
+            let detail = "sendInitialEvents is forbidden for list";
+            errors.push(Error::forbidden(&Path::new("sendInitialEvents"), detail));
+        }
+        errors
+    }
+}
+
+// --- DeleteOptions ---
+
+impl DeleteOptions {
+    /// Reads the options from the body if there is one, else from the query, and checks them.
+    pub(crate) fn read(query: &Query, body: Option<&Value>) -> Result<Self, Status> {
+        let empty = Value::Null;
+        let from_query = body.is_none();
+        let body = body.unwrap_or(&empty);
+        let text = |name: &str| -> Option<String> {
+            let said = if from_query {
+                query.all(name).next()
+            } else {
+                body.at(name).as_str()
+            };
+            said.map(str::to_owned)
+        };
+        let grace = if from_query {
+            query.int("gracePeriodSeconds")?
+        } else {
+            body.int("gracePeriodSeconds")
+        };
+        let orphan = if from_query {
+            query.flag("orphanDependents")
+        } else {
+            body.at("orphanDependents").as_bool()
+        };
+        let policy = text("propagationPolicy");
+        let mut errors = Vec::new();
+        let place = Path::new("propagationPolicy");
+        if let (Some(_), Some(policy)) = (orphan, &policy) {
+            let detail = "orphanDependents and deletionPropagation cannot be both set";
+            errors.push(Error::invalid(&place, policy.as_str(), detail));
+        }
+        let propagation = match policy.as_deref() {
+            None => orphan.map(|orphan| {
+                if orphan {
+                    Propagation::Orphan
+                } else {
+                    Propagation::Background
+                }
+            }),
+            Some("Foreground") => Some(Propagation::Foreground),
+            Some("Background") => Some(Propagation::Background),
+            Some("Orphan") => Some(Propagation::Orphan),
+            Some(other) => {
+                errors.push(Error::not_supported(
+                    &place,
+                    other,
+                    ["Foreground", "Background", "Orphan", "nil"],
+                ));
+                None
+            }
+        };
+        let dry_run: Vec<_> = if from_query {
+            query.all("dryRun").collect()
+        } else {
+            body.texts("dryRun").collect()
+        };
+        check_dry_run(&dry_run, &mut errors);
+        refuse("DeleteOptions", &errors)?;
+        let preconditions = body.at("preconditions");
+        Ok(DeleteOptions {
+            dry_run: !dry_run.is_empty(),
+            grace,
+            propagation,
+            uid: preconditions.at("uid").as_str().map(str::to_owned),
+            resource_version: preconditions.at("resourceVersion").as_str().map(str::to_owned),
+        })
+    }
+}

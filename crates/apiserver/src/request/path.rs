@@ -1,0 +1,197 @@
+//! The path of a URL.
+
+use k3_api::kinds::{Kind, Subresource, builtin};
+
+use super::query;
+
+/// What a path leads to.
+#[derive(Debug)]
+pub(crate) enum Route {
+    /// A resource of the API.
+    Resource(Target),
+    /// Something else, by its decoded path: discovery, health, documents.
+    Other,
+    /// Nothing.
+    Nowhere,
+}
+
+/// The resource a path leads to.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    /// Its kind, in the version of the path.
+    pub kind: &'static Kind,
+    /// The namespace; empty for a cluster-wide resource and for all namespaces.
+    pub namespace: String,
+    /// The name of one object; empty for all.
+    pub name: String,
+    /// The subresource, if one is asked for.
+    pub subresource: Option<&'static Subresource>,
+    /// What follows the subresource: only proxies have such a thing.
+    pub rest: String,
+    /// Whether the path is one of the old ones under `/watch/`.
+    pub watch: bool,
+}
+
+/// Finds out what a path leads to.
+pub(crate) fn route(path: &str) -> Route {
+    let mut parts = path.trim_matches('/').split('/');
+    let (group, version) = match (parts.next(), parts.next()) {
+        (Some("api"), Some(version)) => (String::new(), version),
+        (Some("apis"), Some(group)) => match (query::decode(group, false), parts.next()) {
+            (Some(group), Some(version)) => (group, version),
+            _ => return Route::Other,
+        },
+        _ => return Route::Other,
+    };
+    let parts: Option<Vec<String>> = parts.map(|part| query::decode(part, false)).collect();
+    match parts {
+        Some(parts) if parts.is_empty() => Route::Other,
+        Some(parts) => target(&group, version, &parts).map_or(Route::Nowhere, Route::Resource),
+        None => Route::Nowhere,
+    }
+}
+
+fn target(group: &str, version: &str, parts: &[String]) -> Option<Target> {
+    let (watch, parts) = match parts {
+        [first, rest @ ..] if first == "watch" => (true, rest),
+        parts => (false, parts),
+    };
+    let (namespace, parts) = match parts {
+        [first, namespace, rest @ ..] if first == "namespaces" && !is_of_namespace(rest) => {
+            (namespace.as_str(), rest)
+        }
+        parts => ("", parts),
+    };
+    let (plural, rest) = parts.split_first()?;
+    let kind = builtin().resource(group, version, plural)?;
+    // A path with a namespace leads to nothing cluster-wide, and the other way round only to lists of all.
+    if !namespace.is_empty() != kind.is_namespaced() && (!namespace.is_empty() || !rest.is_empty()) {
+        return None;
+    }
+    let (name, rest) = match rest.split_first() {
+        Some((name, rest)) => (name.as_str(), rest),
+        None => ("", rest),
+    };
+    let subresource = match rest.first() {
+        Some(subresource) => Some(kind.subresource(subresource)?),
+        None => None,
+    };
+    let rest = rest.get(1..).unwrap_or_default();
+    if !rest.is_empty() && subresource.is_none_or(|subresource| subresource.name != "proxy") {
+        return None;
+    }
+    Some(Target {
+        kind,
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        subresource,
+        rest: rest.join("/"),
+        watch,
+    })
+}
+
+/// Whether what follows a namespace is about the namespace itself: nothing, or one of its subresources.
+fn is_of_namespace(rest: &[String]) -> bool {
+    match rest {
+        [] => true,
+        [only] => only == "status" || only == "finalize",
+        _ => false,
+    }
+}
+
+// --- Target ---
+
+impl Target {
+    /// The name of the subresource; empty if none is asked for.
+    pub(crate) fn part(&self) -> &'static str {
+        self.subresource.map_or("", |subresource| subresource.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(path: &str) -> (String, String, String, &'static str, String) {
+        match route(path) {
+            Route::Resource(target) => (
+                target.kind.plural.to_owned(),
+                target.namespace.clone(),
+                target.name.clone(),
+                target.part(),
+                target.rest,
+            ),
+            other => (
+                format!("{other:?}"),
+                String::new(),
+                String::new(),
+                "",
+                String::new(),
+            ),
+        }
+    }
+
+    fn is(
+        plural: &str,
+        namespace: &str,
+        name: &str,
+        part: &'static str,
+        rest: &str,
+    ) -> (String, String, String, &'static str, String) {
+        (plural.into(), namespace.into(), name.into(), part, rest.into())
+    }
+
+    #[test]
+    fn a_path_names_a_resource_and_its_parts() {
+        assert_eq!(found("/api/v1/pods"), is("pods", "", "", "", ""));
+        assert_eq!(found("/api/v1/namespaces/a/pods/b"), is("pods", "a", "b", "", ""));
+        assert_eq!(
+            found("/api/v1/namespaces/a/pods/b/status"),
+            is("pods", "a", "b", "status", "")
+        );
+        assert_eq!(found("/api/v1/namespaces/a"), is("namespaces", "", "a", "", ""));
+        assert_eq!(
+            found("/api/v1/namespaces/a/finalize"),
+            is("namespaces", "", "a", "finalize", "")
+        );
+        assert_eq!(
+            found("/apis/apps/v1/namespaces/a/deployments"),
+            is("deployments", "a", "", "", "")
+        );
+        assert_eq!(
+            found("/api/v1/namespaces/a/services/b/proxy/x/y"),
+            is("services", "a", "b", "proxy", "x/y")
+        );
+        assert_eq!(
+            found("/api/v1/watch/namespaces/a/pods"),
+            is("pods", "a", "", "", "")
+        );
+    }
+
+    #[test]
+    fn other_paths_lead_elsewhere() {
+        for path in [
+            "/",
+            "/api",
+            "/api/v1",
+            "/apis",
+            "/apis/apps",
+            "/apis/apps/v1",
+            "/healthz",
+            "/version",
+        ] {
+            assert!(matches!(route(path), Route::Other), "{path}");
+        }
+        for path in [
+            "/api/v1/bogus",
+            "/api/v9/pods",
+            "/apis/apps/v1/namespaces/a/nodes",
+            "/api/v1/namespaces/a/nodes/b",
+            "/api/v1/nodes/a/bogus",
+            "/api/v1/namespaces/a/pods/b/status/x",
+            "/api/v1/pods/b",
+        ] {
+            assert!(matches!(route(path), Route::Nowhere), "{path}: {:?}", route(path));
+        }
+    }
+}

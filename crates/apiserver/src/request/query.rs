@@ -1,0 +1,122 @@
+//! The query of a URL.
+
+use k3_api::{go, status::Status};
+
+/// The parameters of a query, decoded, in order.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Query(Vec<(String, String)>);
+
+// --- Query ---
+
+impl Query {
+    /// Reads a query. What cannot be decoded is left out, as Go does.
+    pub(crate) fn parse(text: &str) -> Self {
+        let pairs = text
+            .split('&')
+            .filter(|pair| !pair.is_empty() && !pair.contains(';'));
+        Query(
+            pairs
+                .filter_map(|pair| {
+                    let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+                    Some((decode(name, true)?, decode(value, true)?))
+                })
+                .collect(),
+        )
+    }
+
+    /// The first value of a parameter; empty if it is not there.
+    pub(crate) fn text(&self, name: &str) -> &str {
+        self.all(name).next().unwrap_or_default()
+    }
+
+    /// Whether a parameter is there.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.all(name).next().is_some()
+    }
+
+    /// All values of a parameter.
+    pub(crate) fn all<'q, 'n>(&'q self, name: &'n str) -> impl Iterator<Item = &'q str> + use<'q, 'n> {
+        self.0
+            .iter()
+            .filter(move |(parameter, _)| parameter == name)
+            .map(|(_, value)| value.as_str())
+    }
+
+    /// A parameter that is true or false: anything but "0" and "false" is true.
+    pub(crate) fn flag(&self, name: &str) -> Option<bool> {
+        let value = self.all(name).next()?;
+        Some(!(value == "0" || value.eq_ignore_ascii_case("false")))
+    }
+
+    /// A parameter that is a whole number.
+    pub(crate) fn int(&self, name: &str) -> Result<Option<i64>, Status> {
+        let Some(value) = self.all(name).next() else {
+            return Ok(None);
+        };
+        value.parse().map(Some).map_err(|error: std::num::ParseIntError| {
+            use std::num::IntErrorKind::{NegOverflow, PosOverflow};
+            let why = match error.kind() {
+                PosOverflow | NegOverflow => "value out of range",
+                _ => "invalid syntax",
+            };
+            Status::bad_request(format!("strconv.ParseInt: parsing {}: {why}", go::quote(value)))
+        })
+    }
+}
+
+/// Decodes %XX, and + as a space where that is what it stands for. `None` if it is malformed.
+pub(super) fn decode(text: &str, plus: bool) -> Option<String> {
+    if !text.contains(['%', '+']) {
+        return Some(text.to_owned());
+    }
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, tail)) = rest.split_first() {
+        rest = tail;
+        match first {
+            b'%' => {
+                let (digits, tail) = rest.split_at_checked(2)?;
+                rest = tail;
+                let digit = |byte: u8| {
+                    char::from(byte)
+                        .to_digit(16)
+                        .and_then(|digit| u8::try_from(digit).ok())
+                };
+                bytes.push(digit(digits[0])? * 16 + digit(digits[1])?);
+            }
+            b'+' if plus => bytes.push(b' '),
+            other => bytes.push(other),
+        }
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_decoded() {
+        let query = Query::parse("a=1&b=x%20y+z&c&a=2&bad=%zz");
+        assert_eq!(
+            (query.text("a"), query.text("b"), query.text("bad")),
+            ("1", "x y z", "")
+        );
+        assert_eq!(query.all("a").collect::<Vec<_>>(), ["1", "2"]);
+        assert!(query.has("c") && !query.has("d"));
+    }
+
+    #[test]
+    fn numbers_and_flags_are_read_as_go_does() {
+        let query = Query::parse("n=12&m=abc&t=true&u=0&v=False&w");
+        assert_eq!(query.int("n").unwrap(), Some(12));
+        assert_eq!(
+            query.int("m").unwrap_err().message,
+            "strconv.ParseInt: parsing \"abc\": invalid syntax"
+        );
+        assert_eq!(
+            ["t", "u", "v", "w", "x"].map(|name| query.flag(name)),
+            [Some(true), Some(false), Some(false), Some(true), None]
+        );
+    }
+}

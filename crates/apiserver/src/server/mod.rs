@@ -1,0 +1,81 @@
+//! The server: connections, and what each request goes through.
+//!
+//! ```text
+//! connection   TLS, HTTP/1.1 or HTTP/2, and an orderly end
+//! handler      authentication, authorization, routing; nothing a request does ends the server
+//! verb         which verb of the registry a method and a path mean
+//! health       whether the server is alive and ready
+//! ```
+
+mod connection;
+mod handler;
+mod health;
+mod verb;
+
+use std::{future::Future, sync::Arc};
+
+use k3_storage::{ReadError, Store, SystemClock};
+use tokio::net::TcpListener;
+
+use self::handler::Handler;
+pub(crate) use self::verb::Verb;
+use crate::{
+    Config,
+    admission::Admission,
+    cache::{Caches, Feed},
+    registry::{self, Registry},
+};
+
+/// A server that is ready to take requests.
+pub struct Server {
+    handler: Arc<Handler>,
+    /// Ends with the server.
+    _feed: Feed,
+}
+
+/// Why a server did not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// What is stored cannot be read.
+    #[error("cannot read what is stored: {0}")]
+    Read(#[from] ReadError),
+    /// The objects a cluster is born with cannot be made.
+    #[error("cannot make {what}: {why}")]
+    Bootstrap {
+        /// Which object.
+        what: String,
+        /// What went wrong.
+        why: String,
+    },
+}
+
+// --- Server ---
+
+impl Server {
+    /// Reads what is stored, and makes what every cluster has.
+    pub async fn start(config: Config, store: Arc<dyn Store>) -> Result<Self, StartError> {
+        let (caches, feed) = Caches::fill(store, registry::selectable).await?;
+        let registry = Registry {
+            caches,
+            admission: Admission::new(),
+            clock: Arc::new(SystemClock),
+        };
+        crate::bootstrap::run(&registry, &config).await?;
+        Ok(Server {
+            handler: Arc::new(Handler::new(config, registry)),
+            _feed: feed,
+        })
+    }
+
+    /// Takes connections until `stop` is ready, then ends them in an orderly way: watches end, requests are answered, and
+    /// what is not done after some seconds is cut off.
+    pub async fn serve(
+        &self,
+        listener: TcpListener,
+        tls: Arc<rustls::ServerConfig>,
+        stop: impl Future<Output = ()> + Send,
+    ) {
+        connection::serve(&self.handler, listener, tls, stop).await;
+    }
+}

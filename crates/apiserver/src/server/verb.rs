@@ -1,0 +1,109 @@
+//! Which verb of the registry a method and a path mean.
+
+use http::Method;
+use k3_api::status::{Reason, Status};
+
+use crate::request::Target;
+
+/// What is done to a resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verb {
+    Get,
+    List,
+    Watch,
+    Create,
+    Update,
+    Patch,
+    Delete,
+    DeleteCollection,
+}
+
+// --- Verb ---
+
+impl Verb {
+    /// The verb of a request.
+    pub(super) fn of(method: &Method, target: &Target, watches: bool) -> Result<Self, Status> {
+        let is_one = !target.name.is_empty();
+        let verb = match (method.as_str(), is_one) {
+            ("GET" | "HEAD", _) if target.watch || (watches && !is_one) => Verb::Watch,
+            ("GET" | "HEAD", true) => Verb::Get,
+            ("GET" | "HEAD", false) => Verb::List,
+            ("POST", _) => Verb::Create,
+            ("PUT", true) => Verb::Update,
+            ("PATCH", true) => Verb::Patch,
+            ("DELETE", true) => Verb::Delete,
+            ("DELETE", false) => Verb::DeleteCollection,
+            _ => return Err(not_allowed()),
+        };
+        verb.check(target, is_one)?;
+        Ok(verb)
+    }
+
+    fn check(self, target: &Target, is_one: bool) -> Result<(), Status> {
+        let kind = target.kind;
+        if let Some(subresource) = target.subresource {
+            return if subresource.verbs.contains(&self.word()) {
+                Ok(())
+            } else {
+                Err(not_allowed())
+            };
+        }
+        // A path that leads to one object of a kind that has none by name.
+        let has_objects = ["get", "update", "patch", "delete"]
+            .iter()
+            .any(|verb| kind.allows(verb));
+        if is_one && !has_objects {
+            return Err(not_found());
+        }
+        let everywhere = kind.is_namespaced() && target.namespace.is_empty();
+        let allowed = kind.allows(self.word())
+            && (self != Verb::Create || !is_one)
+            && (!everywhere || matches!(self, Verb::List | Verb::Watch) || self.is_question(target));
+        if allowed { Ok(()) } else { Err(not_allowed()) }
+    }
+
+    /// Questions about a namespaced kind are asked at its own path.
+    fn is_question(self, target: &Target) -> bool {
+        self == Verb::Create && !target.kind.is_namespaced()
+    }
+
+    /// The word discovery, roles and audit have for it.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Verb::Get => "get",
+            Verb::List => "list",
+            Verb::Watch => "watch",
+            Verb::Create => "create",
+            Verb::Update => "update",
+            Verb::Patch => "patch",
+            Verb::Delete => "delete",
+            Verb::DeleteCollection => "deletecollection",
+        }
+    }
+}
+
+/// The answer to a method a path does not have.
+pub(super) fn not_allowed() -> Status {
+    bare(
+        Reason::MethodNotAllowed,
+        405,
+        "the server does not allow this method on the requested resource",
+    )
+}
+
+/// The answer to a path within the API that leads to nothing.
+pub(super) fn not_found() -> Status {
+    bare(
+        Reason::NotFound,
+        404,
+        "the server could not find the requested resource",
+    )
+}
+
+fn bare(reason: Reason, code: u16, message: &str) -> Status {
+    let mut status = Status::unknown(message);
+    status.reason = reason;
+    status.code = code;
+    status.details = Some(Box::default());
+    status
+}
