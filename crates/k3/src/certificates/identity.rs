@@ -1,0 +1,166 @@
+//! A certificate and its key: one for the server, one for its first user.
+
+use k3_apiserver::Certificate;
+use rcgen::{
+    CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, KeyPair, KeyUsagePurpose,
+};
+use rustls::{
+    RootCertStore,
+    client::verify_server_cert_signed_by_trust_anchor,
+    pki_types::{CertificateDer, PrivateKeyDer, UnixTime, pem::PemObject},
+    server::{ParsedCertificate, WebPkiClientVerifier},
+    sign::CertifiedKey,
+};
+
+use super::{
+    Names,
+    authority::{Authority, Period},
+    set::CertificateError,
+};
+use crate::tls;
+
+/// How long a certificate lives.
+const LIFE_DAYS: i64 = 365;
+/// How long before its end it is made anew.
+const RENEWAL_DAYS: i64 = 90;
+pub(super) const DAY: i64 = 24 * 60 * 60;
+
+/// A certificate and its key, in PEM form.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Identity {
+    pub(crate) certificate: String,
+    pub(crate) key: String,
+}
+
+/// Whom a certificate is for.
+pub(super) enum Purpose<'p> {
+    /// The server, under these names.
+    Server(&'p Names),
+    /// The user that may do all.
+    Admin,
+}
+
+// --- Identity ---
+
+impl Identity {
+    /// Makes a new key, and a certificate for it.
+    pub(super) fn issue(
+        authority: &Authority,
+        purpose: &Purpose<'_>,
+        now: i64,
+    ) -> Result<Self, CertificateError> {
+        let key = KeyPair::generate()?;
+        let mut params = CertificateParams::new(purpose.names())?;
+        Period::days(now, LIFE_DAYS).apply(&mut params)?;
+        params.distinguished_name = DistinguishedName::new();
+        for (part, value) in purpose.subject() {
+            params.distinguished_name.push(part, value);
+        }
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages = vec![purpose.usage()];
+        params.use_authority_key_identifier_extension = true;
+        let certificate = authority.sign(&params, &key)?;
+        Ok(Self {
+            certificate,
+            key: key.serialize_pem(),
+        })
+    }
+
+    /// Why this cannot go on being used for `purpose`; `None` if it can.
+    pub(super) fn flaw(
+        &self,
+        authority: &Authority,
+        purpose: &Purpose<'_>,
+        now: i64,
+    ) -> Option<&'static str> {
+        let Ok((der, key)) = self.der() else {
+            return Some("its files cannot be read");
+        };
+        let Ok(certificate) = Certificate::read(&der) else {
+            return Some("it cannot be read");
+        };
+        if certificate.not_before > now {
+            return Some("it is not valid yet");
+        }
+        if certificate.not_after < now + RENEWAL_DAYS * DAY {
+            return Some("it is near its end");
+        }
+        if CertifiedKey::from_der(vec![der.clone()], key, &tls::provider()).is_err() {
+            return Some("its key is another one's");
+        }
+        if !purpose.is_met(&certificate) {
+            return Some("it is for other names");
+        }
+        if !purpose.is_verified(&der, authority.der(), now) {
+            return Some("it is of another authority");
+        }
+        None
+    }
+
+    /// The certificate and the key as TLS wants them.
+    pub(crate) fn der(&self) -> Result<(CertificateDer<'static>, PrivateKeyDer<'static>), CertificateError> {
+        let certificate = CertificateDer::from_pem_slice(self.certificate.as_bytes())?;
+        let key = PrivateKeyDer::from_pem_slice(self.key.as_bytes())?;
+        Ok((certificate, key))
+    }
+}
+
+// --- Purpose ---
+
+impl Purpose<'_> {
+    fn names(&self) -> Vec<String> {
+        match self {
+            Self::Server(names) => names.to_vec(),
+            Self::Admin => Vec::new(),
+        }
+    }
+
+    fn subject(&self) -> Vec<(DnType, &'static str)> {
+        match self {
+            Self::Server(_) => vec![(DnType::CommonName, "k3")],
+            Self::Admin => vec![
+                (DnType::OrganizationName, "system:masters"),
+                (DnType::CommonName, "kubernetes-admin"),
+            ],
+        }
+    }
+
+    fn usage(&self) -> ExtendedKeyUsagePurpose {
+        match self {
+            Self::Server(_) => ExtendedKeyUsagePurpose::ServerAuth,
+            Self::Admin => ExtendedKeyUsagePurpose::ClientAuth,
+        }
+    }
+
+    fn is_met(&self, certificate: &Certificate) -> bool {
+        match self {
+            Self::Server(names) => names.are(&certificate.names),
+            Self::Admin => certificate.organizations == ["system:masters"],
+        }
+    }
+
+    /// Whether a peer that trusts the authority takes the certificate.
+    fn is_verified(&self, der: &CertificateDer<'_>, authority: &CertificateDer<'_>, now: i64) -> bool {
+        let verify = || {
+            let mut roots = RootCertStore::empty();
+            roots.add(authority.clone().into_owned())?;
+            let now = UnixTime::since_unix_epoch(std::time::Duration::from_secs(now.unsigned_abs()));
+            let provider = tls::provider();
+            match self {
+                Self::Server(_) => verify_server_cert_signed_by_trust_anchor(
+                    &ParsedCertificate::try_from(der)?,
+                    &roots,
+                    &[],
+                    now,
+                    provider.signature_verification_algorithms.all,
+                ),
+                Self::Admin => WebPkiClientVerifier::builder_with_provider(roots.into(), provider)
+                    .build()
+                    .map_err(|error| rustls::Error::General(error.to_string()))?
+                    .verify_client_cert(der, &[], now)
+                    .map(drop),
+            }
+        };
+        verify().is_ok()
+    }
+}

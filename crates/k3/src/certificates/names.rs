@@ -1,0 +1,91 @@
+//! The names that the serving certificate is for.
+
+use std::{collections::BTreeSet, net::IpAddr, str::FromStr};
+
+use rustls::pki_types::ServerName;
+
+/// What the server is called by those who are on the machine or in the cluster.
+const ALWAYS: [&str; 7] = [
+    "localhost",
+    "127.0.0.1",
+    "::1",
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+];
+
+/// DNS names and addresses, each once, as a certificate writes them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Names(BTreeSet<String>);
+
+/// A name that a certificate can be for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Name(String);
+
+// --- Names ---
+
+impl Names {
+    /// Those that every server has, and `addresses` but the one that stands for all.
+    pub(crate) fn new(addresses: impl IntoIterator<Item = IpAddr>) -> Self {
+        let mut names: BTreeSet<_> = ALWAYS.map(str::to_owned).into();
+        let addresses = addresses.into_iter().filter(|address| !address.is_unspecified());
+        names.extend(addresses.map(|address| address.to_string()));
+        Self(names)
+    }
+
+    pub(crate) fn extend(&mut self, names: impl IntoIterator<Item = Name>) {
+        self.0.extend(names.into_iter().map(|name| name.0));
+    }
+
+    pub(super) fn to_vec(&self) -> Vec<String> {
+        self.0.iter().cloned().collect()
+    }
+
+    /// Whether a certificate with `names` is for these and no others.
+    pub(super) fn are(&self, names: &[String]) -> bool {
+        self.0 == names.iter().cloned().collect()
+    }
+}
+
+// --- Name ---
+
+impl FromStr for Name {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if let Ok(address) = text.parse::<IpAddr>() {
+            return Ok(Self(address.to_string()));
+        }
+        let without_wildcard = text.strip_prefix("*.").unwrap_or(text);
+        match ServerName::try_from(without_wildcard) {
+            Ok(ServerName::DnsName(_)) => Ok(Self(text.to_ascii_lowercase())),
+            _ => Err("neither a DNS name nor an address"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_the_usual_ones_and_those_that_were_added_each_once() {
+        let addresses = ["0.0.0.0", "192.0.2.7", "127.0.0.1", "10.96.0.1"];
+        let mut names = Names::new(addresses.map(|address| address.parse().unwrap()));
+        names.extend(
+            ["k3.example.com", "K3.example.com", "*.example.com", "::0001"].map(|name| name.parse().unwrap()),
+        );
+        let mut expected = ALWAYS.to_vec();
+        expected.extend(["*.example.com", "10.96.0.1", "192.0.2.7", "k3.example.com"]);
+        expected.sort_unstable();
+        assert_eq!(names.to_vec(), expected);
+    }
+
+    #[test]
+    fn what_is_no_name_is_refused() {
+        for text in ["", "a b", "https://k3", "k3:6443", "-a"] {
+            assert!(text.parse::<Name>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! All that a server needs, from its folder.
+
+use std::path::{Path, PathBuf};
+
+use k3_storage::Clock;
+use rcgen::KeyPair;
+use rustls::pki_types::{CertificateDer, pem::PemObject};
+
+use super::{Identity, Names, authority::Authority, identity::Purpose};
+use crate::secret_file::{self, FileError};
+
+/// The certificates and keys of a server.
+pub(crate) struct Certificates {
+    /// The authority's certificate, in PEM form.
+    pub(crate) authority: String,
+    /// What the server shows.
+    pub(crate) server: Identity,
+    /// What its first user shows.
+    pub(crate) admin: Identity,
+    /// The key that service-account tokens are signed with: ECDSA P-256, PKCS#8 DER.
+    pub(crate) signing_key: Vec<u8>,
+}
+
+/// Why there are no certificates.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CertificateError {
+    /// A file cannot be used.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// A key file holds something else.
+    #[error("{} holds no key in PEM form", .path.display())]
+    Key {
+        path: PathBuf,
+        #[source]
+        source: rcgen::Error,
+    },
+    /// The authority's key is gone.
+    #[error("{} is missing, but the certificate beside it is there", .path.display())]
+    KeyMissing { path: PathBuf },
+    /// The authority's certificate is not for its key.
+    #[error("{} is not the certificate for the key beside it", .path.display())]
+    AuthorityUnfit { path: PathBuf },
+    /// The clock says something that no certificate can say.
+    #[error("the machine's clock is not set")]
+    Clock,
+    /// The machine has no randomness.
+    #[error("the machine gives no random bytes")]
+    Random,
+    /// A certificate or key could not be made.
+    #[error("cannot make a certificate")]
+    Make(#[from] rcgen::Error),
+    /// A certificate cannot be read.
+    #[error("cannot read a certificate")]
+    Pem(#[from] rustls::pki_types::pem::Error),
+    /// TLS does not take what there is.
+    #[error("the certificates cannot be used")]
+    Tls(#[from] rustls::Error),
+}
+
+// --- Certificates ---
+
+impl Certificates {
+    /// Those of `folder`, made or renewed if need be.
+    pub(crate) fn ensure(folder: &Path, names: &Names, clock: &dyn Clock) -> Result<Self, CertificateError> {
+        let now = clock.now().duration_since(std::time::UNIX_EPOCH);
+        let now = now
+            .ok()
+            .and_then(|now| i64::try_from(now.as_secs()).ok())
+            .ok_or(CertificateError::Clock)?;
+        secret_file::make_folder(folder)?;
+        // Two servers that begin together on one folder must not each sign with a key of their own.
+        let _alone = secret_file::lock(&folder.join(".lock"))?;
+        let authority = Authority::ensure(folder, now)?;
+        let server = identity(folder, "server", &authority, &Purpose::Server(names), now)?;
+        let admin = identity(folder, "admin", &authority, &Purpose::Admin, now)?;
+        Ok(Self {
+            server,
+            admin,
+            signing_key: signing_key(folder)?,
+            authority: authority.into_pem(),
+        })
+    }
+
+    /// The authority's certificate as TLS wants it.
+    pub(crate) fn authority_der(&self) -> Result<CertificateDer<'static>, CertificateError> {
+        Ok(CertificateDer::from_pem_slice(self.authority.as_bytes())?)
+    }
+}
+
+fn identity(
+    folder: &Path,
+    name: &str,
+    authority: &Authority,
+    purpose: &Purpose<'_>,
+    now: i64,
+) -> Result<Identity, CertificateError> {
+    let certificate_path = folder.join(format!("{name}.crt"));
+    let key_path = folder.join(format!("{name}.key"));
+    let written = (
+        secret_file::read(&certificate_path)?,
+        secret_file::read(&key_path)?,
+    );
+    if let (Some(certificate), Some(key)) = written {
+        let identity = Identity { certificate, key };
+        match identity.flaw(authority, purpose, now) {
+            None => return Ok(identity),
+            Some(flaw) => tracing::info!("making a new certificate {name}.crt: {flaw}"),
+        }
+    }
+    let identity = Identity::issue(authority, purpose, now)?;
+    // A crash in between leaves a key of another certificate, which is seen and mended at the next start.
+    secret_file::write(&key_path, &identity.key)?;
+    secret_file::write(&certificate_path, &identity.certificate)?;
+    Ok(identity)
+}
+
+/// The key that service-account tokens are signed with. It stays for ever: tokens out there depend on it.
+fn signing_key(folder: &Path) -> Result<Vec<u8>, CertificateError> {
+    let path = folder.join("service-account.key");
+    let key = match secret_file::read(&path)? {
+        Some(pem) => KeyPair::from_pem(&pem).map_err(|source| CertificateError::Key { path, source })?,
+        None => {
+            let key = KeyPair::generate()?;
+            secret_file::write(&path, &key.serialize_pem())?;
+            key
+        }
+    };
+    Ok(key.serialize_der())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        fs, thread,
+        time::{Duration, SystemTime, UNIX_EPOCH},
+    };
+
+    use k3_apiserver::Certificate;
+
+    use super::{super::identity::DAY, *};
+
+    /// A clock that stands still.
+    #[derive(Debug)]
+    struct Day(u64);
+
+    impl Clock for Day {
+        fn now(&self) -> SystemTime {
+            UNIX_EPOCH + Duration::from_hours(24 * self.0)
+        }
+    }
+
+    const TODAY: u64 = 20_000;
+
+    fn names(extra: &[&str]) -> Names {
+        let mut names = Names::new([]);
+        names.extend(extra.iter().map(|name| name.parse().unwrap()));
+        names
+    }
+
+    fn ensure(folder: &Path, day: u64) -> Certificates {
+        Certificates::ensure(folder, &names(&[]), &Day(day)).unwrap()
+    }
+
+    fn read(identity: &Identity) -> Certificate {
+        Certificate::read(&identity.der().unwrap().0).unwrap()
+    }
+
+    #[test]
+    fn a_second_start_finds_everything_as_it_was() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = ensure(folder.path(), TODAY);
+        let second = ensure(folder.path(), TODAY + 1);
+        assert_eq!(first.authority, second.authority);
+        assert!(first.server == second.server && first.admin == second.admin);
+        assert_eq!(first.signing_key, second.signing_key);
+    }
+
+    #[test]
+    fn tls_takes_what_is_made() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(crate::tls::server_config(&ensure(folder.path(), TODAY)).is_ok());
+    }
+
+    #[test]
+    fn certificates_live_a_year_and_are_renewed_a_quarter_before_its_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = ensure(folder.path(), TODAY);
+        let end = i64::try_from(TODAY + 365).unwrap() * DAY;
+        assert_eq!(read(&first.server).not_after, end);
+        assert_eq!(read(&first.admin).not_after, end);
+        let kept = ensure(folder.path(), TODAY + 365 - 90);
+        assert!(kept.server == first.server && kept.admin == first.admin);
+        let renewed = ensure(folder.path(), TODAY + 365 - 89);
+        assert!(renewed.server != first.server && renewed.admin != first.admin);
+        assert_eq!(renewed.authority, first.authority);
+        assert_eq!(renewed.signing_key, first.signing_key);
+    }
+
+    #[test]
+    fn the_authority_is_renewed_with_its_key_so_that_what_it_signed_stays_good() {
+        let folder = tempfile::tempdir().unwrap();
+        let seconds = |day: u64| i64::try_from(day).unwrap() * DAY;
+        let late = seconds(TODAY + 9 * 365);
+        let old = Authority::ensure(folder.path(), seconds(TODAY)).unwrap();
+        let new = Authority::ensure(folder.path(), late).unwrap();
+        assert_ne!(old.der(), new.der());
+        for (maker, judge) in [(&old, &new), (&new, &old)] {
+            let made = Identity::issue(maker, &Purpose::Admin, late).unwrap();
+            assert_eq!(made.flaw(judge, &Purpose::Admin, late), None);
+        }
+    }
+
+    #[test]
+    fn other_names_make_another_serving_certificate_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let ensure =
+            |extra: &[&str]| Certificates::ensure(folder.path(), &names(extra), &Day(TODAY)).unwrap();
+        let plain = ensure(&[]);
+        let more = ensure(&["k3.example.com", "192.0.2.7"]);
+        assert!(read(&more.server).names.contains(&"192.0.2.7".to_owned()));
+        assert!(more.admin == plain.admin);
+        let fewer = ensure(&["k3.example.com"]);
+        assert!(!read(&fewer.server).names.contains(&"192.0.2.7".to_owned()));
+        assert!(fewer.server == ensure(&["K3.example.com"]).server);
+    }
+
+    #[test]
+    fn the_admin_may_do_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let admin = read(&ensure(folder.path(), TODAY).admin);
+        assert_eq!(admin.common_name, "kubernetes-admin");
+        assert_eq!(admin.organizations, ["system:masters"]);
+    }
+
+    #[test]
+    fn a_pair_that_does_not_belong_together_is_made_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = ensure(folder.path(), TODAY);
+        // As if the power had gone between the two files.
+        fs::write(folder.path().join("server.key"), &first.admin.key).unwrap();
+        let second = ensure(folder.path(), TODAY);
+        assert!(second.server != first.server);
+        assert!(crate::tls::server_config(&second).is_ok());
+    }
+
+    #[test]
+    fn certificates_of_another_authority_are_made_anew() {
+        let [ours, theirs] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        ensure(ours.path(), TODAY);
+        let other = ensure(theirs.path(), TODAY);
+        for (file, pem) in [
+            ("server.crt", &other.server.certificate),
+            ("server.key", &other.server.key),
+            ("admin.crt", &other.admin.certificate),
+            ("admin.key", &other.admin.key),
+        ] {
+            fs::write(ours.path().join(file), pem).unwrap();
+        }
+        let mended = ensure(ours.path(), TODAY);
+        assert!(mended.server != other.server && mended.admin != other.admin);
+    }
+
+    #[test]
+    fn a_lost_or_foreign_key_of_the_authority_is_told_and_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        ensure(folder.path(), TODAY);
+        let again = || Certificates::ensure(folder.path(), &names(&[]), &Day(TODAY)).map(|_| ());
+        let key = folder.path().join("ca.key");
+        fs::copy(folder.path().join("admin.key"), &key).unwrap();
+        assert!(matches!(again(), Err(CertificateError::AuthorityUnfit { .. })));
+        fs::write(&key, "nonsense").unwrap();
+        assert!(matches!(again(), Err(CertificateError::Key { .. })));
+        fs::remove_file(&key).unwrap();
+        assert!(matches!(again(), Err(CertificateError::KeyMissing { .. })));
+        assert!(!key.exists());
+    }
+
+    #[test]
+    fn servers_that_start_at_once_agree() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path();
+        let made: Vec<_> = thread::scope(|scope| {
+            let threads: Vec<_> = (0..8).map(|_| scope.spawn(|| ensure(path, TODAY))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        for other in &made[1..] {
+            assert_eq!(other.authority, made[0].authority);
+            assert_eq!(other.signing_key, made[0].signing_key);
+            assert!(other.server == made[0].server && other.admin == made[0].admin);
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! The command line: a folder or file a command.
+
+mod start;
+
+use clap::{Parser, Subcommand};
+
+use crate::failure::Failure;
+
+/// A Kubernetes control plane in one process.
+#[derive(Debug, Parser)]
+#[command(
+    name = "k3",
+    version,
+    disable_help_subcommand = true,
+    arg_required_else_help = true
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Start(Box<start::StartFlags>),
+}
+
+/// Carries out what the arguments of the process ask for. Arguments that make no sense end it with 2.
+pub(crate) fn run() -> Result<(), Failure> {
+    match Cli::parse().command {
+        Command::Start(flags) => start::run(*flags),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_makes_sense() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,65 @@
+//! Where this machine is on its networks, and what it is called.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+
+use crate::certificates::Name;
+
+/// The address to tell to others: the one that is listened on, unless that is all of them or one that only
+/// this machine can use.
+pub(super) fn advertised(bind: IpAddr) -> IpAddr {
+    if !bind.is_unspecified() && !bind.is_loopback() {
+        return bind;
+    }
+    let outward = outward(bind.is_ipv6()).or_else(|| outward(!bind.is_ipv6()));
+    outward.unwrap_or_else(|| {
+        tracing::warn!("this machine has no way to other networks: it is only known by its loopback address");
+        if bind.is_ipv6() {
+            Ipv6Addr::LOCALHOST.into()
+        } else {
+            Ipv4Addr::LOCALHOST.into()
+        }
+    })
+}
+
+/// The address from which this machine would send to the world. A datagram socket finds it out when it is
+/// connected; nothing is sent.
+fn outward(is_v6: bool) -> Option<IpAddr> {
+    // Addresses kept for documentation: never this machine's own.
+    let (from, to): (IpAddr, IpAddr) = if is_v6 {
+        (
+            Ipv6Addr::UNSPECIFIED.into(),
+            Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).into(),
+        )
+    } else {
+        (Ipv4Addr::UNSPECIFIED.into(), Ipv4Addr::new(192, 0, 2, 1).into())
+    };
+    let socket = UdpSocket::bind(SocketAddr::new(from, 0)).ok()?;
+    socket.connect(SocketAddr::new(to, 9)).ok()?;
+    let address = socket.local_addr().ok()?.ip();
+    (!address.is_unspecified() && !address.is_loopback()).then_some(address)
+}
+
+/// What this machine calls itself, if that can stand in a certificate.
+pub(super) fn host_name() -> Option<Name> {
+    let names = rustix::system::uname();
+    names.nodename().to_str().ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_that_others_can_use_is_told_as_it_is() {
+        for address in ["192.0.2.7", "2001:db8::7"] {
+            let address = address.parse().unwrap();
+            assert_eq!(advertised(address), address);
+        }
+    }
+
+    #[test]
+    fn the_address_for_all_is_never_told() {
+        assert!(!advertised(Ipv4Addr::UNSPECIFIED.into()).is_unspecified());
+        assert!(!advertised(Ipv6Addr::UNSPECIFIED.into()).is_unspecified());
+    }
+}

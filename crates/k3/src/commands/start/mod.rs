@@ -1,0 +1,9 @@
+//! `k3 start`: flags, what they mean, and the life of the server.
+
+mod address;
+mod flags;
+mod mysql_url;
+mod run;
+mod storage;
+
+pub(super) use self::{flags::StartFlags, run::run};

@@ -1,0 +1,117 @@
+//! The URL of a database: `mysql://user[:password]@host[:port][/database]`.
+//!
+//! Promise: no message repeats any part of the URL, since a password may be in it.
+
+use k3_storage::mysql::MysqlOptions;
+
+/// What is wrong with a URL.
+type Problem = &'static str;
+
+/// Options with what the URL says, and the defaults for what it does not.
+pub(super) fn parse(url: &str) -> Result<MysqlOptions, Problem> {
+    let rest = url
+        .strip_prefix("mysql://")
+        .or_else(|| url.strip_prefix("mariadb://"))
+        .ok_or("it must begin with mysql://")?;
+    let mut options = MysqlOptions::default();
+    if rest.contains(['?', '#']) {
+        return Err("it has parameters; the flags --mysql-... set what can be set");
+    }
+    // A password may hold what a host may not.
+    let (login, place) = rest
+        .rsplit_once('@')
+        .ok_or("it must name the user: mysql://user@host")?;
+    let (user, password) = login.split_once(':').unwrap_or((login, ""));
+    options.user = decoded(user)?;
+    options.password = decoded(password)?;
+    let (host, database) = place.split_once('/').unwrap_or((place, ""));
+    if !database.is_empty() {
+        options.database = decoded(database)?;
+    }
+    let (host, port) = match host.strip_prefix('[').and_then(|host| host.split_once(']')) {
+        Some((host, port)) => (host, port.strip_prefix(':')),
+        None => match host.split_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (host, None),
+        },
+    };
+    if host.is_empty() {
+        return Err("it must name the host: mysql://user@host");
+    }
+    options.host = host.to_owned();
+    if let Some(port) = port {
+        options.port = port.parse().map_err(|_| "its port is not a number up to 65535")?;
+    }
+    Ok(options)
+}
+
+/// The text with its `%41` made letters.
+fn decoded(text: &str) -> Result<String, Problem> {
+    const ODD: Problem = "a % in it is not followed by two hexadecimal digits (write % itself as %25)";
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut parts = text.split('%');
+    bytes.extend(parts.next().unwrap_or_default().bytes());
+    for part in parts {
+        let (code, rest) = part.split_at_checked(2).ok_or(ODD)?;
+        if !code.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+            return Err(ODD);
+        }
+        bytes.push(u8::from_str_radix(code, 16).map_err(|_| ODD)?);
+        bytes.extend(rest.bytes());
+    }
+    String::from_utf8(bytes).map_err(|_| "it is not UTF-8")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(url: &str) -> (String, String, String, u16, String) {
+        let MysqlOptions {
+            user,
+            password,
+            host,
+            port,
+            database,
+            ..
+        } = parse(url).unwrap();
+        (user, password, host, port, database)
+    }
+
+    fn expected(
+        user: &str,
+        password: &str,
+        host: &str,
+        port: u16,
+        database: &str,
+    ) -> (String, String, String, u16, String) {
+        (user.into(), password.into(), host.into(), port, database.into())
+    }
+
+    #[test]
+    fn what_a_url_says_is_taken_and_the_rest_is_usual() {
+        assert_eq!(parts("mysql://root@db"), expected("root", "", "db", 3306, "k3"));
+        assert_eq!(parts("mysql://u:p@[::1]:1/x"), expected("u", "p", "::1", 1, "x"));
+        assert_eq!(
+            parts("mysql://u:p@s%40%25@db:3307/"),
+            expected("u", "p@s@%", "db", 3307, "k3")
+        );
+    }
+
+    #[test]
+    fn a_url_that_makes_no_sense_is_refused_without_being_repeated() {
+        for url in [
+            "",
+            "postgres://s3cret@x",
+            "mysql://s3cret",
+            "mysql://u:s3cret@",
+            "mysql://u:s3cret%4@x",
+            "mysql://u:s3cret@x:99999",
+            "mysql://u:s3cret@x/y?ssl=1",
+            "mysql://u:s3cret%+1@x",
+        ] {
+            let problem = parse(url).map(|_| ()).unwrap_err();
+            assert!(!problem.contains("s3cret"), "{url}: {problem}");
+        }
+    }
+}

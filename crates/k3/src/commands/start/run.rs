@@ -1,0 +1,271 @@
+//! The life of the server: from the flags to the last connection.
+
+use std::{
+    env, io,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    pin::pin,
+    sync::Arc,
+    time::Duration,
+};
+
+use k3_apiserver::{Config, Server, TokenFile, kubernetes_address};
+use k3_storage::{Compactor, OpenError, StorageConfig, Store, SystemClock};
+use tokio::{net::TcpListener, sync::oneshot};
+
+use super::{StartFlags, address};
+use crate::{
+    certificates::{CertificateError, Certificates, Names},
+    failure::Failure,
+    kubeconfig, limits, log, secret_file,
+    signals::Signals,
+    tls,
+};
+
+/// How much history is kept for watches that begin in the past, as upstream keeps it.
+const HISTORY: Duration = Duration::from_mins(5);
+
+/// Runs a server until it is told to stop.
+pub(crate) fn run(flags: StartFlags) -> Result<(), Failure> {
+    log::begin(flags.log_level);
+    let data_dir = match &flags.data_dir {
+        Some(folder) => folder.clone(),
+        None => default_data_dir()?,
+    };
+    let storage = flags.storage.config(&data_dir)?;
+    let tokens = match &flags.access.token_auth_file {
+        Some(file) => TokenFile::read(file).map_err(|error| {
+            Failure::new(
+                "cannot use --token-auth-file",
+                "each line is `token,user,uid` or `token,user,uid,\"group1,group2\"`",
+            )
+            .because(error)
+        })?,
+        None => TokenFile::default(),
+    };
+    limits::raise_open_files();
+    let data_dir = usable_data_dir(&data_dir)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| {
+            Failure::new(
+                "cannot start threads",
+                "see `ulimit -u` and the memory of the machine",
+            )
+            .because(error)
+        })?;
+    runtime.block_on(live(flags, &data_dir, storage, tokens))
+}
+
+/// Everything that can be stopped by a signal.
+async fn live(
+    flags: StartFlags,
+    data_dir: &Path,
+    storage: StorageConfig,
+    tokens: TokenFile,
+) -> Result<(), Failure> {
+    let mut signals = Signals::listen().map_err(|error| {
+        Failure::new("cannot listen for signals", "this should not happen; try again").because(error)
+    })?;
+    let listener = listen(SocketAddr::new(flags.network.bind, flags.network.secure_port)).await?;
+    let store = tokio::select! {
+        opened = k3_storage::open(storage) => opened.map_err(|error| cannot_open(&flags, error))?,
+        name = signals.next() => {
+            tracing::info!("{name}: stopped before the store was open");
+            return Ok(());
+        }
+    };
+    let outcome = serve(flags, data_dir, listener, store.clone(), tokens, &mut signals).await;
+    store.close().await;
+    outcome
+}
+
+async fn serve(
+    flags: StartFlags,
+    data_dir: &Path,
+    listener: TcpListener,
+    store: Arc<dyn Store>,
+    tokens: TokenFile,
+    signals: &mut Signals,
+) -> Result<(), Failure> {
+    let listening = listener.local_addr().map_err(|error| {
+        Failure::new("cannot tell the port", "this should not happen; try again").because(error)
+    })?;
+    let advertise = flags
+        .network
+        .advertise_address
+        .unwrap_or_else(|| address::advertised(flags.network.bind));
+    let service_range = flags.network.service_cluster_ip_range;
+    let mut names = Names::new([flags.network.bind, advertise, kubernetes_address(&service_range)]);
+    names.extend(address::host_name());
+    names.extend(flags.network.tls_san);
+    let certificates =
+        Certificates::ensure(&data_dir.join("tls"), &names, &SystemClock).map_err(no_certificates)?;
+    let tls = tls::server_config(&certificates).map_err(no_certificates)?;
+
+    let _compactor = Compactor::start(store.clone(), HISTORY);
+    let config = Config {
+        tokens,
+        anonymous: flags.access.anonymous_auth,
+        service_range,
+        issuer: flags.access.service_account_issuer,
+        signing_key: certificates.signing_key,
+        advertise: (advertise, listening.port()),
+    };
+    let server = tokio::select! {
+        started = Server::start(config, store) => started.map_err(|error| {
+            Failure::new("cannot start the API server", "see the cause; the store can be looked at with its own tools").because(error)
+        })?,
+        name = signals.next() => {
+            tracing::info!("{name}: stopped before the server was ready");
+            return Ok(());
+        }
+    };
+
+    let text = kubeconfig::text(listening, &certificates.authority, &certificates.admin);
+    let mut path = data_dir.join("admin.kubeconfig");
+    write_kubeconfig(&path, &text)?;
+    if let Some(file) = flags.access.kubeconfig_out {
+        write_kubeconfig(&file, &text)?;
+        path = std::path::absolute(&file).unwrap_or(file);
+    }
+    tracing::info!(
+        storage = flags.storage.storage.name(),
+        "serving https://{listening}"
+    );
+    println!("export KUBECONFIG={}", quoted(&path));
+
+    let (stop, stopped) = oneshot::channel::<()>();
+    let mut serving = pin!(server.serve(listener, tls, async {
+        // A stop that is dropped is a stop.
+        let _ = stopped.await;
+    }));
+    tokio::select! {
+        _ = &mut serving => {
+            return Err(Failure::new("the server ended by itself", "see the log above, and start it again"));
+        }
+        name = signals.next() => tracing::info!("{name}: stopping; the same again stops at once"),
+    }
+    drop(stop);
+    tokio::select! {
+        _ = serving => {
+            tracing::info!("stopped");
+            Ok(())
+        }
+        name = signals.next() => Err(Failure::new(
+            format!("{name}: stopped at once"),
+            "requests that were under way have been cut off",
+        )),
+    }
+}
+
+async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
+    TcpListener::bind(address).await.map_err(|error| {
+        let advice = match error.kind() {
+            io::ErrorKind::AddrInUse => {
+                "another program uses the port: stop it, or choose another with --secure-port (0 takes a free one)"
+            }
+            io::ErrorKind::AddrNotAvailable => {
+                "--bind must be an address of this machine; 0.0.0.0 or :: listens on all of them"
+            }
+            io::ErrorKind::PermissionDenied => "ports below 1024 are root's: choose another with --secure-port",
+            _ => "choose another address with --bind or another port with --secure-port",
+        };
+        Failure::new(format!("cannot listen on {address}"), advice).because(error)
+    })
+}
+
+fn cannot_open(flags: &StartFlags, error: OpenError) -> Failure {
+    let name = flags.storage.storage.name();
+    if matches!(error, OpenError::Setting { .. }) {
+        let what = format!("a setting of --storage {name} makes no sense");
+        return Failure::usage(what, format!("`k3 start --help` tells the flags --{name}-..."))
+            .because(error);
+    }
+    Failure::new(
+        format!("cannot open the store (--storage {name})"),
+        "see that it is reachable and free, or choose another with --storage or --data-dir",
+    )
+    .because(error)
+}
+
+fn no_certificates(error: CertificateError) -> Failure {
+    let advice = match &error {
+        CertificateError::KeyMissing { .. }
+        | CertificateError::AuthorityUnfit { .. }
+        | CertificateError::Key { .. } => {
+            "restore the file; or remove the folder it is in, and a new authority is made: then every\n\
+             kubeconfig, certificate and token of the old one is worthless"
+        }
+        CertificateError::Clock => "set the clock",
+        _ => "see that this user may write to the folder `tls` in --data-dir, and that the disk has space",
+    };
+    Failure::new("no certificates to serve with", advice).because(error)
+}
+
+fn write_kubeconfig(path: &Path, text: &str) -> Result<(), Failure> {
+    secret_file::write(path, text).map_err(|error| {
+        Failure::new(
+            "no kubeconfig for the admin",
+            "name a file in a folder that exists and that this user may write to",
+        )
+        .because(error)
+    })
+}
+
+fn usable_data_dir(folder: &Path) -> Result<PathBuf, Failure> {
+    secret_file::make_folder(folder).map_err(|error| {
+        Failure::new(
+            "cannot use the data folder",
+            "choose one that this user may write to with --data-dir",
+        )
+        .because(error)
+    })?;
+    // Absolute: the line that is printed must hold wherever it is used.
+    std::path::absolute(folder).map_err(|error| {
+        Failure::new("cannot tell the current folder", "give --data-dir a path from /").because(error)
+    })
+}
+
+fn default_data_dir() -> Result<PathBuf, Failure> {
+    if rustix::process::geteuid().is_root() {
+        return Ok("/var/lib/k3".into());
+    }
+    let set = |name| {
+        env::var_os(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
+    set("XDG_DATA_HOME")
+        .or_else(|| Some(set("HOME")?.join(".local/share")))
+        .map(|folder| folder.join("k3"))
+        .ok_or_else(|| {
+            Failure::usage(
+                "there is no home folder to keep data in",
+                "name one with --data-dir",
+            )
+        })
+}
+
+/// The path as a shell reads it.
+fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:@%".contains(c);
+    if text.chars().all(is_plain) {
+        return text;
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_quoted_where_a_shell_needs_it() {
+        assert_eq!(quoted(Path::new("/a/b-1.c")), "/a/b-1.c");
+        assert_eq!(quoted(Path::new("/a b")), "'/a b'");
+        assert_eq!(quoted(Path::new("/it's")), r"'/it'\''s'");
+    }
+}

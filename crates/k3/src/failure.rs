@@ -1,0 +1,90 @@
+//! Why a command failed, told so that the reader can act.
+
+use std::{error::Error, fmt, process::ExitCode};
+
+/// What failed, where, why, and what to do about it.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    what: String,
+    cause: Option<Box<dyn Error + Send + Sync>>,
+    advice: String,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    /// The call makes no sense.
+    Usage,
+    /// The call makes sense and could not be carried out.
+    Failed,
+}
+
+// --- Failure ---
+
+impl Failure {
+    /// A call that makes no sense, and what would.
+    pub(crate) fn usage(what: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self {
+            what: what.into(),
+            cause: None,
+            advice: advice.into(),
+            kind: Kind::Usage,
+        }
+    }
+
+    /// Something that could not be done, and what to do about it.
+    pub(crate) fn new(what: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self {
+            kind: Kind::Failed,
+            ..Self::usage(what, advice)
+        }
+    }
+
+    /// The same with its cause.
+    pub(crate) fn because(self, cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self {
+            cause: Some(cause.into()),
+            ..self
+        }
+    }
+
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        match self.kind {
+            Kind::Usage => ExitCode::from(2),
+            Kind::Failed => ExitCode::FAILURE,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "error: {}", self.what)?;
+        let mut cause: Option<&dyn Error> = self.cause.as_deref().map(|cause| cause as _);
+        while let Some(error) = cause {
+            write!(f, ": {error}")?;
+            cause = error.source();
+        }
+        for line in self.advice.lines() {
+            write!(f, "\n  {line}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    #[test]
+    fn a_failure_tells_what_why_and_what_to_do() {
+        let cause = io::Error::new(io::ErrorKind::NotFound, "no such file");
+        let failure =
+            Failure::new("cannot read a.csv", "make it\nor leave out --token-auth-file").because(cause);
+        assert_eq!(
+            failure.to_string(),
+            "error: cannot read a.csv: no such file\n  make it\n  or leave out --token-auth-file"
+        );
+    }
+}

@@ -1,0 +1,31 @@
+//! The `k3` command: a Kubernetes control plane in one process.
+//!
+//! Promises: 0 is success, 1 a failure, 2 a call that makes no sense; every error says what failed, where,
+//! and what to do; secrets are never printed.
+
+mod certificates;
+mod commands;
+mod failure;
+mod kubeconfig;
+mod limits;
+mod log;
+mod secret_file;
+mod signals;
+mod tls;
+
+use std::process::ExitCode;
+
+use mimalloc::MiMalloc;
+
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
+
+fn main() -> ExitCode {
+    match commands::run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("{failure}");
+            failure.exit_code()
+        }
+    }
+}
