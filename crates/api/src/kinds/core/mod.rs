@@ -9,6 +9,7 @@ use crate::rules::Rules;
 pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
     Some(match kind {
         "Pod" => &pod::Pod,
+        "PodTemplate" => &pod::PodTemplate,
         _ => return None,
     })
 }

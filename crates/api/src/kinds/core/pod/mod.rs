@@ -1,36 +1,220 @@
 //! Pods: what is filled in, what may stand in them and change, and what a table shows.
+//!
+//! Workloads use what is public here for the templates of their pods.
 
+mod affinity;
+mod annotations;
+mod container;
+mod defaults;
+mod difference;
+mod disabled;
+mod env;
+mod equality;
+mod handler;
+mod host;
+mod image;
+mod internal;
+mod mount;
+mod options;
+mod overlap;
+mod part;
+mod prepare;
+mod profile;
+mod qos;
+mod report;
+mod resize;
 pub(crate) mod resources;
+mod restart;
+mod security;
+mod spec;
+mod spread;
+mod status;
+mod table;
+mod template;
+mod toleration;
+mod update;
+mod warnings;
+mod whole;
+mod windows;
+
+use std::borrow::Cow;
 
 use serde_json::Value;
 
+pub(crate) use self::{
+    affinity::validate_node_selector,
+    defaults::{default_spec, default_template},
+    disabled::drop_from_template,
+    env::{Place, field_reference, resource_reference},
+    handler::port,
+    image::is_latest,
+    internal::{shown, shown_list},
+    options::Options,
+    report::Report,
+    template::{PodTemplate, names_and_images, validate_template, validate_template_with},
+    toleration::{validate_effect, validate_tolerations},
+    warnings::{Values, node_term_warnings, old_label, template_warnings},
+};
 use crate::{
-    field::Path,
-    rules::{Errors, Rules},
+    apply::{FieldSet, managed::Reset},
+    rules::{Circumstances, Column, Errors, Grace, Row, Rules, Selectable, Tree},
+    time::Time,
 };
 
 /// The rules of pods.
 pub(crate) struct Pod;
 
-impl Rules for Pod {}
+impl Rules for Pod {
+    fn default(&self, object: &mut Value) {
+        defaults::pod(object);
+    }
 
-/// Fills in what was left out of a pod template.
-pub(crate) fn default_template(template: &mut Value) {
-    let _ = template;
+    fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
+        prepare::create(object, at.now);
+    }
+
+    fn prepare_update(&self, new: &mut Value, old: &Value, _at: &Circumstances<'_>) {
+        prepare::update(new, old);
+    }
+
+    fn prepare_status(&self, new: &mut Value, old: &Value, _at: &Circumstances<'_>) {
+        prepare::status(new, old);
+    }
+
+    fn validate(&self, object: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+        spec::validate_new(object, errors);
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+        update::validate(new, old, errors);
+    }
+
+    fn validate_status(&self, new: &Value, old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+        status::validate(new, old, errors);
+    }
+
+    fn part(&self, subresource: &str) -> Option<&'static dyn Rules> {
+        match subresource {
+            "ephemeralcontainers" => Some(&part::EphemeralContainers),
+            "resize" => Some(&part::Resize),
+            _ => None,
+        }
+    }
+
+    fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
+        // Pods change often, and mostly by programs.
+        if old.is_some() {
+            return Vec::new();
+        }
+        warnings::pod(new)
+    }
+
+    fn has_generation(&self) -> bool {
+        true
+    }
+
+    fn raises_generation(&self, new: &Value, old: &Value) -> bool {
+        !equality::same(new.at("spec"), old.at("spec"))
+    }
+
+    fn reset(&self, subresource: &str) -> Option<Reset> {
+        match subresource {
+            "status" => Some(Reset::Fields(FieldSet::of_fields(&[
+                &["spec"],
+                &["metadata", "deletionTimestamp"],
+                &["metadata", "ownerReferences"],
+            ]))),
+            other => self.part(other)?.reset(other),
+        }
+    }
+
+    fn selectable(&self) -> &'static [Selectable] {
+        SELECTABLE
+    }
+
+    fn grace(&self, object: &Value, asked: Option<i64>) -> Grace {
+        let (spec, status) = (object.at("spec"), object.at("status"));
+        // Nobody runs it, so nobody needs time to end it.
+        if spec.text("nodeName").is_empty() || matches!(status.text("phase"), "Failed" | "Succeeded") {
+            return Grace::Seconds(0);
+        }
+        let seconds = asked.or_else(|| spec.int("terminationGracePeriodSeconds"));
+        Grace::Seconds(match seconds.unwrap_or_default() {
+            seconds if seconds < 0 => 1,
+            seconds => seconds,
+        })
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        table::COLUMNS
+    }
+
+    fn row(&self, object: &Value, now: Time) -> Row {
+        table::row(object, now)
+    }
 }
 
-/// Fills in what was left out of the spec of a pod or of a template.
-pub(crate) fn default_spec(spec: &mut Value) {
-    let _ = spec;
+/// A field that is text.
+macro_rules! text {
+    ($field:literal, $part:literal, $name:literal) => {
+        Selectable {
+            field: $field,
+            get: |pod| Cow::Borrowed(pod.at($part).text($name)),
+        }
+    };
 }
 
-/// What is wrong with a pod template.
-pub(crate) fn validate_template(template: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let _ = (template, at, errors);
-}
+const SELECTABLE: &[Selectable] = &[
+    text!("spec.nodeName", "spec", "nodeName"),
+    // The old name of the same.
+    text!("spec.host", "spec", "nodeName"),
+    text!("spec.restartPolicy", "spec", "restartPolicy"),
+    text!("spec.schedulerName", "spec", "schedulerName"),
+    text!("spec.serviceAccountName", "spec", "serviceAccountName"),
+    Selectable {
+        field: "spec.hostNetwork",
+        get: |pod| {
+            Cow::Borrowed(if pod.at("spec").flag("hostNetwork") {
+                "true"
+            } else {
+                "false"
+            })
+        },
+    },
+    text!("status.phase", "status", "phase"),
+    Selectable {
+        field: "status.podIP",
+        get: |pod| {
+            let addresses = pod.at("status").items("podIPs");
+            Cow::Borrowed(addresses.first().map_or("", |address| address.text("ip")))
+        },
+    },
+    // It can be asked for, but no pod has it.
+    Selectable {
+        field: "status.podIPs",
+        get: |_| Cow::Borrowed(""),
+    },
+    text!("status.nominatedNodeName", "status", "nominatedNodeName"),
+];
 
-/// What the user should be told about a valid pod template.
-pub(crate) fn template_warnings(template: &Value, at: &Path<'_>, old: Option<&Value>) -> Vec<String> {
-    let _ = (template, at, old);
-    Vec::new()
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_a_pod_that_runs_gets_time_to_end() {
+        let pod = |node: &str, phase: &str| {
+            json!({
+                "spec": {"nodeName": node, "terminationGracePeriodSeconds": 30},
+                "status": {"phase": phase},
+            })
+        };
+        assert_eq!(Pod.grace(&pod("n", "Running"), None), Grace::Seconds(30));
+        assert_eq!(Pod.grace(&pod("n", "Running"), Some(5)), Grace::Seconds(5));
+        assert_eq!(Pod.grace(&pod("n", "Running"), Some(-1)), Grace::Seconds(1));
+        assert_eq!(Pod.grace(&pod("", "Pending"), Some(5)), Grace::Seconds(0));
+        assert_eq!(Pod.grace(&pod("n", "Succeeded"), None), Grace::Seconds(0));
+    }
 }

@@ -1,0 +1,245 @@
+//! Which nodes and which other pods a pod wants to be near to, or far from.
+
+use serde_json::Value;
+
+use super::{options::Options, report::Report};
+use crate::{
+    field::Path,
+    name::{dns1123_label, dns1123_subdomain, label_key, label_value},
+    rules::{Errors, Tree},
+    selector::label::{self, InvalidValues, UnknownOperators},
+};
+
+const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
+
+/// What is wrong with what a pod wants to be near to.
+pub(super) fn validate(affinity: &Value, options: &Options, at: &Path<'_>, errors: &mut Errors) {
+    if affinity.has("nodeAffinity") {
+        node_affinity(
+            affinity.at("nodeAffinity"),
+            options,
+            &at.child("nodeAffinity"),
+            errors,
+        );
+    }
+    let values = taken(options.any_pod_values);
+    for name in ["podAffinity", "podAntiAffinity"] {
+        let (terms, place) = (affinity.at(name), at.child(name));
+        let list_at = place.child(REQUIRED);
+        for (index, term) in terms.items(REQUIRED).iter().enumerate() {
+            pod_term(term, values, &list_at.index(index), errors);
+        }
+        let list_at = place.child(PREFERRED);
+        for (index, weighted) in terms.items(PREFERRED).iter().enumerate() {
+            let item_at = list_at.index(index);
+            weight(weighted, &item_at, errors);
+            let term = weighted.at("podAffinityTerm");
+            pod_term(term, values, &item_at.child("podAffinityTerm"), errors);
+        }
+    }
+}
+
+fn taken(any: bool) -> InvalidValues {
+    if any {
+        InvalidValues::Taken
+    } else {
+        InvalidValues::Refused
+    }
+}
+
+fn weight(term: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let weight = term.int("weight").unwrap_or_default();
+    if !(1..=100).contains(&weight) {
+        errors.invalid(&at.child("weight"), weight, "must be in the range 1-100");
+    }
+}
+
+fn node_affinity(affinity: &Value, options: &Options, at: &Path<'_>, errors: &mut Errors) {
+    if affinity.has(REQUIRED) {
+        let values = taken(options.any_node_values);
+        validate_node_selector(affinity.at(REQUIRED), values, &at.child(REQUIRED), errors);
+    }
+    let list_at = at.child(PREFERRED);
+    for (index, term) in affinity.items(PREFERRED).iter().enumerate() {
+        let item_at = list_at.index(index);
+        weight(term, &item_at, errors);
+        // A wish that no node can fulfil does no harm.
+        let preference = term.at("preference");
+        node_term(
+            preference,
+            InvalidValues::Taken,
+            &item_at.child("preference"),
+            errors,
+        );
+    }
+}
+
+/// What is wrong with a selector of nodes.
+pub(crate) fn validate_node_selector(
+    selector: &Value,
+    values: InvalidValues,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
+    let terms_at = at.child("nodeSelectorTerms");
+    let terms = selector.items("nodeSelectorTerms");
+    if terms.is_empty() {
+        errors.required(&terms_at, "must have at least one node selector term");
+    }
+    for (index, term) in terms.iter().enumerate() {
+        node_term(term, values, &terms_at.index(index), errors);
+    }
+}
+
+fn node_term(term: &Value, values: InvalidValues, at: &Path<'_>, errors: &mut Errors) {
+    let list_at = at.child("matchExpressions");
+    for (index, requirement) in term.items("matchExpressions").iter().enumerate() {
+        node_requirement(requirement, values, &list_at.index(index), errors);
+    }
+    let list_at = at.child("matchFields");
+    for (index, requirement) in term.items("matchFields").iter().enumerate() {
+        node_field(requirement, &list_at.index(index), errors);
+    }
+}
+
+fn node_requirement(requirement: &Value, values: InvalidValues, at: &Path<'_>, errors: &mut Errors) {
+    let operator = requirement.text("operator");
+    let count = requirement.items("values").len();
+    let values_at = at.child("values");
+    match operator {
+        "In" | "NotIn" if count == 0 => {
+            errors.required(&values_at, "must be specified when `operator` is 'In' or 'NotIn'");
+        }
+        "Exists" | "DoesNotExist" if count > 0 => {
+            let detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
+            errors.forbidden(&values_at, detail);
+        }
+        "Gt" | "Lt" if count != 1 => {
+            let detail = "must be specified single value when `operator` is 'Lt' or 'Gt'";
+            errors.required(&values_at, detail);
+        }
+        "In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt" => {}
+        _ => errors.invalid(&at.child("operator"), operator, "not a valid selector operator"),
+    }
+    let key = requirement.text("key");
+    errors.faults(&at.child("key"), key, label_key(key));
+    if values == InvalidValues::Refused {
+        for (index, value) in requirement.texts("values").enumerate() {
+            errors.faults(&values_at.index(index), value, label_value(value));
+        }
+    }
+}
+
+fn node_field(requirement: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let operator = requirement.text("operator");
+    let values_at = at.child("values");
+    match operator {
+        "In" | "NotIn" => {
+            if requirement.items("values").len() != 1 {
+                let detail =
+                    "must be only one value when `operator` is 'In' or 'NotIn' for node field selector";
+                errors.required(&values_at, detail);
+            }
+        }
+        _ => errors.invalid(&at.child("operator"), operator, "not a valid selector operator"),
+    }
+    let key = requirement.text("key");
+    if key != "metadata.name" {
+        return errors.invalid(&at.child("key"), key, "not a valid field selector key");
+    }
+    for (index, value) in requirement.texts("values").enumerate() {
+        errors.faults(&values_at.index(index), value, dns1123_subdomain(value));
+    }
+}
+
+fn pod_term(term: &Value, values: InvalidValues, at: &Path<'_>, errors: &mut Errors) {
+    for name in ["labelSelector", "namespaceSelector"] {
+        let place = at.child(name);
+        errors.extend(label::validate(
+            &place,
+            term.at(name),
+            values,
+            UnknownOperators::Refused,
+        ));
+    }
+    for name in term.texts("namespaces") {
+        errors.faults(&at.child("namespace"), name, dns1123_label(name));
+    }
+    label_keys(term, at, errors);
+    let key = term.text("topologyKey");
+    if key.is_empty() {
+        errors.required(&at.child("topologyKey"), "can not be empty");
+    }
+    errors.faults(&at.child("topologyKey"), key, label_key(key));
+}
+
+/// What is wrong with the keys of labels a term takes the pod's own values for. They were merged into the selector
+/// before, so a key that stands there twice was in both.
+pub(super) fn label_keys(term: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let selector = term.at("labelSelector");
+    for name in ["matchLabelKeys", "mismatchLabelKeys"] {
+        let list_at = at.child(name);
+        if selector.is_null() && !term.items(name).is_empty() {
+            errors.forbidden(&list_at, "must not be specified when labelSelector is not set");
+            continue;
+        }
+        for (index, key) in term.texts(name).enumerate() {
+            errors.faults(&list_at.index(index), key, label_key(key));
+        }
+    }
+    let wanted: Vec<&str> = term.texts("matchLabelKeys").collect();
+    let mut seen: Vec<&str> = selector
+        .entries("matchLabels")
+        .keys()
+        .map(String::as_str)
+        .collect();
+    for expression in selector.items("matchExpressions") {
+        let key = expression.text("key");
+        if let Some(index) = wanted.iter().rposition(|wanted| *wanted == key)
+            && seen.contains(&key)
+        {
+            let detail = "exists in both matchLabelKeys and labelSelector";
+            errors.invalid(&at.index(index), key, detail);
+        }
+        seen.push(key);
+    }
+    let list_at = at.child("matchLabelKeys");
+    for (index, key) in wanted.into_iter().enumerate() {
+        if term.texts("mismatchLabelKeys").any(|other| other == key) {
+            let detail = "exists in both matchLabelKeys and mismatchLabelKeys";
+            errors.invalid(&list_at.index(index), key, detail);
+        }
+    }
+}
+
+/// Whether a selector of pods is not valid today.
+pub(super) fn has_invalid_pod_values(affinity: &Value) -> bool {
+    let invalid = |term: &Value| {
+        ["labelSelector", "namespaceSelector"].into_iter().any(|name| {
+            let refused = InvalidValues::Refused;
+            !label::validate(&Path::NOWHERE, term.at(name), refused, UnknownOperators::Refused).is_empty()
+        })
+    };
+    ["podAffinity", "podAntiAffinity"].into_iter().any(|name| {
+        let terms = affinity.at(name);
+        terms.items(REQUIRED).iter().any(invalid)
+            || terms
+                .items(PREFERRED)
+                .iter()
+                .any(|weighted| invalid(weighted.at("podAffinityTerm")))
+    })
+}
+
+/// Whether a selector of nodes is not valid today.
+pub(super) fn has_invalid_node_values(affinity: &Value) -> bool {
+    let mut errors = Errors::new();
+    for term in affinity
+        .at("nodeAffinity")
+        .at(REQUIRED)
+        .items("nodeSelectorTerms")
+    {
+        node_term(term, InvalidValues::Refused, &Path::NOWHERE, &mut errors);
+    }
+    !errors.is_empty()
+}

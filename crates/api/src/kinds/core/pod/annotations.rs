@@ -1,0 +1,91 @@
+//! Annotations of pods that mean something.
+
+use serde_json::Value;
+
+use super::{options::Options, profile, report::Report, toleration};
+use crate::{
+    field::Path,
+    rules::{Errors, Tree},
+};
+
+/// Marks a pod that mirrors one a node runs on its own.
+pub(super) const MIRROR: &str = "kubernetes.io/config.mirror";
+const TOLERATIONS: &str = "scheduler.alpha.kubernetes.io/tolerations";
+const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+
+/// Whether a pod mirrors one a node runs on its own.
+pub(super) fn is_mirror(pod: &Value) -> bool {
+    pod.at("metadata").at("annotations").has(MIRROR)
+}
+
+/// What is wrong with the annotations of a pod or template.
+pub(super) fn validate(
+    metadata: &Value,
+    spec: &Value,
+    options: &Options,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
+    let annotations = metadata.at("annotations");
+    if annotations.is_null() {
+        return;
+    }
+    if annotations.has(MIRROR) && spec.text("nodeName").is_empty() {
+        let detail = "must set spec.nodeName if mirror pod annotation is set";
+        errors.invalid(&at.key(MIRROR), annotations.text(MIRROR), detail);
+    }
+    let tolerations = annotations.text(TOLERATIONS);
+    if !tolerations.is_empty() {
+        match serde_json::from_str::<Value>(tolerations) {
+            Ok(list) => {
+                let items = list.as_array().map_or(&[][..], Vec::as_slice);
+                toleration::validate(items, options, &at.child(TOLERATIONS), errors);
+            }
+            Err(error) => errors.invalid(at, TOLERATIONS, error.to_string()),
+        }
+    }
+    if !options.any_deletion_cost && !has_valid_deletion_cost(metadata) {
+        let value = annotations.text(DELETION_COST);
+        errors.invalid(&at.key(DELETION_COST), value, "must be a 32bit integer");
+    }
+    profile::validate_annotations(annotations, spec, at, errors);
+}
+
+/// Whether the cost of a deletion is a number, or not told.
+pub(super) fn has_valid_deletion_cost(metadata: &Value) -> bool {
+    let Some(cost) = metadata.at("annotations").at(DELETION_COST).as_str() else {
+        return true;
+    };
+    let plain = cost == "0" || cost.starts_with('-') || cost.starts_with(|c| matches!(c, '1'..='9'));
+    plain && cost.parse::<i32>().is_ok()
+}
+
+/// What is wrong with a change of the annotations of a pod.
+pub(super) fn validate_update(
+    new: &Value,
+    old: &Value,
+    options: &Options,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
+    let before = old.at("metadata").entries("annotations");
+    let after = new.at("metadata").entries("annotations");
+    let what = |key: &str| {
+        if key.starts_with(profile::APPARMOR) {
+            Some("AppArmor annotations")
+        } else {
+            (key == MIRROR).then_some("mirror pod annotation")
+        }
+    };
+    for (key, value) in before {
+        if let Some(what) = what(key).filter(|_| after.get(key) != Some(value)) {
+            errors.forbidden(&at.key(key), format!("may not remove or update {what}"));
+        }
+    }
+    for key in after.keys() {
+        if let Some(what) = what(key).filter(|_| !before.contains_key(key)) {
+            errors.forbidden(&at.key(key), format!("may not add {what}"));
+        }
+    }
+    validate(new.at("metadata"), new.at("spec"), options, at, errors);
+}

@@ -1,0 +1,239 @@
+//! Containers: those that do the work, those that prepare it or run beside it, and those that look into a running pod.
+
+use serde_json::Value;
+
+use super::{
+    env, handler, mount,
+    options::{Options, is_sidecar},
+    report::Report,
+    resources::{self, Holder},
+    restart, security,
+};
+use crate::{
+    field::{Error, Path},
+    name::{dns1123_label, port_name, port_number},
+    rules::{Errors, Tree},
+};
+
+const PULL_POLICIES: [&str; 3] = ["Always", "IfNotPresent", "Never"];
+const MESSAGE_POLICIES: [&str; 2] = ["File", "FallbackToLogsOnError"];
+const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
+
+/// What init containers may have only if they run beside the others.
+const SIDECAR_FIELDS: [&str; 4] = ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"];
+
+/// What containers that look into a pod may not have, in the order in which it is told.
+const NOT_EPHEMERAL: [&str; 9] = [
+    "ports",
+    "resources",
+    "resizePolicy",
+    "restartPolicy",
+    "restartPolicyRules",
+    "livenessProbe",
+    "readinessProbe",
+    "startupProbe",
+    "lifecycle",
+];
+
+/// The pod around a container.
+pub(super) struct Pod<'p> {
+    /// Its spec.
+    pub(super) spec: &'p Value,
+    /// The names of its resource claims.
+    pub(super) claims: &'p [&'p str],
+    /// The rules that are relaxed for it.
+    pub(super) options: &'p Options,
+}
+
+impl Pod<'_> {
+    fn grace(&self) -> Option<i64> {
+        self.spec.int("terminationGracePeriodSeconds")
+    }
+
+    /// What is wrong with the containers that do the work.
+    pub(super) fn validate_containers(&self, at: &Path<'_>, errors: &mut Errors) {
+        let containers = self.spec.items("containers");
+        if containers.is_empty() {
+            return errors.required(at, "");
+        }
+        for (index, container) in containers.iter().enumerate() {
+            let place = at.index(index);
+            self.validate(container, &place, errors);
+            let name = container.text("name");
+            if containers[..index].iter().any(|other| other.text("name") == name) {
+                errors.duplicate(&place.child("name"), name);
+            }
+            handler::validate(container, self.spec.at("os"), self.grace(), &place, errors);
+            restart::validate(container, &place, errors);
+        }
+        host_ports(containers, at, errors);
+    }
+
+    /// What is wrong with the containers that run before, or beside, the others.
+    pub(super) fn validate_init_containers(&self, at: &Path<'_>, errors: &mut Errors) {
+        let containers = self.spec.items("initContainers");
+        for (index, container) in containers.iter().enumerate() {
+            let place = at.index(index);
+            self.validate(container, &place, errors);
+            restart::validate_init(container, &place, errors);
+            let name = container.text("name");
+            let named = |list: &[Value]| list.iter().any(|other| other.text("name") == name);
+            // Without a name, only containers that do the work collide.
+            if named(self.spec.items("containers")) || (!name.is_empty() && named(&containers[..index])) {
+                errors.duplicate(&place.child("name"), name);
+            }
+            // They run one by one, so each is judged alone, as if it were the first.
+            host_ports(&containers[index..=index], at, errors);
+            if is_sidecar(container) {
+                handler::validate(container, self.spec.at("os"), self.grace(), &place, errors);
+            } else {
+                for field in SIDECAR_FIELDS.into_iter().filter(|field| container.has(field)) {
+                    let detail = "may not be set for init containers without restartPolicy=Always";
+                    errors.forbidden(&place.child(field), detail);
+                }
+            }
+            restart::validate_init_resize(container, self.options, &place, errors);
+        }
+    }
+
+    /// What is wrong with the containers that look into the pod.
+    pub(super) fn validate_ephemeral_containers(&self, at: &Path<'_>, errors: &mut Errors) {
+        const DETAIL: &str = "cannot be set for an Ephemeral Container";
+        let containers = self.spec.items("ephemeralContainers");
+        let named = |list: &[Value], name: &str| list.iter().any(|other| other.text("name") == name);
+        let permanent = |name: &str| {
+            named(self.spec.items("containers"), name) || named(self.spec.items("initContainers"), name)
+        };
+        for (index, container) in containers.iter().enumerate() {
+            let place = at.index(index);
+            self.validate(container, &place, errors);
+            validate_image(container, &place, errors);
+            let (name, target) = (container.text("name"), container.text("targetContainerName"));
+            if permanent(name) || named(&containers[..index], name) {
+                errors.duplicate(&place.child("name"), name);
+            }
+            if !target.is_empty() && !permanent(target) {
+                errors.push(Error::not_found(&place.child("targetContainerName"), target));
+            }
+            for field in NOT_EPHEMERAL {
+                let value = container.at(field);
+                let set = value.as_object().map_or(!value.is_null(), |fields| {
+                    field != "resources" || !fields.is_empty()
+                });
+                if set {
+                    errors.forbidden(&place.child(field), DETAIL);
+                }
+            }
+            let mounts_at = place.child("volumeMounts");
+            for (number, mount) in container.items("volumeMounts").iter().enumerate() {
+                for field in ["subPath", "subPathExpr"] {
+                    if !mount.text(field).is_empty() {
+                        errors.forbidden(&mounts_at.index(number).child(field), DETAIL);
+                    }
+                }
+            }
+        }
+    }
+
+    /// What is wrong with a container, whatever it is for.
+    fn validate(&self, container: &Value, at: &Path<'_>, errors: &mut Errors) {
+        match container.text("name") {
+            "" => errors.required(&at.child("name"), ""),
+            name => errors.faults(&at.child("name"), name, dns1123_label(name)),
+        }
+        if container.text("image").is_empty() {
+            errors.required(&at.child("image"), "");
+        }
+        let policy = container.text("terminationMessagePolicy");
+        errors.word(&at.child("terminationMessagePolicy"), policy, &MESSAGE_POLICIES);
+        ports(container.items("ports"), &at.child("ports"), errors);
+        env::validate(container.items("env"), &at.child("env"), errors);
+        env::validate_from(container.items("envFrom"), &at.child("envFrom"), errors);
+        let volumes = self.spec.items("volumes");
+        mount::validate(container, volumes, &at.child("volumeMounts"), errors);
+        mount::validate_devices(container, volumes, &at.child("volumeDevices"), errors);
+        let policy = container.text("imagePullPolicy");
+        errors.word(&at.child("imagePullPolicy"), policy, &PULL_POLICIES);
+        resources::validate_requirements(
+            container.at("resources"),
+            Holder::Container,
+            self.claims,
+            self.options.pages,
+            &at.child("resources"),
+            errors,
+        );
+        let restart = self.spec.text("restartPolicy");
+        restart::validate_resize(container, restart, &at.child("resizePolicy"), errors);
+        security::validate_container(
+            container,
+            self.spec,
+            self.options,
+            &at.child("securityContext"),
+            errors,
+        );
+    }
+}
+
+/// What is asked of the image of a container in a pod, but not in a template.
+pub(super) fn validate_image(container: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let image = container.text("image");
+    if image.trim().len() != image.len() {
+        errors.invalid(
+            &at.child("image"),
+            image,
+            "must not have leading or trailing whitespace",
+        );
+    }
+}
+
+fn ports(ports: &[Value], at: &Path<'_>, errors: &mut Errors) {
+    let mut names: Vec<&str> = Vec::new();
+    for (index, port) in ports.iter().enumerate() {
+        let place = at.index(index);
+        let name = port.text("name");
+        if !name.is_empty() {
+            let faults = port_name(name);
+            if !faults.is_empty() {
+                errors.faults(&place.child("name"), name, faults);
+            } else if names.contains(&name) {
+                errors.duplicate(&place.child("name"), name);
+            } else {
+                names.push(name);
+            }
+        }
+        let mut number = |field: &str, needed: bool| match port.int(field).unwrap_or_default() {
+            0 if needed => errors.required(&place.child(field), ""),
+            0 => {}
+            number => {
+                for fault in port_number(number) {
+                    errors.invalid(&place.child(field), number, fault);
+                }
+            }
+        };
+        number("containerPort", true);
+        number("hostPort", false);
+        errors.word(&place.child("protocol"), port.text("protocol"), &PROTOCOLS);
+    }
+}
+
+/// A port of the host can be taken once.
+fn host_ports(containers: &[Value], at: &Path<'_>, errors: &mut Errors) {
+    let mut taken: Vec<(&str, &str, i64)> = Vec::new();
+    for (index, container) in containers.iter().enumerate() {
+        for (number, port) in container.items("ports").iter().enumerate() {
+            let Some(host) = port.int("hostPort").filter(|host| *host != 0) else {
+                continue;
+            };
+            let key = (port.text("protocol"), port.text("hostIP"), host);
+            if taken.contains(&key) {
+                let item_at = at.index(index);
+                let list_at = item_at.child("ports");
+                let place = list_at.index(number);
+                let text = format!("{}/{}/{}", key.0, key.1, key.2);
+                errors.duplicate(&place.child("hostPort"), &text);
+            } else {
+                taken.push(key);
+            }
+        }
+    }
+}

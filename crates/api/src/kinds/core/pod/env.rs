@@ -1,0 +1,288 @@
+//! The environment of containers.
+
+use serde_json::Value;
+
+use super::report::Report;
+use crate::{
+    field::Path,
+    name::{config_key, dns1123_label, dns1123_subdomain, label_key, relaxed_env_var_name},
+    rules::{Errors, Tree},
+};
+
+/// The fields of its pod a variable can hold, beside labels and annotations.
+const FIELDS: [&str; 9] = [
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+    "spec.nodeName",
+    "spec.serviceAccountName",
+    "status.hostIP",
+    "status.hostIPs",
+    "status.podIP",
+    "status.podIPs",
+];
+
+/// The other fields that once could be asked for.
+const OTHER_FIELDS: [&str; 5] = [
+    "metadata.annotations",
+    "metadata.labels",
+    "spec.restartPolicy",
+    "spec.schedulerName",
+    "status.phase",
+];
+
+/// The resources of its container a variable can hold, beside huge pages.
+const RESOURCES: [&str; 6] = [
+    "limits.cpu",
+    "limits.ephemeral-storage",
+    "limits.memory",
+    "requests.cpu",
+    "requests.ephemeral-storage",
+    "requests.memory",
+];
+
+const UNITS: [&str; 13] = [
+    "1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei",
+];
+
+/// Whether a reference stands in a volume, where it must name its container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// In a container.
+    Container,
+    /// In a volume.
+    Volume,
+}
+
+/// What is wrong with variables.
+pub(super) fn validate(variables: &[Value], at: &Path<'_>, errors: &mut Errors) {
+    for (index, variable) in variables.iter().enumerate() {
+        let place = at.index(index);
+        match variable.text("name") {
+            "" => errors.required(&place.child("name"), ""),
+            name => errors.faults(&place.child("name"), name, relaxed_env_var_name(name)),
+        }
+        if variable.has("valueFrom") {
+            source(variable, &place.child("valueFrom"), errors);
+        }
+    }
+}
+
+fn source(variable: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let from = variable.at("valueFrom");
+    let mut sources = 0;
+    let mut has = |name: &str| {
+        sources += usize::from(from.has(name));
+        from.has(name)
+    };
+    if has("fieldRef") {
+        field_reference(from.at("fieldRef"), &FIELDS, &at.child("fieldRef"), errors);
+    }
+    if has("resourceFieldRef") {
+        let reference = from.at("resourceFieldRef");
+        resource_reference(reference, Place::Container, &at.child("resourceFieldRef"), errors);
+    }
+    for name in ["configMapKeyRef", "secretKeyRef"] {
+        if has(name) {
+            key_reference(from.at(name), &at.child(name), errors);
+        }
+    }
+    if has("fileKeyRef") {
+        file_reference(from.at("fileKeyRef"), &at.child("fileKeyRef"), errors);
+    }
+    if sources == 0 {
+        let detail = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`";
+        errors.invalid(at, "", detail);
+    } else if !variable.text("value").is_empty() {
+        errors.invalid(at, "", "may not be specified when `value` is not empty");
+    } else if sources > 1 {
+        errors.invalid(at, "", "may not have more than one field specified at a time");
+    }
+}
+
+/// What is wrong with a reference to a field of the pod; `fields` are the ones that can be asked for.
+pub(crate) fn field_reference(reference: &Value, fields: &[&str], at: &Path<'_>, errors: &mut Errors) {
+    let (version, path) = (reference.text("apiVersion"), reference.text("fieldPath"));
+    if version.is_empty() {
+        return errors.required(&at.child("apiVersion"), "");
+    }
+    let path_at = at.child("fieldPath");
+    if path.is_empty() {
+        return errors.required(&path_at, "");
+    }
+    let cannot = |errors: &mut Errors, why: String| {
+        errors.invalid(&path_at, path, format!("error converting fieldPath: {why}"));
+    };
+    if version != "v1" {
+        return cannot(errors, format!("unsupported pod version: {version}"));
+    }
+    match subscript(path) {
+        Some(("metadata.annotations", key)) => {
+            errors.faults(at, &key.to_lowercase(), label_key(&key.to_lowercase()))
+        }
+        Some(("metadata.labels", key)) => errors.faults(at, key, label_key(key)),
+        Some(_) => cannot(errors, format!("field label does not support subscript: {path}")),
+        None => {
+            // The old name of a field.
+            let field = if path == "spec.host" {
+                "spec.nodeName"
+            } else {
+                path
+            };
+            if !FIELDS.contains(&field) && !OTHER_FIELDS.contains(&field) {
+                return cannot(errors, format!("field label not supported: {path}"));
+            }
+            if !fields.contains(&field) {
+                errors.unsupported(&path_at, field, fields);
+            }
+        }
+    }
+}
+
+/// The parts of `path['key']`.
+fn subscript(path: &str) -> Option<(&str, &str)> {
+    path.strip_suffix("']")?
+        .split_once("['")
+        .filter(|(path, _)| !path.is_empty())
+}
+
+/// What is wrong with a reference to a resource of a container.
+pub(crate) fn resource_reference(reference: &Value, place: Place, at: &Path<'_>, errors: &mut Errors) {
+    let resource = reference.text("resource");
+    let pages = resource.starts_with("requests.hugepages-") || resource.starts_with("limits.hugepages-");
+    if place == Place::Volume && reference.text("containerName").is_empty() {
+        errors.required(&at.child("containerName"), "");
+    } else if resource.is_empty() {
+        errors.required(&at.child("resource"), "");
+    } else if !RESOURCES.contains(&resource) && !pages {
+        errors.unsupported(&at.child("resource"), resource, &RESOURCES);
+    }
+    let divisor = super::resources::amount(reference.at("divisor"));
+    if divisor.is_zero() {
+        return;
+    }
+    let divisor = divisor.to_string();
+    let (supported, units, what): (&[&str], _, _) =
+        match resource.split_once('.').map_or("", |(_, name)| name) {
+            _ if pages => (
+                &UNITS,
+                "1, 1k, 1M, 1G, 1T, 1P, 1E, 1Ki, 1Mi, 1Gi, 1Ti, 1Pi, 1Ei",
+                "hugepages",
+            ),
+            _ if !RESOURCES.contains(&resource) => return,
+            "cpu" => (&["1m", "1"], "1m and 1", "cpu"),
+            "memory" => (
+                &UNITS,
+                "1, 1k, 1M, 1G, 1T, 1P, 1E, 1Ki, 1Mi, 1Gi, 1Ti, 1Pi, 1Ei",
+                "memory",
+            ),
+            _ => (
+                &UNITS,
+                "1, 1k, 1M, 1G, 1T, 1P, 1E, 1Ki, 1Mi, 1Gi, 1Ti, 1Pi, 1Ei",
+                "local ephemeral storage",
+            ),
+        };
+    if !supported.contains(&divisor.as_str()) {
+        let detail = format!("only divisor's values {units} are supported with the {what} resource");
+        errors.invalid(&at.child("divisor"), resource, detail);
+    }
+}
+
+fn key_reference(reference: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let name = reference.text("name");
+    errors.faults(&at.child("name"), name, dns1123_subdomain(name));
+    match reference.text("key") {
+        "" => errors.required(&at.child("key"), ""),
+        key => errors.faults(&at.child("key"), key, config_key(key)),
+    }
+}
+
+fn file_reference(reference: &Value, at: &Path<'_>, errors: &mut Errors) {
+    match reference.text("key") {
+        "" => errors.required(&at.child("key"), ""),
+        key => errors.faults(&at.child("key"), key, relaxed_env_var_name(key)),
+    }
+    match reference.text("volumeName") {
+        "" => errors.required(&at.child("volumeName"), ""),
+        name => errors.faults(&at.child("volumeName"), name, dns1123_label(name)),
+    }
+    match reference.text("path") {
+        "" => errors.required(&at.child("path"), ""),
+        path => no_steps_back(path, &at.child("path"), errors),
+    }
+}
+
+/// A path that must not lead upwards.
+pub(super) fn no_steps_back(path: &str, at: &Path<'_>, errors: &mut Errors) {
+    if path.split('/').any(|part| part == "..") {
+        errors.invalid(at, path, "must not contain '..'");
+    }
+}
+
+/// A path that must lead downwards.
+pub(super) fn descending(path: &str, at: &Path<'_>, errors: &mut Errors) {
+    if path.starts_with('/') {
+        errors.invalid(at, path, "must be a relative path");
+    }
+    no_steps_back(path, at, errors);
+}
+
+/// What is wrong with where variables are taken from in bulk.
+pub(super) fn validate_from(sources: &[Value], at: &Path<'_>, errors: &mut Errors) {
+    for (index, from) in sources.iter().enumerate() {
+        let place = at.index(index);
+        let prefix = from.text("prefix");
+        if !prefix.is_empty() {
+            errors.faults(&place.child("prefix"), prefix, relaxed_env_var_name(prefix));
+        }
+        let mut count = 0;
+        for kind in ["configMapRef", "secretRef"] {
+            if !from.has(kind) {
+                continue;
+            }
+            count += 1;
+            let kind_at = place.child(kind);
+            let name_at = kind_at.child("name");
+            match from.at(kind).text("name") {
+                "" => errors.required(&name_at, ""),
+                // A dash at the end is taken, as in the beginning of a name.
+                name => errors.faults(&name_at, name, crate::name::Rule::Subdomain.prefix(name)),
+            }
+        }
+        match count {
+            0 => errors.invalid(at, "", "must specify one of: `configMapRef` or `secretRef`"),
+            1 => {}
+            _ => errors.invalid(at, "", "may not have more than one field specified at a time"),
+        }
+    }
+}
+
+/// Variables read from files need a volume that is a scratch directory.
+pub(super) fn validate_files(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+    for list in super::defaults::CONTAINERS {
+        let list_at = at.child(list);
+        for (index, container) in spec.items(list).iter().enumerate() {
+            for (number, variable) in container.items("env").iter().enumerate() {
+                let reference = variable.way("valueFrom.fileKeyRef");
+                if reference.is_null() {
+                    continue;
+                }
+                let name = reference.text("volumeName");
+                let item_at = list_at.index(index);
+                let env_at = item_at.child("env");
+                let variable_at = env_at.index(number);
+                let from_at = variable_at.child("valueFrom");
+                let file_at = from_at.child("fileKeyRef");
+                let name_at = file_at.child("volumeName");
+                let mut volumes = spec.items("volumes").iter();
+                match volumes.rfind(|volume| volume.text("name") == name) {
+                    None => errors.push(crate::field::Error::not_found(&name_at, name)),
+                    Some(volume) if !volume.has("emptyDir") => {
+                        errors.invalid(&name_at, name, "referenced volume must be of type emptyDir");
+                    }
+                    Some(_) => {}
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! Probes and lifecycle hooks: what is done to a container, and when.
+
+use serde_json::Value;
+
+use super::report::Report;
+use crate::{
+    field::Path,
+    name::{http_header_name, port_name, port_number},
+    rules::{Errors, Tree},
+};
+
+const ONE_HANDLER: &str = "may not specify more than 1 handler type";
+
+/// What a lifecycle hook can do.
+const HOOKS: [&str; 4] = ["exec", "httpGet", "tcpSocket", "sleep"];
+
+/// What a probe can do.
+const PROBES: [&str; 4] = ["exec", "httpGet", "tcpSocket", "grpc"];
+
+/// The signals that end containers on Linux, sorted as they are told.
+const SIGNALS: [&str; 65] = [
+    "SIGABRT",
+    "SIGALRM",
+    "SIGBUS",
+    "SIGCHLD",
+    "SIGCLD",
+    "SIGCONT",
+    "SIGFPE",
+    "SIGHUP",
+    "SIGILL",
+    "SIGINT",
+    "SIGIO",
+    "SIGIOT",
+    "SIGKILL",
+    "SIGPIPE",
+    "SIGPOLL",
+    "SIGPROF",
+    "SIGPWR",
+    "SIGQUIT",
+    "SIGRTMAX",
+    "SIGRTMAX-1",
+    "SIGRTMAX-10",
+    "SIGRTMAX-11",
+    "SIGRTMAX-12",
+    "SIGRTMAX-13",
+    "SIGRTMAX-14",
+    "SIGRTMAX-2",
+    "SIGRTMAX-3",
+    "SIGRTMAX-4",
+    "SIGRTMAX-5",
+    "SIGRTMAX-6",
+    "SIGRTMAX-7",
+    "SIGRTMAX-8",
+    "SIGRTMAX-9",
+    "SIGRTMIN",
+    "SIGRTMIN+1",
+    "SIGRTMIN+10",
+    "SIGRTMIN+11",
+    "SIGRTMIN+12",
+    "SIGRTMIN+13",
+    "SIGRTMIN+14",
+    "SIGRTMIN+15",
+    "SIGRTMIN+2",
+    "SIGRTMIN+3",
+    "SIGRTMIN+4",
+    "SIGRTMIN+5",
+    "SIGRTMIN+6",
+    "SIGRTMIN+7",
+    "SIGRTMIN+8",
+    "SIGRTMIN+9",
+    "SIGSEGV",
+    "SIGSTKFLT",
+    "SIGSTOP",
+    "SIGSYS",
+    "SIGTERM",
+    "SIGTRAP",
+    "SIGTSTP",
+    "SIGTTIN",
+    "SIGTTOU",
+    "SIGURG",
+    "SIGUSR1",
+    "SIGUSR2",
+    "SIGVTALRM",
+    "SIGWINCH",
+    "SIGXCPU",
+    "SIGXFSZ",
+];
+
+/// What is wrong with the hooks and probes of a container that may have them. `grace` is the time the pod has to end.
+pub(super) fn validate(
+    container: &Value,
+    os: &Value,
+    grace: Option<i64>,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
+    if container.has("lifecycle") {
+        let place = at.child("lifecycle");
+        let lifecycle = container.at("lifecycle");
+        for name in ["postStart", "preStop"] {
+            if lifecycle.has(name) {
+                handler(lifecycle.at(name), &HOOKS, grace, &place.child(name), errors);
+            }
+        }
+        if lifecycle.has("stopSignal") {
+            stop_signal(
+                lifecycle.text("stopSignal"),
+                os,
+                &place.child("stopSignal"),
+                errors,
+            );
+        }
+    }
+    for name in ["livenessProbe", "readinessProbe", "startupProbe"] {
+        if !container.has(name) {
+            continue;
+        }
+        let (value, place) = (container.at(name), at.child(name));
+        probe(value, grace, &place, errors);
+        let ends = value.at("terminationGracePeriodSeconds");
+        if name == "readinessProbe" {
+            if !ends.is_null() {
+                let ends_at = place.child("terminationGracePeriodSeconds");
+                errors.invalid(&ends_at, ends, "must not be set for readinessProbes");
+            }
+        } else {
+            let successes = value.int("successThreshold").unwrap_or_default();
+            if successes != 1 {
+                errors.invalid(&place.child("successThreshold"), successes, "must be 1");
+            }
+        }
+    }
+}
+
+fn probe(probe: &Value, grace: Option<i64>, at: &Path<'_>, errors: &mut Errors) {
+    handler(probe, &PROBES, grace, at, errors);
+    for name in [
+        "initialDelaySeconds",
+        "timeoutSeconds",
+        "periodSeconds",
+        "successThreshold",
+        "failureThreshold",
+    ] {
+        errors.not_negative(&at.child(name), probe.int(name).unwrap_or_default());
+    }
+    let name = "terminationGracePeriodSeconds";
+    if let Some(seconds) = probe.int(name).filter(|seconds| *seconds <= 0) {
+        errors.invalid(&at.child(name), seconds, "must be greater than 0");
+    }
+}
+
+fn handler(handler: &Value, kinds: &[&str], grace: Option<i64>, at: &Path<'_>, errors: &mut Errors) {
+    let mut given = kinds.iter().filter(|kind| handler.has(kind));
+    let Some(first) = given.next() else {
+        return errors.required(at, "must specify a handler type");
+    };
+    let (action, place) = (handler.at(first), at.child(first));
+    match *first {
+        "exec" => {
+            if action.items("command").is_empty() {
+                errors.required(&place.child("command"), "");
+            }
+        }
+        "httpGet" => http(action, &place, errors),
+        "tcpSocket" => port(action.at("port"), &place.child("port"), errors),
+        "grpc" => {
+            port(action.at("port"), &place.child("port"), errors);
+            let mode = action.text("mode");
+            if action.has("mode") && !matches!(mode, "Plaintext" | "TLS") {
+                errors.unsupported(&place.child("mode"), mode, &["Plaintext", "TLS"]);
+            }
+        }
+        _ => {
+            let seconds = action.int("seconds").unwrap_or_default();
+            if let Some(most) = grace.filter(|most| !(0..=*most).contains(&seconds)) {
+                let detail =
+                    format!("must be non-negative and less than terminationGracePeriodSeconds ({most})");
+                errors.invalid(&place, seconds, detail);
+            }
+        }
+    }
+    for kind in given {
+        errors.forbidden(&at.child(kind), ONE_HANDLER);
+    }
+}
+
+fn http(action: &Value, at: &Path<'_>, errors: &mut Errors) {
+    if action.text("path").is_empty() {
+        errors.required(&at.child("path"), "");
+    }
+    port(action.at("port"), &at.child("port"), errors);
+    let scheme = action.text("scheme");
+    if !matches!(scheme, "HTTP" | "HTTPS") {
+        errors.unsupported(&at.child("scheme"), scheme, &["HTTP", "HTTPS"]);
+    }
+    for header in action.items("httpHeaders") {
+        let name = header.text("name");
+        errors.faults(&at.child("httpHeaders"), name, http_header_name(name));
+    }
+    if !action.has("protocol") {
+        return;
+    }
+    let (protocol, place, host) = (action.text("protocol"), at.child("protocol"), action.text("host"));
+    if !matches!(protocol, "HTTP1" | "HTTP2") {
+        errors.unsupported(&place, protocol, &["HTTP1", "HTTP2"]);
+    } else if protocol == "HTTP2" && scheme != "HTTP" {
+        errors.invalid(&place, protocol, "is only supported with HTTP (H2C)");
+    } else if protocol == "HTTP2" && !host.is_empty() {
+        errors.invalid(
+            &at.child("host"),
+            host,
+            "must be empty when `protocol` is \"HTTP2\"",
+        );
+    }
+}
+
+/// A port by number or by name.
+pub(crate) fn port(port: &Value, at: &Path<'_>, errors: &mut Errors) {
+    if let Some(name) = port.as_str() {
+        return errors.faults(at, name, port_name(name));
+    }
+    let number = port.as_i64().unwrap_or_default();
+    for fault in port_number(number) {
+        errors.invalid(at, number, fault);
+    }
+}
+
+fn stop_signal(signal: &str, os: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let supported: &[&str] = match os.text("name") {
+        _ if os.is_null() => {
+            return errors.forbidden(at, "may not be set for containers with empty `spec.os.name`");
+        }
+        "windows" => &["SIGKILL", "SIGTERM"],
+        "linux" => &SIGNALS,
+        _ => return,
+    };
+    if !supported.contains(&signal) {
+        errors.unsupported(at, signal, supported);
+    }
+}

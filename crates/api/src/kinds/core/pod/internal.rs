@@ -1,0 +1,264 @@
+//! Pods as messages show them: with every field, by the name and in the order programs know from older servers,
+//! which printed the form they kept in memory.
+//!
+//! A table says for each type what its fields are called and what they hold: `s` text, `n` number, `b` truth, `q` an
+//! amount, `p` a port, `[]` a list, `{}` a map, `*` something that may be missing; a type's name stands for that type,
+//! `+` puts the fields of another type in, `?` leaves a field out that is missing. `Name=key` gives the key in an object.
+
+use std::{collections::HashMap, sync::OnceLock};
+
+use serde_json::Value;
+
+use crate::{field::Shown, go, rules::Tree};
+
+const TABLE: &str = include_str!("internal.txt");
+
+/// An object of a type as errors show it, in one line.
+pub(crate) fn shown(ty: &str, value: &Value) -> Shown {
+    let mut out = String::new();
+    node(ty, value).compact(&mut out);
+    Shown::Printed(out)
+}
+
+/// A list of objects of a type as errors show it; `null` if it is not there.
+pub(crate) fn shown_list(ty: &str, values: &[Value]) -> Shown {
+    let mut out = String::new();
+    list(ty, values).compact(&mut out);
+    Shown::Printed(out)
+}
+
+/// An object of a type, a line for each field.
+pub(super) fn lines(ty: &str, value: &Value) -> String {
+    let mut out = String::new();
+    node(ty, value).indented(&mut out, 0);
+    out
+}
+
+struct Column {
+    name: &'static str,
+    key: String,
+    holds: &'static str,
+    optional: bool,
+}
+
+enum Node {
+    Leaf(String),
+    List(Vec<Node>),
+    Object(Vec<(String, Node)>),
+}
+
+fn table() -> &'static HashMap<&'static str, Vec<Column>> {
+    static PARSED: OnceLock<HashMap<&'static str, Vec<Column>>> = OnceLock::new();
+    PARSED.get_or_init(|| {
+        let lines = TABLE.lines().filter_map(|line| line.split_once(' '));
+        lines
+            .map(|(ty, columns)| (ty, columns.split(' ').map(Column::read).collect()))
+            .collect()
+    })
+}
+
+fn node(ty: &str, value: &Value) -> Node {
+    let mut fields = Vec::new();
+    collect(ty, value, &mut fields);
+    Node::Object(fields)
+}
+
+fn collect(ty: &str, value: &Value, fields: &mut Vec<(String, Node)>) {
+    for column in table().get(ty).into_iter().flatten() {
+        if column.name.is_empty() {
+            let inner = if column.key.is_empty() {
+                value
+            } else {
+                value.at(&column.key)
+            };
+            collect(column.holds, inner, fields);
+        } else if !column.optional || value.has(&column.key) {
+            fields.push((column.name.to_owned(), column.node(value.at(&column.key))));
+        }
+    }
+}
+
+fn list(ty: &str, items: &[Value]) -> Node {
+    if items.is_empty() {
+        return Node::Leaf("null".to_owned());
+    }
+    Node::List(items.iter().map(|item| node(ty, item)).collect())
+}
+
+// --- Column ---
+
+impl Column {
+    fn read(text: &'static str) -> Self {
+        if let Some(inner) = text.strip_prefix('+') {
+            let (key, holds) = inner.split_once('/').unwrap_or(("", inner));
+            return Column {
+                name: "",
+                key: key.to_owned(),
+                holds,
+                optional: false,
+            };
+        }
+        let (names, holds) = text.split_once(':').expect("each column says what it holds");
+        let optional = names.starts_with('?');
+        let names = names.trim_start_matches('?');
+        let (name, key) = match names.split_once('=') {
+            Some((name, key)) => (name, key.to_owned()),
+            None => (names, lowered(names)),
+        };
+        Column {
+            name,
+            key,
+            holds,
+            optional,
+        }
+    }
+
+    fn node(&self, value: &Value) -> Node {
+        let leaf = |zero: &str| {
+            Node::Leaf(if value.is_null() {
+                zero.to_owned()
+            } else {
+                go::json(value)
+            })
+        };
+        match self.holds {
+            "s" => leaf("\"\""),
+            "n" | "p" => leaf("0"),
+            "b" => leaf("false"),
+            "q" => leaf("\"0\""),
+            "*" => leaf("null"),
+            "[]" => match value.as_array() {
+                Some(items) => Node::List(items.iter().map(|item| Node::Leaf(go::json(item))).collect()),
+                None => leaf("null"),
+            },
+            "{}" => match value.as_object() {
+                Some(map) => Node::Object(
+                    map.iter()
+                        .map(|(key, item)| (key.clone(), Node::Leaf(go::json(item))))
+                        .collect(),
+                ),
+                None => leaf("null"),
+            },
+            holds => {
+                if let Some(ty) = holds.strip_prefix("[]") {
+                    list(ty, value.as_array().map_or(&[], Vec::as_slice))
+                } else if let Some(ty) = holds.strip_prefix('*') {
+                    if value.is_null() {
+                        leaf("null")
+                    } else {
+                        node(ty, value)
+                    }
+                } else {
+                    node(holds, value)
+                }
+            }
+        }
+    }
+}
+
+fn lowered(name: &str) -> String {
+    let mut chars = name.chars();
+    chars
+        .next()
+        .map(|first| first.to_ascii_lowercase())
+        .into_iter()
+        .chain(chars)
+        .collect()
+}
+
+// --- Node ---
+
+impl Node {
+    fn compact(&self, out: &mut String) {
+        match self {
+            Node::Leaf(text) => out.push_str(text),
+            Node::List(items) => {
+                out.push('[');
+                for (index, item) in items.iter().enumerate() {
+                    if index > 0 {
+                        out.push(',');
+                    }
+                    item.compact(out);
+                }
+                out.push(']');
+            }
+            Node::Object(fields) => {
+                out.push('{');
+                for (index, (name, item)) in fields.iter().enumerate() {
+                    if index > 0 {
+                        out.push(',');
+                    }
+                    out.push_str(&go::json_string(name));
+                    out.push(':');
+                    item.compact(out);
+                }
+                out.push('}');
+            }
+        }
+    }
+
+    fn indented(&self, out: &mut String, depth: usize) {
+        let (open, close, count) = match self {
+            Node::Leaf(text) => return out.push_str(text),
+            Node::List(items) => ('[', ']', items.len()),
+            Node::Object(fields) => ('{', '}', fields.len()),
+        };
+        out.push(open);
+        let begin = |out: &mut String, index: usize| {
+            out.push_str(if index > 0 { ",\n" } else { "\n" });
+            out.extend(std::iter::repeat_n(' ', depth + 1));
+        };
+        match self {
+            Node::Leaf(_) => {}
+            Node::List(items) => {
+                for (index, item) in items.iter().enumerate() {
+                    begin(out, index);
+                    item.indented(out, depth + 1);
+                }
+            }
+            Node::Object(fields) => {
+                for (index, (name, item)) in fields.iter().enumerate() {
+                    begin(out, index);
+                    out.push_str(&go::json_string(name));
+                    out.push_str(": ");
+                    item.indented(out, depth + 1);
+                }
+            }
+        }
+        if count > 0 {
+            out.push('\n');
+            out.extend(std::iter::repeat_n(' ', depth));
+        }
+        out.push(close);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn every_type_the_table_names_is_in_it() {
+        for column in table().values().flatten() {
+            let ty = column.holds.trim_start_matches(['*', '[', ']', '{', '}']);
+            assert!(ty.len() <= 1 || table().contains_key(ty), "{ty}");
+        }
+    }
+
+    #[test]
+    fn fields_that_are_missing_show_as_empty() {
+        let profile = shown("SeccompProfile", &json!({"type": "Bogus"}));
+        assert_eq!(
+            profile,
+            Shown::Printed(r#"{"Type":"Bogus","LocalhostProfile":null}"#.into())
+        );
+        let pod = json!({"volumes": [{"name": "v", "emptyDir": {}}], "serviceAccount": "x"});
+        let text = lines("PodSpec", &pod);
+        assert!(text.starts_with(
+            "{\n \"Volumes\": [\n  {\n   \"Name\": \"v\",\n   \"HostPath\": null,\n   \"EmptyDir\": {\n"
+        ));
+        assert!(text.contains(" \"DeprecatedServiceAccount\": \"x\",\n"));
+    }
+}

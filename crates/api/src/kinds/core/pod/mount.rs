@@ -1,0 +1,171 @@
+//! Where containers see the volumes of their pod: as directories, or as raw devices.
+
+use serde_json::Value;
+
+use super::{
+    env::{descending, no_steps_back},
+    report::Report,
+};
+use crate::{
+    field::{Error, Path},
+    rules::{Errors, Tree},
+};
+
+const PROPAGATIONS: [&str; 3] = ["Bidirectional", "HostToContainer", "None"];
+const READ_ONLY: [&str; 3] = ["Disabled", "Enabled", "IfPossible"];
+const BIND_OPTIONS: [&str; 3] = ["nodev", "noexec", "nosuid"];
+
+/// The volume of a name. Of two with one name, the last counts.
+fn volume<'v>(volumes: &'v [Value], name: &str) -> Option<&'v Value> {
+    volumes.iter().rfind(|volume| volume.text("name") == name)
+}
+
+/// What is wrong with the mounts of a container.
+pub(super) fn validate(container: &Value, volumes: &[Value], at: &Path<'_>, errors: &mut Errors) {
+    let mounts = container.items("volumeMounts");
+    let devices = container.items("volumeDevices");
+    for (index, mount) in mounts.iter().enumerate() {
+        let place = at.index(index);
+        let (name, path) = (mount.text("name"), mount.text("mountPath"));
+        let (name_at, path_at) = (place.child("name"), place.child("mountPath"));
+        if name.is_empty() {
+            errors.required(&name_at, "");
+        }
+        let volume = volume(volumes, name);
+        if volume.is_none() {
+            errors.push(Error::not_found(&name_at, name));
+        }
+        if path.is_empty() {
+            errors.required(&path_at, "");
+        }
+        if mounts[..index]
+            .iter()
+            .any(|other| other.text("mountPath") == path)
+        {
+            errors.invalid(&path_at, path, "must be unique");
+        }
+        if devices.iter().any(|device| device.text("name") == name) {
+            errors.invalid(&name_at, name, "must not already exist in volumeDevices");
+        }
+        if devices.iter().any(|device| device.text("devicePath") == path) {
+            errors.invalid(
+                &path_at,
+                path,
+                "must not already exist as a path in volumeDevices",
+            );
+        }
+        let (below, expression) = (mount.text("subPath"), mount.text("subPathExpr"));
+        if !below.is_empty() {
+            descending(below, &at.child("subPath"), errors);
+        }
+        if !expression.is_empty() {
+            if !below.is_empty() {
+                let detail = "subPathExpr and subPath are mutually exclusive";
+                errors.invalid(&place.child("subPathExpr"), expression, detail);
+            }
+            descending(expression, &at.child("subPathExpr"), errors);
+        }
+        if mount.has("mountPropagation") {
+            propagation(mount, container, &at.child("mountPropagation"), errors);
+        }
+        if mount.has("recursiveReadOnly") {
+            read_only(mount, &at.child("recursiveReadOnly"), errors);
+        }
+        bind_options(mount, volume, &place.child("bindMountOptions"), errors);
+    }
+}
+
+fn propagation(mount: &Value, container: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let mode = mount.text("mountPropagation");
+    if !PROPAGATIONS.contains(&mode) {
+        errors.unsupported(at, mode, &PROPAGATIONS);
+    }
+    if mode == "Bidirectional" && !container.at("securityContext").flag("privileged") {
+        let detail = "Bidirectional mount propagation is available only to privileged containers";
+        errors.forbidden(at, detail);
+    }
+}
+
+fn read_only(mount: &Value, at: &Path<'_>, errors: &mut Errors) {
+    match mount.text("recursiveReadOnly") {
+        "Disabled" => {}
+        "Enabled" | "IfPossible" => {
+            if !mount.flag("readOnly") {
+                errors.forbidden(at, "may only be specified when readOnly is true");
+            }
+            if mount.has("mountPropagation") && mount.text("mountPropagation") != "None" {
+                let detail = "may only be specified when mountPropagation is None or not specified";
+                errors.forbidden(at, detail);
+            }
+        }
+        mode => errors.unsupported(at, mode, &READ_ONLY),
+    }
+}
+
+fn bind_options(mount: &Value, volume: Option<&Value>, at: &Path<'_>, errors: &mut Errors) {
+    let options = mount.items("bindMountOptions");
+    for (index, option) in mount.texts("bindMountOptions").enumerate() {
+        if !BIND_OPTIONS.contains(&option) {
+            errors.unsupported(&at.index(index), option, &BIND_OPTIONS);
+        }
+        if options[..index]
+            .iter()
+            .any(|other| other.as_str() == Some(option))
+        {
+            errors.duplicate(&at.index(index), option);
+        }
+    }
+    if !options.is_empty() && volume.is_some_and(|volume| volume.has("image")) {
+        let detail = "bindMountOptions may not be used with image volumes";
+        errors.invalid(at, mount.at("bindMountOptions"), detail);
+    }
+}
+
+/// What is wrong with the devices of a container.
+pub(super) fn validate_devices(container: &Value, volumes: &[Value], at: &Path<'_>, errors: &mut Errors) {
+    let mounts = container.items("volumeMounts");
+    let mut paths: Vec<&str> = Vec::new();
+    let mut names: Vec<&str> = Vec::new();
+    for (index, device) in container.items("volumeDevices").iter().enumerate() {
+        let place = at.index(index);
+        let (name, path) = (device.text("name"), device.text("devicePath"));
+        let (name_at, path_at) = (place.child("name"), place.child("devicePath"));
+        if name.is_empty() {
+            errors.required(&name_at, "");
+        }
+        if names.contains(&name) {
+            errors.invalid(&name_at, name, "must be unique");
+        }
+        match volume(volumes, name) {
+            Some(volume) if !volume.has("persistentVolumeClaim") && !volume.has("ephemeral") => {
+                let detail =
+                    "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode";
+                errors.invalid(&name_at, name, detail);
+            }
+            Some(_) => {}
+            None => errors.push(Error::not_found(&name_at, name)),
+        }
+        if path.is_empty() {
+            errors.required(&path_at, "");
+        }
+        if paths.contains(&path) {
+            errors.invalid(&path_at, path, "must be unique");
+        }
+        let mut steps = Errors::new();
+        no_steps_back(path, &path_at, &mut steps);
+        if steps.is_empty() {
+            paths.push(path);
+        } else {
+            errors.invalid(&path_at, path, "can not contain backsteps ('..')");
+        }
+        if mounts.iter().any(|mount| mount.text("name") == name) {
+            errors.invalid(&name_at, name, "must not already exist in volumeMounts");
+        }
+        if mounts.iter().any(|mount| mount.text("mountPath") == path) {
+            errors.invalid(&path_at, path, "must not already exist as a path in volumeMounts");
+        }
+        if !name.is_empty() {
+            names.push(name);
+        }
+    }
+}

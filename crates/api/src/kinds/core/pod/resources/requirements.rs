@@ -1,0 +1,197 @@
+//! What containers and pods ask for: requests, limits and claims.
+
+use serde_json::{Map, Value};
+
+use super::{
+    super::report::Report,
+    amount::{amount, page_divides, validate_amount},
+    name::{is_hugepages, overcommits, validate_container_name, validate_pod_name},
+};
+use crate::{
+    field::{Error, Path},
+    name::dns1123_label,
+    quantity::Quantity,
+    rules::{Errors, Tree},
+};
+
+/// Who asks for resources.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Holder {
+    /// A container.
+    Container,
+    /// A pod as a whole.
+    Pod,
+}
+
+/// What is wrong with the `resources` of a container. `claims` are the names of the pod's resource claims.
+pub(crate) fn validate_resource_requirements(
+    requirements: &Value,
+    claims: &[&str],
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
+    validate_requirements(requirements, Holder::Container, claims, Pages::Whole, at, errors);
+}
+
+/// Whether amounts of pages must be whole numbers of pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pages {
+    /// They must.
+    Whole,
+    /// The old object has others, which stay.
+    Any,
+}
+
+/// What is wrong with what someone asks for.
+pub(crate) fn validate_requirements(
+    requirements: &Value,
+    holder: Holder,
+    claims: &[&str],
+    pages: Pages,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
+    let limits = requirements.entries("limits");
+    let requests = requirements.entries("requests");
+    let limits_at = at.child("limits");
+    let requests_at = at.child("requests");
+    for (name, value) in limits {
+        let place = limits_at.key(name);
+        entry(name, &amount(value), holder, pages, &place, errors, |_| {});
+    }
+    for (name, value) in requests {
+        let place = requests_at.key(name);
+        let asked = amount(value);
+        entry(name, &asked, holder, pages, &place, errors, |errors| {
+            within_limit(name, &asked, limits, &limits_at, &requests_at, errors);
+        });
+    }
+    let either = |wanted: fn(&str) -> bool| limits.keys().chain(requests.keys()).any(|name| wanted(name));
+    if either(is_hugepages) && !either(|name| matches!(name, "cpu" | "memory")) {
+        errors.forbidden(at, "HugePages require cpu or memory");
+    }
+    claim_names(requirements.items("claims"), claims, &at.child("claims"), errors);
+}
+
+/// Judges the name and amount of one entry; `between` judges what else is asked, before the size of pages.
+fn entry(
+    name: &str,
+    amount: &Quantity,
+    holder: Holder,
+    pages: Pages,
+    at: &Path<'_>,
+    errors: &mut Errors,
+    between: impl FnOnce(&mut Errors),
+) {
+    match holder {
+        Holder::Container => validate_container_name(name, at, errors),
+        Holder::Pod => validate_pod_name(name, at, errors),
+    }
+    validate_amount(name, amount, at, errors);
+    between(errors);
+    if pages == Pages::Whole && is_hugepages(name) && !page_divides(name, amount) {
+        let detail = format!("{amount} is not positive integer multiple of {name}");
+        errors.invalid(at, amount.to_string(), detail);
+    }
+}
+
+fn within_limit(
+    name: &str,
+    asked: &Quantity,
+    limits: &Map<String, Value>,
+    limits_at: &Path<'_>,
+    requests_at: &Path<'_>,
+    errors: &mut Errors,
+) {
+    let Some(limit) = limits.get(name).map(amount) else {
+        if !overcommits(name) {
+            errors.required(limits_at, "Limit must be set for non overcommitable resources");
+        }
+        return;
+    };
+    if *asked != limit && !overcommits(name) {
+        let detail = format!("must be equal to {name} limit of {limit}");
+        errors.invalid(requests_at, asked.to_string(), detail);
+    } else if *asked > limit {
+        let detail = format!("must be less than or equal to {name} limit of {limit}");
+        errors.invalid(requests_at, asked.to_string(), detail);
+    }
+}
+
+/// The claims must be the pod's, each once, as a whole or by requests.
+fn claim_names(claims: &[Value], known: &[&str], at: &Path<'_>, errors: &mut Errors) {
+    let mut seen: Vec<(&str, &str)> = Vec::new();
+    for (index, claim) in claims.iter().enumerate() {
+        let place = at.index(index);
+        let (name, request) = (claim.text("name"), claim.text("request"));
+        if name.is_empty() {
+            errors.required(&place, "");
+            continue;
+        }
+        if seen.contains(&(name, "")) {
+            errors.duplicate(&place, name);
+        } else {
+            if !request.is_empty() {
+                errors.faults(&place.child("request"), request, dns1123_label(request));
+            }
+            if seen.contains(&(name, request)) {
+                errors.duplicate(&place, &format!("{name}/{request}"));
+            } else if request.is_empty() {
+                for _ in seen.iter().filter(|(other, _)| *other == name) {
+                    errors.duplicate(&place, name);
+                }
+            }
+            seen.push((name, request));
+        }
+        if !known.contains(&name) {
+            let mut error = Error::not_found(&place, name);
+            error.detail = "must be one of the names in pod.spec.resourceClaims".to_owned();
+            if known.is_empty() {
+                error.detail.push_str(" which is empty");
+            } else {
+                let mut known = known.to_vec();
+                known.sort_unstable();
+                known.dedup();
+                error.detail.push_str(": ");
+                error.detail.push_str(&known.join(", "));
+            }
+            errors.push(error);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn judged(requirements: &Value) -> Vec<String> {
+        let mut errors = Errors::new();
+        validate_resource_requirements(requirements, &["a"], &Path::new("resources"), &mut errors);
+        errors.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn requests_stay_within_limits() {
+        assert_eq!(
+            judged(&json!({"limits": {"cpu": "1"}, "requests": {"cpu": "2", "memory": "1Gi"}})),
+            ["resources.requests: Invalid value: \"2\": must be less than or equal to cpu limit of 1"]
+        );
+        assert_eq!(
+            judged(&json!({"requests": {"example.com/gpu": "1"}})),
+            ["resources.limits: Required value: Limit must be set for non overcommitable resources"]
+        );
+    }
+
+    #[test]
+    fn a_claim_is_named_once_and_is_the_pods() {
+        assert_eq!(
+            judged(&json!({"claims": [{"name": "a", "request": "r"}, {"name": "a"}, {"name": "b"}]})),
+            [
+                "resources.claims[1]: Duplicate value: \"a\"",
+                "resources.claims[2]: Not found: \"b\": must be one of the names in pod.spec.resourceClaims: a"
+            ]
+        );
+    }
+}

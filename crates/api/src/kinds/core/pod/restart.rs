@@ -1,0 +1,154 @@
+//! When containers start again: after they ended, and when they are resized.
+
+use serde_json::Value;
+
+use super::{options::Options, report::Report};
+use crate::{
+    field::{Error, Path},
+    rules::{Errors, Tree},
+};
+
+const POLICIES: [&str; 3] = ["Always", "Never", "OnFailure"];
+const ACTIONS: [&str; 2] = ["Restart", "RestartAllContainers"];
+const OPERATORS: [&str; 2] = ["In", "NotIn"];
+const MOST_RULES: usize = 20;
+const MOST_CODES: usize = 255;
+
+/// What is wrong with the restart policy of a container and its exceptions.
+pub(super) fn validate(container: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let rules = container.items("restartPolicyRules");
+    let policy_at = at.child("restartPolicy");
+    if !container.has("restartPolicy") {
+        if rules.is_empty() {
+            return;
+        }
+        errors.required(
+            &policy_at,
+            "must specify restartPolicy when restart rules are used",
+        );
+    } else if !POLICIES.contains(&container.text("restartPolicy")) {
+        errors.unsupported(&policy_at, container.text("restartPolicy"), &POLICIES);
+    }
+    let rules_at = at.child("restartPolicyRules");
+    if rules.len() > MOST_RULES {
+        errors.push(Error::too_many(&rules_at, Some(rules.len()), MOST_RULES));
+    }
+    for (index, rule) in rules.iter().enumerate() {
+        let place = rules_at.index(index);
+        let action = rule.text("action");
+        if !ACTIONS.contains(&action) {
+            errors.unsupported(&place.child("action"), action, &ACTIONS);
+        }
+        let codes_at = place.child("exitCodes");
+        if !rule.has("exitCodes") {
+            errors.required(&codes_at, "must be specified");
+            continue;
+        }
+        let codes = rule.at("exitCodes");
+        let operator = codes.text("operator");
+        if !OPERATORS.contains(&operator) {
+            errors.unsupported(&codes_at.child("operator"), operator, &OPERATORS);
+        }
+        let count = codes.items("values").len();
+        if count > MOST_CODES {
+            errors.push(Error::too_many(
+                &codes_at.child("values"),
+                Some(count),
+                MOST_CODES,
+            ));
+        }
+    }
+}
+
+/// The same for an init container, which may also have exceptions only.
+pub(super) fn validate_init(container: &Value, at: &Path<'_>, errors: &mut Errors) {
+    if container.has("restartPolicy") {
+        validate(container, at, errors);
+    } else if !container.items("restartPolicyRules").is_empty() {
+        let detail = "must specify restartPolicy when restart rules are used";
+        errors.required(&at.child("restartPolicy"), detail);
+    }
+}
+
+/// What is wrong with how a container is resized.
+pub(super) fn validate_resize(container: &Value, pod_policy: &str, at: &Path<'_>, errors: &mut Errors) {
+    let policies = container.items("resizePolicy");
+    for (index, policy) in policies.iter().enumerate() {
+        let (resource, restart) = (policy.text("resourceName"), policy.text("restartPolicy"));
+        if policies[..index]
+            .iter()
+            .any(|other| other.text("resourceName") == resource)
+        {
+            errors.duplicate(&at.index(index), resource);
+        }
+        errors.word(at, resource, &["cpu", "memory"]);
+        errors.word(at, restart, &["NotRequired", "RestartContainer"]);
+        if pod_policy == "Never" && restart != "NotRequired" {
+            errors.invalid(
+                at,
+                restart,
+                "must be 'NotRequired' when pod `restartPolicy` is 'Never'",
+            );
+        }
+    }
+}
+
+/// An init container that is no sidecar is gone when the pod is resized, and cannot restart for it.
+pub(super) fn validate_init_resize(container: &Value, options: &Options, at: &Path<'_>, errors: &mut Errors) {
+    if super::options::is_sidecar(container) || options.init_restarts {
+        return;
+    }
+    let list_at = at.child("resizePolicy");
+    for (index, policy) in container.items("resizePolicy").iter().enumerate() {
+        if policy.text("restartPolicy") == "RestartContainer" {
+            let detail = "must not be set to 'RestartContainer' for non-sidecar initContainers";
+            errors.invalid(
+                &list_at.index(index).child("restartPolicy"),
+                "RestartContainer",
+                detail,
+            );
+        }
+    }
+}
+
+/// Whether some container may start all of them again.
+pub(super) fn may_restart_all(spec: &Value) -> bool {
+    ["initContainers", "containers"].into_iter().any(|list| {
+        spec.items(list).iter().any(|container| {
+            let mut rules = container.items("restartPolicyRules").iter();
+            rules.any(|rule| rule.text("action") == "RestartAllContainers")
+        })
+    })
+}
+
+/// Whether a container that ended with this code starts again.
+pub(super) fn restarts(container: &Value, spec: &Value, code: i64) -> bool {
+    let by_policy = |policy: &str| match policy {
+        "Always" => Some(true),
+        "OnFailure" => Some(code != 0),
+        "Never" => Some(false),
+        _ => None,
+    };
+    if container.has("restartPolicy") {
+        let mut rules = container.items("restartPolicyRules").iter();
+        let matching = rules.find(|rule| {
+            let codes = rule.at("exitCodes");
+            let listed = codes
+                .items("values")
+                .iter()
+                .any(|value| value.as_i64() == Some(code));
+            match codes.text("operator") {
+                "In" => listed,
+                "NotIn" => !listed,
+                _ => false,
+            }
+        });
+        if matching.is_some_and(|rule| ACTIONS.contains(&rule.text("action"))) {
+            return true;
+        }
+        if let Some(restarts) = by_policy(container.text("restartPolicy")) {
+            return restarts;
+        }
+    }
+    by_policy(spec.text("restartPolicy")).unwrap_or(true)
+}

@@ -1,0 +1,270 @@
+//! What is wrong with the spec of a pod or of a template.
+
+use serde_json::Value;
+
+use super::{
+    affinity, annotations,
+    container::{self, Pod},
+    env, host, internal,
+    options::Options,
+    profile,
+    report::Report,
+    security, spread, toleration, whole, windows,
+};
+use crate::{
+    field::{Error, Path},
+    go,
+    kinds::core::volume,
+    name::{self, dns1123_label, dns1123_subdomain, label_key},
+    rules::{Errors, Tree},
+};
+
+const RESTART_POLICIES: [&str; 3] = ["Always", "OnFailure", "Never"];
+const DNS_POLICIES: [&str; 4] = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
+const PREEMPTION_POLICIES: [&str; 2] = ["PreemptLowerPriority", "Never"];
+
+/// Fields that name another object.
+const REFERENCES: [&str; 2] = ["serviceAccountName", "nodeName"];
+
+/// What is wrong with metadata and spec of a pod, new or changed.
+pub(super) fn validate_pod(pod: &Value, options: &Options, errors: &mut Errors) {
+    let (metadata, spec) = (pod.at("metadata"), pod.at("spec"));
+    let place = Path::new("metadata");
+    annotations::validate(metadata, spec, options, &place.child("annotations"), errors);
+    let at = Path::new("spec");
+    validate(spec, metadata, &at, options, errors);
+    if spec.text("serviceAccountName").is_empty() {
+        tokens_without_account(spec.items("volumes"), &at.child("volumes"), errors);
+    }
+    if let Some(seconds) = spec.int("terminationGracePeriodSeconds") {
+        errors.not_negative(&at.child("terminationGracePeriodSeconds"), seconds);
+    }
+    for list in ["containers", "initContainers"] {
+        let list_at = at.child(list);
+        for (index, item) in spec.items(list).iter().enumerate() {
+            container::validate_image(item, &list_at.index(index), errors);
+        }
+    }
+}
+
+/// What is wrong with a new pod.
+pub(super) fn validate_new(pod: &Value, errors: &mut Errors) {
+    validate_pod(pod, &Options::pod(), errors);
+    let (spec, at) = (pod.at("spec"), Path::new("spec"));
+    if !spec.items("ephemeralContainers").is_empty() {
+        errors.forbidden(&at.child("ephemeralContainers"), "cannot be set on create");
+    }
+    if !spec.text("nodeName").is_empty() && !spec.items("schedulingGates").is_empty() {
+        let detail = "cannot be set until all schedulingGates have been cleared";
+        errors.forbidden(&at.child("nodeName"), detail);
+    }
+    profile::validate_agreement(pod.at("metadata"), spec, &at, errors);
+}
+
+/// What is wrong with a spec. `metadata` is that of the pod, `null` for a template.
+pub(super) fn validate(
+    spec: &Value,
+    metadata: &Value,
+    at: &Path<'_>,
+    options: &Options,
+    errors: &mut Errors,
+) {
+    if !spec.has("terminationGracePeriodSeconds") {
+        errors.required(&at.child("terminationGracePeriodSeconds"), "");
+    }
+    volume::validate_volumes(spec.items("volumes"), &at.child("volumes"), metadata, errors);
+    let claims: Vec<&str> = spec
+        .items("resourceClaims")
+        .iter()
+        .map(|claim| claim.text("name"))
+        .filter(|name| !name.is_empty())
+        .collect();
+    resource_claims(
+        spec.items("resourceClaims"),
+        metadata,
+        &at.child("resourceClaims"),
+        errors,
+    );
+    let pod = Pod {
+        spec,
+        claims: &claims,
+        options,
+    };
+    pod.validate_containers(&at.child("containers"), errors);
+    pod.validate_init_containers(&at.child("initContainers"), errors);
+    pod.validate_ephemeral_containers(&at.child("ephemeralContainers"), errors);
+    whole::validate(spec, &claims, &at.child("resources"), options, errors);
+    host::validate_network(spec, options, at, errors);
+    errors.word(
+        &at.child("restartPolicy"),
+        spec.text("restartPolicy"),
+        &RESTART_POLICIES,
+    );
+    errors.word(&at.child("dnsPolicy"), spec.text("dnsPolicy"), &DNS_POLICIES);
+    errors.extend(name::labels(
+        &at.child("nodeSelector"),
+        spec.entries("nodeSelector"),
+    ));
+    security::validate_pod(spec, options, &at.child("securityContext"), errors);
+    if spec.flag("shareProcessNamespace") && spec.flag("hostPID") {
+        let detail = "ShareProcessNamespace and HostPID cannot both be enabled";
+        errors.invalid(&at.child("shareProcessNamespace"), Value::Bool(true), detail);
+    }
+    affinity::validate(spec.at("affinity"), options, &at.child("affinity"), errors);
+    host::validate_dns(spec, &at.child("dnsConfig"), errors);
+    gates(spec, at, errors);
+    let constraints = spec.items("topologySpreadConstraints");
+    spread::validate(
+        constraints,
+        options,
+        &at.child("topologySpreadConstraints"),
+        errors,
+    );
+    windows::validate_host_processes(spec, at, errors);
+    host::validate_users(spec, options, at, errors);
+    host::validate_name(spec, at, errors);
+    names(spec, at, errors);
+    toleration::validate(
+        spec.items("tolerations"),
+        options,
+        &at.child("tolerations"),
+        errors,
+    );
+    host::validate_aliases(spec.items("hostAliases"), &at.child("hostAliases"), errors);
+    scheduling(spec, options, at, errors);
+    windows::validate_os(spec, at, errors);
+    if spec.has("schedulingGroup") {
+        scheduling_group(spec, &at.child("schedulingGroup"), errors);
+    }
+    env::validate_files(spec, at, errors);
+}
+
+fn tokens_without_account(volumes: &[Value], at: &Path<'_>, errors: &mut Errors) {
+    for (index, volume) in volumes.iter().enumerate() {
+        let sources = volume.at("projected").items("sources").iter().enumerate();
+        for (number, _) in sources.filter(|(_, source)| source.has("serviceAccountToken")) {
+            let volume_at = at.index(index);
+            let projected_at = volume_at.child("projected");
+            let sources_at = projected_at.child("sources");
+            let source_at = sources_at.index(number);
+            let detail = "must not be specified when serviceAccountName is not set";
+            errors.forbidden(&source_at.child("serviceAccountToken"), detail);
+        }
+    }
+}
+
+fn resource_claims(claims: &[Value], metadata: &Value, at: &Path<'_>, errors: &mut Errors) {
+    for (index, claim) in claims.iter().enumerate() {
+        if metadata.at("annotations").has(annotations::MIRROR) {
+            errors.forbidden(&Path::new(""), "static pods do not support resource claims");
+            continue;
+        }
+        let place = at.index(index);
+        let name = claim.text("name");
+        let name_at = place.child("name");
+        if name.is_empty() {
+            errors.required(&name_at, "");
+        } else if claims[..index].iter().any(|other| other.text("name") == name) {
+            errors.duplicate(&name_at, name);
+        } else {
+            errors.faults(&name_at, name, dns1123_label(name));
+        }
+        let (by_name, by_template) = (
+            claim.at("resourceClaimName"),
+            claim.at("resourceClaimTemplateName"),
+        );
+        let mut whole = |detail: &str| {
+            errors.invalid(&place, internal::shown("PodResourceClaim", claim), detail);
+        };
+        match (by_name.is_null(), by_template.is_null()) {
+            (false, false) => {
+                whole("at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified");
+            }
+            (true, true) => whole("must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"),
+            _ => {}
+        }
+        for (field, value) in [
+            ("resourceClaimName", by_name),
+            ("resourceClaimTemplateName", by_template),
+        ] {
+            if let Some(name) = value.as_str() {
+                errors.faults(&place.child(field), name, dns1123_subdomain(name));
+            }
+        }
+    }
+}
+
+fn gates(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let list_at = at.child("readinessGates");
+    for (index, gate) in spec.items("readinessGates").iter().enumerate() {
+        let condition = gate.text("conditionType");
+        errors.faults(
+            &list_at.index(index).child("conditionType"),
+            condition,
+            label_key(condition),
+        );
+    }
+    let list_at = at.child("schedulingGates");
+    let gates = spec.items("schedulingGates");
+    for (index, gate) in gates.iter().enumerate() {
+        let name = gate.text("name");
+        errors.faults(&list_at.index(index), name, label_key(name));
+        if gates[..index].iter().any(|other| other.text("name") == name) {
+            errors.duplicate(&list_at.index(index), name);
+        }
+    }
+}
+
+fn names(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+    for field in REFERENCES {
+        let name = spec.text(field);
+        if !name.is_empty() {
+            errors.faults(&at.child(field), name, dns1123_subdomain(name));
+        }
+        let (old, new) = (spec.text("serviceAccount"), spec.text("serviceAccountName"));
+        if field == "serviceAccountName" && old != new {
+            let detail = format!("must be the same as serviceAccountName: {}", go::quote(new));
+            errors.invalid(&at.child("deprecatedServiceAccount"), old, detail);
+        }
+    }
+    if let Some(seconds) = spec.int("activeDeadlineSeconds") {
+        for fault in name::in_range(seconds, 1, i64::from(i32::MAX)) {
+            errors.invalid(&at.child("activeDeadlineSeconds"), seconds, fault);
+        }
+    }
+    host::validate_labels(spec, at, errors);
+}
+
+fn scheduling(spec: &Value, options: &Options, at: &Path<'_>, errors: &mut Errors) {
+    let name = spec.text("priorityClassName");
+    if !name.is_empty() {
+        errors.faults(&at.child("priorityClassName"), name, dns1123_subdomain(name));
+    }
+    if let Some(name) = spec.at("runtimeClassName").as_str() {
+        errors.faults(&at.child("runtimeClassName"), name, dns1123_subdomain(name));
+    }
+    if spec.has("preemptionPolicy") {
+        let policy = spec.text("preemptionPolicy");
+        errors.word(&at.child("preemptionPolicy"), policy, &PREEMPTION_POLICIES);
+    }
+    if spec.has("overhead") {
+        let limits = serde_json::json!({"limits": spec.at("overhead")});
+        let (holder, place) = (super::resources::Holder::Container, at.child("overhead"));
+        super::resources::validate_requirements(&limits, holder, &[], options.pages, &place, errors);
+    }
+}
+
+fn scheduling_group(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let name_at = at.child("podGroupName");
+    match spec.at("schedulingGroup").at("podGroupName").as_str() {
+        None => errors.push(Error::invalid(
+            &name_at,
+            Value::Null,
+            "must specify one of: `podGroupName`",
+        )),
+        Some(name) => errors.faults(&name_at, name, dns1123_subdomain(name)),
+    }
+    if !spec.items("evictionResponders").is_empty() {
+        errors.forbidden(at, "may not be set when evictionResponders is set");
+    }
+}

@@ -1,0 +1,305 @@
+//! What a table shows of a pod.
+
+use serde_json::{Value, json};
+
+use super::options::is_sidecar;
+use crate::{
+    rules::{Column, Row, Tree, age},
+    time::Time,
+};
+
+pub(super) const COLUMNS: &[Column] = &[
+    Column::name(),
+    Column::text(
+        "Ready",
+        "The aggregate readiness state of this pod for accepting traffic.",
+    ),
+    Column::text("Status", "The aggregate status of the containers in this pod."),
+    Column::text(
+        "Restarts",
+        "The number of times the containers in this pod have been restarted and when the last container in this pod has \
+         restarted.",
+    ),
+    Column::age(),
+    Column::field("IP", "status.podIP").wide(),
+    Column::field("Node", "spec.nodeName").wide(),
+    Column::field("Nominated Node", "status.nominatedNodeName").wide(),
+    Column::field("Readiness Gates", "spec.readinessGates").wide(),
+];
+
+/// How often containers were started again, and when one ended last.
+#[derive(Clone, Copy, Default)]
+struct Restarts {
+    count: i64,
+    last: Option<Time>,
+}
+
+/// What the containers of a pod add up to.
+struct Sum {
+    reason: String,
+    ready: usize,
+    restarts: Restarts,
+}
+
+/// A row for a pod.
+pub(super) fn row(pod: &Value, now: Time) -> Row {
+    let (spec, status, metadata) = (pod.at("spec"), pod.at("status"), pod.at("metadata"));
+    let sidecars = spec
+        .items("initContainers")
+        .iter()
+        .filter(|c| is_sidecar(c))
+        .count();
+    let total = spec.items("containers").len() + sidecars;
+    let Sum {
+        mut reason,
+        ready,
+        restarts,
+    } = sum(spec, status);
+    let phase = status.text("phase");
+    if metadata.has("deletionTimestamp") {
+        if status.text("reason") == "NodeLost" {
+            "Unknown".clone_into(&mut reason);
+        } else if !matches!(phase, "Failed" | "Succeeded") {
+            "Terminating".clone_into(&mut reason);
+        }
+    }
+    let shown = |text: &str| json!(if text.is_empty() { "<none>" } else { text });
+    let address = status
+        .items("podIPs")
+        .first()
+        .map_or("", |address| address.text("ip"));
+    let cells = vec![
+        json!(metadata.text("name")),
+        json!(format!("{ready}/{total}")),
+        json!(reason),
+        json!(restarts.shown(now)),
+        age(metadata.text("creationTimestamp"), now),
+        shown(address),
+        shown(spec.text("nodeName")),
+        shown(status.text("nominatedNodeName")),
+        json!(gates(spec, status)),
+    ];
+    let mut row = Row::new(cells);
+    let message = match phase {
+        "Succeeded" => "The pod has completed successfully.",
+        "Failed" => "The pod failed.",
+        _ => return row,
+    };
+    row.conditions = vec![json!({
+        "type": "Completed",
+        "status": "True",
+        "reason": phase,
+        "message": message,
+    })];
+    row
+}
+
+fn sum(spec: &Value, status: &Value) -> Sum {
+    let mut reason = match status.text("reason") {
+        "" => status.text("phase"),
+        reason => reason,
+    }
+    .to_owned();
+    let conditions = status.items("conditions");
+    let gated = |c: &Value| c.text("type") == "PodScheduled" && c.text("reason") == "SchedulingGated";
+    if conditions.iter().any(gated) {
+        "SchedulingGated".clone_into(&mut reason);
+    }
+    let mut ready = 0;
+    let mut restarts = Restarts::default();
+    let mut of_sidecars = Restarts::default();
+    let mut initializing = false;
+    let init = spec.items("initContainers");
+    for (index, container) in status.items("initContainerStatuses").iter().enumerate() {
+        restarts.add(container);
+        let name = container.text("name");
+        let sidecar = init
+            .iter()
+            .rfind(|c| c.text("name") == name)
+            .is_some_and(is_sidecar);
+        if sidecar {
+            of_sidecars.add(container);
+        }
+        let state = container.at("state");
+        let (ended, waiting) = (state.at("terminated"), state.at("waiting").text("reason"));
+        if !ended.is_null() && ended.int("exitCode").unwrap_or_default() == 0 {
+            continue;
+        }
+        if sidecar && container.flag("started") {
+            ready += usize::from(container.flag("ready"));
+            continue;
+        }
+        reason = if !ended.is_null() {
+            format!("Init:{}", end(ended))
+        } else if !matches!(waiting, "" | "PodInitializing") {
+            format!("Init:{waiting}")
+        } else {
+            format!("Init:{index}/{}", init.len())
+        };
+        initializing = true;
+        break;
+    }
+    let is_true = |ty: &str| {
+        let mut of_type = conditions.iter().filter(|c| c.text("type") == ty);
+        of_type.next().is_some_and(|c| c.text("status") == "True")
+    };
+    if initializing && !is_true("Initialized") {
+        return Sum {
+            reason,
+            ready,
+            restarts,
+        };
+    }
+    let mut sum = Sum {
+        reason,
+        ready,
+        restarts: of_sidecars,
+    };
+    let ready_pod = conditions
+        .iter()
+        .any(|c| c.text("type") == "Ready" && c.text("status") == "True");
+    sum.add_containers(status.items("containerStatuses"), ready_pod);
+    sum
+}
+
+/// Why a container ended.
+fn end(ended: &Value) -> String {
+    match (ended.text("reason"), ended.int("signal").unwrap_or_default()) {
+        ("", 0) => format!("ExitCode:{}", ended.int("exitCode").unwrap_or_default()),
+        ("", signal) => format!("Signal:{signal}"),
+        (reason, _) => reason.to_owned(),
+    }
+}
+
+fn gates(spec: &Value, status: &Value) -> String {
+    let gates = spec.items("readinessGates");
+    if gates.is_empty() {
+        return "<none>".to_owned();
+    }
+    let open = gates.iter().filter(|gate| {
+        let mut conditions = status.items("conditions").iter();
+        conditions
+            .find(|condition| condition.text("type") == gate.text("conditionType"))
+            .is_some_and(|condition| condition.text("status") == "True")
+    });
+    format!("{}/{}", open.count(), gates.len())
+}
+
+// --- Sum ---
+
+impl Sum {
+    /// The first container that has something to tell gives the reason.
+    fn add_containers(&mut self, containers: &[Value], ready_pod: bool) {
+        let mut running = false;
+        let mut failure = None;
+        for container in containers.iter().rev() {
+            self.restarts.add(container);
+            let state = container.at("state");
+            let (ended, waiting) = (state.at("terminated"), state.at("waiting").text("reason"));
+            if !waiting.is_empty() {
+                waiting.clone_into(&mut self.reason);
+            } else if !ended.is_null() {
+                self.reason = end(ended);
+                if ended.int("exitCode").unwrap_or_default() != 0 {
+                    failure = Some(self.reason.clone());
+                }
+            } else if container.flag("ready") && state.has("running") {
+                running = true;
+                self.ready += 1;
+            }
+        }
+        // Some are done, but not all.
+        if self.reason == "Completed" {
+            if running && ready_pod {
+                "Running".clone_into(&mut self.reason);
+            } else if let Some(failure) = failure {
+                self.reason = failure;
+            } else if running {
+                "NotReady".clone_into(&mut self.reason);
+            }
+        }
+    }
+}
+
+// --- Restarts ---
+
+impl Restarts {
+    fn add(&mut self, container: &Value) {
+        self.count += container.int("restartCount").unwrap_or_default();
+        let ended = container.way("lastState.terminated.finishedAt").as_str();
+        let ended = ended.and_then(|text| Time::parse(text).ok());
+        self.last = self.last.max(ended);
+    }
+
+    fn shown(&self, now: Time) -> String {
+        match self.last {
+            Some(last) if self.count != 0 => {
+                format!("{} ({} ago)", self.count, crate::time::age(now.since(last)))
+            }
+            _ => self.count.to_string(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cells(pod: &Value) -> Vec<String> {
+        let now = Time::parse("2026-01-02T00:01:00Z").expect("a time");
+        let text = |cell: &Value| cell.as_str().unwrap_or_default().to_owned();
+        row(pod, now).cells.iter().map(text).collect()
+    }
+
+    #[test]
+    fn a_running_pod_shows_who_is_ready_and_when_one_restarted() {
+        let pod = json!({
+            "metadata": {"name": "p", "creationTimestamp": "2026-01-02T00:00:00Z"},
+            "spec": {"containers": [{"name": "a"}, {"name": "b"}], "nodeName": "n", "readinessGates": [{"conditionType": "g"}]},
+            "status": {"phase": "Running", "podIPs": [{"ip": "10.0.0.1"}], "containerStatuses": [
+                {"name": "a", "ready": true, "state": {"running": {}}, "restartCount": 2,
+                 "lastState": {"terminated": {"finishedAt": "2026-01-02T00:00:30Z"}}},
+                {"name": "b", "state": {"waiting": {"reason": "CrashLoopBackOff"}}},
+            ]},
+        });
+        assert_eq!(
+            cells(&pod),
+            [
+                "p",
+                "1/2",
+                "CrashLoopBackOff",
+                "2 (30s ago)",
+                "60s",
+                "10.0.0.1",
+                "n",
+                "<none>",
+                "0/1"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_pod_that_prepares_shows_how_far_it_is() {
+        let pod = json!({
+            "spec": {"containers": [{"name": "a"}], "initContainers": [{"name": "i"}, {"name": "j"}]},
+            "status": {"phase": "Pending", "initContainerStatuses": [
+                {"name": "i", "state": {"terminated": {"exitCode": 0}}},
+                {"name": "j", "state": {"waiting": {"reason": "PodInitializing"}}},
+            ]},
+        });
+        assert_eq!(cells(&pod)[1..3], ["0/1", "Init:1/2"]);
+    }
+
+    #[test]
+    fn a_pod_that_is_done_says_so_for_the_whole_row() {
+        let pod = json!({"status": {"phase": "Failed"}});
+        let now = Time::parse("2026-01-02T00:01:00Z").expect("a time");
+        assert_eq!(row(&pod, now).conditions[0].text("message"), "The pod failed.");
+    }
+
+    #[test]
+    fn a_pod_that_goes_is_terminating() {
+        let pod = json!({"metadata": {"deletionTimestamp": "2026-01-02T00:00:00Z"}, "status": {"phase": "Running"}});
+        assert_eq!(cells(&pod)[2], "Terminating");
+    }
+}

@@ -1,0 +1,230 @@
+//! What of a pod may change.
+
+use serde_json::Value;
+
+use super::{
+    annotations, difference, equality::same, internal, options::Options, report::Report, spec, toleration,
+};
+use crate::{
+    field::Path,
+    name::in_range,
+    rules::{Errors, Tree, TreeMut},
+};
+
+const MAY_CHANGE: &str = "pod updates may not change fields other than \
+    `spec.containers[*].image`,\
+    `spec.initContainers[*].image`,\
+    `spec.activeDeadlineSeconds`,\
+    `spec.tolerations` (only additions to existing tolerations),\
+    `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
+
+const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+
+/// What is wrong with a change of a pod.
+pub(super) fn validate(new: &Value, old: &Value, errors: &mut Errors) {
+    let options = Options::pod_update(old);
+    spec::validate_pod(new, &options, errors);
+    let metadata_at = Path::new("metadata");
+    annotations::validate_update(new, old, &options, &metadata_at.child("annotations"), errors);
+    let at = Path::new("spec");
+    let (new, old) = (new.at("spec"), old.at("spec"));
+    for list in ["containers", "initContainers"] {
+        let list_at = at.child(list);
+        if new.items(list).len() != old.items(list).len() {
+            return errors.forbidden(&list_at, "pod updates may not add or remove containers");
+        }
+        for (index, container) in new.items(list).iter().enumerate() {
+            if container.text("image").is_empty() {
+                errors.required(&list_at.index(index).child("image"), "");
+            }
+            super::container::validate_image(container, &list_at.index(index), errors);
+        }
+    }
+    if !deadline(new, old, &at.child("activeDeadlineSeconds"), errors) {
+        return;
+    }
+    toleration::validate_added(new, old, &options, &at.child("tolerations"), errors);
+    gates_only_go(new, old, &at.child("schedulingGates"), errors);
+    if same(new, old) {
+        return;
+    }
+    let masked = masked(new, old, &at, errors);
+    if !same(&masked, old) {
+        let difference = difference::unified(
+            &internal::lines("PodSpec", old),
+            &internal::lines("PodSpec", &masked),
+        );
+        errors.forbidden(&at, format!("{MAY_CHANGE}\n{difference}"));
+    }
+}
+
+/// A deadline may come, and come nearer. Tells whether the rest need be judged.
+fn deadline(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) -> bool {
+    let name = "activeDeadlineSeconds";
+    match (new.int(name), old.int(name)) {
+        (Some(seconds), before) => {
+            let faults = in_range(seconds, 0, i64::from(i32::MAX));
+            if let Some(fault) = faults.into_iter().next() {
+                errors.invalid(at, seconds, fault);
+                return false;
+            }
+            if before.is_some_and(|before| before < seconds) {
+                errors.invalid(at, seconds, "must be less than or equal to previous value");
+                return false;
+            }
+        }
+        (None, Some(_)) => {
+            errors.invalid(
+                at,
+                Value::Null,
+                "must not update from a positive integer to nil value",
+            );
+        }
+        (None, None) => {}
+    }
+    true
+}
+
+fn gates_only_go(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let before = old.items("schedulingGates");
+    for (index, gate) in new.items("schedulingGates").iter().enumerate() {
+        let name = gate.text("name");
+        if !before.iter().any(|other| other.text("name") == name) {
+            let detail = format!("only deletion is allowed, but found new scheduling gate '{name}'");
+            errors.forbidden(&at.index(index).child("name"), detail);
+        }
+    }
+}
+
+/// The new spec, with what may change as it was; what remains different may not change.
+fn masked(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) -> Value {
+    let mut masked = new.clone();
+    for list in ["containers", "initContainers"] {
+        for (container, before) in masked.items_mut(list).iter_mut().zip(old.items(list)) {
+            container.copy_from("image", before);
+        }
+    }
+    for name in ["activeDeadlineSeconds", "schedulingGates", "tolerations"] {
+        masked.copy_from(name, old);
+    }
+    let grace = "terminationGracePeriodSeconds";
+    if old.int(grace).is_some_and(|seconds| seconds < 0) && masked.int(grace) == Some(1) {
+        masked.copy_from(grace, old);
+    }
+    if old.items("schedulingGates").is_empty() {
+        return masked;
+    }
+    // A pod that waits at a gate may still be given fewer nodes.
+    if masked.at("nodeSelector") != old.at("nodeSelector") {
+        let kept = old
+            .entries("nodeSelector")
+            .iter()
+            .all(|(key, value)| masked.at("nodeSelector").at(key) == value);
+        if !kept {
+            let detail = "only additions to spec.nodeSelector are allowed (no mutations or deletions)";
+            errors.invalid(&at.child("nodeSelector"), masked.at("nodeSelector"), detail);
+        }
+        masked.copy_from("nodeSelector", old);
+    }
+    let (after, before) = (new.way("affinity.nodeAffinity"), old.way("affinity.nodeAffinity"));
+    if after != before {
+        let affinity_at = at.child("affinity");
+        node_affinity(after, before, &affinity_at.child("nodeAffinity"), errors);
+        let others = masked.at("affinity").has("podAffinity") || masked.at("affinity").has("podAntiAffinity");
+        if old.has("affinity") || others {
+            masked
+                .make("affinity")
+                .copy_from("nodeAffinity", old.at("affinity"));
+        } else {
+            masked.remove("affinity");
+        }
+    }
+    masked
+}
+
+fn node_affinity(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let before = old.at(REQUIRED).items("nodeSelectorTerms");
+    let after = new.at(REQUIRED).items("nodeSelectorTerms");
+    if before.is_empty() {
+        return;
+    }
+    let required_at = at.child(REQUIRED);
+    let terms_at = required_at.child("nodeSelectorTerms");
+    if after.len() != before.len() {
+        let detail = "no additions/deletions to non-empty NodeSelectorTerms list are allowed";
+        return errors.invalid(&terms_at, internal::shown_list("NodeSelectorTerm", after), detail);
+    }
+    for (index, (after, before)) in after.iter().zip(before).enumerate() {
+        if !only_adds(after, before) {
+            let detail = "only additions are allowed (no mutations or deletions)";
+            errors.invalid(
+                &terms_at.index(index),
+                internal::shown("NodeSelectorTerm", after),
+                detail,
+            );
+        }
+    }
+}
+
+fn only_adds(after: &Value, before: &Value) -> bool {
+    let lists = ["matchExpressions", "matchFields"];
+    let all_empty = |term: &Value| lists.iter().all(|list| term.items(list).is_empty());
+    // A term without requirements matches no node, and must not begin to.
+    (!all_empty(before) || all_empty(after))
+        && lists
+            .iter()
+            .all(|list| after.items(list).starts_with(before.items(list)))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn judged(old: &Value, new: &Value) -> Vec<String> {
+        let complete = |spec: &Value| {
+            let mut pod = json!({"metadata": {"name": "p"}, "spec": spec});
+            super::super::defaults::pod(&mut pod);
+            pod
+        };
+        let mut errors = Errors::new();
+        validate(&complete(new), &complete(old), &mut errors);
+        errors.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn images_deadlines_and_tolerations_may_change() {
+        let old = json!({"containers": [{"name": "c", "image": "a"}], "activeDeadlineSeconds": 9});
+        let new = json!({
+            "containers": [{"name": "c", "image": "a:2", "imagePullPolicy": "Always"}],
+            "activeDeadlineSeconds": 8,
+            "tolerations": [{"operator": "Exists"}],
+        });
+        assert_eq!(judged(&old, &new), [""; 0]);
+    }
+
+    #[test]
+    fn what_else_changes_is_told_line_by_line() {
+        let old = json!({"containers": [{"name": "c", "image": "a"}]});
+        let new = json!({"containers": [{"name": "c", "image": "a"}], "hostname": "h"});
+        let told = judged(&old, &new).join("");
+        assert!(told.starts_with("spec: Forbidden: pod updates may not change fields other than"));
+        assert!(told.ends_with("- \"Hostname\": \"\",\n+ \"Hostname\": \"h\",\n  \"Subdomain\": \"\",\n  \"Affinity\": null,\n  \"SchedulerName\": \"default-scheduler\",\n"), "{told}");
+    }
+
+    #[test]
+    fn only_a_gated_pod_may_be_given_fewer_nodes() {
+        let gated = |nodes: Value| json!({"containers": [{"name": "c", "image": "a"}], "schedulingGates": [{"name": "g"}], "nodeSelector": nodes});
+        assert_eq!(
+            judged(&gated(json!({"a": "b"})), &gated(json!({"a": "b", "c": "d"}))),
+            [""; 0]
+        );
+        assert_eq!(
+            judged(&gated(json!({"a": "b"})), &gated(json!({"c": "d"}))),
+            [
+                "spec.nodeSelector: Invalid value: {\"c\":\"d\"}: only additions to spec.nodeSelector are allowed (no mutations or deletions)"
+            ]
+        );
+    }
+}

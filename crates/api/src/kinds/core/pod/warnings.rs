@@ -1,0 +1,555 @@
+//! What the user should be told about a pod or template that is valid.
+
+use serde_json::{Map, Value};
+
+use super::{
+    overlap,
+    profile::{APPARMOR, SECCOMP_CONTAINER, SECCOMP_POD, apparmor_of, valid_apparmor_of, visit},
+    resources::amount,
+};
+use crate::{
+    field::Path,
+    go,
+    name::{dns1123_label, ip_warning, label_value},
+    rules::Tree,
+};
+
+const OLD_LABELS: [(&str, &str); 8] = [
+    (
+        "beta.kubernetes.io/arch",
+        "deprecated since v1.14; use \"kubernetes.io/arch\" instead",
+    ),
+    (
+        "beta.kubernetes.io/os",
+        "deprecated since v1.14; use \"kubernetes.io/os\" instead",
+    ),
+    (
+        "failure-domain.beta.kubernetes.io/region",
+        "deprecated since v1.17; use \"topology.kubernetes.io/region\" instead",
+    ),
+    (
+        "failure-domain.beta.kubernetes.io/zone",
+        "deprecated since v1.17; use \"topology.kubernetes.io/zone\" instead",
+    ),
+    (
+        "beta.kubernetes.io/instance-type",
+        "deprecated since v1.17; use \"node.kubernetes.io/instance-type\" instead",
+    ),
+    ("app.kubernetes.io/created-by", "deprecated since v1.9"),
+    (
+        "scheduler.alpha.kubernetes.io/preferAvoidPods",
+        "deprecated since v1.22; use Taints and Tolerations instead",
+    ),
+    (
+        "node-role.kubernetes.io/master",
+        "use \"node-role.kubernetes.io/control-plane\" instead",
+    ),
+];
+
+const OLD_ANNOTATIONS: [(&str, &str); 3] = [
+    (
+        "scheduler.alpha.kubernetes.io/critical-pod",
+        "non-functional in v1.16+; use the \"priorityClassName\" field instead",
+    ),
+    (
+        "security.alpha.kubernetes.io/sysctls",
+        "non-functional in v1.11+; use the \"sysctls\" field instead",
+    ),
+    (
+        "security.alpha.kubernetes.io/unsafe-sysctls",
+        "non-functional in v1.11+; use the \"sysctls\" field instead",
+    ),
+];
+
+/// Volumes no node serves any more: the field, the field as it is told, and what is told.
+const OLD_VOLUMES: [(&str, &str, &str); 9] = [
+    (
+        "photonPersistentDisk",
+        "photonPersistentDisk",
+        "deprecated in v1.11, non-functional in v1.16+",
+    ),
+    (
+        "gitRepo",
+        "gitRepo",
+        "deprecated in v1.11, and disabled by default in v1.33+",
+    ),
+    (
+        "scaleIO",
+        "scaleIO",
+        "deprecated in v1.16, non-functional in v1.22+",
+    ),
+    (
+        "flocker",
+        "flocker",
+        "deprecated in v1.22, non-functional in v1.25+",
+    ),
+    (
+        "storageos",
+        "storageOS",
+        "deprecated in v1.22, non-functional in v1.25+",
+    ),
+    (
+        "quobyte",
+        "quobyte",
+        "deprecated in v1.22, non-functional in v1.25+",
+    ),
+    (
+        "glusterfs",
+        "glusterfs",
+        "deprecated in v1.25, non-functional in v1.26+",
+    ),
+    (
+        "cephfs",
+        "cephfs",
+        "deprecated in v1.28, non-functional in v1.31+",
+    ),
+    ("rbd", "rbd", "deprecated in v1.28, non-functional in v1.31+"),
+];
+
+const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
+
+/// What is told about a label of nodes that has a new name.
+pub(crate) fn old_label(key: &str) -> Option<&'static str> {
+    OLD_LABELS
+        .iter()
+        .find(|(label, _)| *label == key)
+        .map(|(_, message)| *message)
+}
+
+/// What the user should be told about a new pod.
+pub(super) fn pod(pod: &Value) -> Vec<String> {
+    let mut told = Vec::new();
+    let faults = dns1123_label(pod.at("metadata").text("name"));
+    if !faults.is_empty() {
+        told.push(format!(
+            "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is \
+             recommended: [{}]",
+            faults.join(" ")
+        ));
+    }
+    moved_profiles(pod, &mut told);
+    all(pod, &Path::NOWHERE, Subject::Pod, &mut told);
+    told
+}
+
+/// What the user should be told about a valid pod template.
+pub(crate) fn template_warnings(template: &Value, at: &Path<'_>, old: Option<&Value>) -> Vec<String> {
+    // Nothing is told of a change that is not told of the whole.
+    let _ = old;
+    let mut told = Vec::new();
+    all(template, at, Subject::Template, &mut told);
+    told
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Subject {
+    Pod,
+    Template,
+}
+
+/// Profiles of `AppArmor` that stood in annotations were made fields by now, so those are told of that agree.
+fn moved_profiles(pod: &Value, told: &mut Vec<String>) {
+    let (spec, annotations) = (pod.at("spec"), pod.at("metadata").at("annotations"));
+    if annotations.is_null() || spec.at("os").text("name") == "windows" {
+        return;
+    }
+    for container in super::options::containers(spec) {
+        let key = format!("{APPARMOR}{}", container.text("name"));
+        let Some(annotation) = annotations.at(&key).as_str() else {
+            continue;
+        };
+        let own = container.way("securityContext.appArmorProfile");
+        let moved = match valid_apparmor_of(annotation) {
+            None => own.is_null(),
+            Some(meant) => meant == *own,
+        };
+        if moved {
+            told.push(old_profile(&Path::new("metadata").child("annotations").key(&key)));
+        }
+    }
+}
+
+fn old_profile(at: &Path<'_>) -> String {
+    format!("{at}: deprecated since v1.30; use the \"appArmorProfile\" field instead")
+}
+
+fn all(template: &Value, at: &Path<'_>, subject: Subject, told: &mut Vec<String>) {
+    let (spec, metadata) = (template.at("spec"), template.at("metadata"));
+    let annotations = metadata.entries("annotations");
+    let spec_at = at.child("spec");
+    let metadata_at = at.child("metadata");
+    let annotations_at = metadata_at.child("annotations");
+    labels(spec, &spec_at, told);
+    for (key, message) in OLD_ANNOTATIONS {
+        if annotations.contains_key(key) {
+            told.push(format!("{}: {message}", annotations_at.key(key)));
+        }
+    }
+    volumes(spec.items("volumes"), &spec_at.child("volumes"), told);
+    duplicates(spec, &spec_at, told);
+    fractions(
+        spec.at("overhead"),
+        &spec_at.child("overhead"),
+        &["memory", "ephemeral-storage"],
+        told,
+    );
+    let seccomp = spec.at("securityContext").has("seccompProfile");
+    if !seccomp && annotations.contains_key(SECCOMP_POD) {
+        told.push(old_seccomp(&annotations_at.key(SECCOMP_POD)));
+    }
+    visit(spec, &spec_at, |container, place| {
+        container_annotations(container, spec, annotations, &annotations_at, subject, told);
+        let resources_at = place.child("resources");
+        let asked = container.at("resources");
+        for name in ["memory", "ephemeral-storage"] {
+            for of in ["limits", "requests"] {
+                fractions(asked.at(of), &resources_at.child(of), &[name], told);
+            }
+        }
+        hidden_variables(container.items("env"), &place.child("env"), told);
+    });
+    ports(spec, &spec_at, told);
+    if spec
+        .int("terminationGracePeriodSeconds")
+        .is_some_and(|seconds| seconds < 0)
+    {
+        told.push(format!(
+            "{}: must be >= 0; negative values are invalid and will be treated as 1",
+            spec_at.child("terminationGracePeriodSeconds")
+        ));
+    }
+    empty_selectors(spec.at("affinity"), &spec_at.child("affinity"), told);
+    let dns_at = spec_at.child("dnsConfig");
+    let servers_at = dns_at.child("nameservers");
+    for (index, server) in spec.at("dnsConfig").texts("nameservers").enumerate() {
+        told.extend(ip_warning(&servers_at.index(index), server));
+    }
+    let aliases_at = spec_at.child("hostAliases");
+    for (index, alias) in spec.items("hostAliases").iter().enumerate() {
+        told.extend(ip_warning(&aliases_at.index(index).child("ip"), alias.text("ip")));
+    }
+}
+
+fn old_seccomp(at: &Path<'_>) -> String {
+    format!("{at}: non-functional in v1.27+; use the \"seccompProfile\" field instead")
+}
+
+/// Labels of nodes with new names, and selectors that match nothing.
+fn labels(spec: &Value, at: &Path<'_>, told: &mut Vec<String>) {
+    let selector_at = at.child("nodeSelector");
+    for key in spec.entries("nodeSelector").keys() {
+        if let Some(message) = old_label(key) {
+            told.push(format!("{}: {message}", selector_at.key(key)));
+        }
+    }
+    let affinity_at = at.child("affinity");
+    let node_at = affinity_at.child("nodeAffinity");
+    let nodes = spec.way("affinity.nodeAffinity");
+    let required_at = node_at.child(REQUIRED);
+    let terms_at = required_at.child("nodeSelectorTerms");
+    for (index, term) in nodes.at(REQUIRED).items("nodeSelectorTerms").iter().enumerate() {
+        node_term_warnings(term, &terms_at.index(index), Values::Judged, told);
+    }
+    let preferred_at = node_at.child(PREFERRED);
+    for (index, term) in nodes.items(PREFERRED).iter().enumerate() {
+        let place = preferred_at.index(index);
+        node_term_warnings(
+            term.at("preference"),
+            &place.child("preference"),
+            Values::Open,
+            told,
+        );
+    }
+    let spread_at = at.child("topologySpreadConstraints");
+    for (index, constraint) in spec.items("topologySpreadConstraints").iter().enumerate() {
+        let place = spread_at.index(index);
+        let key = constraint.text("topologyKey");
+        if let Some(message) = old_label(key) {
+            told.push(format!("{}: {key} is {message}", place.child("topologyKey")));
+        }
+        if !constraint.has("labelSelector") {
+            told.push(no_selector(&place.child("labelSelector")));
+        }
+    }
+}
+
+fn no_selector(at: &Path<'_>) -> String {
+    format!("{at}: a null labelSelector results in matching no pod")
+}
+
+/// Whether the values of a term were judged already.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Values {
+    /// They were: what is wrong with them is an error.
+    Judged,
+    /// They were not, so that is told here.
+    Open,
+}
+
+/// What the user should be told about a term that selects nodes.
+pub(crate) fn node_term_warnings(term: &Value, at: &Path<'_>, values: Values, told: &mut Vec<String>) {
+    let list_at = at.child("matchExpressions");
+    for (index, expression) in term.items("matchExpressions").iter().enumerate() {
+        let place = list_at.index(index);
+        let key = expression.text("key");
+        if let Some(message) = old_label(key) {
+            told.push(format!("{}: {key} is {message}", place.child("key")));
+        }
+        if values == Values::Judged {
+            continue;
+        }
+        let values_at = place.child("values");
+        for (number, value) in expression.texts("values").enumerate() {
+            for fault in label_value(value) {
+                told.push(format!(
+                    "{}: {value} is invalid, {fault}",
+                    values_at.index(number)
+                ));
+            }
+        }
+    }
+}
+
+fn volumes(volumes: &[Value], at: &Path<'_>, told: &mut Vec<String>) {
+    for (index, volume) in volumes.iter().enumerate() {
+        let place = at.index(index);
+        for (field, shown, message) in OLD_VOLUMES {
+            // Claims are told of where their field stands in the type.
+            if field == "cephfs" {
+                let claim = volume.way("ephemeral.volumeClaimTemplate.spec.resources");
+                let volume_at = place.child("ephemeral");
+                let template_at = volume_at.child("volumeClaimTemplate");
+                let spec_at = template_at.child("spec");
+                let resources_at = spec_at.child("resources");
+                for of in ["requests", "limits"] {
+                    fractions(claim.at(of), &resources_at.child(of), &["storage"], told);
+                }
+            }
+            if volume.has(field) {
+                told.push(format!("{}: {message}", place.child(shown)));
+            }
+        }
+    }
+    overlap::warnings(volumes, told);
+}
+
+fn duplicates(spec: &Value, at: &Path<'_>, told: &mut Vec<String>) {
+    for (list, field) in [("hostAliases", "ip"), ("imagePullSecrets", "name")] {
+        let list_at = at.child(list);
+        let items = spec.items(list);
+        for (index, item) in items.iter().enumerate() {
+            let value = item.text(field);
+            if items[..index].iter().any(|other| other.text(field) == value) {
+                let quoted = go::quote(value);
+                told.push(format!(
+                    "{}: duplicate {field} {quoted}",
+                    list_at.index(index).child(field)
+                ));
+            }
+        }
+    }
+    let list_at = at.child("imagePullSecrets");
+    for (index, secret) in spec.items("imagePullSecrets").iter().enumerate() {
+        if secret.text("name").is_empty() {
+            told.push(format!(
+                "{}: invalid empty name \"\"",
+                list_at.index(index).child("name")
+            ));
+        }
+    }
+}
+
+/// Amounts of bytes that are not whole.
+fn fractions(list: &Value, at: &Path<'_>, names: &[&str], told: &mut Vec<String>) {
+    for name in names {
+        let value = amount(list.at(name));
+        if value.milli_value() % 1000 != 0 {
+            let quoted = go::quote(&value.to_string());
+            told.push(format!(
+                "{}: fractional byte value {quoted} is invalid, must be an integer",
+                at.key(name)
+            ));
+        }
+    }
+}
+
+fn container_annotations(
+    container: &Value,
+    spec: &Value,
+    annotations: &Map<String, Value>,
+    at: &Path<'_>,
+    subject: Subject,
+    told: &mut Vec<String>,
+) {
+    if annotations.is_empty() {
+        return;
+    }
+    let context = container.at("securityContext");
+    let key = format!("{SECCOMP_CONTAINER}{}", container.text("name"));
+    if !context.has("seccompProfile") && annotations.contains_key(&key) {
+        told.push(old_seccomp(&at.key(&key)));
+    }
+    let key = format!("{APPARMOR}{}", container.text("name"));
+    let annotation = annotations.get(&key).and_then(Value::as_str);
+    if subject == Subject::Template
+        && !context.has("appArmorProfile")
+        && let Some(annotation) = annotation
+    {
+        let of_pod = spec.way("securityContext.appArmorProfile");
+        if of_pod.is_null() || apparmor_of(annotation).as_ref() != Some(of_pod) {
+            told.push(old_profile(&at.key(&key)));
+        }
+    }
+}
+
+/// A variable that is set again, and not from its old value.
+fn hidden_variables(variables: &[Value], at: &Path<'_>, told: &mut Vec<String>) {
+    for (index, variable) in variables.iter().enumerate() {
+        let (name, value) = (variable.text("name"), variable.text("value"));
+        if !variables[..index].iter().any(|other| other.text("name") == name) {
+            continue;
+        }
+        let reference = format!("$({name})");
+        if variable.has("valueFrom") || value == reference || !value.contains(&reference) {
+            let quoted = go::quote(name);
+            told.push(format!(
+                "{}: hides previous definition of {quoted}, which may be dropped when using apply",
+                at.index(index)
+            ));
+        }
+    }
+}
+
+fn ports(spec: &Value, at: &Path<'_>, told: &mut Vec<String>) {
+    let mut all: Vec<(&Value, String)> = Vec::new();
+    visit(spec, at, |container, place| {
+        let list_at = place.child("ports");
+        for (index, port) in container.items("ports").iter().enumerate() {
+            let port_at = list_at.index(index);
+            if !port.text("hostIP").is_empty() && host_port(port) == 0 {
+                told.push(format!(
+                    "{port_at}: hostIP set without hostPort: {}",
+                    printed(port)
+                ));
+            }
+            for (other, other_at) in &all {
+                if port.at("containerPort") == other.at("containerPort")
+                    && port.text("protocol") == other.text("protocol")
+                    && let Some(how) = collision(port, other)
+                {
+                    told.push(format!("{port_at}: {how} port definition with {other_at}"));
+                }
+            }
+            all.push((port, port_at.to_string()));
+        }
+    });
+    for (index, (port, port_at)) in all.iter().enumerate() {
+        let name = port.text("name");
+        let first = all[..index].iter().find(|(other, _)| other.text("name") == name);
+        if let Some((_, first_at)) = first.filter(|_| !name.is_empty()) {
+            told.push(format!(
+                "{port_at}: duplicate port name {} with {first_at}, services and probes that select ports by name will \
+                 use {first_at}",
+                go::quote(name)
+            ));
+        }
+    }
+}
+
+fn host_port(port: &Value) -> i64 {
+    port.int("hostPort").unwrap_or_default()
+}
+
+fn collision(port: &Value, other: &Value) -> Option<&'static str> {
+    let (host, other_host) = (host_port(port), host_port(other));
+    let (ip, other_ip) = (port.text("hostIP"), other.text("hostIP"));
+    if ip == other_ip && host == other_host {
+        Some("duplicate")
+    } else if host == 0 || other_host == 0 {
+        Some("overlapping")
+    } else if host == other_host && ip.is_empty() != other_ip.is_empty() {
+        Some("dangerously ambiguous")
+    } else {
+        None
+    }
+}
+
+/// A port as `%+v` prints it.
+fn printed(port: &Value) -> String {
+    format!(
+        "{{Name:{} HostPort:{} ContainerPort:{} Protocol:{} HostIP:{}}}",
+        port.text("name"),
+        host_port(port),
+        port.int("containerPort").unwrap_or_default(),
+        port.text("protocol"),
+        port.text("hostIP"),
+    )
+}
+
+fn empty_selectors(affinity: &Value, at: &Path<'_>, told: &mut Vec<String>) {
+    for name in ["podAffinity", "podAntiAffinity"] {
+        let (terms, place) = (affinity.at(name), at.child(name));
+        let list_at = place.child(REQUIRED);
+        for (index, term) in terms.items(REQUIRED).iter().enumerate() {
+            if !term.has("labelSelector") {
+                told.push(no_selector(&list_at.index(index).child("labelSelector")));
+            }
+        }
+        let list_at = place.child(PREFERRED);
+        for (index, weighted) in terms.items(PREFERRED).iter().enumerate() {
+            if !weighted.at("podAffinityTerm").has("labelSelector") {
+                let item_at = list_at.index(index);
+                let term_at = item_at.child("podAffinityTerm");
+                told.push(no_selector(&term_at.child("labelSelector")));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn doubtful_ports_and_variables_are_told_of() {
+        let value = json!({"metadata": {"name": "p"}, "spec": {"containers": [
+            {
+                "ports": [{"containerPort": 80, "protocol": "TCP"}, {"containerPort": 80, "protocol": "TCP"}],
+                "env": [{"name": "A", "value": "1"}, {"name": "A", "value": "$(A)2"}, {"name": "A", "value": "3"}],
+            },
+        ]}});
+        assert_eq!(
+            pod(&value),
+            [
+                "spec.containers[0].env[2]: hides previous definition of \"A\", which may be dropped when using apply",
+                "spec.containers[0].ports[1]: duplicate port definition with spec.containers[0].ports[0]",
+            ]
+        );
+    }
+
+    #[test]
+    fn places_of_a_template_begin_with_its_own() {
+        let template = json!({"spec": {"nodeSelector": {"beta.kubernetes.io/os": "linux"}}});
+        let spec = Path::new("spec");
+        assert_eq!(
+            template_warnings(&template, &spec.child("template"), None),
+            [
+                "spec.template.spec.nodeSelector[beta.kubernetes.io/os]: deprecated since v1.14; use \"kubernetes.io/os\" instead"
+            ]
+        );
+    }
+
+    #[test]
+    fn files_that_collide_are_told_of() {
+        let template = json!({"spec": {"volumes": [{"name": "v", "configMap": {"name": "m", "items": [
+            {"key": "a", "path": "x"}, {"key": "b", "path": "x/y"},
+        ]}}]}});
+        assert_eq!(
+            template_warnings(&template, &Path::NOWHERE, None),
+            ["volume \"v\" (ConfigMap \"m\"): overlapping paths: \"x/y\" with \"x\""]
+        );
+    }
+}
