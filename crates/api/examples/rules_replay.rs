@@ -104,6 +104,9 @@ fn play(step: &Value, objects: &mut BTreeMap<String, Value>) -> Option<Value> {
             metadata.set("creationTimestamp", "2026-01-02T03:04:05Z");
             metadata.set("resourceVersion", "1");
             rules::of(kind).default(&mut object);
+            if kind.kind == "Pod" {
+                admit(&mut object);
+            }
             rules::create(&mut object, &at).map(|warnings| (object, warnings))
         }
         method @ ("PUT" | "PATCH") => {
@@ -148,6 +151,28 @@ fn play(step: &Value, objects: &mut BTreeMap<String, Value>) -> Option<Value> {
         }
         Err(status) => answer(&status),
     })
+}
+
+/// What admission gives every pod.
+fn admit(pod: &mut Value) {
+    let spec = pod.make("spec");
+    spec.fill("serviceAccountName", "default");
+    spec.fill("serviceAccount", "default");
+    spec.fill("priority", 0);
+    spec.fill("preemptionPolicy", "PreemptLowerPriority");
+    let mut tolerations = spec.items("tolerations").to_vec();
+    for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
+        let tolerates = |other: &Value| {
+            (other.text("key").is_empty() || other.text("key") == key)
+                && matches!(other.text("effect"), "" | "NoExecute")
+        };
+        if !tolerations.iter().any(tolerates) {
+            tolerations.push(json!({
+                "key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300,
+            }));
+        }
+    }
+    spec.set("tolerations", tolerations);
 }
 
 fn answer(status: &Status) -> Value {
