@@ -118,7 +118,8 @@ pub(crate) fn field_reference(reference: &Value, fields: &[&str], at: &Path<'_>,
     }
     match subscript(path) {
         Some(("metadata.annotations", key)) => {
-            errors.faults(at, &key.to_lowercase(), label_key(&key.to_lowercase()))
+            let key = key.to_lowercase();
+            errors.faults(at, &key, label_key(&key));
         }
         Some(("metadata.labels", key)) => errors.faults(at, key, label_key(key)),
         Some(_) => cannot(errors, format!("field label does not support subscript: {path}")),

@@ -64,19 +64,10 @@ pub(super) fn status(new: &mut Value, old: &Value) {
         }
     }
     keep_observed(status, before);
-    let mut used: Vec<(String, usize)> = Vec::new();
+    let mut used: Vec<String> = Vec::new();
     for condition in status.items_mut("conditions") {
         let ty = condition.text("type").to_owned();
-        let taken = match used.iter_mut().find(|(other, _)| *other == ty) {
-            Some((_, count)) => {
-                *count += 1;
-                *count - 1
-            }
-            None => {
-                used.push((ty.clone(), 1));
-                0
-            }
-        };
+        let taken = used.iter().filter(|other| **other == ty).count();
         let mut same = before
             .items("conditions")
             .iter()
@@ -84,6 +75,7 @@ pub(super) fn status(new: &mut Value, old: &Value) {
         if let Some(before) = same.nth(taken) {
             keep_observed(condition, before);
         }
+        used.push(ty);
     }
     disabled::drop_from_pod(new, old);
 }

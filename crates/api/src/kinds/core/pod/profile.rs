@@ -1,4 +1,4 @@
-//! Profiles of seccomp and AppArmor: as fields, and as the annotations they once were.
+//! Profiles of seccomp and `AppArmor`: as fields, and as the annotations they once were.
 
 use serde_json::{Value, json};
 
@@ -41,7 +41,7 @@ pub(super) fn seccomp(profile: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// What is wrong with an AppArmor profile.
+/// What is wrong with an `AppArmor` profile.
 pub(super) fn apparmor(profile: &Value, at: &Path<'_>, errors: &mut Errors) {
     const NEEDED: &str = "must be set when AppArmor type is Localhost";
     if profile.is_null() {
@@ -69,7 +69,7 @@ pub(super) fn apparmor(profile: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// The AppArmor profile an annotation means, if it means one.
+/// The `AppArmor` profile an annotation means, if it means one.
 pub(super) fn apparmor_of(annotation: &str) -> Option<Value> {
     match annotation {
         "unconfined" => Some(json!({"type": "Unconfined"})),

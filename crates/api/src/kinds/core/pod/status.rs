@@ -1,7 +1,5 @@
 //! What is wrong with a change of the status of a pod.
 
-use std::net::IpAddr;
-
 use serde_json::Value;
 
 use super::{annotations, internal, options::Options, report::Report, resources::amount, restart, security};
@@ -229,20 +227,16 @@ fn addresses(all: &[Value], old: &[Value], ty: &str, at: &Path<'_>, errors: &mut
     if all.len() < 2 {
         return;
     }
-    let mut families = Vec::new();
-    for (index, address) in all.iter().enumerate() {
-        match parse_ip_sloppy(address.text("ip")) {
-            Some(ip) => families.push(matches!(ip, IpAddr::V6(_))),
-            None => {
-                let text = address.text("ip");
-                let detail = format!("failed to check for dual stack with error:invalid IP[{index}]: {text}");
-                errors.push(Error::internal(at, detail));
-                families.clear();
-                break;
-            }
-        }
+    let families: Vec<_> = all
+        .iter()
+        .map(|address| parse_ip_sloppy(address.text("ip")).map(|ip| ip.is_ipv6()))
+        .collect();
+    if let Some(index) = families.iter().position(Option::is_none) {
+        let text = all[index].text("ip");
+        let detail = format!("failed to check for dual stack with error:invalid IP[{index}]: {text}");
+        errors.push(Error::internal(at, detail));
     }
-    let both = families.contains(&true) && families.contains(&false);
+    let both = !families.contains(&None) && families.contains(&Some(true)) && families.contains(&Some(false));
     if !both || all.len() > 2 {
         let detail = "may specify no more than one IP for each IP family";
         errors.invalid(at, internal::shown_list(ty, all), detail);

@@ -145,7 +145,9 @@ fn claim_names(claims: &[Value], known: &[&str], at: &Path<'_>, errors: &mut Err
         }
         if !known.contains(&name) {
             let mut error = Error::not_found(&place, name);
-            error.detail = "must be one of the names in pod.spec.resourceClaims".to_owned();
+            error
+                .detail
+                .push_str("must be one of the names in pod.spec.resourceClaims");
             if known.is_empty() {
                 error.detail.push_str(" which is empty");
             } else {
