@@ -76,7 +76,7 @@ fn node_affinity(affinity: &Value, options: &Options, at: &Path<'_>, errors: &mu
 }
 
 /// What is wrong with a selector of nodes.
-pub(crate) fn validate_node_selector(
+pub(super) fn validate_node_selector(
     selector: &Value,
     values: InvalidValues,
     at: &Path<'_>,

@@ -46,7 +46,7 @@ pub(crate) fn default_template(template: &mut Value) {
 }
 
 /// Fills in what was left out of the spec of a pod or of a template.
-pub(crate) fn default_spec(spec: &mut Value) {
+pub(super) fn default_spec(spec: &mut Value) {
     // Two names of one thing: the newer wins.
     match (spec.text("serviceAccountName"), spec.text("serviceAccount")) {
         ("", "") => {}

@@ -47,7 +47,7 @@ const UNITS: [&str; 13] = [
 
 /// Whether a reference stands in a volume, where it must name its container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(super) enum Place {
     /// In a container.
     Container,
     /// In a volume.
@@ -101,7 +101,7 @@ fn source(variable: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// What is wrong with a reference to a field of the pod; `fields` are the ones that can be asked for.
-pub(crate) fn field_reference(reference: &Value, fields: &[&str], at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn field_reference(reference: &Value, fields: &[&str], at: &Path<'_>, errors: &mut Errors) {
     let (version, path) = (reference.text("apiVersion"), reference.text("fieldPath"));
     if version.is_empty() {
         return errors.required(&at.child("apiVersion"), "");
@@ -148,7 +148,7 @@ fn subscript(path: &str) -> Option<(&str, &str)> {
 }
 
 /// What is wrong with a reference to a resource of a container.
-pub(crate) fn resource_reference(reference: &Value, place: Place, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn resource_reference(reference: &Value, place: Place, at: &Path<'_>, errors: &mut Errors) {
     let resource = reference.text("resource");
     let pages = resource.starts_with("requests.hugepages-") || resource.starts_with("limits.hugepages-");
     if place == Place::Volume && reference.text("containerName").is_empty() {

@@ -215,7 +215,7 @@ fn http(action: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// A port by number or by name.
-pub(crate) fn port(port: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn port(port: &Value, at: &Path<'_>, errors: &mut Errors) {
     if let Some(name) = port.as_str() {
         return errors.faults(at, name, port_name(name));
     }

@@ -5,7 +5,7 @@ const LONGEST: usize = 255;
 
 /// Whether a reference means the newest image: it says `latest`, or neither a tag nor a digest. One that cannot be read
 /// does not.
-pub(crate) fn is_latest(reference: &str) -> bool {
+pub(super) fn is_latest(reference: &str) -> bool {
     let hex = |c: u8| c.is_ascii_digit() || (b'a'..=b'f').contains(&c);
     if reference.len() == 64 && reference.bytes().all(hex) {
         // The identifier of an image, not a reference.

@@ -7,15 +7,15 @@ mod annotations;
 mod container;
 mod defaults;
 mod difference;
-mod disabled;
+pub(crate) mod disabled;
 mod env;
 mod equality;
 mod handler;
 mod host;
 mod image;
-mod internal;
+pub(crate) mod internal;
 mod mount;
-mod options;
+pub(crate) mod options;
 mod overlap;
 mod part;
 mod prepare;
@@ -30,7 +30,7 @@ mod spec;
 mod spread;
 mod status;
 mod table;
-mod template;
+pub(crate) mod template;
 mod toleration;
 mod update;
 mod warnings;
@@ -42,18 +42,9 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 pub(crate) use self::{
-    affinity::validate_node_selector,
-    defaults::{default_spec, default_template},
-    disabled::drop_from_template,
-    env::{Place, field_reference, resource_reference},
-    handler::port,
-    image::is_latest,
-    internal::{shown, shown_list},
-    options::Options,
-    report::Report,
-    template::{PodTemplate, names_and_images, validate_template, validate_template_with},
-    toleration::{validate_effect, validate_tolerations},
-    warnings::{Values, node_term_warnings, old_label, template_warnings},
+    defaults::default_template,
+    template::{PodTemplate, validate_template},
+    warnings::template_warnings,
 };
 use crate::{
     apply::{FieldSet, managed::Reset},

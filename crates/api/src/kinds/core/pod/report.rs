@@ -7,7 +7,7 @@ use crate::{
 };
 
 /// A list of errors to add to.
-pub(crate) trait Report {
+pub(super) trait Report {
     /// A value that is malformed or out of bounds.
     fn invalid(&mut self, at: &Path<'_>, value: impl Into<Shown>, detail: impl Into<String>);
 

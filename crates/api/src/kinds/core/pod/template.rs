@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{
-    annotations, defaults, disabled, equality::same, options::Options, profile, report::Report, spec,
-    warnings::template_warnings,
+    annotations, default_template, disabled, equality::same, options::Options, profile, report::Report, spec,
+    template_warnings,
 };
 use crate::{
     field::Path,
@@ -46,7 +46,7 @@ pub(crate) fn validate_template_with(
 }
 
 /// The names and the images of containers, as tables show them.
-pub(crate) fn names_and_images(containers: &[Value]) -> (String, String) {
+fn names_and_images(containers: &[Value]) -> (String, String) {
     let joined = |field: &str| {
         let texts: Vec<_> = containers.iter().map(|container| container.text(field)).collect();
         texts.join(",")
@@ -58,7 +58,7 @@ pub(crate) fn names_and_images(containers: &[Value]) -> (String, String) {
 
 impl Rules for PodTemplate {
     fn default(&self, object: &mut Value) {
-        defaults::default_template(object.make("template"));
+        default_template(object.make("template"));
     }
 
     fn prepare_create(&self, object: &mut Value, _at: &Circumstances<'_>) {
@@ -70,7 +70,7 @@ impl Rules for PodTemplate {
     }
 
     fn validate(&self, object: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
-        validate_template(object.at("template"), &Path::new("template"), errors);
+        super::validate_template(object.at("template"), &Path::new("template"), errors);
     }
 
     fn validate_update(&self, new: &Value, old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
@@ -149,7 +149,7 @@ mod tests {
     fn places_of_labels_leave_the_metadata_out() {
         let mut template =
             json!({"metadata": {"labels": {"a b": "c"}}, "spec": {"ephemeralContainers": [{}]}});
-        defaults::default_template(&mut template);
+        default_template(&mut template);
         let mut errors = Errors::new();
         validate_template(&template, &Path::new("template"), &mut errors);
         let places: Vec<_> = errors.iter().map(|error| error.field.as_str()).collect();

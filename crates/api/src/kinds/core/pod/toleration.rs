@@ -24,13 +24,8 @@ pub(super) fn validate(tolerations: &[Value], options: &Options, at: &Path<'_>, 
     }
 }
 
-/// What is wrong with the tolerations of a kind that is no pod.
-pub(crate) fn validate_tolerations(tolerations: &[Value], at: &Path<'_>, errors: &mut Errors) {
-    validate(tolerations, &Options::default(), at, errors);
-}
-
 /// The effect of a taint.
-pub(crate) fn validate_effect(effect: &str, at: &Path<'_>, errors: &mut Errors) {
+fn validate_effect(effect: &str, at: &Path<'_>, errors: &mut Errors) {
     if !EFFECTS.contains(&effect) {
         errors.unsupported(at, effect, &EFFECTS);
     }

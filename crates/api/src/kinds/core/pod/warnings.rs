@@ -110,7 +110,7 @@ const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
 /// What is told about a label of nodes that has a new name.
-pub(crate) fn old_label(key: &str) -> Option<&'static str> {
+pub(super) fn old_label(key: &str) -> Option<&'static str> {
     OLD_LABELS
         .iter()
         .find(|(label, _)| *label == key)
@@ -280,7 +280,7 @@ fn no_selector(at: &Path<'_>) -> String {
 
 /// Whether the values of a term were judged already.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Values {
+pub(super) enum Values {
     /// They were: what is wrong with them is an error.
     Judged,
     /// They were not, so that is told here.
@@ -288,7 +288,7 @@ pub(crate) enum Values {
 }
 
 /// What the user should be told about a term that selects nodes.
-pub(crate) fn node_term_warnings(term: &Value, at: &Path<'_>, values: Values, told: &mut Vec<String>) {
+pub(super) fn node_term_warnings(term: &Value, at: &Path<'_>, values: Values, told: &mut Vec<String>) {
     let list_at = at.child("matchExpressions");
     for (index, expression) in term.items("matchExpressions").iter().enumerate() {
         let place = list_at.index(index);

@@ -8,13 +8,10 @@ mod name;
 mod requirements;
 mod total;
 
-pub(crate) use self::{
-    amount::{amount, default_list, default_requirements, page_divides, validate_amount},
-    name::{
-        is_extended, is_hugepages, is_integer, is_native, is_standard, is_standard_container,
-        is_standard_quota, overcommits, suits_pod, validate_container_name, validate_name,
-        validate_quota_name,
-    },
-    requirements::{Holder, Pages, validate_requirements, validate_resource_requirements},
-    total::{Totals, totals},
+pub(crate) use self::name::validate_container_name;
+pub(super) use self::{
+    amount::{amount, default_list, default_requirements, page_divides},
+    name::{is_hugepages, overcommits, suits_pod},
+    requirements::{Holder, Pages, validate_requirements},
+    total::totals,
 };

@@ -43,7 +43,7 @@ const COUNTED: [&str; 9] = [
 ];
 
 /// Whether it is pages of some size.
-pub(crate) fn is_hugepages(name: &str) -> bool {
+pub(in super::super) fn is_hugepages(name: &str) -> bool {
     name.starts_with(HUGEPAGES)
 }
 
@@ -53,27 +53,27 @@ fn is_quota_of_hugepages(name: &str) -> bool {
 }
 
 /// Whether a container can ask for it by a name without a slash.
-pub(crate) fn is_standard_container(name: &str) -> bool {
+fn is_standard_container(name: &str) -> bool {
     COMPUTE.contains(&name) || is_hugepages(name)
 }
 
 /// Whether a quota can bound it by a name without a slash.
-pub(crate) fn is_standard_quota(name: &str) -> bool {
+fn is_standard_quota(name: &str) -> bool {
     COMPUTE.contains(&name) || QUOTA.contains(&name) || is_quota_of_hugepages(name)
 }
 
 /// Whether the system knows it by a name without a slash.
-pub(crate) fn is_standard(name: &str) -> bool {
+fn is_standard(name: &str) -> bool {
     name == "storage" || is_standard_quota(name)
 }
 
 /// Whether the name is the project's own.
-pub(crate) fn is_native(name: &str) -> bool {
+fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
 
 /// Whether the name is one of an extended resource.
-pub(crate) fn is_extended(resource: &str) -> bool {
+fn is_extended(resource: &str) -> bool {
     // A quota of it needs a name too.
     !is_native(resource)
         && !resource.starts_with(REQUESTS)
@@ -81,22 +81,22 @@ pub(crate) fn is_extended(resource: &str) -> bool {
 }
 
 /// Whether more of it can be promised than there is.
-pub(crate) fn overcommits(name: &str) -> bool {
+pub(in super::super) fn overcommits(name: &str) -> bool {
     is_native(name) && !is_hugepages(name)
 }
 
 /// Whether it comes in whole pieces.
-pub(crate) fn is_integer(name: &str) -> bool {
+pub(super) fn is_integer(name: &str) -> bool {
     COUNTED.contains(&name) || is_extended(name)
 }
 
 /// Whether a pod as a whole can ask for it.
-pub(crate) fn suits_pod(name: &str) -> bool {
+pub(in super::super) fn suits_pod(name: &str) -> bool {
     matches!(name, "cpu" | "memory") || is_hugepages(name)
 }
 
 /// What is wrong with the name of a resource. Tells whether anything is.
-pub(crate) fn validate_name(resource: &str, at: &Path<'_>, errors: &mut Errors) -> bool {
+fn validate_name(resource: &str, at: &Path<'_>, errors: &mut Errors) -> bool {
     let faults = name::label_key(resource);
     if !faults.is_empty() {
         errors.faults(at, resource, faults);
@@ -129,14 +129,6 @@ pub(crate) fn validate_container_name(resource: &str, at: &Path<'_>, errors: &mu
 pub(super) fn validate_pod_name(resource: &str, at: &Path<'_>, errors: &mut Errors) {
     if !validate_name(resource, at, errors) && !suits_pod(resource) {
         errors.unsupported(at, resource, &["cpu", HUGEPAGES, "memory"]);
-    }
-}
-
-/// What is wrong with the name of a resource in a quota.
-pub(crate) fn validate_quota_name(resource: &str, at: &Path<'_>, errors: &mut Errors) {
-    validate_name(resource, at, errors);
-    if !resource.contains('/') && !is_standard_quota(resource) {
-        errors.invalid(at, resource, "must be a standard resource for quota");
     }
 }
 

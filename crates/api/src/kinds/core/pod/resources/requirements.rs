@@ -5,7 +5,8 @@ use serde_json::{Map, Value};
 use super::{
     super::report::Report,
     amount::{amount, page_divides, validate_amount},
-    name::{is_hugepages, overcommits, validate_container_name, validate_pod_name},
+    name::{is_hugepages, overcommits, validate_pod_name},
+    validate_container_name,
 };
 use crate::{
     field::{Error, Path},
@@ -16,26 +17,16 @@ use crate::{
 
 /// Who asks for resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Holder {
+pub(in super::super) enum Holder {
     /// A container.
     Container,
     /// A pod as a whole.
     Pod,
 }
 
-/// What is wrong with the `resources` of a container. `claims` are the names of the pod's resource claims.
-pub(crate) fn validate_resource_requirements(
-    requirements: &Value,
-    claims: &[&str],
-    at: &Path<'_>,
-    errors: &mut Errors,
-) {
-    validate_requirements(requirements, Holder::Container, claims, Pages::Whole, at, errors);
-}
-
 /// Whether amounts of pages must be whole numbers of pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pages {
+pub(in super::super) enum Pages {
     /// They must.
     Whole,
     /// The old object has others, which stay.
@@ -43,7 +34,7 @@ pub(crate) enum Pages {
 }
 
 /// What is wrong with what someone asks for.
-pub(crate) fn validate_requirements(
+pub(in super::super) fn validate_requirements(
     requirements: &Value,
     holder: Holder,
     claims: &[&str],
@@ -170,7 +161,8 @@ mod tests {
 
     fn judged(requirements: &Value) -> Vec<String> {
         let mut errors = Errors::new();
-        validate_resource_requirements(requirements, &["a"], &Path::new("resources"), &mut errors);
+        let (holder, at) = (Holder::Container, Path::new("resources"));
+        validate_requirements(requirements, holder, &["a"], Pages::Whole, &at, &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }
 

@@ -8,11 +8,11 @@ use super::amount::amount;
 use crate::{quantity::Quantity, rules::Tree};
 
 /// Amounts by the names of resources.
-pub(crate) type Totals = BTreeMap<String, Quantity>;
+pub(in super::super) type Totals = BTreeMap<String, Quantity>;
 
 /// The requests or the limits (`of`) of a pod's containers in all. Init containers run one after the other, sidecars
 /// along with all that follows them, so the most of any moment counts.
-pub(crate) fn totals(spec: &Value, of: &str) -> Totals {
+pub(in super::super) fn totals(spec: &Value, of: &str) -> Totals {
     let mut total = Totals::new();
     for container in spec.items("containers") {
         add(&mut total, &list(container, of));
