@@ -31,6 +31,8 @@ mod spread;
 mod status;
 mod table;
 pub(crate) mod template;
+#[cfg(test)]
+mod tests;
 mod toleration;
 mod update;
 mod warnings;
@@ -187,25 +189,3 @@ const SELECTABLE: &[Selectable] = &[
     },
     text!("status.nominatedNodeName", "status", "nominatedNodeName"),
 ];
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn only_a_pod_that_runs_gets_time_to_end() {
-        let pod = |node: &str, phase: &str| {
-            json!({
-                "spec": {"nodeName": node, "terminationGracePeriodSeconds": 30},
-                "status": {"phase": phase},
-            })
-        };
-        assert_eq!(Pod.grace(&pod("n", "Running"), None), Grace::Seconds(30));
-        assert_eq!(Pod.grace(&pod("n", "Running"), Some(5)), Grace::Seconds(5));
-        assert_eq!(Pod.grace(&pod("n", "Running"), Some(-1)), Grace::Seconds(1));
-        assert_eq!(Pod.grace(&pod("", "Pending"), Some(5)), Grace::Seconds(0));
-        assert_eq!(Pod.grace(&pod("n", "Succeeded"), None), Grace::Seconds(0));
-    }
-}
