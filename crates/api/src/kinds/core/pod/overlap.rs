@@ -13,40 +13,34 @@ struct File {
 /// What the user should be told about the files of volumes.
 pub(super) fn warnings(volumes: &[Value], warnings: &mut Vec<String>) {
     for volume in volumes {
-        let name = go::quote(volume.text("name"));
-        let plain = [
-            (
-                "configMap",
-                format!("ConfigMap {}", go::quote(volume.at("configMap").text("name"))),
-            ),
-            (
-                "secret",
-                format!("Secret {}", go::quote(volume.at("secret").text("secretName"))),
-            ),
-            ("downwardAPI", "DownwardAPI".to_owned()),
-        ];
-        for (kind, described) in plain {
-            let files = items(volume.at(kind), "");
-            for overlap in overlaps(files) {
-                warnings.push(format!(
-                    "volume {name} ({described}): overlapping paths: {overlap}"
-                ));
+        for kind in ["configMap", "secret", "downwardAPI"] {
+            let source = volume.at(kind);
+            for overlap in overlaps(items(source, "")) {
+                let described = match kind {
+                    "configMap" => format!("ConfigMap {}", go::quote(source.text("name"))),
+                    "secret" => format!("Secret {}", go::quote(source.text("secretName"))),
+                    _ => "DownwardAPI".to_owned(),
+                };
+                warnings.push(told(volume, &described, &overlap));
             }
-        }
-        if !volume.has("projected") {
-            continue;
         }
         let mut files = Vec::new();
         for source in volume.at("projected").items("sources") {
             if source.as_object().is_none_or(serde_json::Map::is_empty) {
+                let name = go::quote(volume.text("name"));
                 warnings.push(format!("volume {name} (Projected) has no sources provided"));
             }
             files.extend(projected(source));
         }
         for overlap in overlaps(files) {
-            warnings.push(format!("volume {name} (Projected): overlapping paths: {overlap}"));
+            warnings.push(told(volume, "Projected", &overlap));
         }
     }
+}
+
+fn told(volume: &Value, described: &str, overlap: &str) -> String {
+    let name = go::quote(volume.text("name"));
+    format!("volume {name} ({described}): overlapping paths: {overlap}")
 }
 
 fn items(source: &Value, described: &str) -> Vec<File> {
