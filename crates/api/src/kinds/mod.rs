@@ -13,7 +13,7 @@ mod autoscaling;
 mod batch;
 mod certificates;
 mod coordination;
-mod core;
+pub(crate) mod core;
 mod discovery;
 mod events;
 mod flowcontrol;

@@ -1,5 +1,10 @@
 //! The kinds of the core group, a file each.
 
+pub(crate) mod demand;
+pub(crate) mod image;
+pub(crate) mod persistent_volume_claim;
+pub(crate) mod volume;
+
 use crate::rules::Rules;
 
 /// The rules of a kind of this group.
