@@ -12,6 +12,7 @@ mod authorization;
 mod autoscaling;
 mod batch;
 mod certificates;
+mod condition;
 mod coordination;
 pub(crate) mod core;
 mod discovery;
@@ -24,6 +25,7 @@ mod rbac;
 mod registry;
 mod resource;
 mod scheduling;
+mod status_meta;
 mod storage;
 mod storagemigration;
 #[cfg(test)]

@@ -2,6 +2,8 @@
 
 pub(crate) mod demand;
 pub(crate) mod image;
+pub(crate) mod node_selector;
+pub(crate) mod persistent_volume;
 pub(crate) mod persistent_volume_claim;
 pub(crate) mod volume;
 
@@ -9,6 +11,9 @@ use crate::rules::Rules;
 
 /// The rules of a kind of this group.
 pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
-    let _ = kind;
-    None
+    Some(match kind {
+        "PersistentVolume" => &persistent_volume::PersistentVolume,
+        "PersistentVolumeClaim" => &persistent_volume_claim::PersistentVolumeClaim,
+        _ => return None,
+    })
 }

@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use self::source::Judge;
 pub(crate) use self::{
-    default::default_volume,
+    default::{default_source, default_volume},
     disabled::drop_disabled,
     field_ref::{object_field, resource_field},
     files::non_reserved_path,
