@@ -43,6 +43,21 @@ pub(crate) fn qualified(value: &str, at: &Path<'_>, errors: &mut Errors) {
     faults(value, name::label_key(value), at, errors);
 }
 
+/// A domain name in any case.
+pub(crate) fn caseless_subdomain(value: &str, at: &Path<'_>, errors: &mut Errors) {
+    const ANY_CASE: &str = "an RFC 1123 subdomain must consist of alphanumeric characters, '-' or '.', and must start \
+        and end with an alphanumeric character (e.g. 'Example.com', regex used for validation is \
+        '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+    for fault in name::dns1123_subdomain(&value.to_lowercase()) {
+        let fault = if fault.starts_with("a lowercase") {
+            ANY_CASE.to_owned()
+        } else {
+            fault
+        };
+        errors.push(Error::invalid(at, value, fault));
+    }
+}
+
 /// A number that is there lies between two others, both included.
 pub(crate) fn range(tree: &Value, name: &str, low: i64, high: i64, at: &Path<'_>, errors: &mut Errors) {
     if let Some(number) = tree.int(name) {
@@ -56,6 +71,13 @@ pub(crate) fn range(tree: &Value, name: &str, low: i64, high: i64, at: &Path<'_>
 pub(crate) fn one_of(value: &str, supported: &[&str], at: &Path<'_>, errors: &mut Errors) {
     if !supported.contains(&value) {
         errors.push(Error::not_supported(at, value, supported));
+    }
+}
+
+/// A value stays as it was; the error does not show what it should become.
+pub(crate) fn immutable(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
+    if new != old {
+        errors.push(Error::invalid(at, Value::Null, IMMUTABLE));
     }
 }
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod demand;
 pub(crate) mod image;
+pub(crate) mod label_selector;
 pub(crate) mod node_selector;
 pub(crate) mod persistent_volume;
 pub(crate) mod persistent_volume_claim;

@@ -6,7 +6,7 @@ use super::files;
 use crate::{
     field::{Error, Path, Shown},
     go,
-    kinds::core::demand,
+    kinds::core::{demand, label_selector},
     name::{self, Rule},
     rules::{Errors, Tree},
     selector::label::{InvalidValues, UnknownOperators, validate},
@@ -149,7 +149,7 @@ fn trust_bundle<'v>(part: &'v Value, at: &Path<'_>, paths: &mut Paths<'v, '_>, e
             if part.has("labelSelector") {
                 errors.push(Error::invalid(
                     &selector,
-                    Shown::Printed(printed_selector(part.at("labelSelector"))),
+                    label_selector::shown(part.at("labelSelector")),
                     "labelSelector must be unset if name is specified",
                 ));
             }
@@ -198,10 +198,7 @@ fn printed_bundle(part: &Value) -> String {
         Value::Null => "null".to_owned(),
         value => go::json(value),
     };
-    let selector = match part.at("labelSelector") {
-        Value::Null => "null".to_owned(),
-        selector => printed_selector(selector),
-    };
+    let selector = label_selector::printed(part.at("labelSelector"));
     format!(
         "{{\"Name\":{},\"SignerName\":{},\"LabelSelector\":{selector},\"Optional\":{},\"Path\":{},\"User\":{}}}",
         text("name"),
@@ -210,36 +207,6 @@ fn printed_bundle(part: &Value) -> String {
         go::json_string(part.text("path")),
         text("user"),
     )
-}
-
-fn printed_selector(selector: &Value) -> String {
-    let mut fields = Vec::new();
-    if selector.has("matchLabels") {
-        fields.push(format!(
-            "\"matchLabels\":{}",
-            go::json(selector.at("matchLabels"))
-        ));
-    }
-    let terms: Vec<_> = selector
-        .items("matchExpressions")
-        .iter()
-        .map(|term| {
-            let values = if term.items("values").is_empty() {
-                String::new()
-            } else {
-                format!(",\"values\":{}", go::json(term.at("values")))
-            };
-            format!(
-                "{{\"key\":{},\"operator\":{}{values}}}",
-                go::json_string(term.text("key")),
-                go::json_string(term.text("operator")),
-            )
-        })
-        .collect();
-    if !terms.is_empty() {
-        fields.push(format!("\"matchExpressions\":[{}]", terms.join(",")));
-    }
-    format!("{{{}}}", fields.join(","))
 }
 
 fn certificate<'v>(part: &'v Value, at: &Path<'_>, paths: &mut Paths<'v, '_>, errors: &mut Errors) {
