@@ -169,6 +169,11 @@ pub(crate) fn warnings(term: &Value, at: &Path<'_>, warnings: &mut Vec<String>) 
 
 /// A selector as errors show it: under the names and in the order that upstream declares.
 pub(crate) fn printed(selector: &Value) -> String {
+    format!("{{\"NodeSelectorTerms\":{}}}", printed_terms(selector))
+}
+
+/// The terms of a selector as errors show them.
+pub(crate) fn printed_terms(selector: &Value) -> String {
     let terms: Vec<_> = selector
         .items("nodeSelectorTerms")
         .iter()
@@ -180,12 +185,11 @@ pub(crate) fn printed(selector: &Value) -> String {
             )
         })
         .collect();
-    let terms = if terms.is_empty() {
+    if terms.is_empty() {
         "null".to_owned()
     } else {
         format!("[{}]", terms.join(","))
-    };
-    format!("{{\"NodeSelectorTerms\":{terms}}}")
+    }
 }
 
 fn printed_requirements(requirements: &[Value]) -> String {

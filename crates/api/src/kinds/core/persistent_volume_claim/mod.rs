@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 pub(crate) use self::spec::{
     Leniency, VOLUME_MODES, access_modes, class_name, default_spec, positive, round_up, validate_claim_spec,
-    validate_claim_template,
+    validate_claim_template, validate_template_metadata,
 };
 use super::{demand, persistent_volume::CLASS_ANNOTATION};
 use crate::{

@@ -23,7 +23,7 @@ pub(crate) const ACCESS_MODES: [&str; 4] = [
 pub(crate) const VOLUME_MODES: [&str; 2] = ["Block", "Filesystem"];
 
 /// The fields that the metadata of a template may not have, in the order in which they are told.
-const FORBIDDEN_METADATA: [&str; 12] = [
+const FORBIDDEN_METADATA: [&str; 13] = [
     "name",
     "generateName",
     "namespace",
@@ -36,6 +36,7 @@ const FORBIDDEN_METADATA: [&str; 12] = [
     "deletionGracePeriodSeconds",
     "ownerReferences",
     "finalizers",
+    "managedFields",
 ];
 
 /// What is taken because the old object has it.
@@ -76,26 +77,27 @@ pub(crate) fn round_up(list: &mut Value) {
 
 /// What is wrong with a template of a claim, as an ephemeral volume has it.
 pub(crate) fn validate_claim_template(template: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let (metadata, place) = (template.at("metadata"), at.child("metadata"));
-    errors.extend(name::annotations(
-        &place.child("annotations"),
-        metadata.entries("annotations"),
-    ));
-    errors.extend(name::labels(&place.child("labels"), metadata.entries("labels")));
-    for name in FORBIDDEN_METADATA {
-        if metadata.has(name) {
-            errors.push(Error::forbidden(&place.child(name), "cannot be set"));
-        }
-    }
-    if metadata.has("managedFields") {
-        errors.push(Error::forbidden(&place.child("managedFields"), "cannot be set"));
-    }
+    validate_template_metadata(template.at("metadata"), &at.child("metadata"), errors);
     validate_claim_spec(
         template.at("spec"),
         Leniency::default(),
         &at.child("spec"),
         errors,
     );
+}
+
+/// What is wrong with the metadata of a template, which may have labels and annotations only.
+pub(crate) fn validate_template_metadata(metadata: &Value, at: &Path<'_>, errors: &mut Errors) {
+    errors.extend(name::annotations(
+        &at.child("annotations"),
+        metadata.entries("annotations"),
+    ));
+    errors.extend(name::labels(&at.child("labels"), metadata.entries("labels")));
+    for name in FORBIDDEN_METADATA {
+        if metadata.has(name) {
+            errors.push(Error::forbidden(&at.child(name), "cannot be set"));
+        }
+    }
 }
 
 /// What is wrong with the spec of a claim.
