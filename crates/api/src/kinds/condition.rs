@@ -92,7 +92,7 @@ mod tests {
         let good = json!({"type": "a.b/C", "status": "True", "reason": "A_b", "lastTransitionTime": "t"});
         let bad = json!({"type": "a.b/C", "status": "yes", "reason": "1", "observedGeneration": -1});
         let mut errors = Errors::new();
-        validate(&[good.clone()], &Path::new("c"), &mut errors);
+        validate(std::slice::from_ref(&good), &Path::new("c"), &mut errors);
         assert_eq!(errors, []);
         validate(&[good, bad, json!({})], &Path::new("c"), &mut errors);
         let told: Vec<_> = errors
@@ -103,7 +103,7 @@ mod tests {
             told,
             [
                 "c[1]: Duplicate value: \"a.b/C\"",
-                "c[1].status: Unsupported value: \"yes\": supported values: \"F",
+                "c[1].status: Unsupported value: \"yes\": supported values: \"Fa",
                 "c[1].observedGeneration: Invalid value: -1: must be greater ",
                 "c[1].lastTransitionTime: Required value",
                 "c[1].reason: Invalid value: \"1\": a condition reason must sta",
