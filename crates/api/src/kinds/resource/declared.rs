@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::{
     field::{Error, Path, Shown},
-    kinds::core::demand,
+    kinds::{core::demand, printed},
     rules::{Errors, Tree},
 };
 
@@ -21,7 +21,10 @@ pub(super) fn unique(items: &[Value], keys: &[&str], ty: &str, at: &Path<'_>, er
     for (index, item) in items.iter().enumerate() {
         let same = |other: &Value| keys.iter().all(|key| other.at(key) == item.at(key));
         if items[..index].iter().any(same) {
-            errors.push(Error::duplicate(&at.index(index), super::printed::wire(ty, item)));
+            errors.push(Error::duplicate(
+                &at.index(index),
+                printed::wire("resource", ty, item),
+            ));
         }
     }
 }

@@ -11,7 +11,6 @@ mod declared;
 mod device;
 mod device_class;
 mod device_taint_rule;
-mod printed;
 mod resource_claim;
 mod resource_claim_template;
 mod resource_slice;

@@ -2,11 +2,14 @@
 
 use serde_json::Value;
 
-use super::{claim, printed};
+use super::claim;
 use crate::{
     field::{Error, Path, Shown},
     go,
-    kinds::core::{demand, persistent_volume_claim::validate_template_metadata},
+    kinds::{
+        core::{demand, persistent_volume_claim::validate_template_metadata},
+        printed,
+    },
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
     time::Time,
 };
@@ -65,7 +68,7 @@ fn shown(spec: &Value) -> Shown {
             text.push_str(&format!("\"{name}\":{},", go::json(spec.at("metadata").at(name))));
         }
     }
-    let claim = printed::go_struct("ResourceClaimSpec", spec.at("spec"));
+    let claim = printed::go_struct("resource", "ResourceClaimSpec", spec.at("spec"));
     text.push_str(&format!("\"Spec\":{claim}}}"));
     Shown::Printed(text)
 }

@@ -16,6 +16,7 @@ use super::{
 use crate::{
     apply::{FieldSet, managed::Reset},
     field::{Error, Path},
+    kinds::printed,
     rules::{Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, age},
     time::Time,
 };
@@ -241,19 +242,21 @@ fn validate(object: &Value, values: Values, errors: &mut Errors) {
 
 /// The source stays, but a secret for expanding may be added to one of a driver.
 fn source_is_kept(new: &Value, old: &Value, errors: &mut Errors) {
+    if spec::source_names().all(|name| new.at(name) == old.at(name)) {
+        return;
+    }
     let secret = "controllerExpandSecretRef";
-    let is_kept = spec::source_names().all(|name| {
-        let (new, old) = (new.at(name), old.at(name));
-        if name == "csi" && !old.is_null() && !old.has(secret) && new.has(secret) {
-            let mut new = new.clone();
-            new.remove(secret);
-            return new == *old;
-        }
-        new == old
-    });
-    if !is_kept {
+    let mut new = new.clone();
+    if old.has("csi")
+        && !old.at("csi").has(secret)
+        && let Some(driver) = new.at_mut("csi")
+    {
+        driver.remove(secret);
+    }
+    if spec::source_names().any(|name| new.at(name) != old.at(name)) {
         let place = Path::new("spec");
-        let detail = "spec.persistentvolumesource is immutable after creation\n";
+        let changes = printed::changes("core", "PersistentVolumeSource", old, &new);
+        let detail = format!("spec.persistentvolumesource is immutable after creation\n{changes}");
         errors.push(Error::forbidden(&place.child("persistentvolumesource"), detail));
     }
 }

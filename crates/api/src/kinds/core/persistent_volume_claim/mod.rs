@@ -15,6 +15,7 @@ use super::{demand, persistent_volume::CLASS_ANNOTATION};
 use crate::{
     apply::{FieldSet, managed::Reset},
     field::{Error, Path},
+    kinds::printed,
     rules::{Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, age},
     selector::label::{InvalidValues, UnknownOperators, validate as validate_selector},
     time::Time,
@@ -218,8 +219,9 @@ fn validate_change(new: &Value, old: &Value, errors: &mut Errors) {
     }
     same_amounts(&mut after, &before);
     if after != before {
-        let detail = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims\n";
-        errors.push(Error::forbidden(&place, detail));
+        let changes = printed::changes("core", "PersistentVolumeClaimSpec", &before, &after);
+        let detail = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
+        errors.push(Error::forbidden(&place, format!("{detail}\n{changes}")));
     }
     let capacity = demand::amount(old.at("status").at("capacity").at("storage"));
     if size < old_size && size <= capacity {

@@ -74,12 +74,7 @@ pub(super) fn downward_file(file: &Value, at: &Path<'_>, errors: &mut Errors) {
                 errors.push(Error::invalid(at, "resource", detail));
             }
         }
-        (false, true) => resource_field(
-            file.at("resourceFieldRef"),
-            true,
-            &at.child("resourceFieldRef"),
-            errors,
-        ),
+        (false, true) => resource_field(file.at("resourceFieldRef"), &at.child("resourceFieldRef"), errors),
         (false, false) => {
             let detail = "one of fieldRef and resourceFieldRef is required";
             errors.push(Error::required(at, detail));
@@ -101,7 +96,7 @@ pub(super) fn user(tree: &Value, name: &str, at: &Path<'_>, errors: &mut Errors)
 }
 
 /// A path below the volume, not one of those that begin with two dots, which the node keeps for itself.
-pub(crate) fn non_reserved_path(path: &str, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn non_reserved_path(path: &str, at: &Path<'_>, errors: &mut Errors) {
     descending_path(path, at, errors);
     if path.starts_with("..") && !path.starts_with("../") {
         errors.push(Error::invalid(at, path, "must not start with '..'"));

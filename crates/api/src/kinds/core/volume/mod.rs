@@ -3,7 +3,6 @@
 //! Promises: a volume has one source; each source is judged by a rule of its own, found in one table.
 
 mod default;
-mod disabled;
 mod field_ref;
 mod files;
 mod iscsi;
@@ -14,14 +13,8 @@ mod tests;
 
 use serde_json::Value;
 
+pub(crate) use self::default::{default_source, default_volume};
 use self::source::Judge;
-pub(crate) use self::{
-    default::{default_source, default_volume},
-    disabled::drop_disabled,
-    field_ref::{object_field, resource_field},
-    files::non_reserved_path,
-    projected::signer_name,
-};
 use super::demand;
 use crate::{
     field::{Error, Path},

@@ -261,7 +261,7 @@ fn is_kubernetes(signer: &str) -> bool {
 }
 
 /// The name of a signer: a domain, a slash, and a path of domain names.
-pub(crate) fn signer_name(signer: &str, at: &Path<'_>, errors: &mut Errors) {
+fn signer_name(signer: &str, at: &Path<'_>, errors: &mut Errors) {
     const DOMAIN: usize = 253;
     const WHOLE: usize = DOMAIN + 1 + DOMAIN + 1 + 63;
     if signer.is_empty() {
