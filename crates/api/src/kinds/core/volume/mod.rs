@@ -1,15 +1,170 @@
-//! The volumes of pods.
+//! The volumes of pods, and the sources that they share with persistent volumes.
+//!
+//! Promises: a volume has one source; each source is judged by a rule of its own, found in one table.
+
+mod default;
+mod field_ref;
+mod files;
+mod iscsi;
+mod projected;
+pub(crate) mod source;
+#[cfg(test)]
+mod tests;
 
 use serde_json::Value;
 
-use crate::{field::Path, rules::Errors};
+pub(crate) use self::default::{default_source, default_volume};
+use self::source::Judge;
+use super::demand;
+use crate::{
+    field::{Error, Path},
+    go,
+    name::Rule,
+    rules::{Errors, Tree},
+};
 
-/// Fills in what was left out of a volume.
-pub(crate) fn default_volume(volume: &mut Value) {
-    let _ = volume;
+/// What is told of every source but the first.
+const ONE_TYPE: &str = "may not specify more than 1 volume type";
+
+/// A source a volume may have.
+struct Source {
+    /// Its field.
+    field: &'static str,
+    /// The place that errors about its parts name.
+    place: &'static str,
+    /// The place that is named when it is one too many.
+    surplus: &'static str,
+    judge: Judge,
 }
 
-/// What is wrong with the volumes of a pod.
+const fn source(field: &'static str, judge: Judge) -> Source {
+    Source {
+        field,
+        place: field,
+        surplus: field,
+        judge,
+    }
+}
+
+/// In the order in which they are judged: the first that is there is the one the volume has.
+const SOURCES: &[Source] = &[
+    source("emptyDir", source::empty_dir),
+    source("hostPath", source::host_path),
+    source("gitRepo", source::git_repo),
+    Source {
+        place: "persistentDisk",
+        ..source("gcePersistentDisk", source::gce_disk)
+    },
+    source("awsElasticBlockStore", source::aws_disk),
+    source("secret", files::secret),
+    source("nfs", source::nfs),
+    source("iscsi", iscsi::of_pod),
+    source("glusterfs", source::glusterfs),
+    source("flocker", source::flocker),
+    source("persistentVolumeClaim", source::claim),
+    source("rbd", source::rbd),
+    source("cinder", source::cinder),
+    Source {
+        surplus: "cephFS",
+        ..source("cephfs", source::cephfs)
+    },
+    source("quobyte", source::quobyte),
+    Source {
+        surplus: "downwarAPI",
+        ..source("downwardAPI", files::downward_api)
+    },
+    source("fc", source::fibre_channel),
+    source("flexVolume", source::flex),
+    source("configMap", files::config_map),
+    source("azureFile", source::azure_file),
+    source("vsphereVolume", source::vsphere),
+    source("photonPersistentDisk", source::photon),
+    source("portworxVolume", source::portworx),
+    source("azureDisk", source::azure_disk),
+    source("storageos", source::storage_os),
+    source("projected", projected::projected),
+    source("scaleIO", source::scale_io),
+    source("csi", source::csi),
+    source("ephemeral", source::ephemeral),
+    source("image", source::image),
+];
+
+/// What is wrong with the volumes of a pod, or of a template without a name.
 pub(crate) fn validate_volumes(volumes: &[Value], at: &Path<'_>, pod_metadata: &Value, errors: &mut Errors) {
-    let _ = (volumes, at, pod_metadata, errors);
+    let pod = pod_metadata.text("name");
+    let mut taken = Vec::with_capacity(volumes.len());
+    for (index, volume) in volumes.iter().enumerate() {
+        let place = at.index(index);
+        let before = errors.len();
+        let name = volume.text("name");
+        validate_source(volume, &place, pod, errors);
+        if name.is_empty() {
+            errors.push(Error::required(&place.child("name"), ""));
+        } else {
+            demand::label(name, &place.child("name"), errors);
+        }
+        if taken.contains(&name) {
+            errors.push(Error::duplicate(&place.child("name"), name));
+        }
+        // A volume with faults takes no name: a second one by that name is no duplicate.
+        if errors.len() == before {
+            taken.push(name);
+        }
+        let claim = volume.at("persistentVolumeClaim").text("claimName");
+        let is_created = |volume: &Value| {
+            volume.has("ephemeral")
+                && claim
+                    .strip_prefix(pod)
+                    .and_then(|rest| rest.strip_prefix('-'))
+                    .is_some_and(|rest| rest == volume.text("name"))
+        };
+        if !pod.is_empty() && volume.has("persistentVolumeClaim") && volumes.iter().any(is_created) {
+            let place = place.child("persistentVolumeClaim");
+            errors.push(Error::invalid(
+                &place.child("claimName"),
+                claim,
+                "must not reference a PVC that gets created for an ephemeral volume",
+            ));
+        }
+    }
+}
+
+fn validate_source(volume: &Value, at: &Path<'_>, pod: &str, errors: &mut Errors) {
+    let name = volume.text("name");
+    let mut found = false;
+    for source in SOURCES {
+        let Some(value) = volume.get(source.field).filter(|value| !value.is_null()) else {
+            continue;
+        };
+        if found {
+            errors.push(Error::forbidden(&at.child(source.surplus), ONE_TYPE));
+        } else {
+            (source.judge)(value, &at.child(source.place), errors);
+            if source.field == "ephemeral" {
+                claim_name(pod, name, at, errors);
+            }
+        }
+        if source.field == "iscsi" {
+            let detail = "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is specified.";
+            if value.has("initiatorName") && iscsi::is_long(name, value) {
+                errors.push(Error::invalid(&at.child("name"), name, detail));
+            }
+        }
+        found = true;
+    }
+    if !found {
+        errors.push(Error::required(at, "must specify a volume type"));
+    }
+}
+
+/// The claim that is made for an ephemeral volume is named after pod and volume.
+fn claim_name(pod: &str, volume: &str, at: &Path<'_>, errors: &mut Errors) {
+    if pod.is_empty() || volume.is_empty() {
+        return;
+    }
+    let claim = format!("{pod}-{volume}");
+    for fault in Rule::Subdomain.name(&claim) {
+        let detail = format!("PVC name {}: {fault}", go::quote(&claim));
+        errors.push(Error::invalid(&at.child("name"), volume, detail));
+    }
 }

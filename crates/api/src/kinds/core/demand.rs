@@ -1,0 +1,94 @@
+//! What rules ask of single fields again and again: that they are there, well named, in bounds, unchanged.
+//!
+//! Nothing is allocated unless there is something to tell.
+
+use serde_json::Value;
+
+use crate::{
+    field::{Error, Path},
+    name::{self, Faults},
+    quantity::Quantity,
+    rules::{Errors, Tree},
+};
+
+/// What is told of a field that cannot change.
+pub(crate) const IMMUTABLE: &str = "field is immutable";
+
+/// Each of these fields must be a text that is not empty.
+pub(crate) fn required(tree: &Value, names: &[&str], at: &Path<'_>, errors: &mut Errors) {
+    for name in names {
+        if tree.text(name).is_empty() {
+            errors.push(Error::required(&at.child(name), ""));
+        }
+    }
+}
+
+/// Tells what a rule for names found.
+pub(crate) fn faults(value: &str, faults: Faults, at: &Path<'_>, errors: &mut Errors) {
+    errors.extend(faults.into_iter().map(|fault| Error::invalid(at, value, fault)));
+}
+
+/// A label of a domain name.
+pub(crate) fn label(value: &str, at: &Path<'_>, errors: &mut Errors) {
+    faults(value, name::dns1123_label(value), at, errors);
+}
+
+/// A domain name.
+pub(crate) fn subdomain(value: &str, at: &Path<'_>, errors: &mut Errors) {
+    faults(value, name::dns1123_subdomain(value), at, errors);
+}
+
+/// A qualified name.
+pub(crate) fn qualified(value: &str, at: &Path<'_>, errors: &mut Errors) {
+    faults(value, name::label_key(value), at, errors);
+}
+
+/// A domain name in any case.
+pub(crate) fn caseless_subdomain(value: &str, at: &Path<'_>, errors: &mut Errors) {
+    const ANY_CASE: &str = "an RFC 1123 subdomain must consist of alphanumeric characters, '-' or '.', and must start \
+        and end with an alphanumeric character (e.g. 'Example.com', regex used for validation is \
+        '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+    for fault in name::dns1123_subdomain(&value.to_lowercase()) {
+        let fault = if fault.starts_with("a lowercase") {
+            ANY_CASE.to_owned()
+        } else {
+            fault
+        };
+        errors.push(Error::invalid(at, value, fault));
+    }
+}
+
+/// A number that is there lies between two others, both included.
+pub(crate) fn range(tree: &Value, name: &str, low: i64, high: i64, at: &Path<'_>, errors: &mut Errors) {
+    if let Some(number) = tree.int(name) {
+        for fault in name::in_range(number, low, high) {
+            errors.push(Error::invalid(&at.child(name), number, fault));
+        }
+    }
+}
+
+/// A text that is there is one of a few.
+pub(crate) fn one_of(value: &str, supported: &[&str], at: &Path<'_>, errors: &mut Errors) {
+    if !supported.contains(&value) {
+        errors.push(Error::not_supported(at, value, supported));
+    }
+}
+
+/// A value stays as it was; the error does not show what it should become.
+pub(crate) fn immutable(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
+    if new != old {
+        errors.push(Error::invalid(at, Value::Null, IMMUTABLE));
+    }
+}
+
+/// A value stays as it was.
+pub(crate) fn unchanged(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
+    if new != old {
+        errors.push(Error::invalid(at, new, IMMUTABLE));
+    }
+}
+
+/// The amount a field tells; zero if it tells none.
+pub(crate) fn amount(value: &Value) -> Quantity {
+    Quantity::from_value(value).unwrap_or_else(|_| Quantity::zero())
+}

@@ -1,0 +1,261 @@
+//! Selectors of nodes: what is wrong with them, which labels they should no longer name, how errors show them.
+
+use serde_json::Value;
+
+use super::demand;
+use crate::{
+    field::{Error, Path},
+    go,
+    name::{self, Rule},
+    rules::{Errors, Tree},
+};
+
+const NO_OPERATOR: &str = "not a valid selector operator";
+
+/// Whether values that can be no label are taken, because the old object has some.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Values {
+    /// They are errors.
+    Checked,
+    /// They are taken.
+    Taken,
+}
+
+/// Labels of nodes that have another name by now, and what to say of them.
+const DEPRECATED: [(&str, &str); 8] = [
+    (
+        "beta.kubernetes.io/arch",
+        "deprecated since v1.14; use \"kubernetes.io/arch\" instead",
+    ),
+    (
+        "beta.kubernetes.io/os",
+        "deprecated since v1.14; use \"kubernetes.io/os\" instead",
+    ),
+    (
+        "failure-domain.beta.kubernetes.io/region",
+        "deprecated since v1.17; use \"topology.kubernetes.io/region\" instead",
+    ),
+    (
+        "failure-domain.beta.kubernetes.io/zone",
+        "deprecated since v1.17; use \"topology.kubernetes.io/zone\" instead",
+    ),
+    (
+        "beta.kubernetes.io/instance-type",
+        "deprecated since v1.17; use \"node.kubernetes.io/instance-type\" instead",
+    ),
+    ("app.kubernetes.io/created-by", "deprecated since v1.9"),
+    (
+        "scheduler.alpha.kubernetes.io/preferAvoidPods",
+        "deprecated since v1.22; use Taints and Tolerations instead",
+    ),
+    (
+        "node-role.kubernetes.io/master",
+        "use \"node-role.kubernetes.io/control-plane\" instead",
+    ),
+];
+
+/// What is wrong with a selector of nodes.
+pub(crate) fn validate(selector: &Value, values: Values, at: &Path<'_>, errors: &mut Errors) {
+    let place = at.child("nodeSelectorTerms");
+    let terms = selector.items("nodeSelectorTerms");
+    if terms.is_empty() {
+        let detail = "must have at least one node selector term";
+        errors.push(Error::required(&place, detail));
+    }
+    for (index, term) in terms.iter().enumerate() {
+        validate_term(term, values, &place.index(index), errors);
+    }
+}
+
+/// What is wrong with a term of such a selector.
+pub(crate) fn validate_term(term: &Value, values: Values, at: &Path<'_>, errors: &mut Errors) {
+    let place = at.child("matchExpressions");
+    for (index, requirement) in term.items("matchExpressions").iter().enumerate() {
+        label_requirement(requirement, values, &place.index(index), errors);
+    }
+    let place = at.child("matchFields");
+    for (index, requirement) in term.items("matchFields").iter().enumerate() {
+        field_requirement(requirement, &place.index(index), errors);
+    }
+}
+
+fn label_requirement(requirement: &Value, taken: Values, at: &Path<'_>, errors: &mut Errors) {
+    let values = requirement.items("values");
+    let place = at.child("values");
+    match requirement.text("operator") {
+        "In" | "NotIn" => {
+            if values.is_empty() {
+                let detail = "must be specified when `operator` is 'In' or 'NotIn'";
+                errors.push(Error::required(&place, detail));
+            }
+        }
+        "Exists" | "DoesNotExist" => {
+            if !values.is_empty() {
+                let detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
+                errors.push(Error::forbidden(&place, detail));
+            }
+        }
+        "Gt" | "Lt" => {
+            if values.len() != 1 {
+                let detail = "must be specified single value when `operator` is 'Lt' or 'Gt'";
+                errors.push(Error::required(&place, detail));
+            }
+        }
+        other => errors.push(Error::invalid(&at.child("operator"), other, NO_OPERATOR)),
+    }
+    demand::qualified(requirement.text("key"), &at.child("key"), errors);
+    if taken == Values::Checked {
+        for (index, value) in requirement.texts("values").enumerate() {
+            demand::faults(value, name::label_value(value), &place.index(index), errors);
+        }
+    }
+}
+
+/// Of the fields of a node, only its name can be asked for.
+fn field_requirement(requirement: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let place = at.child("values");
+    match requirement.text("operator") {
+        "In" | "NotIn" => {
+            if requirement.items("values").len() != 1 {
+                let detail =
+                    "must be only one value when `operator` is 'In' or 'NotIn' for node field selector";
+                errors.push(Error::required(&place, detail));
+            }
+        }
+        other => errors.push(Error::invalid(&at.child("operator"), other, NO_OPERATOR)),
+    }
+    let key = requirement.text("key");
+    if key != "metadata.name" {
+        errors.push(Error::invalid(
+            &at.child("key"),
+            key,
+            "not a valid field selector key",
+        ));
+        return;
+    }
+    for (index, value) in requirement.texts("values").enumerate() {
+        demand::faults(value, Rule::Subdomain.name(value), &place.index(index), errors);
+    }
+}
+
+/// Whether a selector has values that can be no label.
+pub(crate) fn has_invalid_values(selector: &Value) -> bool {
+    selector
+        .items("nodeSelectorTerms")
+        .iter()
+        .flat_map(|term| term.items("matchExpressions"))
+        .flat_map(|requirement| requirement.texts("values"))
+        .any(|value| !name::label_value(value).is_empty())
+}
+
+/// What to say of a label that should no longer be used.
+pub(crate) fn deprecated(label: &str) -> Option<&'static str> {
+    DEPRECATED
+        .iter()
+        .find(|(name, _)| *name == label)
+        .map(|(_, detail)| *detail)
+}
+
+/// Warnings about the labels that the requirements of a term name.
+pub(crate) fn warnings(term: &Value, at: &Path<'_>, warnings: &mut Vec<String>) {
+    let place = at.child("matchExpressions");
+    for (index, requirement) in term.items("matchExpressions").iter().enumerate() {
+        let key = requirement.text("key");
+        if let Some(detail) = deprecated(key) {
+            warnings.push(format!("{}: {key} is {detail}", place.index(index).child("key")));
+        }
+    }
+}
+
+/// A selector as errors show it: under the names and in the order that upstream declares.
+pub(crate) fn printed(selector: &Value) -> String {
+    format!("{{\"NodeSelectorTerms\":{}}}", printed_terms(selector))
+}
+
+/// The terms of a selector as errors show them.
+pub(crate) fn printed_terms(selector: &Value) -> String {
+    let terms: Vec<_> = selector
+        .items("nodeSelectorTerms")
+        .iter()
+        .map(|term| {
+            format!(
+                "{{\"MatchExpressions\":{},\"MatchFields\":{}}}",
+                printed_requirements(term.items("matchExpressions")),
+                printed_requirements(term.items("matchFields")),
+            )
+        })
+        .collect();
+    if terms.is_empty() {
+        "null".to_owned()
+    } else {
+        format!("[{}]", terms.join(","))
+    }
+}
+
+fn printed_requirements(requirements: &[Value]) -> String {
+    if requirements.is_empty() {
+        return "null".to_owned();
+    }
+    let texts: Vec<_> = requirements
+        .iter()
+        .map(|requirement| {
+            format!(
+                "{{\"Key\":{},\"Operator\":{},\"Values\":{}}}",
+                go::json_string(requirement.text("key")),
+                go::json_string(requirement.text("operator")),
+                go::json(requirement.at("values")),
+            )
+        })
+        .collect();
+    format!("[{}]", texts.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn errors(term: Value) -> Vec<String> {
+        let mut errors = Errors::new();
+        let selector = json!({"nodeSelectorTerms": [term]});
+        validate(&selector, Values::Checked, &Path::new("required"), &mut errors);
+        errors.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn operators_say_how_many_values_there_are() {
+        let of = |operator: &str, values: Value| json!({"matchExpressions": [{"key": "k", "operator": operator, "values": values}]});
+        assert!(errors(of("In", json!(["a"]))).is_empty());
+        let place = "required.nodeSelectorTerms[0].matchExpressions[0]";
+        assert_eq!(
+            errors(of("NotIn", json!([]))),
+            [format!(
+                "{place}.values: Required value: must be specified when `operator` is 'In' or 'NotIn'"
+            )]
+        );
+        assert_eq!(
+            errors(of("Gt", json!(["1", "2"]))),
+            [format!(
+                "{place}.values: Required value: must be specified single value when `operator` is 'Lt' or 'Gt'"
+            )]
+        );
+        assert_eq!(
+            errors(of("Like", json!([]))),
+            [format!(
+                "{place}.operator: Invalid value: \"Like\": not a valid selector operator"
+            )]
+        );
+    }
+
+    #[test]
+    fn nodes_are_picked_by_name_and_no_other_field() {
+        let place = "required.nodeSelectorTerms[0].matchFields[0]";
+        assert_eq!(
+            errors(json!({"matchFields": [{"key": "spec.x", "operator": "In", "values": ["a"]}]})),
+            [format!(
+                "{place}.key: Invalid value: \"spec.x\": not a valid field selector key"
+            )]
+        );
+    }
+}

@@ -1,0 +1,325 @@
+//! Persistent volumes: storage that outlives the pods that use it.
+
+mod spec;
+#[cfg(test)]
+mod tests;
+
+use serde_json::{Value, json};
+
+pub(crate) use self::spec::{Context, validate_volume_spec};
+use super::{
+    demand,
+    node_selector::{self, Values},
+    persistent_volume_claim::{class_of, round_up, short_modes},
+    volume::default_source,
+};
+use crate::{
+    apply::{FieldSet, managed::Reset},
+    field::{Error, Path},
+    kinds::printed,
+    rules::{Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, age},
+    time::Time,
+};
+
+/// The annotation that stood for the class of a volume or a claim before there was a field.
+pub(crate) const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
+const MOUNT_ANNOTATION: &str = "volume.beta.kubernetes.io/mount-options";
+
+/// The sources that can be mounted with options.
+const MOUNTABLE: [&str; 13] = [
+    "gcePersistentDisk",
+    "awsElasticBlockStore",
+    "glusterfs",
+    "nfs",
+    "rbd",
+    "quobyte",
+    "iscsi",
+    "cinder",
+    "cephfs",
+    "azureFile",
+    "vsphereVolume",
+    "azureDisk",
+    "photonPersistentDisk",
+];
+
+/// Labels of nodes that a node affinity may still exchange for their final names.
+const FINAL_LABELS: [(&str, &str); 5] = [
+    (
+        "failure-domain.beta.kubernetes.io/zone",
+        "topology.kubernetes.io/zone",
+    ),
+    (
+        "failure-domain.beta.kubernetes.io/region",
+        "topology.kubernetes.io/region",
+    ),
+    ("beta.kubernetes.io/os", "kubernetes.io/os"),
+    ("beta.kubernetes.io/arch", "kubernetes.io/arch"),
+    (
+        "beta.kubernetes.io/instance-type",
+        "node.kubernetes.io/instance-type",
+    ),
+];
+
+/// Sources of volumes that no longer work: the field, the name it is warned of by, since when.
+const GONE: [(&str, &str, &str); 6] = [
+    (
+        "cephfs",
+        "cephfs",
+        "deprecated in v1.28, non-functional in v1.31+",
+    ),
+    (
+        "photonPersistentDisk",
+        "photonPersistentDisk",
+        "deprecated in v1.11, non-functional in v1.16+",
+    ),
+    (
+        "scaleIO",
+        "scaleIO",
+        "deprecated in v1.16, non-functional in v1.22+",
+    ),
+    (
+        "storageos",
+        "storageOS",
+        "deprecated in v1.22, non-functional in v1.25+",
+    ),
+    (
+        "glusterfs",
+        "glusterfs",
+        "deprecated in v1.25, non-functional in v1.26+",
+    ),
+    ("rbd", "rbd", "deprecated in v1.28, non-functional in v1.31+"),
+];
+
+/// The rules of persistent volumes.
+pub(crate) struct PersistentVolume;
+
+impl Rules for PersistentVolume {
+    fn default(&self, object: &mut Value) {
+        object.make("status").fill("phase", "Pending");
+        let spec = object.make("spec");
+        spec.fill("persistentVolumeReclaimPolicy", "Retain");
+        spec.fill("volumeMode", "Filesystem");
+        default_sources(spec);
+    }
+
+    fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
+        let now = at.now.truncated().to_string();
+        object.set(
+            "status",
+            json!({"phase": "Pending", "lastPhaseTransitionTime": now}),
+        );
+    }
+
+    fn prepare_status(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
+        new.copy_from("spec", old);
+        let before = old.at("status");
+        let since = "lastPhaseTransitionTime";
+        let status = new.make("status");
+        let same_phase = status.text("phase") == before.text("phase");
+        if same_phase && !status.has(since) {
+            status.copy_from(since, before);
+        } else if !same_phase && (!status.has(since) || status.at(since) == before.at(since)) {
+            status.set(since, at.now.truncated().to_string());
+        }
+    }
+
+    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        validate(object, Values::Checked, errors);
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        let values = if node_selector::has_invalid_values(old.way("spec.nodeAffinity.required")) {
+            Values::Taken
+        } else {
+            Values::Checked
+        };
+        validate(new, values, errors);
+        let (new, old) = (new.at("spec"), old.at("spec"));
+        source_is_kept(new, old, errors);
+        demand::unchanged(
+            new.at("volumeMode"),
+            old.at("volumeMode"),
+            &Path::new("volumeMode"),
+            errors,
+        );
+        if old.has("nodeAffinity") && !is_same_affinity(new.at("nodeAffinity"), old.at("nodeAffinity")) {
+            errors.push(Error::invalid(
+                &Path::new("nodeAffinity"),
+                spec::printed_affinity(new.at("nodeAffinity")),
+                "field is immutable, except for updating from beta label to GA",
+            ));
+        }
+        let class = "volumeAttributesClassName";
+        if old.has(class) && !new.has(class) {
+            let place = Path::new("spec");
+            let detail = "update from non-nil value to nil is forbidden";
+            errors.push(Error::forbidden(&place.child(class), detail));
+        }
+    }
+
+    fn warnings(&self, new: &Value, _: Option<&Value>) -> Vec<String> {
+        warnings(new)
+    }
+
+    fn reset(&self, subresource: &str) -> Option<Reset> {
+        (subresource == "status").then(|| Reset::Fields(FieldSet::of_fields(&[&["spec"]])))
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        const COLUMNS: &[Column] = &[
+            Column::name(),
+            Column::field("Capacity", "spec.capacity"),
+            Column::field("Access Modes", "spec.accessModes"),
+            Column::field("Reclaim Policy", "spec.persistentVolumeReclaimPolicy"),
+            Column::field("Status", "status.phase"),
+            Column::field("Claim", "spec.claimRef"),
+            Column::text("StorageClass", "StorageClass of the pv"),
+            Column::text("VolumeAttributesClass", "VolumeAttributesClass of the pv"),
+            Column::field("Reason", "status.reason"),
+            Column::age(),
+            Column::new("VolumeMode", "string", Description::Field("spec.volumeMode")).wide(),
+        ];
+        COLUMNS
+    }
+
+    fn row(&self, object: &Value, now: Time) -> Row {
+        let (metadata, spec, status) = (object.at("metadata"), object.at("spec"), object.at("status"));
+        let claim = match spec.at("claimRef") {
+            Value::Null => String::new(),
+            claim => format!("{}/{}", claim.text("namespace"), claim.text("name")),
+        };
+        let phase = if metadata.has("deletionTimestamp") {
+            "Terminating"
+        } else {
+            status.text("phase")
+        };
+        let or_unset = |name: &str| spec.at(name).as_str().unwrap_or("<unset>");
+        Row::new(vec![
+            json!(metadata.text("name")),
+            json!(demand::amount(spec.at("capacity").at("storage")).to_string()),
+            json!(short_modes(spec)),
+            json!(spec.text("persistentVolumeReclaimPolicy")),
+            json!(phase),
+            json!(claim),
+            json!(class_of(object)),
+            json!(or_unset("volumeAttributesClassName")),
+            json!(status.text("reason")),
+            age(metadata.text("creationTimestamp"), now),
+            json!(or_unset("volumeMode")),
+        ])
+    }
+}
+
+/// Fills in what was left out of the capacity and the source of a volume.
+pub(crate) fn default_sources(spec: &mut Value) {
+    let Value::Object(fields) = spec else { return };
+    for (name, value) in fields {
+        match name.as_str() {
+            "capacity" => round_up(value),
+            name => default_source(name, value),
+        }
+    }
+}
+
+fn validate(object: &Value, values: Values, errors: &mut Errors) {
+    let metadata = object.at("metadata");
+    let context = Context::Volume {
+        name: metadata.text("name"),
+        values,
+    };
+    let spec = object.at("spec");
+    validate_volume_spec(spec, context, &Path::new("spec"), errors);
+    let mountable = MOUNTABLE.iter().any(|name| spec.has(name));
+    if !mountable && metadata.entries("annotations").contains_key(MOUNT_ANNOTATION) {
+        let place = Path::new("metadata");
+        let detail = "may not specify mount options for this volume type";
+        errors.push(Error::forbidden(
+            &place.child("annotations").child(MOUNT_ANNOTATION),
+            detail,
+        ));
+    }
+}
+
+/// The source stays, but a secret for expanding may be added to one of a driver.
+fn source_is_kept(new: &Value, old: &Value, errors: &mut Errors) {
+    if spec::source_names().all(|name| new.at(name) == old.at(name)) {
+        return;
+    }
+    let secret = "controllerExpandSecretRef";
+    let mut new = new.clone();
+    if old.has("csi")
+        && !old.at("csi").has(secret)
+        && let Some(driver) = new.at_mut("csi")
+    {
+        driver.remove(secret);
+    }
+    if spec::source_names().any(|name| new.at(name) != old.at(name)) {
+        let place = Path::new("spec");
+        let changes = printed::changes("core", "PersistentVolumeSource", old, &new);
+        let detail = format!("spec.persistentvolumesource is immutable after creation\n{changes}");
+        errors.push(Error::forbidden(&place.child("persistentvolumesource"), detail));
+    }
+}
+
+/// Whether two affinities differ in nothing but the final names of labels.
+fn is_same_affinity(new: &Value, old: &Value) -> bool {
+    if new == old {
+        return true;
+    }
+    let mut new = new.clone();
+    let before = old.at("required").items("nodeSelectorTerms");
+    if let Some(required) = new.at_mut("required") {
+        for (term, before) in required.items_mut("nodeSelectorTerms").iter_mut().zip(before) {
+            for list in ["matchExpressions", "matchFields"] {
+                for (requirement, before) in term.items_mut(list).iter_mut().zip(before.items(list)) {
+                    let (new, old) = (requirement.text("key"), before.text("key"));
+                    if FINAL_LABELS.contains(&(old, new)) {
+                        requirement.copy_from("key", before);
+                    }
+                }
+            }
+        }
+    }
+    new == *old
+}
+
+fn warnings(object: &Value) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let annotations = object.at("metadata").entries("annotations");
+    for (annotation, detail) in [
+        (
+            CLASS_ANNOTATION,
+            "deprecated since v1.8; use \"storageClassName\" attribute instead",
+        ),
+        (
+            MOUNT_ANNOTATION,
+            "deprecated since v1.31; use \"mountOptions\" attribute instead",
+        ),
+    ] {
+        if annotations.contains_key(annotation) {
+            warnings.push(format!("metadata.annotations[{annotation}]: {detail}"));
+        }
+    }
+    let spec = object.at("spec");
+    if spec.text("persistentVolumeReclaimPolicy") == "Recycle" {
+        warnings.push(
+            "spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. Instead, the \
+             recommended approach is to use dynamic provisioning."
+                .to_owned(),
+        );
+    }
+    let place = Path::new("spec");
+    let place = place.child("nodeAffinity");
+    let place = place.child("required");
+    let place = place.child("nodeSelectorTerms");
+    let terms = spec.way("nodeAffinity.required").items("nodeSelectorTerms");
+    for (index, term) in terms.iter().enumerate() {
+        node_selector::warnings(term, &place.index(index), &mut warnings);
+    }
+    for (field, name, detail) in GONE {
+        if spec.has(field) {
+            warnings.push(format!("spec.{name}: {detail}"));
+        }
+    }
+    warnings
+}

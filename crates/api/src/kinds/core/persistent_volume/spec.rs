@@ -1,0 +1,237 @@
+//! What a persistent volume is: in volumes, and inline in attachments.
+
+use serde_json::Value;
+
+use crate::{
+    field::{Error, Path, Shown},
+    kinds::core::{
+        demand,
+        node_selector::{self, Values},
+        persistent_volume_claim::{VOLUME_MODES, access_modes, class_name, positive},
+        volume::source::{self, Judge},
+    },
+    rules::{Errors, Tree},
+};
+
+const ONE_TYPE: &str = "may not specify more than 1 volume type";
+const INLINE: &str = "may not be specified in the context of inline volumes";
+
+/// Where the spec stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Context<'v> {
+    /// In a volume of this name.
+    Volume {
+        /// The name.
+        name: &'v str,
+        /// What its node selector may have.
+        values: Values,
+    },
+    /// In an attachment.
+    Inline,
+}
+
+/// The sources, in the order in which they are judged. Of iSCSI the name of the volume is judged, too.
+const SOURCES: [(&str, Judge); 22] = [
+    ("hostPath", source::host_path),
+    ("gcePersistentDisk", source::gce_disk),
+    ("awsElasticBlockStore", source::aws_disk),
+    ("glusterfs", source::volume_glusterfs),
+    ("flocker", source::flocker),
+    ("nfs", source::nfs),
+    ("rbd", source::rbd),
+    ("quobyte", source::quobyte),
+    ("cephfs", source::cephfs),
+    ("iscsi", |_, _, _| {}),
+    ("cinder", source::volume_cinder),
+    ("fc", source::fibre_channel),
+    ("flexVolume", source::flex),
+    ("azureFile", source::volume_azure_file),
+    ("vsphereVolume", source::vsphere),
+    ("photonPersistentDisk", source::photon),
+    ("portworxVolume", source::portworx),
+    ("azureDisk", source::azure_disk),
+    ("scaleIO", source::scale_io),
+    ("local", source::local),
+    ("storageos", source::volume_storage_os),
+    ("csi", source::volume_csi),
+];
+
+/// The fields of the spec that are sources.
+pub(super) fn source_names() -> impl Iterator<Item = &'static str> {
+    SOURCES.iter().map(|(name, _)| *name)
+}
+
+/// What is wrong with the spec of a volume.
+pub(crate) fn validate_volume_spec(spec: &Value, context: Context<'_>, at: &Path<'_>, errors: &mut Errors) {
+    let inline = context == Context::Inline;
+    if inline {
+        if spec.has("claimRef") {
+            errors.push(Error::forbidden(&at.child("claimRef"), INLINE));
+        }
+        if !spec.entries("capacity").is_empty() {
+            errors.push(Error::forbidden(&at.child("capacity"), INLINE));
+        }
+        if !spec.has("csi") {
+            let detail = "has to be specified in the context of inline volumes";
+            errors.push(Error::required(&at.child("csi"), detail));
+        }
+    }
+    if spec.items("accessModes").is_empty() {
+        errors.push(Error::required(&at.child("accessModes"), ""));
+    }
+    access_modes(spec, at, errors);
+    if !inline {
+        capacity(spec, at, errors);
+    }
+    reclaim_policy(spec, inline, at, errors);
+    if spec.has("nodeAffinity") {
+        node_affinity(
+            spec.at("nodeAffinity"),
+            context,
+            &at.child("nodeAffinity"),
+            errors,
+        );
+    }
+    sources(spec, context, at, errors);
+    if spec.text("persistentVolumeReclaimPolicy") == "Recycle" && is_root(spec.at("hostPath").text("path")) {
+        let detail = "may not be 'recycle' for a hostPath mount of '/'";
+        errors.push(Error::forbidden(
+            &at.child("persistentVolumeReclaimPolicy"),
+            detail,
+        ));
+    }
+    classes(spec, inline, at, errors);
+}
+
+fn capacity(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let place = at.child("capacity");
+    let capacity = spec.entries("capacity");
+    if capacity.is_empty() {
+        errors.push(Error::required(&place, ""));
+    }
+    if capacity.len() != 1 || !capacity.contains_key("storage") {
+        errors.push(Error::not_supported(&place, spec.at("capacity"), ["storage"]));
+    }
+    for (name, value) in capacity {
+        let (amount, place) = (demand::amount(value), place.key(name));
+        if amount.value() < 0 {
+            let detail = "must be a valid resource quantity";
+            errors.push(Error::invalid(&place, amount.value(), detail));
+        }
+        positive(&amount, &place, errors);
+    }
+}
+
+fn reclaim_policy(spec: &Value, inline: bool, at: &Path<'_>, errors: &mut Errors) {
+    let place = at.child("persistentVolumeReclaimPolicy");
+    match spec.text("persistentVolumeReclaimPolicy") {
+        "" => {}
+        policy if !inline => demand::one_of(policy, &["Delete", "Recycle", "Retain"], &place, errors),
+        "Retain" => {}
+        _ => errors.push(Error::forbidden(
+            &place,
+            "may only be Retain in the context of inline volumes",
+        )),
+    }
+}
+
+fn node_affinity(affinity: &Value, context: Context<'_>, at: &Path<'_>, errors: &mut Errors) {
+    let Context::Volume { values, .. } = context else {
+        errors.push(Error::forbidden(at, INLINE));
+        return;
+    };
+    let place = at.child("required");
+    match affinity.at("required") {
+        Value::Null => errors.push(Error::required(&place, "must specify required node constraints")),
+        required => node_selector::validate(required, values, &place, errors),
+    }
+}
+
+fn sources(spec: &Value, context: Context<'_>, at: &Path<'_>, errors: &mut Errors) {
+    let mut found = false;
+    for (field, judge) in SOURCES {
+        let source = spec.at(field);
+        if source.is_null() {
+            continue;
+        }
+        let (place, surplus) = match field {
+            "gcePersistentDisk" => ("persistentDisk", field),
+            "cephfs" => (field, "cephFS"),
+            _ => (field, field),
+        };
+        // A flex volume is judged though it may be the second source.
+        if found && field != "flexVolume" {
+            errors.push(Error::forbidden(&at.child(surplus), ONE_TYPE));
+            continue;
+        }
+        found = true;
+        let place = at.child(place);
+        judge(source, &place, errors);
+        if field == "iscsi" {
+            let name = match context {
+                Context::Volume { name, .. } => name,
+                Context::Inline => "",
+            };
+            source::volume_iscsi(source, name, &place, errors);
+        }
+        // Inline, the affinity is refused and does not count.
+        if field == "local" && (context == Context::Inline || !spec.has("nodeAffinity")) {
+            let detail = "Local volume requires node affinity";
+            errors.push(Error::required(&at.child("nodeAffinity"), detail));
+        }
+    }
+    if !found {
+        errors.push(Error::required(at, "must specify a volume type"));
+    }
+}
+
+/// Whether a path is `/`, in one way of writing it or another.
+fn is_root(path: &str) -> bool {
+    path.starts_with('/')
+        && path.split('/').fold(0_usize, |depth, step| match step {
+            "" | "." => depth,
+            ".." => depth.saturating_sub(1),
+            _ => depth + 1,
+        }) == 0
+}
+
+fn classes(spec: &Value, inline: bool, at: &Path<'_>, errors: &mut Errors) {
+    let class = spec.text("storageClassName");
+    let place = at.child("storageClassName");
+    if inline && !class.is_empty() {
+        errors.push(Error::forbidden(&place, INLINE));
+    } else {
+        class_name(class, &place, errors);
+    }
+    let place = at.child("volumeMode");
+    match spec.at("volumeMode").as_str() {
+        None => {}
+        Some(mode) if !inline => demand::one_of(mode, &VOLUME_MODES, &place, errors),
+        Some("Filesystem") => {}
+        Some(_) => errors.push(Error::forbidden(
+            &place,
+            "may not specify volumeMode other than Filesystem in the context of inline volumes",
+        )),
+    }
+    let place = at.child("volumeAttributesClassName");
+    if inline || !spec.has("volumeAttributesClassName") {
+        return;
+    }
+    match spec.text("volumeAttributesClassName") {
+        "" => errors.push(Error::required(&place, "an empty string is disallowed")),
+        class => class_name(class, &place, errors),
+    }
+    if !spec.has("csi") {
+        let detail = "has to be specified when using volumeAttributesClassName";
+        errors.push(Error::required(&at.child("csi"), detail));
+    }
+}
+
+/// A node affinity as errors show it.
+pub(super) fn printed_affinity(affinity: &Value) -> Shown {
+    Shown::Printed(match (affinity, affinity.at("required")) {
+        (Value::Null, _) => "null".to_owned(),
+        (_, Value::Null) => "{\"Required\":null}".to_owned(),
+        (_, required) => format!("{{\"Required\":{}}}", node_selector::printed(required)),
+    })
+}

@@ -1,0 +1,346 @@
+//! Claims of storage.
+
+mod data_source;
+mod spec;
+#[cfg(test)]
+mod tests;
+
+use serde_json::{Value, json};
+
+pub(crate) use self::spec::{
+    Leniency, VOLUME_MODES, access_modes, class_name, default_spec, positive, round_up, validate_claim_spec,
+    validate_claim_template, validate_template_metadata,
+};
+use super::{demand, persistent_volume::CLASS_ANNOTATION};
+use crate::{
+    apply::{FieldSet, managed::Reset},
+    field::{Error, Path},
+    kinds::printed,
+    rules::{Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, age},
+    selector::label::{InvalidValues, UnknownOperators, validate as validate_selector},
+    time::Time,
+};
+
+/// How far a resource has come in being resized, in the order errors list them.
+const RESIZES: [&str; 5] = [
+    "ControllerResizeInProgress",
+    "ControllerResizeInfeasible",
+    "NodeResizeInProgress",
+    "NodeResizeInfeasible",
+    "NodeResizePending",
+];
+
+/// The rules of claims.
+pub(crate) struct PersistentVolumeClaim;
+
+impl Rules for PersistentVolumeClaim {
+    fn default(&self, object: &mut Value) {
+        default_claim(object);
+    }
+
+    fn prepare_create(&self, object: &mut Value, _: &Circumstances<'_>) {
+        object.set("status", json!({"phase": "Pending"}));
+        let spec = object.make("spec");
+        data_source::prepare(spec, &Value::Null);
+    }
+
+    fn prepare_update(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
+        new.copy_from("status", old);
+        data_source::prepare(new.make("spec"), old.at("spec"));
+    }
+
+    fn prepare_status(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
+        new.copy_from("spec", old);
+        if !old.at("status").has("healthStatus") {
+            new.make("status").remove("healthStatus");
+        }
+    }
+
+    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        let spec = object.at("spec");
+        validate_claim_spec(spec, Leniency::default(), &Path::new("spec"), errors);
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        let lenient = leniency(old.at("spec"));
+        validate_claim_spec(new.at("spec"), lenient, &Path::new("spec"), errors);
+        validate_change(new, old, errors);
+    }
+
+    fn validate_status(&self, new: &Value, _: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        validate_status(new, errors);
+    }
+
+    fn warnings(&self, new: &Value, _: Option<&Value>) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let annotations = new.at("metadata").entries("annotations");
+        if annotations.contains_key(CLASS_ANNOTATION) {
+            let detail = "deprecated since v1.8; use \"storageClassName\" attribute instead";
+            warnings.push(format!("metadata.annotations[{CLASS_ANNOTATION}]: {detail}"));
+        }
+        spec_warnings(new.at("spec"), &Path::new("spec"), &mut warnings);
+        warnings
+    }
+
+    fn reset(&self, subresource: &str) -> Option<Reset> {
+        (subresource == "status").then(|| Reset::Fields(FieldSet::of_fields(&[&["spec"]])))
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        const COLUMNS: &[Column] = &[
+            Column::name(),
+            Column::field("Status", "status.phase"),
+            Column::field("Volume", "spec.volumeName"),
+            Column::field("Capacity", "status.capacity"),
+            Column::field("Access Modes", "status.accessModes"),
+            Column::text("StorageClass", "StorageClass of the pvc"),
+            Column::text("VolumeAttributesClass", "VolumeAttributesClass of the pvc"),
+            Column::age(),
+            Column::new("VolumeMode", "string", Description::Field("spec.volumeMode")).wide(),
+        ];
+        COLUMNS
+    }
+
+    fn row(&self, object: &Value, now: Time) -> Row {
+        let (metadata, spec, status) = (object.at("metadata"), object.at("spec"), object.at("status"));
+        let phase = if metadata.has("deletionTimestamp") {
+            "Terminating"
+        } else {
+            status.text("phase")
+        };
+        let volume = spec.text("volumeName");
+        let (capacity, modes) = if volume.is_empty() {
+            (String::new(), String::new())
+        } else {
+            let capacity = demand::amount(status.at("capacity").at("storage"));
+            (capacity.to_string(), short_modes(status))
+        };
+        let or_unset = |name: &str| spec.at(name).as_str().unwrap_or("<unset>");
+        Row::new(vec![
+            json!(metadata.text("name")),
+            json!(phase),
+            json!(volume),
+            json!(capacity),
+            json!(modes),
+            json!(class_of(object)),
+            json!(or_unset("volumeAttributesClassName")),
+            age(metadata.text("creationTimestamp"), now),
+            json!(or_unset("volumeMode")),
+        ])
+    }
+}
+
+/// Fills in what was left out of a claim, or of a template of one in a stateful set.
+pub(crate) fn default_claim(claim: &mut Value) {
+    let status = claim.make("status");
+    status.fill("phase", "Pending");
+    for name in ["capacity", "allocatedResources"] {
+        if let Some(list) = status.at_mut(name) {
+            round_up(list);
+        }
+    }
+    default_spec(claim.make("spec"));
+}
+
+/// The access modes of a spec or status in short.
+pub(crate) fn short_modes(of: &Value) -> String {
+    let mut short = String::new();
+    for (mode, letters) in [
+        ("ReadWriteOnce", "RWO"),
+        ("ReadOnlyMany", "ROX"),
+        ("ReadWriteMany", "RWX"),
+        ("ReadWriteOncePod", "RWOP"),
+    ] {
+        if of.texts("accessModes").any(|one| one == mode) {
+            if !short.is_empty() {
+                short.push(',');
+            }
+            short.push_str(letters);
+        }
+    }
+    short
+}
+
+/// The storage class of a volume or claim: what the old annotation says, else the field.
+pub(crate) fn class_of(object: &Value) -> &str {
+    let annotations = object.at("metadata").entries("annotations");
+    match annotations.get(CLASS_ANNOTATION) {
+        Some(class) => class.as_str().unwrap_or_default(),
+        None => object.at("spec").text("storageClassName"),
+    }
+}
+
+/// Warnings about what a claim asks for.
+pub(crate) fn spec_warnings(spec: &Value, at: &Path<'_>, warnings: &mut Vec<String>) {
+    let place = at.child("resources");
+    for list in ["requests", "limits"] {
+        let amount = demand::amount(spec.at("resources").at(list).at("storage"));
+        if amount.milli_value() % 1000 != 0 {
+            warnings.push(format!(
+                "{}: fractional byte value \"{amount}\" is invalid, must be an integer",
+                place.child(list).key("storage"),
+            ));
+        }
+    }
+}
+
+fn leniency(old: &Value) -> Leniency {
+    let place = Path::new("selector");
+    let faults = validate_selector(
+        &place,
+        old.at("selector"),
+        InvalidValues::Refused,
+        UnknownOperators::Refused,
+    );
+    Leniency {
+        invalid_values: !faults.is_empty(),
+        invalid_group: ["dataSource", "dataSourceRef"]
+            .iter()
+            .any(|name| old.at(name).has("apiGroup")),
+    }
+}
+
+/// A claim cannot be changed, but for the volume that is bound to it, its class when it had none, and its size.
+fn validate_change(new: &Value, old: &Value, errors: &mut Errors) {
+    let place = Path::new("spec");
+    let (mut after, mut before) = (new.at("spec").clone(), old.at("spec").clone());
+    data_source::normalize(&mut before);
+    if before.text("volumeName").is_empty() {
+        before.copy_from("volumeName", &after);
+    }
+    class_change(new, old, &mut after, errors);
+    let bound = new.at("status").text("phase") == "Bound";
+    let (size, old_size) = (storage(new.at("spec")), storage(old.at("spec")));
+    if bound {
+        if let Some(requests) = after.make("resources").at_mut("requests") {
+            requests.set("storage", old_size.to_string());
+        }
+        after.copy_from("volumeAttributesClassName", &before);
+    }
+    same_amounts(&mut after, &before);
+    if after != before {
+        let changes = printed::changes("core", "PersistentVolumeClaimSpec", &before, &after);
+        let detail = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
+        errors.push(Error::forbidden(&place, format!("{detail}\n{changes}")));
+    }
+    let capacity = demand::amount(old.at("status").at("capacity").at("storage"));
+    if size < old_size && size <= capacity {
+        let place = place.child("resources");
+        let place = place.child("requests");
+        let detail = "field can not be less than status.capacity";
+        errors.push(Error::forbidden(&place.child("storage"), detail));
+    }
+    let (new, before) = (new.at("spec"), old.at("spec"));
+    let mode = Path::new("volumeMode");
+    demand::unchanged(new.at("volumeMode"), before.at("volumeMode"), &mode, errors);
+    let class = "volumeAttributesClassName";
+    let applied = old.at("status").has("currentVolumeAttributesClassName");
+    if applied && new.at(class) != before.at(class) && new.text(class).is_empty() {
+        let what = if new.has(class) { "empty string" } else { "nil" };
+        let detail =
+            format!("update to {what} is forbidden when status.currentVolumeAttributesClassName is not nil");
+        errors.push(Error::forbidden(&place.child(class), detail));
+    }
+}
+
+/// A class may move from the old annotation to the field, and a claim without a class may get one.
+fn class_change(new: &Value, old: &Value, after: &mut Value, errors: &mut Errors) {
+    let class = "storageClassName";
+    let annotation = |object: &'_ Value| {
+        let annotations = object.at("metadata").entries("annotations");
+        annotations
+            .get(CLASS_ANNOTATION)
+            .and_then(Value::as_str)
+            .map(str::to_owned)
+    };
+    let (before, annotated) = (annotation(old), annotation(new));
+    let gets_one = !old.at("spec").has(class) && new.at("spec").has(class);
+    let is_annotated = before.as_deref() == Some(new.at("spec").text(class));
+    if gets_one && is_annotated && (annotated.is_none() || annotated == before) {
+        after.remove(class);
+        return;
+    }
+    let annotated = annotated.unwrap_or_default();
+    if annotated != before.clone().unwrap_or_default() {
+        let place = Path::new("metadata");
+        errors.push(Error::invalid(
+            &place.child("annotations").child(CLASS_ANNOTATION),
+            annotated,
+            demand::IMMUTABLE,
+        ));
+    }
+    if gets_one && (before.is_none() || is_annotated) {
+        after.remove(class);
+    }
+}
+
+fn storage(spec: &Value) -> crate::quantity::Quantity {
+    demand::amount(spec.at("resources").at("requests").at("storage"))
+}
+
+/// Amounts that are the same in other words are no change.
+fn same_amounts(after: &mut Value, before: &Value) {
+    for list in ["limits", "requests"] {
+        let old = before.at("resources").at(list);
+        let Some(Value::Object(new)) = after
+            .at_mut("resources")
+            .and_then(|resources| resources.at_mut(list))
+        else {
+            continue;
+        };
+        for (name, amount) in new {
+            if old.has(name) && demand::amount(amount) == demand::amount(old.at(name)) {
+                *amount = old.at(name).clone();
+            }
+        }
+    }
+}
+
+fn validate_status(new: &Value, errors: &mut Errors) {
+    if new.at("spec").items("accessModes").is_empty() {
+        let place = Path::new("Spec");
+        errors.push(Error::required(&place.child("accessModes"), ""));
+    }
+    let (status, at) = (new.at("status"), Path::new("status"));
+    let place = at.child("capacity");
+    for (name, amount) in status.entries("capacity") {
+        basic(amount, &place.key(name), errors);
+    }
+    let place = at.child("allocatedResourceStatuses");
+    for (name, resize) in status.entries("allocatedResourceStatuses") {
+        resource_key(name, &place, errors);
+        if !resize.as_str().is_some_and(|resize| RESIZES.contains(&resize)) {
+            errors.push(Error::not_supported(&place, name, RESIZES));
+        }
+    }
+    let place = at.child("allocatedResources");
+    for (name, amount) in status.entries("allocatedResources") {
+        if resource_key(name, &place, errors) && basic(amount, &place.key(name), errors) {
+            let amount = demand::amount(amount);
+            if amount.sign().is_lt() {
+                let detail = "must be greater than or equal to 0";
+                errors.push(Error::invalid(&place.key(name), amount.to_string(), detail));
+            }
+        }
+    }
+}
+
+/// Whether an amount is one; tells if it is not.
+fn basic(amount: &Value, at: &Path<'_>, errors: &mut Errors) -> bool {
+    let value = demand::amount(amount).value();
+    if value < 0 {
+        errors.push(Error::invalid(at, value, "must be a valid resource quantity"));
+    }
+    value >= 0
+}
+
+/// Whether a name is one of a resource that a claim has: storage, or one of a domain of its own.
+fn resource_key(name: &str, at: &Path<'_>, errors: &mut Errors) -> bool {
+    let before = errors.len();
+    demand::qualified(name, at, errors);
+    let is_native = !name.contains('/') || name.contains("kubernetes.io/");
+    if errors.len() == before && is_native && name != "storage" {
+        errors.push(Error::not_supported(at, name, ["storage"]));
+    }
+    errors.len() == before
+}

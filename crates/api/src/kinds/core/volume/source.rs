@@ -1,0 +1,382 @@
+//! What is asked of each source of a volume. Where pods and persistent volumes have a source in common, the
+//! rule is the same unless there are two of them here.
+
+use serde_json::Value;
+
+use super::files::{descending_path, no_backsteps};
+pub(crate) use super::iscsi::of_volume as volume_iscsi;
+use crate::{
+    field::{Error, Path},
+    kinds::core::{demand, persistent_volume_claim},
+    name::{self, Rule},
+    rules::{Errors, Tree},
+};
+
+/// What is wrong with a source.
+pub(crate) type Judge = fn(&Value, &Path<'_>, &mut Errors);
+
+const HOST_PATH_TYPES: [&str; 8] = [
+    "",
+    "BlockDevice",
+    "CharDevice",
+    "Directory",
+    "DirectoryOrCreate",
+    "File",
+    "FileOrCreate",
+    "Socket",
+];
+
+const REGISTRY: &str = "must be a host:port pair or multiple pairs separated by commas";
+
+/// The longest name of a driver.
+const DRIVER_LENGTH: usize = 63;
+
+pub(super) fn empty_dir(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+    if demand::amount(source.at("sizeLimit")).sign().is_lt() {
+        let detail = "SizeLimit field must be a valid resource quantity";
+        errors.push(Error::forbidden(&at.child("sizeLimit"), detail));
+    }
+    if let Some(mode) = source.int("mode").filter(|mode| !(0..=0o1777).contains(mode)) {
+        let detail = "must be a number between 0 and 01777 (octal), both inclusive";
+        errors.push(Error::invalid(&at.child("mode"), mode, detail));
+    }
+}
+
+pub(crate) fn host_path(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let path = source.text("path");
+    if path.is_empty() {
+        errors.push(Error::required(&at.child("path"), ""));
+        return;
+    }
+    no_backsteps(path, &at.child("path"), errors);
+    if source.has("type") {
+        demand::one_of(source.text("type"), &HOST_PATH_TYPES, &at.child("type"), errors);
+    }
+}
+
+pub(super) fn git_repo(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+    demand::required(source, &["repository"], at, errors);
+    descending_path(source.text("directory"), &at.child("directory"), errors);
+}
+
+pub(crate) fn gce_disk(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+    demand::required(source, &["pdName"], at, errors);
+    partition(source, at, errors);
+}
+
+pub(crate) fn aws_disk(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+    demand::required(source, &["volumeID"], at, errors);
+    partition(source, at, errors);
+}
+
+/// The text counts from one, though zero, the whole disk, is taken.
+fn partition(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+    if let Some(number) = source.int("partition").filter(|n| !(0..=255).contains(n)) {
+        for fault in name::in_range(number, 1, 255) {
+            errors.push(Error::invalid(&at.child("partition"), number, fault));
+        }
+    }
+}
+
+pub(crate) fn nfs(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+    demand::required(source, &["server", "path"], at, errors);
+    let path = source.text("path");
+    if !path.starts_with('/') {
+        errors.push(Error::invalid(
+            &at.child("path"),
+            path,
+            "must be an absolute path",
+        ));
+    }
+}
+
+pub(super) fn glusterfs(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+    demand::required(source, &["endpoints", "path"], at, errors);
+}
+
+pub(crate) fn volume_glusterfs(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+    glusterfs(source, at, errors);
+    let place = at.child("endpointsNamespace");
+    match source.at("endpointsNamespace").as_str() {
+        None => {}
+        Some("") => errors.push(Error::invalid(
+            &place,
+            "",
+            "if the endpointnamespace is set, it must be a valid namespace name",
+        )),
+        Some(namespace) => demand::label(namespace, &place, errors),
+    }
+}
+
+pub(crate) fn flocker(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let (name, uuid) = (source.text("datasetName"), source.text("datasetUUID"));
+    if name.is_empty() && uuid.is_empty() {
+        let detail = "one of datasetName and datasetUUID is required";
+        errors.push(Error::required(at, detail));
+    }
+    if !name.is_empty() && !uuid.is_empty() {
+        let detail = "datasetName and datasetUUID can not be specified simultaneously";
+        errors.push(Error::invalid(at, "resource", detail));
+    }
+    if name.contains('/') {
+        let place = at.child("datasetName");
+        errors.push(Error::invalid(&place, name, "must not contain '/'"));
+    }
+}
+
+pub(super) fn claim(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+    demand::required(source, &["claimName"], at, errors);
+}
+
+pub(crate) fn rbd(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+    cephfs(source, at, errors);
+    demand::required(source, &["image"], at, errors);
+}
+
+pub(crate) fn cephfs(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+    if source.items("monitors").is_empty() {
+        errors.push(Error::required(&at.child("monitors"), ""));
+    }
+}
+
+pub(super) fn cinder(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+    demand::required(source, &["volumeID"], at, errors);
+    secret(source, &["name"], at, errors);
+}
+
+pub(crate) fn volume_cinder(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+    demand::required(source, &["volumeID"], at, errors);
+    secret(source, &["name", "namespace"], at, errors);
+}
+
+fn secret(source: &Value, parts: &[&str], at: &Path<'_>, errors: &mut Errors) {
+    if source.has("secretRef") {
+        demand::required(source.at("secretRef"), parts, &at.child("secretRef"), errors);
+    }
+}
+
+pub(crate) fn quobyte(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let registry = source.text("registry");
+    if registry.is_empty() {
+        errors.push(Error::required(&at.child("registry"), REGISTRY));
+    } else if source.text("tenant").len() >= 65 {
+        let detail = "must be a UUID and may not exceed a length of 64 characters";
+        errors.push(Error::required(&at.child("tenant"), detail));
+    } else {
+        for _ in registry.split(',').filter(|pair| !is_host_and_port(pair)) {
+            errors.push(Error::invalid(&at.child("registry"), registry, REGISTRY));
+        }
+    }
+    demand::required(source, &["volume"], at, errors);
+}
+
+/// `host:port` or `[host]:port`; both may be empty.
+fn is_host_and_port(pair: &str) -> bool {
+    let Some((host, port)) = pair.rsplit_once(':') else {
+        return false;
+    };
+    let inner = match host.strip_prefix('[') {
+        Some(rest) => match rest.strip_suffix(']') {
+            Some(inner) => inner,
+            None => return false,
+        },
+        None if host.contains(':') => return false,
+        None => host,
+    };
+    !inner.contains(['[', ']']) && !port.contains(['[', ']'])
+}
+
+pub(crate) fn fibre_channel(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let (targets, ids) = (source.items("targetWWNs"), source.items("wwids"));
+    let place = at.child("targetWWNs");
+    if targets.is_empty() {
+        if ids.is_empty() {
+            let detail = "must specify either targetWWNs or wwids, but not both";
+            errors.push(Error::required(&place, detail));
+        }
+        return;
+    }
+    if !ids.is_empty() {
+        let detail = "targetWWNs and wwids can not be specified simultaneously";
+        errors.push(Error::invalid(&place, source.at("targetWWNs"), detail));
+    }
+    if source.has("lun") {
+        demand::range(source, "lun", 0, 255, at, errors);
+    } else {
+        let detail = "lun is required if targetWWNs is specified";
+        errors.push(Error::required(&at.child("lun"), detail));
+    }
+}
+
+pub(crate) fn flex(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+    demand::required(source, &["driver"], at, errors);
+    let place = at.child("options");
+    for key in source.entries("options").keys() {
+        let namespace = key.split('/').next().unwrap_or_default().to_lowercase();
+        let is_reserved = |domain: &str| {
+            namespace
+                .strip_suffix(domain)
+                .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+        };
+        if is_reserved("kubernetes.io") || is_reserved("k8s.io") {
+            let detail = "kubernetes.io and k8s.io namespaces are reserved";
+            errors.push(Error::invalid(&place.key(key), key, detail));
+        }
+    }
+}
+
+pub(super) fn azure_file(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+    demand::required(source, &["secretName", "shareName"], at, errors);
+}
+
+pub(crate) fn volume_azure_file(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+    azure_file(source, at, errors);
+    if source.has("secretNamespace") {
+        demand::required(source, &["secretNamespace"], at, errors);
+    }
+}
+
+pub(crate) fn azure_disk(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+    demand::required(source, &["diskName", "diskURI"], at, errors);
+    if source.has("cachingMode") {
+        let modes = ["None", "ReadOnly", "ReadWrite"];
+        demand::one_of(
+            source.text("cachingMode"),
+            &modes,
+            &at.child("cachingMode"),
+            errors,
+        );
+    }
+    if !source.has("kind") {
+        return;
+    }
+    let kind = source.text("kind");
+    let kinds = ["Dedicated", "Managed", "Shared"];
+    demand::one_of(kind, &kinds, &at.child("kind"), errors);
+    let (prefix, form) = if kind == "Managed" {
+        (
+            "/subscriptions/",
+            "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}",
+        )
+    } else {
+        (
+            "https://",
+            "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd",
+        )
+    };
+    let uri = source.text("diskURI");
+    if !uri.starts_with(prefix) {
+        errors.push(Error::not_supported(&at.child("diskURI"), uri, [form]));
+    }
+}
+
+pub(crate) fn vsphere(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+    demand::required(source, &["volumePath"], at, errors);
+}
+
+pub(crate) fn photon(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+    demand::required(source, &["pdID"], at, errors);
+}
+
+pub(crate) fn portworx(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+    demand::required(source, &["volumeID"], at, errors);
+}
+
+pub(crate) fn scale_io(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+    demand::required(source, &["gateway", "system", "volumeName"], at, errors);
+}
+
+pub(crate) fn local(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+    match source.text("path") {
+        "" => errors.push(Error::required(&at.child("path"), "")),
+        path => no_backsteps(path, &at.child("path"), errors),
+    }
+}
+
+pub(super) fn storage_os(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+    storage_os_volume(source, at, errors);
+    secret(source, &["name"], at, errors);
+}
+
+pub(crate) fn volume_storage_os(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+    storage_os_volume(source, at, errors);
+    secret(source, &["name", "namespace"], at, errors);
+}
+
+fn storage_os_volume(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+    match source.text("volumeName") {
+        "" => errors.push(Error::required(&at.child("volumeName"), "")),
+        name => demand::label(name, &at.child("volumeName"), errors),
+    }
+    match source.text("volumeNamespace") {
+        "" => {}
+        namespace => demand::label(namespace, &at.child("volumeNamespace"), errors),
+    }
+}
+
+/// The name of a driver: a domain name in any case, not longer than a label.
+pub(crate) fn driver_name(driver: &str, at: &Path<'_>, errors: &mut Errors) {
+    if driver.is_empty() {
+        errors.push(Error::required(at, ""));
+        return;
+    }
+    if driver.len() > DRIVER_LENGTH {
+        errors.push(Error::too_long(at, DRIVER_LENGTH));
+    }
+    let faults = name::dns1123_subdomain(&driver.to_lowercase());
+    demand::faults(driver, faults, at, errors);
+}
+
+pub(super) fn csi(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+    driver_name(source.text("driver"), &at.child("driver"), errors);
+    let secret = source.at("nodePublishSecretRef");
+    if secret.is_null() {
+        return;
+    }
+    match secret.text("name") {
+        "" => demand::required(secret, &["name"], &at.child("nodePublishSecretRef"), errors),
+        name => demand::faults(name, Rule::Subdomain.name(name), &at.child("name"), errors),
+    }
+}
+
+pub(crate) fn volume_csi(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+    driver_name(source.text("driver"), &at.child("driver"), errors);
+    demand::required(source, &["volumeHandle"], at, errors);
+    for field in [
+        "controllerPublishSecretRef",
+        "controllerExpandSecretRef",
+        "nodePublishSecretRef",
+        "nodeExpandSecretRef",
+    ] {
+        let secret = source.at(field);
+        if secret.is_null() {
+            continue;
+        }
+        let place = at.child(field);
+        let rules: [(_, fn(&str, &Path<'_>, &mut Errors)); 2] =
+            [("name", demand::subdomain), ("namespace", demand::label)];
+        for (part, rule) in rules {
+            match secret.text(part) {
+                "" => errors.push(Error::required(&place.child(part), "")),
+                value => rule(value, &place.child(part), errors),
+            }
+        }
+    }
+}
+
+pub(super) fn ephemeral(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let place = at.child("volumeClaimTemplate");
+    match source.at("volumeClaimTemplate") {
+        Value::Null => errors.push(Error::required(&place, "")),
+        template => persistent_volume_claim::validate_claim_template(template, &place, errors),
+    }
+}
+
+pub(super) fn image(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+    demand::required(source, &["reference"], at, errors);
+    let place = at.child("pullPolicy");
+    match source.text("pullPolicy") {
+        "" => errors.push(Error::required(&place, "")),
+        policy => demand::one_of(policy, &["Always", "IfNotPresent", "Never"], &place, errors),
+    }
+}

@@ -1,0 +1,60 @@
+//! What the types themselves declare of lists, maps and enumerations.
+
+use serde_json::Value;
+
+use crate::{
+    field::{Error, Path, Shown},
+    kinds::{core::demand, printed},
+    rules::{Errors, Tree},
+};
+
+/// Whether a list has no more items than it may; tells if it has.
+pub(super) fn few(items: &[Value], most: usize, at: &Path<'_>, errors: &mut Errors) -> bool {
+    if items.len() > most {
+        errors.push(Error::too_many(at, Some(items.len()), most));
+    }
+    items.len() <= most
+}
+
+/// Items of a list are told apart by some of their fields; errors show them whole.
+pub(super) fn unique(items: &[Value], keys: &[&str], ty: &str, at: &Path<'_>, errors: &mut Errors) {
+    for (index, item) in items.iter().enumerate() {
+        let same = |other: &Value| keys.iter().all(|key| other.at(key) == item.at(key));
+        if items[..index].iter().any(same) {
+            errors.push(Error::duplicate(
+                &at.index(index),
+                printed::wire("resource", ty, item),
+            ));
+        }
+    }
+}
+
+/// A list of texts has not too many, and each once.
+pub(super) fn set(tree: &Value, name: &str, most: usize, at: &Path<'_>, errors: &mut Errors) {
+    let (items, place) = (tree.items(name), at.child(name));
+    if !few(items, most, &place, errors) {
+        return;
+    }
+    for (index, item) in items.iter().enumerate() {
+        if items[..index].contains(item) {
+            let shown = Shown::Text(item.as_str().unwrap_or_default().to_owned());
+            errors.push(Error::duplicate(&place.index(index), shown));
+        }
+    }
+}
+
+/// A text that must be there, and be one of a few.
+pub(super) fn required_of(tree: &Value, name: &str, supported: &[&str], at: &Path<'_>, errors: &mut Errors) {
+    match tree.text(name) {
+        "" => errors.push(Error::required(&at.child(name), "")),
+        value => demand::one_of(value, supported, &at.child(name), errors),
+    }
+}
+
+/// A text that is one of a few if it is there.
+pub(super) fn optional_of(tree: &Value, name: &str, supported: &[&str], at: &Path<'_>, errors: &mut Errors) {
+    match tree.text(name) {
+        "" => {}
+        value => demand::one_of(value, supported, &at.child(name), errors),
+    }
+}

@@ -1,0 +1,147 @@
+//! Device taint rules: taints an administrator puts on devices.
+
+use serde_json::{Value, json};
+
+use super::{taint, word};
+use crate::{
+    field::{Error, Path},
+    kinds::{
+        condition,
+        core::{demand, volume::source::driver_name},
+        status_meta,
+    },
+    rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, age, named_row},
+    time::Time,
+};
+
+const CONDITIONS: usize = 8;
+
+/// The rules of device taint rules.
+pub(super) struct DeviceTaintRule;
+
+impl Rules for DeviceTaintRule {
+    fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
+        object.set("status", json!({}));
+        taint::date(object.make("spec").make("taint"), at.now);
+    }
+
+    /// An effect is there since it was changed, unless the client says otherwise.
+    fn prepare_update(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
+        new.copy_from("status", old);
+        let before = old.way("spec.taint");
+        let taint = new.make("spec").make("taint");
+        taint::date(taint, at.now);
+        if taint.at("effect") != before.at("effect") && taint.at("timeAdded") == before.at("timeAdded") {
+            taint.set("timeAdded", at.now.truncated().to_string());
+        }
+    }
+
+    fn prepare_status(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
+        new.copy_from("spec", old);
+        status_meta::keep(new, old);
+    }
+
+    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        validate(object.at("spec"), errors);
+    }
+
+    fn validate_status(&self, new: &Value, _: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        let at = Path::new("status");
+        let place = at.child("conditions");
+        let conditions = new.at("status").items("conditions");
+        condition::validate(conditions, &place, errors);
+        if conditions.len() > CONDITIONS {
+            errors.push(Error::too_many(&place, Some(conditions.len()), CONDITIONS));
+        }
+    }
+
+    fn has_generation(&self) -> bool {
+        true
+    }
+
+    fn updates_unconditionally(&self) -> bool {
+        false
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        const COLUMNS: &[Column] = &[
+            Column::name(),
+            Column::field("Key", "spec.taint.key"),
+            Column::field("Value", "spec.taint.value"),
+            Column::field("Effect", "spec.taint.effect"),
+            Column::field("TimeAdded", "spec.taint.timeAdded"),
+            Column::age(),
+        ];
+        COLUMNS
+    }
+
+    fn row(&self, object: &Value, now: Time) -> Row {
+        let taint = object.way("spec.taint");
+        let added = match taint.at("timeAdded").as_str() {
+            Some(added) => age(added, now),
+            None => json!(""),
+        };
+        named_row(
+            object,
+            now,
+            [
+                json!(taint.text("key")),
+                json!(taint.text("value")),
+                json!(taint.text("effect")),
+                added,
+            ],
+        )
+    }
+}
+
+fn validate(spec: &Value, errors: &mut Errors) {
+    let at = Path::new("spec");
+    let (selector, place) = (spec.at("deviceSelector"), at.child("deviceSelector"));
+    if let Some(driver) = selector.at("driver").as_str() {
+        driver_name(driver, &place.child("driver"), errors);
+    }
+    if let Some(pool) = selector.at("pool").as_str() {
+        word::pool(pool, &place.child("pool"), errors);
+    }
+    if let Some(device) = selector.at("device").as_str() {
+        demand::label(device, &place.child("device"), errors);
+    }
+    let (taint, place) = (spec.at("taint"), at.child("taint"));
+    taint::judge(taint, &place, errors);
+    taint::declared(taint, &place, errors);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_taint_has_a_key_and_an_effect() {
+        let mut errors = Errors::new();
+        validate(
+            &json!({"deviceSelector": {"pool": ""}, "taint": {"key": "k", "effect": ""}}),
+            &mut errors,
+        );
+        let told: Vec<_> = errors.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            told,
+            [
+                "spec.deviceSelector.pool: Required value",
+                "spec.taint.effect: Required value",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_row_shows_the_taint_and_since_when() {
+        let rule = json!({
+            "metadata": {"name": "r", "creationTimestamp": "2026-01-01T00:00:00Z"},
+            "spec": {"taint": {"key": "k", "value": "v", "effect": "NoExecute", "timeAdded": "2026-01-01T00:01:00Z"}},
+        });
+        let now = Time::parse("2026-01-01T00:02:00Z").unwrap();
+        assert_eq!(
+            Value::Array(DeviceTaintRule.row(&rule, now).cells),
+            json!(["r", "k", "v", "NoExecute", "60s", "2m"])
+        );
+    }
+}

@@ -1,0 +1,74 @@
+//! Templates of resource claims.
+
+use serde_json::Value;
+
+use super::claim;
+use crate::{
+    field::{Error, Path, Shown},
+    go,
+    kinds::{
+        core::{demand, persistent_volume_claim::validate_template_metadata},
+        printed,
+    },
+    rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
+    time::Time,
+};
+
+/// The rules of templates of resource claims.
+pub(super) struct ResourceClaimTemplate;
+
+impl Rules for ResourceClaimTemplate {
+    fn default(&self, object: &mut Value) {
+        let spec = object.at_mut("spec").and_then(|spec| spec.at_mut("spec"));
+        if let Some(spec) = spec {
+            claim::default(spec);
+        }
+    }
+
+    fn prepare_create(&self, object: &mut Value, _: &Circumstances<'_>) {
+        claim::drop_disabled(object.make("spec").make("spec"), &Value::Null);
+    }
+
+    fn prepare_update(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
+        claim::drop_disabled(new.make("spec").make("spec"), old.way("spec.spec"));
+    }
+
+    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        let (spec, at) = (object.at("spec"), Path::new("spec"));
+        validate_template_metadata(spec.at("metadata"), &at.child("metadata"), errors);
+        claim::validate(spec.at("spec"), &at.child("spec"), errors);
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
+        self.validate(new, at, errors);
+        if new.at("spec") != old.at("spec") {
+            errors.push(Error::invalid(
+                &Path::new("spec"),
+                shown(new.at("spec")),
+                demand::IMMUTABLE,
+            ));
+        }
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        const COLUMNS: &[Column] = &[Column::name(), Column::age()];
+        COLUMNS
+    }
+
+    fn row(&self, object: &Value, now: Time) -> Row {
+        named_row(object, now, [])
+    }
+}
+
+/// A spec as errors show it: the metadata stand inline.
+fn shown(spec: &Value) -> Shown {
+    let mut text = String::from("{");
+    for name in ["labels", "annotations"] {
+        if spec.at("metadata").has(name) {
+            text.push_str(&format!("\"{name}\":{},", go::json(spec.at("metadata").at(name))));
+        }
+    }
+    let claim = printed::go_struct("resource", "ResourceClaimSpec", spec.at("spec"));
+    text.push_str(&format!("\"Spec\":{claim}}}"));
+    Shown::Printed(text)
+}

@@ -1,0 +1,199 @@
+//! CSI drivers: what the cluster must know of a driver before it uses its volumes.
+
+use serde_json::{Value, json};
+
+use crate::{
+    field::{Error, Path},
+    kinds::core::demand,
+    rules::{Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, named_row},
+    time::Time,
+};
+
+const SECRETS_ADVISED: &str = "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible logging of tokens in volume attributes";
+
+/// The rules of CSI drivers.
+pub(super) struct CsiDriver;
+
+impl Rules for CsiDriver {
+    fn default(&self, object: &mut Value) {
+        let spec = object.make("spec");
+        spec.fill("attachRequired", true);
+        spec.fill("podInfoOnMount", false);
+        spec.fill("storageCapacity", false);
+        spec.fill("fsGroupPolicy", "ReadWriteOnceWithFSType");
+        if spec.items("volumeLifecycleModes").is_empty() {
+            spec.set("volumeLifecycleModes", json!(["Persistent"]));
+        }
+        spec.fill("requiresRepublish", false);
+        spec.fill("seLinuxMount", false);
+        spec.fill("preventPodSchedulingIfMissing", false);
+    }
+
+    /// Generations are counted from the first change on, not from the beginning.
+    fn prepare_update(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
+        if new.at("spec") != old.at("spec") {
+            let generation = old.at("metadata").int("generation").unwrap_or_default() + 1;
+            new.make("metadata").set("generation", generation);
+        }
+    }
+
+    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        validate(object.at("spec"), errors);
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        let (new, old) = (new.at("spec"), old.at("spec"));
+        validate(new, errors);
+        let at = Path::new("spec");
+        let required = "attachRequired";
+        let place = at.child("attachedRequired");
+        demand::unchanged(new.at(required), old.at(required), &place, errors);
+        let modes = "volumeLifecycleModes";
+        demand::unchanged(new.at(modes), old.at(modes), &at.child(modes), errors);
+    }
+
+    fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
+        let (requests, spec) = ("tokenRequests", new.at("spec"));
+        let is_new = old.is_none_or(|old| old.at("spec").at(requests) != spec.at(requests));
+        if is_new && !spec.items(requests).is_empty() && !spec.has("serviceAccountTokenInSecrets") {
+            return vec![SECRETS_ADVISED.to_owned()];
+        }
+        Vec::new()
+    }
+
+    fn updates_unconditionally(&self) -> bool {
+        false
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        const COLUMNS: &[Column] = &[
+            Column::name(),
+            Column::new(
+                "AttachRequired",
+                "boolean",
+                Description::Field("spec.attachRequired"),
+            ),
+            Column::new(
+                "PodInfoOnMount",
+                "boolean",
+                Description::Field("spec.podInfoOnMount"),
+            ),
+            Column::new(
+                "StorageCapacity",
+                "boolean",
+                Description::Field("spec.storageCapacity"),
+            ),
+            Column::field("TokenRequests", "spec.tokenRequests"),
+            Column::new(
+                "RequiresRepublish",
+                "boolean",
+                Description::Field("spec.requiresRepublish"),
+            ),
+            Column::field("Modes", "spec.volumeLifecycleModes"),
+            Column::age(),
+        ];
+        COLUMNS
+    }
+
+    fn row(&self, object: &Value, now: Time) -> Row {
+        let spec = object.at("spec");
+        let tokens = if spec.has("tokenRequests") {
+            let audiences: Vec<_> = spec
+                .items("tokenRequests")
+                .iter()
+                .map(|request| request.text("audience"))
+                .collect();
+            audiences.join(",")
+        } else {
+            "<unset>".to_owned()
+        };
+        let mut modes = spec.texts("volumeLifecycleModes").collect::<Vec<_>>().join(",");
+        if modes.is_empty() {
+            "<none>".clone_into(&mut modes);
+        }
+        named_row(
+            object,
+            now,
+            [
+                json!(spec.at("attachRequired").as_bool().unwrap_or(true)),
+                json!(spec.flag("podInfoOnMount")),
+                json!(spec.flag("storageCapacity")),
+                json!(tokens),
+                json!(spec.flag("requiresRepublish")),
+                json!(modes),
+            ],
+        )
+    }
+}
+
+fn validate(spec: &Value, errors: &mut Errors) {
+    let at = Path::new("spec");
+    if spec.has("fsGroupPolicy") {
+        demand::one_of(
+            spec.text("fsGroupPolicy"),
+            &["File", "None", "ReadWriteOnceWithFSType"],
+            &at.child("fsGroupPolicy"),
+            errors,
+        );
+    }
+    token_requests(spec.items("tokenRequests"), &at.child("tokenRequests"), errors);
+    for mode in spec.texts("volumeLifecycleModes") {
+        let place = at.child("volumeLifecycleModes");
+        demand::one_of(mode, &["Persistent", "Ephemeral"], &place, errors);
+    }
+    let period = "nodeAllocatableUpdatePeriodSeconds";
+    if let Some(seconds) = spec.int(period).filter(|seconds| *seconds < 10) {
+        let detail = "must be greater than or equal to 10 seconds";
+        errors.push(Error::invalid(&at.child(period), seconds, detail));
+    }
+    let secrets = "serviceAccountTokenInSecrets";
+    if spec.has(secrets) && spec.items("tokenRequests").is_empty() {
+        let detail = "serviceAccountTokenInSecrets is set but no tokenRequests are specified";
+        errors.push(Error::invalid(&at.child(secrets), spec.at(secrets), detail));
+    }
+}
+
+fn token_requests(requests: &[Value], at: &Path<'_>, errors: &mut Errors) {
+    for (index, request) in requests.iter().enumerate() {
+        let place = at.index(index);
+        let audience = request.text("audience");
+        if requests[..index]
+            .iter()
+            .any(|one| one.text("audience") == audience)
+        {
+            errors.push(Error::duplicate(&place.child("audience"), audience));
+            continue;
+        }
+        let place = place.child("expirationSeconds");
+        let detail = match request.int("expirationSeconds") {
+            Some(seconds) if seconds < 10 * 60 => "may not specify a duration less than 10 minutes",
+            Some(seconds) if seconds > 1 << 32 => "may not specify a duration larger than 2^32 seconds",
+            _ => continue,
+        };
+        errors.push(Error::invalid(&place, request.at("expirationSeconds"), detail));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_driver_shows_its_audiences_and_modes() {
+        let mut driver =
+            json!({"metadata": {"name": "d", "creationTimestamp": "2026-01-01T00:00:00Z"}, "spec": {}});
+        CsiDriver.default(&mut driver);
+        let now = Time::parse("2026-01-01T00:00:30Z").unwrap();
+        let cells = |driver: &Value| Value::Array(CsiDriver.row(driver, now).cells);
+        assert_eq!(
+            cells(&driver),
+            json!(["d", true, false, false, "<unset>", false, "Persistent", "30s"])
+        );
+        driver
+            .make("spec")
+            .set("tokenRequests", json!([{"audience": "a"}, {"audience": "b"}]));
+        assert_eq!(cells(&driver)[4], "a,b");
+        assert_eq!(CsiDriver.warnings(&driver, None).len(), 1);
+        assert_eq!(CsiDriver.columns().len(), 8);
+    }
+}

@@ -1,0 +1,153 @@
+//! CSI nodes: which drivers run on a node.
+
+use serde_json::{Value, json};
+
+use crate::{
+    field::{Error, Path, Shown},
+    go,
+    kinds::{
+        core::{demand, volume::source::driver_name},
+        status_meta,
+    },
+    rules::{Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, named_row},
+    time::Time,
+};
+
+const ID_LENGTH: usize = 256;
+
+/// The rules of CSI nodes.
+pub(super) struct CsiNode;
+
+impl Rules for CsiNode {
+    fn prepare_status(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
+        new.copy_from("spec", old);
+        status_meta::keep(new, old);
+        // The health of storage belongs to a feature that is off.
+        if old.at("status").items("storageHealth").is_empty()
+            && let Some(status) = new.at_mut("status")
+        {
+            status.remove("storageHealth");
+        }
+    }
+
+    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        validate(object, errors);
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        validate(new, errors);
+        let at = Path::new("spec");
+        let drivers = |object: &'_ Value| -> Vec<Value> {
+            let mut drivers = object.at("spec").items("drivers").to_vec();
+            for driver in &mut drivers {
+                driver.remove("allocatable");
+            }
+            drivers
+        };
+        let after = drivers(new);
+        for old in drivers(old) {
+            for new in after.iter().filter(|new| new.at("name") == old.at("name")) {
+                if *new != old {
+                    errors.push(Error::invalid(
+                        &at.child("drivers"),
+                        printed(new),
+                        demand::IMMUTABLE,
+                    ));
+                }
+            }
+        }
+    }
+
+    fn updates_unconditionally(&self) -> bool {
+        false
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        const COLUMNS: &[Column] = &[
+            Column::name(),
+            Column::new(
+                "Drivers",
+                "integer",
+                Description::Text("Drivers indicates the number of CSI drivers registered on the node"),
+            ),
+            Column::age(),
+        ];
+        COLUMNS
+    }
+
+    fn row(&self, object: &Value, now: Time) -> Row {
+        named_row(object, now, [json!(object.at("spec").items("drivers").len())])
+    }
+}
+
+fn validate(object: &Value, errors: &mut Errors) {
+    let at = Path::new("spec");
+    let at = at.child("drivers");
+    let drivers = object.at("spec").items("drivers");
+    for (index, driver) in drivers.iter().enumerate() {
+        let place = at.index(index);
+        let name = driver.text("name");
+        driver_name(name, &place.child("name"), errors);
+        let id = driver.text("nodeID");
+        demand::required(driver, &["nodeID"], &place, errors);
+        if id.len() > ID_LENGTH {
+            let detail = format!("must be {ID_LENGTH} characters or less");
+            errors.push(Error::invalid(&place.child("nodeID"), id, detail));
+        }
+        if let Some(count) = driver.at("allocatable").int("count").filter(|count| *count < 0) {
+            let place = place.child("allocatable");
+            let detail = "must be greater than or equal to 0";
+            errors.push(Error::invalid(&place.child("count"), count, detail));
+        }
+        if drivers[..index].iter().any(|one| one.text("name") == name) {
+            errors.push(Error::duplicate(&place.child("name"), name));
+        }
+        let keys: Vec<_> = driver.texts("topologyKeys").collect();
+        for (index, key) in keys.iter().enumerate() {
+            if key.is_empty() {
+                errors.push(Error::required(&place, ""));
+            }
+            if keys[..index].contains(key) {
+                errors.push(Error::duplicate(&place, *key));
+            }
+            demand::qualified(key, &place, errors);
+        }
+    }
+}
+
+/// A driver as errors show it.
+fn printed(driver: &Value) -> Shown {
+    Shown::Printed(format!(
+        "{{\"Name\":{},\"NodeID\":{},\"TopologyKeys\":{},\"Allocatable\":null}}",
+        go::json_string(driver.text("name")),
+        go::json_string(driver.text("nodeID")),
+        go::json(driver.at("topologyKeys")),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{kinds::builtin, rules::User};
+
+    #[test]
+    fn a_driver_may_change_how_much_it_takes_and_nothing_else() {
+        let node = |id: &str, count: i64| json!({"spec": {"drivers": [{"name": "d", "nodeID": id, "allocatable": {"count": count}}]}});
+        let kind = builtin()
+            .kind("storage.k8s.io", "v1", "CSINode")
+            .expect("it is built in");
+        let at = Circumstances {
+            kind,
+            now: Time::parse("2026-01-01T00:00:00Z").unwrap(),
+            user: &User::default(),
+        };
+        let mut errors = Errors::new();
+        CsiNode.validate_update(&node("a", 1), &node("a", 2), &at, &mut errors);
+        assert!(errors.is_empty());
+        CsiNode.validate_update(&node("b", 1), &node("a", 1), &at, &mut errors);
+        assert_eq!(
+            errors[0].to_string(),
+            "spec.drivers: Invalid value: {\"Name\":\"d\",\"NodeID\":\"b\",\"TopologyKeys\":null,\"Allocatable\":null}: field is immutable"
+        );
+    }
+}

@@ -1,0 +1,175 @@
+//! Storage classes: who makes volumes, and how.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+
+use super::parameters;
+use crate::{
+    field::{Error, Path},
+    kinds::core::{demand, node_selector},
+    rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
+    time::Time,
+};
+
+/// The fields that cannot change, in the order in which they are told.
+const IMMUTABLE: [&str; 4] = ["provisioner", "parameters", "reclaimPolicy", "volumeBindingMode"];
+
+/// The rules of storage classes.
+pub(super) struct StorageClass;
+
+impl Rules for StorageClass {
+    fn default(&self, object: &mut Value) {
+        object.fill("reclaimPolicy", "Delete");
+        object.fill("volumeBindingMode", "Immediate");
+    }
+
+    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        validate(object, errors);
+        demand::required(object, &["provisioner"], &Path::NOWHERE, errors);
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        validate(new, errors);
+        if new.at("provisioner") != old.at("provisioner") {
+            demand::required(new, &["provisioner"], &Path::NOWHERE, errors);
+        }
+        for name in IMMUTABLE {
+            demand::immutable(new.at(name), old.at(name), &Path::new(name), errors);
+        }
+    }
+
+    fn warnings(&self, new: &Value, _: Option<&Value>) -> Vec<String> {
+        let mut warnings = Vec::new();
+        for (i, term) in new.items("allowedTopologies").iter().enumerate() {
+            for (j, requirement) in term.items("matchLabelExpressions").iter().enumerate() {
+                if let Some(detail) = node_selector::deprecated(requirement.text("key")) {
+                    let place = format!("allowedTopologies[{i}].matchLabelExpressions[{j}].key");
+                    warnings.push(format!("{place}: {detail}"));
+                }
+            }
+        }
+        warnings
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        const COLUMNS: &[Column] = &[
+            Column::name(),
+            Column::field("Provisioner", "provisioner"),
+            Column::field("ReclaimPolicy", "reclaimPolicy"),
+            Column::field("VolumeBindingMode", "volumeBindingMode"),
+            Column::field("AllowVolumeExpansion", "allowVolumeExpansion"),
+            Column::age(),
+        ];
+        COLUMNS
+    }
+
+    fn row(&self, object: &Value, now: Time) -> Row {
+        named_row(
+            object,
+            now,
+            [
+                json!(object.text("provisioner")),
+                json!(object.at("reclaimPolicy").as_str().unwrap_or("Delete")),
+                json!(object.at("volumeBindingMode").as_str().unwrap_or("Immediate")),
+                json!(object.flag("allowVolumeExpansion")),
+            ],
+        )
+    }
+}
+
+fn validate(object: &Value, errors: &mut Errors) {
+    let provisioner = object.text("provisioner");
+    if !provisioner.is_empty() {
+        let place = Path::new("provisioner");
+        demand::qualified(&provisioner.to_lowercase(), &place, errors);
+    }
+    parameters::validate(object, false, errors);
+    let policy = object.text("reclaimPolicy");
+    if !policy.is_empty() {
+        demand::one_of(policy, &["Delete", "Retain"], &Path::new("reclaimPolicy"), errors);
+    }
+    demand::one_of(
+        object.text("volumeBindingMode"),
+        &["Immediate", "WaitForFirstConsumer"],
+        &Path::new("volumeBindingMode"),
+        errors,
+    );
+    topologies(object.items("allowedTopologies"), errors);
+}
+
+/// Terms are told apart by what they allow. One that allows all is taken for the same as every other that there
+/// is room for.
+fn topologies(terms: &[Value], errors: &mut Errors) {
+    let at = Path::new("allowedTopologies");
+    let mut before: Vec<BTreeMap<&str, BTreeSet<&str>>> = Vec::new();
+    for (index, term) in terms.iter().enumerate() {
+        let place = at.index(index);
+        let allowed = topology(term, &place.child("matchLabelExpressions"), errors);
+        let empty = if allowed.is_empty() { terms.len() } else { 0 };
+        let same = before.iter().filter(|one| **one == allowed).count();
+        for _ in 0..empty + same {
+            errors.push(Error::duplicate(&place.child("matchLabelExpressions"), ""));
+        }
+        before.push(allowed);
+    }
+}
+
+fn topology<'v>(term: &'v Value, at: &Path<'_>, errors: &mut Errors) -> BTreeMap<&'v str, BTreeSet<&'v str>> {
+    let mut allowed = BTreeMap::new();
+    for (index, requirement) in term.items("matchLabelExpressions").iter().enumerate() {
+        let place = at.index(index);
+        let values = place.child("values");
+        if requirement.items("values").is_empty() {
+            errors.push(Error::required(&values, ""));
+        }
+        let mut set = BTreeSet::new();
+        for (index, value) in requirement.texts("values").enumerate() {
+            if !set.insert(value) {
+                errors.push(Error::duplicate(&values.index(index), value));
+            }
+        }
+        let key = requirement.text("key");
+        demand::qualified(key, &place.child("key"), errors);
+        if allowed.insert(key, set).is_some() {
+            errors.push(Error::duplicate(&place.child("key"), key));
+        }
+    }
+    allowed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(errors: &Errors) -> Vec<String> {
+        errors.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn topologies_and_their_keys_and_values_are_told_apart() {
+        let zone = json!({"matchLabelExpressions": [{"key": "zone", "values": ["a", "a"]}, {"key": "zone", "values": ["b"]}]});
+        let mut errors = Errors::new();
+        topologies(&[zone.clone(), zone], &mut errors);
+        assert_eq!(
+            told(&errors),
+            [
+                "allowedTopologies[0].matchLabelExpressions[0].values[1]: Duplicate value: \"a\"",
+                "allowedTopologies[0].matchLabelExpressions[1].key: Duplicate value: \"zone\"",
+                "allowedTopologies[1].matchLabelExpressions[0].values[1]: Duplicate value: \"a\"",
+                "allowedTopologies[1].matchLabelExpressions[1].key: Duplicate value: \"zone\"",
+                "allowedTopologies[1].matchLabelExpressions: Duplicate value: \"\"",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_row_shows_what_holds_if_nothing_is_said() {
+        let class = json!({"metadata": {"name": "c", "creationTimestamp": "2026-01-01T00:00:00Z"}, "provisioner": "p"});
+        let now = Time::parse("2026-01-01T00:00:30Z").unwrap();
+        assert_eq!(
+            Value::Array(StorageClass.row(&class, now).cells),
+            json!(["c", "p", "Delete", "Immediate", false, "30s"])
+        );
+    }
+}

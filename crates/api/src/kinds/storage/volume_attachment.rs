@@ -1,0 +1,180 @@
+//! Volume attachments: a volume that is, or is to be, at a node.
+
+use serde_json::{Value, json};
+
+use crate::{
+    field::{Error, Path},
+    kinds::{
+        core::{
+            demand,
+            persistent_volume::{Context, default_sources, validate_volume_spec},
+        },
+        status_meta,
+    },
+    name::Rule,
+    rules::{Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, named_row},
+    time::Time,
+};
+
+const METADATA_BYTES: usize = 256 * 1024;
+const MESSAGE_BYTES: usize = 1024;
+const ATTACHER_LENGTH: usize = 63;
+
+/// The rules of volume attachments.
+pub(super) struct VolumeAttachment;
+
+impl Rules for VolumeAttachment {
+    fn default(&self, object: &mut Value) {
+        let spec = object
+            .at_mut("spec")
+            .and_then(|spec| spec.at_mut("source"))
+            .and_then(|source| source.at_mut("inlineVolumeSpec"));
+        if let Some(spec) = spec {
+            default_sources(spec);
+        }
+    }
+
+    fn prepare_status(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
+        new.copy_from("spec", old);
+        status_meta::keep(new, old);
+    }
+
+    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        validate(object, errors);
+        attacher(object.at("spec"), errors);
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        validate(new, errors);
+        demand::immutable(new.at("spec"), old.at("spec"), &Path::new("spec"), errors);
+    }
+
+    fn validate_status(&self, new: &Value, old: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
+        self.validate_update(new, old, at, errors);
+    }
+
+    fn updates_unconditionally(&self) -> bool {
+        false
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        const COLUMNS: &[Column] = &[
+            Column::name(),
+            Column {
+                format: "name",
+                ..Column::field("Attacher", "spec.attacher")
+            },
+            Column::field("PV", "spec.source.persistentVolumeName"),
+            Column::field("Node", "spec.nodeName"),
+            Column::new("Attached", "boolean", Description::Field("status.attached")),
+            Column::age(),
+        ];
+        COLUMNS
+    }
+
+    fn row(&self, object: &Value, now: Time) -> Row {
+        let spec = object.at("spec");
+        named_row(
+            object,
+            now,
+            [
+                json!(spec.text("attacher")),
+                json!(spec.at("source").text("persistentVolumeName")),
+                json!(spec.text("nodeName")),
+                json!(object.at("status").flag("attached")),
+            ],
+        )
+    }
+}
+
+fn validate(object: &Value, errors: &mut Errors) {
+    let (spec, at) = (object.at("spec"), Path::new("spec"));
+    let (source, place) = (spec.at("source"), at.child("source"));
+    let volume = source.at("persistentVolumeName").as_str();
+    match (volume, source.has("inlineVolumeSpec")) {
+        (None, false) => {
+            let detail = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
+            errors.push(Error::required(&place, detail));
+        }
+        (Some(_), true) => {
+            let detail = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
+            errors.push(Error::forbidden(&place, detail));
+        }
+        (Some(""), false) => {
+            let detail = "must specify non empty persistentVolumeName";
+            errors.push(Error::required(&place.child("persistentVolumeName"), detail));
+        }
+        (Some(_), false) => {}
+        (None, true) => validate_volume_spec(
+            source.at("inlineVolumeSpec"),
+            Context::Inline,
+            &place.child("inlineVolumeSpec"),
+            errors,
+        ),
+    }
+    let node = spec.text("nodeName");
+    demand::faults(node, Rule::Subdomain.name(node), &at.child("nodeName"), errors);
+    validate_status(object.at("status"), errors);
+    if let Some(volume) = volume {
+        let place = place.child("persistentVolumeName");
+        demand::faults(volume, Rule::Subdomain.name(volume), &place, errors);
+    }
+}
+
+fn validate_status(status: &Value, errors: &mut Errors) {
+    let at = Path::new("status");
+    let bytes = |(key, value): (&String, &Value)| key.len() + value.as_str().unwrap_or_default().len();
+    let metadata = status.entries("attachmentMetadata");
+    if metadata.iter().map(bytes).sum::<usize>() > METADATA_BYTES {
+        errors.push(Error::too_long(&at.child("attachmentMetadata"), METADATA_BYTES));
+    }
+    for name in ["attachError", "detachError"] {
+        let (error, place) = (status.at(name), at.child(name));
+        if error.text("message").len() > MESSAGE_BYTES {
+            errors.push(Error::too_long(&place.child("message"), MESSAGE_BYTES));
+        }
+        demand::range(error, "errorCode", 0, i64::from(i32::MAX), &place, errors);
+    }
+}
+
+fn attacher(spec: &Value, errors: &mut Errors) {
+    let at = Path::new("spec");
+    let place = at.child("attacher");
+    let attacher = spec.text("attacher");
+    if attacher.is_empty() {
+        errors.push(Error::required(&place, ""));
+        return;
+    }
+    demand::caseless_subdomain(attacher, &place, errors);
+    if attacher.chars().count() > ATTACHER_LENGTH {
+        errors.push(Error::too_long_characters(&place, ATTACHER_LENGTH));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attachment_names_attacher_volume_and_node() {
+        let mut errors = Errors::new();
+        let object = json!({"spec": {"attacher": "A_", "nodeName": "n", "source": {"inlineVolumeSpec": {
+            "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1"}, "local": {"path": "/x"},
+        }}}});
+        validate(&object, &mut errors);
+        attacher(object.at("spec"), &mut errors);
+        let told: Vec<_> = errors
+            .iter()
+            .map(|e| e.to_string().chars().take(100).collect::<String>())
+            .collect();
+        assert_eq!(
+            told,
+            [
+                "spec.source.inlineVolumeSpec.capacity: Forbidden: may not be specified in the context of inline volu",
+                "spec.source.inlineVolumeSpec.csi: Required value: has to be specified in the context of inline volum",
+                "spec.source.inlineVolumeSpec.nodeAffinity: Required value: Local volume requires node affinity",
+                "spec.attacher: Invalid value: \"A_\": an RFC 1123 subdomain must consist of alphanumeric characters, '",
+            ]
+        );
+    }
+}

@@ -1,0 +1,197 @@
+//! Storage version migrations: requests to write all objects of a resource again.
+
+use serde_json::{Value, json};
+
+use crate::{
+    field::{Error, Path, Shown},
+    go,
+    kinds::{condition, core::demand, status_meta},
+    name,
+    rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut},
+    time::Time,
+};
+
+/// The rules of storage version migrations.
+pub(super) struct StorageVersionMigration;
+
+impl Rules for StorageVersionMigration {
+    fn prepare_status(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
+        new.copy_from("spec", old);
+        status_meta::keep(new, old);
+    }
+
+    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        validate(object, errors);
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        validate(new, errors);
+        if new.at("spec") != old.at("spec") {
+            let resource = new.way("spec.resource");
+            let shown = format!(
+                "{{\"Resource\":{{\"group\":{},\"resource\":{}}}}}",
+                go::json_string(resource.text("group")),
+                go::json_string(resource.text("resource")),
+            );
+            errors.push(Error::invalid(
+                &Path::new("spec"),
+                Shown::Printed(shown),
+                demand::IMMUTABLE,
+            ));
+        }
+    }
+
+    fn validate_status(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        validate_status(new.at("status"), old.at("status"), errors);
+    }
+
+    fn updates_unconditionally(&self) -> bool {
+        false
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        const COLUMNS: &[Column] = &[
+            Column::field("Name", "metadata.name"),
+            Column::text("Resource", "GroupResource to migrate"),
+            Column::text("Status", "Status of the migration"),
+        ];
+        COLUMNS
+    }
+
+    fn row(&self, object: &Value, _: Time) -> Row {
+        let resource = object.way("spec.resource");
+        let resource = match (resource.text("group"), resource.text("resource")) {
+            ("", name) => name.to_owned(),
+            (group, name) => format!("{name}.{group}"),
+        };
+        let state = object
+            .at("status")
+            .items("conditions")
+            .iter()
+            .filter(|condition| condition.text("status") == "True")
+            .map(|condition| condition.text("type"))
+            .rfind(|kind| matches!(*kind, "Running" | "Failed" | "Succeeded"));
+        Row::new(vec![
+            json!(object.at("metadata").text("name")),
+            json!(resource),
+            json!(state.unwrap_or("Unknown")),
+        ])
+    }
+}
+
+fn validate(object: &Value, errors: &mut Errors) {
+    let at = Path::new("spec");
+    let at = at.child("resource");
+    let resource = object.way("spec.resource");
+    let place = at.child("resource");
+    match resource.text("resource") {
+        "" => errors.push(Error::required(&place, "resource is required to be set")),
+        value => joined(value, &name::dns1035_label(value), &place, errors),
+    }
+    match resource.text("group") {
+        "" => {}
+        value => joined(value, &name::dns1123_subdomain(value), &at.child("group"), errors),
+    }
+}
+
+/// Tells what a rule for names found in one error.
+fn joined(value: &str, faults: &[String], at: &Path<'_>, errors: &mut Errors) {
+    if !faults.is_empty() {
+        errors.push(Error::invalid(at, value, faults.join(",")));
+    }
+}
+
+fn validate_status(new: &Value, old: &Value, errors: &mut Errors) {
+    let at = Path::new("status");
+    let version = new.text("resourceVersion");
+    let place = at.child("resourceVersion");
+    let is_well_formed = !version.starts_with('0') && version.bytes().all(|b| b.is_ascii_digit());
+    if !version.is_empty() && !is_well_formed {
+        let detail = format!("resource version is not well formed: {version}");
+        errors.push(Error::invalid(&place, version, detail));
+    }
+    let place = at.child("conditions");
+    condition::validate(new.items("conditions"), &place, errors);
+    let before = old.text("resourceVersion");
+    if !before.is_empty() && before != version {
+        let place = at.child("resourceVersion");
+        errors.push(Error::invalid(&place, version, demand::IMMUTABLE));
+    }
+    let mut refuse = |detail: &str| {
+        errors.push(Error::invalid(&place, printed(new.items("conditions")), detail));
+    };
+    if is_met(new, "Succeeded") && is_met(new, "Failed") {
+        refuse("Both success and failed conditions cannot be true at the same time");
+    }
+    if is_met(old, "Succeeded") && !is_met(new, "Succeeded") {
+        refuse("Success condition cannot be set to false once it is true");
+    }
+    if is_met(old, "Failed") && !is_met(new, "Failed") {
+        refuse("Failed condition cannot be set to false once it is true");
+    }
+}
+
+fn is_met(status: &Value, kind: &str) -> bool {
+    status
+        .items("conditions")
+        .iter()
+        .find(|condition| condition.text("type") == kind)
+        .is_some_and(|condition| condition.text("status") == "True")
+}
+
+/// Conditions as errors show them: in the order of their type.
+fn printed(conditions: &[Value]) -> Shown {
+    if conditions.is_empty() {
+        return Shown::Json(Value::Null);
+    }
+    let texts: Vec<_> = conditions
+        .iter()
+        .map(|condition| {
+            let generation = match condition.int("observedGeneration") {
+                None | Some(0) => String::new(),
+                Some(generation) => format!("\"observedGeneration\":{generation},"),
+            };
+            format!(
+                "{{\"type\":{},\"status\":{},{generation}\"lastTransitionTime\":{},\"reason\":{},\"message\":{}}}",
+                go::json_string(condition.text("type")),
+                go::json_string(condition.text("status")),
+                go::json(condition.at("lastTransitionTime")),
+                go::json_string(condition.text("reason")),
+                go::json_string(condition.text("message")),
+            )
+        })
+        .collect();
+    Shown::Printed(format!("[{}]", texts.join(",")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_migration_ends_once() {
+        let met = |kind: &str| json!({"conditions": [{"type": kind, "status": "True", "reason": "R", "message": "", "lastTransitionTime": "t"}]});
+        let mut errors = Errors::new();
+        validate_status(&met("Succeeded"), &met("Running"), &mut errors);
+        assert!(errors.is_empty());
+        validate_status(&met("Running"), &met("Failed"), &mut errors);
+        assert_eq!(
+            errors[0].detail,
+            "Failed condition cannot be set to false once it is true"
+        );
+    }
+
+    #[test]
+    fn a_row_shows_resource_and_state() {
+        let migration = json!({
+            "metadata": {"name": "m"},
+            "spec": {"resource": {"group": "apps", "resource": "deployments"}},
+            "status": {"conditions": [{"type": "Running", "status": "True"}]},
+        });
+        let now = Time::parse("2026-01-01T00:00:00Z").unwrap();
+        assert_eq!(
+            Value::Array(StorageVersionMigration.row(&migration, now).cells),
+            json!(["m", "deployments.apps", "Running"])
+        );
+    }
+}
