@@ -1,9 +1,38 @@
 //! The kinds of the core group, a file each.
 
+mod binding;
+mod component_status;
+mod config_map;
+pub(in crate::kinds) mod endpoint_ip;
+mod endpoints;
+pub mod event;
+pub(in crate::kinds) mod faults;
+pub(in crate::kinds) mod finalizer;
+mod limit_range;
+mod namespace;
+mod node;
+pub(in crate::kinds) mod printed;
+pub(in crate::kinds) mod resource_name;
+mod resource_quota;
+mod secret;
+mod service_account;
+
 use crate::rules::Rules;
 
 /// The rules of a kind of this group.
 pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
-    let _ = kind;
-    None
+    Some(match kind {
+        "Binding" => &binding::Binding,
+        "ComponentStatus" => &component_status::ComponentStatus,
+        "ConfigMap" => &config_map::ConfigMap,
+        "Endpoints" => &endpoints::Endpoints,
+        "Event" => &event::Event(event::Form::Core),
+        "LimitRange" => &limit_range::LimitRange,
+        "Namespace" => &namespace::Namespace,
+        "Node" => &node::Node,
+        "ResourceQuota" => &resource_quota::ResourceQuota,
+        "Secret" => &secret::Secret,
+        "ServiceAccount" => &service_account::ServiceAccount,
+        _ => return None,
+    })
 }
