@@ -33,7 +33,7 @@ mod text;
 use crate::rules::Rules;
 
 pub use self::{
-    core::event,
+    core::{event, service},
     registry::{Kind, Persistence, Registry, Scope, Subresource, builtin},
 };
 

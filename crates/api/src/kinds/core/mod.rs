@@ -15,6 +15,7 @@ pub(in crate::kinds) mod printed;
 pub(in crate::kinds) mod resource_name;
 mod resource_quota;
 mod secret;
+pub mod service;
 mod service_account;
 
 use crate::rules::Rules;
@@ -32,6 +33,7 @@ pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
         "Node" => &node::Node,
         "ResourceQuota" => &resource_quota::ResourceQuota,
         "Secret" => &secret::Secret,
+        "Service" => &service::Service,
         "ServiceAccount" => &service_account::ServiceAccount,
         _ => return None,
     })
