@@ -33,6 +33,7 @@ mod text;
 use crate::rules::Rules;
 
 pub use self::{
+    authentication::token_review,
     core::{event, service},
     registry::{Kind, Persistence, Registry, Scope, Subresource, builtin},
 };
