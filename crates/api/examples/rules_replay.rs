@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, fs};
 
 use k3_api::{
     decode,
-    kinds::{Kind, builtin},
+    kinds::{Kind, builtin, service},
     patch,
     rules::{self, Circumstances, Part, Tree, TreeMut, User},
     status::Status,
@@ -36,7 +36,9 @@ fn main() {
         }
         let text = fs::read_to_string(&file)
             .expect("a case can be read")
-            .replace("${ns}", "golden");
+            .replace("${ns}", "golden")
+            .replace("${id}", "id");
+        let text = repeated(&text);
         let case: Value = serde_json::from_str(&text).expect("a case is JSON");
         let mut objects = BTreeMap::new();
         for (number, step) in case.items("steps").iter().enumerate() {
@@ -56,6 +58,19 @@ fn main() {
         }
     }
     println!("{same} of {all} steps are the same");
+}
+
+/// Writes `${repeat:x:3}` out.
+fn repeated(text: &str) -> String {
+    let mut parts = text.split("${repeat:");
+    let mut whole = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (order, rest) = part.split_once('}').unwrap_or_default();
+        let (unit, count) = order.rsplit_once(':').unwrap_or_default();
+        whole.push_str(&unit.repeat(count.parse().unwrap_or_default()));
+        whole.push_str(rest);
+    }
+    whole
 }
 
 /// What a path asks for: kind, name, subresource.
@@ -104,7 +119,13 @@ fn play(step: &Value, objects: &mut BTreeMap<String, Value>) -> Option<Value> {
             metadata.set("creationTimestamp", "2026-01-02T03:04:05Z");
             metadata.set("resourceVersion", "1");
             rules::of(kind).default(&mut object);
-            rules::create(&mut object, &at).map(|warnings| (object, warnings))
+            let given = match kind.kind {
+                "Service" => give(&mut object, None),
+                _ => Ok(()),
+            };
+            given
+                .and_then(|()| rules::create(&mut object, &at))
+                .map(|warnings| (object, warnings))
         }
         method @ ("PUT" | "PATCH") => {
             let old = objects.get(&key(&name))?.clone();
@@ -137,7 +158,13 @@ fn play(step: &Value, objects: &mut BTreeMap<String, Value>) -> Option<Value> {
                 "scale" => return None,
                 other => Part::Other(other),
             };
-            rules::update(&mut new, &old, part, &at).map(|warnings| (new, warnings))
+            let given = match kind.kind {
+                "Service" if part == Part::Object => give(&mut new, Some(&old)),
+                _ => Ok(()),
+            };
+            given
+                .and_then(|()| rules::update(&mut new, &old, part, &at))
+                .map(|warnings| (new, warnings))
         }
         _ => return None,
     };
@@ -148,6 +175,38 @@ fn play(step: &Value, objects: &mut BTreeMap<String, Value>) -> Option<Value> {
         }
         Err(status) => answer(&status),
     })
+}
+
+/// Gives a service what it needs, without looking who else has it.
+fn give(new: &mut Value, old: Option<&Value>) -> Result<(), Status> {
+    let ranges = service::Ranges::default();
+    match old {
+        None => service::settle_new(new, ranges)?,
+        Some(old) => service::settle_change(new, old, ranges)?,
+    }
+    for address in service::addresses(Some(new), old).take {
+        let given = address.wanted.unwrap_or_else(|| "10.96.0.99".to_owned());
+        service::put_address(new, address.index, &given);
+    }
+    let ports = service::node_ports(Some(new), old)?;
+    for (index, want) in ports.take {
+        let number = match want {
+            service::Want::Number(number) => number,
+            service::Want::Any => 30099,
+            service::Want::SameAs(other) => {
+                let ports = new.at("spec").items("ports");
+                ports
+                    .get(other)
+                    .and_then(|port| port.int("nodePort"))
+                    .unwrap_or_default()
+            }
+        };
+        service::put_node_port(new, index, number);
+    }
+    if let Some(service::Want::Any) = ports.health {
+        service::put_health_port(new, 30098);
+    }
+    Ok(())
 }
 
 fn answer(status: &Status) -> Value {

@@ -106,7 +106,12 @@ fn invalid(kind: &Kind, object: &Value, errors: &Errors) -> Status {
         }
     }
     let name = object.at("metadata").text("name");
-    Status::invalid(Grouped::new(kind.group, kind.kind), name, &told)
+    // Events of both groups are one kind, of the core group.
+    let group = match kind.group {
+        "events.k8s.io" => "",
+        group => group,
+    };
+    Status::invalid(Grouped::new(group, kind.kind), name, &told)
 }
 
 /// What an update may leave out, or cannot change, is taken from the old metadata.

@@ -44,7 +44,8 @@ impl Rules for ConfigMap {
             bytes += bytes_of(value);
         }
         if bytes > MOST_BYTES {
-            errors.push(Error::too_long(&Path::new(""), MOST_BYTES));
+            // The whole object is too large: its place has no name.
+            errors.push(Error::too_long(&Path::NOWHERE.key(""), MOST_BYTES));
         }
     }
 
