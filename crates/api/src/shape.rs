@@ -68,9 +68,7 @@ pub enum ListKind<'s> {
 /// A type with named fields.
 pub trait Struct: Send + Sync {
     /// What it is called, as in `PodSpec`; empty if it has no name.
-    fn name(&self) -> &str {
-        ""
-    }
+    fn name(&self) -> &str;
 
     /// The type of a field; `None` if there is no such field.
     fn field(&self, name: &str) -> Option<&dyn Typed>;

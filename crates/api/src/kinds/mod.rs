@@ -22,6 +22,7 @@ mod node;
 mod policy;
 mod rbac;
 mod registry;
+mod reset;
 mod resource;
 mod scheduling;
 mod storage;

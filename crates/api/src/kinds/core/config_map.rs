@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{faults::tell, finalizer};
+use super::faults::tell;
 use crate::{
     field::{Error, Path},
     name,
@@ -26,7 +26,6 @@ const COLUMNS: &[Column] = &[Column::name(), Column::field("Data", "data"), Colu
 
 impl Rules for ConfigMap {
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        finalizer::of_object(errors, object);
         let mut bytes = 0;
         let (data, binary) = (object.entries("data"), object.entries("binaryData"));
         let (data_place, binary_place) = (Path::new("data"), Path::new("binaryData"));

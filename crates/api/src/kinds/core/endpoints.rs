@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use super::{
     endpoint_ip::endpoint_ip,
     faults::{port_number, protocol, tell},
-    finalizer,
 };
 use crate::{
     field::{Error, Path},
@@ -36,12 +35,10 @@ impl Rules for Endpoints {
     }
 
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        finalizer::of_object(errors, object);
         subsets(errors, object);
     }
 
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        finalizer::of_object(errors, new);
         // What was taken once stays valid.
         if new.at("subsets") != old.at("subsets") {
             subsets(errors, new);

@@ -6,9 +6,8 @@ use serde_json::Value;
 
 use super::{
     faults::tell_shown,
-    finalizer,
     printed::word,
-    resource_name::{container_resource, is_overcommit_allowed, resource},
+    resource_name::{container_resource, is_overcommit_allowed, resource, round},
 };
 use crate::{
     field::{Error, Path},
@@ -41,6 +40,9 @@ impl Rules for LimitRange {
                 inherit(limit, DEFAULT_REQUEST, DEFAULT);
                 inherit(limit, DEFAULT_REQUEST, MIN);
             }
+            for list in [MAX, MIN, DEFAULT, DEFAULT_REQUEST, RATIO] {
+                round(limit.at_mut(list));
+            }
         }
     }
 
@@ -56,7 +58,6 @@ impl Rules for LimitRange {
     fn prepare_update(&self, _: &mut Value, _: &Value, _: &Circumstances<'_>) {}
 
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        finalizer::of_object(errors, object);
         let spec = Path::new("spec");
         let root = spec.child("limits");
         let mut types = BTreeSet::new();
@@ -240,7 +241,7 @@ impl Bounds<'_> {
 }
 
 /// The ratio that is asked for, and the highest there can be.
-#[allow(clippy::cast_precision_loss)] // An estimate is what clients know.
+#[expect(clippy::cast_precision_loss, reason = "an estimate is what clients know")]
 fn ratios(ratio: &Quantity, min: &Quantity, max: &Quantity) -> (f64, f64) {
     let all = [ratio, min, max];
     if all.iter().all(|amount| amount.value() < MOST_IN_MILLIS) {
@@ -261,7 +262,7 @@ mod tests {
     #[test]
     fn containers_inherit_defaults() {
         let mut range = json!({"spec": {"limits": [
-            {"type": "Container", "max": {"cpu": "2"}, "min": {"cpu": "1", "memory": "1Mi"}},
+            {"type": "Container", "max": {"cpu": "1999500u"}, "min": {"cpu": "1", "memory": "1Mi"}},
             {"type": "Pod", "max": {"cpu": "2"}},
         ]}});
         LimitRange.default(&mut range);

@@ -7,7 +7,6 @@ pub(in crate::kinds) mod endpoint_ip;
 mod endpoints;
 pub mod event;
 pub(in crate::kinds) mod faults;
-pub(in crate::kinds) mod finalizer;
 mod limit_range;
 mod namespace;
 mod node;

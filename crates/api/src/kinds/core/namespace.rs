@@ -4,12 +4,15 @@ use std::borrow::Cow;
 
 use serde_json::{Value, json};
 
-use super::finalizer;
+use super::faults::tell;
 use crate::{
-    apply::managed::Reset,
+    apply::{FieldSet, managed::Reset},
     field::{Error, Path},
-    name::Rule,
-    rules::{Circumstances, Column, Errors, Row, Rules, Selectable, Tree, TreeMut, named_row},
+    kinds::reset,
+    name::{self, Rule},
+    rules::{
+        Circumstances, Column, Errors, Row, Rules, Selectable, Tree, TreeMut, named_row, standard_finalizer,
+    },
     time::Time,
 };
 
@@ -61,16 +64,14 @@ impl Rules for Namespace {
     }
 
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        finalizer::of_object(errors, object);
         let spec = Path::new("spec");
         let place = spec.child("finalizers");
         for name in object.at("spec").texts("finalizers") {
-            finalizer::finalizer(errors, &place, name);
+            finalizer(errors, &place, name);
         }
     }
 
     fn validate_status(&self, new: &Value, _: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        finalizer::of_object(errors, new);
         let (phase, detail) = if new.at("metadata").has("deletionTimestamp") {
             (
                 "Terminating",
@@ -89,6 +90,10 @@ impl Rules for Namespace {
 
     fn part(&self, subresource: &str) -> Option<&'static dyn Rules> {
         (subresource == "finalize").then_some(&Finalize as &'static dyn Rules)
+    }
+
+    fn reset(&self, subresource: &str) -> Option<Reset> {
+        reset::spec(subresource)
     }
 
     fn selectable(&self) -> &'static [Selectable] {
@@ -110,17 +115,21 @@ impl Rules for Finalize {
     }
 
     fn validate_update(&self, new: &Value, _: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        finalizer::of_object(errors, new);
         let spec = Path::new("spec");
         let place = spec.child("finalizers");
         for (index, name) in new.at("spec").texts("finalizers").enumerate() {
-            finalizer::finalizer(errors, &place.index(index), name);
+            finalizer(errors, &place.index(index), name);
         }
     }
 
     fn reset(&self, _: &str) -> Option<Reset> {
-        Namespace.reset("")
+        Some(Reset::Fields(FieldSet::of_fields(&[&["status"]])))
     }
+}
+
+fn finalizer(errors: &mut Errors, at: &Path<'_>, name: &str) {
+    tell(errors, at, name, name::label_key(name));
+    standard_finalizer(name, at, errors);
 }
 
 fn label_with_name(namespace: &mut Value) {

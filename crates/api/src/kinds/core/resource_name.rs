@@ -8,7 +8,7 @@ use super::{faults::tell_shown, printed::word};
 use crate::{
     field::{Error, Path},
     name,
-    quantity::Quantity,
+    quantity::{MILLI, Quantity},
     rules::Errors,
 };
 
@@ -113,6 +113,21 @@ pub(in crate::kinds) fn quota_resource(errors: &mut Errors, at: &Path<'_>, name:
     if !name.contains('/') && !is_standard_for_quota(name) {
         let detail = "must be a standard resource for quota";
         errors.push(Error::invalid(at, word(name), detail));
+    }
+}
+
+/// Rounds the amounts of a list up to thousandths, the finest that are kept.
+pub(in crate::kinds) fn round(list: Option<&mut Value>) {
+    let amounts = list.and_then(Value::as_object_mut);
+    for value in amounts.into_iter().flat_map(serde_json::Map::values_mut) {
+        // Most are seen to be coarser without being read.
+        let coarse = |text: &str| !text.contains(['.', 'n', 'u', 'e', 'E']);
+        if !value.as_str().is_some_and(coarse)
+            && let Ok(mut amount) = Quantity::from_value(value)
+        {
+            amount.round_up(MILLI);
+            *value = Value::String(amount.to_string());
+        }
     }
 }
 

@@ -5,14 +5,15 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::{
-    finalizer,
     printed::{self, Empty, word},
-    resource_name::{amount, is_standard_for_quota, quota_resource},
+    resource_name::{amount, is_standard_for_quota, quota_resource, round},
 };
 use crate::{
+    apply::managed::Reset,
     field::{Error, Path, Shown},
+    kinds::reset,
     quantity::Quantity,
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, named_row},
+    rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
     time::Time,
 };
 
@@ -56,14 +57,18 @@ const OF_PODS: [&str; 7] = [
 ];
 
 impl Rules for ResourceQuota {
+    fn default(&self, object: &mut Value) {
+        for (part, list) in [("spec", "hard"), ("status", "hard"), ("status", "used")] {
+            round(object.at_mut(part).and_then(|part| part.at_mut(list)));
+        }
+    }
+
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        finalizer::of_object(errors, object);
         spec(errors, object.at("spec"));
         status(errors, object.at("status"));
     }
 
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        finalizer::of_object(errors, new);
         spec(errors, new.at("spec"));
         let scopes = |quota: &Value| -> BTreeSet<String> {
             quota.at("spec").texts("scopes").map(str::to_owned).collect()
@@ -76,7 +81,6 @@ impl Rules for ResourceQuota {
     }
 
     fn validate_status(&self, new: &Value, _: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        finalizer::of_object(errors, new);
         if new.at("metadata").text("resourceVersion").is_empty() {
             errors.push(Error::required(&Path::new("resourceVersion"), ""));
         }
@@ -109,6 +113,10 @@ impl Rules for ResourceQuota {
             }
         }
         warnings
+    }
+
+    fn reset(&self, subresource: &str) -> Option<Reset> {
+        reset::spec(subresource)
     }
 
     fn columns(&self) -> &'static [Column] {

@@ -2,9 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::finalizer;
 use crate::{
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
+    rules::{Circumstances, Column, Row, Rules, Tree, TreeMut, named_row},
     time::Time,
 };
 
@@ -21,10 +20,6 @@ impl Rules for ServiceAccount {
 
     fn prepare_update(&self, new: &mut Value, _: &Value, _: &Circumstances<'_>) {
         keep_names_of_secrets(new);
-    }
-
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        finalizer::of_object(errors, object);
     }
 
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {

@@ -37,7 +37,7 @@ impl Typed for Kind {
 }
 
 impl Struct for Fields {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "Fields"
     }
 

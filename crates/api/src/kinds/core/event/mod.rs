@@ -12,7 +12,6 @@ use serde_json::Value;
 pub(in crate::kinds) use self::form::Form;
 use self::form::{field, text};
 pub use self::form::{from_core, to_core};
-use super::finalizer;
 use crate::{
     field::Path,
     name::Rule,
@@ -92,7 +91,6 @@ impl Rules for Event {
         if self.0 == Form::Events {
             let place = Path::new("metadata");
             errors.extend(object_meta(object.at("metadata"), &place, Rule::Subdomain, true));
-            finalizer::of_object(errors, object);
             judgement::strictly(errors, object);
         }
     }
@@ -100,7 +98,6 @@ impl Rules for Event {
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         judgement::loosely(errors, new, self.0);
         if self.0 == Form::Events {
-            finalizer::of_object(errors, new);
             judgement::unchanged(errors, new, old);
         }
     }

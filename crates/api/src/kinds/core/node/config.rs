@@ -38,18 +38,18 @@ pub(super) fn source(errors: &mut Errors, at: &Path<'_>, source: &Value, place: 
             _ => {}
         }
     }
-    let rules: [(&str, fn(&str) -> name::Faults); 3] = [
-        ("namespace", name::dns1123_label),
-        ("name", name::dns1123_subdomain),
-        ("kubeletConfigKey", name::config_key),
-    ];
-    for (field, rule) in rules {
+    for field in ["namespace", "name", "kubeletConfigKey"] {
         let (place, text) = (root.child(field), map.text(field));
-        if text.is_empty() {
-            errors.push(Error::required(&place, ""));
-        } else {
-            tell(errors, &place, text, rule(text));
-        }
+        let faults = match field {
+            _ if text.is_empty() => {
+                errors.push(Error::required(&place, ""));
+                continue;
+            }
+            "namespace" => name::dns1123_label(text),
+            "name" => name::dns1123_subdomain(text),
+            _ => name::config_key(text),
+        };
+        tell(errors, &place, text, faults);
     }
 }
 

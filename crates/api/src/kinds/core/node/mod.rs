@@ -9,13 +9,14 @@ use std::borrow::Cow;
 use serde_json::{Value, json};
 
 use super::{
-    finalizer,
     printed::{self, Empty},
-    resource_name::amount,
+    resource_name::{amount, round},
 };
 use crate::{
+    apply::managed::Reset,
     field::{Error, Path, Shown},
     go,
+    kinds::reset,
     name::{self, Strictness},
     rules::{Circumstances, Column, Errors, Row, Rules, Selectable, Tree, TreeMut, age},
     time::Time,
@@ -62,6 +63,9 @@ impl Rules for Node {
                 let capacity = status.at("capacity").clone();
                 status.set("allocatable", capacity);
             }
+            for list in ["capacity", "allocatable"] {
+                round(status.at_mut(list));
+            }
         }
     }
 
@@ -99,7 +103,6 @@ impl Rules for Node {
     }
 
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        finalizer::of_object(errors, object);
         annotation::annotations(errors, object);
         taints(errors, object);
         resources(errors, object);
@@ -120,7 +123,6 @@ impl Rules for Node {
     }
 
     fn validate_status(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        finalizer::of_object(errors, new);
         change(errors, new, old);
     }
 
@@ -140,6 +142,10 @@ impl Rules for Node {
             warnings.extend(name::cidr_warnings(&place.index(index), text));
         }
         warnings
+    }
+
+    fn reset(&self, subresource: &str) -> Option<Reset> {
+        reset::spec(subresource)
     }
 
     fn selectable(&self) -> &'static [Selectable] {

@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 use super::{
     config_map::{MOST_BYTES, bytes_of, immutable},
     faults::tell,
-    finalizer,
     printed::word,
 };
 use crate::{
@@ -61,7 +60,6 @@ impl Rules for Secret {
     }
 
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        finalizer::of_object(errors, object);
         let place = Path::new("data");
         let mut bytes = 0;
         for (key, value) in object.entries("data") {
@@ -113,12 +111,12 @@ fn by_type(errors: &mut Errors, secret: &Value) {
     let root = Path::new("data");
     let mut require = |key: &str| errors.push(Error::required(&root.key(key), ""));
     match secret.text("type") {
-        "kubernetes.io/service-account-token" => {
-            if secret.way("metadata.annotations").text(ACCOUNT_NAME).is_empty() {
-                let metadata = Path::new("metadata");
-                let place = metadata.child("annotations");
-                errors.push(Error::required(&place.key(ACCOUNT_NAME), ""));
-            }
+        "kubernetes.io/service-account-token"
+            if secret.way("metadata.annotations").text(ACCOUNT_NAME).is_empty() =>
+        {
+            let metadata = Path::new("metadata");
+            let place = metadata.child("annotations");
+            errors.push(Error::required(&place.key(ACCOUNT_NAME), ""));
         }
         "kubernetes.io/dockercfg" => registry_config(errors, data, &root, ".dockercfg"),
         "kubernetes.io/dockerconfigjson" => registry_config(errors, data, &root, ".dockerconfigjson"),

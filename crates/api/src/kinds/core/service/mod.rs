@@ -24,9 +24,10 @@ pub use self::{
     ports::{PortChanges, Want, node_ports, put_health_port, put_node_port},
     settlement::{complete, settle_change, settle_new},
 };
-use super::finalizer;
 use crate::{
+    apply::managed::Reset,
     field::Path,
+    kinds::reset,
     name::{self, Rule},
     rules::{Circumstances, Column, Errors, Row, Rules, Selectable, Tree, TreeMut},
     time::Time,
@@ -87,18 +88,15 @@ impl Rules for Service {
     }
 
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        finalizer::of_object(errors, object);
         judgement::judge(errors, object, None);
     }
 
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        finalizer::of_object(errors, new);
         transition::judge(errors, new, old);
         judgement::judge(errors, new, Some(old));
     }
 
     fn validate_status(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        finalizer::of_object(errors, new);
         judgement::load_balancer(errors, new, old);
     }
 
@@ -106,8 +104,25 @@ impl Rules for Service {
         policy::warnings(new)
     }
 
+    /// Addresses that are read in more than one way.
+    fn status_warnings(&self, new: &Value, _: &Value) -> Vec<String> {
+        let status = Path::new("status");
+        let balancer = status.child("loadBalancer");
+        let place = balancer.child("ingress");
+        let ingress = new.way("status.loadBalancer").items("ingress");
+        ingress
+            .iter()
+            .enumerate()
+            .filter_map(|(index, ingress)| name::ip_warning(&place.index(index), ingress.text("ip")))
+            .collect()
+    }
+
     fn creates_on_update(&self) -> bool {
         true
+    }
+
+    fn reset(&self, subresource: &str) -> Option<Reset> {
+        reset::spec(subresource)
     }
 
     fn selectable(&self) -> &'static [Selectable] {
@@ -121,19 +136,6 @@ impl Rules for Service {
     fn row(&self, object: &Value, now: Time) -> Row {
         table::row(object, now)
     }
-}
-
-/// Warnings about a status of a service: addresses that are read in more than one way.
-pub fn status_warnings(service: &Value) -> Vec<String> {
-    let status = Path::new("status");
-    let balancer = status.child("loadBalancer");
-    let place = balancer.child("ingress");
-    let ingress = service.way("status.loadBalancer").items("ingress");
-    ingress
-        .iter()
-        .enumerate()
-        .filter_map(|(index, ingress)| name::ip_warning(&place.index(index), ingress.text("ip")))
-        .collect()
 }
 
 fn default_spec(spec: &mut Value) {

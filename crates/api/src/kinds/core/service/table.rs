@@ -30,13 +30,13 @@ pub(super) fn row(service: &Value, now: Time) -> Row {
         json!(kind(service)),
         json!(spec.texts("clusterIPs").next().unwrap_or("<none>")),
         json!(outside(service)),
-        json!(or_none(ports(spec))),
+        json!(or_none(&ports(spec))),
         age(metadata.text("creationTimestamp"), now),
-        json!(or_none(selector)),
+        json!(or_none(&selector)),
     ])
 }
 
-fn or_none(parts: Vec<String>) -> String {
+fn or_none(parts: &[String]) -> String {
     if parts.is_empty() {
         "<none>".to_owned()
     } else {
@@ -62,7 +62,7 @@ fn outside(service: &Value) -> String {
     let spec = service.at("spec");
     let given = spec.texts("externalIPs").map(str::to_owned);
     match kind(service) {
-        CLUSTER_IP | NODE_PORT => or_none(given.collect()),
+        CLUSTER_IP | NODE_PORT => or_none(&given.collect::<Vec<_>>()),
         LOAD_BALANCER => {
             let mut all: Vec<_> = service
                 .way("status.loadBalancer")

@@ -1,9 +1,8 @@
 use super::*;
 use crate::status::Status;
 
-fn service(spec: Value) -> Value {
-    let mut service =
-        json!({"metadata": {"name": "s", "namespace": "n"}, "spec": spec, "status": {"loadBalancer": {}}});
+fn service(spec: impl Into<Value>) -> Value {
+    let mut service = json!({"metadata": {"name": "s", "namespace": "n"}, "spec": spec.into(), "status": {"loadBalancer": {}}});
     Service.default(&mut service);
     service
 }
