@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, fs};
 
 use k3_api::{
     decode,
-    kinds::{Kind, builtin},
+    kinds::{Kind, builtin, service},
     patch,
     rules::{self, Circumstances, Part, Tree, TreeMut, User},
     status::Status,
@@ -38,6 +38,7 @@ fn main() {
             .expect("a case can be read")
             .replace("${ns}", "golden")
             .replace("${id}", "id");
+        let text = repeated(&text);
         let case: Value = serde_json::from_str(&text).expect("a case is JSON");
         let mut objects = BTreeMap::new();
         for (number, step) in case.items("steps").iter().enumerate() {
@@ -57,6 +58,19 @@ fn main() {
         }
     }
     println!("{same} of {all} steps are the same");
+}
+
+/// Writes `${repeat:x:3}` out.
+fn repeated(text: &str) -> String {
+    let mut parts = text.split("${repeat:");
+    let mut whole = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (order, rest) = part.split_once('}').unwrap_or_default();
+        let (unit, count) = order.rsplit_once(':').unwrap_or_default();
+        whole.push_str(&unit.repeat(count.parse().unwrap_or_default()));
+        whole.push_str(rest);
+    }
+    whole
 }
 
 /// What a path asks for: kind, name, subresource.
@@ -105,10 +119,13 @@ fn play(step: &Value, objects: &mut BTreeMap<String, Value>) -> Option<Value> {
             metadata.set("creationTimestamp", "2026-01-02T03:04:05Z");
             metadata.set("resourceVersion", "1");
             rules::of(kind).default(&mut object);
-            if kind.kind == "Pod" {
-                admit(&mut object);
-            }
-            rules::create(&mut object, &at).map(|warnings| (object, warnings))
+            let given = match kind.kind {
+                "Service" => give(&mut object, None),
+                _ => Ok(()),
+            };
+            given
+                .and_then(|()| rules::create(&mut object, &at))
+                .map(|warnings| (object, warnings))
         }
         method @ ("PUT" | "PATCH") => {
             let old = objects.get(&key(&name))?.clone();
@@ -141,7 +158,13 @@ fn play(step: &Value, objects: &mut BTreeMap<String, Value>) -> Option<Value> {
                 "scale" => return None,
                 other => Part::Other(other),
             };
-            rules::update(&mut new, &old, part, &at).map(|warnings| (new, warnings))
+            let given = match kind.kind {
+                "Service" if part == Part::Object => give(&mut new, Some(&old)),
+                _ => Ok(()),
+            };
+            given
+                .and_then(|()| rules::update(&mut new, &old, part, &at))
+                .map(|warnings| (new, warnings))
         }
         _ => return None,
     };
@@ -154,26 +177,36 @@ fn play(step: &Value, objects: &mut BTreeMap<String, Value>) -> Option<Value> {
     })
 }
 
-/// What admission gives every pod.
-fn admit(pod: &mut Value) {
-    let spec = pod.make("spec");
-    spec.fill("serviceAccountName", "default");
-    spec.fill("serviceAccount", "default");
-    spec.fill("priority", 0);
-    spec.fill("preemptionPolicy", "PreemptLowerPriority");
-    let mut tolerations = spec.items("tolerations").to_vec();
-    for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
-        let tolerates = |other: &Value| {
-            (other.text("key").is_empty() || other.text("key") == key)
-                && matches!(other.text("effect"), "" | "NoExecute")
-        };
-        if !tolerations.iter().any(tolerates) {
-            tolerations.push(json!({
-                "key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300,
-            }));
-        }
+/// Gives a service what it needs, without looking who else has it.
+fn give(new: &mut Value, old: Option<&Value>) -> Result<(), Status> {
+    let ranges = service::Ranges::default();
+    match old {
+        None => service::settle_new(new, ranges)?,
+        Some(old) => service::settle_change(new, old, ranges)?,
     }
-    spec.set("tolerations", tolerations);
+    for address in service::addresses(Some(new), old).take {
+        let given = address.wanted.unwrap_or_else(|| "10.96.0.99".to_owned());
+        service::put_address(new, address.index, &given);
+    }
+    let ports = service::node_ports(Some(new), old)?;
+    for (index, want) in ports.take {
+        let number = match want {
+            service::Want::Number(number) => number,
+            service::Want::Any => 30099,
+            service::Want::SameAs(other) => {
+                let ports = new.at("spec").items("ports");
+                ports
+                    .get(other)
+                    .and_then(|port| port.int("nodePort"))
+                    .unwrap_or_default()
+            }
+        };
+        service::put_node_port(new, index, number);
+    }
+    if let Some(service::Want::Any) = ports.health {
+        service::put_health_port(new, 30098);
+    }
+    Ok(())
 }
 
 fn answer(status: &Status) -> Value {

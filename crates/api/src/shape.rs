@@ -67,6 +67,9 @@ pub enum ListKind<'s> {
 
 /// A type with named fields.
 pub trait Struct: Send + Sync {
+    /// What it is called, as in `PodSpec`; empty if it has no name.
+    fn name(&self) -> &str;
+
     /// The type of a field; `None` if there is no such field.
     fn field(&self, name: &str) -> Option<&dyn Typed>;
 
@@ -88,6 +91,8 @@ pub trait Struct: Send + Sync {
 pub struct Patch<'s> {
     /// Lists are merged rather than replaced.
     pub merge: bool,
+    /// Objects are replaced rather than merged.
+    pub replace: bool,
     /// Fields of the object that the patch does not name are removed.
     pub retain_keys: bool,
     /// The field that tells the items of a merged list of objects apart.

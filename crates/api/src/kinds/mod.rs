@@ -25,6 +25,7 @@ mod policy;
 mod printed;
 mod rbac;
 mod registry;
+mod reset;
 mod resource;
 mod scheduling;
 mod status_meta;
@@ -36,7 +37,16 @@ mod text;
 
 use crate::rules::Rules;
 
-pub use self::registry::{Kind, Persistence, Registry, Scope, Subresource, builtin};
+pub use self::{
+    authentication::token_review,
+    core::{event, service},
+    registry::{Kind, Persistence, Registry, Scope, Subresource, builtin},
+};
+
+/// The rules of what a subresource takes, if that is a kind of its own, as with `scale`, `token` and `eviction`.
+pub fn rules_of_part(part: &Subresource) -> Option<&'static dyn Rules> {
+    rules(part.group, part.kind)
+}
 
 /// The rules of a kind, by group and name.
 pub(crate) fn rules(group: &str, kind: &str) -> Option<&'static dyn Rules> {

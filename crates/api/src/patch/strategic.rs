@@ -84,8 +84,12 @@ fn merge_field(object: &mut Object, key: String, value: Value, shape: Shape<'_>)
     };
     *current = match (current.take(), value) {
         (Value::Object(current), Value::Object(value)) => {
-            let (shape, _) = field_of(shape, &key)?;
-            Value::Object(merge(current, value, shape)?)
+            let (shape, plan) = field_of(shape, &key)?;
+            Value::Object(if plan.replace {
+                value
+            } else {
+                merge(current, value, shape)?
+            })
         }
         (Value::Array(current), Value::Array(value)) => {
             let (items, plan) = items_of(shape, &key)?;
@@ -127,10 +131,10 @@ fn field_of<'s>(shape: Shape<'s>, key: &str) -> Result<(Shape<'s>, Patch<'s>), E
         Shape::Struct(fields) => match fields.field(key) {
             Some(field) => Ok((field.shape(), fields.patch(key))),
             None if fields.keeps_unknown() => Ok((Shape::Unknown, Patch::default())),
-            None => Err(Error::NoSuchField(key.to_owned())),
+            None => Err(Error::no_such_field(fields.name(), key)),
         },
         Shape::Unknown => Ok((Shape::Unknown, Patch::default())),
-        Shape::Scalar => Err(Error::NoSuchField(key.to_owned())),
+        Shape::Scalar => Err(Error::no_such_field("", key)),
         Shape::Map { .. } => Err(Error::NotAStruct("map")),
         Shape::List { .. } => Err(Error::NotAStruct("slice")),
     }

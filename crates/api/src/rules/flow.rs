@@ -39,6 +39,9 @@ pub fn create(object: &mut Value, at: &Circumstances<'_>) -> Result<Vec<String>,
         rules.names(),
         at.kind.is_namespaced(),
     );
+    if asks_for_standard_finalizers(at.kind) {
+        meta::standard_finalizers(object.at("metadata"), &place, &mut errors);
+    }
     rules.validate(object, at, &mut errors);
     if !errors.is_empty() {
         return Err(invalid(at.kind, object, &errors));
@@ -83,6 +86,9 @@ pub fn update(
     let after = new.at("metadata");
     let mut errors = meta::object_meta(after, &place, Rule::PathSegment, at.kind.is_namespaced());
     errors.extend(meta::object_meta_update(after, before, &place));
+    if asks_for_standard_finalizers(at.kind) {
+        meta::standard_finalizers(after, &place, &mut errors);
+    }
     match part {
         Part::Status => rules.validate_status(new, old, at, &mut errors),
         Part::Object | Part::Other(_) => rules.validate_update(new, old, at, &mut errors),
@@ -90,11 +96,38 @@ pub fn update(
     if !errors.is_empty() {
         return Err(invalid(at.kind, new, &errors));
     }
-    Ok(if part == Part::Object {
-        rules.warnings(new, Some(old))
-    } else {
-        Vec::new()
+    Ok(match part {
+        Part::Object => rules.warnings(new, Some(old)),
+        Part::Status => rules.status_warnings(new, old),
+        Part::Other(_) => Vec::new(),
     })
+}
+
+/// Judges a question that is answered and forgotten. Its metadata is the kind's own business, and the answer names
+/// neither kind nor object.
+pub fn review(object: &Value, at: &Circumstances<'_>) -> Result<(), Status> {
+    let mut errors = Errors::new();
+    of(at.kind).validate(object, at, &mut errors);
+    if errors.is_empty() {
+        return Ok(());
+    }
+    Err(Status::invalid(Grouped::new(at.kind.group, ""), "", &errors))
+}
+
+/// Whether the finalizers of a kind are judged by more than their form. Most are; kinds of some groups never were.
+fn asks_for_standard_finalizers(kind: &Kind) -> bool {
+    !matches!(
+        (kind.group, kind.kind),
+        (
+            "admissionregistration.k8s.io"
+                | "apiextensions.k8s.io"
+                | "apiregistration.k8s.io"
+                | "coordination.k8s.io"
+                | "node.k8s.io"
+                | "policy",
+            _
+        ) | ("", "Event")
+    )
 }
 
 /// The answer to an object with errors. What several rules say alike is told once.
@@ -106,7 +139,12 @@ fn invalid(kind: &Kind, object: &Value, errors: &Errors) -> Status {
         }
     }
     let name = object.at("metadata").text("name");
-    Status::invalid(Grouped::new(kind.group, kind.kind), name, &told)
+    // Events of both groups are one kind, of the core group.
+    let group = match kind.group {
+        "events.k8s.io" => "",
+        group => group,
+    };
+    Status::invalid(Grouped::new(group, kind.kind), name, &told)
 }
 
 /// What an update may leave out, or cannot change, is taken from the old metadata.

@@ -125,6 +125,25 @@ pub fn object_meta_update(new: &Value, old: &Value, at: &Path<'_>) -> Errors {
     errors
 }
 
+/// Finalizers that need no domain before their name.
+const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
+
+/// What is wrong with a finalizer beside its form: without a domain it must be one of the standard ones.
+pub fn standard_finalizer(name: &str, at: &Path<'_>, errors: &mut Errors) {
+    if !name.contains('/') && !STANDARD_FINALIZERS.contains(&name) {
+        let detail = "name is neither a standard finalizer name nor is it fully qualified";
+        errors.push(Error::invalid(at, name, detail));
+    }
+}
+
+/// The same for all finalizers of an object.
+pub(super) fn standard_finalizers(metadata: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let place = at.child("finalizers");
+    for (index, name) in metadata.texts("finalizers").enumerate() {
+        standard_finalizer(name, &place.index(index), errors);
+    }
+}
+
 /// What is asked of new and changed metadata alike.
 fn loose(metadata: &Value, at: &Path<'_>, errors: &mut Errors) {
     errors.extend(name::labels(&at.child("labels"), metadata.entries("labels")));

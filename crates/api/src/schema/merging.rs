@@ -94,6 +94,10 @@ impl Typed for StructRef {
 }
 
 impl shape::Struct for StructRef {
+    fn name(&self) -> &str {
+        self.get().name
+    }
+
     fn field(&self, name: &str) -> Option<&dyn Typed> {
         self.get().named(name).map(|field| field as &dyn Typed)
     }

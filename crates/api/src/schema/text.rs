@@ -158,8 +158,8 @@ impl Field {
                     match strategy {
                         "merge" => self.patch.merge = true,
                         "retainKeys" => self.patch.retain_keys = true,
-                        // "replace" is what happens without a word, too.
-                        "replace" | "" => {}
+                        "replace" => self.patch.replace = true,
+                        "" => {}
                         _ => panic!("type table: unknown strategy: {line:?}"),
                     }
                 }

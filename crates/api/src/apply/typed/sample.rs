@@ -58,6 +58,10 @@ impl Typed for Sample {
 }
 
 impl Struct for Sample {
+    fn name(&self) -> &'static str {
+        ""
+    }
+
     fn field(&self, name: &str) -> Option<&dyn Typed> {
         let Self::Struct { fields, .. } = self else {
             return None;

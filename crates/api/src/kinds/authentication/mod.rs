@@ -1,9 +1,14 @@
 //! The kinds of the `authentication.k8s.io` group, a file each.
 
+mod token_request;
+pub mod token_review;
+
 use crate::rules::Rules;
 
 /// The rules of a kind of this group.
 pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
-    let _ = kind;
-    None
+    Some(match kind {
+        "TokenRequest" => &token_request::TokenRequest,
+        _ => return None,
+    })
 }

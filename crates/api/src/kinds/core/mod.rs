@@ -8,6 +8,22 @@ pub(crate) mod node_selector;
 pub(crate) mod persistent_volume;
 pub(crate) mod persistent_volume_claim;
 pub(crate) mod volume;
+mod binding;
+mod component_status;
+mod config_map;
+pub(in crate::kinds) mod endpoint_ip;
+mod endpoints;
+pub mod event;
+pub(in crate::kinds) mod faults;
+mod limit_range;
+mod namespace;
+mod node;
+pub(in crate::kinds) mod printed;
+pub(in crate::kinds) mod resource_name;
+mod resource_quota;
+mod secret;
+pub mod service;
+mod service_account;
 
 use crate::rules::Rules;
 
@@ -18,6 +34,18 @@ pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
         "PodTemplate" => &pod::PodTemplate,
         "PersistentVolume" => &persistent_volume::PersistentVolume,
         "PersistentVolumeClaim" => &persistent_volume_claim::PersistentVolumeClaim,
+        "Binding" => &binding::Binding,
+        "ComponentStatus" => &component_status::ComponentStatus,
+        "ConfigMap" => &config_map::ConfigMap,
+        "Endpoints" => &endpoints::Endpoints,
+        "Event" => &event::Event(event::Form::Core),
+        "LimitRange" => &limit_range::LimitRange,
+        "Namespace" => &namespace::Namespace,
+        "Node" => &node::Node,
+        "ResourceQuota" => &resource_quota::ResourceQuota,
+        "Secret" => &secret::Secret,
+        "Service" => &service::Service,
+        "ServiceAccount" => &service_account::ServiceAccount,
         _ => return None,
     })
 }

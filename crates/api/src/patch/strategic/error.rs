@@ -71,8 +71,13 @@ pub enum Error {
     #[error("cannot merge lists without merge key for {0}")]
     NoPlan(&'static str),
     /// The type has no such field.
-    #[error("unable to find api field in struct for the json field {}", go::quote(.0))]
-    NoSuchField(String),
+    #[error("unable to find api field in struct {ty} for the json field {}", go::quote(.field))]
+    NoSuchField {
+        /// What the type is called.
+        ty: String,
+        /// The field.
+        field: String,
+    },
     /// Objects or lists inside something that has no fields.
     #[error("merging an object in json but data type is not struct, instead is: {0}")]
     NotAStruct(&'static str),
@@ -97,6 +102,13 @@ impl Error {
             | Error::NotSupported => Status::bad_request(self.to_string()),
             Error::ListOfLists => Status::generic(422, &self.to_string()),
             _ => Status::unknown(self.to_string()),
+        }
+    }
+
+    pub(super) fn no_such_field(ty: &str, field: &str) -> Self {
+        Error::NoSuchField {
+            ty: ty.to_owned(),
+            field: field.to_owned(),
         }
     }
 

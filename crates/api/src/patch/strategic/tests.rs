@@ -37,6 +37,10 @@ impl Typed for Kind {
 }
 
 impl Struct for Fields {
+    fn name(&self) -> &'static str {
+        "Fields"
+    }
+
     fn field(&self, name: &str) -> Option<&dyn Typed> {
         self.fields.get(name).map(|(kind, _)| kind as &dyn Typed)
     }
@@ -60,18 +64,15 @@ impl Struct for Fields {
 
 const PLAIN: Patch<'static> = Patch {
     merge: false,
+    replace: false,
     retain_keys: false,
     merge_key: None,
 };
-const SET: Patch<'static> = Patch {
-    merge: true,
-    retain_keys: false,
-    merge_key: None,
-};
+const SET: Patch<'static> = Patch { merge: true, ..PLAIN };
 const KEYED: Patch<'static> = Patch {
     merge: true,
-    retain_keys: false,
     merge_key: Some("name"),
+    ..PLAIN
 };
 
 fn fields(list: impl IntoIterator<Item = (&'static str, Kind, Patch<'static>)>) -> Kind {
@@ -408,7 +409,7 @@ fn faults_are_told_in_known_words() {
         (
             json!({"other": {"x": {}}}),
             500,
-            "unable to find api field in struct for the json field \"other\"",
+            "unable to find api field in struct Fields for the json field \"other\"",
         ),
         (
             json!([]),
@@ -481,4 +482,17 @@ proptest! {
         let once = patched(json!({"finalizers": live, "items": named(&live, "1")}), patch.clone());
         prop_assert_eq!(patched(once.clone(), patch), once);
     }
+}
+
+#[test]
+fn an_object_is_replaced_where_its_type_says_so() {
+    let budget = crate::schema::schema()
+        .kind("policy", "v1", "PodDisruptionBudget")
+        .expect("there is such a kind");
+    let object = json!({"spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"a": "1"}}}});
+    let patch = json!({"spec": {"selector": {"matchLabels": {"b": "2"}}}});
+    assert_eq!(
+        apply(object, patch, &budget).unwrap(),
+        json!({"spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"b": "2"}}}})
+    );
 }

@@ -1,0 +1,32 @@
+//! The decision to run a pod on a node.
+
+use serde_json::Value;
+
+use super::faults::tell;
+use crate::{
+    field::{Error, Path},
+    name,
+    rules::{Circumstances, Errors, Rules, Tree},
+};
+
+/// The rules of bindings.
+pub(super) struct Binding;
+
+impl Rules for Binding {
+    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        let target = object.at("target");
+        let (kind, node) = (target.text("kind"), target.text("name"));
+        let root = Path::new("target");
+        let is_node = matches!(kind, "" | "Node");
+        if !is_node {
+            let place = root.child("kind");
+            errors.push(Error::not_supported(&place, kind, ["Node", "<empty>"]));
+        }
+        let place = root.child("name");
+        if node.is_empty() {
+            errors.push(Error::required(&place, ""));
+        } else if is_node {
+            tell(errors, &place, node, name::dns1123_subdomain(node));
+        }
+    }
+}

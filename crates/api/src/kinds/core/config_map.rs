@@ -1,0 +1,110 @@
+//! Configuration for pods to read.
+
+use serde_json::{Value, json};
+
+use super::faults::tell;
+use crate::{
+    field::{Error, Path},
+    name,
+    rules::{Circumstances, Column, Errors, Row, Rules, Tree, named_row},
+    time::Time,
+};
+
+/// How many bytes the values of a config map or secret may have together.
+pub(in crate::kinds) const MOST_BYTES: usize = 1024 * 1024;
+
+/// How many bytes a value has that is written in base64.
+pub(in crate::kinds) fn bytes_of(value: &Value) -> usize {
+    let text = value.as_str().unwrap_or_default();
+    text.len() / 4 * 3 - text.bytes().rev().take_while(|byte| *byte == b'=').count().min(2)
+}
+
+/// The rules of config maps.
+pub(super) struct ConfigMap;
+
+const COLUMNS: &[Column] = &[Column::name(), Column::field("Data", "data"), Column::age()];
+
+impl Rules for ConfigMap {
+    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        let mut bytes = 0;
+        let (data, binary) = (object.entries("data"), object.entries("binaryData"));
+        let (data_place, binary_place) = (Path::new("data"), Path::new("binaryData"));
+        for (key, value) in data {
+            let place = data_place.key(key);
+            tell(errors, &place, key, name::config_key(key));
+            if binary.contains_key(key) {
+                let detail = "duplicate of key present in binaryData";
+                errors.push(Error::invalid(&place, key, detail));
+            }
+            bytes += value.as_str().map_or(0, str::len);
+        }
+        for (key, value) in binary {
+            tell(errors, &binary_place.key(key), key, name::config_key(key));
+            bytes += bytes_of(value);
+        }
+        if bytes > MOST_BYTES {
+            // The whole object is too large: its place has no name.
+            errors.push(Error::too_long(&Path::NOWHERE.key(""), MOST_BYTES));
+        }
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
+        immutable(errors, new, old, &["data", "binaryData"]);
+        self.validate(new, at, errors);
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        COLUMNS
+    }
+
+    fn row(&self, object: &Value, now: Time) -> Row {
+        let count = object.entries("data").len() + object.entries("binaryData").len();
+        named_row(object, now, [json!(count)])
+    }
+}
+
+/// What is wrong with a change of something that once was said to be immutable.
+pub(in crate::kinds) fn immutable(errors: &mut Errors, new: &Value, old: &Value, fields: &[&str]) {
+    if !old.flag("immutable") {
+        return;
+    }
+    let detail = "field is immutable when `immutable` is set";
+    if !new.flag("immutable") {
+        errors.push(Error::forbidden(&Path::new("immutable"), detail));
+    }
+    for field in fields {
+        if new.at(field) != old.at(field) {
+            errors.push(Error::forbidden(&Path::new(field), detail));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base64;
+
+    #[test]
+    fn the_size_of_base64_needs_no_decoding() {
+        for bytes in [&b""[..], b"a", b"ab", b"abc", b"abcd"] {
+            assert_eq!(bytes_of(&json!(base64::encode(bytes))), bytes.len());
+        }
+    }
+
+    #[test]
+    fn what_is_immutable_stays_so() {
+        let old = json!({"immutable": true, "data": {"a": "b"}});
+        let mut errors = Errors::new();
+        immutable(
+            &mut errors,
+            &json!({"data": {"a": "c"}}),
+            &old,
+            &["data", "binaryData"],
+        );
+        let places: Vec<_> = errors.iter().map(|error| error.field.as_str()).collect();
+        assert_eq!(places, ["immutable", "data"]);
+        errors.clear();
+        immutable(&mut errors, &json!({}), &json!({"data": {"a": "b"}}), &["data"]);
+        assert!(errors.is_empty());
+    }
+}

@@ -1,0 +1,126 @@
+//! Reports of what happened to objects, of two groups: the core group and `events.k8s.io`. Both are one thing under
+//! two sets of names; [`to_core`] and [`from_core`] change the one into the other.
+
+mod form;
+mod judgement;
+mod table;
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+pub(in crate::kinds) use self::form::Form;
+use self::form::{field, text};
+pub use self::form::{from_core, to_core};
+use crate::{
+    field::Path,
+    name::Rule,
+    rules::{Circumstances, Column, Errors, Row, Rules, Selectable, Tree, object_meta},
+    time::Time,
+};
+
+/// The rules of events of one of the groups.
+pub(in crate::kinds) struct Event(pub(in crate::kinds) Form);
+
+/// A field of the object the event is about.
+macro_rules! about {
+    ($root:literal, $field:literal) => {
+        Selectable {
+            field: concat!($root, ".", $field),
+            get: |event| Cow::Borrowed(field(event, "involvedObject").text($field)),
+        }
+    };
+}
+
+/// Any other field, by its name in lists and its name in the core group.
+macro_rules! other {
+    ($field:literal, $name:literal) => {
+        Selectable {
+            field: $field,
+            get: |event| Cow::Borrowed(text(event, $name)),
+        }
+    };
+}
+
+const CORE_SELECTABLE: &[Selectable] = &[
+    about!("involvedObject", "kind"),
+    about!("involvedObject", "namespace"),
+    about!("involvedObject", "name"),
+    about!("involvedObject", "uid"),
+    about!("involvedObject", "apiVersion"),
+    about!("involvedObject", "resourceVersion"),
+    about!("involvedObject", "fieldPath"),
+    other!("reason", "reason"),
+    other!("reportingComponent", "reportingComponent"),
+    Selectable {
+        field: "source",
+        get: |event| Cow::Borrowed(component(event)),
+    },
+    other!("type", "type"),
+];
+
+const EVENTS_SELECTABLE: &[Selectable] = &[
+    about!("regarding", "kind"),
+    about!("regarding", "namespace"),
+    about!("regarding", "name"),
+    about!("regarding", "uid"),
+    about!("regarding", "apiVersion"),
+    about!("regarding", "resourceVersion"),
+    about!("regarding", "fieldPath"),
+    other!("reason", "reason"),
+    other!("reportingController", "reportingComponent"),
+    other!("type", "type"),
+];
+
+/// Who reports.
+fn component(event: &Value) -> &str {
+    match field(event, "source").text("component") {
+        "" => text(event, "reportingComponent"),
+        component => component,
+    }
+}
+
+impl Rules for Event {
+    /// Events of the core group may have any name; the others are judged after what both have in common.
+    fn names(&self) -> Rule {
+        Rule::PathSegment
+    }
+
+    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        judgement::loosely(errors, object, self.0);
+        if self.0 == Form::Events {
+            let place = Path::new("metadata");
+            errors.extend(object_meta(object.at("metadata"), &place, Rule::Subdomain, true));
+            judgement::strictly(errors, object);
+        }
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        judgement::loosely(errors, new, self.0);
+        if self.0 == Form::Events {
+            judgement::unchanged(errors, new, old);
+        }
+    }
+
+    fn creates_on_update(&self) -> bool {
+        true
+    }
+
+    fn selectable(&self) -> &'static [Selectable] {
+        match self.0 {
+            Form::Core => CORE_SELECTABLE,
+            Form::Events => EVENTS_SELECTABLE,
+        }
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        match self.0 {
+            Form::Core => table::CORE_COLUMNS,
+            Form::Events => table::EVENTS_COLUMNS,
+        }
+    }
+
+    fn row(&self, object: &Value, now: Time) -> Row {
+        table::row(object, now)
+    }
+}

@@ -1,0 +1,315 @@
+//! Bounds and defaults for what pods, containers and claims of a namespace may use.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::{
+    faults::tell_shown,
+    printed::word,
+    resource_name::{container_resource, is_overcommit_allowed, resource, round},
+};
+use crate::{
+    field::{Error, Path},
+    name,
+    quantity::{Format, Quantity},
+    rules::{Circumstances, Errors, Rules, Tree, TreeMut},
+};
+
+/// The rules of limit ranges.
+pub(super) struct LimitRange;
+
+const POD: &str = "Pod";
+const CONTAINER: &str = "Container";
+const CLAIM: &str = "PersistentVolumeClaim";
+
+const MAX: &str = "max";
+const MIN: &str = "min";
+const DEFAULT: &str = "default";
+const DEFAULT_REQUEST: &str = "defaultRequest";
+const RATIO: &str = "maxLimitRequestRatio";
+
+/// Up to this amount thousandths are counted.
+const MOST_IN_MILLIS: i64 = i64::MAX / 1000;
+
+impl Rules for LimitRange {
+    fn default(&self, object: &mut Value) {
+        for limit in object.make("spec").items_mut("limits") {
+            if limit.text("type") == CONTAINER {
+                inherit(limit, DEFAULT, MAX);
+                inherit(limit, DEFAULT_REQUEST, DEFAULT);
+                inherit(limit, DEFAULT_REQUEST, MIN);
+            }
+            for list in [MAX, MIN, DEFAULT, DEFAULT_REQUEST, RATIO] {
+                round(limit.at_mut(list));
+            }
+        }
+    }
+
+    fn prepare_create(&self, object: &mut Value, _: &Circumstances<'_>) {
+        // A limit range needs no name of its own choice.
+        let metadata = object.make("metadata");
+        if metadata.text("name").is_empty() && metadata.has("uid") {
+            let uid = metadata.text("uid").to_owned();
+            metadata.set("name", uid);
+        }
+    }
+
+    fn prepare_update(&self, _: &mut Value, _: &Value, _: &Circumstances<'_>) {}
+
+    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        let spec = Path::new("spec");
+        let root = spec.child("limits");
+        let mut types = BTreeSet::new();
+        for (index, limit) in object.at("spec").items("limits").iter().enumerate() {
+            let place = root.index(index);
+            let ty = limit.text("type");
+            limit_type(errors, &place.child("type"), ty);
+            if !types.insert(ty) {
+                errors.push(Error::duplicate(&place.child("type"), word(ty)));
+            }
+            judge(errors, &place, limit, ty);
+        }
+    }
+
+    fn creates_on_update(&self) -> bool {
+        true
+    }
+}
+
+/// What a list of amounts leaves out is taken from another one.
+fn inherit(limit: &mut Value, into: &str, from: &str) {
+    let amounts = limit.entries(from).clone();
+    if !amounts.is_empty() {
+        let target = limit.make(into);
+        for (name, amount) in amounts {
+            target.fill(&name, amount);
+        }
+    }
+}
+
+fn limit_type(errors: &mut Errors, at: &Path<'_>, ty: &str) {
+    let faults = name::label_key(ty);
+    if !faults.is_empty() {
+        tell_shown(errors, at, || word(ty), faults);
+    } else if !ty.contains('/') && ![POD, CONTAINER, CLAIM].contains(&ty) {
+        let detail = "must be a standard limit type or fully qualified";
+        errors.push(Error::invalid(at, word(ty), detail));
+    }
+}
+
+/// The amounts of one list that were understood, by name.
+type Amounts<'v> = BTreeMap<&'v str, Quantity>;
+
+fn judge(errors: &mut Errors, at: &Path<'_>, limit: &Value, ty: &str) {
+    let max = read(errors, at, limit, ty, MAX);
+    let min = read(errors, at, limit, ty, MIN);
+    let (mut default, mut request) = (Amounts::new(), Amounts::new());
+    if ty == POD {
+        for list in [DEFAULT, DEFAULT_REQUEST] {
+            if !limit.entries(list).is_empty() {
+                let detail = "may not be specified when `type` is 'Pod'";
+                errors.push(Error::forbidden(&at.child(list), detail));
+            }
+        }
+    } else {
+        default = read(errors, at, limit, ty, DEFAULT);
+        request = read(errors, at, limit, ty, DEFAULT_REQUEST);
+    }
+    if ty == CLAIM && !limit.at(MIN).has("storage") && !limit.at(MAX).has("storage") {
+        let detail = "either minimum or maximum storage value is required, but neither was provided";
+        errors.push(Error::required(&at.child("limits"), detail));
+    }
+    let ratio = read(errors, at, limit, ty, RATIO);
+    let names: BTreeSet<&str> = [&max, &min, &default, &request, &ratio]
+        .into_iter()
+        .flat_map(|amounts| amounts.keys().copied())
+        .collect();
+    for name in names {
+        let bounds = Bounds {
+            name,
+            max: max.get(name),
+            min: min.get(name),
+            default: default.get(name),
+            request: request.get(name),
+            ratio: ratio.get(name),
+        };
+        bounds.judge(errors, at);
+    }
+}
+
+/// Reads a list of amounts, and tells which names are wrong.
+fn read<'v>(errors: &mut Errors, at: &Path<'_>, limit: &'v Value, ty: &str, list: &str) -> Amounts<'v> {
+    let place = at.child(list);
+    let mut amounts = Amounts::new();
+    for (name, amount) in limit.entries(list) {
+        if matches!(ty, POD | CONTAINER) {
+            container_resource(errors, &place.key(name), name);
+        } else {
+            resource(errors, &place.key(name), name);
+        }
+        if let Ok(amount) = Quantity::from_value(amount) {
+            amounts.insert(name, amount);
+        }
+    }
+    amounts
+}
+
+/// All that is said about one resource.
+struct Bounds<'b> {
+    name: &'b str,
+    max: Option<&'b Quantity>,
+    min: Option<&'b Quantity>,
+    default: Option<&'b Quantity>,
+    request: Option<&'b Quantity>,
+    ratio: Option<&'b Quantity>,
+}
+
+impl Bounds<'_> {
+    fn judge(&self, errors: &mut Errors, at: &Path<'_>) {
+        let mut tell = |list: &str, shown: &Quantity, detail: String| {
+            let place = at.child(list);
+            errors.push(Error::invalid(&place.key(self.name), shown.to_string(), detail));
+        };
+        let pairs = [
+            (MIN, self.min, "min", self.min, "max", self.max),
+            (
+                DEFAULT_REQUEST,
+                self.request,
+                "min",
+                self.min,
+                "default request",
+                self.request,
+            ),
+            (
+                DEFAULT_REQUEST,
+                self.request,
+                "default request",
+                self.request,
+                "max",
+                self.max,
+            ),
+            (
+                DEFAULT_REQUEST,
+                self.request,
+                "default request",
+                self.request,
+                "default limit",
+                self.default,
+            ),
+            (DEFAULT, self.min, "min", self.min, "default", self.default),
+            (DEFAULT, self.max, "default", self.default, "max", self.max),
+        ];
+        for (list, shown, low_name, low, high_name, high) in pairs {
+            if let (Some(shown), Some(low), Some(high)) = (shown, low, high)
+                && low > high
+            {
+                tell(
+                    list,
+                    shown,
+                    format!("{low_name} value {low} is greater than {high_name} value {high}"),
+                );
+            }
+        }
+        if let Some(ratio) = self.ratio {
+            if *ratio < Quantity::new(1, Format::DecimalSi) {
+                tell(RATIO, ratio, format!("ratio {ratio} is less than 1"));
+            }
+            if let (Some(min), Some(max)) = (self.min, self.max) {
+                let (asked, most) = ratios(ratio, min, max);
+                if asked > most {
+                    tell(
+                        RATIO,
+                        ratio,
+                        format!("ratio {ratio} is greater than max/min = {most:.6}"),
+                    );
+                }
+            }
+        }
+        if let (Some(default), Some(request)) = (self.default, self.request)
+            && default != request
+            && !is_overcommit_allowed(self.name)
+        {
+            let name = self.name;
+            tell(
+                DEFAULT_REQUEST,
+                request,
+                format!("default value {default} must equal to defaultRequest value {request} in {name}"),
+            );
+        }
+    }
+}
+
+/// The ratio that is asked for, and the highest there can be.
+#[expect(clippy::cast_precision_loss, reason = "an estimate is what clients know")]
+fn ratios(ratio: &Quantity, min: &Quantity, max: &Quantity) -> (f64, f64) {
+    let all = [ratio, min, max];
+    if all.iter().all(|amount| amount.value() < MOST_IN_MILLIS) {
+        let [ratio, min, max] = all.map(|amount| amount.milli_value() as f64);
+        (ratio / 1000.0, max / min)
+    } else {
+        let [ratio, min, max] = all.map(|amount| amount.value() as f64);
+        (ratio, max / min)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn containers_inherit_defaults() {
+        let mut range = json!({"spec": {"limits": [
+            {"type": "Container", "max": {"cpu": "1999500u"}, "min": {"cpu": "1", "memory": "1Mi"}},
+            {"type": "Pod", "max": {"cpu": "2"}},
+        ]}});
+        LimitRange.default(&mut range);
+        assert_eq!(
+            range["spec"]["limits"],
+            json!([
+                {
+                    "type": "Container", "max": {"cpu": "2"}, "min": {"cpu": "1", "memory": "1Mi"},
+                    "default": {"cpu": "2"}, "defaultRequest": {"cpu": "2", "memory": "1Mi"},
+                },
+                {"type": "Pod", "max": {"cpu": "2"}},
+            ])
+        );
+    }
+
+    #[test]
+    fn bounds_must_fit_together() {
+        let limit = json!({
+            "max": {"cpu": "1"}, "min": {"cpu": "2"}, "default": {"cpu": "3", "hugepages-2Mi": "2Mi"},
+            "defaultRequest": {"cpu": "4", "hugepages-2Mi": "4Mi"}, "maxLimitRequestRatio": {"cpu": "500m"},
+        });
+        let mut errors = Errors::new();
+        judge(&mut errors, &Path::new("l"), &limit, CONTAINER);
+        let texts: Vec<_> = errors.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            texts,
+            [
+                "l.min[cpu]: Invalid value: \"2\": min value 2 is greater than max value 1",
+                "l.defaultRequest[cpu]: Invalid value: \"4\": default request value 4 is greater than max value 1",
+                "l.defaultRequest[cpu]: Invalid value: \"4\": default request value 4 is greater than default limit \
+                 value 3",
+                "l.default[cpu]: Invalid value: \"1\": default value 3 is greater than max value 1",
+                "l.maxLimitRequestRatio[cpu]: Invalid value: \"500m\": ratio 500m is less than 1",
+                "l.defaultRequest[hugepages-2Mi]: Invalid value: \"4Mi\": default request value 4Mi is greater than \
+                 default limit value 2Mi",
+                "l.defaultRequest[hugepages-2Mi]: Invalid value: \"4Mi\": default value 2Mi must equal to \
+                 defaultRequest value 4Mi in hugepages-2Mi",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_ratio_fits_its_bounds() {
+        let limit = json!({"max": {"cpu": "4"}, "min": {"cpu": "3"}, "maxLimitRequestRatio": {"cpu": "2"}});
+        let mut errors = Errors::new();
+        judge(&mut errors, &Path::new("l"), &limit, POD);
+        assert_eq!(errors[0].detail, "ratio 2 is greater than max/min = 1.333333");
+        assert_eq!(errors.len(), 1);
+    }
+}

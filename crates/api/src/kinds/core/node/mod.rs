@@ -1,0 +1,390 @@
+//! The machines pods run on.
+
+mod annotation;
+mod config;
+mod taint;
+
+use std::borrow::Cow;
+
+use serde_json::{Value, json};
+
+use super::{
+    printed::{self, Empty},
+    resource_name::{amount, round},
+};
+use crate::{
+    apply::managed::Reset,
+    field::{Error, Path, Shown},
+    go,
+    kinds::reset,
+    name::{self, Strictness},
+    rules::{Circumstances, Column, Errors, Row, Rules, Selectable, Tree, TreeMut, age},
+    time::Time,
+};
+
+/// The rules of nodes.
+pub(super) struct Node;
+
+const ROLE_PREFIX: &str = "node-role.kubernetes.io/";
+const ROLE: &str = "kubernetes.io/role";
+
+const COLUMNS: &[Column] = &[
+    Column::name(),
+    Column::text("Status", "The status of the node"),
+    Column::text("Roles", "The roles of the node"),
+    Column::age(),
+    Column::field("Version", "status.nodeInfo.kubeletVersion"),
+    Column::field("Internal-IP", "status.addresses").wide(),
+    Column::field("External-IP", "status.addresses").wide(),
+    Column::field("OS-Image", "status.nodeInfo.osImage").wide(),
+    Column::field("Kernel-Version", "status.nodeInfo.kernelVersion").wide(),
+    Column::field("Container-Runtime", "status.nodeInfo.containerRuntimeVersion").wide(),
+];
+
+const SELECTABLE: &[Selectable] = &[Selectable {
+    field: "spec.unschedulable",
+    get: |node| {
+        Cow::Borrowed(if node.at("spec").flag("unschedulable") {
+            "true"
+        } else {
+            "false"
+        })
+    },
+}];
+
+impl Rules for Node {
+    fn default(&self, object: &mut Value) {
+        if object.has("spec") {
+            settle_networks(object.make("spec"));
+        }
+        if object.has("status") {
+            let status = object.make("status");
+            if status.has("capacity") && !status.has("allocatable") {
+                let capacity = status.at("capacity").clone();
+                status.set("allocatable", capacity);
+            }
+            for list in ["capacity", "allocatable"] {
+                round(status.at_mut(list));
+            }
+        }
+    }
+
+    /// A node may come with a status.
+    fn prepare_create(&self, object: &mut Value, _: &Circumstances<'_>) {
+        for (part, field) in [
+            ("spec", "configSource"),
+            ("spec", "podPreemptionPolicy"),
+            ("status", "config"),
+        ] {
+            if let Some(part) = object.at_mut(part) {
+                part.remove(field);
+            }
+        }
+    }
+
+    fn prepare_update(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
+        new.copy_from("status", old);
+        for field in ["configSource", "podPreemptionPolicy"] {
+            if !old.at("spec").has(field)
+                && let Some(spec) = new.at_mut("spec")
+            {
+                spec.remove(field);
+            }
+        }
+    }
+
+    fn prepare_status(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
+        new.copy_from("spec", old);
+        if !old.at("status").has("config")
+            && let Some(status) = new.at_mut("status")
+        {
+            status.remove("config");
+        }
+    }
+
+    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        annotation::annotations(errors, object);
+        taints(errors, object);
+        resources(errors, object);
+        let swap = object.way("status.nodeInfo.swap").at("capacity");
+        if let Some(capacity) = swap.as_i64().filter(|capacity| *capacity <= 0) {
+            let metadata = Path::new("metadata");
+            let place = metadata.child("nodeSwapStatus");
+            let detail = "must be greater than zero";
+            errors.push(Error::invalid(&place.child("capacity"), capacity, detail));
+        }
+        features(errors, object);
+        networks(errors, object.at("spec"));
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
+        self.validate(new, at, errors);
+        change(errors, new, old);
+    }
+
+    fn validate_status(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        change(errors, new, old);
+    }
+
+    fn warnings(&self, new: &Value, _: Option<&Value>) -> Vec<String> {
+        let spec = new.at("spec");
+        let mut warnings = Vec::new();
+        if spec.has("configSource") {
+            warnings.push("spec.configSource: the feature is removed".to_owned());
+        }
+        if !spec.text("externalID").is_empty() {
+            let warning = "spec.externalID: this field is deprecated, and is unused by Kubernetes";
+            warnings.push(warning.to_owned());
+        }
+        let root = Path::new("spec");
+        let place = root.child("podCIDRs");
+        for (index, text) in spec.texts("podCIDRs").enumerate() {
+            warnings.extend(name::cidr_warnings(&place.index(index), text));
+        }
+        warnings
+    }
+
+    fn reset(&self, subresource: &str) -> Option<Reset> {
+        reset::spec(subresource)
+    }
+
+    fn selectable(&self) -> &'static [Selectable] {
+        SELECTABLE
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        COLUMNS
+    }
+
+    fn row(&self, object: &Value, now: Time) -> Row {
+        let (metadata, status) = (object.at("metadata"), object.at("status"));
+        let info = status.at("nodeInfo");
+        let known = |name: &str| match info.text(name) {
+            "" => "<unknown>".to_owned(),
+            text => text.to_owned(),
+        };
+        let mut kernel = known("kernelVersion");
+        if !info.text("architecture").is_empty() {
+            kernel = format!("{kernel} ({})", info.text("architecture"));
+        }
+        let address = |ty: &str| {
+            let found = status
+                .items("addresses")
+                .iter()
+                .find(|address| address.text("type") == ty);
+            json!(found.map_or("<none>", |address| address.text("address")))
+        };
+        Row::new(vec![
+            json!(metadata.text("name")),
+            json!(readiness(object)),
+            json!(roles(metadata)),
+            age(metadata.text("creationTimestamp"), now),
+            json!(info.text("kubeletVersion")),
+            address("InternalIP"),
+            address("ExternalIP"),
+            json!(known("osImage")),
+            json!(kernel),
+            json!(known("containerRuntimeVersion")),
+        ])
+    }
+}
+
+/// Brings the one network of pods and the list of them together. The one wins: older programs know no other.
+fn settle_networks(spec: &mut Value) {
+    let one = spec.text("podCIDR").to_owned();
+    let first = spec.texts("podCIDRs").next().map(str::to_owned);
+    match (one.as_str(), first) {
+        ("", Some(first)) => spec.set("podCIDR", first),
+        ("", None) => {}
+        (one, Some(first)) if one == first => {}
+        (one, _) => spec.set("podCIDRs", json!([one])),
+    }
+}
+
+fn taints(errors: &mut Errors, node: &Value) {
+    // The place is not where taints are, but clients know it so.
+    let metadata = Path::new("metadata");
+    taint::taints(errors, &metadata.child("taints"), node.at("spec").items("taints"));
+}
+
+fn resources(errors: &mut Errors, node: &Value) {
+    let status = node.at("status");
+    let root = Path::new("status");
+    for list in ["capacity", "allocatable"] {
+        let place = root.child(list);
+        for (name, value) in status.entries(list) {
+            amount(errors, &place.child(name), name, value);
+        }
+    }
+}
+
+fn networks(errors: &mut Errors, spec: &Value) {
+    let root = Path::new("spec");
+    let place = root.child("podCIDRs");
+    let networks: Vec<_> = spec.texts("podCIDRs").collect();
+    for (index, text) in networks.iter().enumerate() {
+        errors.extend(name::legacy_cidr(
+            &place.index(index),
+            text,
+            Strictness::Strict,
+            &[],
+        ));
+    }
+    if networks.len() < 2 {
+        return;
+    }
+    let mut families = Vec::new();
+    for (index, text) in networks.iter().enumerate() {
+        let Some(subnet) = name::parse_cidr_sloppy(text) else {
+            let detail = format!(
+                "invalid PodCIDRs. failed to check with dual stack with error:invalid CIDR[{index}]: <nil> (invalid \
+                 CIDR address: {text})"
+            );
+            errors.push(Error::internal(&place, detail));
+            families.clear();
+            break;
+        };
+        families.push(subnet.network.is_ipv6());
+    }
+    let both = families.contains(&true) && families.contains(&false);
+    if !both || networks.len() > 2 {
+        let detail = "may specify no more than one CIDR for each IP family";
+        errors.push(Error::invalid(&place, spec.at("podCIDRs").clone(), detail));
+    }
+}
+
+/// What is wrong with the features a node says it has: a sorted list of words in camel case, with parts after
+/// slashes.
+fn features(errors: &mut Errors, node: &Value) {
+    let status = Path::new("status");
+    let place = status.child("declaredFeatures");
+    let names: Vec<_> = node.at("status").texts("declaredFeatures").collect();
+    for (index, name) in names.iter().enumerate() {
+        if let Some(fault) = feature_fault(name) {
+            let detail = format!("invalid feature name {}: {fault}", go::quote(name));
+            errors.push(Error::invalid(&place.index(index), *name, detail));
+        }
+        let Some(next) = names.get(index + 1) else {
+            continue;
+        };
+        let place = place.index(index + 1);
+        if name == next {
+            errors.push(Error::duplicate(&place, *next));
+        } else if name > next {
+            errors.push(Error::invalid(
+                &place,
+                *next,
+                "list must be sorted alphabetically",
+            ));
+        }
+    }
+}
+
+fn feature_fault(name: &str) -> Option<&'static str> {
+    if name.len() > 253 {
+        return Some("must be no more than 253 characters");
+    }
+    let word = |part: &str| {
+        part.starts_with(|c: char| c.is_ascii_alphabetic()) && part.bytes().all(|b| b.is_ascii_alphanumeric())
+    };
+    let fits = name.starts_with(|c: char| c.is_ascii_uppercase()) && name.split('/').all(word);
+    (!fits).then_some(
+        "must start with an UpperCamelCase segment, with subsequent segments separated by '/' (e.g., MyFeature or \
+         MyFeature/mySubFeature), and contain only alphanumeric characters and slashes",
+    )
+}
+
+/// What is wrong with a change of a node or of its status.
+fn change(errors: &mut Errors, new: &Value, old: &Value) {
+    annotation::annotations(errors, new);
+    resources(errors, new);
+    features(errors, new);
+    addresses(errors, new);
+    let root = Path::new("spec");
+    let (spec, before) = (new.at("spec"), old.at("spec"));
+    let (networks, kept) = (spec.items("podCIDRs"), before.items("podCIDRs"));
+    if !kept.is_empty() && networks != kept {
+        let place = root.child("podCIDRs");
+        let detail = "node updates may not change podCIDR except from \"\" to valid";
+        errors.push(Error::forbidden(&place, detail));
+    }
+    let (provider, kept) = (spec.text("providerID"), before.text("providerID"));
+    if !kept.is_empty() && provider != kept {
+        let detail = if provider.is_empty() {
+            "field cannot be cleared once set"
+        } else {
+            "field cannot be modified once set"
+        };
+        errors.push(Error::invalid(&root.child("providerID"), Value::Null, detail));
+    }
+    if spec.has("configSource") {
+        let place = root.child("configSource");
+        config::source(errors, &place, spec.at("configSource"), config::Place::Spec);
+    }
+    config::status(errors, new.at("status").at("config"));
+    taints(errors, new);
+    if spec.text("externalID") != before.text("externalID") {
+        errors.push(Error::forbidden(&root.child("externalID"), "may not be updated"));
+    }
+}
+
+fn addresses(errors: &mut Errors, node: &Value) {
+    let status = Path::new("status");
+    let place = status.child("addresses");
+    let addresses = node.at("status").items("addresses");
+    for (index, address) in addresses.iter().enumerate() {
+        let same = |other: &Value| {
+            ["type", "address"]
+                .iter()
+                .all(|name| other.text(name) == address.text(name))
+        };
+        if addresses[..index].iter().any(same) {
+            let fields = [("Type", "type", Empty::Text), ("Address", "address", Empty::Text)];
+            let shown = Shown::Printed(printed::record(address, &fields));
+            errors.push(Error::duplicate(&place.index(index), shown));
+        }
+    }
+}
+
+/// Whether a node is ready and takes pods, in words.
+fn readiness(node: &Value) -> String {
+    let conditions = node.at("status").items("conditions");
+    let ready = conditions
+        .iter()
+        .rev()
+        .find(|condition| condition.text("type") == "Ready");
+    let word = match ready.map(|condition| condition.text("status")) {
+        None => "Unknown",
+        Some("True") => "Ready",
+        Some(_) => "NotReady",
+    };
+    if node.at("spec").flag("unschedulable") {
+        format!("{word},SchedulingDisabled")
+    } else {
+        word.to_owned()
+    }
+}
+
+/// The roles that labels give a node.
+fn roles(metadata: &Value) -> String {
+    let mut roles: Vec<_> = metadata
+        .entries("labels")
+        .iter()
+        .filter_map(|(key, value)| match key.strip_prefix(ROLE_PREFIX) {
+            Some(role) => Some(role),
+            None if key == ROLE => value.as_str(),
+            None => None,
+        })
+        .filter(|role| !role.is_empty())
+        .collect();
+    roles.sort_unstable();
+    roles.dedup();
+    if roles.is_empty() {
+        "<none>".to_owned()
+    } else {
+        roles.join(",")
+    }
+}
+
+#[cfg(test)]
+mod tests;

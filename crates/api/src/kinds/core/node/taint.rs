@@ -1,0 +1,53 @@
+//! Marks of a node that keep pods away which do not tolerate them.
+
+use serde_json::Value;
+
+use crate::{
+    field::{Error, Path, Shown},
+    kinds::core::{
+        faults::tell,
+        printed::{self, Empty},
+    },
+    name,
+    rules::{Errors, Tree},
+};
+
+/// What a taint can do.
+const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
+
+const FIELDS: [(&str, &str, Empty); 4] = [
+    ("Key", "key", Empty::Text),
+    ("Value", "value", Empty::Text),
+    ("Effect", "effect", Empty::Text),
+    ("TimeAdded", "timeAdded", Empty::Null),
+];
+
+/// What is wrong with taints: each has its own key and effect.
+pub(super) fn taints(errors: &mut Errors, at: &Path<'_>, taints: &[Value]) {
+    for (index, taint) in taints.iter().enumerate() {
+        let place = at.index(index);
+        let (key, value, effect) = (taint.text("key"), taint.text("value"), taint.text("effect"));
+        tell(errors, &place.child("key"), key, name::label_key(key));
+        let faults = name::label_value(value);
+        if !faults.is_empty() {
+            errors.push(Error::invalid(&place.child("value"), value, faults.join(";")));
+        }
+        if effect.is_empty() {
+            errors.push(Error::required(&place.child("effect"), ""));
+        } else if !EFFECTS.contains(&effect) {
+            let shown = printed::word(effect);
+            errors.push(Error::not_supported(&place.child("effect"), shown, EFFECTS));
+        }
+        let before = &taints[..index];
+        if before
+            .iter()
+            .any(|other| other.text("key") == key && other.text("effect") == effect)
+        {
+            let shown = Shown::Printed(printed::record(taint, &FIELDS));
+            errors.push(Error {
+                detail: "taints must be unique by key and effect pair".to_owned(),
+                ..Error::duplicate(&place, shown)
+            });
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! How much the objects of a namespace may use together.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::{
+    printed::{self, Empty, word},
+    resource_name::{amount, is_standard_for_quota, quota_resource, round},
+};
+use crate::{
+    apply::managed::Reset,
+    field::{Error, Path, Shown},
+    kinds::reset,
+    quantity::Quantity,
+    rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
+    time::Time,
+};
+
+/// The rules of resource quotas.
+pub(super) struct ResourceQuota;
+
+const COLUMNS: &[Column] = &[
+    Column::name(),
+    Column::text(
+        "Request",
+        "Request represents a minimum amount of cpu/memory that a container may consume.",
+    ),
+    Column::text(
+        "Limit",
+        "Limits control the maximum amount of cpu/memory that a container may use independent of contention on the \
+         node.",
+    ),
+    Column::age(),
+];
+
+/// Scopes that pods are either in or not; a selector can only ask whether they are.
+const YES_OR_NO: [&str; 5] = [
+    "BestEffort",
+    "NotBestEffort",
+    "Terminating",
+    "NotTerminating",
+    "CrossNamespacePodAffinity",
+];
+
+/// Scopes that nothing is in both of.
+const OPPOSITES: [[&str; 2]; 2] = [["BestEffort", "NotBestEffort"], ["Terminating", "NotTerminating"]];
+
+const OF_PODS: [&str; 7] = [
+    "pods",
+    "cpu",
+    "memory",
+    "limits.cpu",
+    "limits.memory",
+    "requests.cpu",
+    "requests.memory",
+];
+
+impl Rules for ResourceQuota {
+    fn default(&self, object: &mut Value) {
+        for (part, list) in [("spec", "hard"), ("status", "hard"), ("status", "used")] {
+            round(object.at_mut(part).and_then(|part| part.at_mut(list)));
+        }
+    }
+
+    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        spec(errors, object.at("spec"));
+        status(errors, object.at("status"));
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        spec(errors, new.at("spec"));
+        let scopes = |quota: &Value| -> BTreeSet<String> {
+            quota.at("spec").texts("scopes").map(str::to_owned).collect()
+        };
+        if scopes(new) != scopes(old) {
+            let root = Path::new("spec");
+            let shown = printed::value(new.at("spec").at("scopes"));
+            errors.push(Error::invalid(&root.child("scopes"), shown, "field is immutable"));
+        }
+    }
+
+    fn validate_status(&self, new: &Value, _: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        if new.at("metadata").text("resourceVersion").is_empty() {
+            errors.push(Error::required(&Path::new("resourceVersion"), ""));
+        }
+        status(errors, new.at("status"));
+    }
+
+    fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
+        if old.is_some() {
+            return Vec::new();
+        }
+        let hard = new.at("spec").at("hard");
+        let read = |name: &str| {
+            hard.has(name)
+                .then(|| Quantity::from_value(hard.at(name)).ok())
+                .flatten()
+        };
+        let mut warnings = Vec::new();
+        for resource in ["cpu", "memory", "storage", "ephemeral-storage"] {
+            let mut asked = format!("requests.{resource}");
+            if !hard.has(&asked) && matches!(resource, "cpu" | "memory") {
+                resource.clone_into(&mut asked);
+            }
+            let limited = format!("limits.{resource}");
+            if let (Some(request), Some(limit)) = (read(&asked), read(&limited))
+                && request > limit
+            {
+                warnings.push(format!(
+                    "ResourceQuota {asked} ({request}) should be less than {limited} ({limit})"
+                ));
+            }
+        }
+        warnings
+    }
+
+    fn reset(&self, subresource: &str) -> Option<Reset> {
+        reset::spec(subresource)
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        COLUMNS
+    }
+
+    fn row(&self, object: &Value, now: Time) -> Row {
+        let status = object.at("status");
+        let (mut requests, mut limits) = (Vec::new(), Vec::new());
+        for (name, hard) in status.entries("hard") {
+            let used = status.at("used").at(name).as_str().unwrap_or("0");
+            let text = format!("{name}: {used}/{}", hard.as_str().unwrap_or_default());
+            if name.starts_with("limits.") {
+                limits.push(text);
+            } else {
+                requests.push(text);
+            }
+        }
+        named_row(
+            object,
+            now,
+            [json!(requests.join(", ")), json!(limits.join(", "))],
+        )
+    }
+}
+
+fn spec(errors: &mut Errors, spec: &Value) {
+    let root = Path::new("spec");
+    amounts(errors, &root.child("hard"), spec.at("hard"));
+    scopes(errors, &root.child("scopes"), spec);
+    if spec.has("scopeSelector") {
+        let place = root.child("scopeSelector");
+        expressions(errors, &place.child("matchExpressions"), spec);
+    }
+}
+
+fn status(errors: &mut Errors, status: &Value) {
+    let root = Path::new("status");
+    for list in ["hard", "used"] {
+        amounts(errors, &root.child(list), status.at(list));
+    }
+}
+
+fn amounts(errors: &mut Errors, at: &Path<'_>, list: &Value) {
+    for (name, value) in list.as_object().into_iter().flatten() {
+        let place = at.key(name);
+        quota_resource(errors, &place, name);
+        amount(errors, &place, name, value);
+    }
+}
+
+fn scopes(errors: &mut Errors, at: &Path<'_>, spec: &Value) {
+    let shown = || printed::value(spec.at("scopes"));
+    let scopes: Vec<_> = spec.texts("scopes").collect();
+    for scope in &scopes {
+        if !is_standard(scope) {
+            errors.push(Error::invalid(at, shown(), "unsupported scope"));
+        }
+        unfitting(errors, at, spec, scope, shown);
+    }
+    opposites(errors, at, &scopes, shown);
+}
+
+fn expressions(errors: &mut Errors, at: &Path<'_>, spec: &Value) {
+    let expressions = spec.at("scopeSelector").items("matchExpressions");
+    for expression in expressions {
+        let scope = expression.text("scopeName");
+        if !is_standard(scope) {
+            let place = at.child("scopeName");
+            errors.push(Error::invalid(&place, word(scope), "unsupported scope"));
+        }
+        unfitting(errors, at, spec, scope, || selector(expressions));
+        let operator = expression.text("operator");
+        let place = at.child("operator");
+        if YES_OR_NO.contains(&scope) && operator != "Exists" {
+            let detail = "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, \
+                          ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, \
+                          ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity";
+            errors.push(Error::invalid(&place, word(operator), detail));
+        }
+        let values = expression.items("values");
+        match operator {
+            "In" | "NotIn" if values.is_empty() => {
+                let detail =
+                    "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector";
+                errors.push(Error::required(&at.child("values"), detail));
+            }
+            "Exists" | "DoesNotExist" if !values.is_empty() => {
+                let detail =
+                    "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector";
+                let shown = printed::value(expression.at("values"));
+                errors.push(Error::invalid(&at.child("values"), shown, detail));
+            }
+            "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
+            _ => {
+                let detail = "not a valid selector operator";
+                errors.push(Error::invalid(&place, word(operator), detail));
+            }
+        }
+    }
+    let scopes: Vec<_> = expressions.iter().map(|one| one.text("scopeName")).collect();
+    opposites(errors, at, &scopes, || printed::value(spec.at("scopes")));
+}
+
+/// Tells for each limited resource that it has nothing to do with a scope.
+fn unfitting(errors: &mut Errors, at: &Path<'_>, spec: &Value, scope: &str, shown: impl Fn() -> Shown) {
+    for name in spec.entries("hard").keys() {
+        if is_standard_for_quota(name) && !fits(scope, name) {
+            errors.push(Error::invalid(
+                at,
+                shown(),
+                "unsupported scope applied to resource",
+            ));
+        }
+    }
+}
+
+fn opposites(errors: &mut Errors, at: &Path<'_>, scopes: &[&str], shown: impl Fn() -> Shown) {
+    for pair in OPPOSITES {
+        if pair.iter().all(|scope| scopes.contains(scope)) {
+            errors.push(Error::invalid(at, shown(), "conflicting scopes"));
+        }
+    }
+}
+
+fn is_standard(scope: &str) -> bool {
+    YES_OR_NO.contains(&scope) || matches!(scope, "PriorityClass" | "VolumeAttributesClass")
+}
+
+/// Whether what is in a scope uses a resource.
+fn fits(scope: &str, resource: &str) -> bool {
+    match scope {
+        "Terminating"
+        | "NotTerminating"
+        | "NotBestEffort"
+        | "PriorityClass"
+        | "CrossNamespacePodAffinity" => OF_PODS.contains(&resource),
+        "BestEffort" => resource == "pods",
+        "VolumeAttributesClass" => matches!(resource, "persistentvolumeclaims" | "requests.storage"),
+        _ => true,
+    }
+}
+
+fn selector(expressions: &[Value]) -> Shown {
+    let all: Vec<_> = expressions
+        .iter()
+        .map(|one| {
+            printed::record(
+                one,
+                &[
+                    ("ScopeName", "scopeName", Empty::Text),
+                    ("Operator", "operator", Empty::Text),
+                    ("Values", "values", Empty::Null),
+                ],
+            )
+        })
+        .collect();
+    Shown::Printed(format!("{{\"MatchExpressions\":[{}]}}", all.join(",")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn faults(object: &Value) -> Vec<String> {
+        let mut errors = Errors::new();
+        spec(&mut errors, object);
+        errors.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn scopes_fit_what_is_limited() {
+        assert_eq!(
+            faults(&json!({"hard": {"pods": "1"}, "scopes": ["BestEffort"]})),
+            [""; 0]
+        );
+        assert_eq!(
+            faults(&json!({"hard": {"cpu": "1"}, "scopes": ["BestEffort", "NotBestEffort", "X"]})),
+            [
+                "spec.scopes: Invalid value: [\"BestEffort\",\"NotBestEffort\",\"X\"]: unsupported scope applied to \
+                 resource",
+                "spec.scopes: Invalid value: [\"BestEffort\",\"NotBestEffort\",\"X\"]: unsupported scope",
+                "spec.scopes: Invalid value: [\"BestEffort\",\"NotBestEffort\",\"X\"]: conflicting scopes",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_selector_is_shown_in_its_own_order() {
+        let object = json!({"hard": {"services": "1"}, "scopeSelector": {"matchExpressions": [
+            {"scopeName": "PriorityClass", "operator": "In", "values": ["a"]},
+            {"scopeName": "Terminating", "operator": "Exists"},
+        ]}});
+        let told = "spec.scopeSelector.matchExpressions: Invalid value: {\"MatchExpressions\":[{\"ScopeName\":\
+                    \"PriorityClass\",\"Operator\":\"In\",\"Values\":[\"a\"]},{\"ScopeName\":\"Terminating\",\
+                    \"Operator\":\"Exists\",\"Values\":null}]}: unsupported scope applied to resource";
+        assert_eq!(faults(&object), [told, told]);
+    }
+
+    #[test]
+    fn requests_above_limits_are_warned_about() {
+        let quota = json!({"spec": {"hard": {"cpu": "2", "limits.cpu": "1", "requests.memory": "1", "limits.memory": "2"}}});
+        assert_eq!(
+            ResourceQuota.warnings(&quota, None),
+            ["ResourceQuota cpu (2) should be less than limits.cpu (1)"]
+        );
+        assert!(ResourceQuota.warnings(&quota, Some(&quota)).is_empty());
+    }
+
+    #[test]
+    fn rows_part_limits_from_the_rest() {
+        let quota = json!({
+            "metadata": {"name": "q"},
+            "status": {"hard": {"limits.cpu": "2", "pods": "4", "cpu": "1"}, "used": {"pods": "3"}},
+        });
+        let row = ResourceQuota.row(&quota, Time::from_unix(0, 0));
+        assert_eq!(
+            row.cells,
+            ["q", "cpu: 0/1, pods: 3/4", "limits.cpu: 0/2", "<unknown>"]
+        );
+    }
+}

@@ -1,0 +1,112 @@
+//! Whether a certificate and a private key look like what they should be: PEM blocks of the right types.
+//!
+//! What is inside the blocks is not looked into.
+
+use crate::base64;
+
+/// Why a certificate and its key cannot be used; `None` if nothing speaks against it.
+pub(super) fn fault(certificate: &[u8], key: &[u8]) -> Option<String> {
+    certificate_fault(&types(certificate)).or_else(|| key_fault(&types(key)))
+}
+
+fn certificate_fault(types: &[String]) -> Option<String> {
+    if types.iter().any(|ty| ty == "CERTIFICATE") {
+        return None;
+    }
+    Some(match types {
+        [] => "tls: failed to find any PEM data in certificate input".to_owned(),
+        [only] if only.ends_with("PRIVATE KEY") => {
+            "tls: failed to find certificate PEM data in certificate input, but did find a private key; PEM inputs \
+             may have been switched"
+                .to_owned()
+        }
+        _ => format!(
+            "tls: failed to find \"CERTIFICATE\" PEM block in certificate input after skipping PEM blocks of the \
+             following types: [{}]",
+            types.join(" ")
+        ),
+    })
+}
+
+fn key_fault(types: &[String]) -> Option<String> {
+    if types
+        .iter()
+        .any(|ty| ty == "PRIVATE KEY" || ty.ends_with(" PRIVATE KEY"))
+    {
+        return None;
+    }
+    Some(match types {
+        [] => "tls: failed to find any PEM data in key input".to_owned(),
+        [only] if only == "CERTIFICATE" => {
+            "tls: found a certificate rather than a key in the PEM for the private key".to_owned()
+        }
+        _ => format!(
+            "tls: failed to find PEM block with type ending in \"PRIVATE KEY\" in key input after skipping PEM blocks \
+             of the following types: [{}]",
+            types.join(" ")
+        ),
+    })
+}
+
+/// The types of the complete blocks, in order.
+fn types(input: &[u8]) -> Vec<String> {
+    let text = String::from_utf8_lossy(input);
+    let mut lines = text.lines().map(str::trim_end);
+    let mut types = Vec::new();
+    while let Some(line) = lines.next() {
+        let Some(ty) = line
+            .strip_prefix("-----BEGIN ")
+            .and_then(|rest| rest.strip_suffix("-----"))
+        else {
+            continue;
+        };
+        let end = format!("-----END {ty}-----");
+        let mut body = String::new();
+        let mut lookahead = lines.clone();
+        let closed = lookahead.by_ref().any(|line| {
+            let closes = line == end;
+            // Headers before the body name what it is encrypted with.
+            if !closes && !line.contains(':') {
+                body.push_str(line);
+            }
+            closes
+        });
+        if closed && base64::decode(&body).is_ok() {
+            types.push(ty.to_owned());
+            lines = lookahead;
+        }
+    }
+    types
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block(ty: &str) -> String {
+        format!("-----BEGIN {ty}-----\nQUJD\nREVG\n-----END {ty}-----\n")
+    }
+
+    #[test]
+    fn blocks_of_the_right_types_are_asked_for() {
+        let (certificate, key) = (block("CERTIFICATE"), block("EC PRIVATE KEY"));
+        let told = |certificate: &str, key: &str| fault(certificate.as_bytes(), key.as_bytes());
+        assert_eq!(
+            told(&certificate, &format!("{}{key}", block("EC PARAMETERS"))),
+            None
+        );
+        assert_eq!(
+            told("", &key).as_deref(),
+            Some("tls: failed to find any PEM data in certificate input")
+        );
+        assert!(told(&key, &certificate).is_some_and(|fault| fault.ends_with("may have been switched")));
+        assert_eq!(
+            told(&certificate, &certificate).as_deref(),
+            Some("tls: found a certificate rather than a key in the PEM for the private key")
+        );
+        assert_eq!(
+            told(&certificate, "-----BEGIN PRIVATE KEY-----\nQUJD\n").as_deref(),
+            Some("tls: failed to find any PEM data in key input")
+        );
+    }
+}

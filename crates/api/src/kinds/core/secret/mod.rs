@@ -1,0 +1,226 @@
+//! Secrets: configuration for pods to read that not everybody may see.
+
+mod key_pair;
+
+use std::borrow::Cow;
+
+use serde_json::{Value, json};
+
+use super::{
+    config_map::{MOST_BYTES, bytes_of, immutable},
+    faults::tell,
+    printed::word,
+};
+use crate::{
+    base64, decode,
+    field::{Error, Path},
+    name,
+    rules::{Circumstances, Column, Errors, Row, Rules, Selectable, Tree, TreeMut, named_row},
+    time::Time,
+};
+
+/// The rules of secrets.
+pub(in crate::kinds) struct Secret;
+
+const OPAQUE: &str = "Opaque";
+const TLS: &str = "kubernetes.io/tls";
+const CERTIFICATE: &str = "tls.crt";
+const PRIVATE_KEY: &str = "tls.key";
+const ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
+
+const COLUMNS: &[Column] = &[
+    Column::name(),
+    Column::field("Type", "type"),
+    Column::field("Data", "data"),
+    Column::age(),
+];
+
+const SELECTABLE: &[Selectable] = &[Selectable {
+    field: "type",
+    get: |secret| Cow::Borrowed(secret.text("type")),
+}];
+
+impl Rules for Secret {
+    fn default(&self, object: &mut Value) {
+        object.fill("type", OPAQUE);
+        if object.text("type").is_empty() {
+            object.set("type", OPAQUE);
+        }
+        // What is written as text is data when it is read back.
+        if let Some(Value::Object(texts)) = object.remove("stringData") {
+            let data = object.make("data");
+            for (key, text) in texts {
+                let text = text.as_str().unwrap_or_default();
+                data.set(&key, base64::encode(text.as_bytes()));
+            }
+            if object.entries("data").is_empty() {
+                object.remove("data");
+            }
+        }
+    }
+
+    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        let place = Path::new("data");
+        let mut bytes = 0;
+        for (key, value) in object.entries("data") {
+            tell(errors, &place.key(key), key, name::config_key(key));
+            bytes += bytes_of(value);
+        }
+        if bytes > MOST_BYTES {
+            errors.push(Error::too_long(&place, MOST_BYTES));
+        }
+        by_type(errors, object);
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
+        if new.text("type") != old.text("type") {
+            let shown = word(new.text("type"));
+            errors.push(Error::invalid(&Path::new("type"), shown, "field is immutable"));
+        }
+        immutable(errors, new, old, &["data"]);
+        self.validate(new, at, errors);
+    }
+
+    fn warnings(&self, new: &Value, _: Option<&Value>) -> Vec<String> {
+        if new.text("type") != TLS {
+            return Vec::new();
+        }
+        let bytes = |key: &str| base64::decode(new.at("data").text(key)).unwrap_or_default();
+        key_pair::fault(&bytes(CERTIFICATE), &bytes(PRIVATE_KEY))
+            .into_iter()
+            .collect()
+    }
+
+    fn selectable(&self) -> &'static [Selectable] {
+        SELECTABLE
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        COLUMNS
+    }
+
+    fn row(&self, object: &Value, now: Time) -> Row {
+        let cells = [json!(object.text("type")), json!(object.entries("data").len())];
+        named_row(object, now, cells)
+    }
+}
+
+/// What some types ask of their data.
+fn by_type(errors: &mut Errors, secret: &Value) {
+    let data = secret.at("data");
+    let root = Path::new("data");
+    let mut require = |key: &str| errors.push(Error::required(&root.key(key), ""));
+    match secret.text("type") {
+        "kubernetes.io/service-account-token"
+            if secret.way("metadata.annotations").text(ACCOUNT_NAME).is_empty() =>
+        {
+            let metadata = Path::new("metadata");
+            let place = metadata.child("annotations");
+            errors.push(Error::required(&place.key(ACCOUNT_NAME), ""));
+        }
+        "kubernetes.io/dockercfg" => registry_config(errors, data, &root, ".dockercfg"),
+        "kubernetes.io/dockerconfigjson" => registry_config(errors, data, &root, ".dockerconfigjson"),
+        "kubernetes.io/basic-auth" if !data.has("username") && !data.has("password") => {
+            require("username");
+            require("password");
+        }
+        "kubernetes.io/ssh-auth" if data.text("ssh-privatekey").is_empty() => require("ssh-privatekey"),
+        TLS => {
+            for key in [CERTIFICATE, PRIVATE_KEY] {
+                if !data.has(key) {
+                    require(key);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// What is wrong with the credentials for registries, which are a JSON object.
+fn registry_config(errors: &mut Errors, data: &Value, root: &Path<'_>, key: &str) {
+    let place = root.key(key);
+    let Some(text) = data.at(key).as_str() else {
+        errors.push(Error::required(&place, ""));
+        return;
+    };
+    let bytes = base64::decode(text).unwrap_or_default();
+    let fault = match decode::untyped(&bytes) {
+        Err(error) => error.to_string(),
+        Ok(decoded) => match decoded.value {
+            Value::Object(_) | Value::Null => return,
+            other => {
+                let kind = match other {
+                    Value::Bool(_) => "bool",
+                    Value::Number(_) => "number",
+                    Value::String(_) => "string",
+                    _ => "array",
+                };
+                format!("json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}")
+            }
+        },
+    };
+    errors.push(Error::invalid(&place, "<secret contents redacted>", fault));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn faults(secret: &Value) -> Vec<String> {
+        let mut errors = Errors::new();
+        by_type(&mut errors, secret);
+        errors.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn text_becomes_data_and_wins() {
+        let mut secret = json!({"data": {"a": "eA==", "b": "eA=="}, "stringData": {"b": "hi", "c": ""}});
+        Secret.default(&mut secret);
+        assert_eq!(
+            secret,
+            json!({"type": "Opaque", "data": {"a": "eA==", "b": "aGk=", "c": ""}})
+        );
+    }
+
+    #[test]
+    fn types_ask_for_their_keys() {
+        assert_eq!(
+            faults(&json!({"type": TLS, "data": {CERTIFICATE: ""}})),
+            ["data[tls.key]: Required value"]
+        );
+        assert_eq!(
+            faults(&json!({"type": "kubernetes.io/service-account-token"})),
+            ["metadata.annotations[kubernetes.io/service-account.name]: Required value"]
+        );
+        assert_eq!(
+            faults(&json!({"type": "kubernetes.io/basic-auth", "data": {"password": ""}})),
+            [""; 0]
+        );
+        assert_eq!(
+            faults(&json!({"type": "kubernetes.io/ssh-auth", "data": {"ssh-privatekey": ""}})),
+            ["data[ssh-privatekey]: Required value"]
+        );
+    }
+
+    #[test]
+    fn credentials_are_an_object() {
+        let secret = |text: &str| {
+            json!({
+                "type": "kubernetes.io/dockercfg",
+                "data": {".dockercfg": base64::encode(text.as_bytes())},
+            })
+        };
+        assert_eq!(faults(&secret("{\"auths\":{}}")), [""; 0]);
+        assert_eq!(
+            faults(&secret("[1]")),
+            [
+                "data[.dockercfg]: Invalid value: \"<secret contents redacted>\": json: cannot unmarshal array into \
+                 Go value of type map[string]interface {}"
+            ]
+        );
+        assert_eq!(
+            faults(&secret("{")),
+            ["data[.dockercfg]: Invalid value: \"<secret contents redacted>\": unexpected end of JSON input"]
+        );
+    }
+}

@@ -1,0 +1,414 @@
+//! What is wrong with a service.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::{
+    CLUSTER_IP, EXTERNAL_NAME, LOAD_BALANCER, NODE_PORT, NONE, SOURCE_RANGES, TOPOLOGY_HINTS, TOPOLOGY_MODE,
+    families::Family, is_headless, kind, policy,
+};
+use crate::{
+    field::{Error, Path, Shown},
+    go,
+    kinds::core::{
+        endpoint_ip::endpoint_ip,
+        faults::{one_of, port_number, protocol, tell},
+        printed,
+    },
+    name::{self, Strictness},
+    rules::{Errors, Tree},
+};
+
+const MOST_AFFINITY_SECONDS: i64 = 86400;
+const FAMILIES: [&str; 2] = ["IPv4", "IPv6"];
+const FAMILY_POLICIES: [&str; 3] = ["PreferDualStack", "RequireDualStack", "SingleStack"];
+const ONLY_FOR_BALANCERS: &str = "may only be used when `type` is 'LoadBalancer'";
+
+/// What is wrong with a service that is new or changed. What the old one had is taken again in places where the rules
+/// were once looser.
+pub(super) fn judge(errors: &mut Errors, service: &Value, old: Option<&Value>) {
+    let (spec, root) = (service.at("spec"), Path::new("spec"));
+    topology(errors, service);
+    let ports = spec.items("ports");
+    if ports.is_empty() && !is_headless(service) && kind(service) != EXTERNAL_NAME {
+        errors.push(Error::required(&root.child("ports"), ""));
+    }
+    by_type(errors, service);
+    let place = root.child("ports");
+    let mut names = BTreeSet::new();
+    for (index, item) in ports.iter().enumerate() {
+        port(errors, &place.index(index), item, ports.len() > 1, &mut names);
+    }
+    errors.extend(name::labels(&root.child("selector"), spec.entries("selector")));
+    affinity(errors, spec);
+    cluster_ips(errors, service, old);
+    external_ips(errors, spec, old);
+    one_of(
+        errors,
+        &root.child("type"),
+        kind(service),
+        &[CLUSTER_IP, EXTERNAL_NAME, LOAD_BALANCER, NODE_PORT],
+    );
+    port_conflicts(errors, service);
+    source_ranges(errors, service, old);
+    let allocates = spec.has("allocateLoadBalancerNodePorts");
+    if allocates && kind(service) != LOAD_BALANCER {
+        let place = root.child("allocateLoadBalancerNodePorts");
+        errors.push(Error::forbidden(&place, ONLY_FOR_BALANCERS));
+    }
+    if !allocates && kind(service) == LOAD_BALANCER {
+        errors.push(Error::required(&Path::new("allocateLoadBalancerNodePorts"), ""));
+    }
+    balancer_class(errors, spec);
+    policy::judge(errors, service);
+}
+
+fn topology(errors: &mut Errors, service: &Value) {
+    let annotations = service.at("metadata").at("annotations");
+    let (mode, hints) = (annotations.at(TOPOLOGY_MODE), annotations.at(TOPOLOGY_HINTS));
+    if !mode.is_null() && !hints.is_null() && mode != hints {
+        let metadata = Path::new("metadata");
+        let place = metadata.child("annotations");
+        let detail = format!("must match annotations[{TOPOLOGY_HINTS}] when both are specified");
+        errors.push(Error::invalid(&place.key(TOPOLOGY_MODE), mode.clone(), detail));
+    }
+}
+
+fn by_type(errors: &mut Errors, service: &Value) {
+    let (spec, root) = (service.at("spec"), Path::new("spec"));
+    match kind(service) {
+        ty @ (LOAD_BALANCER | NODE_PORT) if is_headless(service) => {
+            let place = root.child("clusterIPs");
+            let detail = format!("may not be set to 'None' for {ty} services");
+            errors.push(Error::invalid(&place.index(0), NONE, detail));
+        }
+        EXTERNAL_NAME => {
+            for (name, set) in [
+                ("clusterIPs", !spec.items("clusterIPs").is_empty()),
+                ("ipFamilies", !spec.items("ipFamilies").is_empty()),
+                ("ipFamilyPolicy", spec.has("ipFamilyPolicy")),
+            ] {
+                if set {
+                    let detail = "may not be set for ExternalName services";
+                    errors.push(Error::forbidden(&root.child(name), detail));
+                }
+            }
+            let (place, name) = (root.child("externalName"), spec.text("externalName"));
+            match name.strip_suffix('.').unwrap_or(name) {
+                "" => errors.push(Error::required(&place, "")),
+                name => tell(errors, &place, name, name::dns1123_subdomain(name)),
+            }
+        }
+        _ => {}
+    }
+}
+
+fn port<'v>(
+    errors: &mut Errors,
+    at: &Path<'_>,
+    port: &'v Value,
+    needs_name: bool,
+    names: &mut BTreeSet<&'v str>,
+) {
+    let (place, name) = (at.child("name"), port.text("name"));
+    if !name.is_empty() {
+        tell(errors, &place, name, name::dns1123_label(name));
+        if !names.insert(name) {
+            errors.push(Error::duplicate(&place, name));
+        }
+    } else if needs_name {
+        errors.push(Error::required(&place, ""));
+    }
+    port_number(errors, &at.child("port"), port.int("port").unwrap_or_default());
+    protocol(errors, &at.child("protocol"), port.text("protocol"));
+    let place = at.child("targetPort");
+    match port.at("targetPort") {
+        Value::String(name) => tell(errors, &place, name, name::port_name(name)),
+        number => port_number(errors, &place, number.as_i64().unwrap_or_default()),
+    }
+    if let Some(word) = port.at("appProtocol").as_str() {
+        tell(errors, &at.child("appProtocol"), word, name::label_key(word));
+    }
+}
+
+fn affinity(errors: &mut Errors, spec: &Value) {
+    let root = Path::new("spec");
+    let affinity = spec.text("sessionAffinity");
+    one_of(
+        errors,
+        &root.child("sessionAffinity"),
+        affinity,
+        &["ClientIP", "None"],
+    );
+    let place = root.child("sessionAffinityConfig");
+    let config = spec.at("sessionAffinityConfig");
+    if affinity == "None" && !config.is_null() {
+        let detail = "must not be set when session affinity is None";
+        errors.push(Error::forbidden(&place, detail));
+    }
+    if affinity != "ClientIP" {
+        return;
+    }
+    let detail = "when session affinity type is ClientIP";
+    let client = place.child("clientIP");
+    let timeout = client.child("timeoutSeconds");
+    let seconds = config.at("clientIP").at("timeoutSeconds");
+    if config.is_null() {
+        errors.push(Error::required(&place, detail));
+    } else if !config.has("clientIP") {
+        errors.push(Error::required(&client, detail));
+    } else if seconds.is_null() {
+        errors.push(Error::required(&timeout, detail));
+    } else if !(1..=MOST_AFFINITY_SECONDS).contains(&seconds.as_i64().unwrap_or_default()) {
+        let detail = format!("must be greater than 0 and less than {MOST_AFFINITY_SECONDS}");
+        errors.push(Error::invalid(&timeout, seconds.clone(), detail));
+    }
+}
+
+/// What is wrong with the addresses of a service, their families, and the policy about both.
+pub(super) fn cluster_ips(errors: &mut Errors, service: &Value, old: Option<&Value>) {
+    if kind(service) == EXTERNAL_NAME {
+        return;
+    }
+    let (spec, root) = (service.at("spec"), Path::new("spec"));
+    let (place, families_place) = (root.child("clusterIPs"), root.child("ipFamilies"));
+    let list = spec.at("clusterIPs");
+    let ips: Vec<_> = spec.texts("clusterIPs").collect();
+    match (spec.text("clusterIP"), ips.first()) {
+        ("", None) => {}
+        ("", Some(_)) => {
+            let detail = "must be empty when `clusterIP` is not specified";
+            errors.push(Error::invalid(&place, list.clone(), detail));
+        }
+        (_, None) => errors.push(Error::required(&place, "")),
+        (one, Some(first)) if one != *first => {
+            let detail = "first value must match `clusterIP`";
+            errors.push(Error::invalid(&place, list.clone(), detail));
+        }
+        _ => {}
+    }
+    let families: Vec<_> = spec.texts("ipFamilies").collect();
+    for (index, family) in families.iter().enumerate() {
+        let place = families_place.index(index);
+        if !FAMILIES.contains(family) {
+            errors.push(Error::not_supported(&place, printed::word(family), FAMILIES));
+        }
+        if families[..index].contains(family) {
+            errors.push(Error::duplicate(&place, printed::word(family)));
+        }
+    }
+    if let Some(policy) = spec.at("ipFamilyPolicy").as_str()
+        && !FAMILY_POLICIES.contains(&policy)
+    {
+        let place = root.child("ipFamilyPolicy");
+        errors.push(Error::not_supported(
+            &place,
+            printed::word(policy),
+            FAMILY_POLICIES,
+        ));
+    }
+    let kept: Vec<_> = old
+        .into_iter()
+        .flat_map(|old| old.at("spec").texts("clusterIPs"))
+        .collect();
+    let mut readable = true;
+    for (index, ip) in ips.iter().enumerate() {
+        if index == 0 && *ip == NONE {
+            if ips.len() > 1 {
+                readable = false;
+                let detail = "'None' must be the first and only value";
+                errors.push(Error::invalid(&place, list.clone(), detail));
+            }
+            continue;
+        }
+        let faults = name::legacy_ip(&place.index(index), ip, Strictness::Strict, &kept);
+        readable &= faults.is_empty();
+        errors.extend(faults);
+    }
+    if ips.len() > 2 {
+        let detail = "may only hold up to 2 values";
+        errors.push(Error::invalid(&place, list.clone(), detail));
+    }
+    if !readable {
+        return;
+    }
+    if ips.len() > 1 {
+        let of = |family| ips.iter().any(|ip| Family::of(ip) == Some(family));
+        if !(of(Family::V4) && of(Family::V6)) {
+            let detail = "may specify no more than one IP for each IP family";
+            errors.push(Error::invalid(&place, list.clone(), detail));
+        }
+    }
+    if is_headless(service) {
+        return;
+    }
+    for (index, (ip, family)) in ips.iter().zip(&families).enumerate() {
+        let is_v6 = Family::of(ip) == Some(Family::V6);
+        if matches!((*family, is_v6), ("IPv4", true) | ("IPv6", false)) {
+            let detail = format!("expected an {family} value as indicated by `ipFamilies[{index}]`");
+            errors.push(Error::invalid(&place.index(index), *ip, detail));
+        }
+    }
+}
+
+fn external_ips(errors: &mut Errors, spec: &Value, old: Option<&Value>) {
+    let root = Path::new("spec");
+    let place = root.child("externalIPs");
+    let kept: Vec<_> = old
+        .into_iter()
+        .flat_map(|old| old.at("spec").texts("externalIPs"))
+        .collect();
+    for (index, ip) in spec.texts("externalIPs").enumerate() {
+        let place = place.index(index);
+        let faults = name::legacy_ip(&place, ip, Strictness::Strict, &kept);
+        if faults.is_empty() {
+            endpoint_ip(errors, &place, ip);
+        }
+        errors.extend(faults);
+    }
+}
+
+/// Ports that no service of this type has, and ports that are there twice.
+fn port_conflicts(errors: &mut Errors, service: &Value) {
+    let root = Path::new("spec");
+    let root = root.child("ports");
+    let ports = service.at("spec").items("ports");
+    let number = |port: &Value, name: &str| port.int(name).unwrap_or_default();
+    if kind(service) == CLUSTER_IP {
+        for (index, port) in ports.iter().enumerate() {
+            if number(port, "nodePort") != 0 {
+                let place = root.index(index);
+                let detail = "may not be used when `type` is 'ClusterIP'";
+                errors.push(Error::forbidden(&place.child("nodePort"), detail));
+            }
+        }
+    }
+    let repeats = |index: usize, name: &str| {
+        let port = &ports[index];
+        ports[..index].iter().any(|other| {
+            number(other, name) == number(port, name) && other.text("protocol") == port.text("protocol")
+        })
+    };
+    for (index, port) in ports.iter().enumerate() {
+        let node_port = number(port, "nodePort");
+        if node_port != 0 && repeats(index, "nodePort") {
+            let place = root.index(index);
+            errors.push(Error::duplicate(&place.child("nodePort"), node_port));
+        }
+    }
+    for (index, port) in ports.iter().enumerate() {
+        if repeats(index, "port") {
+            let shown = format!(
+                "{{\"Name\":\"\",\"Protocol\":{},\"AppProtocol\":null,\"Port\":{},\"TargetPort\":0,\"NodePort\":0}}",
+                go::json_string(port.text("protocol")),
+                number(port, "port")
+            );
+            errors.push(Error::duplicate(&root.index(index), Shown::Printed(shown)));
+        }
+    }
+}
+
+/// What is wrong with the networks a load balancer lets in, in the field or in the annotation that was there before.
+fn source_ranges(errors: &mut Errors, service: &Value, old: Option<&Value>) {
+    let spec = service.at("spec");
+    let judge = |errors: &mut Errors, place: &Path<'_>, text: &str, kept: &[&str]| {
+        errors.extend(name::legacy_cidr(place, text.trim(), Strictness::Strict, kept));
+    };
+    if !spec.items("loadBalancerSourceRanges").is_empty() {
+        let root = Path::new("spec");
+        let place = root.child("LoadBalancerSourceRanges");
+        if kind(service) != LOAD_BALANCER {
+            errors.push(Error::forbidden(&place, ONLY_FOR_BALANCERS));
+        }
+        let kept: Vec<_> = old
+            .into_iter()
+            .flat_map(|old| old.at("spec").texts("loadBalancerSourceRanges"))
+            .map(str::trim)
+            .collect();
+        for (index, text) in spec.texts("loadBalancerSourceRanges").enumerate() {
+            judge(errors, &place.index(index), text, &kept);
+        }
+        return;
+    }
+    let annotation = |service: &'_ Value| -> Option<String> {
+        let annotations = service.at("metadata").at("annotations");
+        annotations.at(SOURCE_RANGES).as_str().map(str::to_owned)
+    };
+    let Some(text) = annotation(service) else {
+        return;
+    };
+    let metadata = Path::new("metadata");
+    let place = metadata.child("annotations");
+    let place = place.key(SOURCE_RANGES);
+    if kind(service) != LOAD_BALANCER {
+        errors.push(Error::forbidden(&place, ONLY_FOR_BALANCERS));
+    }
+    let changed = old.is_none_or(|old| annotation(old).unwrap_or_default() != text);
+    if changed && !text.trim().is_empty() {
+        for part in text.trim().split(',') {
+            judge(errors, &place, part, &[]);
+        }
+    }
+}
+
+pub(super) fn balancer_class(errors: &mut Errors, spec: &Value) {
+    let Some(class) = spec.at("loadBalancerClass").as_str() else {
+        return;
+    };
+    let root = Path::new("spec");
+    let place = root.child("loadBalancerClass");
+    if spec.text("type") == LOAD_BALANCER {
+        tell(errors, &place, class, name::label_key(class));
+    } else {
+        errors.push(Error::forbidden(&place, ONLY_FOR_BALANCERS));
+    }
+}
+
+/// What is wrong with what a load balancer says about itself.
+pub(super) fn load_balancer(errors: &mut Errors, service: &Value, old: &Value) {
+    let status = Path::new("status");
+    let balancer = status.child("loadBalancer");
+    let root = balancer.child("ingress");
+    let list = |service: &'_ Value| service.way("status.loadBalancer").items("ingress").to_vec();
+    let (ingress, before) = (list(service), list(old));
+    if kind(service) != LOAD_BALANCER && !ingress.is_empty() {
+        let detail = "may only be used when `spec.type` is 'LoadBalancer'";
+        errors.push(Error::forbidden(&root, detail));
+        return;
+    }
+    let kept: Vec<_> = before
+        .iter()
+        .map(|one| one.text("ip"))
+        .filter(|ip| !ip.is_empty())
+        .collect();
+    for (index, one) in ingress.iter().enumerate() {
+        let place = root.index(index);
+        let ip = one.text("ip");
+        if !ip.is_empty() {
+            errors.extend(name::legacy_ip(&place.child("ip"), ip, Strictness::Strict, &kept));
+        }
+        let mode_place = place.child("ipMode");
+        match one.at("ipMode").as_str() {
+            None if ip.is_empty() => {}
+            None => errors.push(Error::required(&mode_place, "must be specified when `ip` is set")),
+            Some(_) if ip.is_empty() => {
+                let detail = "may not be specified when `ip` is not set";
+                errors.push(Error::forbidden(&mode_place, detail));
+            }
+            Some("Proxy" | "VIP") => {}
+            Some(mode) => {
+                let shown = printed::word(mode);
+                errors.push(Error::not_supported(&mode_place, shown, ["Proxy", "VIP"]));
+            }
+        }
+        let (place, host) = (place.child("hostname"), one.text("hostname"));
+        if !host.is_empty() {
+            tell(errors, &place, host, name::dns1123_subdomain(host));
+            if name::parse_ip_sloppy(host).is_some() {
+                let detail = "must be a DNS name, not an IP address";
+                errors.push(Error::invalid(&place, host, detail));
+            }
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! What a table shows of services.
+
+use serde_json::{Value, json};
+
+use super::{CLUSTER_IP, EXTERNAL_NAME, LOAD_BALANCER, NODE_PORT, kind};
+use crate::{
+    rules::{Column, Row, Tree, age},
+    time::Time,
+};
+
+pub(super) const COLUMNS: &[Column] = &[
+    Column::name(),
+    Column::field("Type", "spec.type"),
+    Column::field("Cluster-IP", "spec.clusterIP"),
+    Column::field("External-IP", "spec.externalIPs"),
+    Column::field("Port(s)", "spec.ports"),
+    Column::age(),
+    Column::field("Selector", "spec.selector").wide(),
+];
+
+pub(super) fn row(service: &Value, now: Time) -> Row {
+    let (metadata, spec) = (service.at("metadata"), service.at("spec"));
+    let selector: Vec<_> = spec
+        .entries("selector")
+        .iter()
+        .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()))
+        .collect();
+    Row::new(vec![
+        json!(metadata.text("name")),
+        json!(kind(service)),
+        json!(spec.texts("clusterIPs").next().unwrap_or("<none>")),
+        json!(outside(service)),
+        json!(or_none(&ports(spec))),
+        age(metadata.text("creationTimestamp"), now),
+        json!(or_none(&selector)),
+    ])
+}
+
+fn or_none(parts: &[String]) -> String {
+    if parts.is_empty() {
+        "<none>".to_owned()
+    } else {
+        parts.join(",")
+    }
+}
+
+fn ports(spec: &Value) -> Vec<String> {
+    spec.items("ports")
+        .iter()
+        .map(|port| {
+            let (number, protocol) = (port.int("port").unwrap_or_default(), port.text("protocol"));
+            match port.int("nodePort") {
+                Some(node_port) if node_port > 0 => format!("{number}:{node_port}/{protocol}"),
+                _ => format!("{number}/{protocol}"),
+            }
+        })
+        .collect()
+}
+
+/// Where a service is reached from outside.
+fn outside(service: &Value) -> String {
+    let spec = service.at("spec");
+    let given = spec.texts("externalIPs").map(str::to_owned);
+    match kind(service) {
+        CLUSTER_IP | NODE_PORT => or_none(&given.collect::<Vec<_>>()),
+        LOAD_BALANCER => {
+            let mut all: Vec<_> = service
+                .way("status.loadBalancer")
+                .items("ingress")
+                .iter()
+                .map(|ingress| match ingress.text("ip") {
+                    "" => ingress.text("hostname").to_owned(),
+                    ip => ip.to_owned(),
+                })
+                .filter(|place| !place.is_empty())
+                .collect();
+            all.sort_unstable();
+            all.dedup();
+            all.extend(given);
+            if all.is_empty() {
+                "<pending>".to_owned()
+            } else {
+                all.join(",")
+            }
+        }
+        EXTERNAL_NAME => spec.text("externalName").to_owned(),
+        _ => "<unknown>".to_owned(),
+    }
+}

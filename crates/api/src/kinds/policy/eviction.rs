@@ -1,0 +1,27 @@
+//! The wish that a pod goes, if its budget allows.
+
+use serde_json::Value;
+
+use crate::{
+    field::{Error, Path},
+    rules::{Circumstances, Errors, Rules, Tree},
+};
+
+/// The rules of evictions.
+pub(super) struct Eviction;
+
+const IGNORE_READ_ERRORS: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
+
+impl Rules for Eviction {
+    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        if object.at("deleteOptions").flag(IGNORE_READ_ERRORS) {
+            let root = Path::new("deleteOptions");
+            let detail = "can not be set for pod eviction, try after removing the option";
+            errors.push(Error::invalid(
+                &root.child(IGNORE_READ_ERRORS),
+                Value::Bool(true),
+                detail,
+            ));
+        }
+    }
+}
