@@ -9,7 +9,7 @@ mod apiregistration;
 mod apps;
 mod authentication;
 mod authorization;
-mod autoscaling;
+pub mod autoscaling;
 mod batch;
 mod certificates;
 mod condition;

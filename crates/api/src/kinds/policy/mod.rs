@@ -1,9 +1,13 @@
 //! The kinds of the `policy` group, a file each.
 
+mod pod_disruption_budget;
+
 use crate::rules::Rules;
 
 /// The rules of a kind of this group.
 pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
-    let _ = kind;
-    None
+    Some(match kind {
+        "PodDisruptionBudget" => &pod_disruption_budget::PodDisruptionBudget,
+        _ => return None,
+    })
 }

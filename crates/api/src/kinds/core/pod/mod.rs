@@ -19,3 +19,13 @@ pub(crate) fn template_warnings(template: &Value, at: &Path<'_>, old: Option<&Va
     let _ = (template, at, old);
     Vec::new()
 }
+
+/// Names and amounts of resources.
+pub(crate) mod resources {
+    use crate::{field::Path, rules::Errors};
+
+    /// What is wrong with the name of a resource a container asks for.
+    pub(crate) fn validate_container_name(resource: &str, at: &Path<'_>, errors: &mut Errors) {
+        let _ = (resource, at, errors);
+    }
+}
