@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::label_selector;
 use crate::{
-    field::{Error, Path, Shown},
+    field::{Error, Path},
     rules::{Errors, Tree},
 };
 
@@ -29,18 +29,5 @@ pub(super) fn selector(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Err
             label_selector::shown(new.at(name)),
             IMMUTABLE,
         ));
-    }
-}
-
-/// A field that must be as it was, told with a value that was printed already.
-pub(super) fn unchanged_printed(
-    new: &Value,
-    old: &Value,
-    at: &Path<'_>,
-    print: impl Fn(&Value) -> String,
-    errors: &mut Errors,
-) {
-    if new != old {
-        errors.push(Error::invalid(at, Shown::Printed(print(new)), IMMUTABLE));
     }
 }

@@ -3,9 +3,9 @@
 
 use serde_json::{Value, json};
 
-use super::{core::pod, count, immutable::IMMUTABLE, label_selector};
+use super::{core::pod, count, label_selector};
 use crate::{
-    field::{Error, Path},
+    field::{Error, Path, Shown},
     go, name,
     rules::{Column, Errors, Tree},
     selector::label::{InvalidValues, Selector},
@@ -16,6 +16,22 @@ pub(super) const CONTAINERS: Column =
     Column::text("Containers", "Names of each container in the template.").wide();
 pub(super) const IMAGES: Column =
     Column::text("Images", "Images referenced by each container in the template.").wide();
+
+/// The metadata of a template, in the order it is shown.
+const METADATA: [&str; 12] = [
+    "name",
+    "generateName",
+    "namespace",
+    "selfLink",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "labels",
+    "annotations",
+    "ownerReferences",
+    "finalizers",
+];
 
 /// How labels are told that the selector does not find.
 pub(super) const NOT_SELECTED: &str = "`selector` does not match template `labels`";
@@ -123,11 +139,17 @@ pub(super) fn replicated(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// A template that cannot change.
-pub(super) fn unchanged(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
-    if new != old {
-        errors.push(Error::invalid(at, new, IMMUTABLE));
+/// A template as errors show it: what its metadata has, and everything of the pods.
+pub(super) fn shown(template: &Value) -> Shown {
+    let metadata = template.at("metadata");
+    let fields = METADATA.iter().filter(|name| metadata.has(name));
+    let mut fields: Vec<_> = fields
+        .map(|name| format!("\"{name}\":{}", go::json(metadata.at(name))))
+        .collect();
+    if let Shown::Printed(spec) = pod::internal::shown("PodSpec", template.at("spec")) {
+        fields.push(format!("\"Spec\":{spec}"));
     }
+    Shown::Printed(format!("{{{}}}", fields.join(",")))
 }
 
 /// What is wrong with the counts of pods in the status of a replica set or a replication controller.

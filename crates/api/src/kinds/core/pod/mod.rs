@@ -29,3 +29,16 @@ pub(crate) mod resources {
         let _ = (resource, at, errors);
     }
 }
+
+/// Pods as messages show them.
+pub(crate) mod internal {
+    use serde_json::Value;
+
+    use crate::{field::Shown, go};
+
+    /// An object of a type as errors show it, in one line.
+    pub(crate) fn shown(ty: &str, value: &Value) -> Shown {
+        let _ = ty;
+        Shown::Printed(go::json(value))
+    }
+}
