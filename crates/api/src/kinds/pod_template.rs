@@ -3,11 +3,14 @@
 
 use serde_json::{Value, json};
 
-use super::{core::pod, count, label_selector};
+use super::{
+    core::pod::{self, Options},
+    count, label_selector,
+};
 use crate::{
     field::{Error, Path, Shown},
     go, name,
-    rules::{Column, Errors, Tree},
+    rules::{Column, Errors, Tree, TreeMut},
     selector::label::{InvalidValues, Selector},
 };
 
@@ -58,6 +61,13 @@ pub(super) fn name_warning(object: &Value) -> Option<String> {
     })
 }
 
+/// Takes out of the template of an object what is not offered; `old` is `null` if it is new.
+pub(super) fn drop_disabled(object: &mut Value, old: &Value) {
+    if let Some(template) = object.make("spec").at_mut("template") {
+        pod::drop_from_template(template, old.at("spec").at("template"));
+    }
+}
+
 /// What to tell about the template of an object: always if it is new, else if it is of another generation.
 pub(super) fn warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
     let generation = |object: &Value| object.at("metadata").int("generation");
@@ -67,6 +77,13 @@ pub(super) fn warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
     let spec = Path::new("spec");
     let before = old.map(|old| old.at("spec").at("template"));
     pod::template_warnings(new.at("spec").at("template"), &spec.child("template"), before)
+}
+
+/// Which rules are relaxed for the template of a spec, by the old spec if there is one.
+pub(super) fn options(old: Option<&Value>) -> Options {
+    old.map_or_else(Options::default, |old| {
+        Options::template_update(old.at("template"))
+    })
 }
 
 /// What is wrong with a selector that must be there and must select something, strictly.
@@ -123,11 +140,11 @@ pub(super) fn restarted_for_ever(template: &Value, kind: &str, at: &Path<'_>, er
 }
 
 /// What is wrong with selector and template of a replica set or a deployment, which differ in nothing here.
-pub(super) fn replicated(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn replicated(spec: &Value, old: Option<&Value>, at: &Path<'_>, errors: &mut Errors) {
     required_selector(spec, "empty selector is invalid for deployment", at, errors);
     let (template, place) = (spec.at("template"), at.child("template"));
     if selected(spec, at, errors).is_some() {
-        pod::validate_template(template, &place, errors);
+        pod::validate_template_with(template, &options(old), &place, errors);
         restarted_for_ever(template, "ReplicaSet", &place, errors);
     } else {
         let shown = label_selector::shown(spec.at("selector"));
@@ -146,7 +163,7 @@ pub(super) fn shown(template: &Value) -> Shown {
     let mut fields: Vec<_> = fields
         .map(|name| format!("\"{name}\":{}", go::json(metadata.at(name))))
         .collect();
-    if let Shown::Printed(spec) = pod::internal::shown("PodSpec", template.at("spec")) {
+    if let Shown::Printed(spec) = pod::shown("PodSpec", template.at("spec")) {
         fields.push(format!("\"Spec\":{spec}"));
     }
     Shown::Printed(format!("{{{}}}", fields.join(",")))

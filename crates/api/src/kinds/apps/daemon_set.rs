@@ -82,12 +82,14 @@ impl Rules for DaemonSet {
 
     fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
         rules::reset_status(object, at.kind);
+        pod_template::drop_disabled(object, &Value::Null);
         let generation = template_generation(object).max(1);
         set_template_generation(object, generation);
     }
 
     fn prepare_update(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
         rules::keep_status(new, old, at.kind);
+        pod_template::drop_disabled(new, old);
         let changed = new.at("spec").at("template") != old.at("spec").at("template");
         set_template_generation(new, template_generation(old) + i64::from(changed));
     }
@@ -98,13 +100,13 @@ impl Rules for DaemonSet {
     }
 
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        validate(object.at("spec"), InvalidValues::Refused, errors);
+        validate(object.at("spec"), None, errors);
     }
 
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         let (spec, before) = (new.at("spec"), old.at("spec"));
         immutable::selector(spec, before, &Path::new("spec"), errors);
-        validate(spec, label_selector::as_before(before.at("selector")), errors);
+        validate(spec, Some(before), errors);
     }
 
     fn validate_status(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
@@ -172,8 +174,11 @@ fn set_template_generation(object: &mut Value, generation: i64) {
     annotations.set(TEMPLATE_GENERATION, generation.to_string());
 }
 
-fn validate(spec: &Value, values: InvalidValues, errors: &mut Errors) {
+fn validate(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
     let at = Path::new("spec");
+    let values = old.map_or(InvalidValues::Refused, |old| {
+        label_selector::as_before(old.at("selector"))
+    });
     let (selector, place) = (spec.at("selector"), at.child("selector"));
     label_selector::validate(selector, values, &place, errors);
     let (template, template_at) = (spec.at("template"), at.child("template"));
@@ -184,7 +189,7 @@ fn validate(spec: &Value, values: InvalidValues, errors: &mut Errors) {
         let detail = "empty selector is invalid for daemonset";
         errors.push(Error::invalid(&place, label_selector::shown(selector), detail));
     }
-    pod::validate_template(template, &template_at, errors);
+    pod::validate_template_with(template, &pod_template::options(old), &template_at, errors);
     pod_template::restarted_for_ever(template, "DaemonSet", &template_at, errors);
     count::nonnegative(spec, &["minReadySeconds"], &at, errors);
     strategy(spec.at("updateStrategy"), &at.child("updateStrategy"), errors);

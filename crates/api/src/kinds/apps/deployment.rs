@@ -11,7 +11,7 @@ use crate::{
         go_struct::{self, Field},
         immutable, int_or_percent, pod_template,
     },
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
+    rules::{self, Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
     selector::label::Selector,
     time::Time,
 };
@@ -63,41 +63,27 @@ impl Rules for Deployment {
         pod::default_template(spec.make("template"));
     }
 
+    fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
+        rules::reset_status(object, at.kind);
+        pod_template::drop_disabled(object, &Value::Null);
+    }
+
+    fn prepare_update(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
+        rules::keep_status(new, old, at.kind);
+        pod_template::drop_disabled(new, old);
+    }
+
     fn prepare_status(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
         new.copy_from("spec", old);
         new.make("metadata").copy_from("labels", old.at("metadata"));
     }
 
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        let (spec, at) = (object.at("spec"), Path::new("spec"));
-        count::nonnegative(spec, &["replicas"], &at, errors);
-        pod_template::replicated(spec, &at, errors);
-        strategy(spec.at("strategy"), &at.child("strategy"), errors);
-        count::nonnegative(spec, &["minReadySeconds", "revisionHistoryLimit"], &at, errors);
-        let rollback = object.at("metadata").at("annotations").text(ROLLBACK);
-        if let Some(revision) = rollback.parse::<i64>().ok().filter(|revision| *revision < 0) {
-            let place = at.child("rollback");
-            errors.push(Error::invalid(
-                &place.child("version"),
-                revision,
-                count::NOT_NEGATIVE,
-            ));
-        }
-        count::nonnegative(spec, &["progressDeadlineSeconds"], &at, errors);
-        if let Some(deadline) = spec.int("progressDeadlineSeconds")
-            && deadline <= spec.int("minReadySeconds").unwrap_or_default()
-        {
-            let detail = "must be greater than minReadySeconds";
-            errors.push(Error::invalid(
-                &at.child("progressDeadlineSeconds"),
-                deadline,
-                detail,
-            ));
-        }
+        validate(object, None, errors);
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
-        self.validate(new, at, errors);
+    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        validate(new, Some(old.at("spec")), errors);
         immutable::selector(new.at("spec"), old.at("spec"), &Path::new("spec"), errors);
     }
 
@@ -185,6 +171,34 @@ impl Rules for Deployment {
         row.cells.extend(pod_template::cells(spec.at("template")));
         row.cells.push(json!(selector));
         row
+    }
+}
+
+fn validate(object: &Value, old: Option<&Value>, errors: &mut Errors) {
+    let (spec, at) = (object.at("spec"), Path::new("spec"));
+    count::nonnegative(spec, &["replicas"], &at, errors);
+    pod_template::replicated(spec, old, &at, errors);
+    strategy(spec.at("strategy"), &at.child("strategy"), errors);
+    count::nonnegative(spec, &["minReadySeconds", "revisionHistoryLimit"], &at, errors);
+    let rollback = object.at("metadata").at("annotations").text(ROLLBACK);
+    if let Some(revision) = rollback.parse::<i64>().ok().filter(|revision| *revision < 0) {
+        let place = at.child("rollback");
+        errors.push(Error::invalid(
+            &place.child("version"),
+            revision,
+            count::NOT_NEGATIVE,
+        ));
+    }
+    count::nonnegative(spec, &["progressDeadlineSeconds"], &at, errors);
+    if let Some(deadline) = spec.int("progressDeadlineSeconds")
+        && deadline <= spec.int("minReadySeconds").unwrap_or_default()
+    {
+        let detail = "must be greater than minReadySeconds";
+        errors.push(Error::invalid(
+            &at.child("progressDeadlineSeconds"),
+            deadline,
+            detail,
+        ));
     }
 }
 

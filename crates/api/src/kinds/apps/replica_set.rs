@@ -6,7 +6,7 @@ use crate::{
     apply::managed::Reset,
     field::Path,
     kinds::{core::pod, count, immutable, label_selector, pod_template, reset},
-    rules::{Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, named_row},
+    rules::{self, Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, named_row},
     time::Time,
 };
 
@@ -31,14 +31,22 @@ impl Rules for ReplicaSet {
         pod::default_template(spec.make("template"));
     }
 
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        let (spec, at) = (object.at("spec"), Path::new("spec"));
-        count::nonnegative(spec, &["replicas", "minReadySeconds"], &at, errors);
-        pod_template::replicated(spec, &at, errors);
+    fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
+        rules::reset_status(object, at.kind);
+        pod_template::drop_disabled(object, &Value::Null);
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
-        self.validate(new, at, errors);
+    fn prepare_update(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
+        rules::keep_status(new, old, at.kind);
+        pod_template::drop_disabled(new, old);
+    }
+
+    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        validate(object.at("spec"), None, errors);
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        validate(new.at("spec"), Some(old.at("spec")), errors);
         immutable::selector(new.at("spec"), old.at("spec"), &Path::new("spec"), errors);
     }
 
@@ -80,4 +88,10 @@ impl Rules for ReplicaSet {
         row.cells.push(label_selector::cell(spec.at("selector")));
         row
     }
+}
+
+fn validate(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
+    let at = Path::new("spec");
+    count::nonnegative(spec, &["replicas", "minReadySeconds"], &at, errors);
+    pod_template::replicated(spec, old, &at, errors);
 }

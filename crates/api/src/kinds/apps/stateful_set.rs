@@ -12,7 +12,7 @@ use crate::{
         immutable, int_or_percent, label_selector, pod_template, reset,
     },
     name::{self, Rule},
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
+    rules::{self, Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
     selector::label::Selector,
     time::Time,
 };
@@ -38,10 +38,10 @@ const COLUMNS: &[Column] = &[
 ];
 
 /// A stored set may have a template, claims or a service name that would be refused today, and still be changed.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Judged {
+#[derive(Clone, Copy)]
+enum Judged<'o> {
     New,
-    Changed { template: bool },
+    Changed { old: &'o Value, template: bool },
 }
 
 impl Rules for StatefulSet {
@@ -78,6 +78,16 @@ impl Rules for StatefulSet {
         }
     }
 
+    fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
+        rules::reset_status(object, at.kind);
+        pod_template::drop_disabled(object, &Value::Null);
+    }
+
+    fn prepare_update(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
+        rules::keep_status(new, old, at.kind);
+        pod_template::drop_disabled(new, old);
+    }
+
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         validate(object.at("spec"), Judged::New, errors);
     }
@@ -85,11 +95,12 @@ impl Rules for StatefulSet {
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         let (spec, before) = (new.at("spec"), old.at("spec"));
         let mut known = Errors::new();
-        validate(before, Judged::Changed { template: true }, &mut known);
-        let judged = Judged::Changed {
-            template: known.is_empty(),
+        let judged = |template: bool| Judged::Changed {
+            old: before,
+            template,
         };
-        validate(spec, judged, errors);
+        validate(before, judged(true), &mut known);
+        validate(spec, judged(known.is_empty()), errors);
         let at = Path::new("spec");
         immutable::selector(spec, before, &at, errors);
         if spec.at("volumeClaimTemplates") != before.at("volumeClaimTemplates") {
@@ -134,8 +145,16 @@ impl Rules for StatefulSet {
 
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
         let mut warnings = pod_template::warnings(new, old);
-        if new.at("spec").int("revisionHistoryLimit") < Some(0) && new.at("spec").has("revisionHistoryLimit")
-        {
+        let (spec, at) = (new.at("spec"), Path::new("spec"));
+        let claims = at.child("volumeClaimTemplates");
+        for (index, claim) in spec.items("volumeClaimTemplates").iter().enumerate() {
+            let place = claims.index(index);
+            // Of changes it is told where it stands, nearly.
+            let changed_at = place.child("Spec");
+            let place = if old.is_none() { &place } else { &changed_at };
+            claim::spec_warnings(claim.at("spec"), place, &mut warnings);
+        }
+        if spec.int("revisionHistoryLimit").is_some_and(|limit| limit < 0) {
             let text = "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is \
                 recommended";
             warnings.push(text.to_owned());
@@ -165,7 +184,7 @@ impl Rules for StatefulSet {
     }
 }
 
-fn validate(spec: &Value, judged: Judged, errors: &mut Errors) {
+fn validate(spec: &Value, judged: Judged<'_>, errors: &mut Errors) {
     let at = Path::new("spec");
     let place = at.child("podManagementPolicy");
     match spec.text("podManagementPolicy") {
@@ -192,11 +211,13 @@ fn validate(spec: &Value, judged: Judged, errors: &mut Errors) {
             ));
         }
     }
-    if judged == Judged::New {
+    let new = matches!(judged, Judged::New);
+    if new {
         let place = at.child("volumeClaimTemplates");
         for (index, claim) in spec.items("volumeClaimTemplates").iter().enumerate() {
             let place = place.index(index);
-            claim::validate_claim_spec(claim.at("spec"), &place.child("spec"), errors);
+            let lenient = claim::Leniency::default();
+            claim::validate_claim_spec(claim.at("spec"), lenient, &place.child("spec"), errors);
         }
     }
     count::nonnegative(spec, &["replicas", "minReadySeconds"], &at, errors);
@@ -208,7 +229,7 @@ fn validate(spec: &Value, judged: Judged, errors: &mut Errors) {
         ));
     }
     let service = spec.text("serviceName");
-    if judged == Judged::New && !service.is_empty() {
+    if new && !service.is_empty() {
         let place = at.child("serviceName");
         let faults = name::dns1123_label(service).into_iter();
         errors.extend(faults.map(|fault| Error::invalid(&place, service, fault)));
@@ -245,18 +266,21 @@ fn strategy(strategy: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn template(spec: &Value, judged: Judged, at: &Path<'_>, errors: &mut Errors) {
+fn template(spec: &Value, judged: Judged<'_>, at: &Path<'_>, errors: &mut Errors) {
     pod_template::required_selector(spec, "empty selector is invalid for statefulset", at, errors);
     let (template, place) = (spec.at("template"), at.child("template"));
     if let Ok(selector) = Selector::from_object(spec.get("selector")) {
         if !selector.is_everything() {
             pod_template::found(&selector, template, &place, errors);
         }
-        if judged != (Judged::Changed { template: false }) {
-            match completed(spec) {
-                None => pod::validate_template(template, &place, errors),
-                Some(template) => pod::validate_template(&template, &place, errors),
-            }
+        let (old, asked) = match judged {
+            Judged::New => (None, true),
+            Judged::Changed { old, template } => (Some(old), template),
+        };
+        if asked {
+            let (options, completed) = (pod_template::options(old), completed(spec));
+            let template = completed.as_ref().unwrap_or(template);
+            pod::validate_template_with(template, &options, &place, errors);
         }
         let metadata = template.at("metadata");
         errors.extend(name::labels(&place.child("labels"), metadata.entries("labels")));

@@ -155,7 +155,8 @@ fn validate(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
     }
     let (job, place) = (spec.at("jobTemplate").at("spec"), at.child("jobTemplate"));
     let place = place.child("spec");
-    job::validate_spec(job, &place, errors);
+    let before = old.map(|old| old.way("jobTemplate.spec"));
+    job::validate_spec(job, before, &place, errors);
     if job.has("selector") {
         let shown = label_selector::shown(job.at("selector"));
         let detail = "`selector` will be auto-generated";

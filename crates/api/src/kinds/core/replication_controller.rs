@@ -9,7 +9,7 @@ use crate::{
     field::{Error, ErrorKind, Path},
     kinds::{count, label_selector, pod_template, reset},
     rules::{
-        Circumstances, Column, Dependents, Description, Errors, Row, Rules, Selectable, Tree, TreeMut,
+        self, Circumstances, Column, Dependents, Description, Errors, Row, Rules, Selectable, Tree, TreeMut,
         named_row,
     },
     selector::label::Selector,
@@ -52,25 +52,22 @@ impl Rules for ReplicationController {
         }
     }
 
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        let (spec, at) = (object.at("spec"), Path::new("spec"));
-        if spec.entries("selector").is_empty() {
-            errors.push(Error::required(&at.child("selector"), ""));
-        }
-        let (template, place) = (spec.at("template"), at.child("template"));
-        if template.is_null() {
-            errors.push(Error::required(&place, ""));
-        } else {
-            let selector = Selector::from_labels(spec.get("selector"));
-            pod_template::found(&selector, template, &place, errors);
-            pod::validate_template(template, &place, errors);
-            pod_template::restarted_for_ever(template, "ReplicationController", &place, errors);
-        }
-        count::nonnegative(spec, &["replicas", "minReadySeconds"], &at, errors);
+    fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
+        rules::reset_status(object, at.kind);
+        pod_template::drop_disabled(object, &Value::Null);
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
-        self.validate(new, at, errors);
+    fn prepare_update(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
+        rules::keep_status(new, old, at.kind);
+        pod_template::drop_disabled(new, old);
+    }
+
+    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        validate(object.at("spec"), None, errors);
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        validate(new.at("spec"), Some(old.at("spec")), errors);
         for (key, value) in old.at("metadata").entries("annotations") {
             let Some((NON_CONVERTIBLE, field)) = key.split_once('/') else {
                 continue;
@@ -149,4 +146,21 @@ impl Rules for ReplicationController {
         row.cells.push(label_selector::labels_cell(spec.at("selector")));
         row
     }
+}
+
+fn validate(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
+    let at = Path::new("spec");
+    if spec.entries("selector").is_empty() {
+        errors.push(Error::required(&at.child("selector"), ""));
+    }
+    let (template, place) = (spec.at("template"), at.child("template"));
+    if template.is_null() {
+        errors.push(Error::required(&place, ""));
+    } else {
+        let selector = Selector::from_labels(spec.get("selector"));
+        pod_template::found(&selector, template, &place, errors);
+        pod::validate_template_with(template, &pod_template::options(old), &place, errors);
+        pod_template::restarted_for_ever(template, "ReplicationController", &place, errors);
+    }
+    count::nonnegative(spec, &["replicas", "minReadySeconds"], &at, errors);
 }

@@ -82,7 +82,7 @@ fn template(spec: &Value, before: &Value, changeable: bool, at: &Path<'_>, error
         }
     }
     if *pod != allowed {
-        let shown = pod::internal::shown("PodSpec", pod);
+        let shown = pod::shown("PodSpec", pod);
         errors.push(Error::invalid(
             &at.child("template.spec"),
             shown,

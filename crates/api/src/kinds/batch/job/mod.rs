@@ -99,13 +99,12 @@ impl Rules for Job {
 
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         selected_by_itself(object, errors);
-        validate(object.at("spec"), InvalidValues::Refused, errors);
+        validate(object.at("spec"), None, errors);
         host_names(object, errors);
     }
 
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        let values = label_selector::as_before(old.at("spec").at("selector"));
-        validate(new.at("spec"), values, errors);
+        validate(new.at("spec"), Some(old.at("spec")), errors);
         change::validate(new, old, errors);
         host_names(new, errors);
     }
@@ -200,6 +199,9 @@ pub(super) fn drop_disabled(spec: &mut Value, old: &Value) {
     if !old.has("scheduling") {
         spec.remove("scheduling");
     }
+    if let Some(template) = spec.at_mut("template") {
+        pod::drop_from_template(template, old.at("template"));
+    }
 }
 
 /// What to tell about the spec of a job.
@@ -275,9 +277,12 @@ fn selected_by_itself(object: &Value, errors: &mut Errors) {
     }
 }
 
-fn validate(spec: &Value, values: InvalidValues, errors: &mut Errors) {
+fn validate(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
     let at = Path::new("spec");
-    validate_spec(spec, &at, errors);
+    validate_spec(spec, old, &at, errors);
+    let values = old.map_or(InvalidValues::Refused, |old| {
+        label_selector::as_before(old.at("selector"))
+    });
     let (selector, place) = (spec.at("selector"), at.child("selector"));
     if selector.is_null() {
         errors.push(Error::required(&place, ""));

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{MANY_AT_ONCE, MANY_COMPLETIONS, policy};
 use crate::{
     field::{Error, Path},
-    kinds::{core::pod, count},
+    kinds::{core::pod, count, pod_template},
     name,
     rules::{Errors, Tree},
 };
@@ -15,7 +15,12 @@ const MAX_AT_ONCE: i64 = 100_000;
 const MAX_FAILED: i64 = 100_000;
 
 /// What is wrong with the spec of a job, but for its selector.
-pub(in crate::kinds::batch) fn validate(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(in crate::kinds::batch) fn validate(
+    spec: &Value,
+    old: Option<&Value>,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
     let counts = [
         "parallelism",
         "completions",
@@ -46,7 +51,8 @@ pub(in crate::kinds::batch) fn validate(spec: &Value, at: &Path<'_>, errors: &mu
     }
     replacement(spec, &at.child("podReplacementPolicy"), errors);
     let template = at.child("template");
-    pod::validate_template(spec.at("template"), &template, errors);
+    let options = pod_template::options(old);
+    pod::validate_template_with(spec.at("template"), &options, &template, errors);
     restart(spec, &template.child("spec"), errors);
 }
 

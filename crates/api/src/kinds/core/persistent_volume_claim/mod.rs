@@ -4,19 +4,25 @@ use serde_json::Value;
 
 use crate::{
     field::Path,
-    rules::{Errors, Tree, TreeMut},
+    rules::{Errors, TreeMut},
 };
+
+/// What is taken because the old object has it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Leniency {}
 
 /// Fills in what was left out of a claim.
 pub(crate) fn default_claim(claim: &mut Value) {
-    let status = claim.make("status");
-    if status.text("phase").is_empty() {
-        status.set("phase", "Pending");
-    }
+    claim.make("status").fill("phase", "Pending");
     claim.make("spec").fill("volumeMode", "Filesystem");
 }
 
-/// What is wrong with the spec of a new claim.
-pub(crate) fn validate_claim_spec(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let _ = (spec, at, errors);
+/// What is wrong with the spec of a claim.
+pub(crate) fn validate_claim_spec(spec: &Value, lenient: Leniency, at: &Path<'_>, errors: &mut Errors) {
+    let _ = (spec, lenient, at, errors);
+}
+
+/// Warnings about what a claim asks for.
+pub(crate) fn spec_warnings(spec: &Value, at: &Path<'_>, warnings: &mut Vec<String>) {
+    let _ = (spec, at, warnings);
 }
