@@ -2,7 +2,6 @@
 
 use serde_json::Value;
 
-use super::count;
 use crate::{
     field::{Error, Path},
     name,
@@ -82,25 +81,6 @@ fn is_reason(text: &[u8]) -> bool {
         && text.iter().all(|b| word(b) || matches!(b, b',' | b':'))
 }
 
-/// Whether a condition of this type is met.
-pub(super) fn is_true(conditions: &[Value], kind: &str) -> bool {
-    has_status(conditions, kind, "True")
-}
-
-/// Whether there is a condition of this type and status.
-pub(super) fn has_status(conditions: &[Value], kind: &str, status: &str) -> bool {
-    conditions
-        .iter()
-        .any(|one| one.text("type") == kind && one.text("status") == status)
-}
-
-/// The generations that conditions were seen at may not be negative.
-pub(super) fn generations(conditions: &[Value], at: &Path<'_>, errors: &mut Errors) {
-    for (index, condition) in conditions.iter().enumerate() {
-        count::nonnegative(condition, &["observedGeneration"], &at.index(index), errors);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -112,7 +92,7 @@ mod tests {
         let good = json!({"type": "a.b/C", "status": "True", "reason": "A_b", "lastTransitionTime": "t"});
         let bad = json!({"type": "a.b/C", "status": "yes", "reason": "1", "observedGeneration": -1});
         let mut errors = Errors::new();
-        validate(&[good.clone()], &Path::new("c"), &mut errors);
+        validate(std::slice::from_ref(&good), &Path::new("c"), &mut errors);
         assert_eq!(errors, []);
         validate(&[good, bad, json!({})], &Path::new("c"), &mut errors);
         let told: Vec<_> = errors

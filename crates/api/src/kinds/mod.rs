@@ -23,6 +23,7 @@ mod go_struct;
 mod immutable;
 mod int_or_percent;
 mod label_selector;
+mod met;
 mod networking;
 mod node;
 mod pod_template;

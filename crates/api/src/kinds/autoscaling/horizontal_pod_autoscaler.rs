@@ -6,7 +6,7 @@ use super::metric;
 use crate::{
     apply::managed::Reset,
     field::{Error, Path},
-    kinds::{condition, count, reset},
+    kinds::{count, reset},
     name,
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
     time::Time,
@@ -92,7 +92,15 @@ impl Rules for HorizontalPodAutoscaler {
 
     fn validate_status(&self, new: &Value, _: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         let (status, at) = (new.at("status"), Path::new("status"));
-        condition::generations(status.items("conditions"), &at.child("conditions"), errors);
+        let conditions = at.child("conditions");
+        for (index, condition) in status.items("conditions").iter().enumerate() {
+            count::nonnegative(
+                condition,
+                &["observedGeneration"],
+                &conditions.index(index),
+                errors,
+            );
+        }
         count::nonnegative(status, &["currentReplicas", "desiredReplicas"], &at, errors);
     }
 

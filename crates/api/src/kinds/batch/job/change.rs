@@ -6,10 +6,9 @@ use super::policy;
 use crate::{
     field::{Error, Path},
     kinds::{
-        condition,
         core::pod,
         go_struct::{self, Field},
-        immutable, pod_template,
+        immutable, met, pod_template,
     },
     rules::{Errors, Tree, TreeMut},
 };
@@ -51,7 +50,7 @@ fn completions(spec: &Value, before: &Value, at: &Path<'_>, errors: &mut Errors)
 /// Where pods go, and what they get, can change as long as there are none.
 fn may_change_template(job: &Value) -> bool {
     let status = job.at("status");
-    let idle = !status.has("startTime") || condition::is_true(status.items("conditions"), "Suspended");
+    let idle = !status.has("startTime") || met::is_true(status.items("conditions"), "Suspended");
     job.at("spec").flag("suspend") && idle && status.int("active").unwrap_or_default() == 0
 }
 

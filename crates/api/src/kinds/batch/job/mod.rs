@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::{
     apply::managed::Reset,
     field::{Error, Path},
-    kinds::{condition, core::pod, label_selector, pod_template, reset},
+    kinds::{core::pod, label_selector, met, pod_template, reset},
     name,
     rules::{
         self, Circumstances, Column, Dependents, Errors, Row, Rules, Selectable, Tree, TreeMut, named_row,
@@ -314,7 +314,7 @@ fn host_names(object: &Value, errors: &mut Errors) {
 
 fn state(object: &Value) -> &'static str {
     let conditions = object.at("status").items("conditions");
-    let has = |kind: &str| condition::is_true(conditions, kind);
+    let has = |kind: &str| met::is_true(conditions, kind);
     match () {
         () if has("Complete") => "Complete",
         () if has("Failed") => "Failed",

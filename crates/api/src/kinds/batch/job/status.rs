@@ -9,9 +9,10 @@ use super::indexes;
 use crate::{
     field::{Error, Path, Shown},
     kinds::{
-        condition, count,
+        count,
         go_struct::{self, Field},
         immutable::IMMUTABLE,
+        met,
     },
     rules::{Errors, Tree},
     time::Time,
@@ -61,7 +62,7 @@ pub(super) fn validate(new: &Value, old: &Value, errors: &mut Errors) {
 impl<'j> View<'j> {
     fn new(job: &'j Value) -> Self {
         let (spec, status) = (job.at("spec"), job.at("status"));
-        let has = |kind: &str| condition::is_true(status.items("conditions"), kind);
+        let has = |kind: &str| met::is_true(status.items("conditions"), kind);
         View {
             spec,
             status,
@@ -288,8 +289,8 @@ fn onwards(new: &View<'_>, old: &View<'_>, at: &Path<'_>, errors: &mut Errors) {
         errors.push(Error::invalid(&at.child("completionTime"), end, IMMUTABLE));
     }
     let (start, started) = (new.status.at("startTime"), old.status.at("startTime"));
-    let resumes = condition::is_true(old.status.items("conditions"), "Suspended")
-        && condition::has_status(new.status.items("conditions"), "Suspended", "False");
+    let resumes = met::is_true(old.status.items("conditions"), "Suspended")
+        && met::has_status(new.status.items("conditions"), "Suspended", "False");
     if !started.is_null() && start != started && !resumes && !new.spec.flag("suspend") {
         let detail = "field is immutable for unsuspended job once set";
         errors.push(Error::invalid(&at.child("startTime"), start, detail));
