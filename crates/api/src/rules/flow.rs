@@ -78,7 +78,8 @@ pub fn update(
         Part::Object | Part::Other(_) => rules.prepare_update(new, old, at),
     }
     keep_identity(new.make("metadata"), before);
-    if whole.has_generation() && whole.raises_generation(new, old) {
+    // A status is no wish of the user, and what else its writer changed is no reason to look at the object anew.
+    if part != Part::Status && whole.has_generation() && whole.raises_generation(new, old) {
         let generation = before.int("generation").unwrap_or_default() + 1;
         new.make("metadata").set("generation", generation);
     }
@@ -164,7 +165,7 @@ fn keep_identity(new: &mut Value, old: &Value) {
 // --- What most kinds do ---
 
 /// Drops the status of a new object, if it has a path of its own.
-pub(super) fn reset_status(object: &mut Value, kind: &Kind) {
+pub(crate) fn reset_status(object: &mut Value, kind: &Kind) {
     if kind.subresource("status").is_none() {
         return;
     }
@@ -176,7 +177,7 @@ pub(super) fn reset_status(object: &mut Value, kind: &Kind) {
 }
 
 /// Gives an object its old status back, if that has a path of its own.
-pub(super) fn keep_status(new: &mut Value, old: &Value, kind: &Kind) {
+pub(crate) fn keep_status(new: &mut Value, old: &Value, kind: &Kind) {
     if kind.subresource("status").is_some() {
         new.copy_from("status", old);
     }

@@ -17,6 +17,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
+pub(crate) use self::flow::{keep_status, reset_status};
 pub use self::{
     columns::{Column, Description, Row, age, named_row},
     flow::{Part, create, review, update},

@@ -2,12 +2,12 @@
 
 /// A day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Date {
-    pub(super) year: i64,
+pub(crate) struct Date {
+    pub(crate) year: i64,
     /// 1 to 12.
-    pub(super) month: i64,
+    pub(crate) month: i64,
     /// From 1.
-    pub(super) day: i64,
+    pub(crate) day: i64,
 }
 
 /// Four centuries have as many days, always.
@@ -18,7 +18,7 @@ const ERA_DAYS: i64 = 146_097;
 const EPOCH: i64 = 719_468;
 
 /// How many days a month has.
-pub(super) fn days_in(year: i64, month: i64) -> i64 {
+pub(crate) fn days_in(year: i64, month: i64) -> i64 {
     match month {
         4 | 6 | 9 | 11 => 30,
         2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
@@ -31,7 +31,7 @@ pub(super) fn days_in(year: i64, month: i64) -> i64 {
 
 impl Date {
     /// Days since the first of January 1970.
-    pub(super) fn days(self) -> i64 {
+    pub(crate) fn days(self) -> i64 {
         let year = if self.month <= 2 { self.year - 1 } else { self.year };
         let march_month = (self.month + 9) % 12;
         let day_of_year = (153 * march_month + 2) / 5 + self.day - 1;
@@ -41,7 +41,7 @@ impl Date {
     }
 
     /// The day that many days after the first of January 1970.
-    pub(super) fn from_days(days: i64) -> Self {
+    pub(crate) fn from_days(days: i64) -> Self {
         let shifted = days + EPOCH;
         let day_of_era = shifted.rem_euclid(ERA_DAYS);
         let year_of_era =

@@ -1,9 +1,21 @@
 //! The kinds of the `apps` group, a file each.
 
+mod controller_revision;
+mod daemon_set;
+mod deployment;
+mod replica_set;
+mod stateful_set;
+
 use crate::rules::Rules;
 
 /// The rules of a kind of this group.
 pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
-    let _ = kind;
-    None
+    Some(match kind {
+        "ControllerRevision" => &controller_revision::ControllerRevision,
+        "DaemonSet" => &daemon_set::DaemonSet,
+        "Deployment" => &deployment::Deployment,
+        "ReplicaSet" => &replica_set::ReplicaSet,
+        "StatefulSet" => &stateful_set::StatefulSet,
+        _ => return None,
+    })
 }

@@ -1,39 +1,36 @@
 //! The kinds of the core group, a file each.
 
-pub(crate) mod pod;
-pub(crate) mod demand;
-pub(crate) mod image;
-pub(crate) mod label_selector;
-pub(crate) mod node_selector;
-pub(crate) mod persistent_volume;
-pub(crate) mod persistent_volume_claim;
-pub(crate) mod volume;
 mod binding;
 mod component_status;
 mod config_map;
+pub(crate) mod demand;
 pub(in crate::kinds) mod endpoint_ip;
 mod endpoints;
 pub mod event;
 pub(in crate::kinds) mod faults;
+pub(crate) mod image;
+pub(crate) mod label_selector;
 mod limit_range;
 mod namespace;
 mod node;
+pub(crate) mod node_selector;
+pub(crate) mod persistent_volume;
+pub(crate) mod persistent_volume_claim;
+pub(crate) mod pod;
 pub(in crate::kinds) mod printed;
+mod replication_controller;
 pub(in crate::kinds) mod resource_name;
 mod resource_quota;
 mod secret;
 pub mod service;
 mod service_account;
+pub(crate) mod volume;
 
 use crate::rules::Rules;
 
 /// The rules of a kind of this group.
 pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
     Some(match kind {
-        "Pod" => &pod::Pod,
-        "PodTemplate" => &pod::PodTemplate,
-        "PersistentVolume" => &persistent_volume::PersistentVolume,
-        "PersistentVolumeClaim" => &persistent_volume_claim::PersistentVolumeClaim,
         "Binding" => &binding::Binding,
         "ComponentStatus" => &component_status::ComponentStatus,
         "ConfigMap" => &config_map::ConfigMap,
@@ -42,6 +39,11 @@ pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
         "LimitRange" => &limit_range::LimitRange,
         "Namespace" => &namespace::Namespace,
         "Node" => &node::Node,
+        "PersistentVolume" => &persistent_volume::PersistentVolume,
+        "PersistentVolumeClaim" => &persistent_volume_claim::PersistentVolumeClaim,
+        "Pod" => &pod::Pod,
+        "PodTemplate" => &pod::PodTemplate,
+        "ReplicationController" => &replication_controller::ReplicationController,
         "ResourceQuota" => &resource_quota::ResourceQuota,
         "Secret" => &secret::Secret,
         "Service" => &service::Service,

@@ -1,6 +1,7 @@
 //! The kinds of the `policy` group, a file each.
 
 mod eviction;
+mod pod_disruption_budget;
 
 use crate::rules::Rules;
 
@@ -8,6 +9,7 @@ use crate::rules::Rules;
 pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
     Some(match kind {
         "Eviction" => &eviction::Eviction,
+        "PodDisruptionBudget" => &pod_disruption_budget::PodDisruptionBudget,
         _ => return None,
     })
 }

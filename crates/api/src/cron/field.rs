@@ -1,0 +1,166 @@
+//! One field of a crontab: numbers, names, ranges, steps, and lists of them.
+
+use super::ParseError;
+
+/// What a field may say.
+pub(super) struct Bounds {
+    least: u64,
+    most: u64,
+    /// Names that stand for numbers, from the least on.
+    names: &'static [&'static str],
+}
+
+/// The values that fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Values {
+    bits: u64,
+    /// All fit because nothing else was said. Matters for days: of two ways to say them, the one that says something
+    /// counts; if both do, either is enough.
+    pub(super) open: bool,
+}
+
+pub(super) const MINUTE: Bounds = Bounds::new(0, 59, &[]);
+pub(super) const HOUR: Bounds = Bounds::new(0, 23, &[]);
+pub(super) const DAY: Bounds = Bounds::new(1, 31, &[]);
+pub(super) const MONTH: Bounds = Bounds::new(
+    1,
+    12,
+    &[
+        "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
+    ],
+);
+pub(super) const WEEKDAY: Bounds = Bounds::new(0, 6, &["sun", "mon", "tue", "wed", "thu", "fri", "sat"]);
+
+// --- Values ---
+
+impl Values {
+    /// Whether a value fits.
+    pub(super) fn has(self, value: i64) -> bool {
+        u32::try_from(value).is_ok_and(|value| self.bits.checked_shr(value).is_some_and(|bits| bits & 1 == 1))
+    }
+}
+
+// --- Bounds ---
+
+impl Bounds {
+    const fn new(least: u64, most: u64, names: &'static [&'static str]) -> Self {
+        Bounds { least, most, names }
+    }
+
+    /// All values.
+    pub(super) fn all(&self) -> Values {
+        Values {
+            bits: bits(self.least, self.most, 1),
+            open: true,
+        }
+    }
+
+    /// The least value alone.
+    pub(super) fn first(&self) -> Values {
+        Values {
+            bits: 1 << self.least,
+            open: false,
+        }
+    }
+
+    /// Reads a field: ranges with commas between them.
+    pub(super) fn read(&self, text: &str) -> Result<Values, ParseError> {
+        let mut values = Values { bits: 0, open: false };
+        for range in text.split(',').filter(|range| !range.is_empty()) {
+            let more = self.range(range)?;
+            values.bits |= more.bits;
+            values.open |= more.open;
+        }
+        Ok(values)
+    }
+
+    /// Reads `*`, `3`, `1-5`, each with or without `/2` after it.
+    fn range(&self, text: &str) -> Result<Values, ParseError> {
+        let steps: Vec<_> = text.split('/').collect();
+        let ends: Vec<_> = steps[0].split('-').collect();
+        let mut open = matches!(ends[0], "*" | "?");
+        let (start, mut end) = if open {
+            (self.least, self.most)
+        } else {
+            let start = self.value(ends[0])?;
+            match ends[..] {
+                [_] => (start, start),
+                [_, end] => (start, self.value(end)?),
+                _ => return Err(ParseError::Hyphens(text.to_owned())),
+            }
+        };
+        let step = match steps[..] {
+            [_] => 1,
+            [_, step] => {
+                let step = number(step)?;
+                if ends.len() == 1 {
+                    end = self.most;
+                }
+                open &= step <= 1;
+                step
+            }
+            _ => return Err(ParseError::Slashes(text.to_owned())),
+        };
+        let text = || text.to_owned();
+        if start < self.least {
+            let least = self.least;
+            return Err(ParseError::Below {
+                start,
+                least,
+                text: text(),
+            });
+        }
+        if end > self.most {
+            let most = self.most;
+            return Err(ParseError::Above {
+                end,
+                most,
+                text: text(),
+            });
+        }
+        if start > end {
+            return Err(ParseError::Backwards {
+                start,
+                end,
+                text: text(),
+            });
+        }
+        if step == 0 {
+            return Err(ParseError::NoStep(text()));
+        }
+        Ok(Values {
+            bits: bits(start, end, step),
+            open,
+        })
+    }
+
+    fn value(&self, text: &str) -> Result<u64, ParseError> {
+        let named = self.names.iter().position(|name| name.eq_ignore_ascii_case(text));
+        match named {
+            Some(position) => Ok(self.least + u64::try_from(position).expect("a short list")),
+            None => number(text),
+        }
+    }
+}
+
+fn bits(start: u64, end: u64, step: u64) -> u64 {
+    let mut bits = 0;
+    let mut value = start;
+    while value <= end {
+        bits |= 1 << value;
+        value = value.saturating_add(step);
+    }
+    bits
+}
+
+fn number(text: &str) -> Result<u64, ParseError> {
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return Err(ParseError::Number(text.to_owned()));
+    }
+    let number: i64 = text.parse().map_err(|_| ParseError::TooLarge(text.to_owned()))?;
+    u64::try_from(number).map_err(|_| ParseError::Negative {
+        number,
+        text: text.to_owned(),
+    })
+}

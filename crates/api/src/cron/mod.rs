@@ -1,0 +1,38 @@
+//! Schedules as crontabs have them: five fields, names for common ones, and `@every`.
+//!
+//! Promises: texts are read and refused as clients of the API know it, in the same words. Nobody asks a clock here:
+//! [`Schedule::next`] says when it is time after a given time.
+
+mod error;
+mod field;
+mod next;
+mod parse;
+mod rule;
+mod zone;
+
+pub use self::{
+    error::ParseError,
+    zone::{Zone, ZoneError},
+};
+use crate::time::Duration;
+
+/// When something is to happen, again and again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Schedule {
+    /// At the minutes that fit.
+    Crontab(Crontab),
+    /// So long after the last time, in whole seconds.
+    Every(Duration),
+}
+
+/// The minutes that fit: a bit for each value of each field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Crontab {
+    minute: field::Values,
+    hour: field::Values,
+    day: field::Values,
+    month: field::Values,
+    weekday: field::Values,
+    /// The zone the text names, if it does.
+    zone: Option<Zone>,
+}

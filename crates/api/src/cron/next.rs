@@ -1,0 +1,231 @@
+//! When it is time.
+
+use super::{Crontab, Schedule, Zone, rule::weekday_of, zone::Span};
+use crate::time::{Duration, Time, calendar::Date};
+
+const MINUTE: i64 = 60;
+const HOUR: i64 = 3_600;
+const DAY: i64 = 86_400;
+
+/// A schedule that does not fit for so many years never will.
+const YEARS: i64 = 5;
+
+/// A time, and what clocks show at it.
+struct Clock<'z> {
+    zone: &'z Zone,
+    /// Since 1970.
+    at: i64,
+    span: Span,
+}
+
+// --- Schedule ---
+
+impl Schedule {
+    /// The first time after another; `None` if there is none for years. The fields mean what clocks show in the zone,
+    /// unless the schedule names one itself.
+    pub fn next(&self, after: Time, zone: &Zone) -> Option<Time> {
+        match self {
+            Schedule::Every(delay) => {
+                let whole = Duration::from_nanos(delay.nanos() - i64::from(after.nanos()));
+                Some(after.plus(whole))
+            }
+            Schedule::Crontab(crontab) => {
+                let zone = crontab.zone.as_ref().unwrap_or(zone);
+                let at = crontab.next(after.unix_seconds() + 1, zone)?;
+                Some(Time::from_unix(at, 0))
+            }
+        }
+    }
+}
+
+// --- Crontab ---
+
+impl Crontab {
+    /// The first time from this second on.
+    ///
+    /// Goes from the largest field to the smallest; one that does not fit is moved on until it does, with all smaller
+    /// ones from their beginning. When it runs over, the larger ones are asked again. At hours that are skipped or
+    /// come twice this does what the schedules of crontabs in Go programs do, to the minute.
+    fn next(&self, from: i64, zone: &Zone) -> Option<i64> {
+        let mut clock = Clock::new(from, zone);
+        let last = clock.date().year + YEARS;
+        // Whether the smaller fields have begun anew.
+        let mut begun = false;
+        'again: while clock.date().year <= last {
+            while !self.month.has(clock.date().month) {
+                let Date { year, month, .. } = clock.date();
+                begun = true;
+                let next = Date {
+                    year: year + month / 12,
+                    month: month % 12 + 1,
+                    day: 1,
+                };
+                clock.show(next.days(), 0);
+                if clock.date().month == 1 {
+                    continue 'again;
+                }
+            }
+            while !self.has_day(clock.date()) {
+                if !begun {
+                    begun = true;
+                    clock.show(clock.day(), 0);
+                }
+                clock.show(clock.day() + 1, clock.second_of_day());
+                // Where midnight is skipped, clocks show another hour now.
+                match clock.hour() {
+                    0 => {}
+                    hour @ 13.. => clock.pass((24 - hour) * HOUR),
+                    hour => clock.pass(-hour * HOUR),
+                }
+                if clock.date().day == 1 {
+                    continue 'again;
+                }
+            }
+            while !self.hour.has(clock.hour()) {
+                if !begun {
+                    begun = true;
+                    clock.show(clock.day(), clock.hour() * HOUR);
+                }
+                clock.pass(HOUR);
+                if clock.hour() == 0 {
+                    continue 'again;
+                }
+            }
+            while !self.minute.has(clock.second_of_day() / MINUTE % 60) {
+                if !begun {
+                    begun = true;
+                    clock.pass(-clock.at.rem_euclid(MINUTE));
+                }
+                clock.pass(MINUTE);
+                if clock.second_of_day() / MINUTE % 60 == 0 {
+                    continue 'again;
+                }
+            }
+            match clock.second_of_day() % MINUTE {
+                0 => return Some(clock.at),
+                second => {
+                    begun = true;
+                    clock.pass(MINUTE - second);
+                }
+            }
+        }
+        None
+    }
+
+    fn has_day(&self, date: Date) -> bool {
+        let of_month = self.day.has(date.day);
+        let of_week = self.weekday.has(weekday_of(date.days()));
+        if self.day.open || self.weekday.open {
+            of_month && of_week
+        } else {
+            of_month || of_week
+        }
+    }
+}
+
+// --- Clock ---
+
+impl<'z> Clock<'z> {
+    fn new(at: i64, zone: &'z Zone) -> Self {
+        let span = zone.span(at);
+        Clock { zone, at, span }
+    }
+
+    /// Goes to the time at which clocks show this second of a day.
+    fn show(&mut self, day: i64, second: i64) {
+        *self = Self::new(self.zone.instant(day * DAY + second), self.zone);
+    }
+
+    /// Goes on, or back.
+    fn pass(&mut self, seconds: i64) {
+        self.at += seconds;
+        if !(self.span.start..self.span.end).contains(&self.at) {
+            self.span = self.zone.span(self.at);
+        }
+    }
+
+    fn shown(&self) -> i64 {
+        self.at + self.span.offset
+    }
+
+    fn day(&self) -> i64 {
+        self.shown().div_euclid(DAY)
+    }
+
+    fn date(&self) -> Date {
+        Date::from_days(self.day())
+    }
+
+    fn second_of_day(&self) -> i64 {
+        self.shown().rem_euclid(DAY)
+    }
+
+    fn hour(&self) -> i64 {
+        self.second_of_day() / HOUR
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn next(schedule: &str, zone: &str, after: &str) -> String {
+        let schedule: Schedule = schedule.parse().unwrap();
+        let after = Time::parse(after).unwrap();
+        let next = schedule.next(after, &Zone::named(zone).unwrap());
+        next.map_or_else(|| "never".to_owned(), |next| next.to_string())
+    }
+
+    #[test]
+    fn the_next_time_is_the_first_that_fits() {
+        for (schedule, after, time) in [
+            ("0/15 * * * *", "2012-07-09T14:45:00Z", "2012-07-09T15:00:00Z"),
+            ("0/15 * * * *", "2012-07-09T14:59:59Z", "2012-07-09T15:00:00Z"),
+            ("20-35/15 * * * *", "2012-07-09T15:45:00Z", "2012-07-09T16:20:00Z"),
+            ("*/5 * * * *", "2012-07-09T23:59:51Z", "2012-07-10T00:00:00Z"),
+            ("0 0 9 apr-oct *", "2012-07-09T23:35:00Z", "2012-08-09T00:00:00Z"),
+            ("0 0 */5 oct mon", "2012-07-09T23:35:00Z", "2012-10-01T00:00:00Z"),
+            ("0 0 1 1 *", "2012-07-09T23:35:00Z", "2013-01-01T00:00:00Z"),
+            ("0 0 29 2 *", "2012-07-09T23:35:00Z", "2016-02-29T00:00:00Z"),
+            ("0 0 1,15 * sun", "2012-07-09T00:00:00Z", "2012-07-15T00:00:00Z"),
+            ("0 0 13 * fri", "2026-02-01T00:00:00Z", "2026-02-06T00:00:00Z"),
+            ("0 0 31 2 *", "2012-07-09T23:35:00Z", "never"),
+            ("@every 90s", "2012-07-09T23:35:00.5Z", "2012-07-09T23:36:30Z"),
+            ("@weekly", "2026-01-01T00:00:00Z", "2026-01-04T00:00:00Z"),
+            (
+                "TZ=Asia/Tokyo 0 9 * * *",
+                "2026-01-01T00:00:00Z",
+                "2026-01-02T00:00:00Z",
+            ),
+        ] {
+            assert_eq!(next(schedule, "UTC", after), time, "{schedule} {after}");
+        }
+    }
+
+    #[test]
+    fn hours_that_are_skipped_or_come_twice_are_no_trap() {
+        let york = "America/New_York";
+        for (schedule, after, time) in [
+            // Clocks go from 2 to 3 on 2012-03-11.
+            ("0 * * * *", "2012-03-11T00:00:00-05:00", "2012-03-11T06:00:00Z"),
+            ("0 * * * *", "2012-03-11T01:00:00-05:00", "2012-03-11T07:00:00Z"),
+            ("0 2 * * *", "2012-03-11T00:00:00-05:00", "2012-03-12T06:00:00Z"),
+            (
+                "30 2 11 mar ?",
+                "2012-03-11T00:00:00-05:00",
+                "2013-03-11T06:30:00Z",
+            ),
+            // Clocks go from 2 to 1 on 2012-11-04.
+            ("0 1 * * *", "2012-11-04T00:00:00-04:00", "2012-11-04T05:00:00Z"),
+            ("0 1 * * *", "2012-11-04T01:00:00-04:00", "2012-11-04T06:00:00Z"),
+            ("0 * * * *", "2012-11-04T01:00:00-04:00", "2012-11-04T06:00:00Z"),
+            ("0 3 * * *", "2012-11-04T01:00:00-05:00", "2012-11-04T08:00:00Z"),
+        ] {
+            assert_eq!(next(schedule, york, after), time, "{schedule} {after}");
+        }
+        assert_eq!(
+            next("0 0 * * *", "America/Sao_Paulo", "2018-11-03T12:00:00-03:00"),
+            "2018-11-05T02:00:00Z"
+        );
+    }
+}

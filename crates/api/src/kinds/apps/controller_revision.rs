@@ -1,0 +1,63 @@
+//! Controller revisions: what a controller asked for once, kept to go back to.
+
+use serde_json::{Value, json};
+
+use crate::{
+    field::{Error, Path},
+    kinds::{count, immutable},
+    rules::{Circumstances, Column, Errors, Row, Rules, Tree, named_row},
+    time::Time,
+};
+
+/// The rules of controller revisions.
+pub(super) struct ControllerRevision;
+
+const COLUMNS: &[Column] = &[
+    Column::name(),
+    Column::text("Controller", "Controller of the object"),
+    Column::field("Revision", "revision"),
+    Column::age(),
+];
+
+impl Rules for ControllerRevision {
+    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        count::nonnegative(object, &["revision"], &Path::NOWHERE, errors);
+        let place = Path::new("data");
+        match object.at("data") {
+            Value::Object(_) => {}
+            Value::Null => errors.push(Error::required(&place, "data is mandatory")),
+            _ => errors.push(Error::required(&place, "data must be a valid JSON object")),
+        }
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        count::nonnegative(new, &["revision"], &Path::NOWHERE, errors);
+        immutable::unchanged(new, old, &["data"], &Path::NOWHERE, errors);
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        COLUMNS
+    }
+
+    fn row(&self, object: &Value, now: Time) -> Row {
+        let owners = object.at("metadata").items("ownerReferences");
+        let controller = owners.iter().find(|owner| owner.flag("controller"));
+        let name = controller.map_or_else(|| "<none>".to_owned(), controller_name);
+        named_row(
+            object,
+            now,
+            [json!(name), json!(object.int("revision").unwrap_or_default())],
+        )
+    }
+}
+
+/// `statefulset.apps/web`
+fn controller_name(owner: &Value) -> String {
+    let kind = owner.text("kind").to_lowercase();
+    let name = owner.text("name");
+    match owner.text("apiVersion").split_once('/') {
+        _ if kind.is_empty() => name.to_owned(),
+        Some((group, _)) if !group.is_empty() => format!("{kind}.{group}/{name}"),
+        _ => format!("{kind}/{name}"),
+    }
+}

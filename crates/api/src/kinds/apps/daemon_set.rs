@@ -1,0 +1,228 @@
+//! Daemon sets: a pod of one template on every node.
+
+use serde_json::{Value, json};
+
+use crate::{
+    apply::managed::Reset,
+    field::{Error, Path},
+    kinds::{
+        core::pod,
+        count,
+        go_struct::{self, Field},
+        immutable, int_or_percent, label_selector, pod_template, reset,
+    },
+    rules::{self, Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, named_row},
+    selector::label::{InvalidValues, Selector},
+    time::Time,
+};
+
+/// The rules of daemon sets.
+pub(super) struct DaemonSet;
+
+/// Counts the changes of the template. It was a field once; the server keeps it.
+const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+
+const STRATEGY: &[Field] = &[
+    Field::text("Type", "type"),
+    Field::pointer(
+        "RollingUpdate",
+        "rollingUpdate",
+        &[
+            Field::number("MaxUnavailable", "maxUnavailable"),
+            Field::number("MaxSurge", "maxSurge"),
+        ],
+    ),
+];
+
+const COLUMNS: &[Column] = &[
+    Column::name(),
+    Column::new(
+        "Desired",
+        "integer",
+        Description::Field("status.desiredNumberScheduled"),
+    ),
+    Column::new(
+        "Current",
+        "integer",
+        Description::Field("status.currentNumberScheduled"),
+    ),
+    Column::new("Ready", "integer", Description::Field("status.numberReady")),
+    Column::new(
+        "Up-to-date",
+        "integer",
+        Description::Field("status.updatedNumberScheduled"),
+    ),
+    Column::new(
+        "Available",
+        "integer",
+        Description::Field("status.numberAvailable"),
+    ),
+    Column::field("Node Selector", "spec.template.spec.nodeSelector"),
+    Column::age(),
+    pod_template::CONTAINERS,
+    pod_template::IMAGES,
+    Column::field("Selector", "spec.selector").wide(),
+];
+
+impl Rules for DaemonSet {
+    fn default(&self, object: &mut Value) {
+        let spec = object.make("spec");
+        let strategy = spec.make("updateStrategy");
+        if strategy.text("type").is_empty() {
+            strategy.set("type", "RollingUpdate");
+        }
+        if strategy.text("type") == "RollingUpdate" {
+            let rolling = strategy.make("rollingUpdate");
+            rolling.fill("maxUnavailable", 1);
+            rolling.fill("maxSurge", 0);
+        }
+        spec.fill("revisionHistoryLimit", 10);
+        pod::default_template(spec.make("template"));
+    }
+
+    fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
+        rules::reset_status(object, at.kind);
+        pod_template::drop_disabled(object, &Value::Null);
+        let generation = template_generation(object).max(1);
+        set_template_generation(object, generation);
+    }
+
+    fn prepare_update(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
+        rules::keep_status(new, old, at.kind);
+        pod_template::drop_disabled(new, old);
+        let changed = new.at("spec").at("template") != old.at("spec").at("template");
+        set_template_generation(new, template_generation(old) + i64::from(changed));
+    }
+
+    fn prepare_status(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
+        new.copy_from("spec", old);
+        set_template_generation(new, template_generation(old));
+    }
+
+    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        validate(object.at("spec"), None, errors);
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        let (spec, before) = (new.at("spec"), old.at("spec"));
+        immutable::selector(spec, before, &Path::new("spec"), errors);
+        validate(spec, Some(before), errors);
+    }
+
+    fn validate_status(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        let (status, at) = (new.at("status"), Path::new("status"));
+        let counts = [
+            "currentNumberScheduled",
+            "numberMisscheduled",
+            "desiredNumberScheduled",
+            "numberReady",
+            "observedGeneration",
+            "updatedNumberScheduled",
+            "numberAvailable",
+            "numberUnavailable",
+            "collisionCount",
+        ];
+        count::nonnegative(status, &counts, &at, errors);
+        count::collisions(status, old.at("status"), &at, errors);
+    }
+
+    fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
+        if old.is_some_and(|old| template_generation(old) == template_generation(new)) {
+            return Vec::new();
+        }
+        pod_template::warnings(new, old)
+    }
+
+    fn has_generation(&self) -> bool {
+        true
+    }
+
+    fn reset(&self, subresource: &str) -> Option<Reset> {
+        reset::spec(subresource)
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        COLUMNS
+    }
+
+    fn row(&self, object: &Value, now: Time) -> Row {
+        let (spec, status) = (object.at("spec"), object.at("status"));
+        let template = spec.at("template");
+        let counts = [
+            "desiredNumberScheduled",
+            "currentNumberScheduled",
+            "numberReady",
+            "updatedNumberScheduled",
+            "numberAvailable",
+        ];
+        let counts = counts.map(|name| json!(status.int(name).unwrap_or_default()));
+        let nodes = label_selector::labels_cell(template.at("spec").at("nodeSelector"));
+        let mut row = named_row(object, now, counts.into_iter().chain([nodes]));
+        row.cells.extend(pod_template::cells(template));
+        row.cells.push(label_selector::cell(spec.at("selector")));
+        row
+    }
+}
+
+fn template_generation(object: &Value) -> i64 {
+    let text = object.at("metadata").at("annotations").text(TEMPLATE_GENERATION);
+    text.parse().unwrap_or_default()
+}
+
+fn set_template_generation(object: &mut Value, generation: i64) {
+    let annotations = object.make("metadata").make("annotations");
+    annotations.set(TEMPLATE_GENERATION, generation.to_string());
+}
+
+fn validate(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
+    let at = Path::new("spec");
+    let values = old.map_or(InvalidValues::Refused, |old| {
+        label_selector::as_before(old.at("selector"))
+    });
+    let (selector, place) = (spec.at("selector"), at.child("selector"));
+    label_selector::validate(selector, values, &place, errors);
+    let (template, template_at) = (spec.at("template"), at.child("template"));
+    if let Ok(selector) = Selector::from_object(Some(selector)) {
+        pod_template::found(&selector, template, &template_at, errors);
+    }
+    if !selector.is_null() && label_selector::is_empty(selector) {
+        let detail = "empty selector is invalid for daemonset";
+        errors.push(Error::invalid(&place, label_selector::shown(selector), detail));
+    }
+    pod::validate_template_with(template, &pod_template::options(old), &template_at, errors);
+    pod_template::restarted_for_ever(template, "DaemonSet", &template_at, errors);
+    count::nonnegative(spec, &["minReadySeconds"], &at, errors);
+    strategy(spec.at("updateStrategy"), &at.child("updateStrategy"), errors);
+    count::nonnegative(spec, &["revisionHistoryLimit"], &at, errors);
+}
+
+fn strategy(strategy: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let rolling = strategy.at("rollingUpdate");
+    let place = at.child("rollingUpdate");
+    match strategy.text("type") {
+        "OnDelete" => {}
+        "RollingUpdate" if rolling.is_null() => errors.push(Error::required(&place, "")),
+        "RollingUpdate" => {
+            let (unavailable, surge) = (rolling.at("maxUnavailable"), rolling.at("maxSurge"));
+            let (unavailable_at, surge_at) = (place.child("maxUnavailable"), place.child("maxSurge"));
+            int_or_percent::positive(unavailable, &unavailable_at, errors);
+            int_or_percent::positive(surge, &surge_at, errors);
+            int_or_percent::within_all(unavailable, &unavailable_at, errors);
+            int_or_percent::within_all(surge, &surge_at, errors);
+            match (int_or_percent::number(unavailable), int_or_percent::number(surge)) {
+                (0, 0) => errors.push(Error::required(&unavailable_at, "cannot be 0 when maxSurge is 0")),
+                (0, _) | (_, 0) => {}
+                _ => errors.push(Error::invalid(
+                    &surge_at,
+                    surge,
+                    "may not be set when maxUnavailable is non-zero",
+                )),
+            }
+        }
+        _ => errors.push(Error::not_supported(
+            at,
+            go_struct::shown(STRATEGY, strategy),
+            ["RollingUpdate", "OnDelete"],
+        )),
+    }
+}

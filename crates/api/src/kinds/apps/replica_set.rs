@@ -1,0 +1,97 @@
+//! Replica sets: so many pods of one template.
+
+use serde_json::{Value, json};
+
+use crate::{
+    apply::managed::Reset,
+    field::Path,
+    kinds::{core::pod, count, immutable, label_selector, pod_template, reset},
+    rules::{self, Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, named_row},
+    time::Time,
+};
+
+/// The rules of replica sets.
+pub(super) struct ReplicaSet;
+
+const COLUMNS: &[Column] = &[
+    Column::name(),
+    Column::new("Desired", "integer", Description::Field("spec.replicas")),
+    Column::new("Current", "integer", Description::Field("status.replicas")),
+    Column::new("Ready", "integer", Description::Field("status.readyReplicas")),
+    Column::age(),
+    pod_template::CONTAINERS,
+    pod_template::IMAGES,
+    Column::field("Selector", "spec.selector").wide(),
+];
+
+impl Rules for ReplicaSet {
+    fn default(&self, object: &mut Value) {
+        let spec = object.make("spec");
+        spec.fill("replicas", 1);
+        pod::default_template(spec.make("template"));
+    }
+
+    fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
+        rules::reset_status(object, at.kind);
+        pod_template::drop_disabled(object, &Value::Null);
+    }
+
+    fn prepare_update(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
+        rules::keep_status(new, old, at.kind);
+        pod_template::drop_disabled(new, old);
+    }
+
+    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        validate(object.at("spec"), None, errors);
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        validate(new.at("spec"), Some(old.at("spec")), errors);
+        immutable::selector(new.at("spec"), old.at("spec"), &Path::new("spec"), errors);
+    }
+
+    fn validate_status(&self, new: &Value, _: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        let (status, at) = (new.at("status"), Path::new("status"));
+        pod_template::replica_counts(status, &at, errors);
+    }
+
+    fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
+        let name = if old.is_none() {
+            pod_template::name_warning(new)
+        } else {
+            None
+        };
+        name.into_iter().chain(pod_template::warnings(new, old)).collect()
+    }
+
+    fn has_generation(&self) -> bool {
+        true
+    }
+
+    fn reset(&self, subresource: &str) -> Option<Reset> {
+        reset::spec(subresource)
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        COLUMNS
+    }
+
+    fn row(&self, object: &Value, now: Time) -> Row {
+        let (spec, status) = (object.at("spec"), object.at("status"));
+        let counts = [
+            spec.int("replicas"),
+            status.int("replicas"),
+            status.int("readyReplicas"),
+        ];
+        let mut row = named_row(object, now, counts.map(|count| json!(count.unwrap_or_default())));
+        row.cells.extend(pod_template::cells(spec.at("template")));
+        row.cells.push(label_selector::cell(spec.at("selector")));
+        row
+    }
+}
+
+fn validate(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
+    let at = Path::new("spec");
+    count::nonnegative(spec, &["replicas", "minReadySeconds"], &at, errors);
+    pod_template::replicated(spec, old, &at, errors);
+}

@@ -1,0 +1,288 @@
+//! Cron jobs: a job again and again, by a schedule.
+
+use serde_json::{Value, json};
+
+use super::job;
+use crate::{
+    apply::managed::Reset,
+    cron::{Schedule, Zone},
+    field::{Error, Path},
+    kinds::{core::pod, count, label_selector, pod_template, reset},
+    rules::{self, Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, age, named_row},
+    time::Time,
+};
+
+/// The rules of cron jobs.
+pub(super) struct CronJob;
+
+/// The controller appends eleven characters to the name of a job, which may have 63.
+const MAX_NAME: usize = 52;
+
+const POLICIES: [&str; 3] = ["Allow", "Forbid", "Replace"];
+
+const COLUMNS: &[Column] = &[
+    Column::name(),
+    Column::field("Schedule", "spec.schedule"),
+    Column::field("Timezone", "spec.timeZone"),
+    Column::new("Suspend", "boolean", Description::Field("spec.suspend")),
+    Column::new("Active", "integer", Description::Field("status.active")),
+    Column::field("Last Schedule", "status.lastScheduleTime"),
+    Column::age(),
+    pod_template::CONTAINERS,
+    pod_template::IMAGES,
+    Column::field("Selector", "spec.jobTemplate.spec.selector").wide(),
+];
+
+impl Rules for CronJob {
+    fn default(&self, object: &mut Value) {
+        let spec = object.make("spec");
+        if spec.text("concurrencyPolicy").is_empty() {
+            spec.set("concurrencyPolicy", "Allow");
+        }
+        spec.fill("suspend", false);
+        spec.fill("successfulJobsHistoryLimit", 3);
+        spec.fill("failedJobsHistoryLimit", 1);
+        let job = spec.make("jobTemplate").make("spec");
+        job::default_policy(job);
+        pod::default_template(job.make("template"));
+    }
+
+    fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
+        rules::reset_status(object, at.kind);
+        job::drop_disabled(object.make("spec").make("jobTemplate").make("spec"), &Value::Null);
+    }
+
+    fn prepare_update(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
+        rules::keep_status(new, old, at.kind);
+        let before = old.way("spec.jobTemplate.spec");
+        job::drop_disabled(new.make("spec").make("jobTemplate").make("spec"), before);
+    }
+
+    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        let spec = object.at("spec");
+        validate(spec, None, errors);
+        let name = object.at("metadata").text("name");
+        if name.len() > MAX_NAME {
+            let place = Path::new("metadata");
+            let detail = format!("must be no more than {MAX_NAME} characters");
+            errors.push(Error::invalid(&place.child("name"), name, detail));
+        }
+        missing_schedule(spec, errors);
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        validate(new.at("spec"), Some(old.at("spec")), errors);
+        missing_schedule(new.at("spec"), errors);
+    }
+
+    fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let generation = |object: &Value| object.at("metadata").int("generation");
+        if old.is_none() {
+            warnings.extend(pod_template::name_warning(new));
+        }
+        if old.is_none_or(|old| generation(old) != generation(new)) {
+            let way = "spec.jobTemplate.spec";
+            let before = old.map(|old| old.way(way));
+            warnings.extend(job::spec_warnings(new.way(way), before, &Path::new(way)));
+        }
+        if old.is_some() && new.at("spec").text("schedule").contains("TZ") {
+            let text = "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see \
+                https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details";
+            warnings.push(text.to_owned());
+        }
+        warnings
+    }
+
+    fn has_generation(&self) -> bool {
+        true
+    }
+
+    fn reset(&self, subresource: &str) -> Option<Reset> {
+        reset::spec(subresource)
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        COLUMNS
+    }
+
+    fn row(&self, object: &Value, now: Time) -> Row {
+        let (spec, status) = (object.at("spec"), object.at("status"));
+        let suspended = match spec.at("suspend") {
+            Value::Bool(true) => "True",
+            Value::Bool(false) => "False",
+            _ => "<unset>",
+        };
+        let last = match status.text("lastScheduleTime") {
+            "" => json!("<none>"),
+            last => age(last, now),
+        };
+        let zone = spec.at("timeZone").as_str().unwrap_or("<none>");
+        let cells = [
+            json!(spec.text("schedule")),
+            json!(zone),
+            json!(suspended),
+            json!(status.items("active").len()),
+            last,
+        ];
+        let mut row = named_row(object, now, cells);
+        let job = spec.at("jobTemplate").at("spec");
+        row.cells.extend(pod_template::cells(job.at("template")));
+        row.cells.push(label_selector::cell(job.at("selector")));
+        row
+    }
+}
+
+fn validate(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
+    let at = Path::new("spec");
+    let place = at.child("schedule");
+    let schedule = spec.text("schedule");
+    if !schedule.is_empty() {
+        let named_before = old.is_some_and(|old| old.text("schedule").contains("TZ"));
+        validate_schedule(schedule, named_before, spec.has("timeZone"), &place, errors);
+    }
+    count::nonnegative(spec, &["startingDeadlineSeconds"], &at, errors);
+    if old.is_none_or(|old| old.at("timeZone") != spec.at("timeZone"))
+        && let Some(zone) = spec.at("timeZone").as_str()
+    {
+        time_zone(zone, &at.child("timeZone"), errors);
+    }
+    let (policy, place) = (spec.text("concurrencyPolicy"), at.child("concurrencyPolicy"));
+    if policy.is_empty() {
+        errors.push(Error::required(&place, ""));
+    } else if !POLICIES.contains(&policy) {
+        errors.push(Error::not_supported(&place, policy, POLICIES));
+    }
+    let (job, place) = (spec.at("jobTemplate").at("spec"), at.child("jobTemplate"));
+    let place = place.child("spec");
+    let before = old.map(|old| old.way("jobTemplate.spec"));
+    job::validate_spec(job, before, &place, errors);
+    if job.has("selector") {
+        let shown = label_selector::shown(job.at("selector"));
+        let detail = "`selector` will be auto-generated";
+        errors.push(Error::invalid(&place.child("selector"), shown, detail));
+    }
+    if job.flag("manualSelector") {
+        let manual = job.at("manualSelector");
+        errors.push(Error::not_supported(
+            &place.child("manualSelector"),
+            manual,
+            ["nil", "false"],
+        ));
+    }
+    let limits = ["successfulJobsHistoryLimit", "failedJobsHistoryLimit"];
+    count::nonnegative(spec, &limits, &at, errors);
+}
+
+/// Told after everything else.
+fn missing_schedule(spec: &Value, errors: &mut Errors) {
+    if spec.text("schedule").is_empty() {
+        let at = Path::new("spec");
+        errors.push(Error::required(&at.child("schedule"), ""));
+    }
+}
+
+fn validate_schedule(
+    schedule: &str,
+    named_before: bool,
+    zone_given: bool,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
+    if let Err(fault) = schedule.parse::<Schedule>() {
+        errors.push(Error::invalid(at, schedule, fault.to_string()));
+    }
+    if !schedule.contains("TZ") {
+        return;
+    }
+    if !named_before {
+        let detail = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead";
+        errors.push(Error::invalid(at, schedule, detail));
+    } else if zone_given {
+        let detail = "cannot use both timeZone field and TZ or CRON_TZ in schedule";
+        errors.push(Error::invalid(at, schedule, detail));
+    }
+}
+
+/// A zone must have a name of the time zone database. Names of single machines mean nothing to a cluster.
+fn time_zone(zone: &str, at: &Path<'_>, errors: &mut Errors) {
+    let mut tell = |detail: String| errors.push(Error::invalid(at, zone, detail));
+    if zone.is_empty() {
+        return tell("timeZone must be nil or non-empty string".to_owned());
+    }
+    let fits = |b: u8| b.is_ascii_alphanumeric() || b".-_+".contains(&b);
+    let is_part = |part: &str| {
+        !matches!(part, "." | "..")
+            && !part.starts_with('-')
+            && (1..=14).contains(&part.len())
+            && part.bytes().all(fits)
+    };
+    if !zone.split('/').all(is_part) {
+        return tell(format!("unknown time zone {zone}"));
+    }
+    if zone.eq_ignore_ascii_case("Local") {
+        tell(
+            "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones".to_owned(),
+        );
+    }
+    if zone != "Local"
+        && let Err(fault) = Zone::named(zone)
+    {
+        tell(fault.to_string());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(spec: &Value, old: Option<&Value>) -> Vec<String> {
+        let mut errors = Errors::new();
+        validate(spec, old, &mut errors);
+        let kept = |text: &String| text.contains("spec.schedule") || text.contains("timeZone");
+        errors.iter().map(ToString::to_string).filter(kept).collect()
+    }
+
+    #[test]
+    fn a_zone_is_one_of_the_world() {
+        let spec = |zone: &str| json!({"schedule": "* * * * *", "timeZone": zone});
+        assert_eq!(told(&spec("Europe/Paris"), None), [""; 0]);
+        let explicit = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones";
+        for (zone, details) in [
+            ("", &["timeZone must be nil or non-empty string"][..]),
+            ("Local", &[explicit]),
+            ("local", &[explicit, "unknown time zone local"]),
+            ("Europe/../x", &["unknown time zone Europe/../x"]),
+            ("europe/paris", &["unknown time zone europe/paris"]),
+            ("Nowhere", &["unknown time zone Nowhere"]),
+        ] {
+            let want: Vec<_> = details
+                .iter()
+                .map(|detail| format!("spec.timeZone: Invalid value: \"{zone}\": {detail}"))
+                .collect();
+            assert_eq!(told(&spec(zone), None), want);
+        }
+        assert_eq!(told(&spec("Nowhere"), Some(&spec("Nowhere"))), [""; 0]);
+    }
+
+    #[test]
+    fn a_schedule_names_no_zone_unless_it_always_did() {
+        let named = json!({"schedule": "TZ=UTC * * * * *"});
+        let both = json!({"schedule": "TZ=UTC * * * * *", "timeZone": "UTC"});
+        assert_eq!(
+            told(&named, None),
+            [
+                "spec.schedule: Invalid value: \"TZ=UTC * * * * *\": cannot use TZ or CRON_TZ in schedule, use timeZone \
+                 field instead"
+            ]
+        );
+        assert_eq!(told(&named, Some(&named)), [""; 0]);
+        assert_eq!(
+            told(&both, Some(&named)),
+            [
+                "spec.schedule: Invalid value: \"TZ=UTC * * * * *\": cannot use both timeZone field and TZ or CRON_TZ in \
+                 schedule"
+            ]
+        );
+    }
+}

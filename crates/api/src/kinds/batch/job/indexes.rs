@@ -1,0 +1,104 @@
+//! Sets of indexes as text: `1,3-5,7`.
+
+use crate::go;
+
+/// What is wrong with such a text.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Fault {
+    #[error("the fragment {} violates the requirement that an index interval can have at most two parts separated by '-'", go::quote(.0))]
+    Parts(String),
+    #[error("cannot convert string to integer for index: {}", go::quote(.0))]
+    Number(String),
+    #[error("too large index: {}", go::quote(.0))]
+    Large(String),
+    #[error("non-increasing order, previous: {0}, current: {1}")]
+    Order(i64, i64),
+}
+
+/// How many indexes a text names, all below a limit, in order.
+pub(super) fn count(text: &str, limit: i64) -> Result<i64, Fault> {
+    let mut total = 0;
+    let mut last = None;
+    if text.is_empty() {
+        return Ok(total);
+    }
+    for part in text.split(',') {
+        let (first, end) = interval(part, limit)?;
+        if let Some(last) = last.filter(|last| *last >= first) {
+            return Err(Fault::Order(last, first));
+        }
+        total += end - first + 1;
+        last = Some(end);
+    }
+    Ok(total)
+}
+
+/// The first index that two texts name both. Parts that cannot be read are passed over: others tell.
+pub(super) fn overlap(one: &str, other: &str, limit: i64) -> Option<i64> {
+    let read = |text: &str| -> Vec<(i64, i64)> {
+        text.split(',')
+            .filter_map(|part| interval(part, limit).ok())
+            .collect()
+    };
+    let (one, other) = (read(one), read(other));
+    let (mut ones, mut others) = (one.iter().peekable(), other.iter().peekable());
+    while let (Some(a), Some(b)) = (ones.peek(), others.peek()) {
+        if a.0 <= b.1 && b.0 <= a.1 {
+            return Some(a.0.max(b.0));
+        }
+        if a.0 <= b.0 {
+            ones.next();
+        } else {
+            others.next();
+        }
+    }
+    None
+}
+
+fn interval(text: &str, limit: i64) -> Result<(i64, i64), Fault> {
+    let parts: Vec<_> = text.split('-').collect();
+    let index = |text: &str| {
+        let index: i64 = text.parse().map_err(|_| Fault::Number(text.to_owned()))?;
+        if index >= limit {
+            return Err(Fault::Large(text.to_owned()));
+        }
+        Ok(index)
+    };
+    match parts[..] {
+        [one] => index(one).map(|index| (index, index)),
+        [first, last] => match (index(first)?, index(last)?) {
+            (first, last) if first >= last => Err(Fault::Order(first, last)),
+            both => Ok(both),
+        },
+        _ => Err(Fault::Parts(text.to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn indexes_are_in_order_and_below_the_limit() {
+        assert_eq!(count("", 5), Ok(0));
+        assert_eq!(count("0,2-4", 5), Ok(4));
+        let told = |text: &str| count(text, 5).unwrap_err().to_string();
+        assert_eq!(told("5"), "too large index: \"5\"");
+        assert_eq!(told("0-5"), "too large index: \"5\"");
+        assert_eq!(told("a"), "cannot convert string to integer for index: \"a\"");
+        assert_eq!(told("3,1"), "non-increasing order, previous: 3, current: 1");
+        assert_eq!(told("2-2"), "non-increasing order, previous: 2, current: 2");
+        assert_eq!(
+            told("1-2-3"),
+            "the fragment \"1-2-3\" violates the requirement that an index interval can have at most two parts separated \
+             by '-'"
+        );
+    }
+
+    #[test]
+    fn two_sets_overlap_where_both_name_an_index() {
+        assert_eq!(overlap("0-2,5", "3-4", 9), None);
+        assert_eq!(overlap("0-2,5", "1,4", 9), Some(1));
+        assert_eq!(overlap("x,5", "3-6", 9), Some(5));
+    }
+}

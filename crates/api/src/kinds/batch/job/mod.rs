@@ -1,0 +1,330 @@
+//! Jobs: pods that run to an end, so many of them.
+
+mod change;
+mod indexes;
+mod policy;
+mod spec;
+mod status;
+
+use std::borrow::Cow;
+
+use serde_json::{Value, json};
+
+use crate::{
+    apply::managed::Reset,
+    field::{Error, Path},
+    kinds::{core::pod, label_selector, met, pod_template, reset},
+    name,
+    rules::{
+        self, Circumstances, Column, Dependents, Errors, Row, Rules, Selectable, Tree, TreeMut, named_row,
+    },
+    selector::label::{InvalidValues, Selector},
+    time::{self, Time},
+};
+
+pub(super) use self::spec::validate as validate_spec;
+
+/// The rules of jobs.
+pub(super) struct Job;
+
+const UID_LABEL: &str = "batch.kubernetes.io/controller-uid";
+
+/// Labels of the pods of a job, and the field of its metadata they carry. The first two are older than the rule that
+/// labels have a domain.
+const LABELS: [(&str, &str); 4] = [
+    ("controller-uid", "uid"),
+    ("job-name", "name"),
+    (UID_LABEL, "uid"),
+    ("batch.kubernetes.io/job-name", "name"),
+];
+
+/// With more completions, and more pods at once, the server may lose track of indexes.
+const MANY_COMPLETIONS: i64 = 100_000;
+const MANY_AT_ONCE: i64 = 10_000;
+
+const COLUMNS: &[Column] = &[
+    Column::name(),
+    Column::text("Status", "Status of the job."),
+    Column::field("Completions", "status.succeeded"),
+    Column::text("Duration", "Time required to complete the job."),
+    Column::age(),
+    pod_template::CONTAINERS,
+    pod_template::IMAGES,
+    Column::field("Selector", "spec.selector").wide(),
+];
+
+impl Rules for Job {
+    fn default(&self, object: &mut Value) {
+        let spec = object.make("spec");
+        if !spec.has("parallelism") {
+            spec.fill("completions", 1);
+        }
+        spec.fill("parallelism", 1);
+        let limit = if spec.has("backoffLimitPerIndex") {
+            i32::MAX
+        } else {
+            6
+        };
+        spec.fill("backoffLimit", limit);
+        let labels = spec.at("template").at("metadata").at("labels").clone();
+        spec.fill("completionMode", "NonIndexed");
+        spec.fill("suspend", false);
+        let replacement = if spec.has("podFailurePolicy") {
+            "Failed"
+        } else {
+            "TerminatingOrFailed"
+        };
+        spec.fill("podReplacementPolicy", replacement);
+        spec.fill("manualSelector", false);
+        default_policy(spec);
+        pod::default_template(spec.make("template"));
+        let metadata = object.make("metadata");
+        if !labels.is_null() && metadata.entries("labels").is_empty() {
+            metadata.set("labels", labels);
+        }
+    }
+
+    fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
+        if !object.at("spec").flag("manualSelector") {
+            select(object);
+        }
+        rules::reset_status(object, at.kind);
+        drop_disabled(object.make("spec"), &Value::Null);
+    }
+
+    fn prepare_update(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
+        rules::keep_status(new, old, at.kind);
+        drop_disabled(new.make("spec"), old.at("spec"));
+    }
+
+    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        selected_by_itself(object, errors);
+        validate(object.at("spec"), None, errors);
+        host_names(object, errors);
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        validate(new.at("spec"), Some(old.at("spec")), errors);
+        change::validate(new, old, errors);
+        host_names(new, errors);
+    }
+
+    fn validate_status(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        status::validate(new, old, errors);
+    }
+
+    fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
+        let generation = |object: &Value| object.at("metadata").int("generation");
+        if old.is_some_and(|old| generation(old) == generation(new)) {
+            return Vec::new();
+        }
+        let name = if old.is_none() {
+            pod_template::name_warning(new)
+        } else {
+            None
+        };
+        let before = old.map(|old| old.at("spec"));
+        let others = spec_warnings(new.at("spec"), before, &Path::new("spec"));
+        name.into_iter().chain(others).collect()
+    }
+
+    fn has_generation(&self) -> bool {
+        true
+    }
+
+    fn reset(&self, subresource: &str) -> Option<Reset> {
+        reset::spec(subresource)
+    }
+
+    fn selectable(&self) -> &'static [Selectable] {
+        const SUCCESSFUL: Selectable = Selectable {
+            field: "status.successful",
+            get: |object| {
+                let succeeded = object.at("status").int("succeeded").unwrap_or_default();
+                Cow::Owned(succeeded.to_string())
+            },
+        };
+        &[SUCCESSFUL]
+    }
+
+    fn dependents(&self) -> Dependents {
+        Dependents::Orphan
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        COLUMNS
+    }
+
+    fn row(&self, object: &Value, now: Time) -> Row {
+        let (spec, status) = (object.at("spec"), object.at("status"));
+        let succeeded = status.int("succeeded").unwrap_or_default();
+        let completions = match (spec.int("completions"), spec.int("parallelism")) {
+            (Some(completions), _) => format!("{succeeded}/{completions}"),
+            (None, Some(at_once @ 2..)) => format!("{succeeded}/1 of {at_once}"),
+            (None, _) => format!("{succeeded}/1"),
+        };
+        let moment = |name: &str| Time::parse(status.text(name)).ok();
+        let duration = moment("startTime").map(|start| {
+            let end = moment("completionTime").unwrap_or(now);
+            time::age(end.since(start))
+        });
+        let cells = [
+            json!(state(object)),
+            json!(completions),
+            json!(duration.unwrap_or_default()),
+        ];
+        let mut row = named_row(object, now, cells);
+        row.cells.extend(pod_template::cells(spec.at("template")));
+        row.cells.push(label_selector::cell(spec.at("selector")));
+        row
+    }
+}
+
+/// Fills in the status that conditions in a policy are to have.
+pub(super) fn default_policy(spec: &mut Value) {
+    let Some(policy) = spec.at_mut("podFailurePolicy") else {
+        return;
+    };
+    for rule in policy.items_mut("rules") {
+        for pattern in rule.items_mut("onPodConditions") {
+            if pattern.text("status").is_empty() {
+                pattern.set("status", "True");
+            }
+        }
+    }
+}
+
+/// Takes out what is not offered yet, unless it is in use.
+pub(super) fn drop_disabled(spec: &mut Value, old: &Value) {
+    if !old.has("scheduling") {
+        spec.remove("scheduling");
+    }
+    if let Some(template) = spec.at_mut("template") {
+        pod::drop_from_template(template, old.at("template"));
+    }
+}
+
+/// What to tell about the spec of a job.
+pub(super) fn spec_warnings(spec: &Value, old: Option<&Value>, at: &Path<'_>) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if spec.text("completionMode") == "Indexed"
+        && spec.int("completions") > Some(MANY_COMPLETIONS)
+        && spec.int("parallelism") > Some(MANY_AT_ONCE)
+    {
+        warnings.push(format!(
+            "{at}: In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, \
+             Kubernetes might not be able to track completedIndexes when a big number of indexes fail"
+        ));
+    }
+    let before = old.map(|old| old.at("template"));
+    warnings.extend(pod::template_warnings(
+        spec.at("template"),
+        &at.child("template"),
+        before,
+    ));
+    warnings
+}
+
+/// Labels the pods, and selects them by the uid of the job, which no other job has.
+fn select(object: &mut Value) {
+    let identity = object.at("metadata").clone();
+    let spec = object.make("spec");
+    let labels = spec.make("template").make("metadata").make("labels");
+    for (label, field) in LABELS {
+        labels.fill(label, identity.text(field));
+    }
+    let selector = spec.make("selector").make("matchLabels");
+    selector.fill(UID_LABEL, identity.text("uid"));
+}
+
+/// Labels that were not set by the server must be what it would have set.
+fn selected_by_itself(object: &Value, errors: &mut Errors) {
+    let spec = object.at("spec");
+    if spec.flag("manualSelector") || !spec.has("selector") {
+        return;
+    }
+    let (identity, at) = (object.at("metadata"), Path::new("metadata"));
+    if identity.text("uid").is_empty() {
+        errors.push(Error::required(&at.child("uid"), ""));
+    }
+    let at = Path::new("spec");
+    let (template, metadata) = (at.child("template"), spec.at("template").at("metadata"));
+    let place = template.child("metadata");
+    let place = place.child("labels");
+    for (label, field) in LABELS {
+        let detail = || format!("must be '{}'", identity.text(field));
+        match metadata.at("labels").at(label).as_str() {
+            None => errors.push(Error::required(&place.key(label), detail())),
+            Some(value) if value != identity.text(field) => {
+                errors.push(Error::invalid(&place.key(label), metadata.at("labels"), detail()));
+            }
+            Some(_) => {}
+        }
+    }
+    if let Ok(selector) = Selector::from_object(spec.get("selector")) {
+        let expected: serde_json::Map<String, Value> = LABELS
+            .iter()
+            .map(|(label, field)| ((*label).to_owned(), json!(identity.text(field))))
+            .collect();
+        if !selector.matches(&expected) {
+            let shown = label_selector::shown(spec.at("selector"));
+            errors.push(Error::invalid(
+                &at.child("selector"),
+                shown,
+                "`selector` not auto-generated",
+            ));
+        }
+    }
+}
+
+fn validate(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
+    let at = Path::new("spec");
+    validate_spec(spec, old, &at, errors);
+    let values = old.map_or(InvalidValues::Refused, |old| {
+        label_selector::as_before(old.at("selector"))
+    });
+    let (selector, place) = (spec.at("selector"), at.child("selector"));
+    if selector.is_null() {
+        errors.push(Error::required(&place, ""));
+    } else {
+        label_selector::validate(selector, values, &place, errors);
+    }
+    if let Ok(selector) = Selector::from_object(Some(selector)) {
+        pod_template::found(&selector, spec.at("template"), &at.child("template"), errors);
+    }
+}
+
+/// Pods of an indexed job have a host name made of its name and their index.
+fn host_names(object: &Value, errors: &mut Errors) {
+    let spec = object.at("spec");
+    let Some(completions @ 1..) = spec.int("completions") else {
+        return;
+    };
+    if spec.text("completionMode") != "Indexed" {
+        return;
+    }
+    let name = object.at("metadata").text("name");
+    let longest = format!("{name}-{}", completions - 1);
+    if !name::dns1123_label(&longest).is_empty() {
+        let place = Path::new("metadata");
+        let detail = format!("will not able to create pod with invalid DNS label: {longest}");
+        errors.push(Error::invalid(&place.child("name"), name, detail));
+    }
+}
+
+fn state(object: &Value) -> &'static str {
+    let conditions = object.at("status").items("conditions");
+    let has = |kind: &str| met::is_true(conditions, kind);
+    match () {
+        () if has("Complete") => "Complete",
+        () if has("Failed") => "Failed",
+        () if object.at("metadata").has("deletionTimestamp") => "Terminating",
+        () if has("Suspended") => "Suspended",
+        () if has("FailureTarget") => "FailureTarget",
+        () if has("SuccessCriteriaMet") => "SuccessCriteriaMet",
+        () => "Running",
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,202 @@
+//! The policies of a job: what becomes of it when pods fail, and when it is done before all have succeeded.
+
+use serde_json::Value;
+
+use super::indexes;
+use crate::{
+    field::{Error, Path, Shown},
+    go,
+    kinds::{
+        count,
+        go_struct::{self, Field},
+    },
+    name,
+    rules::{Errors, Tree},
+};
+
+const MAX_RULES: usize = 20;
+const MAX_PATTERNS: usize = 20;
+const MAX_CODES: usize = 255;
+const MAX_INDEXES: usize = 64 * 1024;
+
+const ACTIONS: [&str; 4] = ["Count", "FailIndex", "FailJob", "Ignore"];
+const OPERATORS: [&str; 2] = ["In", "NotIn"];
+const STATUSES: [&str; 3] = ["False", "True", "Unknown"];
+
+/// The policy for failures as errors show it.
+pub(super) const FAILURE: &[Field] = &[Field::list(
+    "Rules",
+    "rules",
+    &[
+        Field::text("Action", "action"),
+        Field::pointer(
+            "OnExitCodes",
+            "onExitCodes",
+            &[
+                Field::nullable("ContainerName", "containerName"),
+                Field::text("Operator", "operator"),
+                Field::nullable("Values", "values"),
+            ],
+        ),
+        Field::list(
+            "OnPodConditions",
+            "onPodConditions",
+            &[Field::text("Type", "type"), Field::text("Status", "status")],
+        ),
+    ],
+)];
+
+/// The policy for success as errors show it.
+pub(super) const SUCCESS: &[Field] = &[Field::list(
+    "Rules",
+    "rules",
+    &[
+        Field::nullable("SucceededIndexes", "succeededIndexes"),
+        Field::nullable("SucceededCount", "succeededCount"),
+    ],
+)];
+
+/// What is wrong with the policy for failures.
+pub(super) fn failure(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let rules = spec.at("podFailurePolicy").items("rules");
+    let place = at.child("rules");
+    if rules.len() > MAX_RULES {
+        errors.push(Error::too_many(&place, Some(rules.len()), MAX_RULES));
+    }
+    for (index, rule) in rules.iter().enumerate() {
+        let place = place.index(index);
+        failure_rule(rule, spec, &place, errors);
+    }
+}
+
+fn failure_rule(rule: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let place = at.child("action");
+    match rule.text("action") {
+        "FailIndex" if !spec.has("backoffLimitPerIndex") => {
+            let detail = "requires the backoffLimitPerIndex to be set";
+            errors.push(Error::invalid(&place, "FailIndex", detail));
+        }
+        action => one_of(action, &ACTIONS, &place, errors),
+    }
+    let (codes, conditions) = (rule.at("onExitCodes"), rule.items("onPodConditions"));
+    if !codes.is_null() {
+        exit_codes(codes, spec, &at.child("onExitCodes"), errors);
+    }
+    let place = at.child("onPodConditions");
+    if conditions.len() > MAX_PATTERNS {
+        errors.push(Error::too_many(&place, Some(conditions.len()), MAX_PATTERNS));
+    }
+    for (index, pattern) in conditions.iter().enumerate() {
+        let place = place.index(index);
+        let (kind, kind_at) = (pattern.text("type"), place.child("type"));
+        let faults = name::label_key(kind).into_iter();
+        errors.extend(faults.map(|fault| Error::invalid(&kind_at, kind, fault)));
+        one_of(pattern.text("status"), &STATUSES, &place.child("status"), errors);
+    }
+    let detail = match (codes.is_null(), conditions.is_empty()) {
+        (false, false) => "specifying both OnExitCodes and OnPodConditions is not supported",
+        (true, true) => "specifying one of OnExitCodes and OnPodConditions is required",
+        _ => return,
+    };
+    errors.push(Error::invalid(at, Shown::Omitted, detail));
+}
+
+fn exit_codes(codes: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let operator = codes.text("operator");
+    one_of(operator, &OPERATORS, &at.child("operator"), errors);
+    if let Some(container) = codes.at("containerName").as_str() {
+        let pod = spec.at("template").at("spec");
+        let named = |list: &str| pod.items(list).iter().any(|one| one.text("name") == container);
+        if !named("containers") && !named("initContainers") {
+            let detail = "must be one of the container or initContainer names in the pod template";
+            errors.push(Error::invalid(&at.child("containerName"), container, detail));
+        }
+    }
+    let (values, place) = (codes.items("values"), at.child("values"));
+    if values.is_empty() {
+        let detail = "at least one value is required";
+        errors.push(Error::invalid(&place, codes.at("values"), detail));
+    } else if values.len() > MAX_CODES {
+        errors.push(Error::too_many(&place, Some(values.len()), MAX_CODES));
+    }
+    let values: Vec<_> = values.iter().filter_map(Value::as_i64).collect();
+    for (index, value) in values.iter().enumerate() {
+        if operator == "In" && *value == 0 {
+            let detail = "must not be 0 for the In operator";
+            errors.push(Error::invalid(&place.index(index), *value, detail));
+        }
+        if values[..index].contains(value) {
+            errors.push(Error::duplicate(&place.index(index), *value));
+        }
+    }
+    if !values.is_sorted() {
+        errors.push(Error::invalid(&place, codes.at("values"), "must be ordered"));
+    }
+}
+
+/// A word that must be given, and be known.
+fn one_of(word: &str, known: &[&str], at: &Path<'_>, errors: &mut Errors) {
+    if word.is_empty() {
+        let quoted: Vec<_> = known.iter().map(|word| go::quote(word)).collect();
+        let detail = format!("valid values: [{}]", quoted.join(" "));
+        errors.push(Error::required(at, detail));
+    } else if !known.contains(&word) {
+        errors.push(Error::not_supported(at, word, known));
+    }
+}
+
+/// What is wrong with the policy for success.
+pub(super) fn success(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let policy = spec.at("successPolicy");
+    if spec.text("completionMode") != "Indexed" {
+        let detail = "requires indexed completion mode";
+        errors.push(Error::invalid(at, go_struct::shown(SUCCESS, policy), detail));
+        return;
+    }
+    let (rules, place) = (policy.items("rules"), at.child("rules"));
+    if rules.is_empty() {
+        let detail = "at least one rules must be specified when the successPolicy is specified";
+        errors.push(Error::required(&place, detail));
+    }
+    if rules.len() > MAX_RULES {
+        errors.push(Error::too_many(&place, Some(rules.len()), MAX_RULES));
+    }
+    let completions = spec.int("completions").unwrap_or_default();
+    for (index, rule) in rules.iter().enumerate() {
+        success_rule(rule, completions, &place.index(index), errors);
+    }
+}
+
+fn success_rule(rule: &Value, completions: i64, at: &Path<'_>, errors: &mut Errors) {
+    let (listed, count) = (rule.at("succeededIndexes").as_str(), rule.int("succeededCount"));
+    if listed.is_none() && count.is_none() {
+        let detail = "at least one of succeededCount or succeededIndexes must be specified";
+        errors.push(Error::required(at, detail));
+    }
+    let mut total = 0;
+    if let Some(listed) = listed {
+        let place = at.child("succeededIndexes");
+        if listed.len() > MAX_INDEXES {
+            errors.push(Error::too_long(&place, MAX_INDEXES));
+        }
+        match indexes::count(listed, completions) {
+            Ok(count) => total = count,
+            Err(fault) => {
+                let detail = format!("error parsing succeededIndexes: {fault}");
+                errors.push(Error::invalid(&place, listed, detail));
+            }
+        }
+    }
+    count::nonnegative(rule, &["succeededCount"], at, errors);
+    let Some(count) = count else { return };
+    let mut limit = |most: i64, what: &str| {
+        if count > most {
+            let detail = format!("must be less than or equal to {most} (the number of {what})");
+            errors.push(Error::invalid(&at.child("succeededCount"), count, detail));
+        }
+    };
+    limit(completions, "specified completions");
+    if listed.is_some() {
+        limit(total, "indexes in the specified succeededIndexes field");
+    }
+}
