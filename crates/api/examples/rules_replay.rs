@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, fs};
 
 use k3_api::{
     decode,
-    kinds::{Kind, builtin},
+    kinds::{Kind, Persistence, builtin},
     patch,
     rules::{self, Circumstances, Part, Tree, TreeMut, User},
     status::Status,
@@ -36,7 +36,8 @@ fn main() {
         }
         let text = fs::read_to_string(&file)
             .expect("a case can be read")
-            .replace("${ns}", "golden");
+            .replace("${ns}", "golden")
+            .replace("${id}", "7");
         let case: Value = serde_json::from_str(&text).expect("a case is JSON");
         let mut objects = BTreeMap::new();
         for (number, step) in case.items("steps").iter().enumerate() {
@@ -83,7 +84,8 @@ fn play(step: &Value, objects: &mut BTreeMap<String, Value>) -> Option<Value> {
     };
     let user = User {
         name: "admin".into(),
-        groups: vec!["system:masters".into()],
+        uid: "u-admin".into(),
+        groups: vec!["system:masters".into(), "system:authenticated".into()],
         ..User::default()
     };
     let now = Time::parse("2026-01-02T03:04:05Z").expect("a time");
@@ -94,6 +96,14 @@ fn play(step: &Value, objects: &mut BTreeMap<String, Value>) -> Option<Value> {
     };
     let key = |name: &str| format!("{}/{}/{name}", kind.group, kind.plural);
     let result = match step.text("method") {
+        "POST" if kind.persistence == Persistence::Virtual => {
+            let mut object = decode::json(&body, kind.ty).ok()?.value;
+            if kind.is_namespaced() {
+                object.make("metadata").fill("namespace", "golden");
+            }
+            rules::of(kind).default(&mut object);
+            rules::review(&object, &at).map(|()| (object, Vec::new()))
+        }
         "POST" if name.is_empty() => {
             let mut object = decode::json(&body, kind.ty).ok()?.value;
             let metadata = object.make("metadata");

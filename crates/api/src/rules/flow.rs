@@ -90,11 +90,22 @@ pub fn update(
     if !errors.is_empty() {
         return Err(invalid(at.kind, new, &errors));
     }
-    Ok(if part == Part::Object {
-        rules.warnings(new, Some(old))
-    } else {
-        Vec::new()
+    Ok(match part {
+        Part::Object => rules.warnings(new, Some(old)),
+        Part::Status => rules.status_warnings(new, old),
+        Part::Other(_) => Vec::new(),
     })
+}
+
+/// Judges a question that is answered and forgotten. Its metadata is the kind's own business, and the answer names
+/// neither kind nor object.
+pub fn review(object: &Value, at: &Circumstances<'_>) -> Result<(), Status> {
+    let mut errors = Errors::new();
+    of(at.kind).validate(object, at, &mut errors);
+    if errors.is_empty() {
+        return Ok(());
+    }
+    Err(Status::invalid(Grouped::new(at.kind.group, ""), "", &errors))
 }
 
 /// The answer to an object with errors. What several rules say alike is told once.

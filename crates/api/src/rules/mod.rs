@@ -2,8 +2,8 @@
 //! what is wrong, and what a table shows.
 //!
 //! Every kind has a [`Rules`]; [`of`] finds it. The functions of this module bring them into the order that
-//! all kinds share: [`create`] and [`update`] take an object from "decoded" to "may be stored". Both are pure;
-//! time and the user come with the [`Circumstances`].
+//! all kinds share: [`create`] and [`update`] take an object from "decoded" to "may be stored", and [`review`]
+//! judges a question, which is not stored. All are pure; time and the user come with the [`Circumstances`].
 //!
 //! Objects are trees in the normal form of their type, as `decode` makes them: what is empty is left out, and
 //! what is always written is there. Rules keep that form.
@@ -19,7 +19,7 @@ use serde_json::Value;
 
 pub use self::{
     columns::{Column, Description, Row, age, named_row},
-    flow::{Part, create, update},
+    flow::{Part, create, review, update},
     meta::{object_meta, object_meta_update},
     tree::{Tree, TreeMut},
 };
@@ -134,6 +134,12 @@ pub trait Rules: Send + Sync {
 
     /// What the user should be told about an object that is valid. `old` is there if it is an update.
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
+        let _ = (new, old);
+        Vec::new()
+    }
+
+    /// The same for a write of the status.
+    fn status_warnings(&self, new: &Value, old: &Value) -> Vec<String> {
         let _ = (new, old);
         Vec::new()
     }
