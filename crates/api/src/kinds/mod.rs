@@ -16,6 +16,7 @@ mod coordination;
 mod core;
 mod discovery;
 mod events;
+mod faults;
 mod flowcontrol;
 mod networking;
 mod node;
@@ -24,6 +25,7 @@ mod rbac;
 mod registry;
 mod resource;
 mod scheduling;
+mod status_meta;
 mod storage;
 mod storagemigration;
 #[cfg(test)]
