@@ -12,6 +12,7 @@ mod authorization;
 mod autoscaling;
 mod batch;
 mod certificates;
+mod condition;
 mod coordination;
 mod core;
 mod discovery;
