@@ -261,11 +261,7 @@ fn validate_address(kind: &str, address: &str, list: &Path<'_>, index: usize, er
 }
 
 fn validate_hints(hints: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let rules: [(&str, fn(&str) -> name::Faults); 2] = [
-        ("forZones", name::label_value),
-        ("forNodes", name::dns1123_subdomain),
-    ];
-    for (field, rule) in rules {
+    for field in ["forZones", "forNodes"] {
         let (list, items) = (at.child(field), hints.items(field));
         if items.len() > MOST_HINTS {
             errors.push(Error::too_many(&list, Some(items.len()), MOST_HINTS));
@@ -277,7 +273,11 @@ fn validate_hints(hints: &Value, at: &Path<'_>, errors: &mut Errors) {
             if items[..index].iter().any(|other| other.text("name") == name) {
                 errors.push(Error::duplicate(&at, name));
             }
-            faults::tell(name, rule(name), &at, errors);
+            let found = match field {
+                "forZones" => name::label_value(name),
+                _ => name::dns1123_subdomain(name),
+            };
+            faults::tell(name, found, &at, errors);
         }
     }
 }

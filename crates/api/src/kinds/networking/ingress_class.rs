@@ -117,7 +117,7 @@ fn validate_parameters(parameters: &Value, at: &Path<'_>, errors: &mut Errors) {
             faults::tell(namespace, name::dns1123_label(namespace), &place, errors);
         }
         (Some("Cluster"), Some(_)) => {
-            errors.push(Error::forbidden(&place, "`parameters.scope` is set to 'Cluster'"))
+            errors.push(Error::forbidden(&place, "`parameters.scope` is set to 'Cluster'"));
         }
         (Some("Cluster"), None) => {}
         (Some(other), _) => errors.push(Error::not_supported(
