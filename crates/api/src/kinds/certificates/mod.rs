@@ -6,6 +6,7 @@ mod pem;
 mod pod_certificate_request;
 #[cfg(test)]
 mod samples;
+mod signature;
 mod signer;
 mod signing_request;
 mod x509;

@@ -1,12 +1,14 @@
 //! Requests for certificates of pods, made by their nodes.
 
+mod issued;
+
 use std::borrow::Cow;
 
 use serde_json::{Value, json};
 
 use super::{
-    pem, signer,
-    x509::{Certificate, Key, Request},
+    signature, signer,
+    x509::{Key, Request},
 };
 use crate::{
     apply::{FieldSet, managed::Reset},
@@ -15,14 +17,13 @@ use crate::{
     kinds::{condition, faults, status_meta},
     name,
     rules::{Circumstances, Column, Errors, Row, Rules, Selectable, Tree, TreeMut},
-    time::{Duration, Time},
+    time::Time,
 };
 
 /// The rules of requests.
 pub(super) struct PodCertificateRequest;
 
 const REQUEST_BYTES: usize = 10 * 1024;
-const CHAIN_BYTES: usize = 100 * 1024;
 const ANNOTATIONS_BYTES: usize = 256 * 1024;
 const UID_BYTES: usize = 128;
 const HOUR: i64 = 60 * 60;
@@ -184,27 +185,33 @@ fn validate_request(bytes: &[u8], at: &Path<'_>, errors: &mut Errors) {
         errors.push(Error::too_long(at, REQUEST_BYTES));
         return;
     }
-    let key = Request::read(bytes)
-        .ok()
+    let request = Request::read(bytes).ok();
+    let key = request
+        .as_ref()
         .and_then(|request| Key::read(request.public_key).ok());
+    let (Some(request), Some(key)) = (request, key) else {
+        errors.push(Error::invalid(at, Shown::Omitted, "must be a valid PKCS#10 CSR"));
+        return;
+    };
     errors.extend(match key {
-        None => Some(Error::invalid(at, Shown::Omitted, "must be a valid PKCS#10 CSR")),
-        Some(Key::Elliptic("P-224")) => Some(Error::invalid(
+        Key::Elliptic("P-224") => Some(Error::invalid(
             at,
             "curve P-224",
             "elliptic public keys must use curve P256, P384, or P521",
         )),
-        Some(Key::Rsa(bits)) if bits != 3072 && bits != 4096 => Some(Error::invalid(
+        Key::Rsa(bits) if bits != 3072 && bits != 4096 => Some(Error::invalid(
             at,
             format!("{bits}-bit modulus"),
             "RSA keys must have modulus size 3072 or 4096",
         )),
-        Some(Key::Unknown) => Some(Error::invalid(
+        Key::Unknown => Some(Error::invalid(
             at,
             Shown::Omitted,
             "unknown public key type; supported types are Ed25519, ECDSA, and RSA",
         )),
-        Some(Key::Ed25519 | Key::Elliptic(_) | Key::Rsa(_)) => None,
+        Key::Ed25519 | Key::Elliptic(_) | Key::Rsa(_) => signature::verify(&request)
+            .err()
+            .map(|_| Error::invalid(at, Shown::Omitted, "invalid signature")),
     });
 }
 
@@ -237,7 +244,7 @@ fn validate_status(new: &Value, old: &Value, now: Time, errors: &mut Errors) {
             );
         }
     } else if is(new, "Issued") {
-        errors.extend(issue_fault(new, old, now));
+        errors.extend(issued::validate(new, old, now));
     } else if changed {
         refuse("status is immutable unless transitioning to \"Issued\", \"Denied\", or \"Failed\"");
     }
@@ -264,158 +271,6 @@ fn validate_conditions(conditions: &[Value], list: &Path<'_>, errors: &mut Error
         }
     }
     condition::validate_all(conditions, list, errors);
-}
-
-/// What is wrong with a certificate that was issued: the first thing, or the few that belong together.
-fn issue_fault(new: &Value, old: &Value, now: Time) -> Errors {
-    let (root, status) = (Path::new("status"), new.at("status"));
-    let at = root.child("certificateChain");
-    let chain = status.text("certificateChain");
-    let wrong = |detail: &str| vec![Error::invalid(&at, chain, detail)];
-    if chain.len() > CHAIN_BYTES {
-        return vec![Error::too_long(&at, CHAIN_BYTES)];
-    }
-    let blocks = pem::blocks(chain.as_bytes());
-    let Some((first, others)) = blocks.split_first() else {
-        return wrong("issued certificate chain must contain at least one certificate");
-    };
-    if first.kind != "CERTIFICATE" {
-        return wrong("issued certificate chain must consist entirely of CERTIFICATE PEM blocks");
-    }
-    let Ok(leaf) = Certificate::read(&first.bytes) else {
-        return wrong("leaf certificate does not parse as valid X.509");
-    };
-    let mut errors = name_faults(&leaf, &at);
-    let request = base64::decode(old.at("spec").text("stubPKCS10Request")).unwrap_or_default();
-    let Ok(request) = Request::read(&request) else {
-        let spec = Path::new("spec");
-        let at = spec.child("stubPKCS10Request");
-        errors.push(Error::invalid(&at, Shown::Omitted, "must be a valid PKCS#10 CSR"));
-        return errors;
-    };
-    if request.public_key != leaf.public_key {
-        errors.extend(wrong(
-            "leaf certificate was not issued to the requested public key",
-        ));
-        return errors;
-    }
-    errors.extend(time_faults(new, &leaf, now));
-    if !errors.is_empty() {
-        return errors;
-    }
-    for block in others {
-        if block.kind != "CERTIFICATE" {
-            return wrong("issued certificate chain must consist entirely of CERTFICATE PEM blocks");
-        }
-        if Certificate::read(&block.bytes).is_err() {
-            return wrong("intermediate certificate does not parse as valid X.509");
-        }
-    }
-    Errors::new()
-}
-
-fn name_faults(leaf: &Certificate<'_>, at: &Path<'_>) -> Errors {
-    let mut errors = Errors::new();
-    for host in &leaf.hosts {
-        for (bad, detail) in [
-            (
-                host.is_empty(),
-                "leaf certificate should not contain empty DNSName",
-            ),
-            (
-                host.contains(".."),
-                "leaf certificate's DNSName should not contain '..'",
-            ),
-            (
-                host.starts_with('.') || host.ends_with('.'),
-                "leaf certificate's DNSName should not start or end with '.'",
-            ),
-        ] {
-            if bad {
-                errors.push(Error::invalid(at, host, detail));
-            }
-        }
-    }
-    for mail in leaf.mails.iter().filter(|mail| !is_mail(mail)) {
-        let detail = "leaf certificate should not contain invalid EmailAddress";
-        errors.push(Error::invalid(at, mail, detail));
-    }
-    errors
-}
-
-fn is_mail(text: &str) -> bool {
-    let plain = |part: &str| {
-        !part.is_empty()
-            && !part.split('.').any(str::is_empty)
-            && !part.contains(|c: char| c.is_whitespace() || "()<>[]:;@\\,\"".contains(c))
-    };
-    text.rsplit_once('@')
-        .is_some_and(|(user, host)| plain(user) && plain(host))
-}
-
-/// Whether the times of the status are those of the certificate, and such as are asked for.
-fn time_faults(new: &Value, leaf: &Certificate<'_>, now: Time) -> Errors {
-    let (root, status) = (Path::new("status"), new.at("status"));
-    let read = |field: &str| Time::parse(status.text(field)).ok();
-    let fields = ["notBefore", "notAfter", "beginRefreshAt"];
-    let [Some(before), Some(after), Some(refresh)] = fields.map(read) else {
-        return fields
-            .into_iter()
-            .filter(|field| read(field).is_none())
-            .map(|field| {
-                let detail = match field {
-                    "beginRefreshAt" => "must be present and in the range [notbefore+10min, notafter-10min]",
-                    _ => "must be present and consistent with the issued certificate",
-                };
-                Error::required(&root.child(field), detail)
-            })
-            .collect();
-    };
-    let wrong =
-        |field: &str, detail: &str| vec![Error::invalid(&root.child(field), status.text(field), detail)];
-    if Some(before) != leaf.not_before {
-        return wrong(
-            "notBefore",
-            "must be set to the NotBefore time encoded in the leaf certificate",
-        );
-    }
-    let minutes = |minutes: i64| Duration::from_seconds(60 * minutes);
-    if !(now.plus(minutes(-5)) < before && before < now.plus(minutes(5))) {
-        return wrong(
-            "notBefore",
-            "must be set to within 5 minutes of kube-apiserver's current time",
-        );
-    }
-    if Some(after) != leaf.not_after {
-        return wrong(
-            "notAfter",
-            "must be set to the NotAfter time encoded in the leaf certificate",
-        );
-    }
-    let at = root.child("certificateChain");
-    let lifetime = after.since(before);
-    if lifetime < Duration::from_seconds(HOUR) {
-        let detail = "leaf certificate lifetime must be >= 1 hour";
-        return vec![Error::invalid(&at, lifetime.nanos(), detail)];
-    }
-    let most = new.at("spec").int("maxExpirationSeconds").unwrap_or_default();
-    if lifetime > Duration::from_seconds(most) {
-        let detail = format!("leaf certificate lifetime must be <= spec.maxExpirationSeconds ({most})");
-        return vec![Error::invalid(&at, lifetime.nanos(), detail)];
-    }
-    if refresh < before.plus(minutes(10)) {
-        return wrong(
-            "beginRefreshAt",
-            "must be at least 10 minutes after status.notBefore",
-        );
-    }
-    if refresh > after.plus(minutes(-10)) {
-        return wrong(
-            "beginRefreshAt",
-            "must be at least 10 minutes before status.notAfter",
-        );
-    }
-    Errors::new()
 }
 
 /// A spec as errors show it: under the names of the program, not of the API.

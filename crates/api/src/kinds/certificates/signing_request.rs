@@ -1,11 +1,14 @@
 //! Requests for certificates: who asks, what for, who approves, and what was issued.
 
+mod conditions;
+
 use std::borrow::Cow;
 
 use serde_json::{Map, Value, json};
 
+use self::conditions::{APPROVED, DENIED, FAILED, fill_times, has, keep_conditions, of_kind, state};
 use super::{
-    pem, signer,
+    pem, signature, signer,
     x509::{Certificate, Request},
 };
 use crate::{
@@ -32,9 +35,6 @@ enum Door {
     Approval,
 }
 
-const APPROVED: &str = "Approved";
-const DENIED: &str = "Denied";
-const FAILED: &str = "Failed";
 const LEGACY_SIGNER: &str = "kubernetes.io/legacy-unknown";
 const LEAST_SECONDS: i64 = 600;
 
@@ -201,82 +201,14 @@ impl Rules for Approval {
     }
 }
 
-// --- Conditions ---
-
-fn conditions(object: &Value) -> &[Value] {
-    object.at("status").items("conditions")
-}
-
-fn of_kind<'v>(object: &'v Value, kind: &str) -> impl Iterator<Item = &'v Value> {
-    conditions(object)
-        .iter()
-        .filter(move |condition| condition.text("type") == kind)
-}
-
-fn has(object: &Value, kind: &str) -> bool {
-    of_kind(object, kind).next().is_some()
-}
-
-/// Gives conditions of a kind their old values back, unless some were added or removed: that is refused later.
-fn keep_conditions(new: &mut Value, old: &Value, kind: &str) {
-    let before: Vec<_> = of_kind(old, kind).cloned().collect();
-    if of_kind(new, kind).count() != before.len() {
-        return;
-    }
-    let Some(status) = new.at_mut("status") else {
-        return;
-    };
-    let after = status.items_mut("conditions").iter_mut();
-    let after = after.filter(|condition| condition.text("type") == kind);
-    for (condition, before) in after.zip(before) {
-        *condition = before;
-    }
-}
-
-/// Sets the times of conditions that have none.
-fn fill_times(new: &mut Value, old: &Value, now: Time) {
-    let Some(status) = new.at_mut("status") else {
-        return;
-    };
-    for condition in status.items_mut("conditions") {
-        condition.fill("lastUpdateTime", now.to_string());
-        let same = conditions(old).iter().find(|before| {
-            let alike = |field| before.text(field) == condition.text(field);
-            alike("type") && alike("status") && before.has("lastTransitionTime")
-        });
-        let time = same.map_or_else(
-            || Value::String(now.to_string()),
-            |before| before.at("lastTransitionTime").clone(),
-        );
-        condition.fill("lastTransitionTime", time);
-    }
-}
-
-/// What became of a request, in a word or two.
-fn state(object: &Value) -> String {
-    let mut state = if has(object, DENIED) {
-        DENIED
-    } else if has(object, APPROVED) {
-        APPROVED
-    } else {
-        "Pending"
-    }
-    .to_owned();
-    if has(object, FAILED) {
-        state.push_str(",Failed");
-    }
-    if !object.at("status").text("certificate").is_empty() {
-        state.push_str(",Issued");
-    }
-    state
-}
-
 // --- What is wrong ---
 
 /// What is wrong with a request. What the old one has already is taken again.
 fn validate_all(object: &Value, old: Option<&Value>, errors: &mut Errors) {
     let (at, spec) = (Path::new("spec"), object.at("spec"));
-    if let Err(fault) = read_request(spec.text("request")) {
+    // A request that stays was read when it came.
+    let read = old.is_some_and(|old| old.at("spec").at("request") == spec.at("request"));
+    if !read && let Err(fault) = read_request(spec.text("request")) {
         errors.push(Error::invalid(&at.child("request"), spec.at("request"), fault));
     }
     validate_usages(spec, old, &at.child("usages"), errors);
@@ -298,7 +230,7 @@ fn validate_all(object: &Value, old: Option<&Value>, errors: &mut Errors) {
             "may not specify a duration less than 600 seconds (10 minutes)",
         ));
     }
-    validate_conditions(object, old, errors);
+    conditions::validate(object, old, errors);
     let certificate = |object: &'_ Value| object.at("status").text("certificate").to_owned();
     let arbitrary = old.is_some_and(|old| {
         let before = certificate(old);
@@ -329,38 +261,6 @@ fn validate_usages(spec: &Value, old: Option<&Value>, at: &Path<'_>, errors: &mu
     if !(0..before.len()).any(|index| repeated(&before, index)) {
         for index in (0..usages.len()).filter(|index| repeated(&usages, *index)) {
             errors.push(Error::duplicate(&at.index(index), usages[index]));
-        }
-    }
-}
-
-fn validate_conditions(object: &Value, old: Option<&Value>, errors: &mut Errors) {
-    let status = Path::new("status");
-    let list = status.child("conditions");
-    let kinds = |object: &'_ Value| -> Vec<String> {
-        let kinds = conditions(object).iter();
-        kinds.map(|condition| condition.text("type").to_owned()).collect()
-    };
-    let before = old.map(kinds).unwrap_or_default();
-    let after = kinds(object);
-    let repeated = |kinds: &[String], index: usize| kinds[..index].contains(&kinds[index]);
-    let repeats = (0..before.len()).any(|index| repeated(&before, index));
-    for (index, condition) in conditions(object).iter().enumerate() {
-        let at = list.index(index);
-        let kind = condition.text("type");
-        if kind.is_empty() && !before.iter().any(String::is_empty) {
-            errors.push(Error::required(&at.child("type"), ""));
-        }
-        let supported: &[&str] = match kind {
-            APPROVED | DENIED | FAILED => &["True"],
-            _ => &["False", "True", "Unknown"],
-        };
-        match condition.text("status") {
-            "" => errors.push(Error::required(&at.child("status"), "")),
-            value if supported.contains(&value) => {}
-            value => errors.push(Error::not_supported(&at.child("status"), value, supported)),
-        }
-        if !repeats && repeated(&after, index) {
-            errors.push(Error::duplicate(&at.child("type"), kind));
         }
     }
 }
@@ -414,7 +314,7 @@ fn read_request(text: &str) -> Result<(), String> {
     let block = pem::blocks(&bytes).into_iter().next();
     let block = block.filter(|block| block.kind == "CERTIFICATE REQUEST");
     let block = block.ok_or("PEM block type must be CERTIFICATE REQUEST")?;
-    Request::read(&block.bytes).map(drop)
+    signature::verify(&Request::read(&block.bytes)?)
 }
 
 fn read_certificates(text: &str) -> Result<(), String> {

@@ -1,6 +1,6 @@
 //! Certificates, and requests for them: what the rules look at.
 //!
-//! Signatures are not verified.
+//! Reading verifies nothing; `signature` does, for requests.
 
 use super::der::{
     self, BIT_STRING, BOOLEAN, Element, GENERALIZED_TIME, INTEGER, OBJECT, OCTET_STRING, Reader, SEQUENCE,
@@ -30,6 +30,14 @@ pub(super) struct Certificate<'d> {
 pub(super) struct Request<'d> {
     /// The key to be certified, with its algorithm.
     pub(super) public_key: &'d [u8],
+    /// The key alone.
+    pub(super) key_bits: &'d [u8],
+    /// What is signed.
+    pub(super) signed: &'d [u8],
+    /// How: a name, and what goes with it.
+    pub(super) algorithm: &'d [u8],
+    /// The signature.
+    pub(super) signature: &'d [u8],
 }
 
 /// What sort of key there is.
@@ -232,19 +240,34 @@ impl<'d> Request<'d> {
         if !outside.is_empty() {
             return Err("asn1: syntax error: trailing data".to_owned());
         }
+        let before = signed;
         let mut inner = enter(&mut signed, "tbsCertificateRequest")?;
         let mut read = || {
             inner.next(INTEGER)?;
             inner.next(SEQUENCE)?;
-            let key = inner.next(SEQUENCE)?.whole;
+            let key = inner.next(SEQUENCE)?;
             inner.next(part(0))?;
-            signed.next(SEQUENCE)?;
-            signed.next(BIT_STRING)?;
-            Some(key)
+            let mut parts = Reader::new(key.content);
+            parts.next(SEQUENCE)?;
+            Some(Request {
+                public_key: key.whole,
+                key_bits: whole_bytes(&mut parts)?,
+                signed: { before }.any()?.whole,
+                algorithm: signed.next(SEQUENCE)?.content,
+                signature: whole_bytes(&mut signed)?,
+            })
         };
-        let public_key = read().ok_or("asn1: syntax error: sequence truncated")?;
-        Key::read(public_key)?;
-        Ok(Request { public_key })
+        let request = read().ok_or("asn1: syntax error: sequence truncated")?;
+        Key::read(request.public_key)?;
+        Ok(request)
+    }
+}
+
+/// Bits that are a whole number of bytes.
+fn whole_bytes<'d>(reader: &mut Reader<'d>) -> Option<&'d [u8]> {
+    match reader.next(BIT_STRING)?.content {
+        [0, bytes @ ..] => Some(bytes),
+        _ => None,
     }
 }
 

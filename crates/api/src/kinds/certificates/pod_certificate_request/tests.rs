@@ -1,4 +1,8 @@
-use super::{super::samples, *};
+use super::{
+    super::{samples, x509::Certificate},
+    *,
+};
+use crate::time::Duration;
 
 fn told(call: impl FnOnce(&mut Errors)) -> Vec<String> {
     let mut errors = Errors::new();
@@ -106,7 +110,7 @@ fn the_times_are_those_of_the_certificate() {
     let begin = Time::parse("2026-11-15T21:02:51Z").unwrap();
     let faults = |status: Value, now: Time| -> Vec<String> {
         let object = json!({"spec": {"maxExpirationSeconds": 86400}, "status": status});
-        let faults = time_faults(&object, &leaf, now).into_iter();
+        let faults = issued::time_faults(&object, &leaf, now).into_iter();
         faults.map(|error| error.detail).collect()
     };
     assert_eq!(faults(json!({}), begin).len(), 3);

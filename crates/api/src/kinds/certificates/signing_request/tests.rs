@@ -85,7 +85,7 @@ fn approval_comes_through_its_own_door_and_stays() {
     let refused = write(&request(), Part::Status, approved.clone()).unwrap_err();
     assert!(refused.contains("updates may not add a condition of type"));
     let object = write(&request(), Part::Other("approval"), approved).unwrap();
-    let condition = &conditions(&object)[0];
+    let condition = &conditions::conditions(&object)[0];
     assert_eq!(condition.text("lastUpdateTime"), "1970-01-01T00:00:00Z");
     assert_eq!(condition.text("lastTransitionTime"), "1970-01-01T00:00:00Z");
     let refused = write(&object, Part::Other("approval"), json!({})).unwrap_err();
