@@ -20,6 +20,7 @@ mod core;
 mod count;
 mod discovery;
 mod events;
+mod faults;
 mod flowcontrol;
 mod go_struct;
 mod immutable;

@@ -220,6 +220,15 @@ pub fn parse_cidr_sloppy(value: &str) -> Option<Subnet> {
 // --- Subnet ---
 
 impl Subnet {
+    /// Whether an address lies in it.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        match (self.network, address) {
+            (IpAddr::V4(network), IpAddr::V4(address)) => mask_v4(address, self.prefix) == network,
+            (IpAddr::V6(network), IpAddr::V6(address)) => mask_v6(address, self.prefix) == network,
+            _ => false,
+        }
+    }
+
     /// The network in its one form.
     pub fn network_text(&self) -> String {
         format!("{}/{}", self.network, self.prefix)

@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use super::{
     Faults,
+    address::ip,
     dns::{label_faults, label1035_faults, subdomain_faults},
     key::{label_key, label_value, path_segment_name, path_segment_prefix},
 };
@@ -20,6 +21,10 @@ pub enum Rule {
     Label1035,
     /// Anything that can stand in a path.
     PathSegment,
+    /// An address of the Internet Protocol in its one form.
+    Address,
+    /// Anything: the kind judges names itself, or not at all.
+    Any,
 }
 
 const ANNOTATIONS_BYTES: usize = 256 * 1024;
@@ -90,14 +95,18 @@ impl Rule {
     pub fn name(self, name: &str) -> Faults {
         match self {
             Rule::PathSegment => path_segment_name(name),
+            Rule::Address => address_faults(name),
+            Rule::Any => Vec::new(),
             _ => self.dns(name.as_bytes()),
         }
     }
 
     /// What is wrong with the beginning of a name that the server will complete.
     pub fn prefix(self, prefix: &str) -> Faults {
-        if self == Rule::PathSegment {
-            return path_segment_prefix(prefix);
+        match self {
+            Rule::PathSegment => return path_segment_prefix(prefix),
+            Rule::Address | Rule::Any => return self.name(prefix),
+            Rule::Subdomain | Rule::Label | Rule::Label1035 => {}
         }
         match prefix.as_bytes() {
             // A dash at the end is fine, something follows it. The character before it goes unjudged here, as
@@ -111,9 +120,16 @@ impl Rule {
         match self {
             Rule::Label => label_faults(name),
             Rule::Label1035 => label1035_faults(name),
-            Rule::Subdomain | Rule::PathSegment => subdomain_faults(name),
+            _ => subdomain_faults(name),
         }
     }
+}
+
+fn address_faults(name: &str) -> Faults {
+    ip(&Path::NOWHERE, name)
+        .into_iter()
+        .map(|error| error.detail)
+        .collect()
 }
 
 #[cfg(test)]
@@ -137,6 +153,9 @@ mod tests {
         }
         assert_eq!(Rule::PathSegment.prefix(".."), [""; 0]);
         assert_eq!(Rule::PathSegment.name("system:x Y"), [""; 0]);
+        assert_eq!(Rule::Any.name("a/b"), [""; 0]);
+        assert_eq!(Rule::Address.name("2001:db8::1"), [""; 0]);
+        assert_eq!(Rule::Address.name("010.0.0.1"), ["must not have leading 0s"]);
     }
 
     #[test]

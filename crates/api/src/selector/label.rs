@@ -11,7 +11,7 @@ use std::{cmp::Ordering, collections::BTreeMap, fmt};
 use serde_json::{Map, Value};
 
 pub use self::{
-    object::{FromObjectError, InvalidValues, UnknownOperators, validate},
+    object::{FromObjectError, InvalidValues, UnknownOperators, validate, validate_requirement},
     parser::ParseError,
 };
 use crate::{

@@ -1,9 +1,16 @@
-//! The kinds of the `authorization.k8s.io` group, a file each.
+//! The kinds of the `authorization.k8s.io` group: questions about who may do what.
+
+mod review;
 
 use crate::rules::Rules;
 
-/// The rules of a kind of this group.
+/// The rules of a kind of this group. Nothing is asked of a `SelfSubjectRulesReview` but a namespace, and who answers
+/// it looks for that.
 pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
-    let _ = kind;
-    None
+    Some(match kind {
+        "LocalSubjectAccessReview" => &review::Review::Local,
+        "SelfSubjectAccessReview" => &review::Review::Own,
+        "SubjectAccessReview" => &review::Review::Any,
+        _ => return None,
+    })
 }

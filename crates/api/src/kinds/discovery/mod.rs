@@ -1,9 +1,14 @@
 //! The kinds of the `discovery.k8s.io` group, a file each.
 
+mod address;
+mod endpoint_slice;
+
 use crate::rules::Rules;
 
 /// The rules of a kind of this group.
 pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
-    let _ = kind;
-    None
+    Some(match kind {
+        "EndpointSlice" => &endpoint_slice::EndpointSlice,
+        _ => return None,
+    })
 }

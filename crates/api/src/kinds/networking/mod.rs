@@ -1,9 +1,22 @@
 //! The kinds of the `networking.k8s.io` group, a file each.
 
+mod backend;
+mod ingress;
+mod ingress_class;
+mod ip_address;
+mod network_policy;
+mod service_cidr;
+
 use crate::rules::Rules;
 
 /// The rules of a kind of this group.
 pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
-    let _ = kind;
-    None
+    Some(match kind {
+        "IPAddress" => &ip_address::IpAddress,
+        "Ingress" => &ingress::Ingress,
+        "IngressClass" => &ingress_class::IngressClass,
+        "NetworkPolicy" => &network_policy::NetworkPolicy,
+        "ServiceCIDR" => &service_cidr::ServiceCidr,
+        _ => return None,
+    })
 }

@@ -1,9 +1,15 @@
 //! The kinds of the `node.k8s.io` group, a file each.
 
+mod overhead;
+mod runtime_class;
+mod toleration;
+
 use crate::rules::Rules;
 
 /// The rules of a kind of this group.
 pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
-    let _ = kind;
-    None
+    Some(match kind {
+        "RuntimeClass" => &runtime_class::RuntimeClass,
+        _ => return None,
+    })
 }

@@ -1,9 +1,20 @@
 //! The kinds of the `rbac.authorization.k8s.io` group, a file each.
 
-use crate::rules::Rules;
+mod binding;
+mod role;
+
+use crate::{kinds::Scope, rules::Rules};
+
+/// The group.
+const GROUP: &str = "rbac.authorization.k8s.io";
 
 /// The rules of a kind of this group.
 pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
-    let _ = kind;
-    None
+    Some(match kind {
+        "ClusterRole" => &role::Role(Scope::Cluster),
+        "ClusterRoleBinding" => &binding::Binding(Scope::Cluster),
+        "Role" => &role::Role(Scope::Namespaced),
+        "RoleBinding" => &binding::Binding(Scope::Namespaced),
+        _ => return None,
+    })
 }

@@ -1,9 +1,13 @@
 //! The kinds of the `scheduling.k8s.io` group, a file each.
 
+mod priority_class;
+
 use crate::rules::Rules;
 
 /// The rules of a kind of this group.
 pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
-    let _ = kind;
-    None
+    Some(match kind {
+        "PriorityClass" => &priority_class::PriorityClass,
+        _ => return None,
+    })
 }

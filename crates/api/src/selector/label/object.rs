@@ -49,7 +49,7 @@ pub fn validate(
         errors.extend(name::labels(&at.child("matchLabels"), labels));
     }
     for (i, expression) in expressions(selector).enumerate() {
-        errors.extend(validate_expression(
+        errors.extend(validate_requirement(
             &at.child("matchExpressions").index(i),
             expression,
             values,
@@ -97,7 +97,8 @@ impl Selector {
     }
 }
 
-fn validate_expression(
+/// What is wrong with one of the `matchExpressions` of a selector object.
+pub fn validate_requirement(
     at: &Path<'_>,
     expression: &Value,
     values: InvalidValues,

@@ -1,0 +1,271 @@
+//! Questions whether somebody may do something.
+
+use serde_json::Value;
+
+use crate::{
+    field::{Error, Path, Shown},
+    go,
+    rules::{Circumstances, Errors, Rules, Tree},
+    selector::label::{self, InvalidValues, UnknownOperators},
+};
+
+/// Whom a question is about.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Review {
+    /// Anybody.
+    Any,
+    /// Anybody, in one namespace.
+    Local,
+    /// Who asks.
+    Own,
+}
+
+/// The fields of metadata, in the order in which errors show them.
+const METADATA: [&str; 15] = [
+    "name",
+    "generateName",
+    "namespace",
+    "selfLink",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "labels",
+    "annotations",
+    "ownerReferences",
+    "finalizers",
+    "managedFields",
+];
+
+/// The fields of a record of who manages what, in the same way.
+const MANAGED: [&str; 7] = [
+    "manager",
+    "operation",
+    "apiVersion",
+    "time",
+    "fieldsType",
+    "fieldsV1",
+    "subresource",
+];
+
+impl Rules for Review {
+    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        let (at, spec) = (Path::new("spec"), object.at("spec"));
+        let (resource, other) = (spec.at("resourceAttributes"), spec.at("nonResourceAttributes"));
+        if resource.is_null() == other.is_null() {
+            errors.push(Error::invalid(
+                &at,
+                printed_attributes(other),
+                "exactly one of nonResourceAttributes or resourceAttributes must be specified",
+            ));
+        }
+        if *self != Review::Own && spec.text("user").is_empty() && spec.items("groups").is_empty() {
+            errors.push(Error::invalid(
+                &at.child("user"),
+                "",
+                "at least one of user or group must be specified",
+            ));
+        }
+        if !resource.is_null() {
+            let at = at.child("resourceAttributes");
+            validate_selector(resource, "fieldSelector", &at, errors);
+            validate_selector(resource, "labelSelector", &at, errors);
+        }
+        self.validate_metadata(object.at("metadata"), errors);
+        if *self == Review::Local {
+            let namespace = object.at("metadata").text("namespace");
+            let asked = resource.text("namespace");
+            if !resource.is_null() && asked != namespace {
+                let at = Path::new("spec.resourceAttributes.namespace");
+                errors.push(Error::invalid(&at, asked, "must match metadata.namespace"));
+            }
+            if !other.is_null() {
+                let at = Path::new("spec.nonResourceAttributes");
+                let shown = printed_attributes(other);
+                errors.push(Error::invalid(&at, shown, "disallowed on this kind of request"));
+            }
+        }
+    }
+}
+
+// --- Review ---
+
+impl Review {
+    fn validate_metadata(self, metadata: &Value, errors: &mut Errors) {
+        let allowed = |name: &str| name == "managedFields" || (self == Review::Local && name == "namespace");
+        let Some(fields) = metadata.as_object() else {
+            return;
+        };
+        if fields
+            .iter()
+            .any(|(name, value)| !allowed(name) && !value.is_null())
+        {
+            let detail = match self {
+                Review::Local => "must be empty except for namespace",
+                Review::Any | Review::Own => "must be empty",
+            };
+            let at = Path::new("metadata");
+            errors.push(Error::invalid(
+                &at,
+                Shown::Printed(printed_metadata(metadata)),
+                detail,
+            ));
+        }
+    }
+}
+
+fn validate_selector(attributes: &Value, field: &str, at: &Path<'_>, errors: &mut Errors) {
+    let selector = attributes.at(field);
+    if selector.is_null() {
+        return;
+    }
+    let at = at.child(field);
+    let (raw, requirements) = (selector.text("rawSelector"), selector.items("requirements"));
+    match (raw.is_empty(), requirements.is_empty()) {
+        (false, false) => errors.push(Error::invalid(
+            &at.child("rawSelector"),
+            raw,
+            "may not specified at the same time as requirements",
+        )),
+        (true, true) => errors.push(Error::required(
+            &at.child("requirements"),
+            format!("when {at} is specified, requirements or rawSelector is required"),
+        )),
+        _ => {}
+    }
+    let list = at.child("requirements");
+    for (index, requirement) in requirements.iter().enumerate() {
+        let at = list.index(index);
+        if field == "labelSelector" {
+            errors.extend(label::validate_requirement(
+                &at,
+                requirement,
+                InvalidValues::Refused,
+                UnknownOperators::Taken,
+            ));
+        } else {
+            validate_field_requirement(requirement, &at, errors);
+        }
+    }
+}
+
+fn validate_field_requirement(requirement: &Value, at: &Path<'_>, errors: &mut Errors) {
+    if requirement.text("key").is_empty() {
+        errors.push(Error::required(&at.child("key"), "must be specified"));
+    }
+    let none = requirement.items("values").is_empty();
+    match requirement.text("operator") {
+        "In" | "NotIn" if none => errors.push(Error::required(
+            &at.child("values"),
+            "must be specified when `operator` is 'In' or 'NotIn'",
+        )),
+        "Exists" | "DoesNotExist" if !none => errors.push(Error::forbidden(
+            &at.child("values"),
+            "may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
+        )),
+        _ => {}
+    }
+}
+
+/// Attributes as errors show them: under the names of the program, not of the API.
+fn printed_attributes(attributes: &Value) -> Shown {
+    if attributes.is_null() {
+        return Shown::Json(Value::Null);
+    }
+    let field = |name: &str| go::json_string(attributes.text(name));
+    Shown::Printed(format!(
+        "{{\"Path\":{},\"Verb\":{}}}",
+        field("path"),
+        field("verb")
+    ))
+}
+
+fn printed_metadata(metadata: &Value) -> String {
+    printed(metadata, &METADATA, |name, value| match (name, value) {
+        ("managedFields", Value::Array(entries)) => {
+            let entries: Vec<_> = entries
+                .iter()
+                .map(|entry| printed(entry, &MANAGED, |_, value| go::json(value)))
+                .collect();
+            format!("[{}]", entries.join(","))
+        }
+        _ => go::json(value),
+    })
+}
+
+fn printed(object: &Value, order: &[&str], print: impl Fn(&str, &Value) -> String) -> String {
+    let fields: Vec<_> = order
+        .iter()
+        .filter(|name| object.has(name))
+        .map(|name| format!("\"{name}\":{}", print(name, object.at(name))))
+        .collect();
+    format!("{{{}}}", fields.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{kinds::builtin, rules::User, time::Time};
+
+    fn errors(review: Review, object: &Value) -> Vec<String> {
+        let at = Circumstances {
+            kind: &builtin().all()[0],
+            now: Time::from_unix(0, 0),
+            user: &User::default(),
+        };
+        let mut errors = Errors::new();
+        review.validate(object, &at, &mut errors);
+        errors.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn one_asks_about_a_resource_or_about_a_path_and_about_somebody() {
+        let nothing = json!({"spec": {}});
+        let attributes = "spec: Invalid value: null: exactly one of nonResourceAttributes or resourceAttributes must be specified";
+        assert_eq!(errors(Review::Own, &nothing), [attributes]);
+        assert_eq!(
+            errors(Review::Any, &nothing),
+            [
+                attributes,
+                "spec.user: Invalid value: \"\": at least one of user or group must be specified"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_local_question_stays_in_its_namespace() {
+        let object = json!({
+            "metadata": {"namespace": "a", "labels": {"b": "c"}, "managedFields": [{"operation": "Update", "manager": "m"}]},
+            "spec": {"user": "u", "resourceAttributes": {"namespace": "b"}},
+        });
+        assert_eq!(
+            errors(Review::Local, &object),
+            [
+                "metadata: Invalid value: {\"namespace\":\"a\",\"labels\":{\"b\":\"c\"},\"managedFields\":[{\"manager\":\"m\",\
+                 \"operation\":\"Update\"}]}: must be empty except for namespace",
+                "spec.resourceAttributes.namespace: Invalid value: \"b\": must match metadata.namespace",
+            ]
+        );
+    }
+
+    #[test]
+    fn selectors_are_raw_or_required_and_unknown_operators_are_taken() {
+        let object = |selector: Value| json!({"spec": {"resourceAttributes": {"fieldSelector": selector.clone(), "labelSelector": selector}}});
+        let place = "spec.resourceAttributes";
+        assert_eq!(
+            errors(Review::Own, &object(json!({}))),
+            ["fieldSelector", "labelSelector"].map(|field| format!(
+                "{place}.{field}.requirements: Required value: when {place}.{field} is specified, requirements or \
+                 rawSelector is required"
+            ))
+        );
+        let unknown = json!({"requirements": [{"key": "a", "operator": "X", "values": ["b"]}]});
+        assert_eq!(errors(Review::Own, &object(unknown)), [""; 0]);
+        let valueless = json!({"requirements": [{"key": "a", "operator": "In"}]});
+        assert_eq!(errors(Review::Own, &object(valueless)).len(), 2);
+    }
+}

@@ -1,0 +1,197 @@
+//! Bundles of authorities that are trusted.
+
+use std::{borrow::Cow, collections::BTreeMap};
+
+use serde_json::{Value, json};
+
+use super::{pem, signer, x509::Certificate};
+use crate::{
+    field::{Error, Path},
+    kinds::faults,
+    name::{Faults, Rule},
+    rules::{Circumstances, Column, Errors, Row, Rules, Selectable, Tree},
+    time::Time,
+};
+
+/// The rules of bundles.
+pub(super) struct ClusterTrustBundle;
+
+const BUNDLE_BYTES: usize = 1024 * 1024;
+
+const COLUMNS: &[Column] = &[Column::name(), Column::field("SignerName", "spec.signerName")];
+
+impl Rules for ClusterTrustBundle {
+    /// The signer has a say in what names look like.
+    fn names(&self) -> Rule {
+        Rule::Any
+    }
+
+    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        validate_names(object, errors);
+        let spec = Path::new("spec");
+        validate_bundle(
+            object.at("spec").text("trustBundle"),
+            &spec.child("trustBundle"),
+            errors,
+        );
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
+        let (after, before) = (new.at("spec"), old.at("spec"));
+        // A bundle that stays is not read again: readers change.
+        if after.text("trustBundle") == before.text("trustBundle") {
+            validate_names(new, errors);
+        } else {
+            self.validate(new, at, errors);
+        }
+        let name = after.text("signerName");
+        if name != before.text("signerName") {
+            let spec = Path::new("spec");
+            errors.push(Error::invalid(&spec.child("signerName"), name, faults::IMMUTABLE));
+        }
+    }
+
+    fn updates_unconditionally(&self) -> bool {
+        false
+    }
+
+    fn selectable(&self) -> &'static [Selectable] {
+        &[Selectable {
+            field: "spec.signerName",
+            get: |object| Cow::Borrowed(object.at("spec").text("signerName")),
+        }]
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        COLUMNS
+    }
+
+    fn row(&self, object: &Value, _: Time) -> Row {
+        let signer = match object.at("spec").text("signerName") {
+            "" => "<none>",
+            signer => signer,
+        };
+        Row::new(vec![json!(object.at("metadata").text("name")), json!(signer)])
+    }
+}
+
+/// Judges the name, which is told before the rest of the metadata, and the signer.
+fn validate_names(object: &Value, errors: &mut Errors) {
+    let (metadata, place) = (object.at("metadata"), Path::new("metadata"));
+    let signer = object.at("spec").text("signerName");
+    let mut told = Errors::new();
+    let prefix = metadata.text("generateName");
+    if !prefix.is_empty() {
+        let found = name_faults(prefix, signer, |name| Rule::Subdomain.prefix(name));
+        faults::tell(prefix, found, &place.child("generateName"), &mut told);
+    }
+    let name = metadata.text("name");
+    let found = name_faults(name, signer, |name| Rule::Subdomain.name(name));
+    faults::tell(name, found, &place.child("name"), &mut told);
+    errors.splice(0..0, told);
+    if !signer.is_empty() {
+        let spec = Path::new("spec");
+        signer::validate(signer, &spec.child("signerName"), errors);
+    }
+}
+
+fn name_faults(name: &str, signer: &str, rule: impl Fn(&str) -> Faults) -> Faults {
+    if signer.is_empty() {
+        if name.contains(':') {
+            return vec!["ClusterTrustBundle without signer name must not have \":\" in its name".to_owned()];
+        }
+        return rule(name);
+    }
+    let prefix = format!("{}:", signer.replace('/', ":"));
+    match name.strip_prefix(&prefix) {
+        Some(rest) => rule(rest),
+        None => vec![format!(
+            "ClusterTrustBundle for signerName {signer} must be named with prefix {prefix}"
+        )],
+    }
+}
+
+fn validate_bundle(bundle: &str, at: &Path<'_>, errors: &mut Errors) {
+    if bundle.len() > BUNDLE_BYTES {
+        errors.push(Error::too_long(at, BUNDLE_BYTES));
+        return;
+    }
+    let mut told = Errors::new();
+    let mut tell = |detail: String| told.push(Error::invalid(at, "<value omitted>", detail));
+    let blocks = pem::blocks(bundle.as_bytes());
+    let mut anchors: BTreeMap<&[u8], Vec<String>> = BTreeMap::new();
+    for (index, block) in blocks.iter().enumerate() {
+        if block.kind != "CERTIFICATE" {
+            tell(format!("entry {index} has bad block type: {}", block.kind));
+        } else if block.has_headers {
+            tell(format!("entry {index} has PEM block headers"));
+        } else {
+            match Certificate::read(&block.bytes) {
+                Err(_) => tell(format!("entry {index} does not parse as X.509")),
+                Ok(certificate) if !certificate.is_authority => {
+                    tell(format!("entry {index} does not have the CA bit set"));
+                }
+                Ok(_) => anchors.entry(&block.bytes).or_default().push(index.to_string()),
+            }
+        }
+    }
+    if told.is_empty() {
+        let mut tell = |detail: String| told.push(Error::invalid(at, "<value omitted>", detail));
+        if anchors.is_empty() {
+            tell("at least one trust anchor must be provided".to_owned());
+        }
+        for indices in anchors.values().filter(|indices| indices.len() > 1) {
+            tell(format!(
+                "duplicate trust anchor (indices [{}])",
+                indices.join(" ")
+            ));
+        }
+    }
+    errors.extend(told);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::samples, *};
+
+    fn bundle(text: &str) -> Vec<String> {
+        let mut errors = Errors::new();
+        validate_bundle(text, &Path::new("b"), &mut errors);
+        errors.into_iter().map(|error| error.detail).collect()
+    }
+
+    #[test]
+    fn a_bundle_holds_each_authority_once() {
+        let authority = samples::AUTHORITY;
+        assert_eq!(bundle(authority), [""; 0]);
+        assert_eq!(bundle(""), ["at least one trust anchor must be provided"]);
+        assert_eq!(
+            bundle(&format!("{authority}{authority}")),
+            ["duplicate trust anchor (indices [0 1])"]
+        );
+        assert_eq!(
+            bundle(samples::REQUEST),
+            ["entry 0 has bad block type: CERTIFICATE REQUEST"]
+        );
+        let broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+        assert_eq!(
+            bundle(&format!("{authority}{broken}")),
+            ["entry 1 does not parse as X.509"]
+        );
+    }
+
+    #[test]
+    fn the_name_begins_with_the_signer() {
+        let faults = |name, signer| name_faults(name, signer, |name| Rule::Subdomain.name(name));
+        assert_eq!(faults("a.io:s:x", "a.io/s"), [""; 0]);
+        assert_eq!(faults("x", ""), [""; 0]);
+        assert_eq!(
+            faults("x", "a.io/s"),
+            ["ClusterTrustBundle for signerName a.io/s must be named with prefix a.io:s:"]
+        );
+        assert_eq!(
+            faults("a:x", ""),
+            ["ClusterTrustBundle without signer name must not have \":\" in its name"]
+        );
+    }
+}

@@ -1,0 +1,298 @@
+//! Requests for certificates of pods, made by their nodes.
+
+mod issued;
+
+use std::borrow::Cow;
+
+use serde_json::{Value, json};
+
+use super::{
+    signature, signer,
+    x509::{Key, Request},
+};
+use crate::{
+    apply::{FieldSet, managed::Reset},
+    base64,
+    field::{Error, Path, Shown},
+    kinds::{condition, faults, status_meta},
+    name,
+    rules::{Circumstances, Column, Errors, Row, Rules, Selectable, Tree, TreeMut},
+    time::Time,
+};
+
+/// The rules of requests.
+pub(super) struct PodCertificateRequest;
+
+const REQUEST_BYTES: usize = 10 * 1024;
+const ANNOTATIONS_BYTES: usize = 256 * 1024;
+const UID_BYTES: usize = 128;
+const HOUR: i64 = 60 * 60;
+const DAY: i64 = 24 * HOUR;
+
+/// The conditions that end a request.
+const ENDS: [&str; 3] = ["Issued", "Denied", "Failed"];
+
+const COLUMNS: &[Column] = &[
+    Column::name(),
+    Column::field("PodName", "spec.podName"),
+    Column::field("ServiceAccountName", "spec.serviceAccountName"),
+    Column::field("NodeName", "spec.nodeName"),
+    Column::field("SignerName", "spec.signerName"),
+    Column::text("State", "Is the request Pending, Issued, Denied, or Failed?"),
+    Column::field("UnverifiedUserAnnotations", "spec.unverifiedUserAnnotations"),
+];
+
+impl Rules for PodCertificateRequest {
+    fn default(&self, object: &mut Value) {
+        object.make("spec").fill("maxExpirationSeconds", DAY);
+    }
+
+    fn prepare_status(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
+        new.copy_from("spec", old);
+        status_meta::keep(new, old);
+    }
+
+    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        validate_spec(object.at("spec"), errors);
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        if new.at("spec") != old.at("spec") {
+            let shown = Shown::Printed(printed(new.at("spec")));
+            errors.push(Error::invalid(&Path::new("spec"), shown, faults::IMMUTABLE));
+        }
+    }
+
+    fn validate_status(&self, new: &Value, old: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
+        if errors.is_empty() {
+            validate_status(new, old, at.now, errors);
+        }
+    }
+
+    fn updates_unconditionally(&self) -> bool {
+        false
+    }
+
+    fn reset(&self, subresource: &str) -> Option<Reset> {
+        let fields: &[&[&str]] = if subresource.is_empty() {
+            &[&["status"]]
+        } else {
+            &[&["metadata"], &["spec"]]
+        };
+        Some(Reset::Fields(FieldSet::of_fields(fields)))
+    }
+
+    fn selectable(&self) -> &'static [Selectable] {
+        &[
+            Selectable {
+                field: "spec.signerName",
+                get: |object| Cow::Borrowed(object.at("spec").text("signerName")),
+            },
+            Selectable {
+                field: "spec.podName",
+                get: |object| Cow::Borrowed(object.at("spec").text("podName")),
+            },
+            Selectable {
+                field: "spec.nodeName",
+                get: |object| Cow::Borrowed(object.at("spec").text("nodeName")),
+            },
+        ]
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        COLUMNS
+    }
+
+    fn row(&self, object: &Value, _: Time) -> Row {
+        let spec = object.at("spec");
+        let conditions = object.at("status").items("conditions").iter();
+        let state = conditions
+            .map(|condition| condition.text("type"))
+            .rfind(|kind| ENDS.contains(kind));
+        let annotations = spec.entries("unverifiedUserAnnotations").iter();
+        let mut annotations: Vec<_> = annotations
+            .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()))
+            .collect();
+        annotations.sort_unstable();
+        if annotations.is_empty() {
+            annotations.push("<none>".to_owned());
+        }
+        let mut cells = vec![json!(object.at("metadata").text("name"))];
+        for field in ["podName", "serviceAccountName", "nodeName", "signerName"] {
+            cells.push(json!(spec.text(field)));
+        }
+        cells.push(json!(state.unwrap_or("Pending")));
+        cells.push(json!(annotations.join(",")));
+        Row::new(cells)
+    }
+}
+
+fn validate_spec(spec: &Value, errors: &mut Errors) {
+    let at = Path::new("spec");
+    signer::validate(spec.text("signerName"), &at.child("signerName"), errors);
+    validate_annotations(spec, &at.child("unverifiedUserAnnotations"), errors);
+    for (name, uid) in [
+        ("podName", "podUID"),
+        ("serviceAccountName", "serviceAccountUID"),
+        ("nodeName", "nodeUID"),
+    ] {
+        let value = spec.text(name);
+        faults::tell(value, name::dns1123_subdomain(value), &at.child(name), errors);
+        let place = at.child(uid);
+        match spec.text(uid).len() {
+            0 => errors.push(Error::invalid(&place, "", "must not be empty")),
+            length if length > UID_BYTES => errors.push(Error::too_long(&place, UID_BYTES)),
+            _ => {}
+        }
+    }
+    let place = at.child("maxExpirationSeconds");
+    let Some(seconds) = spec.int("maxExpirationSeconds") else {
+        errors.push(Error::required(&place, "must be set"));
+        return;
+    };
+    let most = if signer::is_own(spec.text("signerName")) {
+        DAY
+    } else {
+        91 * DAY
+    };
+    if !(HOUR..=most).contains(&seconds) {
+        let detail = format!("must be in the range [{HOUR}, {most}]");
+        errors.push(Error::invalid(&place, seconds, detail));
+    }
+    let request = spec.text("stubPKCS10Request");
+    if request.is_empty() {
+        let detail = "exactly one of (stubPKCS10Request) or (pkixPublicKey, proofOfPossession) must be set";
+        errors.push(Error::invalid(&at, Shown::Omitted, detail));
+    } else {
+        let bytes = base64::decode(request).unwrap_or_default();
+        validate_request(&bytes, &at.child("stubPKCS10Request"), errors);
+    }
+}
+
+fn validate_annotations(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let mut bytes = 0;
+    for (key, value) in spec.entries("unverifiedUserAnnotations") {
+        errors.extend(name::domain_prefixed_key(at, &key.to_lowercase()));
+        bytes += key.len() + value.as_str().map_or(0, str::len);
+    }
+    if bytes > ANNOTATIONS_BYTES {
+        errors.push(Error::too_long(at, ANNOTATIONS_BYTES));
+    }
+}
+
+fn validate_request(bytes: &[u8], at: &Path<'_>, errors: &mut Errors) {
+    if bytes.len() > REQUEST_BYTES {
+        errors.push(Error::too_long(at, REQUEST_BYTES));
+        return;
+    }
+    let request = Request::read(bytes).ok();
+    let key = request
+        .as_ref()
+        .and_then(|request| Key::read(request.public_key).ok());
+    let (Some(request), Some(key)) = (request, key) else {
+        errors.push(Error::invalid(at, Shown::Omitted, "must be a valid PKCS#10 CSR"));
+        return;
+    };
+    errors.extend(match key {
+        Key::Elliptic("P-224") => Some(Error::invalid(
+            at,
+            "curve P-224",
+            "elliptic public keys must use curve P256, P384, or P521",
+        )),
+        Key::Rsa(bits) if bits != 3072 && bits != 4096 => Some(Error::invalid(
+            at,
+            format!("{bits}-bit modulus"),
+            "RSA keys must have modulus size 3072 or 4096",
+        )),
+        Key::Unknown => Some(Error::invalid(
+            at,
+            Shown::Omitted,
+            "unknown public key type; supported types are Ed25519, ECDSA, and RSA",
+        )),
+        Key::Ed25519 | Key::Elliptic(_) | Key::Rsa(_) => signature::verify(&request)
+            .err()
+            .map(|_| Error::invalid(at, Shown::Omitted, "invalid signature")),
+    });
+}
+
+// --- Status ---
+
+fn is(object: &Value, end: &str) -> bool {
+    let conditions = object.at("status").items("conditions").iter();
+    conditions
+        .filter(|condition| condition.text("type") == end)
+        .any(|condition| condition.text("status") == "True")
+}
+
+fn validate_status(new: &Value, old: &Value, now: Time, errors: &mut Errors) {
+    let (at, status) = (Path::new("status"), new.at("status"));
+    validate_conditions(status.items("conditions"), &at.child("conditions"), errors);
+    if !errors.is_empty() {
+        return;
+    }
+    let changed = status != old.at("status");
+    let mut refuse = |detail: &str| errors.push(Error::invalid(&at, Shown::Omitted, detail));
+    if ENDS.iter().any(|end| is(old, end)) {
+        if changed {
+            refuse("immutable after PodCertificateRequest is issued, denied, or failed");
+        }
+    } else if is(new, "Denied") || is(new, "Failed") {
+        let fields = status.as_object().into_iter().flatten();
+        if fields.into_iter().any(|(name, _)| name != "conditions") {
+            refuse(
+                "non-condition status fields must be empty when denying or failing the PodCertificateRequest",
+            );
+        }
+    } else if is(new, "Issued") {
+        errors.extend(issued::validate(new, old, now));
+    } else if changed {
+        refuse("status is immutable unless transitioning to \"Issued\", \"Denied\", or \"Failed\"");
+    }
+}
+
+fn validate_conditions(conditions: &[Value], list: &Path<'_>, errors: &mut Errors) {
+    let mut known = 0;
+    for (index, condition) in conditions.iter().enumerate() {
+        // Clients are used to a dot before the bracket here.
+        let step = format!("[{index}]");
+        let at = list.child(&step);
+        let (kind, status) = (condition.text("type"), condition.text("status"));
+        if !ENDS.contains(&kind) {
+            errors.push(Error::not_supported(&at.child("type"), kind, ENDS));
+            continue;
+        }
+        known += 1;
+        if known > 1 {
+            let detail = "There may be at most one condition with type \"Issued\", \"Denied\", or \"Failed\"";
+            errors.push(Error::invalid(&at.child("type"), kind, detail));
+        }
+        if status != "True" {
+            errors.push(Error::not_supported(&at.child("status"), status, ["True"]));
+        }
+    }
+    condition::validate(conditions, list, errors);
+}
+
+/// A spec as errors show it: under the names of the program, not of the API.
+fn printed(spec: &Value) -> String {
+    let text = |name: &str| crate::go::json(&json!(spec.text(name)));
+    let or_null = |name: &str| crate::go::json(spec.at(name));
+    format!(
+        "{{\"SignerName\":{},\"PodName\":{},\"PodUID\":{},\"ServiceAccountName\":{},\"ServiceAccountUID\":{},\
+         \"NodeName\":{},\"NodeUID\":{},\"MaxExpirationSeconds\":{},\"PKIXPublicKey\":null,\"ProofOfPossession\":null,\
+         \"StubPKCS10Request\":{},\"UnverifiedUserAnnotations\":{}}}",
+        text("signerName"),
+        text("podName"),
+        text("podUID"),
+        text("serviceAccountName"),
+        text("serviceAccountUID"),
+        text("nodeName"),
+        text("nodeUID"),
+        or_null("maxExpirationSeconds"),
+        or_null("stubPKCS10Request"),
+        or_null("unverifiedUserAnnotations"),
+    )
+}
+
+#[cfg(test)]
+mod tests;

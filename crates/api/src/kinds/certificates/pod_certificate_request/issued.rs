@@ -1,0 +1,171 @@
+//! Certificates that were issued for a request: for its key, valid now, and not for too long.
+
+use serde_json::Value;
+
+use super::{
+    super::{
+        pem,
+        x509::{Certificate, Request},
+    },
+    HOUR,
+};
+use crate::{
+    base64,
+    field::{Error, Path, Shown},
+    rules::{Errors, Tree},
+    time::{Duration, Time},
+};
+
+const CHAIN_BYTES: usize = 100 * 1024;
+
+/// What is wrong with a certificate that was issued: the first thing, or the few that belong together.
+pub(super) fn validate(new: &Value, old: &Value, now: Time) -> Errors {
+    let (root, status) = (Path::new("status"), new.at("status"));
+    let at = root.child("certificateChain");
+    let chain = status.text("certificateChain");
+    let wrong = |detail: &str| vec![Error::invalid(&at, chain, detail)];
+    if chain.len() > CHAIN_BYTES {
+        return vec![Error::too_long(&at, CHAIN_BYTES)];
+    }
+    let blocks = pem::blocks(chain.as_bytes());
+    let Some((first, others)) = blocks.split_first() else {
+        return wrong("issued certificate chain must contain at least one certificate");
+    };
+    if first.kind != "CERTIFICATE" {
+        return wrong("issued certificate chain must consist entirely of CERTIFICATE PEM blocks");
+    }
+    let Ok(leaf) = Certificate::read(&first.bytes) else {
+        return wrong("leaf certificate does not parse as valid X.509");
+    };
+    let mut errors = name_faults(&leaf, &at);
+    let request = base64::decode(old.at("spec").text("stubPKCS10Request")).unwrap_or_default();
+    let Ok(request) = Request::read(&request) else {
+        let spec = Path::new("spec");
+        let at = spec.child("stubPKCS10Request");
+        errors.push(Error::invalid(&at, Shown::Omitted, "must be a valid PKCS#10 CSR"));
+        return errors;
+    };
+    if request.public_key != leaf.public_key {
+        errors.extend(wrong(
+            "leaf certificate was not issued to the requested public key",
+        ));
+        return errors;
+    }
+    errors.extend(time_faults(new, &leaf, now));
+    if !errors.is_empty() {
+        return errors;
+    }
+    for block in others {
+        if block.kind != "CERTIFICATE" {
+            return wrong("issued certificate chain must consist entirely of CERTFICATE PEM blocks");
+        }
+        if Certificate::read(&block.bytes).is_err() {
+            return wrong("intermediate certificate does not parse as valid X.509");
+        }
+    }
+    Errors::new()
+}
+
+fn name_faults(leaf: &Certificate<'_>, at: &Path<'_>) -> Errors {
+    let mut errors = Errors::new();
+    for host in &leaf.hosts {
+        for (bad, detail) in [
+            (
+                host.is_empty(),
+                "leaf certificate should not contain empty DNSName",
+            ),
+            (
+                host.contains(".."),
+                "leaf certificate's DNSName should not contain '..'",
+            ),
+            (
+                host.starts_with('.') || host.ends_with('.'),
+                "leaf certificate's DNSName should not start or end with '.'",
+            ),
+        ] {
+            if bad {
+                errors.push(Error::invalid(at, host, detail));
+            }
+        }
+    }
+    for mail in leaf.mails.iter().filter(|mail| !is_mail(mail)) {
+        let detail = "leaf certificate should not contain invalid EmailAddress";
+        errors.push(Error::invalid(at, mail, detail));
+    }
+    errors
+}
+
+fn is_mail(text: &str) -> bool {
+    let plain = |part: &str| {
+        !part.is_empty()
+            && !part.split('.').any(str::is_empty)
+            && !part.contains(|c: char| c.is_whitespace() || "()<>[]:;@\\,\"".contains(c))
+    };
+    text.rsplit_once('@')
+        .is_some_and(|(user, host)| plain(user) && plain(host))
+}
+
+/// Whether the times of the status are those of the certificate, and such as are asked for.
+pub(super) fn time_faults(new: &Value, leaf: &Certificate<'_>, now: Time) -> Errors {
+    let (root, status) = (Path::new("status"), new.at("status"));
+    let read = |field: &str| Time::parse(status.text(field)).ok();
+    let fields = ["notBefore", "notAfter", "beginRefreshAt"];
+    let [Some(before), Some(after), Some(refresh)] = fields.map(read) else {
+        return fields
+            .into_iter()
+            .filter(|field| read(field).is_none())
+            .map(|field| {
+                let detail = match field {
+                    "beginRefreshAt" => "must be present and in the range [notbefore+10min, notafter-10min]",
+                    _ => "must be present and consistent with the issued certificate",
+                };
+                Error::required(&root.child(field), detail)
+            })
+            .collect();
+    };
+    let wrong =
+        |field: &str, detail: &str| vec![Error::invalid(&root.child(field), status.text(field), detail)];
+    if Some(before) != leaf.not_before {
+        return wrong(
+            "notBefore",
+            "must be set to the NotBefore time encoded in the leaf certificate",
+        );
+    }
+    let minutes = |minutes: i64| Duration::from_seconds(60 * minutes);
+    if !(now.plus(minutes(-5)) < before && before < now.plus(minutes(5))) {
+        return wrong(
+            "notBefore",
+            "must be set to within 5 minutes of kube-apiserver's current time",
+        );
+    }
+    if Some(after) != leaf.not_after {
+        return wrong(
+            "notAfter",
+            "must be set to the NotAfter time encoded in the leaf certificate",
+        );
+    }
+    let at = root.child("certificateChain");
+    let lifetime = after.since(before);
+    if lifetime < Duration::from_seconds(HOUR) {
+        let detail = "leaf certificate lifetime must be >= 1 hour";
+        return vec![Error::invalid(&at, lifetime.nanos(), detail)];
+    }
+    let most = new.at("spec").int("maxExpirationSeconds").unwrap_or_default();
+    if lifetime > Duration::from_seconds(most) {
+        let detail = format!("leaf certificate lifetime must be <= spec.maxExpirationSeconds ({most})");
+        return vec![Error::invalid(&at, lifetime.nanos(), detail)];
+    }
+    if refresh < before.plus(minutes(10)) {
+        return wrong(
+            "beginRefreshAt",
+            "must be at least 10 minutes after status.notBefore",
+        );
+    }
+    if refresh > after.plus(minutes(-10)) {
+        return wrong(
+            "beginRefreshAt",
+            "must be at least 10 minutes before status.notAfter",
+        );
+    }
+    Errors::new()
+}

@@ -1,0 +1,344 @@
+//! Requests for certificates: who asks, what for, who approves, and what was issued.
+
+mod conditions;
+
+use std::borrow::Cow;
+
+use serde_json::{Map, Value, json};
+
+use self::conditions::{APPROVED, DENIED, FAILED, fill_times, has, keep_conditions, of_kind, state};
+use super::{
+    pem, signature, signer,
+    x509::{Certificate, Request},
+};
+use crate::{
+    apply::{FieldSet, managed::Reset},
+    base64,
+    field::{Error, Path},
+    go,
+    name::Rule,
+    rules::{Circumstances, Column, Errors, Row, Rules, Selectable, Tree, TreeMut, age},
+    time::{self, Duration, Time},
+};
+
+/// The rules of requests.
+pub(super) struct SigningRequest;
+
+/// The rules of their approval.
+struct Approval;
+
+/// Which door a change comes through.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Door {
+    Object,
+    Status,
+    Approval,
+}
+
+const LEGACY_SIGNER: &str = "kubernetes.io/legacy-unknown";
+const LEAST_SECONDS: i64 = 600;
+
+const USAGES: [&str; 23] = [
+    "any",
+    "cert sign",
+    "client auth",
+    "code signing",
+    "content commitment",
+    "crl sign",
+    "data encipherment",
+    "decipher only",
+    "digital signature",
+    "email protection",
+    "encipher only",
+    "ipsec end system",
+    "ipsec tunnel",
+    "ipsec user",
+    "key agreement",
+    "key encipherment",
+    "microsoft sgc",
+    "netscape sgc",
+    "ocsp signing",
+    "s/mime",
+    "server auth",
+    "signing",
+    "timestamping",
+];
+
+const COLUMNS: &[Column] = &[
+    Column::name(),
+    Column::age(),
+    Column::text(
+        "SignerName",
+        "Requested signer for the request. It is a qualified name in the form: `scope-hostname.io/name`. If empty, it \
+         will be defaulted:\n 1. If it's a kubelet client certificate, it is assigned\n    \
+         \"kubernetes.io/kube-apiserver-client-kubelet\".\n 2. If it's a kubelet serving certificate, it is assigned\n    \
+         \"kubernetes.io/kubelet-serving\".\n 3. Otherwise, it is assigned \"kubernetes.io/legacy-unknown\".\nDistribution \
+         of trust for signers happens out of band. You can select on this field using `spec.signerName`.",
+    ),
+    Column::text("Requestor", "Base64-encoded PKCS#10 CSR data"),
+    Column::field("RequestedDuration", "spec.expirationSeconds"),
+    Column::text(
+        "Condition",
+        "Conditions applied to the request, such as approval or denial.",
+    ),
+];
+
+impl Rules for SigningRequest {
+    fn names(&self) -> Rule {
+        Rule::Any
+    }
+
+    fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
+        let spec = object.make("spec");
+        for field in ["username", "uid", "groups", "extra"] {
+            spec.remove(field);
+        }
+        for (field, value) in [("username", &at.user.name), ("uid", &at.user.uid)] {
+            if !value.is_empty() {
+                spec.set(field, value.as_str());
+            }
+        }
+        if !at.user.groups.is_empty() {
+            spec.set("groups", at.user.groups.clone());
+        }
+        if !at.user.extra.is_empty() {
+            let extra = at.user.extra.iter();
+            let extra: Map<_, _> = extra.map(|(key, values)| (key.clone(), json!(values))).collect();
+            spec.set("extra", extra);
+        }
+        object.set("status", Map::new());
+    }
+
+    fn prepare_update(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
+        new.copy_from("spec", old);
+        new.copy_from("status", old);
+    }
+
+    fn prepare_status(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
+        new.copy_from("spec", old);
+        for kind in [APPROVED, DENIED] {
+            keep_conditions(new, old, kind);
+        }
+        fill_times(new, old, at.now);
+    }
+
+    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        validate_all(object, None, errors);
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        validate_change(new, old, Door::Object, errors);
+    }
+
+    fn validate_status(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        validate_change(new, old, Door::Status, errors);
+    }
+
+    fn part(&self, subresource: &str) -> Option<&'static dyn Rules> {
+        (subresource == "approval").then_some(&Approval)
+    }
+
+    fn reset(&self, subresource: &str) -> Option<Reset> {
+        let other: &[&str] = match subresource {
+            "status" => &["status", "conditions"],
+            "approval" => &["status", "certificate"],
+            _ => &["status"],
+        };
+        Some(Reset::Fields(FieldSet::of_fields(&[&["spec"], other])))
+    }
+
+    fn selectable(&self) -> &'static [Selectable] {
+        &[Selectable {
+            field: "spec.signerName",
+            get: |object| Cow::Borrowed(object.at("spec").text("signerName")),
+        }]
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        COLUMNS
+    }
+
+    fn row(&self, object: &Value, now: Time) -> Row {
+        let (metadata, spec) = (object.at("metadata"), object.at("spec"));
+        let signer = match spec.text("signerName") {
+            "" => "<none>",
+            signer => signer,
+        };
+        let duration = match spec.int("expirationSeconds") {
+            None => "<none>".to_owned(),
+            Some(seconds) => time::age(Duration::from_seconds(seconds)),
+        };
+        Row::new(vec![
+            json!(metadata.text("name")),
+            age(metadata.text("creationTimestamp"), now),
+            json!(signer),
+            json!(spec.text("username")),
+            json!(duration),
+            json!(state(object)),
+        ])
+    }
+}
+
+impl Rules for Approval {
+    fn prepare_update(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
+        fill_times(new, old, at.now);
+        let conditions = new.make("status").remove("conditions");
+        new.copy_from("spec", old);
+        new.copy_from("status", old);
+        let status = new.make("status");
+        match conditions {
+            Some(conditions) => status.set("conditions", conditions),
+            None => drop(status.remove("conditions")),
+        }
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        validate_change(new, old, Door::Approval, errors);
+    }
+
+    fn reset(&self, _: &str) -> Option<Reset> {
+        SigningRequest.reset("approval")
+    }
+}
+
+// --- What is wrong ---
+
+/// What is wrong with a request. What the old one has already is taken again.
+fn validate_all(object: &Value, old: Option<&Value>, errors: &mut Errors) {
+    let (at, spec) = (Path::new("spec"), object.at("spec"));
+    // A request that stays was read when it came.
+    let read = old.is_some_and(|old| old.at("spec").at("request") == spec.at("request"));
+    if !read && let Err(fault) = read_request(spec.text("request")) {
+        errors.push(Error::invalid(&at.child("request"), spec.at("request"), fault));
+    }
+    validate_usages(spec, old, &at.child("usages"), errors);
+    let (place, name) = (at.child("signerName"), spec.text("signerName"));
+    let legacy = old.is_some_and(|old| old.at("spec").text("signerName") == LEGACY_SIGNER);
+    if name == LEGACY_SIGNER && !legacy {
+        let detail = "the legacy signerName is not allowed via this API version";
+        errors.push(Error::invalid(&place, name, detail));
+    } else {
+        signer::validate(name, &place, errors);
+    }
+    if let Some(seconds) = spec
+        .int("expirationSeconds")
+        .filter(|seconds| *seconds < LEAST_SECONDS)
+    {
+        errors.push(Error::invalid(
+            &at.child("expirationSeconds"),
+            seconds,
+            "may not specify a duration less than 600 seconds (10 minutes)",
+        ));
+    }
+    conditions::validate(object, old, errors);
+    let certificate = |object: &'_ Value| object.at("status").text("certificate").to_owned();
+    let arbitrary = old.is_some_and(|old| {
+        let before = certificate(old);
+        before == certificate(object) || read_certificates(&before).is_err()
+    });
+    if !arbitrary && let Err(fault) = read_certificates(&certificate(object)) {
+        let status = Path::new("status");
+        let place = status.child("certificate");
+        errors.push(Error::invalid(&place, "<certificate data>", fault));
+    }
+}
+
+fn validate_usages(spec: &Value, old: Option<&Value>, at: &Path<'_>, errors: &mut Errors) {
+    let usages: Vec<_> = spec.texts("usages").collect();
+    let before: Vec<_> = old
+        .map(|old| old.at("spec").texts("usages").collect())
+        .unwrap_or_default();
+    if usages.is_empty() {
+        errors.push(Error::required(at, ""));
+    }
+    let unknown = |usage: &&str| !USAGES.contains(usage);
+    let repeated = |usages: &[&str], index: usize| usages[..index].contains(&usages[index]);
+    if !before.iter().any(unknown) {
+        for (index, usage) in usages.iter().enumerate().filter(|(_, usage)| unknown(usage)) {
+            errors.push(Error::not_supported(&at.index(index), *usage, USAGES));
+        }
+    }
+    if !(0..before.len()).any(|index| repeated(&before, index)) {
+        for index in (0..usages.len()).filter(|index| repeated(&usages, *index)) {
+            errors.push(Error::duplicate(&at.index(index), usages[index]));
+        }
+    }
+}
+
+/// What is wrong with a change through a door.
+fn validate_change(new: &Value, old: &Value, door: Door, errors: &mut Errors) {
+    validate_all(new, Some(old), errors);
+    let status = Path::new("status");
+    let (list, certificate) = (status.child("conditions"), status.child("certificate"));
+    let counts = |kind: &str| (of_kind(new, kind).count(), of_kind(old, kind).count());
+    for kind in [APPROVED, DENIED, FAILED] {
+        let (after, before) = counts(kind);
+        if after < before {
+            let detail = format!("updates may not remove a condition of type {}", go::quote(kind));
+            errors.push(Error::forbidden(&list, detail));
+        }
+    }
+    if door != Door::Approval {
+        for kind in [APPROVED, DENIED] {
+            let (after, before) = counts(kind);
+            if after > before {
+                let detail = format!("updates may not add a condition of type {}", go::quote(kind));
+                errors.push(Error::forbidden(&list, detail));
+            }
+        }
+    }
+    let issued = |object: &'_ Value| object.at("status").text("certificate").to_owned();
+    if issued(new) != issued(old) {
+        if door != Door::Status {
+            let detail = "updates may not set certificate content";
+            errors.push(Error::forbidden(&certificate, detail));
+        } else if !issued(old).is_empty() {
+            let detail = "updates may not modify existing certificate content";
+            errors.push(Error::forbidden(&certificate, detail));
+        }
+    }
+    let both = |object: &Value| has(object, APPROVED) && has(object, DENIED);
+    if both(new) && !both(old) {
+        let members = [APPROVED, DENIED].map(|kind| format!("conditions[{{\"type\": \"{kind}\"}}]"));
+        let detail = format!("must specify at most one of: `{}`", members.join("`, `"));
+        errors.push(Error::invalid(
+            &list,
+            format!("{{{}}}", members.join(", ")),
+            detail,
+        ));
+    }
+}
+
+fn read_request(text: &str) -> Result<(), String> {
+    let bytes = base64::decode(text).unwrap_or_default();
+    let block = pem::blocks(&bytes).into_iter().next();
+    let block = block.filter(|block| block.kind == "CERTIFICATE REQUEST");
+    let block = block.ok_or("PEM block type must be CERTIFICATE REQUEST")?;
+    signature::verify(&Request::read(&block.bytes)?)
+}
+
+fn read_certificates(text: &str) -> Result<(), String> {
+    if text.is_empty() {
+        return Ok(());
+    }
+    let blocks = pem::blocks(&base64::decode(text).unwrap_or_default());
+    for block in &blocks {
+        if block.kind != "CERTIFICATE" {
+            let kind = go::quote(&block.kind);
+            return Err(format!("only CERTIFICATE PEM blocks are allowed, found {kind}"));
+        }
+        if block.has_headers {
+            return Err("no PEM block headers are permitted".to_owned());
+        }
+        if Certificate::read_all(&block.bytes)?.is_empty() {
+            return Err("found CERTIFICATE PEM block containing 0 certificates".to_owned());
+        }
+    }
+    if blocks.is_empty() {
+        return Err("must contain at least one CERTIFICATE PEM block".to_owned());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,143 @@
+use super::{super::samples, *};
+use crate::{
+    kinds::builtin,
+    rules::{self, Part, User},
+};
+
+fn told(call: impl FnOnce(&mut Errors)) -> Vec<String> {
+    let mut errors = Errors::new();
+    call(&mut errors);
+    errors.iter().map(ToString::to_string).collect()
+}
+
+fn request() -> Value {
+    json!({
+        "metadata": {"name": "x", "resourceVersion": "1"},
+        "spec": {
+            "request": base64::encode(samples::REQUEST.as_bytes()),
+            "signerName": "example.com/s",
+            "usages": ["client auth"],
+        },
+        "status": {},
+    })
+}
+
+/// What a write of conditions through a door answers: the new object, or the message.
+fn write(old: &Value, part: Part<'_>, status: Value) -> Result<Value, String> {
+    let user = User {
+        name: "u".into(),
+        ..User::default()
+    };
+    let at = Circumstances {
+        kind: builtin()
+            .kind("certificates.k8s.io", "v1", "CertificateSigningRequest")
+            .unwrap(),
+        now: Time::from_unix(0, 0),
+        user: &user,
+    };
+    let mut new = old.clone();
+    new.set("status", status);
+    rules::update(&mut new, old, part, &at)
+        .map(|_| new)
+        .map_err(|status| status.to_json())
+}
+
+#[test]
+fn the_request_is_a_request() {
+    assert_eq!(told(|errors| validate_all(&request(), None, errors)), [""; 0]);
+    let mut object = request();
+    object["spec"]["request"] = json!(base64::encode(samples::AUTHORITY.as_bytes()));
+    assert!(
+        told(|errors| validate_all(&object, None, errors))[0]
+            .ends_with(": PEM block type must be CERTIFICATE REQUEST")
+    );
+}
+
+#[test]
+fn who_asks_is_who_is_asked_for() {
+    let mut object = request();
+    object["spec"]["username"] = json!("somebody else");
+    object["status"] = json!({"certificate": "eA=="});
+    let user = User {
+        name: "u".into(),
+        groups: vec!["g".into()],
+        extra: vec![("k".into(), vec!["v".into()])],
+        ..User::default()
+    };
+    let at = Circumstances {
+        kind: &builtin().all()[0],
+        now: Time::from_unix(0, 0),
+        user: &user,
+    };
+    SigningRequest.prepare_create(&mut object, &at);
+    let spec = object.at("spec");
+    assert_eq!((spec.text("username"), spec.has("uid")), ("u", false));
+    assert_eq!(
+        (&spec["groups"], &spec["extra"]),
+        (&json!(["g"]), &json!({"k": ["v"]}))
+    );
+    assert_eq!(object["status"], json!({}));
+}
+
+#[test]
+fn approval_comes_through_its_own_door_and_stays() {
+    let approved = json!({"conditions": [{"type": "Approved", "status": "True"}]});
+    let refused = write(&request(), Part::Status, approved.clone()).unwrap_err();
+    assert!(refused.contains("updates may not add a condition of type"));
+    let object = write(&request(), Part::Other("approval"), approved).unwrap();
+    let condition = &conditions::conditions(&object)[0];
+    assert_eq!(condition.text("lastUpdateTime"), "1970-01-01T00:00:00Z");
+    assert_eq!(condition.text("lastTransitionTime"), "1970-01-01T00:00:00Z");
+    let refused = write(&object, Part::Other("approval"), json!({})).unwrap_err();
+    assert!(refused.contains("updates may not remove a condition of type"));
+}
+
+#[test]
+fn nothing_is_both_approved_and_denied() {
+    let mut object = request();
+    object["status"] =
+        json!({"conditions": [{"type": "Denied", "status": "True"}, {"type": "Approved", "status": "True"}]});
+    let errors = told(|errors| validate_change(&object, &request(), Door::Approval, errors));
+    assert_eq!(
+        errors,
+        [
+            "status.conditions: Invalid value: \"{conditions[{\\\"type\\\": \\\"Approved\\\"}], conditions[{\\\"type\\\": \
+             \\\"Denied\\\"}]}\": must specify at most one of: `conditions[{\"type\": \"Approved\"}]`, \
+             `conditions[{\"type\": \"Denied\"}]`"
+        ]
+    );
+    assert_eq!(
+        told(|errors| validate_change(&object, &object, Door::Approval, errors)),
+        [""; 0]
+    );
+}
+
+#[test]
+fn a_certificate_is_issued_once_and_through_the_status() {
+    let issued = json!({"certificate": base64::encode(samples::AUTHORITY.as_bytes())});
+    let object = write(&request(), Part::Status, issued.clone()).unwrap();
+    assert_eq!(state(&object), "Pending,Issued");
+    assert_eq!(write(&object, Part::Status, issued).unwrap(), object);
+    let twice = base64::encode([samples::AUTHORITY, samples::AUTHORITY].concat().as_bytes());
+    let refused = write(&object, Part::Status, json!({"certificate": twice})).unwrap_err();
+    assert!(refused.contains("updates may not modify existing certificate content"));
+    let refused = write(&request(), Part::Status, json!({"certificate": "eA=="})).unwrap_err();
+    assert!(refused.contains("must contain at least one CERTIFICATE PEM block"));
+}
+
+#[test]
+fn a_table_tells_what_became_of_it() {
+    let mut object = request();
+    object["spec"]["expirationSeconds"] = json!(3600);
+    object["status"] = json!({"conditions": [{"type": "Approved"}, {"type": "Failed"}]});
+    let cells = SigningRequest.row(&object, Time::from_unix(0, 0)).cells;
+    assert_eq!(
+        cells[2..],
+        [
+            json!("example.com/s"),
+            json!(""),
+            json!("60m"),
+            json!("Approved,Failed")
+        ]
+    );
+}

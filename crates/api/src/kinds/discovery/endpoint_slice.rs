@@ -1,0 +1,375 @@
+//! Endpoint slices: some of the endpoints of a service.
+
+use serde_json::{Value, json};
+
+use super::address;
+use crate::{
+    field::{Error, Path},
+    kinds::faults,
+    name::{self, Strictness},
+    rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
+    time::Time,
+};
+
+/// The rules of endpoint slices.
+pub(super) struct EndpointSlice;
+
+const ADDRESS_TYPES: [&str; 3] = ["FQDN", "IPv4", "IPv6"];
+const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
+const MOST_ADDRESSES: usize = 100;
+const MOST_PORTS: usize = 20_000;
+const MOST_ENDPOINTS: usize = 1000;
+const MOST_HINTS: usize = 8;
+
+/// How many ports and addresses a table shows.
+const SHOWN: usize = 3;
+
+/// Who writes slices without being warned about the addresses: they come from elsewhere.
+const CONTROLLERS: [&str; 2] = [
+    "endpointslice-controller.k8s.io",
+    "endpointslicemirroring-controller.k8s.io",
+];
+
+const COLUMNS: &[Column] = &[
+    Column::name(),
+    Column::field("AddressType", "addressType"),
+    Column::field("Ports", "ports"),
+    Column::field("Endpoints", "endpoints"),
+    Column::age(),
+];
+
+impl Rules for EndpointSlice {
+    fn default(&self, object: &mut Value) {
+        for port in object.items_mut("ports") {
+            port.fill("name", "");
+            port.fill("protocol", "TCP");
+        }
+    }
+
+    fn prepare_create(&self, object: &mut Value, _: &Circumstances<'_>) {
+        drop_topology(object);
+    }
+
+    fn prepare_update(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
+        if new.at("endpoints") != old.at("endpoints") {
+            drop_topology(new);
+        }
+    }
+
+    fn has_generation(&self) -> bool {
+        true
+    }
+
+    fn raises_generation(&self, new: &Value, old: &Value) -> bool {
+        let labels = |object: &'_ Value| object.at("metadata").entries("labels").clone();
+        ["addressType", "endpoints", "ports"]
+            .iter()
+            .any(|field| new.at(field) != old.at(field))
+            || labels(new) != labels(old)
+    }
+
+    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        validate_ports(object.items("ports"), errors);
+        validate_endpoints(object, errors);
+        // What the schema asks for is told last.
+        validate_type(object, errors);
+        validate_counts(object.items("endpoints"), errors);
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        let changed_type = new.at("addressType") != old.at("addressType");
+        let changed_endpoints = new.at("endpoints") != old.at("endpoints");
+        let at = Path::new("addressType");
+        if changed_type && !new.text("addressType").is_empty() {
+            validate_type(new, errors);
+        }
+        validate_ports(new.items("ports"), errors);
+        if changed_endpoints {
+            validate_endpoints(new, errors);
+        }
+        if changed_type && new.text("addressType").is_empty() {
+            errors.push(Error::required(&at, ""));
+        }
+        faults::unchanged(new.at("addressType"), old.at("addressType"), &at, errors);
+        if changed_endpoints {
+            validate_counts(new.items("endpoints"), errors);
+        }
+    }
+
+    fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if old.is_none() && new.text("addressType") == "FQDN" {
+            warnings.push("spec.addressType: FQDN endpoints are deprecated".to_owned());
+        }
+        let labels = new.at("metadata").at("labels");
+        if CONTROLLERS.contains(&labels.text("endpointslice.kubernetes.io/managed-by")) {
+            return warnings;
+        }
+        let list = Path::new("endpoints");
+        for (index, endpoint) in new.items("endpoints").iter().enumerate() {
+            let at = list.index(index);
+            let at = at.child("addresses");
+            let addresses = endpoint.texts("addresses").enumerate();
+            warnings
+                .extend(addresses.filter_map(|(index, address)| name::ip_warning(&at.index(index), address)));
+        }
+        warnings
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        COLUMNS
+    }
+
+    fn row(&self, object: &Value, now: Time) -> Row {
+        let ports = object.items("ports").iter().map(|port| match port.int("port") {
+            Some(number) => number.to_string(),
+            None => port.at("name").as_str().unwrap_or("*").to_owned(),
+        });
+        let endpoints = object.items("endpoints").iter();
+        let addresses = endpoints.flat_map(|endpoint| endpoint.texts("addresses").map(str::to_owned));
+        let cells = [
+            json!(object.text("addressType")),
+            json!(first(ports)),
+            json!(first(addresses)),
+        ];
+        named_row(object, now, cells)
+    }
+}
+
+/// Where endpoints are was said by labels once; the fields that say it now are all that is kept.
+fn drop_topology(object: &mut Value) {
+    for endpoint in object.items_mut("endpoints") {
+        endpoint.remove("deprecatedTopology");
+    }
+}
+
+/// The first few, and how many are beyond them.
+fn first(mut all: impl Iterator<Item = String>) -> String {
+    let shown: Vec<_> = all.by_ref().take(SHOWN).collect();
+    match (shown.join(","), all.count()) {
+        (text, 0) if text.is_empty() => "<unset>".to_owned(),
+        (text, 0) => text,
+        (text, more) => format!("{text} + {more} more..."),
+    }
+}
+
+fn validate_type(object: &Value, errors: &mut Errors) {
+    let at = Path::new("addressType");
+    match object.text("addressType") {
+        "" => errors.push(Error::required(&at, "")),
+        kind if ADDRESS_TYPES.contains(&kind) => {}
+        kind => errors.push(Error::not_supported(&at, kind, ADDRESS_TYPES)),
+    }
+}
+
+fn validate_counts(endpoints: &[Value], errors: &mut Errors) {
+    let list = Path::new("endpoints");
+    for (index, endpoint) in endpoints.iter().enumerate() {
+        let at = list.index(index);
+        let at = at.child("addresses");
+        match endpoint.items("addresses").len() {
+            0 => errors.push(Error::required(&at, "")),
+            count if count > MOST_ADDRESSES => {
+                errors.push(Error::too_many(&at, Some(count), MOST_ADDRESSES));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn validate_ports(ports: &[Value], errors: &mut Errors) {
+    let list = Path::new("ports");
+    if ports.len() > MOST_PORTS {
+        errors.push(Error::too_many(&list, Some(ports.len()), MOST_PORTS));
+        return;
+    }
+    for (index, port) in ports.iter().enumerate() {
+        let at = list.index(index);
+        let (name, place) = (port.text("name"), at.child("name"));
+        if !name.is_empty() {
+            faults::tell(name, name::dns1123_label(name), &place, errors);
+        }
+        if ports[..index].iter().any(|other| other.text("name") == name) {
+            errors.push(Error::duplicate(&place, name));
+        }
+        match port.at("protocol").as_str() {
+            None => errors.push(Error::required(&at.child("protocol"), "")),
+            Some(protocol) if PROTOCOLS.contains(&protocol) => {}
+            Some(protocol) => {
+                errors.push(Error::not_supported(&at.child("protocol"), protocol, PROTOCOLS));
+            }
+        }
+        if let Some(protocol) = port.at("appProtocol").as_str() {
+            faults::tell(
+                protocol,
+                name::label_key(protocol),
+                &at.child("appProtocol"),
+                errors,
+            );
+        }
+    }
+}
+
+fn validate_endpoints(object: &Value, errors: &mut Errors) {
+    let (list, endpoints) = (Path::new("endpoints"), object.items("endpoints"));
+    if endpoints.len() > MOST_ENDPOINTS {
+        errors.push(Error::too_many(&list, Some(endpoints.len()), MOST_ENDPOINTS));
+        return;
+    }
+    let kind = object.text("addressType");
+    for (index, endpoint) in endpoints.iter().enumerate() {
+        let at = list.index(index);
+        for (index, address) in endpoint.texts("addresses").enumerate() {
+            validate_address(kind, address, &at.child("addresses"), index, errors);
+        }
+        if let Some(node) = endpoint.at("nodeName").as_str() {
+            faults::tell(node, name::dns1123_subdomain(node), &at.child("nodeName"), errors);
+        }
+        if let Some(host) = endpoint.at("hostname").as_str() {
+            faults::tell(host, name::dns1123_label(host), &at.child("hostname"), errors);
+        }
+        if endpoint.has("hints") {
+            validate_hints(endpoint.at("hints"), &at.child("hints"), errors);
+        }
+    }
+}
+
+fn validate_address(kind: &str, address: &str, list: &Path<'_>, index: usize, errors: &mut Errors) {
+    let at = list.index(index);
+    let malformed = match kind {
+        "IPv4" => name::legacy_ip(&at, address, Strictness::Strict, &[]),
+        "IPv6" => name::ip(&at, address),
+        "FQDN" => {
+            errors.extend(name::fully_qualified_domain(&at, address));
+            return;
+        }
+        _ => return,
+    };
+    if !malformed.is_empty() {
+        errors.extend(malformed);
+        return;
+    }
+    let is_v4 = name::parse_ip_sloppy(address).is_some_and(|ip| ip.is_ipv4());
+    if is_v4 != (kind == "IPv4") {
+        errors.push(Error::invalid(
+            list,
+            address,
+            format!("must be an {kind} address"),
+        ));
+    }
+    address::validate(address, &at, errors);
+}
+
+fn validate_hints(hints: &Value, at: &Path<'_>, errors: &mut Errors) {
+    for field in ["forZones", "forNodes"] {
+        let (list, items) = (at.child(field), hints.items(field));
+        if items.len() > MOST_HINTS {
+            errors.push(Error::too_many(&list, Some(items.len()), MOST_HINTS));
+            return;
+        }
+        for (index, name) in items.iter().map(|item| item.text("name")).enumerate() {
+            let at = list.index(index);
+            let at = at.child("name");
+            if items[..index].iter().any(|other| other.text("name") == name) {
+                errors.push(Error::duplicate(&at, name));
+            }
+            let found = match field {
+                "forZones" => name::label_value(name),
+                _ => name::dns1123_subdomain(name),
+            };
+            faults::tell(name, found, &at, errors);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(call: impl FnOnce(&mut Errors)) -> Vec<String> {
+        let mut errors = Errors::new();
+        call(&mut errors);
+        errors.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn ports_are_tcp_and_nameless_unless_said_otherwise() {
+        let mut object = json!({"ports": [{"port": 1}]});
+        EndpointSlice.default(&mut object);
+        assert_eq!(
+            object["ports"][0],
+            json!({"port": 1, "name": "", "protocol": "TCP"})
+        );
+    }
+
+    #[test]
+    fn addresses_are_of_the_type_of_the_slice() {
+        let slice =
+            |kind: &str, address: &str| json!({"addressType": kind, "endpoints": [{"addresses": [address]}]});
+        for (kind, good) in [
+            ("IPv4", "1.2.3.4"),
+            ("IPv6", "2001:db8::1"),
+            ("FQDN", "a.example.com"),
+        ] {
+            assert_eq!(
+                told(|errors| validate_endpoints(&slice(kind, good), errors)),
+                [""; 0]
+            );
+        }
+        assert_eq!(
+            told(|errors| validate_endpoints(&slice("IPv6", "1.2.3.4"), errors)),
+            ["endpoints[0].addresses: Invalid value: \"1.2.3.4\": must be an IPv6 address"]
+        );
+        assert_eq!(
+            told(|errors| validate_endpoints(&slice("IPv4", "01.2.3.4"), errors)),
+            ["endpoints[0].addresses[0]: Invalid value: \"01.2.3.4\": must not have leading 0s"]
+        );
+    }
+
+    #[test]
+    fn too_many_zones_hide_what_is_wrong_with_nodes() {
+        let zones: Vec<_> = (0..9).map(|zone| json!({"name": format!("z{zone}")})).collect();
+        let hints = json!({"forZones": zones, "forNodes": [{"name": "-"}]});
+        assert_eq!(
+            told(|errors| validate_hints(&hints, &Path::new("h"), errors)),
+            ["h.forZones: Too many: 9: must have at most 8 items"]
+        );
+        let hints = json!({"forZones": [{"name": "a"}, {"name": "a"}]});
+        assert_eq!(
+            told(|errors| validate_hints(&hints, &Path::new("h"), errors)),
+            ["h.forZones[1].name: Duplicate value: \"a\""]
+        );
+    }
+
+    #[test]
+    fn labels_count_as_a_change_of_what_is_asked_for() {
+        let old = json!({"metadata": {"annotations": {"a": "b"}}, "addressType": "IPv4"});
+        let mut new = old.clone();
+        new["metadata"] = json!({});
+        assert!(!EndpointSlice.raises_generation(&new, &old));
+        new["metadata"] = json!({"labels": {"a": "b"}});
+        assert!(EndpointSlice.raises_generation(&new, &old));
+    }
+
+    #[test]
+    fn a_table_shows_three_of_each() {
+        let object = json!({
+            "addressType": "IPv4",
+            "ports": [{"name": "a"}, {"port": 2}, {}],
+            "endpoints": [{"addresses": ["1.1.1.1", "2.2.2.2"]}, {"addresses": ["3.3.3.3", "4.4.4.4"]}],
+        });
+        let row = EndpointSlice.row(&object, Time::from_unix(0, 0));
+        assert_eq!(
+            row.cells[1..4],
+            [
+                json!("IPv4"),
+                json!("a,2,*"),
+                json!("1.1.1.1,2.2.2.2,3.3.3.3 + 1 more...")
+            ]
+        );
+        assert_eq!(
+            EndpointSlice.row(&json!({}), Time::from_unix(0, 0)).cells[2],
+            "<unset>"
+        );
+    }
+}

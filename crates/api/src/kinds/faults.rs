@@ -1,0 +1,41 @@
+//! What rules ask of single fields again and again, told in the words all kinds share.
+
+use serde_json::Value;
+
+use crate::{
+    field::{Error, Path, Shown},
+    name::{self, Faults},
+    rules::{Errors, Tree},
+};
+
+/// What is told of a field that cannot change.
+pub(crate) const IMMUTABLE: &str = "field is immutable";
+
+/// Tells each fault that a rule for names found.
+pub(crate) fn tell(value: &str, faults: Faults, at: &Path<'_>, errors: &mut Errors) {
+    errors.extend(faults.into_iter().map(|fault| Error::invalid(at, value, fault)));
+}
+
+/// Fields that must be texts which are not empty.
+pub(crate) fn required(tree: &Value, names: &[&str], at: &Path<'_>, errors: &mut Errors) {
+    for name in names {
+        if tree.text(name).is_empty() {
+            errors.push(Error::required(&at.child(name), ""));
+        }
+    }
+}
+
+/// A field that can stand in a path, if it is not empty.
+pub(crate) fn path_segment(tree: &Value, name: &str, at: &Path<'_>, errors: &mut Errors) {
+    let value = tree.text(name);
+    if !value.is_empty() {
+        tell(value, name::path_segment_name(value), &at.child(name), errors);
+    }
+}
+
+/// A change of a field that cannot change, told without the value.
+pub(crate) fn unchanged(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
+    if new != old {
+        errors.push(Error::invalid(at, Shown::Json(Value::Null), IMMUTABLE));
+    }
+}

@@ -1,0 +1,179 @@
+//! Classes of ingresses: which controller serves them.
+
+use serde_json::{Value, json};
+
+use crate::{
+    field::{Error, Path},
+    kinds::faults,
+    name,
+    rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
+    time::Time,
+};
+
+/// The rules of ingress classes.
+pub(super) struct IngressClass;
+
+const CONTROLLER_BYTES: usize = 250;
+const DEFAULT_ANNOTATION: &str = "ingressclass.kubernetes.io/is-default-class";
+
+const COLUMNS: &[Column] = &[
+    Column::name(),
+    Column::text(
+        "Controller",
+        "Controller that is responsible for handling this class",
+    ),
+    Column::text(
+        "Parameters",
+        "A reference to a resource with additional parameters",
+    ),
+    Column::age(),
+];
+
+impl Rules for IngressClass {
+    fn default(&self, object: &mut Value) {
+        let parameters = object.at_mut("spec").and_then(|spec| spec.at_mut("parameters"));
+        if let Some(parameters) = parameters {
+            parameters.fill("scope", "Cluster");
+        }
+    }
+
+    fn has_generation(&self) -> bool {
+        true
+    }
+
+    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        let (at, spec) = (Path::new("spec"), object.at("spec"));
+        let controller = spec.text("controller");
+        let place = at.child("controller");
+        if controller.len() > CONTROLLER_BYTES {
+            errors.push(Error::too_long(&place, CONTROLLER_BYTES));
+        }
+        errors.extend(name::domain_prefixed_path(&place, controller));
+        if spec.has("parameters") {
+            validate_parameters(spec.at("parameters"), &at.child("parameters"), errors);
+        }
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
+        let (after, before) = (
+            new.at("spec").text("controller"),
+            old.at("spec").text("controller"),
+        );
+        if after != before {
+            let spec = Path::new("spec");
+            errors.push(Error::invalid(
+                &spec.child("controller"),
+                after,
+                faults::IMMUTABLE,
+            ));
+        }
+        self.validate(new, at, errors);
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        COLUMNS
+    }
+
+    fn row(&self, object: &Value, now: Time) -> Row {
+        let spec = object.at("spec");
+        let parameters = spec.at("parameters");
+        let reference = match (parameters.is_null(), parameters.at("apiGroup").as_str()) {
+            (true, _) => "<none>".to_owned(),
+            (false, None) => format!("{}/{}", parameters.text("kind"), parameters.text("name")),
+            (false, Some(group)) => {
+                format!("{}.{group}/{}", parameters.text("kind"), parameters.text("name"))
+            }
+        };
+        let mut row = named_row(object, now, [json!(spec.text("controller")), json!(reference)]);
+        let metadata = object.at("metadata");
+        if metadata.at("annotations").text(DEFAULT_ANNOTATION) == "true" {
+            row.cells[0] = json!(format!("{} (default)", metadata.text("name")));
+        }
+        row
+    }
+}
+
+fn validate_parameters(parameters: &Value, at: &Path<'_>, errors: &mut Errors) {
+    if let Some(group) = parameters.at("apiGroup").as_str() {
+        faults::tell(
+            group,
+            name::dns1123_subdomain(group),
+            &at.child("apiGroup"),
+            errors,
+        );
+    }
+    for field in ["kind", "name"] {
+        faults::path_segment(parameters, field, at, errors);
+    }
+    let place = at.child("namespace");
+    let namespace = parameters.at("namespace").as_str();
+    match (parameters.at("scope").as_str(), namespace) {
+        (None, _) => errors.push(Error::required(&at.child("scope"), "")),
+        (Some("Namespace"), None) => errors.push(Error::required(
+            &place,
+            "`parameters.scope` is set to 'Namespace'",
+        )),
+        (Some("Namespace"), Some(namespace)) => {
+            faults::tell(namespace, name::dns1123_label(namespace), &place, errors);
+        }
+        (Some("Cluster"), Some(_)) => {
+            errors.push(Error::forbidden(&place, "`parameters.scope` is set to 'Cluster'"));
+        }
+        (Some("Cluster"), None) => {}
+        (Some(other), _) => errors.push(Error::not_supported(
+            &at.child("scope"),
+            other,
+            ["Cluster", "Namespace"],
+        )),
+    }
+    // What the schema asks for is told last.
+    faults::required(parameters, &["kind", "name"], at, errors);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parameters(parameters: &Value) -> Vec<String> {
+        let mut errors = Errors::new();
+        validate_parameters(parameters, &Path::new("p"), &mut errors);
+        errors.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn parameters_are_of_the_cluster_unless_said_otherwise() {
+        let mut object = json!({"spec": {"parameters": {"kind": "K", "name": "n"}}});
+        IngressClass.default(&mut object);
+        assert_eq!(object["spec"]["parameters"]["scope"], "Cluster");
+        assert_eq!(parameters(&object["spec"]["parameters"]), [""; 0]);
+    }
+
+    #[test]
+    fn the_scope_decides_about_the_namespace() {
+        assert_eq!(
+            parameters(&json!({"scope": "Namespace", "kind": "a/b"})),
+            [
+                "p.kind: Invalid value: \"a/b\": may not contain '/'",
+                "p.namespace: Required value: `parameters.scope` is set to 'Namespace'",
+                "p.name: Required value",
+            ]
+        );
+        assert_eq!(
+            parameters(&json!({"scope": "Cluster", "kind": "K", "name": "n", "namespace": "x"})),
+            ["p.namespace: Forbidden: `parameters.scope` is set to 'Cluster'"]
+        );
+    }
+
+    #[test]
+    fn a_table_marks_the_default() {
+        let object = json!({
+            "metadata": {"name": "x", "annotations": {DEFAULT_ANNOTATION: "true"}},
+            "spec": {"controller": "a.io/c", "parameters": {"apiGroup": "g.io", "kind": "K", "name": "n"}},
+        });
+        let row = IngressClass.row(&object, Time::from_unix(0, 0));
+        assert_eq!(
+            row.cells[..3],
+            [json!("x (default)"), json!("a.io/c"), json!("K.g.io/n")]
+        );
+    }
+}

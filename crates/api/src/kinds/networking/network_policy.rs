@@ -1,0 +1,374 @@
+//! Network policies: which traffic of pods is let through.
+
+use serde_json::{Value, json};
+
+use crate::{
+    field::{Error, Path},
+    kinds::faults,
+    name::{self, Strictness},
+    rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
+    selector::label::{self, InvalidValues, Selector, UnknownOperators},
+    time::Time,
+};
+
+/// The rules of network policies.
+pub(super) struct NetworkPolicy;
+
+const PROTOCOLS: [&str; 3] = ["TCP", "UDP", "SCTP"];
+const POLICY_TYPES: [&str; 2] = ["Ingress", "Egress"];
+
+/// The two directions: the list of rules, and the field of a rule that lists the peers.
+const DIRECTIONS: [(&str, &str); 2] = [("ingress", "from"), ("egress", "to")];
+
+const COLUMNS: &[Column] = &[
+    Column::name(),
+    Column::field("Pod-Selector", "spec.podSelector"),
+    Column::age(),
+];
+
+/// What is taken because the old object has it already.
+struct Tolerance<'o> {
+    values: InvalidValues,
+    cidrs: Vec<&'o str>,
+}
+
+impl Rules for NetworkPolicy {
+    fn default(&self, object: &mut Value) {
+        let spec = object.make("spec");
+        for (direction, _) in DIRECTIONS {
+            for rule in spec.items_mut(direction) {
+                for port in rule.items_mut("ports") {
+                    port.fill("protocol", "TCP");
+                }
+            }
+        }
+        if spec.items("policyTypes").is_empty() {
+            let types = if spec.items("egress").is_empty() {
+                json!(["Ingress"])
+            } else {
+                json!(["Ingress", "Egress"])
+            };
+            spec.set("policyTypes", types);
+        }
+    }
+
+    fn has_generation(&self) -> bool {
+        true
+    }
+
+    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        let tolerance = Tolerance {
+            values: InvalidValues::Refused,
+            cidrs: Vec::new(),
+        };
+        validate_spec(object.at("spec"), &tolerance, errors);
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        validate_spec(new.at("spec"), &Tolerance::of(old.at("spec")), errors);
+    }
+
+    fn warnings(&self, new: &Value, _: Option<&Value>) -> Vec<String> {
+        let mut warnings = Vec::new();
+        each_peer(new.at("spec"), |peer, at| {
+            let block = peer.at("ipBlock");
+            if block.is_null() {
+                return;
+            }
+            let at = at.child("ipBlock");
+            warnings.extend(name::cidr_warnings(&at.child("cidr"), block.text("cidr")));
+            for (index, except) in block.texts("except").enumerate() {
+                warnings.extend(name::cidr_warnings(&at.child("except").index(index), except));
+            }
+        });
+        warnings
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        COLUMNS
+    }
+
+    fn row(&self, object: &Value, now: Time) -> Row {
+        let selector = object.at("spec").at("podSelector");
+        let empty = json!({});
+        let selector = if selector.is_null() { &empty } else { selector };
+        let text = match Selector::from_object(Some(selector)) {
+            Err(_) => "<error>".to_owned(),
+            Ok(selector) => match selector.to_string() {
+                all if all.is_empty() => "<none>".to_owned(),
+                some => some,
+            },
+        };
+        named_row(object, now, [json!(text)])
+    }
+}
+
+// --- Tolerance ---
+
+impl<'o> Tolerance<'o> {
+    fn of(old: &'o Value) -> Self {
+        let selector = label::validate(
+            &Path::NOWHERE,
+            old.at("podSelector"),
+            InvalidValues::Refused,
+            UnknownOperators::Refused,
+        );
+        let rules = DIRECTIONS
+            .iter()
+            .flat_map(|(direction, peers)| old.items(direction).iter().map(move |rule| rule.items(peers)));
+        let blocks = rules.flatten().map(|peer| peer.at("ipBlock"));
+        let cidrs = blocks
+            .filter(|block| !block.is_null())
+            .flat_map(|block| std::iter::once(block.text("cidr")).chain(block.texts("except")));
+        Tolerance {
+            values: if selector.is_empty() {
+                InvalidValues::Refused
+            } else {
+                InvalidValues::Taken
+            },
+            cidrs: cidrs.collect(),
+        }
+    }
+
+    fn selector(&self, selector: &Value, at: &Path<'_>, errors: &mut Errors) {
+        errors.extend(label::validate(
+            at,
+            selector,
+            self.values,
+            UnknownOperators::Refused,
+        ));
+    }
+}
+
+fn validate_spec(spec: &Value, tolerance: &Tolerance<'_>, errors: &mut Errors) {
+    let at = Path::new("spec");
+    tolerance.selector(spec.at("podSelector"), &at.child("podSelector"), errors);
+    for (direction, peers) in DIRECTIONS {
+        for (index, rule) in spec.items(direction).iter().enumerate() {
+            let list = at.child(direction);
+            let at = list.index(index);
+            for (index, port) in rule.items("ports").iter().enumerate() {
+                validate_port(port, &at.child("ports").index(index), errors);
+            }
+            for (index, peer) in rule.items(peers).iter().enumerate() {
+                validate_peer(peer, &at.child(peers).index(index), tolerance, errors);
+            }
+        }
+    }
+    let place = at.child("policyTypes");
+    if spec.items("policyTypes").len() > POLICY_TYPES.len() {
+        let shown = spec.at("policyTypes");
+        errors.push(Error::invalid(
+            &place,
+            shown,
+            "may not specify more than two policyTypes",
+        ));
+    } else {
+        for (index, kind) in spec.texts("policyTypes").enumerate() {
+            if !POLICY_TYPES.contains(&kind) {
+                errors.push(Error::not_supported(&place.index(index), kind, POLICY_TYPES));
+            }
+        }
+    }
+    // What the schema asks for is told last.
+    each_peer(spec, |peer, at| {
+        let block = peer.at("ipBlock");
+        if !block.is_null() {
+            faults::required(block, &["cidr"], &at.child("ipBlock"), errors);
+        }
+    });
+}
+
+/// Calls with each peer of each rule, and its place.
+fn each_peer(spec: &Value, mut call: impl FnMut(&Value, &Path<'_>)) {
+    let at = Path::new("spec");
+    for (direction, peers) in DIRECTIONS {
+        for (index, rule) in spec.items(direction).iter().enumerate() {
+            for (position, peer) in rule.items(peers).iter().enumerate() {
+                call(
+                    peer,
+                    &at.child(direction).index(index).child(peers).index(position),
+                );
+            }
+        }
+    }
+}
+
+fn validate_port(port: &Value, at: &Path<'_>, errors: &mut Errors) {
+    if let Some(protocol) = port.at("protocol").as_str()
+        && !PROTOCOLS.contains(&protocol)
+    {
+        errors.push(Error::not_supported(&at.child("protocol"), protocol, PROTOCOLS));
+    }
+    let (place, end) = (at.child("endPort"), port.int("endPort"));
+    let misplaced = |end: i64, detail: &str| Error::invalid(&place, end, detail);
+    match port.at("port") {
+        Value::Null => {
+            errors.extend(end.map(|end| misplaced(end, "may not be specified when `port` is not specified")));
+        }
+        Value::String(name) => {
+            errors.extend(end.map(|end| misplaced(end, "may not be specified when `port` is non-numeric")));
+            faults::tell(name, name::port_name(name), &at.child("port"), errors);
+        }
+        number => {
+            let number = number.as_i64().unwrap_or_default();
+            port_number(number, &at.child("port"), errors);
+            if let Some(end) = end {
+                if end < number {
+                    errors.push(misplaced(end, "must be greater than or equal to `port`"));
+                }
+                port_number(end, &place, errors);
+            }
+        }
+    }
+}
+
+fn port_number(number: i64, at: &Path<'_>, errors: &mut Errors) {
+    errors.extend(
+        name::port_number(number)
+            .into_iter()
+            .map(|fault| Error::invalid(at, number, fault)),
+    );
+}
+
+fn validate_peer(peer: &Value, at: &Path<'_>, tolerance: &Tolerance<'_>, errors: &mut Errors) {
+    let mut selectors = false;
+    for field in ["podSelector", "namespaceSelector"] {
+        if peer.has(field) {
+            selectors = true;
+            tolerance.selector(peer.at(field), &at.child(field), errors);
+        }
+    }
+    let block = peer.at("ipBlock");
+    if !block.is_null() {
+        validate_block(block, &at.child("ipBlock"), &tolerance.cidrs, errors);
+    }
+    match (selectors, block.is_null()) {
+        (false, true) => errors.push(Error::required(at, "must specify a peer")),
+        (true, false) => errors.push(Error::forbidden(
+            at,
+            "may not specify both ipBlock and another peer",
+        )),
+        _ => {}
+    }
+}
+
+fn validate_block(block: &Value, at: &Path<'_>, known: &[&str], errors: &mut Errors) {
+    let cidr = block.text("cidr");
+    if cidr.is_empty() {
+        return;
+    }
+    errors.extend(name::legacy_cidr(
+        &at.child("cidr"),
+        cidr,
+        Strictness::Strict,
+        known,
+    ));
+    let Some(outer) = name::parse_cidr_sloppy(cidr) else {
+        return;
+    };
+    for (index, except) in block.texts("except").enumerate() {
+        let list = at.child("except");
+        let at = list.index(index);
+        errors.extend(name::legacy_cidr(&at, except, Strictness::Strict, known));
+        if let Some(inner) = name::parse_cidr_sloppy(except)
+            && (!outer.contains(inner.network) || outer.prefix >= inner.prefix)
+        {
+            errors.push(Error::invalid(&at, except, "must be a strict subset of `cidr`"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn errors(spec: &Value, old: Option<&Value>) -> Vec<String> {
+        let mut errors = Errors::new();
+        let tolerance = old.map_or(
+            Tolerance {
+                values: InvalidValues::Refused,
+                cidrs: Vec::new(),
+            },
+            Tolerance::of,
+        );
+        validate_spec(spec, &tolerance, &mut errors);
+        errors.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_policy_with_rules_for_egress_is_one_of_both_directions() {
+        let mut object = json!({"spec": {"egress": [{"ports": [{"port": 1}]}]}});
+        NetworkPolicy.default(&mut object);
+        assert_eq!(object["spec"]["policyTypes"], json!(["Ingress", "Egress"]));
+        assert_eq!(object["spec"]["egress"][0]["ports"][0]["protocol"], "TCP");
+        let mut object = json!({});
+        NetworkPolicy.default(&mut object);
+        assert_eq!(object["spec"]["policyTypes"], json!(["Ingress"]));
+    }
+
+    #[test]
+    fn an_end_needs_a_number_to_begin_with() {
+        let ports = json!({"ingress": [{"ports": [{"port": 80, "endPort": 79}, {"port": "web", "endPort": 80}, {"endPort": 1}]}]});
+        assert_eq!(
+            errors(&ports, None),
+            [
+                "spec.ingress[0].ports[0].endPort: Invalid value: 79: must be greater than or equal to `port`",
+                "spec.ingress[0].ports[1].endPort: Invalid value: 80: may not be specified when `port` is non-numeric",
+                "spec.ingress[0].ports[2].endPort: Invalid value: 1: may not be specified when `port` is not specified",
+            ]
+        );
+    }
+
+    #[test]
+    fn exceptions_lie_inside_the_block() {
+        let block = json!({"egress": [{"to": [{"ipBlock": {"cidr": "10.0.0.0/8", "except": ["10.1.0.0/16", "10.0.0.0/8", "::/0"]}}]}]});
+        assert_eq!(
+            errors(&block, None),
+            [
+                "spec.egress[0].to[0].ipBlock.except[1]: Invalid value: \"10.0.0.0/8\": must be a strict subset of `cidr`",
+                "spec.egress[0].to[0].ipBlock.except[2]: Invalid value: \"::/0\": must be a strict subset of `cidr`",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_malformed_block_that_was_there_before_stays() {
+        let block = json!({"ingress": [{"from": [{"ipBlock": {"cidr": "10.0.0.1/8"}}]}]});
+        assert_eq!(errors(&block, None).len(), 1);
+        assert_eq!(errors(&block, Some(&block)), [""; 0]);
+        let warnings = NetworkPolicy.warnings(&json!({"spec": block}), None);
+        assert!(
+            warnings[0]
+                .starts_with("spec.ingress[0].from[0].ipBlock.cidr: CIDR value \"10.0.0.1/8\" is ambiguous")
+        );
+    }
+
+    #[test]
+    fn a_peer_is_one_thing_and_what_it_lacks_is_told_last() {
+        let peers = json!({"ingress": [{"from": [{"ipBlock": {}}, {}, {"podSelector": {}, "ipBlock": {"cidr": "10.0.0.0/8"}}]}]});
+        assert_eq!(
+            errors(&peers, None),
+            [
+                "spec.ingress[0].from[1]: Required value: must specify a peer",
+                "spec.ingress[0].from[2]: Forbidden: may not specify both ipBlock and another peer",
+                "spec.ingress[0].from[0].ipBlock.cidr: Required value",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_table_shows_the_selector() {
+        let cell = |spec: Value| {
+            NetworkPolicy
+                .row(&json!({"spec": spec}), Time::from_unix(0, 0))
+                .cells[1]
+                .clone()
+        };
+        assert_eq!(cell(json!({"podSelector": {}})), "<none>");
+        assert_eq!(
+            cell(json!({"podSelector": {"matchLabels": {"b": "c", "a": "b"}}})),
+            "a=b,b=c"
+        );
+    }
+}

@@ -1,0 +1,150 @@
+//! Networks that services get their addresses from.
+
+use serde_json::{Value, json};
+
+use crate::{
+    apply::{FieldSet, managed::Reset},
+    field::{Error, Path, Shown},
+    go,
+    kinds::{faults, status_meta},
+    name,
+    rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
+    time::Time,
+};
+
+/// The rules of service networks.
+pub(super) struct ServiceCidr;
+
+const COLUMNS: &[Column] = &[
+    Column::name(),
+    Column::field("CIDRs", "spec.cidrs"),
+    Column::age(),
+];
+
+impl Rules for ServiceCidr {
+    fn prepare_status(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
+        new.copy_from("spec", old);
+        status_meta::keep(new, old);
+    }
+
+    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        validate_cidrs(object.at("spec"), errors);
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        let (spec, root) = (new.at("spec"), Path::new("spec"));
+        let at = root.child("cidrs");
+        let after: Vec<_> = spec.texts("cidrs").collect();
+        let before: Vec<_> = old.at("spec").texts("cidrs").collect();
+        let grown = (before.len(), after.len()) == (1, 2);
+        if before.len() != after.len() && !grown {
+            let shown = spec.at("cidrs").clone();
+            errors.push(Error::invalid(&at, shown, faults::IMMUTABLE));
+            return;
+        }
+        for (index, (after, before)) in after.iter().zip(&before).enumerate() {
+            if after != before {
+                errors.push(Error::invalid(&at.index(index), *after, faults::IMMUTABLE));
+            }
+        }
+        if grown {
+            validate_cidrs(spec, errors);
+        }
+    }
+
+    fn reset(&self, subresource: &str) -> Option<Reset> {
+        let fields: &[&[&str]] = if subresource.is_empty() {
+            &[&["status"]]
+        } else {
+            &[&["metadata"], &["spec"]]
+        };
+        Some(Reset::Fields(FieldSet::of_fields(fields)))
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        COLUMNS
+    }
+
+    fn row(&self, object: &Value, now: Time) -> Row {
+        let cidrs: Vec<_> = object.at("spec").texts("cidrs").collect();
+        named_row(object, now, [json!(cidrs.join(","))])
+    }
+}
+
+fn validate_cidrs(spec: &Value, errors: &mut Errors) {
+    let root = Path::new("spec");
+    let at = root.child("cidrs");
+    let cidrs: Vec<_> = spec.texts("cidrs").collect();
+    if cidrs.is_empty() {
+        errors.push(Error::required(&at, "at least one CIDR required"));
+        return;
+    }
+    if cidrs.len() > 2 {
+        let shown = Shown::Printed(format!("{{\"CIDRs\":{}}}", go::json(spec.at("cidrs"))));
+        errors.push(Error::invalid(&at, shown, "may only hold up to 2 values"));
+        return;
+    }
+    for (index, cidr) in cidrs.iter().enumerate() {
+        errors.extend(name::cidr(&at.index(index), cidr));
+    }
+    let family = |cidr: &&str| name::parse_cidr_sloppy(cidr).map(|subnet| subnet.network.is_ipv4());
+    if let [first, second] = cidrs.as_slice()
+        && family(first).is_some()
+        && family(first) == family(second)
+    {
+        errors.push(Error::invalid(
+            &at,
+            spec.at("cidrs"),
+            "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64",
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn errors(cidrs: &[&str]) -> Vec<String> {
+        let mut errors = Errors::new();
+        validate_cidrs(&json!({"cidrs": cidrs}), &mut errors);
+        errors.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn there_is_one_network_of_each_family() {
+        assert_eq!(errors(&["10.0.0.0/8", "2001:db8::/64"]), [""; 0]);
+        assert_eq!(
+            errors(&["10.0.0.0/8", "11.0.0.0/8"]),
+            [
+                "spec.cidrs: Invalid value: [\"10.0.0.0/8\",\"11.0.0.0/8\"]: may specify no more than one IP for each IP \
+              family, i.e 192.168.0.0/24 and 2001:db8::/64"
+            ]
+        );
+        assert_eq!(
+            errors(&["a", "b", "c"]),
+            ["spec.cidrs: Invalid value: {\"CIDRs\":[\"a\",\"b\",\"c\"]}: may only hold up to 2 values"]
+        );
+    }
+
+    #[test]
+    fn a_second_family_may_come_later_and_nothing_else_changes() {
+        let user = crate::rules::User::default();
+        let kind = crate::kinds::builtin()
+            .kind("networking.k8s.io", "v1", "ServiceCIDR")
+            .unwrap();
+        let at = Circumstances {
+            kind,
+            now: Time::from_unix(0, 0),
+            user: &user,
+        };
+        let change = |before: &[&str], after: &[&str]| -> Vec<String> {
+            let mut errors = Errors::new();
+            let object = |cidrs: &[&str]| json!({"spec": {"cidrs": cidrs}});
+            ServiceCidr.validate_update(&object(after), &object(before), &at, &mut errors);
+            errors.iter().map(|error| error.field.clone()).collect()
+        };
+        assert_eq!(change(&["10.0.0.0/8"], &["10.0.0.0/8", "2001:db8::/64"]), [""; 0]);
+        assert_eq!(change(&["10.0.0.0/8"], &["11.0.0.0/8"]), ["spec.cidrs[0]"]);
+        assert_eq!(change(&["10.0.0.0/8"], &[]), ["spec.cidrs"]);
+    }
+}

@@ -1,0 +1,220 @@
+//! Bindings of roles, in a namespace or in the cluster: who has a role.
+
+use serde_json::{Value, json};
+
+use super::GROUP;
+use crate::{
+    field::{Error, Path, Shown},
+    go,
+    kinds::{Scope, faults},
+    name::{self, Rule},
+    rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
+    time::Time,
+};
+
+/// The rules of bindings, and of bindings of the cluster.
+pub(super) struct Binding(pub(super) Scope);
+
+const KINDS: [&str; 2] = ["Role", "ClusterRole"];
+const SUBJECTS: [&str; 3] = ["ServiceAccount", "User", "Group"];
+
+const COLUMNS: &[Column] = &[
+    Column::name(),
+    Column::text(
+        "Role",
+        "roleRef can reference a Role in the current namespace or a ClusterRole in the global namespace. If the \
+         RoleRef cannot be resolved, the Authorizer must return an error.",
+    ),
+    Column::age(),
+    Column::text("Users", "Users in the roleBinding").wide(),
+    Column::text("Groups", "Groups in the roleBinding").wide(),
+    Column::text("ServiceAccounts", "ServiceAccounts in the roleBinding").wide(),
+];
+
+const CLUSTER_COLUMNS: &[Column] = &[
+    Column::name(),
+    Column::text(
+        "Role",
+        "roleRef can only reference a ClusterRole in the global namespace. If the RoleRef cannot be resolved, the \
+         Authorizer must return an error.",
+    ),
+    Column::age(),
+    Column::text("Users", "Users in the clusterRoleBinding").wide(),
+    Column::text("Groups", "Groups in the clusterRoleBinding").wide(),
+    Column::text("ServiceAccounts", "ServiceAccounts in the clusterRoleBinding").wide(),
+];
+
+impl Rules for Binding {
+    fn names(&self) -> Rule {
+        Rule::PathSegment
+    }
+
+    fn default(&self, object: &mut Value) {
+        for subject in object.items_mut("subjects") {
+            if subject.text("apiGroup").is_empty() && matches!(subject.text("kind"), "User" | "Group") {
+                subject.set("apiGroup", GROUP);
+            }
+        }
+        let role = object.make("roleRef");
+        if role.text("apiGroup").is_empty() {
+            role.set("apiGroup", GROUP);
+        }
+    }
+
+    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        self.validate_all(object, errors);
+        // What the schema asks for is told last.
+        validate_subject_names(object, errors);
+        faults::required(object.at("roleRef"), &["name"], &Path::new("roleRef"), errors);
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        self.validate_all(new, errors);
+        let (at, role) = (Path::new("roleRef"), new.at("roleRef"));
+        faults::required(role, &["name"], &at, errors);
+        if role != old.at("roleRef") {
+            errors.push(Error::invalid(&at, printed(role), faults::IMMUTABLE));
+        }
+        validate_subject_names(new, errors);
+    }
+
+    fn creates_on_update(&self) -> bool {
+        true
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        match self.0 {
+            Scope::Cluster => CLUSTER_COLUMNS,
+            Scope::Namespaced => COLUMNS,
+        }
+    }
+
+    fn row(&self, object: &Value, now: Time) -> Row {
+        let role = object.at("roleRef");
+        let role = format!("{}/{}", role.text("kind"), role.text("name"));
+        let mut row = named_row(object, now, [json!(role)]);
+        for kind in ["User", "Group", "ServiceAccount"] {
+            let subjects = object.items("subjects").iter();
+            let names: Vec<_> = subjects
+                .filter(|subject| subject.text("kind") == kind)
+                .map(|subject| match kind {
+                    "ServiceAccount" => format!("{}/{}", subject.text("namespace"), subject.text("name")),
+                    _ => subject.text("name").to_owned(),
+                })
+                .collect();
+            row.cells.push(json!(names.join(", ")));
+        }
+        row
+    }
+}
+
+// --- Binding ---
+
+impl Binding {
+    fn validate_all(&self, object: &Value, errors: &mut Errors) {
+        let (at, role) = (Path::new("roleRef"), object.at("roleRef"));
+        let group = role.text("apiGroup");
+        if group != GROUP {
+            errors.push(Error::not_supported(&at.child("apiGroup"), group, [GROUP]));
+        }
+        let kinds = match self.0 {
+            Scope::Cluster => &KINDS[1..],
+            Scope::Namespaced => &KINDS[..],
+        };
+        let kind = role.text("kind");
+        if !kinds.contains(&kind) {
+            errors.push(Error::not_supported(&at.child("kind"), kind, kinds));
+        }
+        faults::path_segment(role, "name", &at, errors);
+        let list = Path::new("subjects");
+        for (index, subject) in object.items("subjects").iter().enumerate() {
+            validate_subject(subject, self.0, &list.index(index), errors);
+        }
+    }
+}
+
+fn validate_subject(subject: &Value, scope: Scope, at: &Path<'_>, errors: &mut Errors) {
+    let (name, group) = (subject.text("name"), subject.text("apiGroup"));
+    match subject.text("kind") {
+        "ServiceAccount" => {
+            if !name.is_empty() {
+                faults::tell(name, name::dns1123_subdomain(name), &at.child("name"), errors);
+            }
+            if !group.is_empty() {
+                errors.push(Error::not_supported(&at.child("apiGroup"), group, [""]));
+            }
+            if scope == Scope::Cluster {
+                faults::required(subject, &["namespace"], at, errors);
+            }
+        }
+        "User" | "Group" => {
+            if group != GROUP {
+                errors.push(Error::not_supported(&at.child("apiGroup"), group, [GROUP]));
+            }
+        }
+        other => errors.push(Error::not_supported(&at.child("kind"), other, SUBJECTS)),
+    }
+}
+
+fn validate_subject_names(object: &Value, errors: &mut Errors) {
+    let list = Path::new("subjects");
+    for (index, subject) in object.items("subjects").iter().enumerate() {
+        faults::required(subject, &["name"], &list.index(index), errors);
+    }
+}
+
+/// A reference as errors show it: under the names of the program, not of the API.
+fn printed(role: &Value) -> Shown {
+    let field = |name: &str| go::json_string(role.text(name));
+    Shown::Printed(format!(
+        "{{\"APIGroup\":{},\"Kind\":{},\"Name\":{}}}",
+        field("apiGroup"),
+        field("kind"),
+        field("name")
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn binding(subjects: &Value) -> Value {
+        let mut object = json!({"roleRef": {"kind": "ClusterRole", "name": "x"}, "subjects": subjects});
+        Binding(Scope::Cluster).default(&mut object);
+        object
+    }
+
+    #[test]
+    fn users_and_groups_get_the_group_of_their_kinds() {
+        let object = binding(&json!([{"kind": "User"}, {"kind": "ServiceAccount"}]));
+        assert_eq!(object["roleRef"]["apiGroup"], GROUP);
+        assert_eq!(
+            object["subjects"],
+            json!([{"kind": "User", "apiGroup": GROUP}, {"kind": "ServiceAccount"}])
+        );
+    }
+
+    #[test]
+    fn a_service_account_in_the_cluster_needs_a_namespace() {
+        let object = binding(&json!([{"kind": "ServiceAccount", "name": "a"}]));
+        let count = |scope: Scope| {
+            let mut errors = Errors::new();
+            Binding(scope).validate_all(&object, &mut errors);
+            errors.len()
+        };
+        assert_eq!((count(Scope::Cluster), count(Scope::Namespaced)), (1, 0));
+    }
+
+    #[test]
+    fn a_table_parts_the_subjects_by_kind() {
+        let object = binding(&json!([
+            {"kind": "User", "name": "u"},
+            {"kind": "Group", "name": "g"},
+            {"kind": "User", "name": "v"},
+            {"kind": "ServiceAccount", "namespace": "n", "name": "s"},
+        ]));
+        let cells = Binding(Scope::Cluster).row(&object, Time::from_unix(0, 0)).cells;
+        assert_eq!(cells[1], "ClusterRole/x");
+        assert_eq!(cells[3..], [json!("u, v"), json!("g"), json!("n/s")]);
+    }
+}
