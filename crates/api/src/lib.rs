@@ -6,6 +6,7 @@
 
 pub mod apply;
 pub mod base64;
+pub mod bootstrap;
 pub mod decode;
 pub mod encode;
 pub mod field;
