@@ -36,7 +36,8 @@ fn main() {
         }
         let text = fs::read_to_string(&file)
             .expect("a case can be read")
-            .replace("${ns}", "golden");
+            .replace("${ns}", "golden")
+            .replace("${id}", "golden");
         let case: Value = serde_json::from_str(&text).expect("a case is JSON");
         let mut objects = BTreeMap::new();
         for (number, step) in case.items("steps").iter().enumerate() {
