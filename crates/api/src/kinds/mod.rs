@@ -12,6 +12,7 @@ mod authorization;
 mod autoscaling;
 mod batch;
 mod certificates;
+mod condition;
 mod coordination;
 mod core;
 mod discovery;
@@ -24,11 +25,14 @@ mod rbac;
 mod registry;
 mod resource;
 mod scheduling;
+mod status_metadata;
 mod storage;
 mod storagemigration;
 #[cfg(test)]
 mod tests;
 mod text;
+mod url;
+mod webhook_client;
 
 use crate::rules::Rules;
 

@@ -49,7 +49,10 @@ fn a_cluster_is_born_with_the_objects_of_the_facts() {
                     && object["metadata"].get("namespace") == fact.get("namespace")
             };
             let object = objects.iter().find(|object| place(object));
-            compare(object.unwrap_or_else(|| panic!("{topic}: {}", fact["name"])), fact);
+            compare(
+                object.unwrap_or_else(|| panic!("{topic}: {}", fact["name"])),
+                fact,
+            );
         }
     }
 }
@@ -65,7 +68,10 @@ fn compare(object: &Value, fact: &Value) {
         }
     }
     for name in object.as_object().unwrap().keys() {
-        let known = matches!(name.as_str(), "apiVersion" | "kind" | "metadata" | "status" | "data");
+        let known = matches!(
+            name.as_str(),
+            "apiVersion" | "kind" | "metadata" | "status" | "data"
+        );
         assert!(known || fact.get(name).is_some(), "{}: {name}", fact["name"]);
     }
 }
