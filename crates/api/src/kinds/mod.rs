@@ -18,6 +18,7 @@ mod core;
 mod discovery;
 mod events;
 mod flowcontrol;
+mod internal;
 mod networking;
 mod node;
 mod policy;
