@@ -103,7 +103,7 @@ mod tests {
             told,
             [
                 "c[1]: Duplicate value: \"a.b/C\"",
-                "c[1].status: Unsupported value: \"yes\": supported values: \"F",
+                "c[1].status: Unsupported value: \"yes\": supported values: \"Fa",
                 "c[1].observedGeneration: Invalid value: -1: must be greater ",
                 "c[1].lastTransitionTime: Required value",
                 "c[1].reason: Invalid value: \"1\": a condition reason must sta",

@@ -150,6 +150,7 @@ mod tests {
                 "c.service.name: Required value",
                 "c.service.path: Invalid value: \"a//\": must start with a '/'",
                 "c.service.path: Invalid value: \"a//\": segment[0] may not be empty",
+                "c.service.path: Invalid value: \"a//\": segment[1] may not be empty",
             ]
         );
         assert_eq!(
