@@ -37,7 +37,7 @@ pub fn priority_levels() -> impl Iterator<Item = Value> {
             }
             _ => malformed(&entry.words),
         };
-        object(&entry, "PriorityLevelConfiguration", spec)
+        object(&entry, "PriorityLevelConfiguration", &spec)
     })
 }
 
@@ -55,7 +55,7 @@ pub fn flow_schemas() -> impl Iterator<Item = Value> {
         if distinguisher != "-" {
             spec.set("distinguisherMethod", json!({"type": distinguisher}));
         }
-        object(&entry, "FlowSchema", spec)
+        object(&entry, "FlowSchema", &spec)
     })
 }
 
@@ -112,7 +112,7 @@ fn rule(entry: &Entry) -> Value {
     rule
 }
 
-fn object(entry: &Entry, kind: &str, spec: Value) -> Value {
+fn object(entry: &Entry, kind: &str, spec: &Value) -> Value {
     json!({
         "apiVersion": "flowcontrol.apiserver.k8s.io/v1",
         "kind": kind,

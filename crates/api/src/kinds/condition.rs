@@ -92,7 +92,7 @@ mod tests {
         let good = json!({"type": "a.b/C", "status": "True", "reason": "A_b", "lastTransitionTime": "t"});
         let bad = json!({"type": "a.b/C", "status": "yes", "reason": "1", "observedGeneration": -1});
         let mut errors = Errors::new();
-        validate(&[good.clone()], &Path::new("c"), &mut errors);
+        validate(std::slice::from_ref(&good), &Path::new("c"), &mut errors);
         assert_eq!(errors, []);
         validate(&[good, bad, json!({})], &Path::new("c"), &mut errors);
         let told: Vec<_> = errors

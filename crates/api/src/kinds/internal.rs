@@ -37,7 +37,7 @@ pub(super) fn print(value: &Value, fields: &'static [Field]) -> String {
         if index > 0 {
             text.push(',');
         }
-        text.push_str(&format!("\"{source}\":{}", form.print(value.at(name))));
+        text.extend(["\"", source, "\":", &form.print(value.at(name))]);
     }
     text.push('}');
     text

@@ -26,7 +26,7 @@ mod rbac;
 mod registry;
 mod resource;
 mod scheduling;
-mod status_metadata;
+mod status_meta;
 mod storage;
 mod storagemigration;
 #[cfg(test)]

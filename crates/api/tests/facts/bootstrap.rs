@@ -21,7 +21,7 @@ const TOPICS: [(&str, &str); 10] = [
 ];
 
 fn all() -> impl Iterator<Item = Value> {
-    let address = "10.96.0.1".parse().unwrap();
+    let address = [10, 96, 0, 1].into();
     bootstrap::objects().chain([
         bootstrap::kubernetes_service(address, 36443),
         bootstrap::token_tracking("2026-01-02"),
@@ -59,7 +59,7 @@ fn a_cluster_is_born_with_the_objects_of_the_facts() {
 
 /// A fact has name, namespace and labels beside the other fields, and leaves the status and what changes out.
 fn compare(object: &Value, fact: &Value) {
-    for (name, value) in fact.as_object().unwrap() {
+    for (name, value) in fact.as_object().expect("a fact is an object") {
         let of_metadata = matches!(name.as_str(), "name" | "namespace" | "labels");
         let holder = if of_metadata { &object["metadata"] } else { object };
         let empty = value.as_object().is_some_and(serde_json::Map::is_empty);
@@ -67,7 +67,7 @@ fn compare(object: &Value, fact: &Value) {
             assert_eq!(holder.get(name), Some(value), "{}: {name}", fact["name"]);
         }
     }
-    for name in object.as_object().unwrap().keys() {
+    for name in object.as_object().expect("it is an object").keys() {
         let known = matches!(
             name.as_str(),
             "apiVersion" | "kind" | "metadata" | "status" | "data"

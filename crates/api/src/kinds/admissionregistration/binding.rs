@@ -148,14 +148,12 @@ fn parameters(reference: &Value) -> String {
 
 /// A selector as the Go library prints it.
 fn printed(selector: &Value) -> String {
-    let labels: String = selector
-        .entries("matchLabels")
-        .iter()
+    let labels = selector.entries("matchLabels").iter();
+    let labels: Vec<_> = labels
         .map(|(key, value)| format!("{key}: {},", value.as_str().unwrap_or_default()))
         .collect();
-    let expressions: String = selector
-        .items("matchExpressions")
-        .iter()
+    let expressions = selector.items("matchExpressions").iter();
+    let expressions: Vec<_> = expressions
         .map(|one| {
             let values: Vec<_> = one.texts("values").collect();
             format!(
@@ -167,6 +165,53 @@ fn printed(selector: &Value) -> String {
         })
         .collect();
     format!(
-        "&LabelSelector{{MatchLabels:map[string]string{{{labels}}},MatchExpressions:[]LabelSelectorRequirement{{{expressions}}},}}"
+        "&LabelSelector{{MatchLabels:map[string]string{{{}}},MatchExpressions:[]LabelSelectorRequirement{{{}}},}}",
+        labels.concat(),
+        expressions.concat()
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(sort: Sort, spec: &Value) -> Vec<String> {
+        let mut errors = Errors::new();
+        let binding = Binding(sort);
+        binding.judge(spec, &mut errors);
+        binding.require(spec, &mut errors);
+        errors.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_binding_says_which_policy_and_what_to_do() {
+        let spec = json!({"policyName": "p", "validationActions": ["Deny", "Audit"]});
+        assert_eq!(told(Sort::Validating, &spec), [] as [&str; 0]);
+        assert_eq!(
+            told(Sort::Validating, &json!({"paramRef": {}})),
+            [
+                "spec.paramRef: Required value: one of name or selector must be specified",
+                "spec.paramRef.parameterNotFoundAction: Required value",
+                "spec.policyName: Required value",
+                "spec.validationActions: Required value",
+            ]
+        );
+        let both = json!({"policyName": "p", "validationActions": ["Deny", "Warn", "Deny"]});
+        assert_eq!(told(Sort::Validating, &both).len(), 2);
+        assert_eq!(
+            told(Sort::Mutating, &json!({})),
+            ["spec.policyName: Required value"]
+        );
+    }
+
+    #[test]
+    fn a_table_shows_where_the_parameters_are() {
+        assert_eq!(parameters(&Value::Null), "<unset>");
+        assert_eq!(parameters(&json!({"name": "a"})), "*/a");
+        assert_eq!(parameters(&json!({"name": "a", "namespace": "n"})), "n/a");
+        assert_eq!(
+            parameters(&json!({"selector": {"matchLabels": {"k": "v"}}})),
+            "&LabelSelector{MatchLabels:map[string]string{k: v,},MatchExpressions:[]LabelSelectorRequirement{},}"
+        );
+    }
 }

@@ -6,7 +6,7 @@ use super::{Sort, expression, matching, reserved, rule, webhook};
 use crate::{
     field::{Error, Path, Shown},
     go,
-    kinds::{condition, status_metadata},
+    kinds::{condition, status_meta},
     name,
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
     time::Time,
@@ -58,7 +58,7 @@ impl Rules for Policy {
 
     fn prepare_status(&self, new: &mut Value, old: &Value, _at: &Circumstances<'_>) {
         new.copy_from("spec", old);
-        status_metadata::keep(new, old);
+        status_meta::keep(new, old);
     }
 
     fn validate(&self, object: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {

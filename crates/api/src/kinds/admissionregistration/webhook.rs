@@ -47,7 +47,7 @@ pub(super) struct Configuration(pub(super) Sort);
 #[derive(Clone, Copy)]
 struct Demands {
     conditions: bool,
-    no_side_effects: bool,
+    side_effects: &'static [&'static str],
     known_version: bool,
     unique_names: bool,
     values: InvalidValues,
@@ -136,11 +136,7 @@ impl Configuration {
         }
         one_of(hook, "failurePolicy", &FAILURE_POLICIES, at, errors);
         one_of(hook, "matchPolicy", &matching::MATCH_POLICIES, at, errors);
-        let allowed: &[&str] = if demands.no_side_effects {
-            &NO_SIDE_EFFECTS
-        } else {
-            &SIDE_EFFECTS
-        };
+        let allowed = demands.side_effects;
         if !hook.has("sideEffects") {
             let detail = format!("must specify one of {}", allowed.join(", "));
             errors.push(Error::required(&at.child("sideEffects"), detail));
@@ -240,7 +236,7 @@ fn excluded(hook: &Value, at: &Path<'_>, warnings: &mut Vec<String>) {
 impl Demands {
     const ALL: Demands = Demands {
         conditions: true,
-        no_side_effects: true,
+        side_effects: &NO_SIDE_EFFECTS,
         known_version: true,
         unique_names: true,
         values: InvalidValues::Refused,
@@ -252,6 +248,7 @@ impl Demands {
         let mut same = hooks.iter().zip(before);
         let unchanged = hooks.len() == before.len()
             && same.all(|(new, old)| new.at("matchConditions") == old.at("matchConditions"));
+        let has_none = |hook: &Value| NO_SIDE_EFFECTS.contains(&hook.text("sideEffects"));
         let names = |index: usize| &before[..index];
         let bad_selector = |hook: &Value| {
             ["namespaceSelector", "objectSelector"].iter().any(|name| {
@@ -262,9 +259,11 @@ impl Demands {
         };
         Demands {
             conditions: !unchanged,
-            no_side_effects: before
-                .iter()
-                .all(|hook| NO_SIDE_EFFECTS.contains(&hook.text("sideEffects"))),
+            side_effects: if before.iter().all(has_none) {
+                &NO_SIDE_EFFECTS
+            } else {
+                &SIDE_EFFECTS
+            },
             known_version: before.iter().all(|hook| {
                 let mut versions = hook.texts("admissionReviewVersions").peekable();
                 versions.peek().is_none() || versions.any(|version| REVIEW_VERSIONS.contains(&version))
@@ -280,5 +279,66 @@ impl Demands {
                 InvalidValues::Refused
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn configuration(hook: &Value) -> Value {
+        let mut hook = hook.clone();
+        for (name, value) in [
+            ("name", json!("a.b.c")),
+            ("clientConfig", json!({"url": "https://h"})),
+            ("sideEffects", json!("None")),
+            ("admissionReviewVersions", json!(["v1"])),
+        ] {
+            hook.fill(name, value);
+        }
+        let mut object = json!({"webhooks": [hook]});
+        Configuration(Sort::Mutating).default(&mut object);
+        object
+    }
+
+    fn told(new: &Value, demands: Demands) -> Vec<String> {
+        let mut errors = Errors::new();
+        Configuration(Sort::Mutating).judge(new, demands, &mut errors);
+        errors.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_webhook_says_how_it_is_called_and_what_it_does() {
+        assert_eq!(told(&configuration(&json!({})), Demands::ALL), [] as [&str; 0]);
+        let bad = json!({"sideEffects": "Some", "timeoutSeconds": 31, "admissionReviewVersions": ["v2"]});
+        assert_eq!(
+            told(&configuration(&bad), Demands::ALL),
+            [
+                "webhooks[0].sideEffects: Unsupported value: \"Some\": supported values: \"None\", \"NoneOnDryRun\"",
+                "webhooks[0].timeoutSeconds: Invalid value: 31: the timeout value must be between 1 and 30 seconds",
+                "webhooks[0].admissionReviewVersions: Invalid value: [\"v2\"]: must include at least one of v1, v1beta1",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_old_webhooks_did_not_keep_to_is_not_asked_of_new_ones() {
+        let old = configuration(&json!({"sideEffects": "Some", "admissionReviewVersions": ["v2"]}));
+        assert_eq!(told(&old, Demands::of_change(&old, &old)), [] as [&str; 0]);
+        let good = configuration(&json!({}));
+        assert_eq!(told(&old, Demands::of_change(&old, &good)).len(), 2);
+    }
+
+    #[test]
+    fn rules_without_effect_are_told() {
+        let rule = json!({"apiGroups": ["authentication.k8s.io", "x"], "resources": ["tokenreviews", "y"]});
+        let object = configuration(&json!({"rules": [rule]}));
+        assert_eq!(
+            Configuration(Sort::Validating).warnings(&object, None),
+            [
+                "webhooks[0].rules[0]: tokenreviews.authentication.k8s.io is excluded from admission webhooks; this rule \
+                 will have no effect",
+            ]
+        );
     }
 }

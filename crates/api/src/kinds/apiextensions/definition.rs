@@ -265,3 +265,6 @@ fn judge_stored(object: &Value, errors: &mut Errors) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -76,7 +76,7 @@ impl Found<'_> {
             self.path.push_str(name);
         } else if let Additional::Schema(schema) = schema::additional(self.schema) {
             self.schema = schema;
-            self.path.push_str(&format!("[{name}]"));
+            self.path.extend(["[", name, "]"]);
         } else {
             return Err(NOWHERE.to_owned());
         }

@@ -63,10 +63,7 @@ impl<'p> Parser<'p> {
                 }
                 '|' => before = Before::Nothing,
                 '*' | '+' | '?' => before = self.repetition(start, before)?,
-                '{' => match self.counts(start)? {
-                    true => before = self.repetition(start, before)?,
-                    false => before = Before::Something,
-                },
+                '{' if self.counts(start)? => before = self.repetition(start, before)?,
                 '[' => {
                     self.class(start)?;
                     before = Before::Something;
@@ -184,7 +181,7 @@ impl<'p> Parser<'p> {
             // A dash is a character only at the ends.
             if c == '-' && !first && !rest.starts_with("-]") && rest.len() > 1 {
                 let next = rest[1..].chars().next().map_or(0, char::len_utf8);
-                return Err(("invalid character class range", &rest[..1 + next]));
+                return Err(("invalid character class range", &rest[..=next]));
             }
             first = false;
             if let Some(named) = rest.strip_prefix("[:").and_then(|rest| rest.split_once(":]")) {

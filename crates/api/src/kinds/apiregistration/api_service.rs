@@ -192,7 +192,7 @@ mod tests {
         rules::{User, create},
     };
 
-    fn created(spec: Value) -> Result<Value, String> {
+    fn created(spec: &Value) -> Result<Value, String> {
         let mut object = json!({"metadata": {"name": "v1.a.b"}, "spec": spec});
         let user = User::default();
         let at = Circumstances {
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn what_the_server_serves_itself_is_available_at_once() {
         let spec = json!({"group": "a.b", "version": "v1", "groupPriorityMinimum": 1, "versionPriority": 1});
-        let local = created(spec.clone()).unwrap();
+        let local = created(&spec).unwrap();
         assert_eq!(local["status"]["conditions"][0]["reason"], "Local");
         let now = Time::parse("2026-01-02T03:04:05Z").unwrap();
         assert_eq!(
@@ -221,7 +221,7 @@ mod tests {
         );
         let mut spec = spec;
         spec["service"] = json!({"namespace": "n", "name": "s"});
-        let remote = created(spec).unwrap();
+        let remote = created(&spec).unwrap();
         assert_eq!(
             (&remote["spec"]["service"]["port"], &remote["status"]),
             (&json!(443), &json!({}))
@@ -235,7 +235,7 @@ mod tests {
     #[test]
     fn the_name_says_group_and_version() {
         let spec = json!({"group": "a.c", "version": "v1", "groupPriorityMinimum": 1, "versionPriority": 1});
-        let status = created(spec).unwrap_err();
+        let status = created(&spec).unwrap_err();
         assert!(
             status.contains(r#"must be `spec.version+\".\"+spec.group`: \"v1.a.c\""#),
             "{status}"

@@ -317,7 +317,7 @@ fn part_of(holder: &Value, kind: &str, part: &str, at: &Path<'_>, errors: &mut E
 mod tests {
     use super::*;
 
-    fn told(name: &str, spec: Value) -> Vec<String> {
+    fn told(name: &str, spec: &Value) -> Vec<String> {
         let mut object = json!({"metadata": {"name": name}, "spec": spec});
         PriorityLevelConfiguration.default(&mut object);
         let mut errors = Errors::new();
@@ -332,23 +332,23 @@ mod tests {
     fn what_a_cluster_is_born_with_is_valid() {
         for level in bootstrap::priority_levels() {
             let name = level["metadata"]["name"].as_str().unwrap();
-            assert_eq!(told(name, level["spec"].clone()), [] as [&str; 0], "{name}");
+            assert_eq!(told(name, &level["spec"]), [] as [&str; 0], "{name}");
         }
         let spec = json!({"type": "Exempt", "exempt": {"nominalConcurrencyShares": 9}});
-        assert_eq!(told("exempt", spec), [] as [&str; 0]);
+        assert_eq!(told("exempt", &spec), [] as [&str; 0]);
     }
 
     #[test]
     fn parts_go_with_their_type() {
         let spec = json!({"type": "Limited", "exempt": {}, "limited": {"limitResponse": {"type": "Queue"}}});
         assert_eq!(
-            told("a", spec),
+            told("a", &spec),
             [
                 "spec.exempt: Forbidden",
                 "spec.limited.limitResponse.queuing: Required value",
             ]
         );
-        assert_eq!(told("a", json!({})), ["spec.type: Required value"]);
+        assert_eq!(told("a", &json!({})), ["spec.type: Required value"]);
     }
 
     #[test]
@@ -357,7 +357,7 @@ mod tests {
         let spec =
             json!({"type": "Limited", "limited": {"limitResponse": {"type": "Queue", "queuing": queuing}}});
         assert_eq!(
-            told("a", spec),
+            told("a", &spec),
             [
                 "spec.limited.limitResponse.queuing.handSize: Invalid value: 7: required entropy bits of deckSize 1024 and \
                  handSize 7 should not be greater than 60",
