@@ -19,23 +19,30 @@
 //!  for SUBJECT ...
 //!  VERBS GROUPS RESOURCES cluster|- NAMESPACES
 //!  VERBS url PATHS
+//! version GROUP VERSION GROUPPRIORITY VERSIONPRIORITY
+//! namespace NAME
+//! priorityclass NAME VALUE DESCRIPTION
 //! ```
 
 mod cluster;
 mod flow;
 mod line;
 mod roles;
+mod versions;
 
 use serde_json::Value;
+
+use crate::rules::Tree;
 
 pub use self::{
     cluster::{kubernetes_service, namespaces, priority_classes, token_tracking},
     flow::{MANDATORY, flow_schema_found, flow_schemas, priority_levels},
     roles::{cluster_role_bindings, cluster_roles, role_bindings, roles},
+    versions::api_services,
 };
 
 /// All objects that are the same in every cluster, in an order in which they can be created. Two more depend on how a
-/// cluster is set up: [`kubernetes_service`] and [`token_tracking`].
+/// cluster is set up: [`kubernetes_service`] and [`token_tracking`]; the [`api_services`] depend on what is served.
 pub fn objects() -> impl Iterator<Item = Value> {
     namespaces()
         .chain(priority_classes())
@@ -45,4 +52,14 @@ pub fn objects() -> impl Iterator<Item = Value> {
         .chain(cluster_role_bindings())
         .chain(roles())
         .chain(role_bindings())
+}
+
+/// Who is recorded as having set the fields of such an object.
+pub fn manager(object: &Value) -> &'static str {
+    let group = object.text("apiVersion").split('/').next();
+    if group == Some("flowcontrol.apiserver.k8s.io") {
+        "api-priority-and-fairness-config-producer-v1"
+    } else {
+        "kube-apiserver"
+    }
 }

@@ -5,6 +5,7 @@
 
 mod binding;
 mod expression;
+mod json_path;
 mod matching;
 mod policy;
 mod reserved;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Sort, expression, matching, reserved, rule, webhook};
+use super::{Sort, expression, json_path, matching, reserved, rule, webhook};
 use crate::{
     field::{Error, Path, Shown},
     go,
@@ -83,14 +83,16 @@ impl Rules for Policy {
             .enumerate()
         {
             let place = place.index(index);
-            for name in ["warning", "fieldRef"] {
-                let missing = match name {
-                    "fieldRef" => warning.text(name).trim().is_empty(),
-                    _ => warning.text(name).is_empty(),
-                };
-                if missing {
-                    errors.push(Error::required(&place.child(name), ""));
-                }
+            if warning.text("warning").is_empty() {
+                errors.push(Error::required(&place.child("warning"), ""));
+            }
+            let place = place.child("fieldRef");
+            let path = warning.text("fieldRef").trim();
+            if path.is_empty() {
+                errors.push(Error::required(&place, ""));
+            } else if let Err(fault) = json_path::judge(path) {
+                let detail = format!("invalid JSONPath: {fault}");
+                errors.push(Error::invalid(&place, path, detail));
             }
         }
         condition::validate(status.items("conditions"), &at.child("conditions"), errors);
