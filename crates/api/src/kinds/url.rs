@@ -173,6 +173,14 @@ mod tests {
         Url::parse(text, Form::Reference).unwrap_err()
     }
 
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_read(text in "[a-c:/?#@%0-9\\[\\] \u{e9}]{0,16}") {
+            let _ = Url::parse(&text, Form::Reference);
+            let _ = Url::parse(&text, Form::Request);
+        }
+    }
+
     #[test]
     fn the_parts_are_found() {
         let url = Url::parse("HTTPS://me:x@host:8443/a/b?q=1#f", Form::Reference).unwrap();

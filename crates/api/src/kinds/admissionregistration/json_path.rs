@@ -201,6 +201,13 @@ fn ends(c: char) -> bool {
 mod tests {
     use super::*;
 
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_read(text in "[a.,:0?()@'\"{}\\[\\]\\\\ =+\u{e9}-]{0,16}") {
+            let _ = judge(&text);
+        }
+    }
+
     #[test]
     fn paths_are_taken() {
         for path in [

@@ -345,3 +345,84 @@ fn mutations(mutations: &[Value], at: &Path<'_>, errors: &mut Errors) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(sort: Sort, spec: &Value) -> Vec<String> {
+        let mut object = json!({"metadata": {"name": "p.b"}, "spec": spec});
+        let policy = Policy(sort);
+        policy.default(&mut object);
+        let mut errors = Errors::new();
+        policy.judge(&object, true, &mut errors);
+        errors.iter().map(ToString::to_string).collect()
+    }
+
+    /// A spec that is meant for pods, with more fields.
+    fn spec(more: &Value) -> Value {
+        let rule = json!({"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]});
+        let mut spec = json!({"matchConstraints": {"resourceRules": [rule]}});
+        for (name, value) in more.as_object().unwrap() {
+            spec.set(name, value.clone());
+        }
+        spec
+    }
+
+    #[test]
+    fn a_policy_says_what_it_is_for_and_what_it_asks() {
+        let good = spec(
+            &json!({"validations": [{"expression": "true"}], "variables": [{"name": "a", "expression": "1"}]}),
+        );
+        assert_eq!(told(Sort::Validating, &good), [] as [&str; 0]);
+        assert_eq!(
+            told(Sort::Validating, &json!({})),
+            [
+                "spec.matchConstraints: Required value",
+                "spec.validations: Required value: validations or auditAnnotations must contain at least one item",
+                "spec.auditAnnotations: Required value: validations or auditAnnotations must contain at least one item",
+            ]
+        );
+        let bad = spec(&json!({
+            "paramKind": {"apiVersion": "a/b/c", "kind": "1"},
+            "variables": [{"name": "for", "expression": " "}],
+            "validations": [{"expression": "", "message": "a\nb", "reason": "Why"}],
+            "auditAnnotations": [{"key": "k", "valueExpression": "x"}, {"key": "k"}],
+        }));
+        let told: Vec<_> = told(Sort::Validating, &bad)
+            .iter()
+            .map(|text| text.split(": ").take(2).collect::<Vec<_>>().join(": "))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                "spec.paramKind.apiVersion: Invalid value",
+                "spec.paramKind.kind: Invalid value",
+                "spec.variables[0].name: Invalid value",
+                "spec.variables[0].expression: Required value",
+                "spec.validations[0].expression: Required value",
+                "spec.validations[0].message: Invalid value",
+                "spec.validations[0].reason: Unsupported value",
+                "spec.auditAnnotations[1].valueExpression: Required value",
+                "spec.auditAnnotations[1].key: Duplicate value",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_mutation_has_the_part_of_its_type() {
+        let spec = spec(&json!({
+            "reinvocationPolicy": "Never",
+            "mutations": [{"patchType": "JSONPatch", "applyConfiguration": {"expression": "x"}}, {}],
+        }));
+        assert_eq!(
+            told(Sort::Mutating, &spec),
+            [
+                "spec.mutations[0].jsonPatch: Required value: must be specified when patchType is JSONPatch",
+                "spec.mutations[0].applyConfiguration: Invalid value: \"{applyConfiguration}\": must not be specified when \
+                 patchType is JSONPatch",
+                "spec.mutations[1].patchType: Required value",
+            ]
+        );
+    }
+}

@@ -90,6 +90,14 @@ mod tests {
 
     use super::*;
 
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_read(text in "[a.'\\[\\]\\\\\u{e9}]{0,12}") {
+            let schema = json!({"additionalProperties": {"additionalProperties": {"type": "string"}}});
+            let _ = resolve(&text, &schema, true);
+        }
+    }
+
     #[test]
     fn a_path_follows_names_and_keys() {
         let schema = json!({"properties": {

@@ -256,16 +256,17 @@ impl<'p> Parser<'p> {
                 .map(|(digits, _)| (digits, digits.len() + 2)),
             None => rest.get(..2).map(|digits| (digits, 2)),
         };
-        let shown = |parser: &Self| &parser.text[start..(parser.at + 1).min(parser.text.len())];
+        let next = rest.chars().next().map_or(0, char::len_utf8);
+        let invalid = ("invalid escape sequence", &self.text[start..self.at + next]);
         let Some((digits, length)) = digits else {
-            return Err(("invalid escape sequence", shown(self)));
+            return Err(invalid);
         };
         match u32::from_str_radix(digits, 16).ok().and_then(char::from_u32) {
             Some(c) => {
                 self.at += length;
                 Ok(c)
             }
-            None => Err(("invalid escape sequence", shown(self))),
+            None => Err(invalid),
         }
     }
 
@@ -309,6 +310,13 @@ fn is_named_class(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_read(text in "[\\[\\](){}?*+|^$\\\\:<=!P,a0x-\u{e9}]{0,12}") {
+            let _ = fault(&text);
+        }
+    }
 
     #[test]
     fn expressions_are_taken() {
