@@ -7,6 +7,7 @@
 pub mod apply;
 pub mod base64;
 pub mod cron;
+pub mod bootstrap;
 pub mod decode;
 pub mod encode;
 pub mod field;

@@ -15,9 +15,8 @@ mod certificates;
 mod condition;
 mod coordination;
 pub(crate) mod core;
-mod difference;
-mod core;
 mod count;
+mod difference;
 mod discovery;
 mod events;
 mod faults;
@@ -25,6 +24,7 @@ mod flowcontrol;
 mod go_struct;
 mod immutable;
 mod int_or_percent;
+mod internal;
 mod label_selector;
 mod met;
 mod networking;
@@ -40,9 +40,11 @@ mod scheduling;
 mod status_meta;
 mod storage;
 mod storagemigration;
+mod text;
+mod url;
+mod webhook_client;
 #[cfg(test)]
 mod tests;
-mod text;
 
 use crate::rules::Rules;
 

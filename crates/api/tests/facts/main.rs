@@ -5,6 +5,7 @@
 //! and are left out.
 
 mod answers;
+mod bootstrap;
 mod kinds;
 mod types;
 

@@ -1,9 +1,10 @@
 //! The kinds of the `apiregistration.k8s.io` group, a file each.
 
+mod api_service;
+
 use crate::rules::Rules;
 
 /// The rules of a kind of this group.
 pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
-    let _ = kind;
-    None
+    (kind == "APIService").then_some(&api_service::ApiService as &dyn Rules)
 }

@@ -1,9 +1,16 @@
 //! The kinds of the `flowcontrol.apiserver.k8s.io` group, a file each.
 
+mod flow_schema;
+mod priority_level_configuration;
+mod status;
+
 use crate::rules::Rules;
 
 /// The rules of a kind of this group.
 pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
-    let _ = kind;
-    None
+    Some(match kind {
+        "FlowSchema" => &flow_schema::FlowSchema,
+        "PriorityLevelConfiguration" => &priority_level_configuration::PriorityLevelConfiguration,
+        _ => return None,
+    })
 }

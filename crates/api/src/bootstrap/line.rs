@@ -1,0 +1,61 @@
+//! Reading the tables.
+
+use serde_json::{Value, json};
+
+/// An object of a table: its own words, and the lines below it.
+pub(super) struct Entry {
+    /// The words after the first, which says what kind of object it is.
+    pub(super) words: Vec<&'static str>,
+    /// The lines below it, each as its words.
+    pub(super) lines: Vec<Vec<&'static str>>,
+}
+
+/// The objects of a table that begin with this word, in its order.
+pub(super) fn entries(table: &'static str, kind: &str) -> impl Iterator<Item = Entry> {
+    let mut entries: Vec<Entry> = Vec::new();
+    let mut taken = false;
+    for line in table.lines() {
+        if let Some(line) = line.strip_prefix(' ') {
+            if let Some(entry) = entries.last_mut().filter(|_| taken) {
+                entry.lines.push(line.split(' ').collect());
+            }
+        } else {
+            let mut words = line.split(' ');
+            taken = words.next() == Some(kind);
+            if taken {
+                entries.push(Entry {
+                    words: words.collect(),
+                    lines: Vec::new(),
+                });
+            }
+        }
+    }
+    entries.into_iter()
+}
+
+/// A list as the tables write it: `a,b`; `-` is an empty word.
+pub(super) fn list(words: &str) -> Value {
+    words
+        .split(',')
+        .map(|word| if word == "-" { "" } else { word })
+        .collect()
+}
+
+/// The kind of a subject and its name, which for an account is `NAMESPACE/NAME`.
+pub(super) fn subject(word: &'static str) -> (&'static str, &'static str) {
+    word.split_once(':')
+        .unwrap_or_else(|| panic!("table: no subject: {word:?}"))
+}
+
+/// A number of a table.
+pub(super) fn number(word: &str) -> Value {
+    let number: i64 = word
+        .parse()
+        .unwrap_or_else(|_| panic!("table: no number: {word:?}"));
+    json!(number)
+}
+
+/// An entry or a line that has not the words it must have.
+pub(super) fn malformed(words: &[&str]) -> ! {
+    panic!("table: malformed: {words:?}")
+}

@@ -1,0 +1,428 @@
+//! Policies: expressions that judge or change objects.
+
+use serde_json::{Value, json};
+
+use super::{Sort, expression, json_path, matching, reserved, rule, webhook};
+use crate::{
+    field::{Error, Path, Shown},
+    go,
+    kinds::{condition, status_meta},
+    name,
+    rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
+    time::Time,
+};
+
+const MAX_ANNOTATIONS: usize = 20;
+/// Less than an annotation may have, because an expression that joins texts is shorter than what it gives.
+const MAX_ANNOTATION: usize = 5 * 1024;
+const REASONS: [&str; 3] = ["Forbidden", "Invalid", "RequestEntityTooLarge"];
+
+const PARAM_KIND: Column = Column::text(
+    "ParamKind",
+    "ParamKind specifies the kind of resources used to parameterize this policy",
+);
+const VALIDATING_COLUMNS: &[Column] = &[
+    Column::name(),
+    Column {
+        kind: "integer",
+        ..Column::text(
+            "Validations",
+            "Validations indicates the number of validation rules defined in this configuration",
+        )
+    },
+    PARAM_KIND,
+    Column::age(),
+];
+const MUTATING_COLUMNS: &[Column] = &[
+    Column::name(),
+    Column {
+        kind: "integer",
+        ..Column::text(
+            "Mutations",
+            "Mutation indicates the number of mutations rules defined in this configuration",
+        )
+    },
+    PARAM_KIND,
+    Column::age(),
+];
+
+/// A policy of this sort.
+pub(super) struct Policy(pub(super) Sort);
+
+impl Rules for Policy {
+    fn default(&self, object: &mut Value) {
+        let spec = object.make("spec");
+        spec.fill("failurePolicy", "Fail");
+        matching::default(spec, "matchConstraints");
+    }
+
+    fn prepare_status(&self, new: &mut Value, old: &Value, _at: &Circumstances<'_>) {
+        new.copy_from("spec", old);
+        status_meta::keep(new, old);
+    }
+
+    fn validate(&self, object: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+        self.judge(object, true, errors);
+        reserved::refuse(object, errors);
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+        let same = |name: &str| new.at("spec").at(name) == old.at("spec").at(name);
+        self.judge(new, !(same("paramKind") && same("matchConditions")), errors);
+    }
+
+    fn validate_status(&self, new: &Value, _old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+        let at = Path::new("status");
+        let status = new.at("status");
+        let checking = at.child("typeChecking");
+        let place = checking.child("expressionWarnings");
+        for (index, warning) in status
+            .at("typeChecking")
+            .items("expressionWarnings")
+            .iter()
+            .enumerate()
+        {
+            let place = place.index(index);
+            if warning.text("warning").is_empty() {
+                errors.push(Error::required(&place.child("warning"), ""));
+            }
+            let place = place.child("fieldRef");
+            let path = warning.text("fieldRef").trim();
+            if path.is_empty() {
+                errors.push(Error::required(&place, ""));
+            } else if let Err(fault) = json_path::judge(path) {
+                let detail = format!("invalid JSONPath: {fault}");
+                errors.push(Error::invalid(&place, path, detail));
+            }
+        }
+        condition::validate(status.items("conditions"), &at.child("conditions"), errors);
+    }
+
+    fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
+        reserved::warn(new, old)
+    }
+
+    fn has_generation(&self) -> bool {
+        true
+    }
+
+    fn updates_unconditionally(&self) -> bool {
+        false
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        match self.0 {
+            Sort::Mutating => MUTATING_COLUMNS,
+            Sort::Validating => VALIDATING_COLUMNS,
+        }
+    }
+
+    fn row(&self, object: &Value, now: Time) -> Row {
+        let spec = object.at("spec");
+        let list = match self.0 {
+            Sort::Mutating => "mutations",
+            Sort::Validating => "validations",
+        };
+        let kind = spec.at("paramKind");
+        let shown = if kind.is_null() {
+            "<unset>".to_owned()
+        } else {
+            format!("{}/{}", kind.text("apiVersion"), kind.text("kind"))
+        };
+        named_row(object, now, [json!(spec.items(list).len()), json!(shown)])
+    }
+}
+
+impl Policy {
+    fn judge(&self, object: &Value, conditions: bool, errors: &mut Errors) {
+        let spec = object.at("spec");
+        let at = Path::new("spec");
+        one_of(spec, "failurePolicy", &webhook::FAILURE_POLICIES, &at, errors);
+        if spec.has("paramKind") {
+            matching::param_kind(spec.at("paramKind"), &at.child("paramKind"), errors);
+        }
+        let constraints = at.child("matchConstraints");
+        if spec.has("matchConstraints") {
+            let resources = spec.at("matchConstraints");
+            matching::resources(resources, &constraints, errors);
+            let rules = resources.items("resourceRules");
+            let place = constraints.child("resourceRules");
+            if rules.is_empty() {
+                errors.push(Error::required(&place, ""));
+            }
+            if self.0 == Sort::Mutating {
+                rule::validate_mutating(rules, &place, errors);
+            }
+        } else {
+            errors.push(Error::required(&constraints, ""));
+        }
+        if conditions {
+            matching::conditions(
+                spec.items("matchConditions"),
+                &at.child("matchConditions"),
+                errors,
+            );
+        }
+        variables(spec.items("variables"), &at.child("variables"), errors);
+        match self.0 {
+            Sort::Validating => validations(object, &at, errors),
+            Sort::Mutating => {
+                mutations(spec.items("mutations"), &at.child("mutations"), errors);
+                one_of(
+                    spec,
+                    "reinvocationPolicy",
+                    &webhook::REINVOCATION_POLICIES,
+                    &at,
+                    errors,
+                );
+            }
+        }
+    }
+}
+
+/// A field that must be there and one of these.
+fn one_of(spec: &Value, field: &str, supported: &[&str], at: &Path<'_>, errors: &mut Errors) {
+    match spec.text(field) {
+        "" if !spec.has(field) => errors.push(Error::required(&at.child(field), "")),
+        text if supported.contains(&text) => {}
+        text => errors.push(Error::not_supported(&at.child(field), text, supported)),
+    }
+}
+
+fn variables(variables: &[Value], at: &Path<'_>, errors: &mut Errors) {
+    for (index, variable) in variables.iter().enumerate() {
+        let place = at.index(index);
+        let name = variable.text("name");
+        if name.trim().is_empty() {
+            errors.push(Error::required(&place.child("name"), "name is not specified"));
+        } else if !expression::is_identifier(name) {
+            let detail = "must be a valid CEL identifier";
+            errors.push(Error::invalid(&place.child("name"), name, detail));
+        }
+        let missing = "expression is not specified";
+        expression::validate(
+            variable.text("expression"),
+            missing,
+            &place.child("expression"),
+            errors,
+        );
+    }
+}
+
+fn validations(object: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let spec = object.at("spec");
+    let (validations, annotations) = (spec.items("validations"), spec.items("auditAnnotations"));
+    if validations.is_empty() && annotations.is_empty() {
+        let detail = "validations or auditAnnotations must contain at least one item";
+        for name in ["validations", "auditAnnotations"] {
+            errors.push(Error::required(&at.child(name), detail));
+        }
+        return;
+    }
+    let place = at.child("validations");
+    for (index, validation) in validations.iter().enumerate() {
+        judge_validation(validation, &place.index(index), errors);
+    }
+    let place = at.child("auditAnnotations");
+    if annotations.len() > MAX_ANNOTATIONS {
+        let printed: Vec<_> = annotations.iter().map(printed).collect();
+        let shown = Shown::Printed(format!("[{}]", printed.join(",")));
+        let detail = format!("must not have more than {MAX_ANNOTATIONS} auditAnnotations");
+        errors.push(Error::invalid(&place, shown, detail));
+    }
+    for (index, annotation) in annotations.iter().enumerate() {
+        let place = place.index(index);
+        let key = annotation.text("key");
+        judge_annotation(annotation, object.at("metadata").text("name"), &place, errors);
+        if annotations[..index].iter().any(|other| other.text("key") == key) {
+            errors.push(Error::duplicate(&place.child("key"), key));
+        }
+    }
+}
+
+fn judge_validation(validation: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let missing = "expression is not specified";
+    expression::validate(
+        validation.text("expression"),
+        missing,
+        &at.child("expression"),
+        errors,
+    );
+    for name in ["messageExpression", "message"] {
+        let text = validation.text(name);
+        if !text.is_empty() && text.trim().is_empty() {
+            errors.push(Error::invalid(
+                &at.child(name),
+                text,
+                "must be non-empty if specified",
+            ));
+        } else if name == "messageExpression" && !text.is_empty() {
+            expression::validate(text, "", &at.child(name), errors);
+        } else if expression::has_lines(text.trim()) {
+            errors.push(Error::invalid(
+                &at.child(name),
+                text,
+                "must not contain line breaks",
+            ));
+        }
+    }
+    if validation.has("reason") && !REASONS.contains(&validation.text("reason")) {
+        let place = at.child("reason");
+        errors.push(Error::not_supported(&place, validation.text("reason"), REASONS));
+    }
+}
+
+fn judge_annotation(annotation: &Value, policy: &str, at: &Path<'_>, errors: &mut Errors) {
+    let place = at.child("key");
+    let key = annotation.text("key");
+    if policy.is_empty() {
+        errors.push(Error::invalid(&place, key, "requires metadata.name be non-empty"));
+    } else {
+        let full = format!("{policy}/{key}");
+        errors.extend(
+            name::label_key(&full)
+                .into_iter()
+                .map(|fault| Error::invalid(&place, &full, fault)),
+        );
+    }
+    let place = at.child("valueExpression");
+    let text = annotation.text("valueExpression");
+    if text.trim().len() > MAX_ANNOTATION {
+        let detail = format!("must not exceed {MAX_ANNOTATION} bytes in length");
+        errors.push(Error::required(&place, detail));
+    } else {
+        expression::validate(text, "valueExpression is not specified", &place, errors);
+    }
+}
+
+/// An annotation in an error.
+fn printed(annotation: &Value) -> String {
+    format!(
+        "{{\"Key\":{},\"ValueExpression\":{}}}",
+        go::json_string(annotation.text("key")),
+        go::json_string(annotation.text("valueExpression"))
+    )
+}
+
+fn mutations(mutations: &[Value], at: &Path<'_>, errors: &mut Errors) {
+    if mutations.is_empty() {
+        errors.push(Error::required(at, "mutations must contain at least one item"));
+    }
+    for (index, mutation) in mutations.iter().enumerate() {
+        let place = at.index(index);
+        let (kind, wanted, other) = match mutation.text("patchType") {
+            "" => {
+                errors.push(Error::required(&place.child("patchType"), ""));
+                continue;
+            }
+            kind @ "JSONPatch" => (kind, "jsonPatch", "applyConfiguration"),
+            kind @ "ApplyConfiguration" => (kind, "applyConfiguration", "jsonPatch"),
+            unknown => {
+                let supported = ["ApplyConfiguration", "JSONPatch"];
+                errors.push(Error::not_supported(
+                    &place.child("patchType"),
+                    unknown,
+                    supported,
+                ));
+                continue;
+            }
+        };
+        let wanted_place = place.child(wanted);
+        if mutation.has(wanted) {
+            let text = mutation.at(wanted).text("expression");
+            expression::validate(text, "", &wanted_place.child("expression"), errors);
+        } else {
+            let detail = format!("must be specified when patchType is {kind}");
+            errors.push(Error::required(&wanted_place, detail));
+        }
+        if mutation.has(other) {
+            let detail = format!("must not be specified when patchType is {kind}");
+            errors.push(Error::invalid(
+                &place.child(other),
+                format!("{{{other}}}"),
+                detail,
+            ));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(sort: Sort, spec: &Value) -> Vec<String> {
+        let mut object = json!({"metadata": {"name": "p.b"}, "spec": spec});
+        let policy = Policy(sort);
+        policy.default(&mut object);
+        let mut errors = Errors::new();
+        policy.judge(&object, true, &mut errors);
+        errors.iter().map(ToString::to_string).collect()
+    }
+
+    /// A spec that is meant for pods, with more fields.
+    fn spec(more: &Value) -> Value {
+        let rule = json!({"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]});
+        let mut spec = json!({"matchConstraints": {"resourceRules": [rule]}});
+        for (name, value) in more.as_object().unwrap() {
+            spec.set(name, value.clone());
+        }
+        spec
+    }
+
+    #[test]
+    fn a_policy_says_what_it_is_for_and_what_it_asks() {
+        let good = spec(
+            &json!({"validations": [{"expression": "true"}], "variables": [{"name": "a", "expression": "1"}]}),
+        );
+        assert_eq!(told(Sort::Validating, &good), [] as [&str; 0]);
+        assert_eq!(
+            told(Sort::Validating, &json!({})),
+            [
+                "spec.matchConstraints: Required value",
+                "spec.validations: Required value: validations or auditAnnotations must contain at least one item",
+                "spec.auditAnnotations: Required value: validations or auditAnnotations must contain at least one item",
+            ]
+        );
+        let bad = spec(&json!({
+            "paramKind": {"apiVersion": "a/b/c", "kind": "1"},
+            "variables": [{"name": "for", "expression": " "}],
+            "validations": [{"expression": "", "message": "a\nb", "reason": "Why"}],
+            "auditAnnotations": [{"key": "k", "valueExpression": "x"}, {"key": "k"}],
+        }));
+        let told: Vec<_> = told(Sort::Validating, &bad)
+            .iter()
+            .map(|text| text.split(": ").take(2).collect::<Vec<_>>().join(": "))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                "spec.paramKind.apiVersion: Invalid value",
+                "spec.paramKind.kind: Invalid value",
+                "spec.variables[0].name: Invalid value",
+                "spec.variables[0].expression: Required value",
+                "spec.validations[0].expression: Required value",
+                "spec.validations[0].message: Invalid value",
+                "spec.validations[0].reason: Unsupported value",
+                "spec.auditAnnotations[1].valueExpression: Required value",
+                "spec.auditAnnotations[1].key: Duplicate value",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_mutation_has_the_part_of_its_type() {
+        let spec = spec(&json!({
+            "reinvocationPolicy": "Never",
+            "mutations": [{"patchType": "JSONPatch", "applyConfiguration": {"expression": "x"}}, {}],
+        }));
+        assert_eq!(
+            told(Sort::Mutating, &spec),
+            [
+                "spec.mutations[0].jsonPatch: Required value: must be specified when patchType is JSONPatch",
+                "spec.mutations[0].applyConfiguration: Invalid value: \"{applyConfiguration}\": must not be specified when \
+                 patchType is JSONPatch",
+                "spec.mutations[1].patchType: Required value",
+            ]
+        );
+    }
+}

@@ -1,0 +1,82 @@
+//! The groups of the community: who defines something in them says who approved it.
+
+use serde_json::Value;
+
+use crate::{
+    field::{Error, Path},
+    kinds::url::{Form, Url},
+    rules::{Errors, Tree},
+};
+
+const ANNOTATION: &str = "api-approved.kubernetes.io";
+const SEE: &str = "see https://github.com/kubernetes/enhancements/pull/1111";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Approval {
+    Missing,
+    Bypassed,
+    Given,
+    Invalid,
+}
+
+/// What is wrong with the approval of a definition. As it was before it may stay.
+pub(super) fn validate(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+    let group = new.at("spec").text("group");
+    let protected = ["k8s.io", "kubernetes.io"].iter().any(|domain| {
+        group
+            .strip_suffix(domain)
+            .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+    });
+    let approval = approval(annotation(new));
+    if !protected || old.is_some_and(|old| self::approval(annotation(old)) == approval) {
+        return;
+    }
+    let metadata = Path::new("metadata");
+    let annotations = metadata.child("annotations");
+    let place = annotations.key(ANNOTATION);
+    match approval {
+        Approval::Given | Approval::Bypassed => {}
+        Approval::Missing => {
+            let detail = format!("protected groups must have approval annotation \"{ANNOTATION}\", {SEE}");
+            errors.push(Error::required(&place, detail));
+        }
+        Approval::Invalid => {
+            let detail = format!(
+                "protected groups must have approval annotation \"{ANNOTATION}\" with either a URL or a reason starting with \"unapproved\", {SEE}"
+            );
+            errors.push(Error::invalid(&place, annotation(new), detail));
+        }
+    }
+}
+
+fn annotation(object: &Value) -> &str {
+    object.at("metadata").at("annotations").text(ANNOTATION)
+}
+
+fn approval(text: &str) -> Approval {
+    if text.is_empty() {
+        return Approval::Missing;
+    }
+    if text.starts_with("unapproved") {
+        return Approval::Bypassed;
+    }
+    match Url::parse(text, Form::Request) {
+        Ok(url) if !url.host.is_empty() && !url.scheme.is_empty() => Approval::Given,
+        _ => Approval::Invalid,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_approval_is_a_url_or_says_that_there_is_none() {
+        assert_eq!(approval("https://github.com/x/y/pull/1"), Approval::Given);
+        assert_eq!(approval("unapproved, experimental"), Approval::Bypassed);
+        assert_eq!(
+            (approval(""), approval("yes")),
+            (Approval::Missing, Approval::Invalid)
+        );
+    }
+}

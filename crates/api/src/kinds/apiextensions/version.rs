@@ -1,0 +1,206 @@
+//! The versions of a defined kind: what a path serves, a table shows and a list is narrowed by.
+
+use serde_json::{Value, json};
+
+use super::{field_path, form::Version, openapi, schema};
+use crate::{
+    field::{Error, Path},
+    go,
+    rules::{Errors, Tree},
+};
+
+const COLUMN_TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
+const COLUMN_FORMATS: [&str; 8] = [
+    "byte",
+    "date",
+    "date-time",
+    "double",
+    "float",
+    "int32",
+    "int64",
+    "password",
+];
+const MAX_SELECTABLE: usize = 8;
+const MAX_WARNING: usize = 256;
+
+/// What is wrong with a version, beside its name.
+pub(super) fn validate(
+    version: &Version<'_>,
+    has_status: bool,
+    old: Option<&Value>,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
+    deprecation(version.whole, &at.child("deprecationWarning"), errors);
+    openapi::validate(version.own.schema, has_status, &at.child("schema"), errors);
+    subresources(version.own.subresources, &at.child("subresources"), errors);
+    columns(version.own.columns, &at.child("additionalPrinterColumns"), errors);
+    let fields = version.own.selectable;
+    if fields.as_array().is_none_or(Vec::is_empty) {
+        return;
+    }
+    let schema = version.own.schema.at("openAPIV3Schema");
+    if schema.is_null() {
+        let detail = "may only be set when `version.schema.openAPIV3Schema` is not included";
+        errors.push(Error::invalid(&at.child("selectableFields"), "", detail));
+        return;
+    }
+    let name = version.whole.text("name");
+    let before = old.and_then(|old| {
+        let mut versions = old.items("versions").iter();
+        versions.find(|version| version.text("name") == name)
+    });
+    let before = before.map(|version| version.at("selectableFields"));
+    selectable(fields, schema, before, at, errors);
+}
+
+fn deprecation(version: &Value, at: &Path<'_>, errors: &mut Errors) {
+    if !version.has("deprecationWarning") {
+        return;
+    }
+    let warning = version.text("deprecationWarning");
+    let mut tell = |detail: String| errors.push(Error::invalid(at, warning, detail));
+    if !version.flag("deprecated") {
+        tell("can only be set for deprecated versions".to_owned());
+        return;
+    }
+    if warning.len() > MAX_WARNING {
+        tell(format!("must be <= {MAX_WARNING} characters long"));
+    }
+    if warning.is_empty() {
+        tell("must not be an empty string".to_owned());
+    }
+    if let Some((index, _)) = warning.char_indices().find(|(_, c)| !go::is_print(*c)) {
+        tell(format!(
+            "must only contain printable UTF-8 characters; non-printable character found at index {index}"
+        ));
+    }
+}
+
+/// What is wrong with the paths that a scale is read from.
+pub(super) fn subresources(subresources: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let scale = subresources.at("scale");
+    if scale.is_null() {
+        return;
+    }
+    let at = at.child("scale");
+    for (field, under) in [("specReplicasPath", ".spec"), ("statusReplicasPath", ".status")] {
+        let place = at.child(field);
+        let path = scale.text(field);
+        if path.is_empty() {
+            errors.push(Error::required(&place, ""));
+        } else if simple_path(path, &place, errors) && !is_under(path, under) {
+            let detail = format!("should be a json path under {under}");
+            errors.push(Error::invalid(&place, path, detail));
+        }
+    }
+    let place = at.child("labelSelectorPath");
+    let path = scale.text("labelSelectorPath");
+    if !path.is_empty()
+        && simple_path(path, &place, errors)
+        && !is_under(path, ".spec")
+        && !is_under(path, ".status")
+    {
+        let detail = "should be a json path under either .spec or .status";
+        errors.push(Error::invalid(&place, json!(path), detail));
+    }
+}
+
+fn is_under(path: &str, holder: &str) -> bool {
+    path.strip_prefix(holder)
+        .is_some_and(|rest| rest.starts_with('.'))
+}
+
+/// Whether a path begins as one; if not, that is told.
+fn simple_path(path: &str, at: &Path<'_>, errors: &mut Errors) -> bool {
+    let simple = path.starts_with('.');
+    if !simple {
+        let detail = "must be a simple json path starting with .";
+        errors.push(Error::invalid(at, path, detail));
+    }
+    simple
+}
+
+/// What is wrong with the columns of tables.
+pub(super) fn columns(columns: &Value, at: &Path<'_>, errors: &mut Errors) {
+    for (index, column) in columns.as_array().into_iter().flatten().enumerate() {
+        let place = at.index(index);
+        if column.text("name").is_empty() {
+            errors.push(Error::required(&place.child("name"), ""));
+        }
+        let types = || format!("must be one of {}", COLUMN_TYPES.join(","));
+        match column.text("type") {
+            "" => errors.push(Error::required(&place.child("type"), types())),
+            kind if COLUMN_TYPES.contains(&kind) => {}
+            kind => errors.push(Error::invalid(&place.child("type"), kind, types())),
+        }
+        let format = column.text("format");
+        if !format.is_empty() && !COLUMN_FORMATS.contains(&format) {
+            let detail = format!("must be one of {}", COLUMN_FORMATS.join(","));
+            errors.push(Error::invalid(&place.child("format"), format, detail));
+        }
+        let path_at = place.child("JSONPath");
+        match column.text("jsonPath") {
+            "" => errors.push(Error::required(&path_at, "")),
+            path => {
+                simple_path(path, &path_at, errors);
+            }
+        }
+    }
+}
+
+/// What is wrong with the fields that lists can be narrowed by. Too many of them may stay as they were.
+pub(super) fn selectable(
+    fields: &Value,
+    schema: &Value,
+    old: Option<&Value>,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
+    if let Some(fault) = schema::unsupported(schema) {
+        errors.push(Error::invalid(&at.child("schema.openAPIV3Schema"), "", fault));
+        return;
+    }
+    let at = at.child("selectableFields");
+    let mut paths: Vec<String> = Vec::new();
+    for (index, field) in fields.as_array().into_iter().flatten().enumerate() {
+        let place = at.index(index);
+        let place = place.child("jsonPath");
+        let text = field.text("jsonPath");
+        if text.is_empty() {
+            errors.push(Error::required(&place, ""));
+            continue;
+        }
+        let found = match field_path::resolve(text, schema, false) {
+            Ok(found) => found,
+            Err(fault) => {
+                let detail = format!("is an invalid path: {fault}");
+                errors.push(Error::invalid(&place, text, detail));
+                continue;
+            }
+        };
+        if found.path == "metadata"
+            || found.path.starts_with("metadata.")
+            || found.path.starts_with("metadata[")
+        {
+            errors.push(Error::invalid(
+                &place,
+                text,
+                "must not point to fields in metadata",
+            ));
+        }
+        if !matches!(found.schema.text("type"), "string" | "boolean" | "integer") {
+            let detail = "must point to a field of type string, boolean or integer. Enum string fields and strings with \
+                formats are allowed.";
+            errors.push(Error::invalid(&place, text, detail));
+        }
+        if paths.contains(&found.path) {
+            errors.push(Error::duplicate(&place, text));
+        } else {
+            paths.push(found.path);
+        }
+    }
+    if paths.len() > MAX_SELECTABLE && old != Some(fields) {
+        errors.push(Error::too_many(&at, Some(paths.len()), MAX_SELECTABLE));
+    }
+}

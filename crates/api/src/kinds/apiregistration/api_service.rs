@@ -1,0 +1,244 @@
+//! API services: who serves a group and version.
+
+use serde_json::{Value, json};
+
+use crate::{
+    base64,
+    field::{Error, Path},
+    go,
+    name::{self, Rule},
+    rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
+    time::Time,
+};
+
+const COLUMNS: &[Column] = &[
+    Column::name(),
+    Column::text(
+        "Service",
+        "The reference to the service that hosts this API endpoint.",
+    ),
+    Column::text("Available", "Whether this service is available."),
+    Column::age(),
+];
+
+/// The rules of API services.
+pub(super) struct ApiService;
+
+impl Rules for ApiService {
+    fn names(&self) -> Rule {
+        Rule::PathSegment
+    }
+
+    fn default(&self, object: &mut Value) {
+        let service = object.at_mut("spec").and_then(|spec| spec.at_mut("service"));
+        if let Some(service) = service {
+            service.fill("port", 443);
+        }
+    }
+
+    /// What this server serves itself is available at once.
+    fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
+        let status = if object.at("spec").has("service") {
+            json!({})
+        } else {
+            json!({"conditions": [{
+                "type": "Available",
+                "status": "True",
+                "lastTransitionTime": at.now.to_string(),
+                "reason": "Local",
+                "message": "Local APIServices are always available",
+            }]})
+        };
+        object.set("status", status);
+    }
+
+    fn prepare_status(&self, new: &mut Value, old: &Value, _at: &Circumstances<'_>) {
+        new.copy_from("spec", old);
+        let metadata = new.make("metadata");
+        for name in ["labels", "annotations", "finalizers", "ownerReferences"] {
+            metadata.copy_from(name, old.at("metadata"));
+        }
+    }
+
+    fn validate(&self, object: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+        let spec = object.at("spec");
+        judge_name(object.at("metadata"), spec, errors);
+        let at = Path::new("spec");
+        judge_version(spec, &at, errors);
+        for (field, most) in [("groupPriorityMinimum", 20000), ("versionPriority", 1000)] {
+            let priority = spec.int(field).unwrap_or_default();
+            if !(1..=most).contains(&priority) {
+                let detail = format!("must be positive and less than {most}");
+                errors.push(Error::invalid(&at.child(field), priority, detail));
+            }
+        }
+        judge_service(spec, &at, errors);
+    }
+
+    fn validate_status(&self, new: &Value, _old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+        let status = Path::new("status");
+        let at = status.child("conditions");
+        for (index, condition) in new.at("status").items("conditions").iter().enumerate() {
+            let text = condition.text("status");
+            let known = ["True", "False", "Unknown"];
+            if !known.contains(&text) {
+                errors.push(Error::not_supported(
+                    &at.index(index).child("status"),
+                    text,
+                    known,
+                ));
+            }
+        }
+    }
+
+    fn updates_unconditionally(&self) -> bool {
+        false
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        COLUMNS
+    }
+
+    fn row(&self, object: &Value, now: Time) -> Row {
+        let service = match object.at("spec").at("service") {
+            Value::Null => "Local".to_owned(),
+            service => format!("{}/{}", service.text("namespace"), service.text("name")),
+        };
+        let conditions = object.at("status").items("conditions");
+        let available = conditions.iter().find(|one| one.text("type") == "Available");
+        let available = match available.map(|one| (one.text("status"), one.text("reason"))) {
+            None => "Unknown".to_owned(),
+            Some((status @ "True", _) | (status, "")) => status.to_owned(),
+            Some((status, reason)) => format!("{status} ({reason})"),
+        };
+        named_row(object, now, [json!(service), json!(available)])
+    }
+}
+
+/// The name says which version of which group is meant.
+fn judge_name(metadata: &Value, spec: &Value, errors: &mut Errors) {
+    let wanted = format!("{}.{}", spec.text("version"), spec.text("group"));
+    let at = Path::new("metadata");
+    for field in ["generateName", "name"] {
+        let given = metadata.text(field);
+        if !given.is_empty() && given != wanted && name::path_segment_name(given).is_empty() {
+            let detail = format!("must be `spec.version+\".\"+spec.group`: {}", go::quote(&wanted));
+            errors.push(Error::invalid(&at.child(field), given, detail));
+        }
+    }
+}
+
+fn judge_version(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let (group, version) = (spec.text("group"), spec.text("version"));
+    let place = at.child("group");
+    if !group.is_empty() {
+        errors.extend(
+            name::dns1123_subdomain(group)
+                .into_iter()
+                .map(|fault| Error::invalid(&place, group, fault)),
+        );
+    } else if version != "v1" {
+        let detail = "only v1 may have an empty group and it better be legacy kube";
+        errors.push(Error::required(&place, detail));
+    }
+    let place = at.child("version");
+    errors.extend(
+        name::dns1035_label(version)
+            .into_iter()
+            .map(|fault| Error::invalid(&place, version, fault)),
+    );
+}
+
+fn judge_service(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let bundle = base64::decode(spec.text("caBundle")).map_or(0, |bytes| bytes.len());
+    let insecure = spec.flag("insecureSkipTLSVerify");
+    let insecure_at = at.child("insecureSkipTLSVerify");
+    if !spec.has("service") {
+        if bundle > 0 {
+            let detail = "local APIServices may not have a caBundle";
+            let shown = format!("{bundle} bytes");
+            errors.push(Error::invalid(&at.child("caBundle"), shown, detail));
+        }
+        if insecure {
+            let detail = "local APIServices may not have insecureSkipTLSVerify";
+            errors.push(Error::invalid(&insecure_at, json!(true), detail));
+        }
+        return;
+    }
+    let service = spec.at("service");
+    let place = at.child("service");
+    for field in ["namespace", "name"] {
+        if service.text(field).is_empty() {
+            errors.push(Error::required(&place.child(field), ""));
+        }
+    }
+    let port = service.int("port").unwrap_or_default();
+    let faults = name::port_number(port);
+    if !faults.is_empty() {
+        let detail = format!("port is not valid: {}", faults.join(", "));
+        errors.push(Error::invalid(&place.child("port"), port, detail));
+    }
+    if insecure && bundle > 0 {
+        let detail = "may not be true if caBundle is present";
+        errors.push(Error::invalid(&insecure_at, json!(true), detail));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        kinds::builtin,
+        rules::{User, create},
+    };
+
+    fn created(spec: &Value) -> Result<Value, String> {
+        let mut object = json!({"metadata": {"name": "v1.a.b"}, "spec": spec});
+        let user = User::default();
+        let at = Circumstances {
+            kind: builtin()
+                .kind("apiregistration.k8s.io", "v1", "APIService")
+                .unwrap(),
+            now: Time::parse("2026-01-02T03:04:05Z").unwrap(),
+            user: &user,
+        };
+        ApiService.default(&mut object);
+        match create(&mut object, &at) {
+            Ok(_) => Ok(object),
+            Err(status) => Err(status.to_json()),
+        }
+    }
+
+    #[test]
+    fn what_the_server_serves_itself_is_available_at_once() {
+        let spec = json!({"group": "a.b", "version": "v1", "groupPriorityMinimum": 1, "versionPriority": 1});
+        let local = created(&spec).unwrap();
+        assert_eq!(local["status"]["conditions"][0]["reason"], "Local");
+        let now = Time::parse("2026-01-02T03:04:05Z").unwrap();
+        assert_eq!(
+            ApiService.row(&local, now).cells[1..3],
+            [json!("Local"), json!("True")]
+        );
+        let mut spec = spec;
+        spec["service"] = json!({"namespace": "n", "name": "s"});
+        let remote = created(&spec).unwrap();
+        assert_eq!(
+            (&remote["spec"]["service"]["port"], &remote["status"]),
+            (&json!(443), &json!({}))
+        );
+        assert_eq!(
+            ApiService.row(&remote, now).cells[1..3],
+            [json!("n/s"), json!("Unknown")]
+        );
+    }
+
+    #[test]
+    fn the_name_says_group_and_version() {
+        let spec = json!({"group": "a.c", "version": "v1", "groupPriorityMinimum": 1, "versionPriority": 1});
+        let status = created(&spec).unwrap_err();
+        assert!(
+            status.contains(r#"must be `spec.version+\".\"+spec.group`: \"v1.a.c\""#),
+            "{status}"
+        );
+    }
+}

@@ -1,0 +1,406 @@
+//! Flow schemas: which requests belong to which priority level.
+
+use serde_json::{Value, json};
+
+use super::status;
+use crate::{
+    bootstrap,
+    field::{Error, Path, Shown},
+    kinds::internal::{self, Field, Form},
+    name,
+    rules::{Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, age},
+    time::Time,
+};
+
+const MAX_PRECEDENCE: i64 = 10_000;
+const DEFAULT_PRECEDENCE: i64 = 1000;
+const VERBS: [&str; 9] = [
+    "create",
+    "delete",
+    "deletecollection",
+    "get",
+    "list",
+    "patch",
+    "proxy",
+    "update",
+    "watch",
+];
+const EACH_NAMESPACE: &str = "each member of this list must be '*' or a DNS-1123 label; ";
+
+const COLUMNS: &[Column] = &[
+    Column::name(),
+    Column::field("PriorityLevel", "spec.priorityLevelConfiguration.name"),
+    Column::field("MatchingPrecedence", "spec.matchingPrecedence"),
+    Column::field("DistinguisherMethod", "spec.distinguisherMethod"),
+    Column::age(),
+    Column::new(
+        "MissingPL",
+        "string",
+        Description::Text("references a broken or non-existent PriorityLevelConfiguration"),
+    ),
+];
+
+static NAMED: [Field; 1] = [Field("name", "Name", Form::Text)];
+static METHOD: [Field; 1] = [Field("type", "Type", Form::Text)];
+static ACCOUNT: [Field; 2] = [
+    Field("namespace", "Namespace", Form::Text),
+    Field("name", "Name", Form::Text),
+];
+static SUBJECT: [Field; 4] = [
+    Field("kind", "Kind", Form::Text),
+    Field("user", "User", Form::Pointer(&NAMED)),
+    Field("group", "Group", Form::Pointer(&NAMED)),
+    Field("serviceAccount", "ServiceAccount", Form::Pointer(&ACCOUNT)),
+];
+static RESOURCE_RULE: [Field; 5] = [
+    Field("verbs", "Verbs", Form::Plain),
+    Field("apiGroups", "APIGroups", Form::Plain),
+    Field("resources", "Resources", Form::Plain),
+    Field("clusterScope", "ClusterScope", Form::Flag),
+    Field("namespaces", "Namespaces", Form::Plain),
+];
+static PATH_RULE: [Field; 2] = [
+    Field("verbs", "Verbs", Form::Plain),
+    Field("nonResourceURLs", "NonResourceURLs", Form::Plain),
+];
+static RULE: [Field; 3] = [
+    Field("subjects", "Subjects", Form::List(&SUBJECT)),
+    Field("resourceRules", "ResourceRules", Form::List(&RESOURCE_RULE)),
+    Field("nonResourceRules", "NonResourceRules", Form::List(&PATH_RULE)),
+];
+static SPEC: [Field; 4] = [
+    Field(
+        "priorityLevelConfiguration",
+        "PriorityLevelConfiguration",
+        Form::Struct(&NAMED),
+    ),
+    Field("matchingPrecedence", "MatchingPrecedence", Form::Number),
+    Field(
+        "distinguisherMethod",
+        "DistinguisherMethod",
+        Form::Pointer(&METHOD),
+    ),
+    Field("rules", "Rules", Form::List(&RULE)),
+];
+
+/// The rules of flow schemas.
+pub(super) struct FlowSchema;
+
+impl Rules for FlowSchema {
+    fn default(&self, object: &mut Value) {
+        let spec = object.make("spec");
+        if spec.int("matchingPrecedence").unwrap_or_default() == 0 {
+            spec.set("matchingPrecedence", DEFAULT_PRECEDENCE);
+        }
+    }
+
+    fn prepare_status(&self, new: &mut Value, old: &Value, _at: &Circumstances<'_>) {
+        status::prepare(new, old);
+    }
+
+    fn validate(&self, object: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+        let name = object.at("metadata").text("name");
+        let spec = object.at("spec");
+        let at = Path::new("spec");
+        judge(name, spec, &at, errors);
+        if bootstrap::MANDATORY.contains(&name) && !bootstrap::flow_schemas().any(|one| is_same(&one, object))
+        {
+            let detail = format!("spec of '{name}' must equal the fixed value");
+            errors.push(Error::invalid(
+                &at,
+                Shown::Printed(internal::print(spec, &SPEC)),
+                detail,
+            ));
+        }
+        status::validate(object, errors);
+    }
+
+    fn validate_status(&self, new: &Value, _old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+        status::validate(new, errors);
+    }
+
+    fn has_generation(&self) -> bool {
+        true
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        COLUMNS
+    }
+
+    fn row(&self, object: &Value, now: Time) -> Row {
+        let (metadata, spec) = (object.at("metadata"), object.at("spec"));
+        let method = match spec.at("distinguisherMethod") {
+            Value::Null => "<none>",
+            method => method.text("type"),
+        };
+        let conditions = object.at("status").items("conditions");
+        let dangling = conditions.iter().find(|one| one.text("type") == "Dangling");
+        Row::new(vec![
+            json!(metadata.text("name")),
+            json!(spec.at("priorityLevelConfiguration").text("name")),
+            json!(spec.int("matchingPrecedence").unwrap_or_default()),
+            json!(method),
+            age(metadata.text("creationTimestamp"), now),
+            json!(dangling.map_or("?", |one| one.text("status"))),
+        ])
+    }
+}
+
+fn is_same(one: &Value, other: &Value) -> bool {
+    one.at("metadata").at("name") == other.at("metadata").at("name") && one.at("spec") == other.at("spec")
+}
+
+fn judge(name_of_schema: &str, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let precedence = spec.int("matchingPrecedence").unwrap_or_default();
+    let place = at.child("matchingPrecedence");
+    if precedence <= 0 {
+        errors.push(Error::invalid(&place, precedence, "must be a positive value"));
+    }
+    if precedence > MAX_PRECEDENCE {
+        let detail = format!("must not be greater than {MAX_PRECEDENCE}");
+        errors.push(Error::invalid(&place, precedence, detail));
+    }
+    if precedence == 1 && name_of_schema != "exempt" {
+        let detail = "only the schema named 'exempt' may have matchingPrecedence 1";
+        errors.push(Error::invalid(&place, precedence, detail));
+    }
+    let method = spec.at("distinguisherMethod");
+    if !method.is_null() && !matches!(method.text("type"), "ByNamespace" | "ByUser") {
+        let shown = Shown::Printed(internal::print(method, &METHOD));
+        let place = at.child("distinguisherMethod");
+        errors.push(Error::not_supported(
+            &place.child("type"),
+            shown,
+            ["ByNamespace", "ByUser"],
+        ));
+    }
+    let place = at.child("priorityLevelConfiguration");
+    let place = place.child("name");
+    match spec.at("priorityLevelConfiguration").text("name") {
+        "" => errors.push(Error::required(&place, "must reference a priority level")),
+        level => errors.extend(
+            name::dns1123_subdomain(level)
+                .into_iter()
+                .map(|fault| Error::invalid(&place, level, fault)),
+        ),
+    }
+    let place = at.child("rules");
+    for (index, rule) in spec.items("rules").iter().enumerate() {
+        judge_rule(rule, &place.index(index), errors);
+    }
+}
+
+fn judge_rule(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let place = at.child("subjects");
+    if rule.items("subjects").is_empty() {
+        errors.push(Error::required(
+            &place,
+            "subjects must contain at least one value",
+        ));
+    }
+    for (index, subject) in rule.items("subjects").iter().enumerate() {
+        judge_subject(subject, &place.index(index), errors);
+    }
+    if rule.items("resourceRules").is_empty() && rule.items("nonResourceRules").is_empty() {
+        let detail = "at least one of resourceRules and nonResourceRules has to be non-empty";
+        errors.push(Error::required(at, detail));
+    }
+    let place = at.child("resourceRules");
+    for (index, rule) in rule.items("resourceRules").iter().enumerate() {
+        judge_resource_rule(rule, &place.index(index), errors);
+    }
+    let place = at.child("nonResourceRules");
+    for (index, rule) in rule.items("nonResourceRules").iter().enumerate() {
+        judge_path_rule(rule, &place.index(index), errors);
+    }
+}
+
+fn judge_subject(subject: &Value, at: &Path<'_>, errors: &mut Errors) {
+    const FIELDS: [(&str, &str); 3] = [
+        ("ServiceAccount", "serviceAccount"),
+        ("User", "user"),
+        ("Group", "group"),
+    ];
+    let kind = subject.text("kind");
+    let Some((_, own)) = FIELDS.iter().find(|(known, _)| *known == kind) else {
+        let kinds = ["Group", "ServiceAccount", "User"];
+        errors.push(Error::not_supported(&at.child("kind"), kind, kinds));
+        return;
+    };
+    let place = at.child(own);
+    if !subject.has(own) {
+        let detail = format!("{own} is required when subject kind is '{kind}'");
+        errors.push(Error::required(&place, detail));
+    } else if kind == "ServiceAccount" {
+        judge_account(subject.at(own), &place, errors);
+    } else if subject.at(own).text("name").is_empty() {
+        errors.push(Error::required(&place.child("name"), ""));
+    }
+    for (other, field) in FIELDS
+        .iter()
+        .filter(|(other, field)| *other != kind && subject.has(field))
+    {
+        let detail = format!("{field} is forbidden when subject kind is not '{other}'");
+        errors.push(Error::forbidden(&at.child(field), detail));
+    }
+}
+
+fn judge_account(account: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let place = at.child("name");
+    match account.text("name") {
+        "" => errors.push(Error::required(&place, "")),
+        "*" => {}
+        text => errors.extend(
+            name::dns1123_subdomain(text)
+                .into_iter()
+                .map(|fault| Error::invalid(&place, text, fault)),
+        ),
+    }
+    let place = at.child("namespace");
+    match account.text("namespace") {
+        "" => errors.push(Error::required(
+            &place,
+            "must specify namespace for service account",
+        )),
+        text => errors.extend(
+            name::dns1123_label(text)
+                .into_iter()
+                .map(|fault| Error::invalid(&place, text, fault)),
+        ),
+    }
+}
+
+fn has_all(rule: &Value, list: &str) -> bool {
+    rule.texts(list).any(|item| item == "*")
+}
+
+/// Where everything is meant, nothing else is named.
+fn alone(rule: &Value, list: &str, what: &str, at: &Path<'_>, errors: &mut Errors) {
+    if rule.items(list).len() > 1 && has_all(rule, list) {
+        let detail = format!("if '*' is present, must not specify other {what}");
+        errors.push(Error::invalid(&at.child(list), rule.at(list), detail));
+    }
+}
+
+fn judge_verbs(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let place = at.child("verbs");
+    if rule.items("verbs").is_empty() {
+        errors.push(Error::required(&place, "verbs must contain at least one value"));
+    } else if has_all(rule, "verbs") {
+        alone(rule, "verbs", "verbs", at, errors);
+    } else if !rule.texts("verbs").all(|verb| VERBS.contains(&verb)) {
+        errors.push(Error::not_supported(&place, rule.at("verbs"), VERBS));
+    }
+}
+
+fn judge_resource_rule(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
+    judge_verbs(rule, at, errors);
+    for (list, one, others) in [
+        ("apiGroups", "api group", "api groups"),
+        ("resources", "resource", "resources"),
+    ] {
+        if rule.items(list).is_empty() {
+            let detail = format!("resource rules must supply at least one {one}");
+            errors.push(Error::required(&at.child(list), detail));
+        }
+        alone(rule, list, others, at, errors);
+    }
+    let place = at.child("namespaces");
+    if rule.items("namespaces").is_empty() && !rule.flag("clusterScope") {
+        let detail = "resource rules that are not cluster scoped must supply at least one namespace";
+        errors.push(Error::required(&place, detail));
+    } else if has_all(rule, "namespaces") {
+        alone(rule, "namespaces", "namespaces", at, errors);
+    } else {
+        for (index, namespace) in rule.texts("namespaces").enumerate() {
+            errors.extend(name::dns1123_label(namespace).into_iter().map(|fault| {
+                Error::invalid(&place.index(index), namespace, format!("{EACH_NAMESPACE}{fault}"))
+            }));
+        }
+    }
+}
+
+fn judge_path_rule(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
+    judge_verbs(rule, at, errors);
+    let place = at.child("nonResourceURLs");
+    if rule.items("nonResourceURLs").is_empty() {
+        errors.push(Error::required(
+            &place,
+            "nonResourceURLs must contain at least one value",
+        ));
+    } else if has_all(rule, "nonResourceURLs") {
+        alone(rule, "nonResourceURLs", "non-resource URLs", at, errors);
+    } else {
+        for (index, path) in rule.texts("nonResourceURLs").enumerate() {
+            if let Some(fault) = path_fault(path) {
+                errors.push(Error::invalid(&place.index(index), path, fault));
+            }
+        }
+    }
+}
+
+/// What is wrong with a path, whose end may be left open by `/*`.
+fn path_fault(path: &str) -> Option<&'static str> {
+    let stars = path.matches('*').count();
+    match path {
+        "" => Some("must not be empty"),
+        "/" => None,
+        _ if !path.starts_with('/') => Some("must start with slash"),
+        _ if path.contains(' ') => Some("must not contain white-space"),
+        _ if path.contains("//") => Some("must not contain double slash"),
+        _ if stars > 1 || stars == 1 && !path.ends_with("/*") => Some("wildcard can only do suffix matching"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        kinds::builtin,
+        rules::{User, create},
+    };
+
+    fn told(mut object: Value) -> Result<Vec<String>, String> {
+        let user = User::default();
+        let at = Circumstances {
+            kind: builtin()
+                .kind("flowcontrol.apiserver.k8s.io", "v1", "FlowSchema")
+                .unwrap(),
+            now: Time::parse("2026-01-02T03:04:05Z").unwrap(),
+            user: &user,
+        };
+        FlowSchema.default(&mut object);
+        create(&mut object, &at).map_err(|status| status.to_json())
+    }
+
+    #[test]
+    fn what_a_cluster_is_born_with_is_valid_and_the_mandatory_ones_are_fixed() {
+        for mut schema in bootstrap::flow_schemas() {
+            assert!(told(schema.clone()).is_ok(), "{schema}");
+            let name = schema["metadata"]["name"].as_str().unwrap().to_owned();
+            schema["spec"]["rules"] = json!([]);
+            assert_eq!(
+                told(schema).is_ok(),
+                !bootstrap::MANDATORY.contains(&name.as_str()),
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_fixed_spec_is_shown_with_all_its_fields() {
+        let schema = json!({"metadata": {"name": "exempt"}, "spec": {
+            "priorityLevelConfiguration": {"name": "exempt"}, "matchingPrecedence": 1,
+        }});
+        let shown = r#"spec: Invalid value: {\"PriorityLevelConfiguration\":{\"Name\":\"exempt\"},\"MatchingPrecedence\":1,\"DistinguisherMethod\":null,\"Rules\":null}: spec of 'exempt' must equal the fixed value"#;
+        let status = told(schema).unwrap_err();
+        assert!(status.contains(shown), "{status}");
+    }
+
+    #[test]
+    fn a_path_may_be_open_at_its_end_alone() {
+        assert_eq!(path_fault("/healthz/*"), None);
+        assert!(path_fault("/he*").is_some() && path_fault("/*/x").is_some() && path_fault("x").is_some());
+    }
+}

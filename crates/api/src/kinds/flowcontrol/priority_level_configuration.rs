@@ -1,0 +1,367 @@
+//! Priority levels: how many requests are served at once, and what becomes of the others.
+
+use serde_json::{Value, json};
+
+use super::status;
+use crate::{
+    bootstrap,
+    field::{Error, Path, Shown},
+    kinds::internal::{self, Field, Form},
+    rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
+    time::Time,
+};
+
+const MAX_QUEUES: i64 = 10_000_000;
+/// How many bits of a hash choose the queues of a request.
+const MAX_ENTROPY: f64 = 60.0;
+const ZERO_SHARES: &str = "flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares";
+
+const COLUMNS: &[Column] = &[
+    Column::name(),
+    Column::field("Type", "spec.type"),
+    Column::field(
+        "NominalConcurrencyShares",
+        "spec.limited.nominalConcurrencyShares",
+    ),
+    Column::field("Queues", "spec.limited.limitResponse.queuing.queues"),
+    Column::field("HandSize", "spec.limited.limitResponse.queuing.handSize"),
+    Column::field(
+        "QueueLengthLimit",
+        "spec.limited.limitResponse.queuing.queueLengthLimit",
+    ),
+    Column::age(),
+];
+
+static QUEUING: [Field; 3] = [
+    Field("queues", "Queues", Form::Number),
+    Field("handSize", "HandSize", Form::Number),
+    Field("queueLengthLimit", "QueueLengthLimit", Form::Number),
+];
+static RESPONSE: [Field; 2] = [
+    Field("type", "Type", Form::Text),
+    Field("queuing", "Queuing", Form::Pointer(&QUEUING)),
+];
+static LIMITED: [Field; 4] = [
+    Field(
+        "nominalConcurrencyShares",
+        "NominalConcurrencyShares",
+        Form::Number,
+    ),
+    Field("limitResponse", "LimitResponse", Form::Struct(&RESPONSE)),
+    Field("lendablePercent", "LendablePercent", Form::Plain),
+    Field("borrowingLimitPercent", "BorrowingLimitPercent", Form::Plain),
+];
+static EXEMPT: [Field; 2] = [
+    Field(
+        "nominalConcurrencyShares",
+        "NominalConcurrencyShares",
+        Form::Plain,
+    ),
+    Field("lendablePercent", "LendablePercent", Form::Plain),
+];
+static SPEC: [Field; 3] = [
+    Field("type", "Type", Form::Text),
+    Field("limited", "Limited", Form::Pointer(&LIMITED)),
+    Field("exempt", "Exempt", Form::Pointer(&EXEMPT)),
+];
+
+/// The rules of priority levels.
+pub(super) struct PriorityLevelConfiguration;
+
+impl Rules for PriorityLevelConfiguration {
+    fn default(&self, object: &mut Value) {
+        let spec = object.make("spec");
+        if spec.has("limited") {
+            let limited = spec.make("limited");
+            limited.fill("nominalConcurrencyShares", 30);
+            limited.fill("lendablePercent", 0);
+            let queuing = limited
+                .at_mut("limitResponse")
+                .and_then(|response| response.at_mut("queuing"));
+            if let Some(queuing) = queuing.filter(|queuing| queuing.is_object()) {
+                for (name, value) in [("handSize", 8), ("queues", 64), ("queueLengthLimit", 50)] {
+                    if queuing.int(name).unwrap_or_default() == 0 {
+                        queuing.set(name, value);
+                    }
+                }
+            }
+        }
+        if spec.has("exempt") {
+            let exempt = spec.make("exempt");
+            exempt.fill("nominalConcurrencyShares", 0);
+            exempt.fill("lendablePercent", 0);
+        }
+    }
+
+    fn prepare_status(&self, new: &mut Value, old: &Value, _at: &Circumstances<'_>) {
+        status::prepare(new, old);
+    }
+
+    fn validate(&self, object: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+        let metadata = object.at("metadata");
+        if metadata.at("annotations").has(ZERO_SHARES) {
+            let place = Path::new("metadata");
+            let detail = format!("annotation '{ZERO_SHARES}' is forbidden");
+            errors.push(Error::forbidden(&place.child("annotations"), detail));
+        }
+        let spec = object.at("spec");
+        let at = Path::new("spec");
+        judge(metadata.text("name"), spec, &at, errors);
+        judge_mandatory(metadata.text("name"), spec, &at, errors);
+        status::validate(object, errors);
+        judge_union(spec, &at, errors);
+    }
+
+    fn validate_status(&self, new: &Value, _old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+        status::validate(new, errors);
+    }
+
+    fn has_generation(&self) -> bool {
+        true
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        COLUMNS
+    }
+
+    fn row(&self, object: &Value, now: Time) -> Row {
+        let spec = object.at("spec");
+        let limited = spec.at("limited");
+        let queuing = limited.at("limitResponse").at("queuing");
+        let cell = |holder: &Value, name: &str| match holder {
+            Value::Null => json!("<none>"),
+            holder => json!(holder.int(name).unwrap_or_default()),
+        };
+        let cells = [
+            json!(spec.text("type")),
+            cell(limited, "nominalConcurrencyShares"),
+            cell(queuing, "queues"),
+            cell(queuing, "handSize"),
+            cell(queuing, "queueLengthLimit"),
+        ];
+        named_row(object, now, cells)
+    }
+}
+
+fn judge(name: &str, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let kind = spec.text("type");
+    let place = at.child("type");
+    if (name == "exempt") != (kind == "Exempt") {
+        let detail = "must be 'Exempt' if and only if `name` is 'exempt'";
+        errors.push(Error::invalid(&place, kind, detail));
+    }
+    match kind {
+        "Exempt" => judge_shares(spec.at("exempt"), &at.child("exempt"), errors),
+        "Limited" => {
+            let place = at.child("limited");
+            judge_limited(spec.at("limited"), &place, errors);
+        }
+        "" => {}
+        _ => errors.push(Error::not_supported(&place, kind, ["Exempt", "Limited"])),
+    }
+}
+
+fn judge_shares(level: &Value, at: &Path<'_>, errors: &mut Errors) {
+    judge_nominal(level, at, errors);
+    judge_lendable(level, at, errors);
+}
+
+fn judge_nominal(level: &Value, at: &Path<'_>, errors: &mut Errors) {
+    if let Some(shares) = level.int("nominalConcurrencyShares").filter(|shares| *shares < 0) {
+        let place = at.child("nominalConcurrencyShares");
+        errors.push(Error::invalid(&place, shares, "must be a non-negative integer"));
+    }
+}
+
+fn judge_lendable(level: &Value, at: &Path<'_>, errors: &mut Errors) {
+    if let Some(percent) = level
+        .int("lendablePercent")
+        .filter(|percent| !(0..=100).contains(percent))
+    {
+        let place = at.child("lendablePercent");
+        errors.push(Error::invalid(
+            &place,
+            percent,
+            "must be between 0 and 100, inclusive",
+        ));
+    }
+}
+
+fn judge_limited(limited: &Value, at: &Path<'_>, errors: &mut Errors) {
+    if limited.is_null() {
+        return;
+    }
+    judge_nominal(limited, at, errors);
+    let response = limited.at("limitResponse");
+    let place = at.child("limitResponse");
+    match response.text("type") {
+        "Queue" => judge_queuing(response.at("queuing"), &place.child("queuing"), errors),
+        "" | "Reject" => {}
+        kind => errors.push(Error::not_supported(
+            &place.child("type"),
+            kind,
+            ["Queue", "Reject"],
+        )),
+    }
+    judge_lendable(limited, at, errors);
+    if let Some(percent) = limited
+        .int("borrowingLimitPercent")
+        .filter(|percent| *percent < 0)
+    {
+        let place = at.child("borrowingLimitPercent");
+        errors.push(Error::invalid(
+            &place,
+            percent,
+            "if specified, must be a non-negative integer",
+        ));
+    }
+}
+
+fn judge_queuing(queuing: &Value, at: &Path<'_>, errors: &mut Errors) {
+    if queuing.is_null() {
+        return;
+    }
+    let number = |name: &str| queuing.int(name).unwrap_or_default();
+    let (length, queues, hand) = (number("queueLengthLimit"), number("queues"), number("handSize"));
+    let positive = "must be positive";
+    if length <= 0 {
+        errors.push(Error::invalid(&at.child("queueLengthLimit"), length, positive));
+    }
+    let place = at.child("queues");
+    if queues <= 0 {
+        errors.push(Error::invalid(&place, queues, positive));
+    } else if queues > MAX_QUEUES {
+        let detail = format!("must not be greater than {MAX_QUEUES}");
+        errors.push(Error::invalid(&place, queues, detail));
+    }
+    let place = at.child("handSize");
+    if hand <= 0 {
+        errors.push(Error::invalid(&place, hand, positive));
+    } else if hand > queues {
+        let detail = format!("should not be greater than queues ({queues})");
+        errors.push(Error::invalid(&place, hand, detail));
+    } else if entropy(queues, hand) > MAX_ENTROPY {
+        let detail = format!(
+            "required entropy bits of deckSize {queues} and handSize {hand} should not be greater than {MAX_ENTROPY}"
+        );
+        errors.push(Error::invalid(&place, hand, detail));
+    }
+}
+
+/// How many bits it takes to deal a hand of queues.
+fn entropy(queues: i64, hand: i64) -> f64 {
+    let float = |number: i64| i32::try_from(number).map_or(f64::MAX, f64::from);
+    (float(queues).log2() * float(hand)).ceil()
+}
+
+/// The levels a cluster cannot be without are fixed; of the exempt one the shares may change.
+fn judge_mandatory(name: &str, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+    if !bootstrap::MANDATORY.contains(&name) {
+        return;
+    }
+    let exempt = name == "exempt";
+    let fixed = bootstrap::priority_levels()
+        .filter(|level| level.at("metadata").text("name") == name)
+        .any(|mut level| {
+            if exempt {
+                level.make("spec").copy_from("exempt", spec);
+            }
+            level.at("spec") == spec
+        });
+    if !fixed {
+        let except = if exempt {
+            " except the 'spec.exempt' field"
+        } else {
+            ""
+        };
+        let detail = format!("spec of '{name}'{except} must equal the fixed value");
+        errors.push(Error::invalid(
+            at,
+            Shown::Printed(internal::print(spec, &SPEC)),
+            detail,
+        ));
+    }
+}
+
+/// Which parts go with which type, told after all else.
+fn judge_union(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let kind = spec.text("type");
+    if kind != "Exempt" && spec.has("exempt") {
+        errors.push(Error::forbidden(&at.child("exempt"), ""));
+    }
+    part_of(spec, "Limited", "limited", at, errors);
+    if kind.is_empty() {
+        errors.push(Error::required(&at.child("type"), ""));
+    }
+    if spec.has("limited") {
+        let response = spec.at("limited").at("limitResponse");
+        let place = at.child("limited");
+        let place = place.child("limitResponse");
+        part_of(response, "Queue", "queuing", &place, errors);
+        if response.text("type").is_empty() {
+            errors.push(Error::required(&place.child("type"), ""));
+        }
+    }
+}
+
+/// A part that is there if and only if the holder is of this type.
+fn part_of(holder: &Value, kind: &str, part: &str, at: &Path<'_>, errors: &mut Errors) {
+    match (holder.text("type") == kind, holder.has(part)) {
+        (true, false) => errors.push(Error::required(&at.child(part), "")),
+        (false, true) => errors.push(Error::forbidden(&at.child(part), "")),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(name: &str, spec: &Value) -> Vec<String> {
+        let mut object = json!({"metadata": {"name": name}, "spec": spec});
+        PriorityLevelConfiguration.default(&mut object);
+        let mut errors = Errors::new();
+        let at = Path::new("spec");
+        judge(name, object.at("spec"), &at, &mut errors);
+        judge_mandatory(name, object.at("spec"), &at, &mut errors);
+        judge_union(object.at("spec"), &at, &mut errors);
+        errors.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn what_a_cluster_is_born_with_is_valid() {
+        for level in bootstrap::priority_levels() {
+            let name = level["metadata"]["name"].as_str().unwrap();
+            assert_eq!(told(name, &level["spec"]), [] as [&str; 0], "{name}");
+        }
+        let spec = json!({"type": "Exempt", "exempt": {"nominalConcurrencyShares": 9}});
+        assert_eq!(told("exempt", &spec), [] as [&str; 0]);
+    }
+
+    #[test]
+    fn parts_go_with_their_type() {
+        let spec = json!({"type": "Limited", "exempt": {}, "limited": {"limitResponse": {"type": "Queue"}}});
+        assert_eq!(
+            told("a", &spec),
+            [
+                "spec.exempt: Forbidden",
+                "spec.limited.limitResponse.queuing: Required value",
+            ]
+        );
+        assert_eq!(told("a", &json!({})), ["spec.type: Required value"]);
+    }
+
+    #[test]
+    fn a_hand_takes_no_more_bits_than_a_hash_has() {
+        let queuing = json!({"queues": 1024, "handSize": 7});
+        let spec =
+            json!({"type": "Limited", "limited": {"limitResponse": {"type": "Queue", "queuing": queuing}}});
+        assert_eq!(
+            told("a", &spec),
+            [
+                "spec.limited.limitResponse.queuing.handSize: Invalid value: 7: required entropy bits of deckSize 1024 and \
+                 handSize 7 should not be greater than 60",
+            ]
+        );
+    }
+}

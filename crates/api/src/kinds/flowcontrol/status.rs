@@ -1,0 +1,35 @@
+//! What the status of both kinds has in common.
+
+use serde_json::Value;
+
+use crate::{
+    field::{Error, Path},
+    rules::{Errors, Tree, TreeMut},
+};
+
+/// A write of the status changes nothing but the status, and who set it.
+pub(super) fn prepare(new: &mut Value, old: &Value) {
+    let sent = new.at("metadata").clone();
+    new.copy_from("spec", old);
+    new.copy_from("metadata", old);
+    new.make("metadata").copy_from("managedFields", &sent);
+    new.make("metadata").copy_from("resourceVersion", &sent);
+}
+
+/// Every condition has a type of its own.
+pub(super) fn validate(object: &Value, errors: &mut Errors) {
+    let status = Path::new("status");
+    let at = status.child("conditions");
+    let conditions = object.at("status").items("conditions");
+    for (index, condition) in conditions.iter().enumerate() {
+        let place = at.index(index);
+        let place = place.child("type");
+        let kind = condition.text("type");
+        if conditions[..index].iter().any(|other| other.text("type") == kind) {
+            errors.push(Error::duplicate(&place, kind));
+        }
+        if kind.is_empty() {
+            errors.push(Error::required(&place, ""));
+        }
+    }
+}
