@@ -45,7 +45,10 @@ use serde_json::Value;
 
 pub(crate) use self::{
     defaults::default_template,
-    template::{PodTemplate, validate_template},
+    disabled::drop_from_template,
+    internal::shown,
+    options::Options,
+    template::{PodTemplate, validate_template_with},
     warnings::template_warnings,
 };
 use crate::{

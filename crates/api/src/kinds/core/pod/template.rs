@@ -70,7 +70,7 @@ impl Rules for PodTemplate {
     }
 
     fn validate(&self, object: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
-        super::validate_template(object.at("template"), &Path::new("template"), errors);
+        validate_template(object.at("template"), &Path::new("template"), errors);
     }
 
     fn validate_update(&self, new: &Value, old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
