@@ -1,8 +1,112 @@
 //! The objects a cluster is born with.
+//!
+//! Promises: what is missing is made at every start, what is there is left as it is. Two servers that start at once make each
+//! object once.
 
-use crate::{Config, StartError, registry::Registry};
+use futures_util::future::try_join_all;
+use k3_api::{
+    bootstrap,
+    kinds::{Kind, builtin},
+    rules::{Tree, TreeMut, User},
+};
+use serde_json::{Value, json};
 
-/// Makes what is missing.
-pub(crate) async fn run(_registry: &Registry, _config: &Config) -> Result<(), StartError> {
+use crate::{
+    Config, StartError,
+    registry::{Registry, Resource},
+    service_range::kubernetes_address,
+};
+
+/// Makes what is missing: first the namespaces, then everything else at once, so that the store takes it in few steps.
+pub(crate) async fn run(registry: &Registry, config: &Config) -> Result<(), StartError> {
+    let (namespaces, others): (Vec<_>, Vec<_>) =
+        bootstrap::objects().partition(|object| object.text("kind") == "Namespace");
+    let mut all = vec![namespaces, others];
+    all[1].extend(bootstrap::api_services());
+    all[1].extend(of_cluster(config));
+    for objects in all {
+        try_join_all(objects.into_iter().map(|object| make(registry, object))).await?;
+    }
     Ok(())
+}
+
+/// What depends on how the cluster is set up: how the server is reached from inside.
+fn of_cluster(config: &Config) -> Vec<Value> {
+    let (address, port) = config.advertise;
+    let inside = kubernetes_address(&config.service_range);
+    let family = if address.is_ipv4() { "IPv4" } else { "IPv6" };
+    let range = format!("{}/{}", config.service_range.network, config.service_range.prefix);
+    let mut service = bootstrap::kubernetes_service(inside, port);
+    service.make("metadata").remove("uid");
+    vec![
+        json!({
+            "apiVersion": "networking.k8s.io/v1",
+            "kind": "ServiceCIDR",
+            "metadata": {"name": "kubernetes", "finalizers": ["networking.k8s.io/service-cidr-finalizer"]},
+            "spec": {"cidrs": [range]},
+            "status": {},
+        }),
+        service,
+        json!({
+            "apiVersion": "v1",
+            "kind": "Endpoints",
+            "metadata": {
+                "name": "kubernetes",
+                "namespace": "default",
+                "labels": {"endpointslice.kubernetes.io/skip-mirror": "true"},
+            },
+            "subsets": [{
+                "addresses": [{"ip": address}],
+                "ports": [{"name": "https", "port": port, "protocol": "TCP"}],
+            }],
+        }),
+        json!({
+            "apiVersion": "discovery.k8s.io/v1",
+            "kind": "EndpointSlice",
+            "metadata": {
+                "name": "kubernetes",
+                "namespace": "default",
+                "labels": {"kubernetes.io/service-name": "kubernetes"},
+            },
+            "addressType": family,
+            "endpoints": [{"addresses": [address], "conditions": {"ready": true}}],
+            "ports": [{"name": "https", "port": port, "protocol": "TCP"}],
+        }),
+    ]
+}
+
+async fn make(registry: &Registry, object: Value) -> Result<(), StartError> {
+    let failed = |what: &Value, why: String| StartError::Bootstrap {
+        what: format!("{} {}", what.text("kind"), what.at("metadata").text("name")),
+        why,
+    };
+    let Some(kind) = kind_of(&object) else {
+        return Err(failed(&object, "there is no such kind".to_owned()));
+    };
+    let metadata = object.at("metadata");
+    let resource = Resource::of(kind, &registry.caches);
+    let key = resource
+        .key(metadata.text("namespace"), metadata.text("name"))
+        .map_err(|status| failed(&object, status.message))?;
+    if resource.cache.get(&key).is_some() {
+        return Ok(());
+    }
+    let user = User {
+        name: "system:apiserver".to_owned(),
+        groups: vec!["system:masters".to_owned()],
+        ..User::default()
+    };
+    let manager = bootstrap::manager(&object);
+    match registry.create_own(kind, object.clone(), user, manager).await {
+        Ok(()) => Ok(()),
+        // Another server was faster.
+        Err(status) if status.code == 409 => Ok(()),
+        Err(status) => Err(failed(&object, status.message)),
+    }
+}
+
+fn kind_of(object: &Value) -> Option<&'static Kind> {
+    let version = object.text("apiVersion");
+    let (group, version) = version.split_once('/').unwrap_or(("", version));
+    builtin().kind(group, version, object.text("kind"))
 }

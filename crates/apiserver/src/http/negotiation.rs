@@ -39,6 +39,17 @@ pub(crate) struct Accepted {
     pub pretty: bool,
 }
 
+impl Default for Accepted {
+    fn default() -> Self {
+        Accepted {
+            format: Format::Json,
+            form: Form::Whole,
+            version: "v1",
+            pretty: false,
+        }
+    }
+}
+
 /// What a path can answer with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Offer {
@@ -62,14 +73,11 @@ const FORMATS: [Format; 3] = [Format::Json, Format::Yaml, Format::Protobuf];
 
 /// Finds the first form in the Accept header that is on offer. `pretty` is what query and user agent say.
 pub(crate) fn negotiate(accept: &str, offer: Offer, pretty: bool) -> Result<Accepted, Status> {
-    let whole = Accepted {
-        format: Format::Json,
-        form: Form::Whole,
-        version: "v1",
-        pretty,
-    };
     if accept.is_empty() {
-        return Ok(whole);
+        return Ok(Accepted {
+            pretty,
+            ..Accepted::default()
+        });
     }
     let mut clauses: Vec<_> = accept.split(',').filter_map(Clause::parse).collect();
     clauses.sort_by(|a, b| b.rank().total_cmp(&a.rank()));
@@ -77,7 +85,10 @@ pub(crate) fn negotiate(accept: &str, offer: Offer, pretty: bool) -> Result<Acce
     for clause in &clauses {
         for format in FORMATS.into_iter().filter(|format| clause.takes(*format)) {
             known = true;
-            if let Some((form, version)) = clause.form(offer) {
+            if let Some((form, version)) = clause.form(offer)
+                // There is no such message for tables.
+                && !(form == Form::Table && format == Format::Protobuf)
+            {
                 let pretty = pretty || clause.parameter("pretty") == Some("1");
                 return Ok(Accepted {
                     format,

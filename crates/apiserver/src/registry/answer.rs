@@ -73,7 +73,12 @@ pub(super) fn tree(code: u16, tree: Value, ask: &Ask, resource: &Resource) -> Re
         Form::Table => {
             let metadata = json!({"resourceVersion": tree.at("metadata").text("resourceVersion")});
             let table = table::of(std::iter::once(tree), metadata, ask, resource)?;
-            value(code, &table, meta_type("Table"), ask)
+            Ok(web::json(
+                code,
+                encode::encode(&table),
+                accepted.format,
+                accepted.pretty,
+            ))
         }
     }
 }

@@ -281,6 +281,7 @@ impl Registry {
             warnings: &mut warnings.0,
         };
         self.admission.validate(&mut attributes, &self.caches)?;
+        resource.rules.default(new);
         managed::settle(old, new);
         Ok(reservation)
     }

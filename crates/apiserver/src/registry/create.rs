@@ -3,8 +3,10 @@
 use bytes::Bytes;
 use k3_api::{
     apply::managed,
-    encode, name,
-    rules::{self, Circumstances, Tree, TreeMut},
+    encode,
+    kinds::Kind,
+    name,
+    rules::{self, Circumstances, Tree, TreeMut, User},
     status::Status,
 };
 use k3_storage::Write;
@@ -21,8 +23,8 @@ use super::{
 };
 use crate::{
     admission::{Attributes, Operation},
-    http::Answer,
-    request::{WriteOptions, Writing},
+    http::{Accepted, Answer},
+    request::{FieldValidation, Query, Target, WriteOptions, Writing},
 };
 
 /// How often a made-up name is made up again when it is taken.
@@ -51,6 +53,45 @@ impl Registry {
             .store_new(ask, &resource, object, &options, &mut warnings)
             .await?;
         answer::object(201, &made, ask, &resource, &warnings)
+    }
+
+    /// Creates an object of the server's own making.
+    pub(crate) async fn create_own(
+        &self,
+        kind: &'static Kind,
+        mut object: Value,
+        user: User,
+        manager: &str,
+    ) -> Result<(), Status> {
+        let resource = Resource::of(kind, &self.caches);
+        let ask = Ask {
+            target: Target {
+                kind,
+                namespace: object.at("metadata").text("namespace").to_owned(),
+                name: String::new(),
+                subresource: None,
+                rest: String::new(),
+                watch: false,
+            },
+            query: Query::default(),
+            user,
+            agent: String::new(),
+            media: String::new(),
+            body: Bytes::new(),
+            accepted: Accepted::default(),
+            now: self.now(),
+        };
+        let options = WriteOptions {
+            dry_run: false,
+            manager: manager.to_owned(),
+            validation: FieldValidation::Ignore,
+            force: false,
+        };
+        object = answer::normal(&object, kind.ty);
+        resource.rules.default(&mut object);
+        self.store_new(&ask, &resource, object, &options, &mut Warnings::default())
+            .await?;
+        Ok(())
     }
 
     /// Takes a defaulted object through admission and rules, and stores it. A made-up name that is taken is made up again.
@@ -148,6 +189,8 @@ impl Registry {
             warnings: &mut warnings.0,
         };
         self.admission.validate(&mut attributes, &self.caches)?;
+        // What an object leaves out is filled in whenever it is read; and some of it follows from what was just set.
+        resource.rules.default(&mut object);
         let name = object.at("metadata").text("name").to_owned();
         let key = resource.key(&ask.target.namespace, &name)?;
         let stored = version::convert(object.clone(), kind, resource.stored);

@@ -354,7 +354,12 @@ pub(super) fn answer_trees(
     match accepted.form {
         Form::Table => {
             let table = table::of(trees.into_iter(), metadata, ask, resource)?;
-            answer::value(200, &table, answer::meta_type("Table"), ask)
+            Ok(web::json(
+                200,
+                encode::encode(&table),
+                accepted.format,
+                accepted.pretty,
+            ))
         }
         Form::MetadataList | Form::Metadata => {
             let items: Vec<_> = trees

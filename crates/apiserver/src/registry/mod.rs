@@ -31,8 +31,9 @@ mod table;
 mod version;
 mod watch;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::UNIX_EPOCH};
 
+use k3_api::time::Time;
 use k3_storage::Clock;
 
 pub(crate) use self::{
@@ -46,4 +47,17 @@ pub(crate) struct Registry {
     pub caches: Arc<Caches>,
     pub admission: Admission,
     pub clock: Arc<dyn Clock>,
+}
+
+// --- Registry ---
+
+impl Registry {
+    /// What the clock shows.
+    pub(crate) fn now(&self) -> Time {
+        let since = self.clock.now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Time::from_unix(
+            i64::try_from(since.as_secs()).unwrap_or_default(),
+            since.subsec_nanos(),
+        )
+    }
 }

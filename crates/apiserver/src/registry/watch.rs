@@ -253,7 +253,7 @@ impl WatchBody {
                     with_columns,
                     &self.resource,
                 );
-                (table, answer::meta_type("Table"))
+                (table, self.resource.kind.ty)
             }
         };
         self.form.write(out, word, &shown, ty);

@@ -1,11 +1,11 @@
 //! What each request goes through.
 
-use std::{net::SocketAddr, panic::AssertUnwindSafe, time::UNIX_EPOCH};
+use std::{net::SocketAddr, panic::AssertUnwindSafe};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use k3_api::{rules::User, status::Status, time::Time};
+use k3_api::{rules::User, status::Status};
 
 use super::{
     health,
@@ -159,7 +159,7 @@ impl Handler {
             media: head.text(&header::CONTENT_TYPE).to_owned(),
             body,
             accepted,
-            now: self.now(),
+            now: self.registry.now(),
         };
         if let Some(subresource) = ask.target.subresource
             && let Some(answer) = self.registry.subresource(&ask, subresource.name, verb).await
@@ -215,19 +215,6 @@ impl Handler {
             return Err(verb::not_found());
         }
         Ok(web::text(404, "404 page not found\n"))
-    }
-
-    fn now(&self) -> Time {
-        let since = self
-            .registry
-            .clock
-            .now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
-        Time::from_unix(
-            i64::try_from(since.as_secs()).unwrap_or_default(),
-            since.subsec_nanos(),
-        )
     }
 }
 
