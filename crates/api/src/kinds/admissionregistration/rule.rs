@@ -105,17 +105,14 @@ fn resources(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
             without_part = resource != "*";
             continue;
         };
-        let before = |text: &str, rest: &str| {
+        let is_before = |one: (&str, &str)| {
             resources()
                 .take(index)
-                .any(|other| other.split_once('/') == Some((text, rest)))
+                .any(|other| other.split_once('/') == Some(one))
         };
-        for (all, covered) in [
-            (format!("{whole}/*"), before(whole, "*")),
-            (format!("*/{part}"), before("*", part)),
-        ] {
-            if covered {
-                let detail = format!("if '{all}' is present, must not specify {resource}");
+        for all in [(whole, "*"), ("*", part)] {
+            if is_before(all) {
+                let detail = format!("if '{}/{}' is present, must not specify {resource}", all.0, all.1);
                 errors.push(Error::invalid(&place.index(index), resource, detail));
             }
         }
