@@ -24,7 +24,6 @@ mod flowcontrol;
 mod go_struct;
 mod immutable;
 mod int_or_percent;
-mod internal;
 mod label_selector;
 mod met;
 mod networking;
@@ -40,11 +39,11 @@ mod scheduling;
 mod status_meta;
 mod storage;
 mod storagemigration;
+#[cfg(test)]
+mod tests;
 mod text;
 mod url;
 mod webhook_client;
-#[cfg(test)]
-mod tests;
 
 use crate::rules::Rules;
 

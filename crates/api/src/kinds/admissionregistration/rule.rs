@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use crate::{
     field::{Error, Path},
+    kinds::faults,
     name,
     rules::{Errors, Tree, TreeMut},
 };
@@ -54,11 +55,7 @@ pub(super) fn validate_named(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
     let place = at.child("resourceNames");
     for (index, text) in rule.texts("resourceNames").enumerate() {
         let place = place.index(index);
-        errors.extend(
-            name::path_segment_name(text)
-                .into_iter()
-                .map(|fault| Error::invalid(&place, text, fault)),
-        );
+        faults::tell(text, name::path_segment_name(text), &place, errors);
         if rule.texts("resourceNames").take(index).any(|other| other == text) {
             errors.push(Error::duplicate(&place, text));
         }
