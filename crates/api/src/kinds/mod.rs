@@ -24,7 +24,6 @@ mod flowcontrol;
 mod go_struct;
 mod immutable;
 mod int_or_percent;
-mod internal;
 mod label_selector;
 mod met;
 mod networking;

@@ -23,6 +23,7 @@ enum Form {
 /// Fields whose names in Go are not theirs with a capital: the type, if it matters, and both names.
 const NAMES: &[(&str, &str, &str)] = &[
     ("", "apiGroup", "APIGroup"),
+    ("", "apiGroups", "APIGroups"),
     ("", "apiVersion", "APIVersion"),
     ("", "awsElasticBlockStore", "AWSElasticBlockStore"),
     ("", "cel", "CEL"),

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::{expression, rule};
 use crate::{
     field::{Error, Path},
+    kinds::faults,
     name,
     rules::{Errors, Tree, TreeMut},
     selector::label::{self, InvalidValues, UnknownOperators},
@@ -82,11 +83,7 @@ pub(super) fn conditions(conditions: &[Value], at: &Path<'_>, errors: &mut Error
             errors.push(Error::required(&place, ""));
             continue;
         }
-        errors.extend(
-            name::label_key(text)
-                .into_iter()
-                .map(|fault| Error::invalid(&place, text, fault)),
-        );
+        faults::tell(text, name::label_key(text), &place, errors);
         if conditions[..index].iter().any(|other| other.text("name") == text) {
             errors.push(Error::duplicate(&place, text));
         }
@@ -150,11 +147,7 @@ pub(super) fn param_ref(reference: &Value, at: &Path<'_>, errors: &mut Errors) {
     let (text, by_selector) = (reference.text("name"), reference.has("selector"));
     if !text.is_empty() {
         let place = at.child("name");
-        errors.extend(
-            name::path_segment_name(text)
-                .into_iter()
-                .map(|fault| Error::invalid(&place, text, fault)),
-        );
+        faults::tell(text, name::path_segment_name(text), &place, errors);
         if by_selector {
             errors.push(Error::forbidden(&place, both));
         }

@@ -5,8 +5,7 @@ use serde_json::{Value, json};
 use super::{Sort, expression, json_path, matching, reserved, rule, webhook};
 use crate::{
     field::{Error, Path, Shown},
-    go,
-    kinds::{condition, status_meta},
+    kinds::{condition, faults, printed, status_meta},
     name,
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
     time::Time,
@@ -225,7 +224,10 @@ fn validations(object: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
     let place = at.child("auditAnnotations");
     if annotations.len() > MAX_ANNOTATIONS {
-        let printed: Vec<_> = annotations.iter().map(printed).collect();
+        let printed = annotations
+            .iter()
+            .map(|one| printed::go_struct("admissionregistration", "AuditAnnotation", one));
+        let printed: Vec<_> = printed.collect();
         let shown = Shown::Printed(format!("[{}]", printed.join(",")));
         let detail = format!("must not have more than {MAX_ANNOTATIONS} auditAnnotations");
         errors.push(Error::invalid(&place, shown, detail));
@@ -279,11 +281,7 @@ fn judge_annotation(annotation: &Value, policy: &str, at: &Path<'_>, errors: &mu
         errors.push(Error::invalid(&place, key, "requires metadata.name be non-empty"));
     } else {
         let full = format!("{policy}/{key}");
-        errors.extend(
-            name::label_key(&full)
-                .into_iter()
-                .map(|fault| Error::invalid(&place, &full, fault)),
-        );
+        faults::tell(&full, name::label_key(&full), &place, errors);
     }
     let place = at.child("valueExpression");
     let text = annotation.text("valueExpression");
@@ -293,15 +291,6 @@ fn judge_annotation(annotation: &Value, policy: &str, at: &Path<'_>, errors: &mu
     } else {
         expression::validate(text, "valueExpression is not specified", &place, errors);
     }
-}
-
-/// An annotation in an error.
-fn printed(annotation: &Value) -> String {
-    format!(
-        "{{\"Key\":{},\"ValueExpression\":{}}}",
-        go::json_string(annotation.text("key")),
-        go::json_string(annotation.text("valueExpression"))
-    )
 }
 
 fn mutations(mutations: &[Value], at: &Path<'_>, errors: &mut Errors) {

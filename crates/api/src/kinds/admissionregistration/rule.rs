@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use crate::{
     field::{Error, Path},
+    kinds::faults,
     name,
     rules::{Errors, Tree, TreeMut},
 };
@@ -54,11 +55,7 @@ pub(super) fn validate_named(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
     let place = at.child("resourceNames");
     for (index, text) in rule.texts("resourceNames").enumerate() {
         let place = place.index(index);
-        errors.extend(
-            name::path_segment_name(text)
-                .into_iter()
-                .map(|fault| Error::invalid(&place, text, fault)),
-        );
+        faults::tell(text, name::path_segment_name(text), &place, errors);
         if rule.texts("resourceNames").take(index).any(|other| other == text) {
             errors.push(Error::duplicate(&place, text));
         }
@@ -105,17 +102,14 @@ fn resources(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
             without_part = resource != "*";
             continue;
         };
-        let before = |text: &str, rest: &str| {
+        let is_before = |one: (&str, &str)| {
             resources()
                 .take(index)
-                .any(|other| other.split_once('/') == Some((text, rest)))
+                .any(|other| other.split_once('/') == Some(one))
         };
-        for (all, covered) in [
-            (format!("{whole}/*"), before(whole, "*")),
-            (format!("*/{part}"), before("*", part)),
-        ] {
-            if covered {
-                let detail = format!("if '{all}' is present, must not specify {resource}");
+        for all in [(whole, "*"), ("*", part)] {
+            if is_before(all) {
+                let detail = format!("if '{}/{}' is present, must not specify {resource}", all.0, all.1);
                 errors.push(Error::invalid(&place.index(index), resource, detail));
             }
         }

@@ -5,10 +5,9 @@
 
 use serde_json::Value;
 
-use super::{defaults, field_path, printed, schema, structural};
+use super::{defaults, field_path, internal::Field, printed, schema, structural};
 use crate::{
     field::{Error, Path, Shown},
-    kinds::internal::Field,
     rules::{Errors, Tree},
 };
 

@@ -2,10 +2,8 @@
 
 use serde_json::Value;
 
-use crate::{
-    go,
-    kinds::internal::{self, Field, Form},
-};
+use super::internal::{self, Field, Form};
+use crate::go;
 
 static RULE: [Field; 6] = [
     Field("rule", "Rule", Form::Text),

@@ -6,7 +6,7 @@ use super::status;
 use crate::{
     bootstrap,
     field::{Error, Path, Shown},
-    kinds::internal::{self, Field, Form},
+    kinds::{faults, printed},
     name,
     rules::{Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, age},
     time::Time,
@@ -40,49 +40,6 @@ const COLUMNS: &[Column] = &[
     ),
 ];
 
-static NAMED: [Field; 1] = [Field("name", "Name", Form::Text)];
-static METHOD: [Field; 1] = [Field("type", "Type", Form::Text)];
-static ACCOUNT: [Field; 2] = [
-    Field("namespace", "Namespace", Form::Text),
-    Field("name", "Name", Form::Text),
-];
-static SUBJECT: [Field; 4] = [
-    Field("kind", "Kind", Form::Text),
-    Field("user", "User", Form::Pointer(&NAMED)),
-    Field("group", "Group", Form::Pointer(&NAMED)),
-    Field("serviceAccount", "ServiceAccount", Form::Pointer(&ACCOUNT)),
-];
-static RESOURCE_RULE: [Field; 5] = [
-    Field("verbs", "Verbs", Form::Plain),
-    Field("apiGroups", "APIGroups", Form::Plain),
-    Field("resources", "Resources", Form::Plain),
-    Field("clusterScope", "ClusterScope", Form::Flag),
-    Field("namespaces", "Namespaces", Form::Plain),
-];
-static PATH_RULE: [Field; 2] = [
-    Field("verbs", "Verbs", Form::Plain),
-    Field("nonResourceURLs", "NonResourceURLs", Form::Plain),
-];
-static RULE: [Field; 3] = [
-    Field("subjects", "Subjects", Form::List(&SUBJECT)),
-    Field("resourceRules", "ResourceRules", Form::List(&RESOURCE_RULE)),
-    Field("nonResourceRules", "NonResourceRules", Form::List(&PATH_RULE)),
-];
-static SPEC: [Field; 4] = [
-    Field(
-        "priorityLevelConfiguration",
-        "PriorityLevelConfiguration",
-        Form::Struct(&NAMED),
-    ),
-    Field("matchingPrecedence", "MatchingPrecedence", Form::Number),
-    Field(
-        "distinguisherMethod",
-        "DistinguisherMethod",
-        Form::Pointer(&METHOD),
-    ),
-    Field("rules", "Rules", Form::List(&RULE)),
-];
-
 /// The rules of flow schemas.
 pub(super) struct FlowSchema;
 
@@ -108,7 +65,7 @@ impl Rules for FlowSchema {
             let detail = format!("spec of '{name}' must equal the fixed value");
             errors.push(Error::invalid(
                 &at,
-                Shown::Printed(internal::print(spec, &SPEC)),
+                Shown::Printed(printed::go_struct("flowcontrol", "FlowSchemaSpec", spec)),
                 detail,
             ));
         }
@@ -166,7 +123,11 @@ fn judge(name_of_schema: &str, spec: &Value, at: &Path<'_>, errors: &mut Errors)
     }
     let method = spec.at("distinguisherMethod");
     if !method.is_null() && !matches!(method.text("type"), "ByNamespace" | "ByUser") {
-        let shown = Shown::Printed(internal::print(method, &METHOD));
+        let shown = Shown::Printed(printed::go_struct(
+            "flowcontrol",
+            "FlowDistinguisherMethod",
+            method,
+        ));
         let place = at.child("distinguisherMethod");
         errors.push(Error::not_supported(
             &place.child("type"),
@@ -178,11 +139,7 @@ fn judge(name_of_schema: &str, spec: &Value, at: &Path<'_>, errors: &mut Errors)
     let place = place.child("name");
     match spec.at("priorityLevelConfiguration").text("name") {
         "" => errors.push(Error::required(&place, "must reference a priority level")),
-        level => errors.extend(
-            name::dns1123_subdomain(level)
-                .into_iter()
-                .map(|fault| Error::invalid(&place, level, fault)),
-        ),
+        level => faults::tell(level, name::dns1123_subdomain(level), &place, errors),
     }
     let place = at.child("rules");
     for (index, rule) in spec.items("rules").iter().enumerate() {
@@ -250,11 +207,7 @@ fn judge_account(account: &Value, at: &Path<'_>, errors: &mut Errors) {
     match account.text("name") {
         "" => errors.push(Error::required(&place, "")),
         "*" => {}
-        text => errors.extend(
-            name::dns1123_subdomain(text)
-                .into_iter()
-                .map(|fault| Error::invalid(&place, text, fault)),
-        ),
+        text => faults::tell(text, name::dns1123_subdomain(text), &place, errors),
     }
     let place = at.child("namespace");
     match account.text("namespace") {
@@ -262,11 +215,7 @@ fn judge_account(account: &Value, at: &Path<'_>, errors: &mut Errors) {
             &place,
             "must specify namespace for service account",
         )),
-        text => errors.extend(
-            name::dns1123_label(text)
-                .into_iter()
-                .map(|fault| Error::invalid(&place, text, fault)),
-        ),
+        text => faults::tell(text, name::dns1123_label(text), &place, errors),
     }
 }
 

@@ -6,7 +6,7 @@ use super::status;
 use crate::{
     bootstrap,
     field::{Error, Path, Shown},
-    kinds::internal::{self, Field, Form},
+    kinds::printed,
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
     time::Time,
 };
@@ -30,39 +30,6 @@ const COLUMNS: &[Column] = &[
         "spec.limited.limitResponse.queuing.queueLengthLimit",
     ),
     Column::age(),
-];
-
-static QUEUING: [Field; 3] = [
-    Field("queues", "Queues", Form::Number),
-    Field("handSize", "HandSize", Form::Number),
-    Field("queueLengthLimit", "QueueLengthLimit", Form::Number),
-];
-static RESPONSE: [Field; 2] = [
-    Field("type", "Type", Form::Text),
-    Field("queuing", "Queuing", Form::Pointer(&QUEUING)),
-];
-static LIMITED: [Field; 4] = [
-    Field(
-        "nominalConcurrencyShares",
-        "NominalConcurrencyShares",
-        Form::Number,
-    ),
-    Field("limitResponse", "LimitResponse", Form::Struct(&RESPONSE)),
-    Field("lendablePercent", "LendablePercent", Form::Plain),
-    Field("borrowingLimitPercent", "BorrowingLimitPercent", Form::Plain),
-];
-static EXEMPT: [Field; 2] = [
-    Field(
-        "nominalConcurrencyShares",
-        "NominalConcurrencyShares",
-        Form::Plain,
-    ),
-    Field("lendablePercent", "LendablePercent", Form::Plain),
-];
-static SPEC: [Field; 3] = [
-    Field("type", "Type", Form::Text),
-    Field("limited", "Limited", Form::Pointer(&LIMITED)),
-    Field("exempt", "Exempt", Form::Pointer(&EXEMPT)),
 ];
 
 /// The rules of priority levels.
@@ -277,7 +244,11 @@ fn judge_mandatory(name: &str, spec: &Value, at: &Path<'_>, errors: &mut Errors)
         let detail = format!("spec of '{name}'{except} must equal the fixed value");
         errors.push(Error::invalid(
             at,
-            Shown::Printed(internal::print(spec, &SPEC)),
+            Shown::Printed(printed::go_struct(
+                "flowcontrol",
+                "PriorityLevelConfigurationSpec",
+                spec,
+            )),
             detail,
         ));
     }

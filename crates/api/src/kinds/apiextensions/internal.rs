@@ -18,8 +18,6 @@ pub(super) enum Form {
     Flag,
     /// Anything that is `null` if it is not there, and has no fields.
     Plain,
-    /// An object that is always there.
-    Struct(&'static [Field]),
     /// An object that may be absent.
     Pointer(&'static [Field]),
     /// A list of objects.
@@ -63,7 +61,6 @@ pub(super) fn print_map(items: &Map<String, Value>, fields: &'static [Field]) ->
 impl Form {
     fn print(&self, value: &Value) -> String {
         match (self, value) {
-            (Form::Struct(fields), _) => print(value, fields),
             (Form::Text, Value::Null) => "\"\"".to_owned(),
             (Form::Number, Value::Null) => "0".to_owned(),
             (Form::Flag, Value::Null) => "false".to_owned(),
