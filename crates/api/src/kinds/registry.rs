@@ -135,6 +135,25 @@ impl Kind {
         self.scope == Scope::Namespaced
     }
 
+    /// The kind of what a subresource takes and gives, as far as that is a kind of its own. It has the scope of the kind it
+    /// belongs to.
+    pub fn of_part(part: &Subresource, whole: &Kind) -> Kind {
+        Kind {
+            group: part.group,
+            version: part.version,
+            kind: part.kind,
+            plural: whole.plural,
+            singular: whole.singular,
+            short_names: Vec::new(),
+            categories: Vec::new(),
+            scope: whole.scope,
+            persistence: Persistence::Virtual,
+            verbs: Vec::new(),
+            subresources: Vec::new(),
+            ty: part.ty,
+        }
+    }
+
     /// A subresource by name.
     pub fn subresource(&self, name: &str) -> Option<&Subresource> {
         self.subresources.iter().find(|sub| sub.name == name)

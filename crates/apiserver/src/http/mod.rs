@@ -7,5 +7,5 @@ mod negotiation;
 pub(crate) use self::{
     answer::{Answer, answer, json, set, status, text},
     body::{Body, Pieces},
-    negotiation::{Accepted, Form, Format, Offer, negotiate},
+    negotiation::{Accepted, Form, Format, Offer, negotiate, refused},
 };

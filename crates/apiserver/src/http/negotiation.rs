@@ -1,6 +1,6 @@
 //! Which form of an answer a client wants.
 
-use k3_api::status::{Reason, Status};
+use k3_api::status::Status;
 
 /// How an answer is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,22 +107,26 @@ pub(crate) fn negotiate(accept: &str, offer: Offer, pretty: bool) -> Result<Acce
         );
         return Err(Status::not_acceptable(message));
     }
-    Err(refused(offer))
+    Err(refuse(offer))
 }
 
-/// The answer to an Accept header that names nothing there is.
-fn refused(offer: Offer) -> Status {
-    let mut types: Vec<_> = FORMATS.iter().map(|format| format.media().to_owned()).collect();
+fn refuse(offer: Offer) -> Status {
+    let mut types = FORMATS.map(Format::media).to_vec();
     if offer == Offer::Collection {
-        types.extend(
-            [Format::Json, Format::Protobuf].map(|format| format!("{};stream=watch", format.media())),
-        );
+        types.extend([
+            "application/json;stream=watch",
+            "application/vnd.kubernetes.protobuf;stream=watch",
+        ]);
     }
+    refused(&types)
+}
+
+/// The answer to an Accept header that names nothing of what there is.
+pub(crate) fn refused(types: &[&str]) -> Status {
     let mut status = Status::not_acceptable(format!(
         "406: Not Acceptable\n\nAvailable representations: {}",
         types.join(", ")
     ));
-    status.reason = Reason::NotAcceptable;
     status.details = Some(Box::default());
     status
 }

@@ -23,6 +23,7 @@ use super::{
     create::match_namespace,
     manage,
     patch::Patch,
+    subresource::NewScale,
     version,
 };
 use crate::{
@@ -45,6 +46,8 @@ pub(super) enum Source {
     Put(Value),
     /// It is made from the old one.
     Patch(Patch),
+    /// It gets another scale.
+    Scale(NewScale),
 }
 
 /// Why one attempt did not succeed.
@@ -178,6 +181,7 @@ impl Registry {
         let mut new = match source {
             Source::Put(object) => object.clone(),
             Source::Patch(patch) => patch.make(Some(&old), resource, ask, options, warnings)?,
+            Source::Scale(scale) => scale.make(&old, resource, ask, options, warnings)?,
         };
         if let Source::Put(object) = source {
             let uid = object.at("metadata").text("uid");
@@ -187,7 +191,7 @@ impl Registry {
             }
         }
         check_version(&mut new, current.revision, resource, &ask.target.name)?;
-        if !matches!(source, Source::Patch(patch) if patch.is_apply()) {
+        if !source.is_recorded() {
             manage::with_subject(resource.kind, resource.rules, ask.target.part(), |subject| {
                 subject.track(Some(&old), &mut new, &options.manager, manage::moment(ask.now));
             });
@@ -251,7 +255,7 @@ impl Registry {
         };
         self.admission.admit(&mut attributes, &self.caches)?;
         let part = match subresource {
-            "" => Part::Object,
+            "" | "scale" => Part::Object,
             "status" => Part::Status,
             other => Part::Other(other),
         };
@@ -284,6 +288,19 @@ impl Registry {
         resource.rules.default(new);
         managed::settle(old, new);
         Ok(reservation)
+    }
+}
+
+// --- Source ---
+
+impl Source {
+    /// Whether it says itself who set what.
+    fn is_recorded(&self) -> bool {
+        match self {
+            Source::Put(_) => false,
+            Source::Patch(patch) => patch.is_apply(),
+            Source::Scale(_) => true,
+        }
     }
 }
 

@@ -39,6 +39,7 @@ use k3_storage::Clock;
 pub(crate) use self::{
     ask::Ask,
     resource::{Resource, selectable},
+    subresource::{BadSigningKey, Signer},
 };
 use crate::{admission::Admission, cache::Caches};
 
@@ -47,6 +48,7 @@ pub(crate) struct Registry {
     pub caches: Arc<Caches>,
     pub admission: Admission,
     pub clock: Arc<dyn Clock>,
+    pub signer: Signer,
 }
 
 // --- Registry ---

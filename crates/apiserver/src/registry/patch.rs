@@ -4,6 +4,7 @@ use k3_api::{
     apply::managed::{ApplyError, Force},
     decode,
     field::{Error, Path, Shown},
+    kinds::Kind,
     patch,
     status::{Cause, Grouped, Status},
 };
@@ -96,12 +97,7 @@ impl Patch {
         options: &WriteOptions,
         warnings: &mut Warnings,
     ) -> Result<Value, Status> {
-        let document = || old.cloned().unwrap_or_default();
         let patched = match self {
-            Patch::Json(patch) => patch.apply(document()).map_err(|error| error.status())?,
-            Patch::Merge(patch) => patch::merge::apply(document(), patch.clone())?,
-            Patch::Strategic(patch) => patch::strategic::apply(document(), patch.clone(), &resource.kind.ty)
-                .map_err(|error| error.status())?,
             Patch::Apply(configuration) => {
                 let force = if options.force { Force::Yes } else { Force::No };
                 manage::with_subject(resource.kind, resource.rules, ask.target.part(), |subject| {
@@ -113,33 +109,85 @@ impl Patch {
                             force,
                             manage::moment(ask.now),
                         )
-                        .map_err(|error| not_applied(&error))
+                        .map_err(|error| Patch::not_applied(&error))
                 })?
             }
+            _ => self.patched(old.cloned().unwrap_or_default(), resource.kind)?,
         };
-        let decoded = self.decode(&patched, resource)?;
-        if options.validation == FieldValidation::Strict
-            && let Some(error) = decoded.faults.strict_error()
-        {
-            return Err(not_decoded(&patched, &error));
-        }
-        if options.validation == FieldValidation::Warn {
-            warnings.0.extend(decoded.faults.warnings());
-        }
-        let mut object = decoded.value;
+        let mut object = self.decode(&patched, resource.kind, options, warnings)?;
         resource.rules.default(&mut object);
         Ok(object)
     }
 
-    fn decode(&self, patched: &Value, resource: &Resource) -> Result<decode::Decoded, Status> {
-        if let Err(status) = Expected::of(resource.kind).accepts(patched) {
+    /// The new state of a part of an object, such as its scale.
+    pub(super) fn make_as(
+        &self,
+        old: &Value,
+        kind: &Kind,
+        options: &WriteOptions,
+        warnings: &mut Warnings,
+    ) -> Result<Value, Status> {
+        let patched = self.patched(old.clone(), kind)?;
+        self.decode(&patched, kind, options, warnings)
+    }
+
+    /// Patches a document. What is applied is not patched so.
+    fn patched(&self, document: Value, kind: &Kind) -> Result<Value, Status> {
+        match self {
+            Patch::Json(patch) => patch.apply(document).map_err(|error| error.status()),
+            Patch::Merge(patch) => patch::merge::apply(document, patch.clone()),
+            Patch::Strategic(patch) => {
+                patch::strategic::apply(document, patch.clone(), &kind.ty).map_err(|error| error.status())
+            }
+            Patch::Apply(_) => Ok(document),
+        }
+    }
+
+    fn decode(
+        &self,
+        patched: &Value,
+        kind: &Kind,
+        options: &WriteOptions,
+        warnings: &mut Warnings,
+    ) -> Result<Value, Status> {
+        if let Err(status) = Expected::of(kind).accepts(patched) {
             return Err(match self {
                 Patch::Apply(_) => status,
                 _ => not_decoded(patched, &status.message),
             });
         }
         let text = serde_json::to_vec(patched).unwrap_or_default();
-        decode::json(&text, resource.kind.ty).map_err(|error| not_decoded(patched, &error.to_string()))
+        let decoded =
+            decode::json(&text, kind.ty).map_err(|error| not_decoded(patched, &error.to_string()))?;
+        if options.validation == FieldValidation::Strict
+            && let Some(error) = decoded.faults.strict_error()
+        {
+            return Err(not_decoded(patched, &error));
+        }
+        if options.validation == FieldValidation::Warn {
+            warnings.0.extend(decoded.faults.warnings());
+        }
+        Ok(decoded.value)
+    }
+
+    /// The answer to an apply that was refused.
+    pub(super) fn not_applied(error: &ApplyError) -> Status {
+        match error {
+            ApplyError::Conflicts(conflicts) => {
+                let causes = conflicts
+                    .causes()
+                    .into_iter()
+                    .map(|cause| Cause {
+                        reason: "FieldManagerConflict".to_owned(),
+                        message: cause.message,
+                        field: cause.field,
+                    })
+                    .collect();
+                Status::apply_conflict(causes, error.to_string())
+            }
+            other if other.code() == 400 => Status::bad_request(other.to_string()),
+            other => Status::unknown(other.to_string()),
+        }
     }
 }
 
@@ -147,23 +195,4 @@ fn not_decoded(patched: &Value, why: &str) -> Status {
     let shown = Shown::Text(patched.to_string());
     let error = Error::invalid(&Path::new("patch"), shown, why);
     Status::invalid(Grouped::new("", ""), "", &[error])
-}
-
-fn not_applied(error: &ApplyError) -> Status {
-    match error {
-        ApplyError::Conflicts(conflicts) => {
-            let causes = conflicts
-                .causes()
-                .into_iter()
-                .map(|cause| Cause {
-                    reason: "FieldManagerConflict".to_owned(),
-                    message: cause.message,
-                    field: cause.field,
-                })
-                .collect();
-            Status::apply_conflict(causes, error.to_string())
-        }
-        other if other.code() == 400 => Status::bad_request(other.to_string()),
-        other => Status::unknown(other.to_string()),
-    }
 }

@@ -161,9 +161,7 @@ impl Handler {
             accepted,
             now: self.registry.now(),
         };
-        if let Some(subresource) = ask.target.subresource
-            && let Some(answer) = self.registry.subresource(&ask, subresource.name, verb).await
-        {
+        if let Some(answer) = self.registry.special(&ask, verb).await {
             return answer;
         }
         match verb {
@@ -198,6 +196,20 @@ impl Handler {
         let document = match head.path.as_str() {
             "/" => self.discovery.index(&PATHS),
             "/version" | "/version/" => discovery::version(),
+            "/.well-known/openid-configuration" => {
+                let (address, port) = self.config.advertise;
+                self.registry
+                    .signer
+                    .configuration(&SocketAddr::new(address, port).to_string())
+            }
+            "/openid/v1/jwks" => {
+                let media = "application/jwk-set+json";
+                if !accept.is_empty() && !accept.contains("*/*") && !accept.contains(media) {
+                    return Err(web::refused(&[media]));
+                }
+                let keys = self.registry.signer.key_set().to_string();
+                return Ok(web::answer(200, media, keys));
+            }
             _ => return self.nowhere(head),
         };
         Ok(web::json(

@@ -23,7 +23,7 @@ use crate::{
     Config,
     admission::Admission,
     cache::{Caches, Feed},
-    registry::{self, Registry},
+    registry::{self, BadSigningKey, Registry, Signer},
 };
 
 /// A server that is ready to take requests.
@@ -40,6 +40,9 @@ pub enum StartError {
     /// What is stored cannot be read.
     #[error("cannot read what is stored: {0}")]
     Read(#[from] ReadError),
+    /// The key that tokens are to be signed with cannot be used.
+    #[error(transparent)]
+    SigningKey(#[from] BadSigningKey),
     /// The objects a cluster is born with cannot be made.
     #[error("cannot make {what}: {why}")]
     Bootstrap {
@@ -60,6 +63,7 @@ impl Server {
             caches,
             admission: Admission::new(),
             clock: Arc::new(SystemClock),
+            signer: Signer::new(config.issuer.clone(), &config.signing_key)?,
         };
         crate::bootstrap::run(&registry, &config).await?;
         Ok(Server {

@@ -1,0 +1,122 @@
+//! A pod gets its node.
+
+use k3_api::{
+    field,
+    rules::{self, Circumstances, Tree, TreeMut},
+    status::{Grouped, Status},
+};
+use serde_json::{Value, json};
+
+use super::done;
+use crate::{
+    http::Answer,
+    registry::{
+        Ask, Registry, Resource,
+        ask::Warnings,
+        body::{self, Expected},
+    },
+    request::{WriteOptions, Writing},
+};
+use k3_api::kinds::builtin;
+
+// --- Registry ---
+
+impl Registry {
+    /// Assigns the pod that the binding in the body names to a node.
+    pub(super) async fn bind(&self, ask: &Ask) -> Result<Answer, Status> {
+        let options = WriteOptions::read(&ask.query, Writing::Create, &ask.agent)?;
+        let kind = builtin().kind("", "v1", "Binding").expect("the kind is built in");
+        let binding = body::read(ask, Expected::of(kind), &options, &mut Warnings::default())?;
+        let name = match ask.target.name.as_str() {
+            "" => binding.at("metadata").text("name"),
+            name if name == binding.at("metadata").text("name") => name,
+            _ => {
+                return Err(Status::bad_request(
+                    "name in URL does not match name in Binding object",
+                ));
+            }
+        };
+        let at = Circumstances {
+            kind,
+            now: ask.now,
+            user: &ask.user,
+        };
+        let mut errors = Vec::new();
+        rules::of(kind).validate(&binding, &at, &mut errors);
+        if let Some(text) = field::aggregate(&errors) {
+            return Err(Status::unknown(text));
+        }
+        let pods = Resource::of(
+            builtin().kind("", "v1", "Pod").expect("the kind is built in"),
+            &self.caches,
+        );
+        let node = binding.at("target").text("name");
+        self.modify(&pods, &ask.target.namespace, name, options.dry_run, |pod| {
+            assign(pod, &binding, name, node, ask)
+        })
+        .await?;
+        Ok(done(ask, 201))
+    }
+}
+
+fn assign(pod: &mut Value, binding: &Value, name: &str, node: &str, ask: &Ask) -> Result<(), Status> {
+    let conflict = |why: String| Status::conflict(Grouped::new("", "pods/binding"), name, why);
+    let uid = binding.at("metadata").text("uid");
+    if !uid.is_empty() && uid != pod.at("metadata").text("uid") {
+        let there = pod.at("metadata").text("uid");
+        return Err(conflict(format!(
+            "Precondition failed: UID in precondition: {uid}, UID in object meta: {there}"
+        )));
+    }
+    if pod.at("metadata").has("deletionTimestamp") {
+        return Err(conflict(format!(
+            "pod {name} is being deleted, cannot be assigned to a host"
+        )));
+    }
+    let assigned = pod.at("spec").text("nodeName");
+    if !assigned.is_empty() {
+        return Err(conflict(format!(
+            "pod {name} is already assigned to node {}",
+            k3_api::go::quote(assigned)
+        )));
+    }
+    if !pod.at("spec").items("schedulingGates").is_empty() {
+        return Err(conflict(format!(
+            "pod {name} has non-empty .spec.schedulingGates"
+        )));
+    }
+    pod.make("spec").set("nodeName", node);
+    for map in ["annotations", "labels"] {
+        for (key, value) in binding.at("metadata").entries(map) {
+            pod.make("metadata").make(map).set(key, value.clone());
+        }
+    }
+    set_condition(pod, "PodScheduled", &json!({"status": "True"}), ask);
+    Ok(())
+}
+
+/// Sets a condition of a pod; the time changes only with the status.
+pub(super) fn set_condition(pod: &mut Value, kind: &str, with: &Value, ask: &Ask) {
+    let now = ask.now.truncated().to_string();
+    let status = pod.make("status");
+    status.fill("conditions", json!([]));
+    let Some(Value::Array(conditions)) = status.at_mut("conditions") else {
+        return;
+    };
+    let position = conditions
+        .iter()
+        .position(|condition| condition.text("type") == kind);
+    let mut condition = json!({"type": kind, "lastProbeTime": null, "lastTransitionTime": now});
+    if let Some(position) = position
+        && conditions[position].text("status") == with.text("status")
+    {
+        condition.copy_from("lastTransitionTime", &conditions[position]);
+    }
+    for (name, value) in with.as_object().into_iter().flatten() {
+        condition.set(name, value.clone());
+    }
+    match position {
+        Some(position) => conditions[position] = condition,
+        None => conditions.push(condition),
+    }
+}

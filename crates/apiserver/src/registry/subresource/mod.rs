@@ -1,0 +1,134 @@
+//! Subresources that are more than a part of their object, and kinds that are questions: a file each.
+
+mod binding;
+mod eviction;
+mod node;
+mod review;
+mod scale;
+mod token;
+
+pub(super) use self::scale::NewScale;
+pub(crate) use self::token::{BadSigningKey, Signer};
+
+use bytes::Bytes;
+use k3_api::{
+    encode,
+    kinds::Persistence,
+    rules::{Rules, Tree},
+    status::{Grouped, Status},
+};
+use k3_storage::{Revision, Write};
+use serde_json::Value;
+
+use super::{Ask, Registry, Resource, answer, commit::NotCommitted};
+use crate::{
+    cache::Object,
+    http::{self as web, Answer},
+    server::Verb,
+};
+
+const TRIES: usize = 10;
+
+// --- Registry ---
+
+impl Registry {
+    /// Answers a request for what is not an object that is stored, or a part of one; `None` if it is.
+    pub(crate) async fn special(&self, ask: &Ask, verb: Verb) -> Option<Result<Answer, Status>> {
+        let target = &ask.target;
+        Some(match (target.kind.plural, target.part()) {
+            (_, "scale") => self.scale(ask, verb).await,
+            ("pods", "binding") | ("bindings", "") => self.bind(ask).await,
+            ("pods", "eviction") => self.evict(ask).await,
+            ("serviceaccounts", "token") => self.issue_token(ask).await,
+            ("pods", "log") => self.log(ask).await,
+            ("pods", "exec" | "attach" | "portforward") => self.stream(ask).await,
+            (_, "proxy") => self.proxy(ask).await,
+            ("componentstatuses", "") => self.component_statuses(ask, verb).await,
+            _ if target.kind.persistence == Persistence::Virtual => self.review(ask).await,
+            _ => return None,
+        })
+    }
+
+    /// Changes a stored object by the server's own doing: no admission, no rules, nobody owns what changes.
+    async fn modify(
+        &self,
+        resource: &Resource,
+        namespace: &str,
+        name: &str,
+        dry_run: bool,
+        mut change: impl FnMut(&mut Value) -> Result<(), Status>,
+    ) -> Result<Value, Status> {
+        self.fresh().await?;
+        let key = resource.key(namespace, name)?;
+        let mut current = resource.cache.get(&key).ok_or_else(|| resource.not_found(name))?;
+        for _ in 0..TRIES {
+            let mut tree = current.tree();
+            change(&mut tree)?;
+            let bytes = Bytes::from(encode::encode_stored(tree.as_object().expect("an object is one")));
+            if dry_run || *current.stored() == bytes {
+                return Ok(tree);
+            }
+            let write = Write::update(key.clone(), Revision::new(current.revision), bytes.clone());
+            match self.commit(write).await {
+                Ok(revision) => return Ok(Object::new(key, bytes, revision).tree()),
+                Err(NotCommitted::Failed(status)) => return Err(status),
+                Err(NotCommitted::Conflict(None)) => return Err(resource.not_found(name)),
+                Err(NotCommitted::Conflict(Some(entry))) => {
+                    current = std::sync::Arc::new(Object::new(entry.key, entry.value, entry.revision.get()));
+                }
+            }
+        }
+        let why = "the object is being changed again and again; please try again";
+        Err(Status::conflict(resource.grouped(), name, why))
+    }
+
+    /// The states of the parts of a control plane: long deprecated, and answered by none.
+    async fn component_statuses(&self, ask: &Ask, verb: Verb) -> Result<Answer, Status> {
+        let resource = Resource::of(ask.target.kind, &self.caches);
+        let health = self.caches.store().health().await;
+        let (status, message) = match &health {
+            Ok(_) => ("True", "ok".to_owned()),
+            Err(error) => ("False", error.to_string()),
+        };
+        let tree = serde_json::json!({
+            "kind": "ComponentStatus",
+            "apiVersion": "v1",
+            "metadata": {"name": "etcd-0"},
+            "conditions": [{"type": "Healthy", "status": status, "message": message}],
+        });
+        match verb {
+            Verb::List => super::list::answer_trees(vec![tree], serde_json::json!({}), ask, &resource),
+            _ if ask.target.name == "etcd-0" => answer::tree(200, tree, ask, &resource),
+            _ => Err(resource.not_found(&ask.target.name)),
+        }
+    }
+}
+
+/// A `Status` that says no more than that it went well.
+fn done(ask: &Ask, code: u16) -> Answer {
+    let status = Status {
+        success: true,
+        code,
+        ..Status::success(Default::default())
+    };
+    let status = Status {
+        details: None,
+        ..status
+    };
+    web::status(&status, ask.accepted.format, ask.accepted.pretty)
+}
+
+/// The answer to what the rules of a kind find wrong.
+fn judge(
+    rules: &dyn Rules,
+    object: &Value,
+    at: &k3_api::rules::Circumstances<'_>,
+    kind: Grouped<'_>,
+) -> Result<(), Status> {
+    let mut errors = Vec::new();
+    rules.validate(object, at, &mut errors);
+    if errors.is_empty() {
+        return Ok(());
+    }
+    Err(Status::invalid(kind, object.at("metadata").text("name"), &errors))
+}

@@ -1,0 +1,97 @@
+//! Kinds that are questions: they are answered, and nothing is stored.
+
+use k3_api::{
+    rules::{self, Circumstances, TreeMut},
+    status::Status,
+};
+use serde_json::{Value, json};
+
+use crate::{
+    http::Answer,
+    registry::{
+        Ask, Registry, Resource, answer,
+        ask::Warnings,
+        body::{self, Expected},
+        create::match_namespace,
+    },
+    request::{WriteOptions, Writing},
+};
+
+// --- Registry ---
+
+impl Registry {
+    /// Answers the question in the body.
+    pub(super) async fn review(&self, ask: &Ask) -> Result<Answer, Status> {
+        let options = WriteOptions::read(&ask.query, Writing::Create, &ask.agent)?;
+        let mut warnings = Warnings::default();
+        let kind = ask.target.kind;
+        let mut object = body::read(ask, Expected::of(kind), &options, &mut warnings)?;
+        let resource = Resource::of(kind, &self.caches);
+        match_namespace(&mut object, &resource, &ask.target.namespace)?;
+        resource.rules.default(&mut object);
+        let at = Circumstances {
+            kind,
+            now: ask.now,
+            user: &ask.user,
+        };
+        rules::review(&object, &at)?;
+        if kind.kind == "SelfSubjectReview" {
+            object.set("status", json!({"userInfo": user_info(ask)}));
+            object
+                .make("metadata")
+                .set("creationTimestamp", ask.now.truncated().to_string());
+        } else {
+            self.judge(&mut object, ask);
+        }
+        let object = answer::normal(&object, kind.ty);
+        let mut answer = answer::tree(201, object, ask, &resource)?;
+        answer::warn(&mut answer, &warnings.0);
+        Ok(answer)
+    }
+
+    /// Says what may be done. There is one rule so far: members of `system:masters` may do everything.
+    fn judge(&self, object: &mut Value, ask: &Ask) {
+        let is_own = ask.target.kind.kind.starts_with("Self");
+        let groups: Vec<String> = if is_own {
+            ask.user.groups.clone()
+        } else {
+            let groups = object.pointer("/spec/groups").and_then(Value::as_array);
+            groups
+                .into_iter()
+                .flatten()
+                .filter_map(|group| group.as_str().map(str::to_owned))
+                .collect()
+        };
+        let is_master = groups.iter().any(|group| group == "system:masters");
+        match ask.target.kind.kind {
+            "TokenReview" => object.set("status", json!({"user": {}})),
+            "SelfSubjectRulesReview" => {
+                let (resources, paths) = if is_master {
+                    (
+                        json!([{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]),
+                        json!([{"verbs": ["*"], "nonResourceURLs": ["*"]}]),
+                    )
+                } else {
+                    (json!([]), json!([]))
+                };
+                object.set(
+                    "status",
+                    json!({"resourceRules": resources, "nonResourceRules": paths, "incomplete": false}),
+                );
+            }
+            _ => object.set("status", json!({"allowed": is_master})),
+        }
+    }
+}
+
+fn user_info(ask: &Ask) -> Value {
+    let user = &ask.user;
+    let mut info = json!({"username": user.name, "groups": user.groups});
+    if !user.uid.is_empty() {
+        info.set("uid", user.uid.as_str());
+    }
+    for (name, values) in &user.extra {
+        info.make("extra").set(name, values.clone());
+    }
+    info
+}

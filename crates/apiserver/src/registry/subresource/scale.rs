@@ -1,0 +1,166 @@
+//! How many pods a workload has, in the one form that all workloads share.
+
+use k3_api::{
+    apply::managed::{self, Force},
+    kinds::{Kind, autoscaling::scale, rules_of_part},
+    rules::{Circumstances, Tree, TreeMut},
+    status::{Grouped, Status},
+};
+use serde_json::Value;
+
+use super::judge;
+use crate::{
+    http::Answer,
+    registry::{
+        Ask, Registry, Resource, answer,
+        ask::Warnings,
+        body::{self, Expected},
+        change::{Source, match_name},
+        create::match_namespace,
+        manage,
+        patch::Patch,
+    },
+    request::{WriteOptions, Writing},
+    server::Verb,
+};
+
+/// A scale that is to be.
+pub(in crate::registry) enum NewScale {
+    /// The client sent it.
+    Put(Value),
+    /// It is made from the one there is.
+    Patch(Patch),
+}
+
+/// Where all kinds that can be scaled keep their replicas.
+const REPLICAS: &[&str] = &["spec", "replicas"];
+
+// --- Registry ---
+
+impl Registry {
+    /// Reads or writes the scale of an object.
+    pub(super) async fn scale(&self, ask: &Ask, verb: Verb) -> Result<Answer, Status> {
+        let resource = Resource::of(ask.target.kind, &self.caches);
+        if verb == Verb::Get {
+            self.fresh().await?;
+            let key = resource.key(&ask.target.namespace, &ask.target.name)?;
+            let object = resource
+                .cache
+                .get(&key)
+                .ok_or_else(|| resource.not_found(&ask.target.name))?;
+            return answer_scale(&object.tree(), ask, &resource, &[]);
+        }
+        let mut warnings = Warnings::default();
+        let (new, options) = if verb == Verb::Patch {
+            let options = WriteOptions::read(&ask.query, Patch::writing(&ask.media)?, &ask.agent)?;
+            (
+                NewScale::Patch(Patch::read(ask, &options, &mut warnings)?),
+                options,
+            )
+        } else {
+            let options = WriteOptions::read(&ask.query, Writing::Update, &ask.agent)?;
+            let subresource = ask.target.subresource.expect("a scale is a subresource");
+            let expected = Expected {
+                group: subresource.group,
+                version: subresource.version,
+                kind: subresource.kind,
+                ty: subresource.ty,
+            };
+            let mut object = body::read(ask, expected, &options, &mut warnings)?;
+            match_name(&object, &ask.target.name)?;
+            match_namespace(&mut object, &resource, &ask.target.namespace)?;
+            (NewScale::Put(object), options)
+        };
+        let (made, _) = self
+            .change(ask, &resource, &Source::Scale(new), &options, &mut warnings)
+            .await?;
+        answer_scale(&made.tree(&resource), ask, &resource, &warnings.0)
+    }
+}
+
+fn answer_scale(
+    object: &Value,
+    ask: &Ask,
+    resource: &Resource,
+    warnings: &[String],
+) -> Result<Answer, Status> {
+    let scale = scale::of(resource.kind, object).ok_or_else(|| no_scale(resource))?;
+    let subresource = ask.target.subresource.expect("a scale is a subresource");
+    let mut answer = answer::value(200, &answer::normal(&scale, subresource.ty), subresource.ty, ask)?;
+    answer::warn(&mut answer, warnings);
+    Ok(answer)
+}
+
+fn no_scale(resource: &Resource) -> Status {
+    Status::internal_error(format!(
+        "the selector of this {} cannot be read",
+        resource.kind.kind
+    ))
+}
+
+// --- NewScale ---
+
+impl NewScale {
+    /// The object with the scale it is to have.
+    pub(in crate::registry) fn make(
+        &self,
+        old: &Value,
+        resource: &Resource,
+        ask: &Ask,
+        options: &WriteOptions,
+        warnings: &mut Warnings,
+    ) -> Result<Value, Status> {
+        let subresource = ask.target.subresource.expect("a scale is a subresource");
+        let version = resource.kind.api_version();
+        let paths: managed::ReplicasPaths<'_> = &[(&version, REPLICAS)];
+        let mut live = scale::of(resource.kind, old).ok_or_else(|| no_scale(resource))?;
+        managed::scale_to_subresource(old, &mut live, paths).map_err(Status::internal_error)?;
+        let kind = Kind::of_part(subresource, resource.kind);
+        let mut new = match self {
+            NewScale::Put(scale) => scale.clone(),
+            NewScale::Patch(Patch::Apply(configuration)) => {
+                let force = if options.force { Force::Yes } else { Force::No };
+                let applied = manage::with_subject(&kind, resource.rules, "scale", |subject| {
+                    subject.apply(
+                        Some(&live),
+                        configuration,
+                        &options.manager,
+                        force,
+                        manage::moment(ask.now),
+                    )
+                });
+                let applied = applied.map_err(|error| Patch::not_applied(&error))?;
+                answer::normal(&applied, subresource.ty)
+            }
+            NewScale::Patch(patch) => patch.make_as(&live, &kind, options, warnings)?,
+        };
+        if let Some(rules) = rules_of_part(subresource) {
+            rules.default(&mut new);
+            let at = Circumstances {
+                kind: resource.kind,
+                now: ask.now,
+                user: &ask.user,
+            };
+            judge(
+                rules,
+                &new,
+                &at,
+                Grouped::new(subresource.group, subresource.kind),
+            )?;
+        }
+        if !matches!(self, NewScale::Patch(Patch::Apply(_))) {
+            manage::with_subject(&kind, resource.rules, "scale", |subject| {
+                subject.track(Some(&live), &mut new, &options.manager, manage::moment(ask.now));
+            });
+        }
+        let mut object = old.clone();
+        scale::set(&mut object, &new);
+        managed::scale_to_parent(&new, &mut object, &version, paths).map_err(Status::internal_error)?;
+        if object.at("metadata").text("resourceVersion").is_empty() {
+            object
+                .make("metadata")
+                .copy_from("resourceVersion", old.at("metadata"));
+        }
+        Ok(object)
+    }
+}
