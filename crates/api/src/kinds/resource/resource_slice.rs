@@ -312,7 +312,7 @@ mod tests {
         assert!(errors(&slice(&json!([{"name": "a", "attributes": {"x": {"int": 1}}}]))).is_empty());
         assert_eq!(
             errors(&slice(
-                json!([{"name": "a", "attributes": {"x": {}}}, {"name": "a"}])
+                &json!([{"name": "a", "attributes": {"x": {}}}, {"name": "a"}])
             )),
             [
                 "spec.devices[1]: Duplicate value: \"a\"",
