@@ -1,14 +1,13 @@
 //! CSI storage capacities: how much a class can still give to some nodes.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::{
     field::{Error, Path},
     kinds::core::{demand, label_selector, node_selector},
     name::Rule,
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree},
+    rules::{Circumstances, Errors, Rules, Tree},
     selector::label::{InvalidValues, UnknownOperators, validate as validate_selector},
-    time::Time,
 };
 
 /// The rules of CSI storage capacities.
@@ -57,23 +56,6 @@ impl Rules for CsiStorageCapacity {
 
     fn updates_unconditionally(&self) -> bool {
         false
-    }
-
-    fn columns(&self) -> &'static [Column] {
-        const COLUMNS: &[Column] = &[
-            Column::name(),
-            Column::field("StorageClassName", "storageClassName"),
-            Column::field("Capacity", "capacity"),
-        ];
-        COLUMNS
-    }
-
-    fn row(&self, object: &Value, _: Time) -> Row {
-        Row::new(vec![
-            json!(object.at("metadata").text("name")),
-            json!(object.text("storageClassName")),
-            json!(object.at("capacity").as_str().unwrap_or("<unset>")),
-        ])
     }
 }
 
