@@ -323,7 +323,7 @@ pub(crate) fn driver_name(driver: &str, at: &Path<'_>, errors: &mut Errors) {
     if driver.len() > DRIVER_LENGTH {
         errors.push(Error::too_long(at, DRIVER_LENGTH));
     }
-    let faults = name::dns1123_subdomain(&driver.to_lowercase());
+    let faults = name::dns1123_subdomain(&demand::lowered(driver));
     demand::faults(driver, faults, at, errors);
 }
 
