@@ -97,12 +97,11 @@ fn lines(compact: &str) -> String {
         match letter {
             '{' | '[' => {
                 out.push(letter);
-                match letters.peek() {
-                    Some('}' | ']') => out.extend(letters.next()),
-                    _ => {
-                        depth += 1;
-                        start(&mut out, depth);
-                    }
+                if let Some('}' | ']') = letters.peek() {
+                    out.extend(letters.next());
+                } else {
+                    depth += 1;
+                    start(&mut out, depth);
                 }
             }
             '}' | ']' => {

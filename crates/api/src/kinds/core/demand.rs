@@ -2,6 +2,8 @@
 //!
 //! Nothing is allocated unless there is something to tell.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 
 use crate::{
@@ -43,12 +45,21 @@ pub(crate) fn qualified(value: &str, at: &Path<'_>, errors: &mut Errors) {
     faults(value, name::label_key(value), at, errors);
 }
 
+/// A text in lower case; most are already.
+pub(crate) fn lowered(value: &str) -> Cow<'_, str> {
+    if value.chars().any(char::is_uppercase) {
+        Cow::Owned(value.to_lowercase())
+    } else {
+        Cow::Borrowed(value)
+    }
+}
+
 /// A domain name in any case.
 pub(crate) fn caseless_subdomain(value: &str, at: &Path<'_>, errors: &mut Errors) {
     const ANY_CASE: &str = "an RFC 1123 subdomain must consist of alphanumeric characters, '-' or '.', and must start \
         and end with an alphanumeric character (e.g. 'Example.com', regex used for validation is \
         '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
-    for fault in name::dns1123_subdomain(&value.to_lowercase()) {
+    for fault in name::dns1123_subdomain(&lowered(value)) {
         let fault = if fault.starts_with("a lowercase") {
             ANY_CASE.to_owned()
         } else {

@@ -216,7 +216,7 @@ mod tests {
 
     use super::*;
 
-    fn errors(term: Value) -> Vec<String> {
+    fn errors(term: &Value) -> Vec<String> {
         let mut errors = Errors::new();
         let selector = json!({"nodeSelectorTerms": [term]});
         validate(&selector, Values::Checked, &Path::new("required"), &mut errors);
@@ -226,22 +226,22 @@ mod tests {
     #[test]
     fn operators_say_how_many_values_there_are() {
         let of = |operator: &str, values: Value| json!({"matchExpressions": [{"key": "k", "operator": operator, "values": values}]});
-        assert!(errors(of("In", json!(["a"]))).is_empty());
+        assert!(errors(&of("In", json!(["a"]))).is_empty());
         let place = "required.nodeSelectorTerms[0].matchExpressions[0]";
         assert_eq!(
-            errors(of("NotIn", json!([]))),
+            errors(&of("NotIn", json!([]))),
             [format!(
                 "{place}.values: Required value: must be specified when `operator` is 'In' or 'NotIn'"
             )]
         );
         assert_eq!(
-            errors(of("Gt", json!(["1", "2"]))),
+            errors(&of("Gt", json!(["1", "2"]))),
             [format!(
                 "{place}.values: Required value: must be specified single value when `operator` is 'Lt' or 'Gt'"
             )]
         );
         assert_eq!(
-            errors(of("Like", json!([]))),
+            errors(&of("Like", json!([]))),
             [format!(
                 "{place}.operator: Invalid value: \"Like\": not a valid selector operator"
             )]
@@ -252,7 +252,7 @@ mod tests {
     fn nodes_are_picked_by_name_and_no_other_field() {
         let place = "required.nodeSelectorTerms[0].matchFields[0]";
         assert_eq!(
-            errors(json!({"matchFields": [{"key": "spec.x", "operator": "In", "values": ["a"]}]})),
+            errors(&json!({"matchFields": [{"key": "spec.x", "operator": "In", "values": ["a"]}]})),
             [format!(
                 "{place}.key: Invalid value: \"spec.x\": not a valid field selector key"
             )]

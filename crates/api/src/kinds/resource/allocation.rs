@@ -238,11 +238,11 @@ mod tests {
 
     use super::*;
 
-    fn claim(status: Value) -> Value {
+    fn claim(status: &Value) -> Value {
         json!({"spec": {"devices": {"requests": [{"name": "r"}]}}, "status": status})
     }
 
-    fn errors(status: Value, old: &Value) -> Vec<String> {
+    fn errors(status: &Value, old: &Value) -> Vec<String> {
         let mut errors = Errors::new();
         validate(&claim(status), old, &mut errors);
         errors.iter().map(ToString::to_string).collect()
@@ -254,19 +254,19 @@ mod tests {
 
     #[test]
     fn what_is_allocated_stays() {
-        assert!(errors(allocated("a"), &json!({})).is_empty());
+        assert!(errors(&allocated("a"), &json!({})).is_empty());
         assert_eq!(
-            errors(allocated("b"), &allocated("a")),
+            errors(&allocated("b"), &allocated("a")),
             ["status.allocation: Invalid value: null: field cannot be modified once set"]
         );
-        assert!(errors(json!({}), &allocated("a")).is_empty());
+        assert!(errors(&json!({}), &allocated("a")).is_empty());
     }
 
     #[test]
     fn nobody_uses_what_is_not_allocated() {
         let consumer = json!({"resource": "pods", "name": "p", "uid": "u"});
         assert_eq!(
-            errors(json!({"reservedFor": [consumer]}), &json!({})),
+            errors(&json!({"reservedFor": [consumer]}), &json!({})),
             ["status.reservedFor: Forbidden: may not be specified when `allocated` is not set"]
         );
     }
@@ -276,7 +276,7 @@ mod tests {
         let mut status = allocated("a");
         status.set("devices", json!([{"driver": "d", "pool": "p", "device": "x"}]));
         assert_eq!(
-            errors(status.clone(), &json!({})),
+            errors(&status, &json!({})),
             [
                 "status.devices[0]: Invalid value: {\"Driver\":\"d\",\"Pool\":\"p\",\"Device\":\"x\",\"ShareID\":\"\"}: must be an allocated device in the claim"
             ]

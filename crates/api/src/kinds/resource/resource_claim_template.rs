@@ -62,13 +62,12 @@ impl Rules for ResourceClaimTemplate {
 
 /// A spec as errors show it: the metadata stand inline.
 fn shown(spec: &Value) -> Shown {
-    let mut text = String::from("{");
-    for name in ["labels", "annotations"] {
-        if spec.at("metadata").has(name) {
-            text.push_str(&format!("\"{name}\":{},", go::json(spec.at("metadata").at(name))));
-        }
-    }
+    let metadata: Vec<_> = ["labels", "annotations"]
+        .into_iter()
+        .filter(|name| spec.at("metadata").has(name))
+        .map(|name| format!("\"{name}\":{},", go::json(spec.at("metadata").at(name))))
+        .collect();
+    let metadata = metadata.concat();
     let claim = printed::go_struct("resource", "ResourceClaimSpec", spec.at("spec"));
-    text.push_str(&format!("\"Spec\":{claim}}}"));
-    Shown::Printed(text)
+    Shown::Printed(format!("{{{metadata}\"Spec\":{claim}}}"))
 }

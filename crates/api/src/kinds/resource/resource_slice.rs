@@ -292,7 +292,7 @@ fn judge_nodes(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
 mod tests {
     use super::*;
 
-    fn slice(devices: Value) -> Value {
+    fn slice(devices: &Value) -> Value {
         json!({
             "driver": "d.example",
             "nodeName": "n",
@@ -309,10 +309,10 @@ mod tests {
 
     #[test]
     fn devices_have_names_and_attributes_one_value() {
-        assert!(errors(&slice(json!([{"name": "a", "attributes": {"x": {"int": 1}}}]))).is_empty());
+        assert!(errors(&slice(&json!([{"name": "a", "attributes": {"x": {"int": 1}}}]))).is_empty());
         assert_eq!(
             errors(&slice(
-                json!([{"name": "a", "attributes": {"x": {}}}, {"name": "a"}])
+                &json!([{"name": "a", "attributes": {"x": {}}}, {"name": "a"}])
             )),
             [
                 "spec.devices[1]: Duplicate value: \"a\"",
@@ -324,7 +324,7 @@ mod tests {
     #[test]
     fn a_device_selects_nodes_only_if_each_does() {
         assert_eq!(
-            errors(&slice(json!([{"name": "a", "allNodes": true}]))),
+            errors(&slice(&json!([{"name": "a", "allNodes": true}]))),
             [
                 "spec.devices[0]: Invalid value: null: `nodeName`, `nodeSelector` and `allNodes` can only be set if `perDeviceNodeSelection` is set to true in the ResourceSlice spec"
             ]
@@ -333,14 +333,14 @@ mod tests {
 
     #[test]
     fn lists_are_dropped() {
-        let mut spec = slice(json!([{"name": "a", "attributes": {"x": {"ints": [1]}}}]));
+        let mut spec = slice(&json!([{"name": "a", "attributes": {"x": {"ints": [1]}}}]));
         drop_disabled(&mut spec, &Value::Null);
         assert_eq!(spec.items("devices")[0].at("attributes"), &json!({"x": {}}));
     }
 
     #[test]
     fn slices_are_found_by_node_driver_and_pool() {
-        let object = json!({"spec": slice(json!([]))});
+        let object = json!({"spec": slice(&json!([]))});
         let values: Vec<_> = ResourceSlice
             .selectable()
             .iter()

@@ -1,10 +1,12 @@
 //! Names of drivers, pools, attributes, and of requests in a claim.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 
 use crate::{
     field::{Error, Path},
-    kinds::core::demand,
+    kinds::core::{demand, volume::source::driver_name},
     name,
     rules::{Errors, Tree},
 };
@@ -44,14 +46,10 @@ pub(super) fn declared_pool(pool: &str, at: &Path<'_>, errors: &mut Errors) {
             let detail = format!("segment {index}: must not be empty");
             errors.push(Error::invalid(at, pool, detail));
         } else {
-            prefixed(part, &format!("segment {index}: "), at, errors);
+            for fault in name::dns1123_subdomain(part) {
+                errors.push(Error::invalid(at, part, format!("segment {index}: {fault}")));
+            }
         }
-    }
-}
-
-fn prefixed(part: &str, prefix: &str, at: &Path<'_>, errors: &mut Errors) {
-    for fault in name::dns1123_subdomain(part) {
-        errors.push(Error::invalid(at, part, format!("{prefix}{fault}")));
     }
 }
 
@@ -69,36 +67,36 @@ pub(super) fn declared_driver(driver: &str, at: &Path<'_>, errors: &mut Errors) 
 
 /// The key of an attribute or capacity, judged by hand: an identifier, with or without the domain of a driver.
 pub(super) fn qualified(key: &str, at: &Path<'_>, errors: &mut Errors) {
-    let parts: Vec<_> = key.split('/').collect();
-    match parts[..] {
-        [name] => identifier(name, at, errors),
-        [domain, name] => {
+    match key.split_once('/') {
+        None => identifier(key, at, errors),
+        Some((domain, name)) if !name.contains('/') => {
             match domain {
                 "" => errors.push(Error::invalid(at, "", "the domain must not be empty")),
-                domain => crate::kinds::core::volume::source::driver_name(domain, at, errors),
+                domain => driver_name(domain, at, errors),
             }
             match name {
                 "" => errors.push(Error::invalid(at, "", "the name must not be empty")),
                 name => identifier(name, at, errors),
             }
         }
-        _ => {}
+        Some(_) => {}
     }
 }
 
 /// The name of an attribute with its domain, as the types declare it.
 pub(super) fn declared_full(full: &str, at: &Path<'_>, errors: &mut Errors) {
-    let parts: Vec<_> = full.split('/').collect();
-    match parts[..] {
-        [name] => identifier(name, at, errors),
-        [domain, name] => {
+    match full.split_once('/') {
+        None => identifier(full, at, errors),
+        Some((domain, name)) if !name.contains('/') => {
             match domain {
                 "" => errors.push(Error::invalid(at, "", "prefix must not be empty")),
                 domain => {
                     if domain.len() > DOMAIN {
                         errors.push(Error::too_long(at, DOMAIN));
                     }
-                    prefixed(domain, "prefix: ", at, errors);
+                    for fault in name::dns1123_subdomain(domain) {
+                        errors.push(Error::invalid(at, domain, format!("prefix: {fault}")));
+                    }
                 }
             }
             match name {
@@ -106,7 +104,7 @@ pub(super) fn declared_full(full: &str, at: &Path<'_>, errors: &mut Errors) {
                 name => identifier(name, at, errors),
             }
         }
-        _ => {}
+        Some(_) => {}
     }
     if !full.contains('/') {
         let detail = "a fully qualified name must be a domain and a name separated by a slash";
@@ -183,10 +181,10 @@ impl Requests<'_> {
 }
 
 /// A key as the path of an error shows it: too long ones lose their middle.
-pub(super) fn shortened(key: &str, most: usize) -> String {
+pub(super) fn shortened(key: &str, most: usize) -> Cow<'_, str> {
     let most = most.max(16);
     if key.len() <= most {
-        return key.to_owned();
+        return Cow::Borrowed(key);
     }
     let remaining = most - 3;
     let bytes = key.as_bytes();
@@ -194,11 +192,11 @@ pub(super) fn shortened(key: &str, most: usize) -> String {
         &bytes[..remaining.div_ceil(2)],
         &bytes[bytes.len() - remaining / 2..],
     );
-    format!(
+    Cow::Owned(format!(
         "{}...{}",
         String::from_utf8_lossy(head),
         String::from_utf8_lossy(tail)
-    )
+    ))
 }
 
 #[cfg(test)]

@@ -1,14 +1,16 @@
 //! CSI storage capacities: how much a class can still give to some nodes.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::{
     field::{Error, Path},
-    kinds::core::{demand, label_selector, node_selector},
+    kinds::{
+        core::{demand, node_selector},
+        label_selector,
+    },
     name::Rule,
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree},
+    rules::{Circumstances, Errors, Rules, Tree},
     selector::label::{InvalidValues, UnknownOperators, validate as validate_selector},
-    time::Time,
 };
 
 /// The rules of CSI storage capacities.
@@ -58,23 +60,6 @@ impl Rules for CsiStorageCapacity {
     fn updates_unconditionally(&self) -> bool {
         false
     }
-
-    fn columns(&self) -> &'static [Column] {
-        const COLUMNS: &[Column] = &[
-            Column::name(),
-            Column::field("StorageClassName", "storageClassName"),
-            Column::field("Capacity", "capacity"),
-        ];
-        COLUMNS
-    }
-
-    fn row(&self, object: &Value, _: Time) -> Row {
-        Row::new(vec![
-            json!(object.at("metadata").text("name")),
-            json!(object.text("storageClassName")),
-            json!(object.at("capacity").as_str().unwrap_or("<unset>")),
-        ])
-    }
 }
 
 fn topology(object: &Value, values: InvalidValues, errors: &mut Errors) {
@@ -101,5 +86,43 @@ fn validate(object: &Value, values: InvalidValues, errors: &mut Errors) {
             capacity.to_string(),
             detail,
         ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_capacity_names_a_class_and_is_not_negative() {
+        let mut errors = Errors::new();
+        validate(
+            &json!({"storageClassName": "c", "capacity": "0"}),
+            InvalidValues::Refused,
+            &mut errors,
+        );
+        assert!(errors.is_empty());
+        validate(
+            &json!({"storageClassName": "c", "capacity": "-1"}),
+            InvalidValues::Refused,
+            &mut errors,
+        );
+        assert_eq!(
+            errors[0].to_string(),
+            "capacity: Invalid value: \"-1\": must be greater than or equal to 0"
+        );
+    }
+
+    #[test]
+    fn old_names_of_labels_are_warned_of() {
+        let object = json!({"nodeTopology": {"matchLabels": {"beta.kubernetes.io/os": "linux"}}});
+        assert_eq!(
+            CsiStorageCapacity.warnings(&object, None),
+            [
+                "nodeTopology.matchLabels.beta.kubernetes.io/os: deprecated since v1.14; use \"kubernetes.io/os\" instead"
+            ]
+        );
     }
 }

@@ -82,7 +82,7 @@ fn validate(object: &Value, errors: &mut Errors) {
     let provisioner = object.text("provisioner");
     if !provisioner.is_empty() {
         let place = Path::new("provisioner");
-        demand::qualified(&provisioner.to_lowercase(), &place, errors);
+        demand::qualified(&demand::lowered(provisioner), &place, errors);
     }
     parameters::validate(object, false, errors);
     let policy = object.text("reclaimPolicy");

@@ -18,7 +18,7 @@ impl Rules for VolumeAttributesClass {
         let driver = object.text("driverName");
         demand::required(object, &["driverName"], &Path::NOWHERE, errors);
         if !driver.is_empty() {
-            demand::qualified(&driver.to_lowercase(), &Path::new("driverName"), errors);
+            demand::qualified(&demand::lowered(driver), &Path::new("driverName"), errors);
         }
         parameters::validate(object, true, errors);
     }

@@ -205,9 +205,8 @@ fn classes(spec: &Value, inline: bool, at: &Path<'_>, errors: &mut Errors) {
     }
     let place = at.child("volumeMode");
     match spec.at("volumeMode").as_str() {
-        None => {}
         Some(mode) if !inline => demand::one_of(mode, &VOLUME_MODES, &place, errors),
-        Some("Filesystem") => {}
+        None | Some("Filesystem") => {}
         Some(_) => errors.push(Error::forbidden(
             &place,
             "may not specify volumeMode other than Filesystem in the context of inline volumes",

@@ -209,9 +209,8 @@ fn validate_change(new: &Value, old: &Value, errors: &mut Errors) {
         before.copy_from("volumeName", &after);
     }
     class_change(new, old, &mut after, errors);
-    let bound = new.at("status").text("phase") == "Bound";
     let (size, old_size) = (storage(new.at("spec")), storage(old.at("spec")));
-    if bound {
+    if new.at("status").text("phase") == "Bound" {
         if let Some(requests) = after.make("resources").at_mut("requests") {
             requests.set("storage", old_size.to_string());
         }

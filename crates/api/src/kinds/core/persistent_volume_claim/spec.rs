@@ -95,7 +95,9 @@ pub(crate) fn validate_template_metadata(metadata: &Value, at: &Path<'_>, errors
     errors.extend(name::labels(&at.child("labels"), metadata.entries("labels")));
     for name in FORBIDDEN_METADATA {
         if metadata.has(name) {
-            errors.push(Error::forbidden(&at.child(name), "cannot be set"));
+            // Made of the name in Go by its first letter alone.
+            let told = if name == "uid" { "uID" } else { name };
+            errors.push(Error::forbidden(&at.child(told), "cannot be set"));
         }
     }
 }

@@ -40,10 +40,17 @@ fn a_claim_asks_for_some_storage() {
 #[test]
 fn a_template_has_labels_and_annotations_only() {
     let mut errors = Errors::new();
-    let template = json!({"metadata": {"name": "x", "labels": {"a": "b"}}, "spec": claim().at("spec")});
+    let template =
+        json!({"metadata": {"name": "x", "uid": "u", "labels": {"a": "b"}}, "spec": claim().at("spec")});
     validate_claim_template(&template, &Path::new("t"), &mut errors);
     let told: Vec<_> = errors.iter().map(ToString::to_string).collect();
-    assert_eq!(told, ["t.metadata.name: Forbidden: cannot be set"]);
+    assert_eq!(
+        told,
+        [
+            "t.metadata.name: Forbidden: cannot be set",
+            "t.metadata.uID: Forbidden: cannot be set",
+        ]
+    );
 }
 
 #[test]

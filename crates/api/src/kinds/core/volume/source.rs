@@ -323,7 +323,7 @@ pub(crate) fn driver_name(driver: &str, at: &Path<'_>, errors: &mut Errors) {
     if driver.len() > DRIVER_LENGTH {
         errors.push(Error::too_long(at, DRIVER_LENGTH));
     }
-    let faults = name::dns1123_subdomain(&driver.to_lowercase());
+    let faults = name::dns1123_subdomain(&demand::lowered(driver));
     demand::faults(driver, faults, at, errors);
 }
 
@@ -353,13 +353,13 @@ pub(crate) fn volume_csi(source: &Value, at: &Path<'_>, errors: &mut Errors) {
             continue;
         }
         let place = at.child(field);
-        let rules: [(_, fn(&str, &Path<'_>, &mut Errors)); 2] =
-            [("name", demand::subdomain), ("namespace", demand::label)];
-        for (part, rule) in rules {
-            match secret.text(part) {
-                "" => errors.push(Error::required(&place.child(part), "")),
-                value => rule(value, &place.child(part), errors),
-            }
+        match secret.text("name") {
+            "" => errors.push(Error::required(&place.child("name"), "")),
+            name => demand::subdomain(name, &place.child("name"), errors),
+        }
+        match secret.text("namespace") {
+            "" => errors.push(Error::required(&place.child("namespace"), "")),
+            namespace => demand::label(namespace, &place.child("namespace"), errors),
         }
     }
 }
