@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::faults::tell;
 use crate::{
     field::{Error, Path},
+    kinds::faults::tell,
     name,
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, named_row},
     time::Time,
@@ -31,7 +31,7 @@ impl Rules for ConfigMap {
         let (data_place, binary_place) = (Path::new("data"), Path::new("binaryData"));
         for (key, value) in data {
             let place = data_place.key(key);
-            tell(errors, &place, key, name::config_key(key));
+            tell(key, name::config_key(key), &place, errors);
             if binary.contains_key(key) {
                 let detail = "duplicate of key present in binaryData";
                 errors.push(Error::invalid(&place, key, detail));
@@ -39,7 +39,7 @@ impl Rules for ConfigMap {
             bytes += value.as_str().map_or(0, str::len);
         }
         for (key, value) in binary {
-            tell(errors, &binary_place.key(key), key, name::config_key(key));
+            tell(key, name::config_key(key), &binary_place.key(key), errors);
             bytes += bytes_of(value);
         }
         if bytes > MOST_BYTES {

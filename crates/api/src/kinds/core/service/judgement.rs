@@ -11,8 +11,8 @@ use super::{
 use crate::{
     field::{Error, Path, Shown},
     go,
-    kinds::core::{
-        endpoint_ip::endpoint_ip,
+    kinds::{
+        core::endpoint_ip::endpoint_ip,
         faults::{one_of, port_number, protocol, tell},
         printed,
     },
@@ -45,10 +45,10 @@ pub(super) fn judge(errors: &mut Errors, service: &Value, old: Option<&Value>) {
     cluster_ips(errors, service, old);
     external_ips(errors, spec, old);
     one_of(
-        errors,
-        &root.child("type"),
         kind(service),
         &[CLUSTER_IP, EXTERNAL_NAME, LOAD_BALANCER, NODE_PORT],
+        &root.child("type"),
+        errors,
     );
     port_conflicts(errors, service);
     source_ranges(errors, service, old);
@@ -97,7 +97,7 @@ fn by_type(errors: &mut Errors, service: &Value) {
             let (place, name) = (root.child("externalName"), spec.text("externalName"));
             match name.strip_suffix('.').unwrap_or(name) {
                 "" => errors.push(Error::required(&place, "")),
-                name => tell(errors, &place, name, name::dns1123_subdomain(name)),
+                name => tell(name, name::dns1123_subdomain(name), &place, errors),
             }
         }
         _ => {}
@@ -113,22 +113,22 @@ fn port<'v>(
 ) {
     let (place, name) = (at.child("name"), port.text("name"));
     if !name.is_empty() {
-        tell(errors, &place, name, name::dns1123_label(name));
+        tell(name, name::dns1123_label(name), &place, errors);
         if !names.insert(name) {
             errors.push(Error::duplicate(&place, name));
         }
     } else if needs_name {
         errors.push(Error::required(&place, ""));
     }
-    port_number(errors, &at.child("port"), port.int("port").unwrap_or_default());
-    protocol(errors, &at.child("protocol"), port.text("protocol"));
+    port_number(port.int("port").unwrap_or_default(), &at.child("port"), errors);
+    protocol(port.text("protocol"), &at.child("protocol"), errors);
     let place = at.child("targetPort");
     match port.at("targetPort") {
-        Value::String(name) => tell(errors, &place, name, name::port_name(name)),
-        number => port_number(errors, &place, number.as_i64().unwrap_or_default()),
+        Value::String(name) => tell(name, name::port_name(name), &place, errors),
+        number => port_number(number.as_i64().unwrap_or_default(), &place, errors),
     }
     if let Some(word) = port.at("appProtocol").as_str() {
-        tell(errors, &at.child("appProtocol"), word, name::label_key(word));
+        tell(word, name::label_key(word), &at.child("appProtocol"), errors);
     }
 }
 
@@ -136,10 +136,10 @@ fn affinity(errors: &mut Errors, spec: &Value) {
     let root = Path::new("spec");
     let affinity = spec.text("sessionAffinity");
     one_of(
-        errors,
-        &root.child("sessionAffinity"),
         affinity,
         &["ClientIP", "None"],
+        &root.child("sessionAffinity"),
+        errors,
     );
     let place = root.child("sessionAffinityConfig");
     let config = spec.at("sessionAffinityConfig");
@@ -359,7 +359,7 @@ pub(super) fn balancer_class(errors: &mut Errors, spec: &Value) {
     let root = Path::new("spec");
     let place = root.child("loadBalancerClass");
     if spec.text("type") == LOAD_BALANCER {
-        tell(errors, &place, class, name::label_key(class));
+        tell(class, name::label_key(class), &place, errors);
     } else {
         errors.push(Error::forbidden(&place, ONLY_FOR_BALANCERS));
     }
@@ -404,7 +404,7 @@ pub(super) fn load_balancer(errors: &mut Errors, service: &Value, old: &Value) {
         }
         let (place, host) = (place.child("hostname"), one.text("hostname"));
         if !host.is_empty() {
-            tell(errors, &place, host, name::dns1123_subdomain(host));
+            tell(host, name::dns1123_subdomain(host), &place, errors);
             if name::parse_ip_sloppy(host).is_some() {
                 let detail = "must be a DNS name, not an IP address";
                 errors.push(Error::invalid(&place, host, detail));

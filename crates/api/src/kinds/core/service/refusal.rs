@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{addresses::Address, ports::Want};
 use crate::{
     field::{Error, Path},
-    kinds::core::printed,
+    kinds::printed,
     rules::Tree,
     status::{Grouped, Status},
 };

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     field::{Error, Path},
-    kinds::core::printed,
+    kinds::printed,
     rules::{Errors, Tree, TreeMut},
     status::{Grouped, Status},
 };
