@@ -82,7 +82,11 @@ pub(in crate::kinds) fn immutable(errors: &mut Errors, new: &Value, old: &Value,
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base64;
+    use crate::{
+        base64,
+        kinds::builtin,
+        rules::{self, User},
+    };
 
     #[test]
     fn the_size_of_base64_needs_no_decoding() {
@@ -106,5 +110,24 @@ mod tests {
         errors.clear();
         immutable(&mut errors, &json!({}), &json!({"data": {"a": "b"}}), &["data"]);
         assert!(errors.is_empty());
+    }
+
+    #[test]
+    fn a_finalizer_without_a_domain_is_a_standard_one() {
+        let at = Circumstances {
+            kind: builtin().kind("", "v1", "ConfigMap").unwrap(),
+            now: Time::from_unix(0, 0),
+            user: &User::default(),
+        };
+        let create = |finalizer: &str| {
+            let metadata = json!({"name": "x", "namespace": "n", "finalizers": [finalizer]});
+            rules::create(&mut json!({"metadata": metadata}), &at)
+        };
+        assert!(create("orphan").is_ok() && create("e.com/x").is_ok());
+        assert_eq!(
+            create("mine").unwrap_err().message,
+            "ConfigMap \"x\" is invalid: metadata.finalizers[0]: Invalid value: \"mine\": name is neither a standard \
+             finalizer name nor is it fully qualified"
+        );
     }
 }

@@ -5,6 +5,7 @@
 //! ([`settle_new`], [`settle_change`]), gets its [`addresses`] and then its [`node_ports`].
 
 mod addresses;
+mod cluster_ips;
 mod families;
 mod judgement;
 mod policy;
