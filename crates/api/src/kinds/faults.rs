@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::printed;
 use crate::{
     field::{Error, Path, Shown},
     name::{self, Faults},
@@ -14,6 +15,26 @@ pub(crate) const IMMUTABLE: &str = "field is immutable";
 /// Tells each fault that a rule for names found.
 pub(crate) fn tell(value: &str, faults: Faults, at: &Path<'_>, errors: &mut Errors) {
     errors.extend(faults.into_iter().map(|fault| Error::invalid(at, value, fault)));
+}
+
+/// A word that must be one of a few. An empty one is missing.
+pub(crate) fn one_of(word: &str, words: &[&str], at: &Path<'_>, errors: &mut Errors) {
+    if word.is_empty() {
+        errors.push(Error::required(at, ""));
+    } else if !words.contains(&word) {
+        errors.push(Error::not_supported(at, printed::word(word), words));
+    }
+}
+
+/// The protocol of a port.
+pub(crate) fn protocol(word: &str, at: &Path<'_>, errors: &mut Errors) {
+    one_of(word, &["SCTP", "TCP", "UDP"], at, errors);
+}
+
+/// The number of a port.
+pub(crate) fn port_number(number: i64, at: &Path<'_>, errors: &mut Errors) {
+    let faults = name::port_number(number).into_iter();
+    errors.extend(faults.map(|fault| Error::invalid(at, number, fault)));
 }
 
 /// Fields that must be texts which are not empty.

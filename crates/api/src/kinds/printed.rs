@@ -72,6 +72,16 @@ pub(crate) fn go_struct(package: &str, ty: &str, value: &Value) -> String {
     text(package, ty, value, Form::Go)
 }
 
+/// A text of a type of its own: written as JSON, so that markup in it is escaped.
+pub(crate) fn word(text: &str) -> Shown {
+    Shown::Printed(go::json_string(text))
+}
+
+/// A value as JSON; `null` if it is not there.
+pub(crate) fn value(value: &Value) -> Shown {
+    Shown::Printed(go::json(value))
+}
+
 /// How two parts of this type differ, a line for each field.
 pub(crate) fn changes(package: &str, ty: &str, old: &Value, new: &Value) -> String {
     let [old, new] = [old, new].map(|value| lines(&go_struct(package, ty, value)));

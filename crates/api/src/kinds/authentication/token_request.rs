@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::{
     field::{Error, Path},
-    kinds::core::printed,
+    kinds::printed,
     name,
     rules::{Circumstances, Errors, Rules, Tree, TreeMut},
 };

@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::faults::tell;
 use crate::{
     field::{Error, Path},
+    kinds::faults::tell,
     name,
     rules::{Circumstances, Errors, Rules, Tree},
 };
@@ -26,7 +26,7 @@ impl Rules for Binding {
         if node.is_empty() {
             errors.push(Error::required(&place, ""));
         } else if is_node {
-            tell(errors, &place, node, name::dns1123_subdomain(node));
+            tell(node, name::dns1123_subdomain(node), &place, errors);
         }
     }
 }

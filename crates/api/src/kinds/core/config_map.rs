@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::faults::tell;
 use crate::{
     field::{Error, Path},
+    kinds::faults::tell,
     name,
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, named_row},
     time::Time,
@@ -31,7 +31,7 @@ impl Rules for ConfigMap {
         let (data_place, binary_place) = (Path::new("data"), Path::new("binaryData"));
         for (key, value) in data {
             let place = data_place.key(key);
-            tell(errors, &place, key, name::config_key(key));
+            tell(key, name::config_key(key), &place, errors);
             if binary.contains_key(key) {
                 let detail = "duplicate of key present in binaryData";
                 errors.push(Error::invalid(&place, key, detail));
@@ -39,7 +39,7 @@ impl Rules for ConfigMap {
             bytes += value.as_str().map_or(0, str::len);
         }
         for (key, value) in binary {
-            tell(errors, &binary_place.key(key), key, name::config_key(key));
+            tell(key, name::config_key(key), &binary_place.key(key), errors);
             bytes += bytes_of(value);
         }
         if bytes > MOST_BYTES {
@@ -82,7 +82,11 @@ pub(in crate::kinds) fn immutable(errors: &mut Errors, new: &Value, old: &Value,
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base64;
+    use crate::{
+        base64,
+        kinds::builtin,
+        rules::{self, User},
+    };
 
     #[test]
     fn the_size_of_base64_needs_no_decoding() {
@@ -106,5 +110,24 @@ mod tests {
         errors.clear();
         immutable(&mut errors, &json!({}), &json!({"data": {"a": "b"}}), &["data"]);
         assert!(errors.is_empty());
+    }
+
+    #[test]
+    fn a_finalizer_without_a_domain_is_a_standard_one() {
+        let at = Circumstances {
+            kind: builtin().kind("", "v1", "ConfigMap").unwrap(),
+            now: Time::from_unix(0, 0),
+            user: &User::default(),
+        };
+        let create = |finalizer: &str| {
+            let metadata = json!({"name": "x", "namespace": "n", "finalizers": [finalizer]});
+            rules::create(&mut json!({"metadata": metadata}), &at)
+        };
+        assert!(create("orphan").is_ok() && create("e.com/x").is_ok());
+        assert_eq!(
+            create("mine").unwrap_err().message,
+            "ConfigMap \"x\" is invalid: metadata.finalizers[0]: Invalid value: \"mine\": name is neither a standard \
+             finalizer name nor is it fully qualified"
+        );
     }
 }

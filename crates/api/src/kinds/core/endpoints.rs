@@ -2,12 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::{
-    endpoint_ip::endpoint_ip,
-    faults::{port_number, protocol, tell},
-};
+use super::endpoint_ip::endpoint_ip;
 use crate::{
     field::{Error, Path},
+    kinds::faults::{port_number, protocol, tell},
     name::{self, Strictness},
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
     time::Time,
@@ -105,10 +103,10 @@ fn address(errors: &mut Errors, at: &Path<'_>, address: &Value) {
     errors.extend(name::legacy_ip(&at.child("ip"), ip, Strictness::Strict, &[]));
     let host = address.text("hostname");
     if !host.is_empty() {
-        tell(errors, &at.child("hostname"), host, name::dns1123_label(host));
+        tell(host, name::dns1123_label(host), &at.child("hostname"), errors);
     }
     if let Some(node) = address.at("nodeName").as_str() {
-        tell(errors, &at.child("nodeName"), node, name::dns1123_subdomain(node));
+        tell(node, name::dns1123_subdomain(node), &at.child("nodeName"), errors);
     }
     endpoint_ip(errors, &at.child("ip"), ip);
 }
@@ -116,14 +114,14 @@ fn address(errors: &mut Errors, at: &Path<'_>, address: &Value) {
 fn port(errors: &mut Errors, at: &Path<'_>, port: &Value, needs_name: bool) {
     let name = port.text("name");
     if !name.is_empty() {
-        tell(errors, &at.child("name"), name, name::dns1123_label(name));
+        tell(name, name::dns1123_label(name), &at.child("name"), errors);
     } else if needs_name {
         errors.push(Error::required(&at.child("name"), ""));
     }
-    port_number(errors, &at.child("port"), port.int("port").unwrap_or_default());
-    protocol(errors, &at.child("protocol"), port.text("protocol"));
+    port_number(port.int("port").unwrap_or_default(), &at.child("port"), errors);
+    protocol(port.text("protocol"), &at.child("protocol"), errors);
     if let Some(word) = port.at("appProtocol").as_str() {
-        tell(errors, &at.child("appProtocol"), word, name::label_key(word));
+        tell(word, name::label_key(word), &at.child("appProtocol"), errors);
     }
 }
 

@@ -4,13 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::{
-    faults::tell_shown,
-    printed::word,
-    resource_name::{container_resource, is_overcommit_allowed, resource, round},
-};
+use super::pod::resources::{default_list, overcommits, validate_container_name, validate_name};
 use crate::{
     field::{Error, Path},
+    kinds::{faults::tell, printed::word},
     name,
     quantity::{Format, Quantity},
     rules::{Circumstances, Errors, Rules, Tree, TreeMut},
@@ -41,7 +38,9 @@ impl Rules for LimitRange {
                 inherit(limit, DEFAULT_REQUEST, MIN);
             }
             for list in [MAX, MIN, DEFAULT, DEFAULT_REQUEST, RATIO] {
-                round(limit.at_mut(list));
+                if let Some(list) = limit.at_mut(list) {
+                    default_list(list);
+                }
             }
         }
     }
@@ -91,7 +90,7 @@ fn inherit(limit: &mut Value, into: &str, from: &str) {
 fn limit_type(errors: &mut Errors, at: &Path<'_>, ty: &str) {
     let faults = name::label_key(ty);
     if !faults.is_empty() {
-        tell_shown(errors, at, || word(ty), faults);
+        tell(ty, faults, at, errors);
     } else if !ty.contains('/') && ![POD, CONTAINER, CLAIM].contains(&ty) {
         let detail = "must be a standard limit type or fully qualified";
         errors.push(Error::invalid(at, word(ty), detail));
@@ -144,9 +143,9 @@ fn read<'v>(errors: &mut Errors, at: &Path<'_>, limit: &'v Value, ty: &str, list
     let mut amounts = Amounts::new();
     for (name, amount) in limit.entries(list) {
         if matches!(ty, POD | CONTAINER) {
-            container_resource(errors, &place.key(name), name);
+            validate_container_name(name, &place.key(name), errors);
         } else {
-            resource(errors, &place.key(name), name);
+            validate_name(name, &place.key(name), errors);
         }
         if let Ok(amount) = Quantity::from_value(amount) {
             amounts.insert(name, amount);
@@ -228,7 +227,7 @@ impl Bounds<'_> {
         }
         if let (Some(default), Some(request)) = (self.default, self.request)
             && default != request
-            && !is_overcommit_allowed(self.name)
+            && !overcommits(self.name)
         {
             let name = self.name;
             tell(

@@ -4,11 +4,10 @@ use std::borrow::Cow;
 
 use serde_json::{Value, json};
 
-use super::faults::tell;
 use crate::{
     apply::{FieldSet, managed::Reset},
     field::{Error, Path},
-    kinds::reset,
+    kinds::{faults::tell, printed, reset},
     name::{self, Rule},
     rules::{
         Circumstances, Column, Errors, Row, Rules, Selectable, Tree, TreeMut, named_row, standard_finalizer,
@@ -83,7 +82,7 @@ impl Rules for Namespace {
         let found = new.at("status").text("phase");
         if found != phase {
             let status = Path::new("status");
-            let shown = super::printed::word(found);
+            let shown = printed::word(found);
             errors.push(Error::invalid(&status.child("Phase"), shown, detail));
         }
     }
@@ -128,7 +127,7 @@ impl Rules for Finalize {
 }
 
 fn finalizer(errors: &mut Errors, at: &Path<'_>, name: &str) {
-    tell(errors, at, name, name::label_key(name));
+    tell(name, name::label_key(name), at, errors);
     standard_finalizer(name, at, errors);
 }
 

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::{
-    printed::{self, Empty, word},
-    resource_name::{amount, is_standard_for_quota, quota_resource, round},
-};
+use super::pod::resources::{amount, default_list, is_standard_quota, validate_amount, validate_quota_name};
 use crate::{
     apply::managed::Reset,
     field::{Error, Path, Shown},
-    kinds::reset,
+    kinds::{
+        printed::{self, word},
+        reset,
+    },
     quantity::Quantity,
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
     time::Time,
@@ -59,7 +59,9 @@ const OF_PODS: [&str; 7] = [
 impl Rules for ResourceQuota {
     fn default(&self, object: &mut Value) {
         for (part, list) in [("spec", "hard"), ("status", "hard"), ("status", "used")] {
-            round(object.at_mut(part).and_then(|part| part.at_mut(list)));
+            if let Some(list) = object.at_mut(part).and_then(|part| part.at_mut(list)) {
+                default_list(list);
+            }
         }
     }
 
@@ -163,8 +165,8 @@ fn status(errors: &mut Errors, status: &Value) {
 fn amounts(errors: &mut Errors, at: &Path<'_>, list: &Value) {
     for (name, value) in list.as_object().into_iter().flatten() {
         let place = at.key(name);
-        quota_resource(errors, &place, name);
-        amount(errors, &place, name, value);
+        validate_quota_name(name, &place, errors);
+        validate_amount(name, &amount(value), &place, errors);
     }
 }
 
@@ -188,7 +190,13 @@ fn expressions(errors: &mut Errors, at: &Path<'_>, spec: &Value) {
             let place = at.child("scopeName");
             errors.push(Error::invalid(&place, word(scope), "unsupported scope"));
         }
-        unfitting(errors, at, spec, scope, || selector(expressions));
+        unfitting(errors, at, spec, scope, || {
+            Shown::Printed(printed::go_struct(
+                "core",
+                "ScopeSelector",
+                spec.at("scopeSelector"),
+            ))
+        });
         let operator = expression.text("operator");
         let place = at.child("operator");
         if YES_OR_NO.contains(&scope) && operator != "Exists" {
@@ -224,7 +232,7 @@ fn expressions(errors: &mut Errors, at: &Path<'_>, spec: &Value) {
 /// Tells for each limited resource that it has nothing to do with a scope.
 fn unfitting(errors: &mut Errors, at: &Path<'_>, spec: &Value, scope: &str, shown: impl Fn() -> Shown) {
     for name in spec.entries("hard").keys() {
-        if is_standard_for_quota(name) && !fits(scope, name) {
+        if is_standard_quota(name) && !fits(scope, name) {
             errors.push(Error::invalid(
                 at,
                 shown(),
@@ -258,23 +266,6 @@ fn fits(scope: &str, resource: &str) -> bool {
         "VolumeAttributesClass" => matches!(resource, "persistentvolumeclaims" | "requests.storage"),
         _ => true,
     }
-}
-
-fn selector(expressions: &[Value]) -> Shown {
-    let all: Vec<_> = expressions
-        .iter()
-        .map(|one| {
-            printed::record(
-                one,
-                &[
-                    ("ScopeName", "scopeName", Empty::Text),
-                    ("Operator", "operator", Empty::Text),
-                    ("Values", "values", Empty::Null),
-                ],
-            )
-        })
-        .collect();
-    Shown::Printed(format!("{{\"MatchExpressions\":[{}]}}", all.join(",")))
 }
 
 #[cfg(test)]

@@ -4,125 +4,30 @@ use serde_json::Value;
 
 use crate::{
     field::{Error, Path},
-    kinds::faults,
-    name,
-    quantity::Quantity,
+    kinds::core::pod::resources::{amount, page_divides, validate_amount, validate_container_name},
     rules::{Errors, Tree},
 };
 
-const OF_CONTAINERS: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
 const HUGE_PAGES: &str = "hugepages-";
-
-/// What else is known without a domain: what quotas count.
-const OF_QUOTAS: [&str; 17] = [
-    "configmaps",
-    "limits.cpu",
-    "limits.ephemeral-storage",
-    "limits.memory",
-    "persistentvolumeclaims",
-    "pods",
-    "replicationcontrollers",
-    "requests.cpu",
-    "requests.ephemeral-storage",
-    "requests.memory",
-    "requests.storage",
-    "resourcequotas",
-    "secrets",
-    "services",
-    "services.loadbalancers",
-    "services.nodeports",
-    "storage",
-];
-
-/// What of that comes in whole numbers only.
-const WHOLE: [&str; 9] = [
-    "configmaps",
-    "persistentvolumeclaims",
-    "pods",
-    "replicationcontrollers",
-    "resourcequotas",
-    "secrets",
-    "services",
-    "services.loadbalancers",
-    "services.nodeports",
-];
 
 /// What is wrong with an overhead. The place of an amount is told as that of a container's limit.
 pub(super) fn validate(overhead: &Value, at: &Path<'_>, errors: &mut Errors) {
     let list = at.child("limits");
     let amounts = overhead.entries("podFixed");
-    for (resource, amount) in amounts {
+    for (resource, value) in amounts {
         let at = list.key(resource);
-        validate_name(resource, &at, errors);
-        let amount = Quantity::from_value(amount).unwrap_or_else(|_| Quantity::zero());
+        validate_container_name(resource, &at, errors);
+        let amount = amount(value);
         validate_amount(resource, &amount, &at, errors);
+        if resource.starts_with(HUGE_PAGES) && !page_divides(resource, &amount) {
+            let detail = format!("{amount} is not positive integer multiple of {resource}");
+            errors.push(Error::invalid(&at, amount.to_string(), detail));
+        }
     }
     let sized = ["cpu", "memory"].iter().any(|name| amounts.contains_key(*name));
     if !sized && amounts.keys().any(|name| name.starts_with(HUGE_PAGES)) {
         errors.push(Error::forbidden(at, "HugePages require cpu or memory"));
     }
-}
-
-fn validate_name(resource: &str, at: &Path<'_>, errors: &mut Errors) {
-    let found = name::label_key(resource);
-    let malformed = !found.is_empty();
-    faults::tell(resource, found, at, errors);
-    let of_containers = OF_CONTAINERS.contains(&resource) || resource.starts_with(HUGE_PAGES);
-    if resource.contains('/') {
-        if !is_native(resource) && !is_extended(resource) {
-            let detail = "doesn't follow extended resource name standard";
-            errors.push(Error::invalid(at, resource, detail));
-        }
-        return;
-    }
-    let of_quotas = OF_QUOTAS.contains(&resource)
-        || resource.starts_with("requests.hugepages-")
-        || OF_CONTAINERS.contains(&resource)
-        || resource.starts_with(HUGE_PAGES);
-    if !malformed && !of_quotas {
-        let detail = "must be a standard resource type or fully qualified";
-        errors.push(Error::invalid(at, resource, detail));
-    }
-    if !of_containers {
-        let detail = "must be a standard resource for containers";
-        errors.push(Error::invalid(at, resource, detail));
-    }
-}
-
-fn validate_amount(resource: &str, amount: &Quantity, at: &Path<'_>, errors: &mut Errors) {
-    if amount.sign().is_lt() {
-        let detail = "must be greater than or equal to 0";
-        errors.push(Error::invalid(at, amount.to_string(), detail));
-    }
-    if (WHOLE.contains(&resource) || is_extended(resource)) && amount.milli_value() % 1000 != 0 {
-        errors.push(Error::invalid(at, amount.to_string(), "must be an integer"));
-    }
-    if let Some(size) = resource.strip_prefix(HUGE_PAGES)
-        && !divides(size, amount)
-    {
-        let detail = format!("{amount} is not positive integer multiple of {resource}");
-        errors.push(Error::invalid(at, amount.to_string(), detail));
-    }
-}
-
-/// Whether an amount is a number of pages of this size.
-fn divides(size: &str, amount: &Quantity) -> bool {
-    let Ok(size) = size.parse::<Quantity>() else {
-        return false;
-    };
-    size.sign().is_gt()
-        && size.milli_value() % 1000 == 0
-        && size.value() != 0
-        && amount.value() % size.value() == 0
-}
-
-fn is_native(resource: &str) -> bool {
-    !resource.contains('/') || resource.contains("kubernetes.io/")
-}
-
-fn is_extended(resource: &str) -> bool {
-    let quota = || name::label_key(&format!("requests.{resource}")).is_empty();
-    !is_native(resource) && !resource.starts_with("requests.") && quota()
 }
 
 #[cfg(test)]

@@ -5,29 +5,10 @@ use serde_json::Value;
 use super::form::{Form, field, text};
 use crate::{
     field::{Error, Path, Shown},
-    kinds::core::{
-        faults::tell,
-        printed::{self, Empty},
-    },
+    kinds::{faults::tell, printed},
     name,
     rules::{Errors, Tree},
 };
-
-/// What the fields of references are called in errors.
-const REFERENCE: [(&str, &str, Empty); 7] = [
-    ("Kind", "kind", Empty::Text),
-    ("Namespace", "namespace", Empty::Text),
-    ("Name", "name", Empty::Text),
-    ("UID", "uid", Empty::Text),
-    ("APIVersion", "apiVersion", Empty::Text),
-    ("ResourceVersion", "resourceVersion", Empty::Text),
-    ("FieldPath", "fieldPath", Empty::Text),
-];
-
-const SOURCE: [(&str, &str, Empty); 2] = [
-    ("Component", "component", Empty::Text),
-    ("Host", "host", Empty::Text),
-];
 
 const MOST_NOTE: usize = 1024;
 const MOST_WORD: usize = 128;
@@ -59,7 +40,7 @@ pub(super) fn loosely(errors: &mut Errors, event: &Value, form: Form) {
     if reporter.is_empty() {
         errors.push(Error::required(&place, ""));
     }
-    tell(errors, &place, reporter, name::label_key(reporter));
+    tell(reporter, name::label_key(reporter), &place, errors);
     for name in ["reportingInstance", "action", "reason"] {
         let value = event.text(name);
         if value.is_empty() {
@@ -170,9 +151,9 @@ fn same(a: &Value, b: &Value) -> bool {
 fn shown(name: &str, value: &Value) -> Shown {
     match (name, value) {
         ("involvedObject", _) | ("related", Value::Object(_)) => {
-            Shown::Printed(printed::record(value, &REFERENCE))
+            Shown::Printed(printed::go_struct("core", "ObjectReference", value))
         }
-        ("source", _) => Shown::Printed(printed::record(value, &SOURCE)),
+        ("source", _) => Shown::Printed(printed::go_struct("core", "EventSource", value)),
         ("count", _) => Shown::Integer(value.as_i64().unwrap_or_default()),
         ("related" | "firstTimestamp" | "lastTimestamp" | "eventTime", _) => printed::value(value),
         _ => Shown::Text(value.as_str().unwrap_or_default().to_owned()),

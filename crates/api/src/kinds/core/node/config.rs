@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::{
     field::{Error, Path, Shown},
-    kinds::core::faults::tell,
+    kinds::faults::tell,
     name,
     rules::{Errors, Tree},
 };
@@ -49,7 +49,7 @@ pub(super) fn source(errors: &mut Errors, at: &Path<'_>, source: &Value, place: 
             "name" => name::dns1123_subdomain(text),
             _ => name::config_key(text),
         };
-        tell(errors, &place, text, faults);
+        tell(text, faults, &place, errors);
     }
 }
 

@@ -8,15 +8,12 @@ use std::borrow::Cow;
 
 use serde_json::{Value, json};
 
-use super::{
-    printed::{self, Empty},
-    resource_name::{amount, round},
-};
+use super::pod::resources::{amount, default_list, validate_amount};
 use crate::{
     apply::managed::Reset,
     field::{Error, Path, Shown},
     go,
-    kinds::reset,
+    kinds::{printed, reset},
     name::{self, Strictness},
     rules::{Circumstances, Column, Errors, Row, Rules, Selectable, Tree, TreeMut, age},
     time::Time,
@@ -64,7 +61,9 @@ impl Rules for Node {
                 status.set("allocatable", capacity);
             }
             for list in ["capacity", "allocatable"] {
-                round(status.at_mut(list));
+                if let Some(list) = status.at_mut(list) {
+                    default_list(list);
+                }
             }
         }
     }
@@ -213,7 +212,7 @@ fn resources(errors: &mut Errors, node: &Value) {
     for list in ["capacity", "allocatable"] {
         let place = root.child(list);
         for (name, value) in status.entries(list) {
-            amount(errors, &place.child(name), name, value);
+            validate_amount(name, &amount(value), &place.child(name), errors);
         }
     }
 }
@@ -339,8 +338,7 @@ fn addresses(errors: &mut Errors, node: &Value) {
                 .all(|name| other.text(name) == address.text(name))
         };
         if addresses[..index].iter().any(same) {
-            let fields = [("Type", "type", Empty::Text), ("Address", "address", Empty::Text)];
-            let shown = Shown::Printed(printed::record(address, &fields));
+            let shown = Shown::Printed(printed::go_struct("core", "NodeAddress", address));
             errors.push(Error::duplicate(&place.index(index), shown));
         }
     }

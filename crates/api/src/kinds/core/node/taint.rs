@@ -4,10 +4,7 @@ use serde_json::Value;
 
 use crate::{
     field::{Error, Path, Shown},
-    kinds::core::{
-        faults::tell,
-        printed::{self, Empty},
-    },
+    kinds::{faults::tell, printed},
     name,
     rules::{Errors, Tree},
 };
@@ -15,19 +12,12 @@ use crate::{
 /// What a taint can do.
 const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
-const FIELDS: [(&str, &str, Empty); 4] = [
-    ("Key", "key", Empty::Text),
-    ("Value", "value", Empty::Text),
-    ("Effect", "effect", Empty::Text),
-    ("TimeAdded", "timeAdded", Empty::Null),
-];
-
 /// What is wrong with taints: each has its own key and effect.
 pub(super) fn taints(errors: &mut Errors, at: &Path<'_>, taints: &[Value]) {
     for (index, taint) in taints.iter().enumerate() {
         let place = at.index(index);
         let (key, value, effect) = (taint.text("key"), taint.text("value"), taint.text("effect"));
-        tell(errors, &place.child("key"), key, name::label_key(key));
+        tell(key, name::label_key(key), &place.child("key"), errors);
         let faults = name::label_value(value);
         if !faults.is_empty() {
             errors.push(Error::invalid(&place.child("value"), value, faults.join(";")));
@@ -43,7 +33,7 @@ pub(super) fn taints(errors: &mut Errors, at: &Path<'_>, taints: &[Value]) {
             .iter()
             .any(|other| other.text("key") == key && other.text("effect") == effect)
         {
-            let shown = Shown::Printed(printed::record(taint, &FIELDS));
+            let shown = Shown::Printed(printed::go_struct("core", "Taint", taint));
             errors.push(Error {
                 detail: "taints must be unique by key and effect pair".to_owned(),
                 ..Error::duplicate(&place, shown)

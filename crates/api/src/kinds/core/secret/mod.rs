@@ -6,14 +6,11 @@ use std::borrow::Cow;
 
 use serde_json::{Value, json};
 
-use super::{
-    config_map::{MOST_BYTES, bytes_of, immutable},
-    faults::tell,
-    printed::word,
-};
+use super::config_map::{MOST_BYTES, bytes_of, immutable};
 use crate::{
     base64, decode,
     field::{Error, Path},
+    kinds::{faults::tell, printed::word},
     name,
     rules::{Circumstances, Column, Errors, Row, Rules, Selectable, Tree, TreeMut, named_row},
     time::Time,
@@ -63,7 +60,7 @@ impl Rules for Secret {
         let place = Path::new("data");
         let mut bytes = 0;
         for (key, value) in object.entries("data") {
-            tell(errors, &place.key(key), key, name::config_key(key));
+            tell(key, name::config_key(key), &place.key(key), errors);
             bytes += bytes_of(value);
         }
         if bytes > MOST_BYTES {

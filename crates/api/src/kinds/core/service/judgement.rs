@@ -6,13 +6,13 @@ use serde_json::Value;
 
 use super::{
     CLUSTER_IP, EXTERNAL_NAME, LOAD_BALANCER, NODE_PORT, NONE, SOURCE_RANGES, TOPOLOGY_HINTS, TOPOLOGY_MODE,
-    families::Family, is_headless, kind, policy,
+    cluster_ips, is_headless, kind, policy,
 };
 use crate::{
     field::{Error, Path, Shown},
     go,
-    kinds::core::{
-        endpoint_ip::endpoint_ip,
+    kinds::{
+        core::endpoint_ip::endpoint_ip,
         faults::{one_of, port_number, protocol, tell},
         printed,
     },
@@ -21,8 +21,6 @@ use crate::{
 };
 
 const MOST_AFFINITY_SECONDS: i64 = 86400;
-const FAMILIES: [&str; 2] = ["IPv4", "IPv6"];
-const FAMILY_POLICIES: [&str; 3] = ["PreferDualStack", "RequireDualStack", "SingleStack"];
 const ONLY_FOR_BALANCERS: &str = "may only be used when `type` is 'LoadBalancer'";
 
 /// What is wrong with a service that is new or changed. What the old one had is taken again in places where the rules
@@ -42,13 +40,13 @@ pub(super) fn judge(errors: &mut Errors, service: &Value, old: Option<&Value>) {
     }
     errors.extend(name::labels(&root.child("selector"), spec.entries("selector")));
     affinity(errors, spec);
-    cluster_ips(errors, service, old);
+    cluster_ips::judge(errors, service, old);
     external_ips(errors, spec, old);
     one_of(
-        errors,
-        &root.child("type"),
         kind(service),
         &[CLUSTER_IP, EXTERNAL_NAME, LOAD_BALANCER, NODE_PORT],
+        &root.child("type"),
+        errors,
     );
     port_conflicts(errors, service);
     source_ranges(errors, service, old);
@@ -97,7 +95,7 @@ fn by_type(errors: &mut Errors, service: &Value) {
             let (place, name) = (root.child("externalName"), spec.text("externalName"));
             match name.strip_suffix('.').unwrap_or(name) {
                 "" => errors.push(Error::required(&place, "")),
-                name => tell(errors, &place, name, name::dns1123_subdomain(name)),
+                name => tell(name, name::dns1123_subdomain(name), &place, errors),
             }
         }
         _ => {}
@@ -113,22 +111,22 @@ fn port<'v>(
 ) {
     let (place, name) = (at.child("name"), port.text("name"));
     if !name.is_empty() {
-        tell(errors, &place, name, name::dns1123_label(name));
+        tell(name, name::dns1123_label(name), &place, errors);
         if !names.insert(name) {
             errors.push(Error::duplicate(&place, name));
         }
     } else if needs_name {
         errors.push(Error::required(&place, ""));
     }
-    port_number(errors, &at.child("port"), port.int("port").unwrap_or_default());
-    protocol(errors, &at.child("protocol"), port.text("protocol"));
+    port_number(port.int("port").unwrap_or_default(), &at.child("port"), errors);
+    protocol(port.text("protocol"), &at.child("protocol"), errors);
     let place = at.child("targetPort");
     match port.at("targetPort") {
-        Value::String(name) => tell(errors, &place, name, name::port_name(name)),
-        number => port_number(errors, &place, number.as_i64().unwrap_or_default()),
+        Value::String(name) => tell(name, name::port_name(name), &place, errors),
+        number => port_number(number.as_i64().unwrap_or_default(), &place, errors),
     }
     if let Some(word) = port.at("appProtocol").as_str() {
-        tell(errors, &at.child("appProtocol"), word, name::label_key(word));
+        tell(word, name::label_key(word), &at.child("appProtocol"), errors);
     }
 }
 
@@ -136,10 +134,10 @@ fn affinity(errors: &mut Errors, spec: &Value) {
     let root = Path::new("spec");
     let affinity = spec.text("sessionAffinity");
     one_of(
-        errors,
-        &root.child("sessionAffinity"),
         affinity,
         &["ClientIP", "None"],
+        &root.child("sessionAffinity"),
+        errors,
     );
     let place = root.child("sessionAffinityConfig");
     let config = spec.at("sessionAffinityConfig");
@@ -163,92 +161,6 @@ fn affinity(errors: &mut Errors, spec: &Value) {
     } else if !(1..=MOST_AFFINITY_SECONDS).contains(&seconds.as_i64().unwrap_or_default()) {
         let detail = format!("must be greater than 0 and less than {MOST_AFFINITY_SECONDS}");
         errors.push(Error::invalid(&timeout, seconds.clone(), detail));
-    }
-}
-
-/// What is wrong with the addresses of a service, their families, and the policy about both.
-pub(super) fn cluster_ips(errors: &mut Errors, service: &Value, old: Option<&Value>) {
-    if kind(service) == EXTERNAL_NAME {
-        return;
-    }
-    let (spec, root) = (service.at("spec"), Path::new("spec"));
-    let (place, families_place) = (root.child("clusterIPs"), root.child("ipFamilies"));
-    let list = spec.at("clusterIPs");
-    let ips: Vec<_> = spec.texts("clusterIPs").collect();
-    match (spec.text("clusterIP"), ips.first()) {
-        ("", None) => {}
-        ("", Some(_)) => {
-            let detail = "must be empty when `clusterIP` is not specified";
-            errors.push(Error::invalid(&place, list.clone(), detail));
-        }
-        (_, None) => errors.push(Error::required(&place, "")),
-        (one, Some(first)) if one != *first => {
-            let detail = "first value must match `clusterIP`";
-            errors.push(Error::invalid(&place, list.clone(), detail));
-        }
-        _ => {}
-    }
-    let families: Vec<_> = spec.texts("ipFamilies").collect();
-    for (index, family) in families.iter().enumerate() {
-        let place = families_place.index(index);
-        if !FAMILIES.contains(family) {
-            errors.push(Error::not_supported(&place, printed::word(family), FAMILIES));
-        }
-        if families[..index].contains(family) {
-            errors.push(Error::duplicate(&place, printed::word(family)));
-        }
-    }
-    if let Some(policy) = spec.at("ipFamilyPolicy").as_str()
-        && !FAMILY_POLICIES.contains(&policy)
-    {
-        let place = root.child("ipFamilyPolicy");
-        errors.push(Error::not_supported(
-            &place,
-            printed::word(policy),
-            FAMILY_POLICIES,
-        ));
-    }
-    let kept: Vec<_> = old
-        .into_iter()
-        .flat_map(|old| old.at("spec").texts("clusterIPs"))
-        .collect();
-    let mut readable = true;
-    for (index, ip) in ips.iter().enumerate() {
-        if index == 0 && *ip == NONE {
-            if ips.len() > 1 {
-                readable = false;
-                let detail = "'None' must be the first and only value";
-                errors.push(Error::invalid(&place, list.clone(), detail));
-            }
-            continue;
-        }
-        let faults = name::legacy_ip(&place.index(index), ip, Strictness::Strict, &kept);
-        readable &= faults.is_empty();
-        errors.extend(faults);
-    }
-    if ips.len() > 2 {
-        let detail = "may only hold up to 2 values";
-        errors.push(Error::invalid(&place, list.clone(), detail));
-    }
-    if !readable {
-        return;
-    }
-    if ips.len() > 1 {
-        let of = |family| ips.iter().any(|ip| Family::of(ip) == Some(family));
-        if !(of(Family::V4) && of(Family::V6)) {
-            let detail = "may specify no more than one IP for each IP family";
-            errors.push(Error::invalid(&place, list.clone(), detail));
-        }
-    }
-    if is_headless(service) {
-        return;
-    }
-    for (index, (ip, family)) in ips.iter().zip(&families).enumerate() {
-        let is_v6 = Family::of(ip) == Some(Family::V6);
-        if matches!((*family, is_v6), ("IPv4", true) | ("IPv6", false)) {
-            let detail = format!("expected an {family} value as indicated by `ipFamilies[{index}]`");
-            errors.push(Error::invalid(&place.index(index), *ip, detail));
-        }
     }
 }
 
@@ -359,7 +271,7 @@ pub(super) fn balancer_class(errors: &mut Errors, spec: &Value) {
     let root = Path::new("spec");
     let place = root.child("loadBalancerClass");
     if spec.text("type") == LOAD_BALANCER {
-        tell(errors, &place, class, name::label_key(class));
+        tell(class, name::label_key(class), &place, errors);
     } else {
         errors.push(Error::forbidden(&place, ONLY_FOR_BALANCERS));
     }
@@ -404,7 +316,7 @@ pub(super) fn load_balancer(errors: &mut Errors, service: &Value, old: &Value) {
         }
         let (place, host) = (place.child("hostname"), one.text("hostname"));
         if !host.is_empty() {
-            tell(errors, &place, host, name::dns1123_subdomain(host));
+            tell(host, name::dns1123_subdomain(host), &place, errors);
             if name::parse_ip_sloppy(host).is_some() {
                 let detail = "must be a DNS name, not an IP address";
                 errors.push(Error::invalid(&place, host, detail));

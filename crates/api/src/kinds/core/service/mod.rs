@@ -1,15 +1,16 @@
 //! Services: a stable address for a changing set of pods.
 //!
 //! A service has fields that depend on each other, and addresses and ports that the server gives out. The functions
-//! of this module say what to give out; who has what is for others to know. Upstream of [`Rules`] they are called in
-//! this order: [`settle_new`] or [`settle_change`], the addresses of [`addresses`], the ports of [`node_ports`], and
-//! then [`crate::rules::create`] or [`crate::rules::update`].
+//! here say what to give out; who has what is for the server to know. Before its rules are asked, a service is settled
+//! ([`settle_new`], [`settle_change`]), gets its [`addresses`] and then its [`node_ports`].
 
 mod addresses;
+mod cluster_ips;
 mod families;
 mod judgement;
 mod policy;
 mod ports;
+mod refusal;
 mod settlement;
 mod table;
 mod transition;
@@ -22,6 +23,7 @@ pub use self::{
     addresses::{Address, AddressChanges, addresses, put_address},
     families::{Family, Ranges},
     ports::{PortChanges, Want, node_ports, put_health_port, put_node_port},
+    refusal::{AddressFault, PortFault, refused_address, refused_health_port, refused_node_port},
     settlement::{complete, settle_change, settle_new},
 };
 use crate::{

@@ -6,7 +6,7 @@ use super::{CLUSTER_IP, EXTERNAL_NAME, LOAD_BALANCER, NODE_PORT, NONE, TOPOLOGY_
 use super::{is_externally_accessible, kind, needs_health_check};
 use crate::{
     field::{Error, Path},
-    kinds::core::{
+    kinds::{
         faults::{one_of, port_number},
         printed::word,
     },
@@ -25,7 +25,7 @@ pub(super) fn judge(errors: &mut Errors, service: &Value) {
         spec.text("externalTrafficPolicy"),
     );
     if is_externally_accessible(spec) {
-        one_of(errors, &place, policy, &POLICIES);
+        one_of(policy, &POLICIES, &place, errors);
     } else if !policy.is_empty() {
         let detail = "may only be set for externally-accessible services";
         errors.push(Error::invalid(&place, word(policy), detail));
@@ -36,7 +36,7 @@ pub(super) fn judge(errors: &mut Errors, service: &Value) {
         spec.int("healthCheckNodePort").unwrap_or_default(),
     ) {
         (true, 0) => errors.push(Error::required(&place, "")),
-        (true, number) => port_number(errors, &place, number),
+        (true, number) => port_number(number, &place, errors),
         (false, 0) => {}
         (false, number) => {
             let detail =

@@ -4,13 +4,13 @@
 use serde_json::{Value, json};
 
 use super::{
-    CLUSTER_IP, EXTERNAL_NAME, LOAD_BALANCER, NODE_PORT, NONE,
+    CLUSTER_IP, EXTERNAL_NAME, LOAD_BALANCER, NODE_PORT, NONE, cluster_ips,
     families::{Family, Ranges},
-    judgement, kind, needs_health_check,
+    kind, needs_health_check,
 };
 use crate::{
     field::{Error, Path},
-    kinds::core::printed,
+    kinds::printed,
     rules::{Errors, Tree, TreeMut},
     status::{Grouped, Status},
 };
@@ -175,7 +175,7 @@ fn settle_families(service: &mut Value, old: Option<&Value>, ranges: Ranges) -> 
         service.make("spec").set("ipFamilyPolicy", policy);
     }
     let mut errors = Errors::new();
-    judgement::cluster_ips(&mut errors, service, old);
+    cluster_ips::judge(&mut errors, service, old);
     refuse(service, &errors)?;
 
     if let Some(old) = old {

@@ -65,7 +65,7 @@ fn ports_are_told_apart() {
 
 #[test]
 fn addresses_and_families_fit_together() {
-    let judged = |spec: Value| told(|errors| judgement::cluster_ips(errors, &json!({"spec": spec}), None));
+    let judged = |spec: Value| told(|errors| cluster_ips::judge(errors, &json!({"spec": spec}), None));
     assert!(judged(json!({"clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1", "fd00::1"]})).is_empty());
     assert_eq!(
         judged(

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     field::{Error, Path},
-    kinds::core::printed,
+    kinds::printed,
     rules::{Errors, Tree, TreeMut},
 };
 

@@ -12,12 +12,12 @@ use crate::{
 };
 
 /// An amount in a tree; nothing if it is not there.
-pub(in super::super) fn amount(value: &Value) -> Quantity {
+pub(crate) fn amount(value: &Value) -> Quantity {
     Quantity::from_value(value).unwrap_or_else(|_| Quantity::zero())
 }
 
 /// Rounds the amounts of a resource list up to thousandths, the finest the API keeps.
-pub(in super::super) fn default_list(list: &mut Value) {
+pub(crate) fn default_list(list: &mut Value) {
     for value in list
         .as_object_mut()
         .into_iter()
@@ -46,7 +46,7 @@ pub(in super::super) fn default_requirements(requirements: &mut Value) {
 }
 
 /// Whether an amount of pages is a whole number of pages of the size the name says.
-pub(in super::super) fn page_divides(name: &str, amount: &Quantity) -> bool {
+pub(crate) fn page_divides(name: &str, amount: &Quantity) -> bool {
     let Some(Ok(size)) = name.strip_prefix("hugepages-").map(str::parse::<Quantity>) else {
         return false;
     };
@@ -54,7 +54,7 @@ pub(in super::super) fn page_divides(name: &str, amount: &Quantity) -> bool {
 }
 
 /// What is wrong with an amount of a resource.
-pub(super) fn validate_amount(name: &str, amount: &Quantity, at: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn validate_amount(name: &str, amount: &Quantity, at: &Path<'_>, errors: &mut Errors) {
     if amount.sign() == Ordering::Less {
         errors.invalid(at, amount.to_string(), "must be greater than or equal to 0");
     }

@@ -8,10 +8,13 @@ mod name;
 mod requirements;
 mod total;
 
-pub(crate) use self::name::validate_container_name;
 pub(super) use self::{
-    amount::{amount, default_list, default_requirements, page_divides},
-    name::{is_hugepages, overcommits, suits_pod},
+    amount::default_requirements,
+    name::{is_hugepages, suits_pod},
     requirements::{Holder, Pages, validate_requirements},
     total::totals,
+};
+pub(crate) use self::{
+    amount::{amount, default_list, page_divides, validate_amount},
+    name::{is_standard_quota, overcommits, validate_container_name, validate_name, validate_quota_name},
 };

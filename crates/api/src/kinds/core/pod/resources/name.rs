@@ -58,7 +58,7 @@ fn is_standard_container(name: &str) -> bool {
 }
 
 /// Whether a quota can bound it by a name without a slash.
-fn is_standard_quota(name: &str) -> bool {
+pub(crate) fn is_standard_quota(name: &str) -> bool {
     COMPUTE.contains(&name) || QUOTA.contains(&name) || is_quota_of_hugepages(name)
 }
 
@@ -81,7 +81,7 @@ fn is_extended(resource: &str) -> bool {
 }
 
 /// Whether more of it can be promised than there is.
-pub(in super::super) fn overcommits(name: &str) -> bool {
+pub(crate) fn overcommits(name: &str) -> bool {
     is_native(name) && !is_hugepages(name)
 }
 
@@ -96,7 +96,7 @@ pub(in super::super) fn suits_pod(name: &str) -> bool {
 }
 
 /// What is wrong with the name of a resource. Tells whether anything is.
-fn validate_name(resource: &str, at: &Path<'_>, errors: &mut Errors) -> bool {
+pub(crate) fn validate_name(resource: &str, at: &Path<'_>, errors: &mut Errors) -> bool {
     let faults = name::label_key(resource);
     if !faults.is_empty() {
         errors.faults(at, resource, faults);
@@ -122,6 +122,14 @@ pub(crate) fn validate_container_name(resource: &str, at: &Path<'_>, errors: &mu
         }
     } else if !is_native(resource) && !is_extended(resource) {
         errors.invalid(at, resource, "doesn't follow extended resource name standard");
+    }
+}
+
+/// What is wrong with the name of a resource in a quota.
+pub(crate) fn validate_quota_name(resource: &str, at: &Path<'_>, errors: &mut Errors) {
+    validate_name(resource, at, errors);
+    if !resource.contains('/') && !is_standard_quota(resource) {
+        errors.invalid(at, resource, "must be a standard resource for quota");
     }
 }
 
