@@ -74,6 +74,8 @@ impl Rules for StatefulSet {
         spec.fill("revisionHistoryLimit", 10);
         pod::default_template(spec.make("template"));
         for claim in spec.items_mut("volumeClaimTemplates") {
+            claim.set("kind", "PersistentVolumeClaim");
+            claim.set("apiVersion", "v1");
             claim::default_claim(claim);
         }
     }
