@@ -24,6 +24,7 @@ const UNCOUNTED: &[Field] = &[
 ];
 
 /// A job, its status, and what it says of itself.
+#[expect(clippy::struct_excessive_bools, reason = "each is a condition of its own")]
 struct View<'j> {
     spec: &'j Value,
     status: &'j Value,

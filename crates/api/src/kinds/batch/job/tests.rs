@@ -14,7 +14,8 @@ fn at(user: &User) -> Circumstances<'_> {
 }
 
 fn job(spec: Value) -> Value {
-    let mut job = json!({"metadata": {"name": "x", "uid": "u"}, "spec": spec});
+    let mut job = json!({"metadata": {"name": "x", "uid": "u"}});
+    job.set("spec", spec);
     job.make("spec").fill(
         "template",
         json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "c"}]}}),
