@@ -9,7 +9,6 @@ mod endpoints;
 pub mod event;
 pub(in crate::kinds) mod faults;
 pub(crate) mod image;
-pub(crate) mod label_selector;
 mod limit_range;
 mod namespace;
 mod node;

@@ -4,7 +4,10 @@ use serde_json::{Value, json};
 
 use crate::{
     field::{Error, Path},
-    kinds::core::{demand, label_selector, node_selector},
+    kinds::{
+        core::{demand, node_selector},
+        label_selector,
+    },
     name::Rule,
     rules::{Circumstances, Column, Errors, Row, Rules, Tree},
     selector::label::{InvalidValues, UnknownOperators, validate as validate_selector},
