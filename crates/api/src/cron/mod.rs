@@ -34,5 +34,5 @@ pub struct Crontab {
     month: field::Values,
     weekday: field::Values,
     /// The zone the text names, if it does.
-    zone: Option<Zone>,
+    zone: Option<Box<Zone>>,
 }

@@ -30,7 +30,7 @@ impl Schedule {
                 Some(after.plus(whole))
             }
             Schedule::Crontab(crontab) => {
-                let zone = crontab.zone.as_ref().unwrap_or(zone);
+                let zone = crontab.zone.as_deref().unwrap_or(zone);
                 let at = crontab.next(after.unix_seconds() + 1, zone)?;
                 Some(Time::from_unix(at, 0))
             }

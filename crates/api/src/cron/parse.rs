@@ -39,7 +39,7 @@ impl FromStr for Schedule {
 }
 
 /// A zone before the schedule, and the rest: `TZ=Europe/Paris 0 4 * * *`.
-fn zone(text: &str) -> Result<(Option<Zone>, &str), ParseError> {
+fn zone(text: &str) -> Result<(Option<Box<Zone>>, &str), ParseError> {
     let Some(rest) = text.strip_prefix("TZ=").or_else(|| text.strip_prefix("CRON_TZ=")) else {
         return Ok((None, text));
     };
@@ -48,10 +48,10 @@ fn zone(text: &str) -> Result<(Option<Zone>, &str), ParseError> {
         name: name.to_owned(),
         fault,
     })?;
-    Ok((Some(zone), rest.trim()))
+    Ok((Some(Box::new(zone)), rest.trim()))
 }
 
-fn named(text: &str, zone: Option<Zone>) -> Result<Schedule, ParseError> {
+fn named(text: &str, zone: Option<Box<Zone>>) -> Result<Schedule, ParseError> {
     let mut crontab = Crontab {
         minute: MINUTE.first(),
         hour: HOUR.all(),

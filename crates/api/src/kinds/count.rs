@@ -30,7 +30,8 @@ pub(super) fn at_most(
 ) {
     let most = tree.int(limit).unwrap_or_default();
     for name in names {
-        if let Some(number) = tree.int(name).filter(|number| *number > most) {
+        let number = tree.int(name).unwrap_or_default();
+        if number > most {
             errors.push(Error::invalid(&at.child(name), number, detail));
         }
     }

@@ -21,7 +21,6 @@ mod discovery;
 mod events;
 mod faults;
 mod flowcontrol;
-mod go_struct;
 mod immutable;
 mod int_or_percent;
 mod label_selector;

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::{go, rules::Tree};
+use crate::{field::Shown, go, rules::Tree};
 
 /// A field: its name in JSON, its name in the source, what it is.
 pub(super) struct Field(pub(super) &'static str, pub(super) &'static str, pub(super) Form);
@@ -26,6 +26,15 @@ pub(super) enum Form {
     Map(&'static [Field]),
     /// Something with a form of its own.
     Other(fn(&Value) -> String),
+}
+
+/// An object with these fields as an error shows it; `null` if it is not there.
+pub(super) fn shown(value: &Value, fields: &'static [Field]) -> Shown {
+    Shown::Printed(if value.is_null() {
+        "null".to_owned()
+    } else {
+        print(value, fields)
+    })
 }
 
 /// An object with these fields.

@@ -7,9 +7,9 @@ use crate::{
     field::{Error, Path},
     kinds::{
         core::pod,
-        count,
-        go_struct::{self, Field},
-        immutable, int_or_percent, label_selector, pod_template, reset,
+        count, immutable, int_or_percent,
+        internal::{self, Field, Form},
+        label_selector, pod_template, reset,
     },
     rules::{self, Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, named_row},
     selector::label::{InvalidValues, Selector},
@@ -23,14 +23,14 @@ pub(super) struct DaemonSet;
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 const STRATEGY: &[Field] = &[
-    Field::text("Type", "type"),
-    Field::pointer(
-        "RollingUpdate",
+    Field("type", "Type", Form::Text),
+    Field(
         "rollingUpdate",
-        &[
-            Field::number("MaxUnavailable", "maxUnavailable"),
-            Field::number("MaxSurge", "maxSurge"),
-        ],
+        "RollingUpdate",
+        Form::Pointer(&[
+            Field("maxUnavailable", "MaxUnavailable", Form::Number),
+            Field("maxSurge", "MaxSurge", Form::Number),
+        ]),
     ),
 ];
 
@@ -221,7 +221,7 @@ fn strategy(strategy: &Value, at: &Path<'_>, errors: &mut Errors) {
         }
         _ => errors.push(Error::not_supported(
             at,
-            go_struct::shown(STRATEGY, strategy),
+            internal::shown(strategy, STRATEGY),
             ["RollingUpdate", "OnDelete"],
         )),
     }

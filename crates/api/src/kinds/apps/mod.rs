@@ -5,6 +5,8 @@ mod daemon_set;
 mod deployment;
 mod replica_set;
 mod stateful_set;
+#[cfg(test)]
+mod tests;
 
 use crate::rules::Rules;
 

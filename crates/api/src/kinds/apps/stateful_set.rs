@@ -7,9 +7,9 @@ use crate::{
     field::{Error, Path, Shown},
     kinds::{
         core::{persistent_volume_claim as claim, pod},
-        count,
-        go_struct::{self, Field},
-        immutable, int_or_percent, label_selector, pod_template, reset,
+        count, immutable, int_or_percent,
+        internal::{self, Field, Form},
+        label_selector, pod_template, reset,
     },
     name::{self, Rule},
     rules::{self, Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
@@ -21,12 +21,12 @@ use crate::{
 pub(super) struct StatefulSet;
 
 const ROLLING: &[Field] = &[
-    Field::number("Partition", "partition"),
-    Field::nullable("MaxUnavailable", "maxUnavailable"),
+    Field("partition", "Partition", Form::Number),
+    Field("maxUnavailable", "MaxUnavailable", Form::Plain),
 ];
 const STRATEGY: &[Field] = &[
-    Field::text("Type", "type"),
-    Field::pointer("RollingUpdate", "rollingUpdate", ROLLING),
+    Field("type", "Type", Form::Text),
+    Field("rollingUpdate", "RollingUpdate", Form::Pointer(ROLLING)),
 ];
 
 const COLUMNS: &[Column] = &[
@@ -74,6 +74,8 @@ impl Rules for StatefulSet {
         spec.fill("revisionHistoryLimit", 10);
         pod::default_template(spec.make("template"));
         for claim in spec.items_mut("volumeClaimTemplates") {
+            claim.set("kind", "PersistentVolumeClaim");
+            claim.set("apiVersion", "v1");
             claim::default_claim(claim);
         }
     }
@@ -245,7 +247,7 @@ fn strategy(strategy: &Value, at: &Path<'_>, errors: &mut Errors) {
         "OnDelete" if rolling.is_null() => {}
         "OnDelete" => {
             let detail = "only allowed for updateStrategy 'RollingUpdate'";
-            errors.push(Error::invalid(&place, go_struct::shown(ROLLING, rolling), detail));
+            errors.push(Error::invalid(&place, internal::shown(rolling, ROLLING), detail));
         }
         "RollingUpdate" => {
             count::nonnegative(rolling, &["partition"], &place, errors);
@@ -260,7 +262,7 @@ fn strategy(strategy: &Value, at: &Path<'_>, errors: &mut Errors) {
         }
         _ => errors.push(Error::invalid(
             at,
-            go_struct::shown(STRATEGY, strategy),
+            internal::shown(strategy, STRATEGY),
             "must be 'RollingUpdate' or 'OnDelete'",
         )),
     }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::{
     go,
     kinds::{
-        go_struct::{self, Field},
+        internal::{self, Field, Form},
         label_selector,
     },
     quantity::Quantity,
@@ -139,22 +139,26 @@ pub(super) const STATUS: Sorts = &[
 ];
 
 const RULES: &[Field] = &[
-    Field::nullable("StabilizationWindowSeconds", "stabilizationWindowSeconds"),
-    Field::nullable("SelectPolicy", "selectPolicy"),
-    Field::list(
-        "Policies",
-        "policies",
-        &[
-            Field::text("Type", "type"),
-            Field::number("Value", "value"),
-            Field::number("PeriodSeconds", "periodSeconds"),
-        ],
+    Field(
+        "stabilizationWindowSeconds",
+        "StabilizationWindowSeconds",
+        Form::Plain,
     ),
-    Field::nullable("Tolerance", "tolerance"),
+    Field("selectPolicy", "SelectPolicy", Form::Plain),
+    Field(
+        "policies",
+        "Policies",
+        Form::List(&[
+            Field("type", "Type", Form::Text),
+            Field("value", "Value", Form::Number),
+            Field("periodSeconds", "PeriodSeconds", Form::Number),
+        ]),
+    ),
+    Field("tolerance", "Tolerance", Form::Plain),
 ];
 const BEHAVIOR_FIELDS: &[Field] = &[
-    Field::pointer("ScaleUp", "scaleUp", RULES),
-    Field::pointer("ScaleDown", "scaleDown", RULES),
+    Field("scaleUp", "ScaleUp", Form::Pointer(RULES)),
+    Field("scaleDown", "ScaleDown", Form::Pointer(RULES)),
 ];
 
 /// A list of texts that are JSON.
@@ -248,7 +252,7 @@ fn aim(sort: &str, target: &mut Value) {
 
 /// The behavior, as it is kept.
 pub(super) fn behavior(behavior: &Value) -> String {
-    go_struct::printed(BEHAVIOR_FIELDS, behavior)
+    internal::print(behavior, BEHAVIOR_FIELDS)
 }
 
 /// A behavior that was kept; `None` if it says nothing.

@@ -284,3 +284,61 @@ fn scaling_policy(policy: &Value, at: &Path<'_>, errors: &mut Errors) {
         errors.push(Error::invalid(&at.child("periodSeconds"), period, detail));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(spec: &Value, old: Option<&Value>) -> Vec<String> {
+        let mut errors = Errors::new();
+        let target = if old.is_some() {
+            Versions::Unchecked
+        } else {
+            target_versions(spec)
+        };
+        validate(spec, target, Versions::Any, &mut errors);
+        errors.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn scaling_to_nothing_needs_a_metric_that_is_there_without_pods() {
+        let target = json!({"kind": "Deployment", "name": "d", "apiVersion": "apps/v1"});
+        let spec =
+            json!({"scaleTargetRef": target, "minReplicas": 0, "maxReplicas": 1, "metrics": [cpu(80)]});
+        assert_eq!(
+            told(&spec, None),
+            [
+                "spec.metrics: Forbidden: must specify at least one Object or External metric to support scaling to zero \
+                 replicas"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_target_has_a_group_unless_it_always_had_none() {
+        let spec = |kind: &str| json!({"scaleTargetRef": {"kind": kind, "name": "d"}, "maxReplicas": 1, "metrics": [cpu(80)]});
+        let fault = "spec.scaleTargetRef.apiVersion: Invalid value: \"\": apiVersion must specify API group";
+        assert_eq!(told(&spec("Deployment"), None), [fault]);
+        assert_eq!(told(&spec("ReplicationController"), None), [""; 0]);
+        assert_eq!(told(&spec("Deployment"), Some(&spec("Deployment"))), [""; 0]);
+    }
+
+    #[test]
+    fn only_the_second_version_says_how_it_scales() {
+        let defaulted = |version: &str| {
+            let mut object = json!({"spec": {"maxReplicas": 2, "behavior": {"scaleUp": {"policies": []}}}});
+            object.set("apiVersion", version);
+            HorizontalPodAutoscaler.default(&mut object);
+            object.at("spec").clone()
+        };
+        let second = defaulted("autoscaling/v2");
+        assert_eq!(second.items("metrics"), [cpu(80)]);
+        assert_eq!(second.way("behavior.scaleUp").at("policies"), &json!([]));
+        assert_eq!(
+            second.way("behavior.scaleDown"),
+            &json!({"selectPolicy": "Max", "policies": [policy("Percent", 100)]})
+        );
+        let first = defaulted("autoscaling/v1");
+        assert_eq!((first.int("minReplicas"), first.has("metrics")), (Some(1), false));
+    }
+}

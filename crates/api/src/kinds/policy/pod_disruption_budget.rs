@@ -7,9 +7,9 @@ use crate::{
     field::{Error, Path},
     go,
     kinds::{
-        condition, count,
-        go_struct::{self, Field},
-        int_or_percent, label_selector, reset,
+        condition, count, int_or_percent,
+        internal::{self, Field, Form},
+        label_selector, reset,
     },
     name::Rule,
     rules::{self, Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, named_row},
@@ -24,10 +24,14 @@ pub(super) struct PodDisruptionBudget;
 const DEPRECATED: &str = "pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match";
 
 const SPEC: &[Field] = &[
-    Field::nullable("MinAvailable", "minAvailable"),
-    Field::selector("Selector", "selector"),
-    Field::nullable("MaxUnavailable", "maxUnavailable"),
-    Field::nullable("UnhealthyPodEvictionPolicy", "unhealthyPodEvictionPolicy"),
+    Field("minAvailable", "MinAvailable", Form::Plain),
+    Field("selector", "Selector", Form::Other(label_selector::printed)),
+    Field("maxUnavailable", "MaxUnavailable", Form::Plain),
+    Field(
+        "unhealthyPodEvictionPolicy",
+        "UnhealthyPodEvictionPolicy",
+        Form::Plain,
+    ),
 ];
 
 const COLUMNS: &[Column] = &[
@@ -142,7 +146,7 @@ fn validate(spec: &Value, values: InvalidValues, errors: &mut Errors) {
     let at = Path::new("spec");
     if spec.has("minAvailable") && spec.has("maxUnavailable") {
         let detail = "minAvailable and maxUnavailable cannot be both set";
-        errors.push(Error::invalid(&at, go_struct::shown(SPEC, spec), detail));
+        errors.push(Error::invalid(&at, internal::shown(spec, SPEC), detail));
     }
     for name in ["minAvailable", "maxUnavailable"] {
         int_or_percent::positive(spec.at(name), &at.child(name), errors);
@@ -156,5 +160,35 @@ fn validate(spec: &Value, values: InvalidValues, errors: &mut Errors) {
     let known = ["AlwaysAllow", "IfHealthyBudget"];
     if let Some(policy) = policy.as_str().filter(|policy| !known.contains(policy)) {
         errors.push(Error::not_supported(&place, policy, known));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_deprecated_label_stands_alone_or_not_at_all() {
+        let deprecated = json!({"key": DEPRECATED, "operator": "Exists"});
+        let other = json!({"key": "a", "operator": "Exists"});
+        let kept = |expressions: Value| {
+            let mut budget = json!({"spec": {"selector": {"matchExpressions": expressions}}});
+            without_deprecated(&mut budget);
+            budget.way("spec.selector").at("matchExpressions").clone()
+        };
+        assert_eq!(kept(json!([deprecated])), json!([deprecated]));
+        assert_eq!(kept(json!([deprecated, other])), json!([other]));
+    }
+
+    #[test]
+    fn a_row_shows_what_is_allowed() {
+        let now = Time::parse("2026-01-02T03:04:05Z").unwrap();
+        let budget = json!({
+            "metadata": {"name": "b", "creationTimestamp": "2026-01-02T03:04:00Z"},
+            "spec": {"maxUnavailable": "50%"},
+            "status": {"disruptionsAllowed": 2},
+        });
+        let cells = PodDisruptionBudget.row(&budget, now).cells;
+        assert_eq!(json!(cells), json!(["b", "N/A", "50%", 2, "5s"]));
     }
 }

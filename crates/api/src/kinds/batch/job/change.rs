@@ -7,8 +7,9 @@ use crate::{
     field::{Error, Path},
     kinds::{
         core::pod,
-        go_struct::{self, Field},
-        immutable, met, pod_template,
+        immutable,
+        internal::{self, Field},
+        met, pod_template,
     },
     rules::{Errors, Tree, TreeMut},
 };
@@ -21,7 +22,7 @@ pub(super) fn validate(new: &Value, old: &Value, errors: &mut Errors) {
     template(spec, before, may_change_template(old), &at, errors);
     let policy = |name: &str, fields: &'static [Field], errors: &mut Errors| {
         if spec.at(name) != before.at(name) {
-            let shown = go_struct::shown(fields, spec.at(name));
+            let shown = internal::shown(spec.at(name), fields);
             errors.push(Error::invalid(&at.child(name), shown, immutable::IMMUTABLE));
         }
     };

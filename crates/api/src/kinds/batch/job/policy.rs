@@ -8,7 +8,7 @@ use crate::{
     go,
     kinds::{
         count,
-        go_struct::{self, Field},
+        internal::{self, Field, Form},
     },
     name,
     rules::{Errors, Tree},
@@ -24,36 +24,39 @@ const OPERATORS: [&str; 2] = ["In", "NotIn"];
 const STATUSES: [&str; 3] = ["False", "True", "Unknown"];
 
 /// The policy for failures as errors show it.
-pub(super) const FAILURE: &[Field] = &[Field::list(
-    "Rules",
+pub(super) const FAILURE: &[Field] = &[Field(
     "rules",
-    &[
-        Field::text("Action", "action"),
-        Field::pointer(
-            "OnExitCodes",
+    "Rules",
+    Form::List(&[
+        Field("action", "Action", Form::Text),
+        Field(
             "onExitCodes",
-            &[
-                Field::nullable("ContainerName", "containerName"),
-                Field::text("Operator", "operator"),
-                Field::nullable("Values", "values"),
-            ],
+            "OnExitCodes",
+            Form::Pointer(&[
+                Field("containerName", "ContainerName", Form::Plain),
+                Field("operator", "Operator", Form::Text),
+                Field("values", "Values", Form::Plain),
+            ]),
         ),
-        Field::list(
-            "OnPodConditions",
+        Field(
             "onPodConditions",
-            &[Field::text("Type", "type"), Field::text("Status", "status")],
+            "OnPodConditions",
+            Form::List(&[
+                Field("type", "Type", Form::Text),
+                Field("status", "Status", Form::Text),
+            ]),
         ),
-    ],
+    ]),
 )];
 
 /// The policy for success as errors show it.
-pub(super) const SUCCESS: &[Field] = &[Field::list(
-    "Rules",
+pub(super) const SUCCESS: &[Field] = &[Field(
     "rules",
-    &[
-        Field::nullable("SucceededIndexes", "succeededIndexes"),
-        Field::nullable("SucceededCount", "succeededCount"),
-    ],
+    "Rules",
+    Form::List(&[
+        Field("succeededIndexes", "SucceededIndexes", Form::Plain),
+        Field("succeededCount", "SucceededCount", Form::Plain),
+    ]),
 )];
 
 /// What is wrong with the policy for failures.
@@ -150,7 +153,7 @@ pub(super) fn success(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     let policy = spec.at("successPolicy");
     if spec.text("completionMode") != "Indexed" {
         let detail = "requires indexed completion mode";
-        errors.push(Error::invalid(at, go_struct::shown(SUCCESS, policy), detail));
+        errors.push(Error::invalid(at, internal::shown(policy, SUCCESS), detail));
         return;
     }
     let (rules, place) = (policy.items("rules"), at.child("rules"));

@@ -10,8 +10,8 @@ use crate::{
     field::{Error, Path, Shown},
     kinds::{
         count,
-        go_struct::{self, Field},
         immutable::IMMUTABLE,
+        internal::{self, Field, Form},
         met,
     },
     rules::{Errors, Tree},
@@ -19,11 +19,12 @@ use crate::{
 };
 
 const UNCOUNTED: &[Field] = &[
-    Field::nullable("Succeeded", "succeeded"),
-    Field::nullable("Failed", "failed"),
+    Field("succeeded", "Succeeded", Form::Plain),
+    Field("failed", "Failed", Form::Plain),
 ];
 
 /// A job, its status, and what it says of itself.
+#[expect(clippy::struct_excessive_bools, reason = "each is a condition of its own")]
 struct View<'j> {
     spec: &'j Value,
     status: &'j Value,
@@ -186,7 +187,7 @@ fn finished(new: &View<'_>, old: &View<'_>, at: &Path<'_>, errors: &mut Errors) 
     let pods = new.status.at(name);
     if (finished || changed(name)) && !(pods.items("failed").is_empty() && pods.items("succeeded").is_empty())
     {
-        let shown = go_struct::shown(UNCOUNTED, pods);
+        let shown = internal::shown(pods, UNCOUNTED);
         errors.push(Error::invalid(
             &at.child(name),
             shown,

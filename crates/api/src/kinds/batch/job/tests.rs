@@ -14,10 +14,11 @@ fn at(user: &User) -> Circumstances<'_> {
 }
 
 fn job(spec: Value) -> Value {
-    let mut job = json!({"metadata": {"name": "x", "uid": "u"}, "spec": spec});
+    let mut job = json!({"metadata": {"name": "x", "uid": "u"}});
+    job.set("spec", spec);
     job.make("spec").fill(
         "template",
-        json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "c"}]}}),
+        json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}),
     );
     Job.default(&mut job);
     Job.prepare_create(&mut job, &at(&User::default()));
@@ -53,7 +54,8 @@ fn a_job_selects_its_pods_by_its_uid() {
     let labels = job.way("spec.template.metadata").entries("labels");
     assert_eq!(labels.len(), 4);
     assert_eq!(labels["batch.kubernetes.io/job-name"], "x");
-    let template = json!({"metadata": {"labels": {"job-name": "y"}}, "spec": {"restartPolicy": "Never"}});
+    let pod = json!({"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]});
+    let template = json!({"metadata": {"labels": {"job-name": "y"}}, "spec": pod});
     assert_eq!(
         faults(json!({"template": template})),
         [
@@ -119,10 +121,14 @@ fn where_pods_go_can_change_while_a_job_is_suspended() {
         changed(|job| {
             pod(job, "nodeSelector", json!({"a": "b"}));
             pod(job, "affinity", json!({"nodeAffinity": {}}));
-            pod(
-                job,
-                "containers",
-                json!([{"name": "c", "resources": {"limits": {"cpu": "1"}}}]),
+            let containers = job
+                .make("spec")
+                .make("template")
+                .make("spec")
+                .items_mut("containers");
+            containers[0].set(
+                "resources",
+                json!({"limits": {"memory": "1Gi"}, "requests": {"memory": "1Gi"}}),
             );
             job.make("spec")
                 .make("template")
@@ -209,7 +215,7 @@ fn a_row_shows_how_far_a_job_is() {
             json!("60s"),
             json!("65s"),
             json!("c"),
-            json!(""),
+            json!("i"),
             json!("batch.kubernetes.io/controller-uid=u"),
         ]
     );

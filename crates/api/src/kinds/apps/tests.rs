@@ -1,0 +1,192 @@
+//! What workloads must be, and what tables show of them.
+
+use serde_json::{Value, json};
+
+use super::rules;
+use crate::{
+    kinds::builtin,
+    rules::{Circumstances, Part, Tree, TreeMut, User, create, update},
+    time::Time,
+};
+
+fn now() -> Time {
+    Time::parse("2026-01-02T03:04:05Z").unwrap()
+}
+
+/// A new object of a kind, as it is stored, or what is wrong with it.
+fn made(kind: &str, spec: Value) -> Result<Value, String> {
+    let mut object = json!({
+        "metadata": {"name": "x", "namespace": "n", "uid": "u", "resourceVersion": "1", "creationTimestamp": "2026-01-02T03:03:35Z"},
+    });
+    object.set("spec", spec);
+    let spec = object.make("spec");
+    spec.fill("selector", json!({"matchLabels": {"app": "a"}}));
+    let pod = json!({"containers": [{"name": "c", "image": "img:1"}, {"name": "d", "image": "img:2"}]});
+    spec.fill(
+        "template",
+        json!({"metadata": {"labels": {"app": "a"}}, "spec": pod}),
+    );
+    rules(kind).unwrap().default(&mut object);
+    judged(kind, |at| create(&mut object, at).map(|_| ()))?;
+    Ok(object)
+}
+
+fn changed(kind: &str, part: Part<'_>, old: &Value, change: impl Fn(&mut Value)) -> Result<Value, String> {
+    let mut new = old.clone();
+    change(&mut new);
+    judged(kind, |at| update(&mut new, old, part, at).map(|_| ()))?;
+    Ok(new)
+}
+
+fn judged(
+    kind: &str,
+    judge: impl FnOnce(&Circumstances<'_>) -> Result<(), crate::status::Status>,
+) -> Result<(), String> {
+    let user = User::default();
+    let at = Circumstances {
+        kind: builtin().kind("apps", "v1", kind).unwrap(),
+        now: now(),
+        user: &user,
+    };
+    judge(&at).map_err(|status| {
+        let answer = status.to_value();
+        let message = answer.text("message");
+        message.split_once("is invalid: ").unwrap().1.to_owned()
+    })
+}
+
+#[test]
+fn an_unknown_strategy_is_shown_as_a_whole() {
+    assert_eq!(
+        made("Deployment", json!({"strategy": {"type": "Now"}})).unwrap_err(),
+        r#"spec.strategy: Unsupported value: {"Type":"Now","RollingUpdate":null}: supported values: "Recreate", "RollingUpdate""#
+    );
+    assert_eq!(
+        made(
+            "StatefulSet",
+            json!({"updateStrategy": {"type": "OnDelete", "rollingUpdate": {}}})
+        )
+        .unwrap_err(),
+        r#"spec.updateStrategy.rollingUpdate: Invalid value: {"Partition":0,"MaxUnavailable":null}: only allowed for updateStrategy 'RollingUpdate'"#
+    );
+    let rolling = json!({"updateStrategy": {"rollingUpdate": {"maxUnavailable": 1, "maxSurge": "10%"}}});
+    assert_eq!(
+        made("DaemonSet", rolling).unwrap_err(),
+        r#"spec.updateStrategy.rollingUpdate.maxSurge: Invalid value: "10%": may not be set when maxUnavailable is non-zero"#
+    );
+}
+
+#[test]
+fn a_deadline_leaves_time_to_get_ready() {
+    assert_eq!(
+        made(
+            "Deployment",
+            json!({"minReadySeconds": 600, "progressDeadlineSeconds": 600})
+        )
+        .unwrap_err(),
+        "spec.progressDeadlineSeconds: Invalid value: 600: must be greater than minReadySeconds"
+    );
+}
+
+#[test]
+fn annotations_of_a_deployment_count_as_a_change_but_not_by_way_of_the_status() {
+    let old = made("Deployment", json!({})).unwrap();
+    let annotate = |object: &mut Value| object.make("metadata").make("annotations").set("a", "b");
+    let generation = |part: Part<'_>| {
+        let new = changed("Deployment", part, &old, annotate).unwrap();
+        new.at("metadata").int("generation")
+    };
+    assert_eq!(generation(Part::Object), Some(2));
+    assert_eq!(generation(Part::Status), Some(1));
+}
+
+#[test]
+fn a_daemon_set_counts_the_changes_of_its_template() {
+    let count = |object: &Value| {
+        let annotations = object.at("metadata").at("annotations");
+        annotations
+            .text("deprecated.daemonset.template.generation")
+            .to_owned()
+    };
+    let old = made("DaemonSet", json!({})).unwrap();
+    assert_eq!(count(&old), "1");
+    let same = changed("DaemonSet", Part::Object, &old, |new| {
+        new.make("metadata").remove("annotations");
+        new.make("spec").set("minReadySeconds", 1);
+    });
+    assert_eq!(count(&same.unwrap()), "1");
+    let other = changed("DaemonSet", Part::Object, &old, |new| {
+        new.make("spec")
+            .make("template")
+            .make("spec")
+            .set("hostNetwork", true);
+    });
+    assert_eq!(count(&other.unwrap()), "2");
+}
+
+#[test]
+fn a_stateful_set_gives_its_pods_the_volumes_of_its_claims() {
+    let claim = json!({"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
+    let mounts = json!([{"name": "data", "mountPath": "/d"}]);
+    let pod = json!({"containers": [{"name": "c", "image": "i", "volumeMounts": mounts}], "hostname": "Not A Name"});
+    let template = json!({"metadata": {"labels": {"app": "a"}}, "spec": pod});
+    let set = made(
+        "StatefulSet",
+        json!({"serviceName": "s", "template": template, "volumeClaimTemplates": [claim]}),
+    )
+    .unwrap();
+    assert_eq!(
+        changed("StatefulSet", Part::Object, &set, |new| {
+            new.make("spec").remove("volumeClaimTemplates");
+            new.make("spec").set("serviceName", "t");
+            new.make("spec").make("template").make("spec").remove("hostname");
+            new.make("spec").make("template").make("spec").set("containers", json!([{"name": "c", "image": "i", "imagePullPolicy": "Always", "terminationMessagePolicy": "File"}]));
+        })
+        .unwrap_err(),
+        r#"[spec.volumeClaimTemplates: Invalid value: []: field is immutable, spec.serviceName: Invalid value: "t": field is immutable]"#
+    );
+}
+
+#[test]
+fn counts_in_a_status_fit_together() {
+    let old = made("ReplicaSet", json!({})).unwrap();
+    assert_eq!(
+        changed("ReplicaSet", Part::Status, &old, |new| {
+            new.set(
+                "status",
+                json!({"replicas": 1, "availableReplicas": 2, "observedGeneration": -1}),
+            );
+        })
+        .unwrap_err(),
+        "[status.observedGeneration: Invalid value: -1: must be greater than or equal to 0, status.availableReplicas: \
+         Invalid value: 2: cannot be greater than status.replicas, status.availableReplicas: Invalid value: 2: cannot be \
+         greater than readyReplicas]"
+    );
+}
+
+#[test]
+fn rows_show_how_many_pods_there_are() {
+    let row = |kind: &str, status: Value| {
+        let mut object = made(kind, json!({})).unwrap();
+        object.set("status", status);
+        json!(rules(kind).unwrap().row(&object, now()).cells)
+    };
+    let pods = json!({"replicas": 3, "readyReplicas": 2, "updatedReplicas": 3, "availableReplicas": 1});
+    assert_eq!(
+        row("Deployment", pods.clone()),
+        json!(["x", "2/1", 3, 1, "30s", "c,d", "img:1,img:2", "app=a"])
+    );
+    assert_eq!(
+        row("ReplicaSet", pods.clone()),
+        json!(["x", 1, 3, 2, "30s", "c,d", "img:1,img:2", "app=a"])
+    );
+    assert_eq!(
+        row("StatefulSet", pods),
+        json!(["x", "2/1", "30s", "c,d", "img:1,img:2"])
+    );
+    let nodes = json!({"desiredNumberScheduled": 5, "numberReady": 4});
+    assert_eq!(
+        row("DaemonSet", nodes),
+        json!(["x", 5, 0, 4, 0, 0, "<none>", "30s", "c,d", "img:1,img:2", "app=a"])
+    );
+}
