@@ -6,8 +6,8 @@
 
 pub mod apply;
 pub mod base64;
-pub mod cron;
 pub mod bootstrap;
+pub mod cron;
 pub mod decode;
 pub mod encode;
 pub mod field;

@@ -40,11 +40,11 @@ mod scheduling;
 mod status_meta;
 mod storage;
 mod storagemigration;
+#[cfg(test)]
+mod tests;
 mod text;
 mod url;
 mod webhook_client;
-#[cfg(test)]
-mod tests;
 
 use crate::rules::Rules;
 

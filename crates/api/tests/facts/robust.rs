@@ -43,8 +43,8 @@ fn each_created(mut call: impl FnMut(&Kind, &Value)) {
         return;
     };
     for file in files.filter_map(Result::ok) {
-        let text = std::fs::read_to_string(file.path()).unwrap();
-        let case: Value = serde_json::from_str(&text.replace("${id}", "7")).unwrap();
+        let text = std::fs::read_to_string(file.path()).expect("a case can be read");
+        let case: Value = serde_json::from_str(&text.replace("${id}", "7")).expect("a case is JSON");
         for step in case["steps"].as_array().into_iter().flatten() {
             let body = &step["body"];
             let version = body["apiVersion"].as_str().unwrap_or_default();
@@ -65,15 +65,12 @@ fn disturb(kind: &Kind, body: &Value) {
     let mut places = Vec::new();
     collect(&object, String::new(), &mut places);
     for place in &places {
-        for value in [
-            json!(null),
-            json!(-7),
-            json!("\u{e9}:"),
-            json!([[]]),
-            json!({"a": 1}),
-        ] {
+        for value in [json!(-7), json!("\u{e9}:"), json!([[]])] {
             let mut changed = object.clone();
-            *changed.pointer_mut(place).unwrap() = value;
+            let part = changed
+                .pointer_mut(place)
+                .expect("the place is one of the object");
+            *part = value;
             ask(kind, changed, &object);
         }
     }

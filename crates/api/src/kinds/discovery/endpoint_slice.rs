@@ -2,10 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::address;
 use crate::{
     field::{Error, Path},
-    kinds::faults,
+    kinds::{core::endpoint_ip::endpoint_ip, faults},
     name::{self, Strictness},
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
     time::Time,
@@ -256,7 +255,7 @@ fn validate_address(kind: &str, address: &str, list: &Path<'_>, index: usize, er
             format!("must be an {kind} address"),
         ));
     }
-    address::validate(address, &at, errors);
+    endpoint_ip(errors, &at, address);
 }
 
 fn validate_hints(hints: &Value, at: &Path<'_>, errors: &mut Errors) {

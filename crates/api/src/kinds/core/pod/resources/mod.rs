@@ -8,10 +8,10 @@ mod name;
 mod requirements;
 mod total;
 
-pub(crate) use self::name::validate_container_name;
 pub(super) use self::{
     amount::{amount, default_list, default_requirements, page_divides},
     name::{is_hugepages, overcommits, suits_pod},
     requirements::{Holder, Pages, validate_requirements},
     total::totals,
 };
+pub(crate) use self::{name::validate_container_name, requirements::validate_overhead};
