@@ -27,8 +27,8 @@ pub use self::{
     },
     meta::{Rule, annotations, finalizers, labels},
     word::{
-        c_identifier, condition_reason, decimal_integer, env_var_name, http_header_name, in_range, percent,
-        port_name, port_number, relaxed_env_var_name,
+        c_identifier, decimal_integer, env_var_name, http_header_name, in_range, percent, port_name,
+        port_number, relaxed_env_var_name,
     },
 };
 

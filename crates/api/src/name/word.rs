@@ -2,7 +2,7 @@
 
 use super::{
     Faults,
-    text::{all, at_most_characters, between, climbs, form, framed, lower_or_digit},
+    text::{all, at_most_characters, between, climbs, form, lower_or_digit},
 };
 
 const PORT_NAME_LENGTH: usize = 15;
@@ -81,27 +81,6 @@ pub fn port_number(number: i64) -> Faults {
 /// A number between two others, both included.
 pub fn in_range(number: i64, low: i64, high: i64) -> Faults {
     fault_unless((low..=high).contains(&number), || between(low, high))
-}
-
-/// The reason of a condition.
-pub fn condition_reason(value: &str) -> Faults {
-    let body = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b',' | b':');
-    let last = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
-    let fits = framed(value.as_bytes(), |b| b.is_ascii_alphabetic(), body, last);
-    fault_unless(fits, || {
-        form(
-            "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric \
-             characters or '_,:', and must end with an alphanumeric character or '_'",
-            "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?",
-            &[
-                "my_name",
-                "MY_NAME",
-                "MyName",
-                "ReasonA,ReasonB",
-                "ReasonA:ReasonB",
-            ],
-        )
-    })
 }
 
 /// A percentage: digits and `%`.

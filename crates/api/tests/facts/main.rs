@@ -6,7 +6,9 @@
 
 mod answers;
 mod bootstrap;
+mod columns;
 mod kinds;
+mod robust;
 mod types;
 
 use serde_json::Value;

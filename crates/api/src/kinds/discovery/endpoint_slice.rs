@@ -2,10 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::address;
 use crate::{
     field::{Error, Path},
-    kinds::faults,
+    kinds::{core::endpoint_ip::endpoint_ip, faults},
     name::{self, Strictness},
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
     time::Time,
@@ -61,11 +60,10 @@ impl Rules for EndpointSlice {
     }
 
     fn raises_generation(&self, new: &Value, old: &Value) -> bool {
-        let labels = |object: &'_ Value| object.at("metadata").entries("labels").clone();
         ["addressType", "endpoints", "ports"]
             .iter()
             .any(|field| new.at(field) != old.at(field))
-            || labels(new) != labels(old)
+            || new.at("metadata").entries("labels") != old.at("metadata").entries("labels")
     }
 
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
@@ -257,7 +255,7 @@ fn validate_address(kind: &str, address: &str, list: &Path<'_>, index: usize, er
             format!("must be an {kind} address"),
         ));
     }
-    address::validate(address, &at, errors);
+    endpoint_ip(errors, &at, address);
 }
 
 fn validate_hints(hints: &Value, at: &Path<'_>, errors: &mut Errors) {

@@ -1,6 +1,5 @@
 //! The kinds of the `discovery.k8s.io` group, a file each.
 
-mod address;
 mod endpoint_slice;
 
 use crate::rules::Rules;

@@ -79,9 +79,8 @@ impl Rules for Ingress {
     }
 
     fn validate_status(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        let points = |object: &'_ Value| object.way("status.loadBalancer").items("ingress").to_vec();
-        let before = points(old);
-        let before: Vec<_> = before.iter().map(|point| point.text("ip")).collect();
+        let before = old.way("status.loadBalancer").items("ingress").iter();
+        let before: Vec<_> = before.map(|point| point.text("ip")).collect();
         let status = Path::new("status");
         let balancer = status.child("loadBalancer");
         let list = balancer.child("ingress");

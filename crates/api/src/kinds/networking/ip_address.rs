@@ -35,8 +35,8 @@ impl Rules for IpAddress {
     fn validate_update(&self, new: &Value, old: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
         self.validate(new, at, errors);
         let spec = Path::new("spec");
-        let parent = |object: &'_ Value| object.at("spec").at("parentRef").clone();
-        faults::unchanged(&parent(new), &parent(old), &spec.child("parentRef"), errors);
+        let (after, before) = (new.way("spec.parentRef"), old.way("spec.parentRef"));
+        faults::unchanged(after, before, &spec.child("parentRef"), errors);
     }
 
     fn columns(&self) -> &'static [Column] {

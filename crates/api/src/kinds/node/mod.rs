@@ -1,8 +1,6 @@
 //! The kinds of the `node.k8s.io` group, a file each.
 
-mod overhead;
 mod runtime_class;
-mod toleration;
 
 use crate::rules::Rules;
 

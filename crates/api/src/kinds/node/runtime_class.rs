@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::{overhead, toleration};
 use crate::{
-    field::{Error, Path},
-    kinds::faults,
+    field::{Error, Path, Shown},
+    go,
+    kinds::{core::pod, faults},
     name,
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, named_row},
     time::Time,
@@ -16,38 +16,8 @@ pub(super) struct RuntimeClass;
 
 const COLUMNS: &[Column] = &[Column::name(), Column::text("Handler", ""), Column::age()];
 
-/// Labels of nodes that have other names by now, and what to tell about them.
-const OLD_LABELS: [(&str, &str); 8] = [
-    ("app.kubernetes.io/created-by", "deprecated since v1.9"),
-    (
-        "beta.kubernetes.io/arch",
-        "deprecated since v1.14; use \"kubernetes.io/arch\" instead",
-    ),
-    (
-        "beta.kubernetes.io/instance-type",
-        "deprecated since v1.17; use \"node.kubernetes.io/instance-type\" instead",
-    ),
-    (
-        "beta.kubernetes.io/os",
-        "deprecated since v1.14; use \"kubernetes.io/os\" instead",
-    ),
-    (
-        "failure-domain.beta.kubernetes.io/region",
-        "deprecated since v1.17; use \"topology.kubernetes.io/region\" instead",
-    ),
-    (
-        "failure-domain.beta.kubernetes.io/zone",
-        "deprecated since v1.17; use \"topology.kubernetes.io/zone\" instead",
-    ),
-    (
-        "node-role.kubernetes.io/master",
-        "use \"node-role.kubernetes.io/control-plane\" instead",
-    ),
-    (
-        "scheduler.alpha.kubernetes.io/preferAvoidPods",
-        "deprecated since v1.22; use Taints and Tolerations instead",
-    ),
-];
+/// What tells tolerations apart.
+const TOLERATION_KEY: [&str; 4] = ["key", "operator", "value", "effect"];
 
 impl Rules for RuntimeClass {
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
@@ -75,10 +45,10 @@ impl Rules for RuntimeClass {
 
     fn warnings(&self, new: &Value, _: Option<&Value>) -> Vec<String> {
         let selector = new.at("scheduling").entries("nodeSelector");
-        OLD_LABELS
-            .iter()
-            .filter(|(label, _)| selector.contains_key(*label))
-            .map(|(_, message)| format!("scheduling.nodeSelector: {message}"))
+        selector
+            .keys()
+            .filter_map(|label| pod::old_label(label))
+            .map(|message| format!("scheduling.nodeSelector: {message}"))
             .collect()
     }
 
@@ -101,14 +71,38 @@ impl Rules for RuntimeClass {
 
 fn validate_parts(object: &Value, errors: &mut Errors) {
     if object.has("overhead") {
-        overhead::validate(object.at("overhead"), &Path::new("overhead"), errors);
+        let amounts = object.at("overhead").at("podFixed");
+        pod::validate_overhead(amounts, &Path::new("overhead"), errors);
     }
     let (at, scheduling) = (Path::new("scheduling"), object.at("scheduling"));
     if !scheduling.is_null() {
         let selector = scheduling.entries("nodeSelector");
         errors.extend(name::labels(&at.child("nodeSelector"), selector));
-        toleration::validate_all(scheduling.items("tolerations"), &at.child("tolerations"), errors);
+        validate_tolerations(scheduling.items("tolerations"), &at.child("tolerations"), errors);
     }
+}
+
+/// What is wrong with tolerations. None stands there twice.
+fn validate_tolerations(tolerations: &[Value], at: &Path<'_>, errors: &mut Errors) {
+    pod::validate_added_tolerations(tolerations, at, errors);
+    for (index, toleration) in tolerations.iter().enumerate() {
+        let same = |other: &Value| {
+            let mut fields = TOLERATION_KEY.iter();
+            fields.all(|field| other.text(field) == toleration.text(field))
+        };
+        if tolerations[..index].iter().any(same) {
+            errors.push(Error::duplicate(&at.index(index), printed(toleration)));
+        }
+    }
+}
+
+/// A toleration as errors show it: under the names of the program, not of the API.
+fn printed(toleration: &Value) -> Shown {
+    let [key, operator, value, effect] = TOLERATION_KEY.map(|field| go::json_string(toleration.text(field)));
+    let seconds = toleration.at("tolerationSeconds");
+    Shown::Printed(format!(
+        "{{\"Key\":{key},\"Operator\":{operator},\"Value\":{value},\"Effect\":{effect},\"TolerationSeconds\":{seconds}}}"
+    ))
 }
 
 #[cfg(test)]
@@ -141,6 +135,45 @@ mod tests {
         assert_eq!(
             RuntimeClass.warnings(&object, None),
             ["scheduling.nodeSelector: deprecated since v1.14; use \"kubernetes.io/os\" instead"]
+        );
+    }
+
+    #[test]
+    fn a_toleration_stands_there_once_and_compares_no_numbers() {
+        let errors = |tolerations: &[Value]| {
+            let mut errors = Errors::new();
+            validate_tolerations(tolerations, &Path::new("t"), &mut errors);
+            errors.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let one = json!({"key": "a", "effect": "NoExecute", "tolerationSeconds": 1});
+        let other = json!({"key": "a", "effect": "NoExecute"});
+        assert_eq!(
+            errors(&[one, other]),
+            [
+                "t[1]: Duplicate value: {\"Key\":\"a\",\"Operator\":\"\",\"Value\":\"\",\"Effect\":\"NoExecute\",\
+              \"TolerationSeconds\":null}"
+            ]
+        );
+        assert_eq!(
+            errors(&[json!({"key": "a", "operator": "Lt", "value": "1"})]),
+            [
+                "t[0].operator: Unsupported value: \"Lt\": supported values: \"Equal\", \"Exists\", \"Lt\", \"Gt\""
+            ]
+        );
+    }
+
+    #[test]
+    fn an_overhead_is_told_as_limits() {
+        let object = json!({"overhead": {"podFixed": {"cpu": "-1", "hugepages-2Mi": "2Mi", "pods": "1"}}});
+        let mut errors = Errors::new();
+        validate_parts(&object, &mut errors);
+        let told: Vec<_> = errors.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            told,
+            [
+                "overhead.limits[cpu]: Invalid value: \"-1\": must be greater than or equal to 0",
+                "overhead.limits[pods]: Invalid value: \"pods\": must be a standard resource for containers",
+            ]
         );
     }
 }

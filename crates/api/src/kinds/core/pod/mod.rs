@@ -48,8 +48,10 @@ pub(crate) use self::{
     disabled::drop_from_template,
     internal::shown,
     options::Options,
+    resources::validate_overhead,
     template::{PodTemplate, validate_template_with},
-    warnings::template_warnings,
+    toleration::validate_added_tolerations,
+    warnings::{old_label, template_warnings},
 };
 use crate::{
     apply::{FieldSet, managed::Reset},

@@ -24,6 +24,13 @@ pub(super) fn validate(tolerations: &[Value], options: &Options, at: &Path<'_>, 
     }
 }
 
+/// What is wrong with tolerations that are added to pods. They compare no numbers.
+pub(crate) fn validate_added_tolerations(tolerations: &[Value], at: &Path<'_>, errors: &mut Errors) {
+    for (index, toleration) in tolerations.iter().enumerate() {
+        one(toleration, false, &at.index(index), errors);
+    }
+}
+
 /// The effect of a taint.
 fn validate_effect(effect: &str, at: &Path<'_>, errors: &mut Errors) {
     if !EFFECTS.contains(&effect) {

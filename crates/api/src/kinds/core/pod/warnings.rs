@@ -110,7 +110,7 @@ const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
 /// What is told about a label of nodes that has a new name.
-pub(super) fn old_label(key: &str) -> Option<&'static str> {
+pub(crate) fn old_label(key: &str) -> Option<&'static str> {
     OLD_LABELS
         .iter()
         .find(|(label, _)| *label == key)

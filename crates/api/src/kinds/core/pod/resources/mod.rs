@@ -17,4 +17,5 @@ pub(super) use self::{
 pub(crate) use self::{
     amount::{amount, default_list, page_divides, validate_amount},
     name::{is_standard_quota, overcommits, validate_container_name, validate_name, validate_quota_name},
+    requirements::validate_overhead,
 };

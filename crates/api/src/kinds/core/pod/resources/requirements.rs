@@ -1,6 +1,6 @@
 //! What containers and pods ask for: requests, limits and claims.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::{
     super::report::Report,
@@ -31,6 +31,12 @@ pub(in super::super) enum Pages {
     Whole,
     /// The old object has others, which stay.
     Any,
+}
+
+/// What is wrong with what pods need beside their containers, told as limits of a container.
+pub(crate) fn validate_overhead(amounts: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let requirements = json!({"limits": amounts});
+    validate_requirements(&requirements, Holder::Container, &[], Pages::Whole, at, errors);
 }
 
 /// What is wrong with what someone asks for.

@@ -1,0 +1,70 @@
+//! The columns of tables.
+
+use super::facts;
+use k3_api::{
+    kinds::{Kind, builtin},
+    rules::{self, Column, Description},
+    schema::Type,
+};
+use serde_json::{Value, json};
+
+/// The groups whose tables are compared.
+const GROUPS: [&str; 6] = [
+    "certificates.k8s.io",
+    "discovery.k8s.io",
+    "networking.k8s.io",
+    "node.k8s.io",
+    "rbac.authorization.k8s.io",
+    "scheduling.k8s.io",
+];
+
+#[test]
+fn the_columns_are_those_of_the_facts() {
+    let Some(tables) = facts("table-columns.json") else {
+        return;
+    };
+    for kind in kinds() {
+        let key = format!("{}/{}", kind.api_version(), kind.kind);
+        let ours: Vec<_> = rules::of(kind).columns().iter().map(told).collect();
+        assert_eq!(tables[&key], Value::Array(ours), "{key}");
+    }
+}
+
+#[test]
+fn a_column_speaks_of_a_field_that_is_there() {
+    for kind in kinds() {
+        for column in rules::of(kind).columns() {
+            if let Description::Field(field) = column.description {
+                assert!(has(kind, field), "{}: {field}", kind.kind);
+            }
+        }
+    }
+}
+
+fn kinds() -> impl Iterator<Item = &'static Kind> {
+    let kinds = builtin().all().iter();
+    kinds.filter(|kind| GROUPS.contains(&kind.group))
+}
+
+fn told(column: &Column) -> Value {
+    json!({
+        "name": column.name,
+        "type": column.kind,
+        "format": column.format,
+        "priority": column.priority,
+    })
+}
+
+fn has(kind: &Kind, way: &str) -> bool {
+    let mut ty = Some(kind.ty);
+    for name in way.split('.') {
+        let Some(field) = ty.and_then(|ty| ty.get().named(name)) else {
+            return false;
+        };
+        ty = match &field.ty {
+            Type::Struct(of) => Some(*of),
+            _ => None,
+        };
+    }
+    true
+}
