@@ -23,6 +23,7 @@ mod faults;
 mod flowcontrol;
 mod immutable;
 mod int_or_percent;
+mod internal;
 mod label_selector;
 mod met;
 mod networking;

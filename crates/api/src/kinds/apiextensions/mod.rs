@@ -11,7 +11,6 @@ mod definition;
 mod field_path;
 mod form;
 mod format;
-mod internal;
 mod names;
 mod openapi;
 mod printed;

@@ -6,10 +6,10 @@ use serde_json::{Map, Value};
 use crate::{field::Shown, go, rules::Tree};
 
 /// A field: its name in JSON, its name in the source, what it is.
-pub(super) struct Field(pub(super) &'static str, pub(super) &'static str, pub(super) Form);
+pub(crate) struct Field(pub(crate) &'static str, pub(crate) &'static str, pub(crate) Form);
 
 /// What a field is, which says how it is printed when it is not there.
-pub(super) enum Form {
+pub(crate) enum Form {
     /// A text.
     Text,
     /// A number.
@@ -29,7 +29,7 @@ pub(super) enum Form {
 }
 
 /// An object with these fields as an error shows it; `null` if it is not there.
-pub(super) fn shown(value: &Value, fields: &'static [Field]) -> Shown {
+pub(crate) fn shown(value: &Value, fields: &'static [Field]) -> Shown {
     Shown::Printed(if value.is_null() {
         "null".to_owned()
     } else {
@@ -38,7 +38,7 @@ pub(super) fn shown(value: &Value, fields: &'static [Field]) -> Shown {
 }
 
 /// An object with these fields.
-pub(super) fn print(value: &Value, fields: &'static [Field]) -> String {
+pub(crate) fn print(value: &Value, fields: &'static [Field]) -> String {
     let mut text = String::from("{");
     for (index, Field(name, source, form)) in fields.iter().enumerate() {
         if index > 0 {
@@ -51,13 +51,13 @@ pub(super) fn print(value: &Value, fields: &'static [Field]) -> String {
 }
 
 /// A list of objects with these fields.
-pub(super) fn print_list(items: &[Value], fields: &'static [Field]) -> String {
+pub(crate) fn print_list(items: &[Value], fields: &'static [Field]) -> String {
     let items: Vec<_> = items.iter().map(|item| print(item, fields)).collect();
     format!("[{}]", items.join(","))
 }
 
 /// Objects by name.
-pub(super) fn print_map(items: &Map<String, Value>, fields: &'static [Field]) -> String {
+pub(crate) fn print_map(items: &Map<String, Value>, fields: &'static [Field]) -> String {
     let items: Vec<_> = items
         .iter()
         .map(|(name, item)| format!("{}:{}", go::json_string(name), print(item, fields)))
