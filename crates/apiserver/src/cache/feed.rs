@@ -202,6 +202,22 @@ impl Caches {
         Ok(revision)
     }
 
+    /// How many objects each resource has, by group and name.
+    pub(crate) fn counts(&self) -> Vec<(String, String, usize)> {
+        let resources = self.resources.read().unwrap_or_else(PoisonError::into_inner);
+        let mut counts: Vec<_> = resources
+            .iter()
+            .filter_map(|(prefix, cache)| {
+                let mut parts = prefix.trim_end_matches('/').rsplit('/');
+                let (resource, group) = (parts.next()?, parts.next()?);
+                let group = if group == "core" { "" } else { group };
+                Some((group.to_owned(), resource.to_owned(), cache.count()))
+            })
+            .collect();
+        counts.sort();
+        counts
+    }
+
     /// The store behind the caches.
     pub(crate) fn store(&self) -> &Arc<dyn Store> {
         &self.store

@@ -170,6 +170,11 @@ impl ResourceCache {
         self.lock().objects.get(key).cloned()
     }
 
+    /// How many objects there are.
+    pub(super) fn count(&self) -> usize {
+        self.lock().objects.len()
+    }
+
     /// Keeps a snapshot, so that the pages that follow see the same.
     pub(crate) fn keep(&self, snapshot: &Snapshot) {
         let now = Instant::now();

@@ -41,15 +41,17 @@ pub(crate) fn json(code: u16, text: Vec<u8>, format: Format, pretty: bool) -> An
 
 /// A `Status`, in the format that was asked for.
 pub(crate) fn status(status: &Status, format: Format, pretty: bool) -> Answer {
+    // A success may leave its code out.
+    let code = if status.code == 0 { 200 } else { status.code };
     let mut answer = match format {
         Format::Protobuf => {
             let ty = schema()
                 .get("meta", "v1", "Status")
                 .expect("the table has the type");
             let message = protobuf::encode(&status.to_value(), ty).unwrap_or_default();
-            answer(status.code, format.media(), message)
+            answer(code, format.media(), message)
         }
-        _ => json(status.code, status.to_json().into_bytes(), format, pretty),
+        _ => json(code, status.to_json().into_bytes(), format, pretty),
     };
     let retry = status
         .details

@@ -161,57 +161,76 @@ impl<'e> Expected<'e> {
         }
     }
 
-    /// Whether a tree may be what is expected.
-    pub(super) fn accepts(&self, tree: &Value) -> Result<(), Status> {
+    /// Why a tree cannot be what is expected, if it cannot.
+    pub(super) fn mismatch(&self, tree: &Value) -> Option<String> {
         let text = |name: &str| {
             tree.get(name)
                 .and_then(Value::as_str)
                 .unwrap_or_default()
                 .to_owned()
         };
-        self.check(&TypeMeta {
+        let said = TypeMeta {
             api_version: text("apiVersion"),
             kind: text("kind"),
-        })
+        };
+        self.check(&said).err().map(|mismatch| mismatch.why)
     }
 
     /// Whether a body that says what it is may be it.
-    fn check(&self, said: &TypeMeta) -> Result<(), Status> {
+    fn check(&self, said: &TypeMeta) -> Result<(), Mismatch> {
+        let expected = self.api_version();
         let version = if said.api_version.is_empty() {
-            self.api_version()
+            &expected
         } else {
-            said.api_version.clone()
+            &said.api_version
         };
         let kind = if said.kind.is_empty() {
             self.kind
         } else {
             &said.kind
         };
-        if version == self.api_version() && kind == self.kind {
+        if *version == expected && kind == self.kind {
             return Ok(());
         }
-        let (group, short) = version.split_once('/').unwrap_or(("", &version));
-        if builtin().kind(group, short, kind).is_none()
-            && !(group == self.group && short == self.version && kind == self.kind)
-        {
+        let (group, short) = version.split_once('/').unwrap_or(("", version));
+        let (why, is_other_version) = if builtin().kind(group, short, kind).is_none() {
             let why = format!(
                 "no kind {} is registered for version {} in scheme \"pkg/api/legacyscheme/scheme.go:30\"",
                 go::quote(kind),
-                go::quote(&version)
+                go::quote(version)
             );
-            return Err(not_handled(kind, short, self.kind, &why));
-        }
-        if kind == self.kind && group == self.group {
-            return Err(Status::bad_request(format!(
-                "the API version in the data ({version}) does not match the expected API version ({})",
-                self.api_version()
-            )));
-        }
-        let why = format!(
-            "converting ({short}.{kind}) to ({}.{}): unknown conversion",
-            internal_package(self.group),
-            self.kind
-        );
-        Err(not_handled(kind, short, self.kind, &why))
+            (why, false)
+        } else if kind == self.kind && group == self.group {
+            let why = format!(
+                "the API version in the data ({version}) does not match the expected API version ({expected})"
+            );
+            (why, true)
+        } else {
+            let package = internal_package(self.group);
+            let why = format!(
+                "converting ({short}.{kind}) to ({package}.{}): unknown conversion",
+                self.kind
+            );
+            (why, false)
+        };
+        let status = if is_other_version {
+            Status::bad_request(&why)
+        } else {
+            not_handled(kind, short, self.kind, &why)
+        };
+        Err(Mismatch { why, status })
+    }
+}
+
+/// A body that is something else than is expected.
+struct Mismatch {
+    why: String,
+    /// The answer to it.
+    status: Status,
+}
+
+impl From<Mismatch> for Status {
+    fn from(mismatch: Mismatch) -> Self {
+        mismatch.status
     }
 }

@@ -20,7 +20,7 @@ use super::{
     ask::Warnings,
     body::{self, Expected},
     commit::{NotCommitted, time_to_live},
-    create::match_namespace,
+    create::{Recording, dedup_owners, match_namespace},
     manage,
     patch::Patch,
     subresource::NewScale,
@@ -159,7 +159,14 @@ impl Registry {
         metadata.remove("resourceVersion");
         match_namespace(&mut object, resource, &ask.target.namespace)?;
         resource.rules.default(&mut object);
-        let made = self.store_new(ask, resource, object, options, warnings).await?;
+        let recording = if source.is_recorded() {
+            Recording::Done
+        } else {
+            Recording::Needed
+        };
+        let made = self
+            .store_new(ask, resource, object, recording, options, warnings)
+            .await?;
         Ok((made, true))
     }
 
@@ -190,6 +197,11 @@ impl Registry {
                 return Err(uid_conflict(resource, ask, uid, there).into());
             }
         }
+        if let Source::Patch(_) = source {
+            match_name(&new, &ask.target.name)?;
+            match_namespace(&mut new, resource, &ask.target.namespace)?;
+        }
+        dedup_owners(&mut new, warnings);
         check_version(&mut new, current.revision, resource, &ask.target.name)?;
         if !source.is_recorded() {
             manage::with_subject(resource.kind, resource.rules, ask.target.part(), |subject| {

@@ -2,7 +2,6 @@
 
 use bytes::Bytes;
 use k3_api::{
-    apply::managed,
     encode,
     kinds::Kind,
     name,
@@ -27,6 +26,15 @@ use crate::{
     request::{FieldValidation, Query, Target, WriteOptions, Writing},
 };
 
+/// Whether it is still to be recorded who set which field of a new object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Recording {
+    /// It is.
+    Needed,
+    /// An apply has done so.
+    Done,
+}
+
 /// How often a made-up name is made up again when it is taken.
 const NAME_TRIES: usize = 8;
 
@@ -44,13 +52,14 @@ impl Registry {
         if object.at("metadata").has("resourceVersion")
             && !object.at("metadata").text("resourceVersion").is_empty()
         {
-            return Err(Status::bad_request(
+            return Err(Status::unknown(
                 "resourceVersion should not be set on objects to be created",
             ));
         }
+        dedup_owners(&mut object, &mut warnings);
         resource.rules.default(&mut object);
         let made = self
-            .store_new(ask, &resource, object, &options, &mut warnings)
+            .store_new(ask, &resource, object, Recording::Needed, &options, &mut warnings)
             .await?;
         answer::object(201, &made, ask, &resource, &warnings)
     }
@@ -89,8 +98,15 @@ impl Registry {
         };
         object = answer::normal(&object, kind.ty);
         resource.rules.default(&mut object);
-        self.store_new(&ask, &resource, object, &options, &mut Warnings::default())
-            .await?;
+        self.store_new(
+            &ask,
+            &resource,
+            object,
+            Recording::Needed,
+            &options,
+            &mut Warnings::default(),
+        )
+        .await?;
         Ok(())
     }
 
@@ -100,6 +116,7 @@ impl Registry {
         ask: &Ask,
         resource: &Resource,
         object: Value,
+        recording: Recording,
         options: &WriteOptions,
         warnings: &mut Warnings,
     ) -> Result<Made, Status> {
@@ -108,7 +125,7 @@ impl Registry {
         let tries = if is_generated { NAME_TRIES } else { 1 };
         for attempt in 1..=tries {
             let found = self
-                .try_store_new(ask, resource, object.clone(), options, warnings)
+                .try_store_new(ask, resource, object.clone(), recording, options, warnings)
                 .await;
             match found {
                 Err(status) if attempt < tries && is_generated && status.code == 409 => {}
@@ -127,6 +144,7 @@ impl Registry {
         ask: &Ask,
         resource: &Resource,
         mut object: Value,
+        recording: Recording,
         options: &WriteOptions,
         warnings: &mut Warnings,
     ) -> Result<Made, Status> {
@@ -146,7 +164,7 @@ impl Registry {
             metadata.remove(system);
         }
         // Updates by those who do not apply are tracked before admission: what it adds belongs to nobody by itself.
-        if !is_tracked(&object) {
+        if recording == Recording::Needed {
             manage::with_subject(kind, resource.rules, ask.target.part(), |subject| {
                 subject.track(None, &mut object, &options.manager, manage::moment(ask.now));
             });
@@ -231,12 +249,6 @@ impl Registry {
     }
 }
 
-/// Whether an object brings a record that was made already, by an apply.
-fn is_tracked(object: &Value) -> bool {
-    let entries = object.at("metadata").items("managedFields");
-    entries.iter().any(|entry| entry.text("operation") == "Apply") && managed::check(object).is_ok()
-}
-
 /// Gives an object the namespace of the request, and refuses another one.
 pub(super) fn match_namespace(
     object: &mut Value,
@@ -257,6 +269,35 @@ pub(super) fn match_namespace(
             "the namespace of the provided object does not match the namespace sent on the request",
         )),
     }
+}
+
+/// Takes out owners that are named twice, and says so.
+pub(super) fn dedup_owners(object: &mut Value, warnings: &mut Warnings) {
+    let owners = object.at("metadata").items("ownerReferences");
+    if owners.len() < 2 {
+        return;
+    }
+    let mut kept: Vec<Value> = Vec::new();
+    let mut repeated: Vec<String> = Vec::new();
+    for owner in owners {
+        if kept.contains(owner) {
+            let uid = owner.text("uid").to_owned();
+            if !repeated.contains(&uid) {
+                repeated.push(uid);
+            }
+        } else {
+            kept.push(owner.clone());
+        }
+    }
+    if repeated.is_empty() {
+        return;
+    }
+    object.make("metadata").set("ownerReferences", kept);
+    warnings.0.push(format!(
+        ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject such \
+         requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
+        repeated.join(", ")
+    ));
 }
 
 fn random_bytes<const N: usize>() -> [u8; N] {

@@ -130,8 +130,8 @@ impl Registry {
                 .delete_object(ask, &resource, Arc::clone(object), &options)
                 .await
             {
-                Ok(Deleted::Gone(tree)) => items.push(tree),
-                Ok(Deleted::Going(made)) => items.push(made.tree(&resource)),
+                // What they were, not what has become of them.
+                Ok(_) => items.push(version::convert(object.tree(), resource.stored, resource.kind)),
                 // Somebody else deleted it: that is what was wanted.
                 Err(status) if status.code == 404 => {}
                 Err(status) => return Err(status),
@@ -345,9 +345,10 @@ fn plan(object: &Value, resource: &Resource, options: &DeleteOptions, now: Time)
         raise_generation(marked_metadata);
         marked_metadata.set("deletionTimestamp", now.truncated().to_string());
     }
-    marked_metadata.set("deletionGracePeriodSeconds", 0);
-    if resource.kind.kind == "Namespace" && resource.kind.group.is_empty() {
+    if is_held_namespace(object, resource.kind) {
         marked.make("status").set("phase", "Terminating");
+    } else {
+        marked_metadata.set("deletionGracePeriodSeconds", 0);
     }
     if marked == *object {
         return Plan::Leave;

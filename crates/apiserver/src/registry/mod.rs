@@ -37,6 +37,7 @@ use k3_api::time::Time;
 use k3_storage::Clock;
 
 pub(crate) use self::{
+    answer::warn,
     ask::Ask,
     resource::{Resource, selectable},
     subresource::{BadSigningKey, Signer},

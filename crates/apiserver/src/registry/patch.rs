@@ -150,11 +150,8 @@ impl Patch {
         options: &WriteOptions,
         warnings: &mut Warnings,
     ) -> Result<Value, Status> {
-        if let Err(status) = Expected::of(kind).accepts(patched) {
-            return Err(match self {
-                Patch::Apply(_) => status,
-                _ => not_decoded(patched, &status.message),
-            });
+        if let Some(why) = Expected::of(kind).mismatch(patched) {
+            return Err(not_decoded(patched, &why));
         }
         let text = serde_json::to_vec(patched).unwrap_or_default();
         let decoded =

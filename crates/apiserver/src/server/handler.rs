@@ -8,14 +8,14 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use k3_api::{rules::User, status::Status};
 
 use super::{
-    health,
+    deprecation, health, metrics,
     verb::{self, Verb},
 };
 use crate::{
     Config, authn, authz,
     discovery::{self, Discovery, Group},
     http::{self as web, Accepted, Answer, Format, Offer},
-    registry::{Ask, Registry},
+    registry::{Ask, Registry, warn},
     request::{ListOptions, Query, Route, Target, route},
 };
 
@@ -161,24 +161,32 @@ impl Handler {
             accepted,
             now: self.registry.now(),
         };
-        if let Some(answer) = self.registry.special(&ask, verb).await {
+        let mut answer = self.run(&ask, verb).await?;
+        if let Some(warning) = deprecation::of(ask.target.kind) {
+            warn(&mut answer, &[warning.to_owned()]);
+        }
+        Ok(answer)
+    }
+
+    async fn run(&self, ask: &Ask, verb: Verb) -> Result<Answer, Status> {
+        if let Some(answer) = self.registry.special(ask, verb).await {
             return answer;
         }
         match verb {
-            Verb::Get => self.registry.get(&ask).await,
+            Verb::Get => self.registry.get(ask).await,
             Verb::List => {
                 let options = ListOptions::read(&ask.query, false)?;
-                self.registry.list(&ask, &options).await
+                self.registry.list(ask, &options).await
             }
             Verb::Watch => {
                 let options = ListOptions::read(&ask.query, true)?;
-                self.registry.watch(&ask, &options).await
+                self.registry.watch(ask, &options).await
             }
-            Verb::Create => self.registry.create(&ask).await,
-            Verb::Update => self.registry.update(&ask).await,
-            Verb::Patch => self.registry.patch(&ask).await,
-            Verb::Delete => self.registry.delete(&ask).await,
-            Verb::DeleteCollection => self.registry.delete_collection(&ask).await,
+            Verb::Create => self.registry.create(ask).await,
+            Verb::Update => self.registry.update(ask).await,
+            Verb::Patch => self.registry.patch(ask).await,
+            Verb::Delete => self.registry.delete(ask).await,
+            Verb::DeleteCollection => self.registry.delete_collection(ask).await,
         }
     }
 
@@ -187,6 +195,10 @@ impl Handler {
         let store = self.registry.caches.store();
         if let Some(answer) = health::answer(&head.path, &head.query, store.as_ref()).await {
             return Ok(answer);
+        }
+        if head.path == "/metrics" {
+            let media = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores";
+            return Ok(web::answer(200, media, metrics::text(&self.registry.caches)));
         }
         let accept = head.text(&header::ACCEPT);
         let known = head.text(&header::IF_NONE_MATCH);

@@ -5,11 +5,15 @@
 //! handler      authentication, authorization, routing; nothing a request does ends the server
 //! verb         which verb of the registry a method and a path mean
 //! health       whether the server is alive and ready
+//! metrics      figures for those who watch over it
+//! deprecation  what users of old kinds are told
 //! ```
 
 mod connection;
+mod deprecation;
 mod handler;
 mod health;
+mod metrics;
 mod verb;
 
 use std::{future::Future, sync::Arc};

@@ -1,7 +1,8 @@
 //! Kinds that are questions: they are answered, and nothing is stored.
 
 use k3_api::{
-    rules::{self, Circumstances, TreeMut},
+    kinds::token_review,
+    rules::{self, Circumstances, Tree, TreeMut},
     status::Status,
 };
 use serde_json::{Value, json};
@@ -13,6 +14,7 @@ use crate::{
         ask::Warnings,
         body::{self, Expected},
         create::match_namespace,
+        manage,
     },
     request::{WriteOptions, Writing},
 };
@@ -34,7 +36,17 @@ impl Registry {
             now: ask.now,
             user: &ask.user,
         };
+        manage::with_subject(kind, resource.rules, "", |subject| {
+            subject.track(None, &mut object, &options.manager, manage::moment(ask.now));
+        });
         rules::review(&object, &at)?;
+        match kind.kind {
+            "TokenReview" => token_review::refusal(&object).map_or(Ok(()), Err)?,
+            "SelfSubjectRulesReview" if object.at("spec").text("namespace").is_empty() => {
+                return Err(Status::bad_request("no namespace on request"));
+            }
+            _ => {}
+        }
         if kind.kind == "SelfSubjectReview" {
             object.set("status", json!({"userInfo": user_info(ask)}));
             object
