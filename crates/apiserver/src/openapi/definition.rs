@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::{leaf, name};
 
-/// Which OpenAPI.
+/// Which version of `OpenAPI`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dialect {
     /// Version 2, also known as Swagger.
@@ -36,9 +36,15 @@ const SOME_KIND: &str = "io.k8s.api.core.v1.Pod";
 /// Kinds that are understood in every group.
 const EVERYWHERE: [&str; 2] = ["DeleteOptions", "WatchEvent"];
 
-/// Structs of which one field says which of the others is set: the struct, the field that says so, and what it says
+/// A struct of which one field says which of the others is set: the struct, the field that says so, and what it says
 /// for each of the others.
-const UNIONS: [(&str, Option<&str>, &[(&str, &str)]); 8] = [
+type Union = (
+    &'static str,
+    Option<&'static str>,
+    &'static [(&'static str, &'static str)],
+);
+
+const UNIONS: [Union; 8] = [
     (
         "core.AppArmorProfile",
         Some("type"),
@@ -104,23 +110,23 @@ impl Definitions {
     }
 
     /// A reference to a struct, which will be defined.
-    pub(super) fn to_struct(&mut self, of: StructRef) -> Value {
+    pub(super) fn refer_struct(&mut self, of: StructRef) -> Value {
         let of = of.get();
-        self.to(name::of_struct(of), Some(of))
+        self.refer(name::of_struct(of), Some(of))
     }
 
     /// A reference to a type without fields, which will be defined.
-    pub(super) fn to_leaf(&mut self, name: &str) -> Value {
-        self.to(name.to_owned(), None)
+    pub(super) fn refer_leaf(&mut self, name: &str) -> Value {
+        self.refer(name.to_owned(), None)
     }
 
     /// A reference to a type of the package that belongs to every group.
-    pub(super) fn to_meta(&mut self, kind: &str) -> Value {
+    pub(super) fn refer_meta(&mut self, kind: &str) -> Value {
         let of = schema().get("meta", "v1", kind);
-        self.to_struct(of.expect("the table has the types of every group"))
+        self.refer_struct(of.expect("the table has the types of every group"))
     }
 
-    fn to(&mut self, name: String, of: Option<&'static Struct>) -> Value {
+    fn refer(&mut self, name: String, of: Option<&'static Struct>) -> Value {
         let place = match self.dialect {
             Dialect::V2 => "definitions",
             Dialect::V3 => "components/schemas",
@@ -224,7 +230,7 @@ impl Definitions {
                 property["x-kubernetes-list-map-keys"] = json!(keys);
             }
             (Type::List(_) | Type::Strings(_), Listing::Set) => {
-                property["x-kubernetes-list-type"] = json!("set")
+                property["x-kubernetes-list-type"] = json!("set");
             }
             // What the lists of kinds hold is never merged, and nothing is said about it.
             (Type::List(_), Listing::Atomic) if !(field.name == "items" && is_list(owner)) => {
@@ -261,7 +267,7 @@ impl Definitions {
     /// A type where it is used: a reference, or all of it if it has no name.
     fn ty(&mut self, ty: &'static Type) -> Value {
         match ty {
-            Type::Struct(of) => self.to_struct(*of),
+            Type::Struct(of) => self.refer_struct(*of),
             Type::List(items) => json!({"type": "array", "items": self.ty(items)}),
             Type::Strings(_) => json!({"type": "array", "items": {"type": "string"}}),
             Type::Map(values, _) => json!({"type": "object", "additionalProperties": self.ty(values)}),
@@ -272,7 +278,7 @@ impl Definitions {
             Type::Double => json!({"type": "number", "format": "double"}),
             Type::Bool(_) => json!({"type": "boolean"}),
             _ => match leaf::name(ty) {
-                Some(name) => self.to_leaf(name),
+                Some(name) => self.refer_leaf(name),
                 None => json!({}),
             },
         }

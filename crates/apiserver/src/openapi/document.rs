@@ -17,6 +17,9 @@ use crate::discovery::version;
 /// A group and version with its kinds.
 type Version = ((&'static str, &'static str), Vec<&'static Kind>);
 
+/// What a document is about: groups and versions, and paths.
+type Part = (Vec<(&'static str, &'static str)>, Vec<Path>);
+
 /// The names of the documents of version 3: paths below `/openapi/v3/`, sorted.
 pub(super) fn names() -> Vec<String> {
     let mut names: Vec<String> = ROOTS.iter().map(|root| root.0.to_owned()).collect();
@@ -170,7 +173,7 @@ const ROOTS: [Root; 5] = [
 ];
 
 /// The groups and the paths of the document with a name.
-fn part(name: &str) -> Option<(Vec<(&'static str, &'static str)>, Vec<Path>)> {
+fn part(name: &str) -> Option<Part> {
     if let Some((_, id, description, tag, answer, produces)) = ROOTS.iter().find(|root| root.0 == name) {
         let mut operation = Operation::document(id, description, tag, *answer);
         operation.produces = produces.unwrap_or(operation.produces);

@@ -52,7 +52,7 @@ impl Document {
     /// Adds a definition.
     pub(super) fn definition(&mut self, name: &str, definition: &Value) {
         named(&mut self.definitions, 1, name, |out| {
-            write_schema(out, definition, DEPTH)
+            write_schema(out, definition, DEPTH);
         });
     }
 
@@ -104,7 +104,7 @@ fn write_operation(out: &mut Vec<u8>, operation: &Value) {
                     text(out, 1, answer.get("description"));
                     if let Some(schema) = answer.get("schema") {
                         message(out, 2, |out| {
-                            message(out, 1, |out| write_schema(out, schema, DEPTH))
+                            message(out, 1, |out| write_schema(out, schema, DEPTH));
                         });
                     }
                 });
@@ -153,7 +153,7 @@ fn write_schema(out: &mut Vec<u8>, schema: &Value, depth: usize) {
     texts(out, 19, schema, "required");
     if let Some(values) = schema.get("additionalProperties") {
         message(out, 21, |out| {
-            message(out, 1, |out| write_schema(out, values, depth - 1))
+            message(out, 1, |out| write_schema(out, values, depth - 1));
         });
     }
     if let Some(kind) = schema.get("type") {
@@ -161,7 +161,7 @@ fn write_schema(out: &mut Vec<u8>, schema: &Value, depth: usize) {
     }
     if let Some(items) = schema.get("items") {
         message(out, 23, |out| {
-            message(out, 1, |out| write_schema(out, items, depth - 1))
+            message(out, 1, |out| write_schema(out, items, depth - 1));
         });
     }
     if let Some(properties) = schema.get("properties") {
@@ -178,7 +178,7 @@ fn write_schema(out: &mut Vec<u8>, schema: &Value, depth: usize) {
 fn extensions(out: &mut Vec<u8>, number: u32, value: &Value) {
     for (name, value) in fields(value).filter(|(name, _)| name.starts_with("x-")) {
         named(out, number, name, |out| {
-            bytes(out, 2, value.to_string().as_bytes())
+            bytes(out, 2, value.to_string().as_bytes());
         });
     }
 }

@@ -1,4 +1,4 @@
-//! The API in its own words: OpenAPI documents, version 3 by group and version, version 2 as a whole.
+//! The API in its own words: `OpenAPI` documents, version 3 by group and version, version 2 as a whole.
 //!
 //! Promises: every type that a path of a document reaches is defined in it, with its description, which fields it
 //! wants, and how its lists and maps are merged; every path is there with what can be done at it. `kubectl explain`,

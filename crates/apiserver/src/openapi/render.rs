@@ -128,17 +128,17 @@ fn content(types: &[&str], schema: &Value) -> Value {
 fn body(operation: &Operation, definitions: &mut Definitions) -> Option<(Value, bool)> {
     match operation.body {
         Body::None => None,
-        Body::Object(of) => Some((definitions.to_struct(of), true)),
-        Body::DeleteOptions => Some((definitions.to_meta("DeleteOptions"), false)),
-        Body::Patch => Some((definitions.to_leaf(leaf::PATCH), true)),
+        Body::Object(of) => Some((definitions.refer_struct(of), true)),
+        Body::DeleteOptions => Some((definitions.refer_meta("DeleteOptions"), false)),
+        Body::Patch => Some((definitions.refer_leaf(leaf::PATCH), true)),
     }
 }
 
 fn shown(answer: Shown, definitions: &mut Definitions) -> Value {
     match answer {
-        Shown::Object(of) => definitions.to_struct(of),
-        Shown::Meta(kind) => definitions.to_meta(kind),
-        Shown::Leaf(name) => definitions.to_leaf(name),
+        Shown::Object(of) => definitions.refer_struct(of),
+        Shown::Meta(kind) => definitions.refer_meta(kind),
+        Shown::Leaf(name) => definitions.refer_leaf(name),
         Shown::Text => json!({"type": "string"}),
     }
 }
