@@ -13,7 +13,6 @@ use super::{
     group::{Group, Version},
     index::index,
     legacy,
-    version::version,
 };
 use crate::http::{Answer, Body, Format, Offer, answer, json, negotiate, set, status};
 
@@ -56,15 +55,13 @@ impl Discovery {
         }
     }
 
-    /// The answer to a GET of `/version`, `/api`, `/apis`, or a group or version below; `None` if there is no such
-    /// place.
+    /// The answer to a GET of `/api`, `/apis`, or a group or version below; `None` if there is no such place.
     /// `accept` and `known` are the headers Accept and If-None-Match, `pretty` is what query and user agent say.
     pub(crate) fn answer(&self, path: &str, accept: &str, known: &str, pretty: bool) -> Option<Answer> {
         let path = path.strip_suffix('/').unwrap_or(path);
         let half = match path {
             "/api" => Some(Half::Core),
             "/apis" => Some(Half::Named),
-            "/version" => return Some(indented(&version())),
             _ => None,
         };
         if let Some(half) = half
@@ -80,7 +77,7 @@ impl Discovery {
     }
 
     /// The document at a path, in the old form.
-    fn legacy(&self, path: &str) -> Option<Value> {
+    pub(crate) fn legacy(&self, path: &str) -> Option<Value> {
         match path {
             "/api" => return self.group("").map(|core| legacy::core(core, &self.address)),
             "/apis" => return Some(legacy::groups(self.named())),
@@ -102,9 +99,9 @@ impl Discovery {
         }
     }
 
-    /// The answer to a GET of `/`: the paths that discovery knows, and `others`.
-    pub(crate) fn index(&self, others: &[&str]) -> Answer {
-        indented(&index(&self.groups, others))
+    /// The list of paths at `/`: what discovery knows, and `others`.
+    pub(crate) fn index(&self, others: &[&str]) -> Value {
+        index(&self.groups, others)
     }
 
     fn named(&self) -> impl Iterator<Item = &Group> {
@@ -147,11 +144,6 @@ impl Discovery {
         );
         answer
     }
-}
-
-/// A document that is always for people, whatever they ask for.
-fn indented(document: &Value) -> Answer {
-    json(200, encode::encode(document), Format::Json, true)
 }
 
 fn find<'g>(group: &'g Group, version: &str) -> Option<&'g Version> {

@@ -60,9 +60,9 @@ impl OpenApi {
         }
     }
 
-    /// The answer to a GET below `/openapi`; `None` if the path is not one of ours. `query` is what follows the
-    /// question mark; `accept` and `known` are the headers Accept and If-None-Match.
-    pub(crate) fn answer(&self, path: &str, query: &str, accept: &str, known: &str) -> Option<Answer> {
+    /// The answer to a GET below `/openapi`; `None` if the path is not one of ours. `hash` is that parameter of the
+    /// query; `accept` and `known` are the headers Accept and If-None-Match.
+    pub(crate) fn answer(&self, path: &str, hash: &str, accept: &str, known: &str) -> Option<Answer> {
         match path {
             "/openapi/v2" => return Some(self.version_2(accept, known)),
             "/openapi/v3" | "/openapi/v3/" => {
@@ -72,7 +72,7 @@ impl OpenApi {
             _ => {}
         }
         let name = path.strip_prefix("/openapi/v3/")?;
-        Some(self.version_3(name, query, accept, known))
+        Some(self.version_3(name, hash, accept, known))
     }
 
     fn version_2(&self, accept: &str, known: &str) -> Answer {
@@ -97,7 +97,7 @@ impl OpenApi {
         varied(bare(StatusCode::NOT_ACCEPTABLE))
     }
 
-    fn version_3(&self, name: &str, query: &str, accept: &str, known: &str) -> Answer {
+    fn version_3(&self, name: &str, hash: &str, accept: &str, known: &str) -> Answer {
         let Some(kept) = self.part(name) else {
             return bare(StatusCode::NOT_FOUND);
         };
@@ -105,9 +105,7 @@ impl OpenApi {
         if !ranges(accept).iter().any(|range| range.takes(JSON)) {
             return varied(bare(StatusCode::NOT_ACCEPTABLE));
         }
-        let mut asked = query.split('&').filter_map(|part| part.strip_prefix("hash="));
-        let asked = asked.next().unwrap_or_default();
-        if !asked.is_empty() && asked != kept.hash {
+        if !hash.is_empty() && hash != kept.hash {
             let mut moved = bare(StatusCode::MOVED_PERMANENTLY);
             let place =
                 HeaderValue::from_str(&address(name, &kept.hash)).expect("names can stand in a header");
@@ -115,7 +113,7 @@ impl OpenApi {
             return varied(moved);
         }
         let mut answer = varied(serve(kept, JSON, known));
-        if !asked.is_empty() {
+        if !hash.is_empty() {
             set(
                 &mut answer,
                 header::CACHE_CONTROL,

@@ -1,16 +1,19 @@
 //! What the columns of tables tell, where they tell a field.
 
 use k3_api::{
-    kinds::Kind,
+    kinds::{Kind, builtin},
     schema::{StructRef, Type},
 };
 
 use super::name;
 
 /// The description of a field of a kind's objects, as in `spec.replicas`; empty if there is none. Lists and maps
-/// are passed through: `spec.rules.host` is a field of each rule.
+/// are passed through: `spec.rules.host` is a field of each rule. A kind that is served in many versions is described
+/// in the words of the preferred one, as its columns are.
 pub(crate) fn column_description(kind: &Kind, field_path: &str) -> &'static str {
-    let mut at = kind.ty;
+    let mut versions = builtin().all().iter();
+    let preferred = versions.find(|other| other.group == kind.group && other.kind == kind.kind);
+    let mut at = preferred.unwrap_or(kind).ty;
     let mut steps = field_path.split('.').peekable();
     while let Some(step) = steps.next() {
         let of = at.get();
@@ -40,7 +43,10 @@ fn within(ty: &Type) -> Option<StructRef> {
 
 #[cfg(test)]
 mod tests {
-    use k3_api::kinds::builtin;
+    use k3_api::{
+        kinds::builtin,
+        rules::{self, Description},
+    };
 
     use super::*;
 
@@ -52,6 +58,11 @@ mod tests {
     fn a_path_leads_to_the_words_of_its_last_field() {
         let replicas = description("apps", "v1", "Deployment", "spec.replicas");
         assert!(replicas.starts_with("Number of desired pods."), "{replicas}");
+        let metrics = description("autoscaling", "v1", "HorizontalPodAutoscaler", "spec.metrics");
+        assert!(
+            metrics.starts_with("metrics contains the specifications"),
+            "{metrics}"
+        );
         let host = description("networking.k8s.io", "v1", "Ingress", "spec.rules.host");
         assert!(
             host.starts_with("host is the fully qualified domain name"),
@@ -64,6 +75,20 @@ mod tests {
         assert_eq!(description("apps", "v1", "Deployment", "spec.bogus"), "");
         assert_eq!(description("apps", "v1", "Deployment", "spec.replicas.more"), "");
         assert_eq!(description("apps", "v1", "Deployment", ""), "");
+    }
+
+    #[test]
+    fn every_field_that_a_column_tells_has_words() {
+        let mut seen = 0;
+        for kind in builtin().all() {
+            for column in rules::of(kind).columns() {
+                if let Description::Field(path) = column.description {
+                    assert_ne!(column_description(kind, path), "", "{} {path}", kind.kind);
+                    seen += 1;
+                }
+            }
+        }
+        assert!(seen > 100, "{seen}");
     }
 
     #[test]
