@@ -9,6 +9,7 @@ mod cache;
 mod config;
 mod discovery;
 mod http;
+mod openapi;
 mod registry;
 mod request;
 mod server;

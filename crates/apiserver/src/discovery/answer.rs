@@ -55,11 +55,6 @@ impl Discovery {
         }
     }
 
-    /// The groups it was made of.
-    pub(crate) fn groups(&self) -> &[Group] {
-        &self.groups
-    }
-
     /// The answer to a GET of `/api`, `/apis`, or a group or version below; `None` if there is no such place.
     /// `accept` and `known` are the headers Accept and If-None-Match, `pretty` is what query and user agent say.
     pub(crate) fn answer(&self, path: &str, accept: &str, known: &str, pretty: bool) -> Option<Answer> {

@@ -13,9 +13,4 @@ mod index;
 mod legacy;
 mod version;
 
-pub(crate) use self::{
-    accept::{Range, ranges},
-    answer::Discovery,
-    group::{Group, Resource, Subresource, Version},
-    version::version,
-};
+pub(crate) use self::{accept::ranges, answer::Discovery, group::Group, version::version};

@@ -1,0 +1,107 @@
+//! What the columns of tables tell, where they tell a field.
+
+use k3_api::{
+    kinds::{Kind, builtin},
+    schema::{StructRef, Type},
+};
+
+use super::name;
+
+/// The description of a field of a kind's objects, as in `spec.replicas`; empty if there is none. Lists and maps
+/// are passed through: `spec.rules.host` is a field of each rule. A kind that is served in many versions is described
+/// in the words of the preferred one, as its columns are.
+pub(crate) fn column_description(kind: &Kind, field_path: &str) -> &'static str {
+    let mut versions = builtin().all().iter();
+    let preferred = versions.find(|other| other.group == kind.group && other.kind == kind.kind);
+    let mut at = preferred.unwrap_or(kind).ty;
+    let mut steps = field_path.split('.').peekable();
+    while let Some(step) = steps.next() {
+        let of = at.get();
+        let Some(field) = of.named(step) else {
+            return "";
+        };
+        if steps.peek().is_none() {
+            return k3_descriptions::of_field(&name::of_struct(of), step).unwrap_or_default();
+        }
+        match within(&field.ty) {
+            Some(inner) => at = inner,
+            None => return "",
+        }
+    }
+    ""
+}
+
+/// The struct that a type is or holds.
+fn within(ty: &Type) -> Option<StructRef> {
+    match ty {
+        Type::Struct(of) => Some(*of),
+        Type::List(items) => within(items),
+        Type::Map(values, _) => within(values),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k3_api::{
+        kinds::builtin,
+        rules::{self, Description},
+    };
+
+    use super::*;
+
+    fn description(group: &str, version: &str, kind: &str, path: &str) -> &'static str {
+        column_description(builtin().kind(group, version, kind).unwrap(), path)
+    }
+
+    #[test]
+    fn a_path_leads_to_the_words_of_its_last_field() {
+        let replicas = description("apps", "v1", "Deployment", "spec.replicas");
+        assert!(replicas.starts_with("Number of desired pods."), "{replicas}");
+        let metrics = description("autoscaling", "v1", "HorizontalPodAutoscaler", "spec.metrics");
+        assert!(
+            metrics.starts_with("metrics contains the specifications"),
+            "{metrics}"
+        );
+        let host = description("networking.k8s.io", "v1", "Ingress", "spec.rules.host");
+        assert!(
+            host.starts_with("host is the fully qualified domain name"),
+            "{host}"
+        );
+    }
+
+    #[test]
+    fn a_path_that_leads_nowhere_has_no_words() {
+        assert_eq!(description("apps", "v1", "Deployment", "spec.bogus"), "");
+        assert_eq!(description("apps", "v1", "Deployment", "spec.replicas.more"), "");
+        assert_eq!(description("apps", "v1", "Deployment", ""), "");
+    }
+
+    #[test]
+    fn every_field_that_a_column_tells_has_words() {
+        let mut seen = 0;
+        for kind in builtin().all() {
+            for column in rules::of(kind).columns() {
+                if let Description::Field(path) = column.description {
+                    assert_ne!(column_description(kind, path), "", "{} {path}", kind.kind);
+                    seen += 1;
+                }
+            }
+        }
+        assert!(seen > 100, "{seen}");
+    }
+
+    #[test]
+    fn names_and_ages_are_told_in_the_words_of_the_recordings() {
+        let Some(folder) = std::env::var_os("K3_GOLDEN") else {
+            println!("left out: no recordings (set K3_GOLDEN)");
+            return;
+        };
+        let file = std::path::Path::new(&folder).join("cases/list-get/table-persistentvolume.json");
+        let said = std::fs::read_to_string(file).unwrap();
+        for path in ["metadata.name", "metadata.creationTimestamp"] {
+            let ours = serde_json::to_string(description("", "v1", "PersistentVolume", path)).unwrap();
+            assert!(ours.len() > 20 && said.contains(&ours), "{path}: {ours}");
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! What can be asked at a path.
+
+use k3_api::schema::StructRef;
+
+use super::parameter::{Parameter, Sort, of, of_path};
+
+/// One thing that can be asked.
+#[derive(Debug)]
+pub(super) struct Operation {
+    /// The HTTP method, in small letters.
+    pub(super) method: &'static str,
+    /// A name that no other operation has.
+    pub(super) id: String,
+    /// What it does.
+    pub(super) description: String,
+    /// The group and version it belongs to, in one word.
+    pub(super) tag: String,
+    /// What it is to Kubernetes; documents of the server have none.
+    pub(super) action: Option<&'static str>,
+    /// Group, version and kind of what it is about.
+    pub(super) about: Option<[&'static str; 3]>,
+    /// What the body is.
+    pub(super) body: Body,
+    /// What the answer is.
+    pub(super) answer: Shown,
+    /// The codes of good answers.
+    pub(super) codes: &'static [u16],
+    /// The media types of good answers.
+    pub(super) produces: &'static [&'static str],
+    /// What may stand in path and query.
+    pub(super) parameters: Vec<Parameter>,
+}
+
+/// The body of a request.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Body {
+    /// None.
+    None,
+    /// An object, which must be there.
+    Object(StructRef),
+    /// How to delete, which may be left out.
+    DeleteOptions,
+    /// A patch.
+    Patch,
+}
+
+/// What an answer shows.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Shown {
+    /// A struct.
+    Object(StructRef),
+    /// A kind that belongs to every group, such as `Status`.
+    Meta(&'static str),
+    /// A type without fields.
+    Leaf(&'static str),
+    /// Text.
+    Text,
+}
+
+/// A path, and what can be asked there.
+#[derive(Debug)]
+pub(super) struct Path {
+    /// The path, with names in braces for what varies.
+    pub(super) path: String,
+    /// What can be asked.
+    pub(super) operations: Vec<Operation>,
+}
+
+/// The media types of objects.
+pub(super) const OBJECTS: &[&str] = &[
+    "application/json",
+    "application/vnd.kubernetes.protobuf",
+    "application/yaml",
+];
+/// Those of lists and watches.
+pub(super) const STREAMS: &[&str] = &[
+    "application/json",
+    "application/json;stream=watch",
+    "application/vnd.kubernetes.protobuf",
+    "application/vnd.kubernetes.protobuf;stream=watch",
+    "application/yaml",
+];
+/// Those of patches.
+pub(super) const PATCHES: &[&str] = &[
+    "application/apply-patch+yaml",
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
+];
+/// That of connections.
+pub(super) const ANYTHING: &[&str] = &["*/*"];
+/// Those of a log.
+pub(super) const LOG: &[&str] = &[
+    "application/json",
+    "application/vnd.kubernetes.protobuf",
+    "application/yaml",
+    "text/plain",
+];
+
+/// A verb, and how its operation differs from the others.
+pub(super) struct Verb {
+    /// The HTTP method.
+    pub(super) method: &'static str,
+    /// What it is to Kubernetes.
+    pub(super) action: &'static str,
+    /// What its name begins with.
+    pub(super) word: &'static str,
+    /// Which parameters it takes.
+    pub(super) sort: Sort,
+    /// The codes of good answers.
+    pub(super) codes: &'static [u16],
+}
+
+/// What can be done with one object or a part of it: the verb, and its operation.
+pub(super) const SINGLE: [(&str, Verb); 4] = [
+    ("get", Verb::new("get", "get", "read", Sort::Read, &[200])),
+    (
+        "update",
+        Verb::new("put", "put", "replace", Sort::Write, &[200, 201]),
+    ),
+    (
+        "patch",
+        Verb::new("patch", "patch", "patch", Sort::Patch, &[200, 201]),
+    ),
+    (
+        "delete",
+        Verb::new("delete", "delete", "delete", Sort::Delete, &[200, 202]),
+    ),
+];
+
+/// A create.
+pub(super) const CREATE: Verb = Verb::new("post", "post", "create", Sort::Write, &[200, 201, 202]);
+/// A list.
+pub(super) const LIST: Verb = Verb::new("get", "list", "list", Sort::List, &[200]);
+/// A delete of many.
+pub(super) const DELETE_MANY: Verb =
+    Verb::new("delete", "deletecollection", "delete", Sort::DeleteMany, &[200]);
+
+// --- Verb ---
+
+impl Verb {
+    const fn new(
+        method: &'static str,
+        action: &'static str,
+        word: &'static str,
+        sort: Sort,
+        codes: &'static [u16],
+    ) -> Self {
+        Self {
+            method,
+            action,
+            word,
+            sort,
+            codes,
+        }
+    }
+
+    /// The operation at a path. `id` follows the verb in its name.
+    pub(super) fn at(&self, path: &str, about: [&'static str; 3], tag: &str, id: &str) -> Operation {
+        let mut operation = Operation {
+            method: self.method,
+            id: format!("{}{id}", self.word),
+            description: String::new(),
+            tag: tag.to_owned(),
+            action: Some(self.action),
+            about: Some(about),
+            body: Body::None,
+            answer: Shown::Meta("Status"),
+            codes: self.codes,
+            produces: OBJECTS,
+            parameters: Vec::new(),
+        };
+        operation.take(path, self.sort);
+        operation
+    }
+}
+
+// --- Operation ---
+
+impl Operation {
+    /// Gives it the parameters of its path and its sort.
+    pub(super) fn take(&mut self, path: &str, sort: Sort) {
+        let kind = self.about.map_or("", |[_, _, kind]| kind);
+        self.parameters = of_path(path, kind);
+        self.parameters.extend(of(sort));
+        self.parameters.sort_by_key(Parameter::name);
+    }
+
+    /// A read of a document of the server.
+    pub(super) fn document(id: &str, description: &str, tag: &str, answer: Shown) -> Self {
+        Self {
+            method: "get",
+            id: id.to_owned(),
+            description: description.to_owned(),
+            tag: tag.to_owned(),
+            action: None,
+            about: None,
+            body: Body::None,
+            answer,
+            codes: &[200],
+            produces: OBJECTS,
+            parameters: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! What may stand in the query or the path of a request.
+
+use super::definition::Dialect;
+use serde_json::{Value, json};
+
+/// A parameter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Parameter {
+    name: &'static str,
+    place: Place,
+    /// `string`, `integer` or `boolean`.
+    kind: &'static str,
+    description: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Path,
+    Query,
+}
+
+/// Parameters of the query: name, type, what it says.
+type Row = (&'static str, &'static str, &'static str);
+
+/// How answers are written.
+const PRETTY: [Row; 1] = [(
+    "pretty",
+    "string",
+    "If 'true', the answer is indented for people. Defaults to 'false', unless the user agent is a browser, curl or \
+     wget.",
+)];
+
+/// Which objects of a collection.
+const SELECT: [Row; 8] = [
+    (
+        "continue",
+        "string",
+        "The place to go on from: what the last page of a list had in metadata.continue. All other parameters must \
+         be as they were. A place that is too old is answered with 410 and one from which an inconsistent list can \
+         be continued.",
+    ),
+    (
+        "fieldSelector",
+        "string",
+        "Narrows a list or watch to objects by their fields. Defaults to everything.",
+    ),
+    (
+        "labelSelector",
+        "string",
+        "Narrows a list or watch to objects by their labels. Defaults to everything.",
+    ),
+    (
+        "limit",
+        "integer",
+        "How many objects a page of a list has at most. If there are more, metadata.continue of the list says where \
+         to go on; all pages together show the objects as they were when the first was asked for.",
+    ),
+    (
+        "resourceVersion",
+        "string",
+        "The resource version a request is answered from, or begins after. Defaults to unset.",
+    ),
+    (
+        "resourceVersionMatch",
+        "string",
+        "How resourceVersion is meant in a list: Exact or NotOlderThan. Defaults to unset.",
+    ),
+    (
+        "sendInitialEvents",
+        "boolean",
+        "With watch: begins with the objects there are as events, followed by a bookmark with the annotation \
+         k8s.io/initial-events-end. Wants resourceVersionMatch=NotOlderThan.",
+    ),
+    (
+        "timeoutSeconds",
+        "integer",
+        "How long a list or watch may take, whatever happens meanwhile.",
+    ),
+];
+
+/// Whether a collection is listed or watched.
+const WATCH: [Row; 2] = [
+    (
+        "allowWatchBookmarks",
+        "boolean",
+        "Asks for events of type BOOKMARK, which tell how far a watch has come. When they come is up to the server.",
+    ),
+    (
+        "watch",
+        "boolean",
+        "Watches the objects: answers with a stream of what is added, modified and deleted.",
+    ),
+];
+
+const DRY_RUN: [Row; 1] = [(
+    "dryRun",
+    "string",
+    "When present, nothing is stored. The only valid value is All: all stages are gone through.",
+)];
+
+const WRITE: [Row; 2] = [
+    (
+        "fieldManager",
+        "string",
+        "The name of who makes the changes: at most 128 printable characters. Required for apply.",
+    ),
+    (
+        "fieldValidation",
+        "string",
+        "What is done about unknown and duplicate fields: Ignore drops them, Warn (the default) also sends a warning \
+         for each, Strict refuses the request.",
+    ),
+];
+
+const FORCE: [Row; 1] = [(
+    "force",
+    "boolean",
+    "With apply: takes over fields that others own and that are set to other values. Must be unset otherwise.",
+)];
+
+const DELETE: [Row; 3] = [
+    (
+        "gracePeriodSeconds",
+        "integer",
+        "How long the object may take to end, in seconds. Zero deletes it at once. Defaults to what its kind has.",
+    ),
+    (
+        "orphanDependents",
+        "boolean",
+        "Deprecated, use propagationPolicy. Whether dependents of the object stay behind.",
+    ),
+    (
+        "propagationPolicy",
+        "string",
+        "What becomes of dependents: Orphan leaves them, Background deletes them after the object, Foreground before \
+         it. Not together with orphanDependents.",
+    ),
+];
+
+const CONTAINER: Row = (
+    "container",
+    "string",
+    "Which container of the pod. Defaults to the only one, if there is one.",
+);
+const STREAMS: [Row; 5] = [
+    CONTAINER,
+    (
+        "stderr",
+        "boolean",
+        "Whether the standard error stream is connected.",
+    ),
+    (
+        "stdin",
+        "boolean",
+        "Whether the standard input stream is connected. Defaults to false.",
+    ),
+    (
+        "stdout",
+        "boolean",
+        "Whether the standard output stream is connected.",
+    ),
+    (
+        "tty",
+        "boolean",
+        "Whether a terminal is allocated. Defaults to false.",
+    ),
+];
+const COMMAND: [Row; 1] = [(
+    "command",
+    "string",
+    "The command to run and its arguments. There is no shell around it.",
+)];
+const PORTS: [Row; 1] = [(
+    "ports",
+    "integer",
+    "The ports to forward. Required with WebSockets.",
+)];
+const PROXY: [Row; 1] = [("path", "string", "The path of the request that is passed on.")];
+const LOG: [Row; 9] = [
+    CONTAINER,
+    (
+        "follow",
+        "boolean",
+        "Whether the answer goes on as the log does. Defaults to false.",
+    ),
+    (
+        "insecureSkipTLSVerifyBackend",
+        "boolean",
+        "Whether the certificate of the node is taken as it is. The log may then come from anybody.",
+    ),
+    ("limitBytes", "integer", "About how many bytes are read at most."),
+    (
+        "previous",
+        "boolean",
+        "Whether the log is that of the container that ended before. Defaults to false.",
+    ),
+    (
+        "sinceSeconds",
+        "integer",
+        "Begins with lines that are this many seconds old.",
+    ),
+    (
+        "stream",
+        "string",
+        "Which stream is shown: All (the default), Stdout or Stderr.",
+    ),
+    (
+        "tailLines",
+        "integer",
+        "How many lines from the end are shown. Defaults to all.",
+    ),
+    (
+        "timestamps",
+        "boolean",
+        "Whether each line begins with its time. Defaults to false.",
+    ),
+];
+
+/// The parameters that requests of one sort take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sort {
+    /// A read of one object.
+    Read,
+    /// A list or watch.
+    List,
+    /// A create or update.
+    Write,
+    /// A patch.
+    Patch,
+    /// A delete of one object.
+    Delete,
+    /// A delete of many.
+    DeleteMany,
+    /// A connection to a part of an object, or a read of a log, by the name of the part.
+    Connect(&'static str),
+}
+
+/// The parameters of the query.
+pub(super) fn of(sort: Sort) -> Vec<Parameter> {
+    let tables: &[&[Row]] = match sort {
+        Sort::Read => &[&PRETTY],
+        Sort::List => &[&PRETTY, &SELECT, &WATCH],
+        Sort::Write => &[&PRETTY, &DRY_RUN, &WRITE],
+        Sort::Patch => &[&PRETTY, &DRY_RUN, &WRITE, &FORCE],
+        Sort::Delete => &[&PRETTY, &DRY_RUN, &DELETE],
+        Sort::DeleteMany => &[&PRETTY, &SELECT, &DRY_RUN, &DELETE],
+        Sort::Connect("attach") => &[&STREAMS],
+        Sort::Connect("exec") => &[&STREAMS, &COMMAND],
+        Sort::Connect("portforward") => &[&PORTS],
+        Sort::Connect("log") => &[&PRETTY, &LOG],
+        Sort::Connect(_) => &[&PROXY],
+    };
+    tables
+        .iter()
+        .flat_map(|table| table.iter())
+        .map(Parameter::query)
+        .collect()
+}
+
+/// The parameters of a path: what stands in braces in it. `kind` is what it leads to.
+pub(super) fn of_path(path: &str, kind: &str) -> Vec<Parameter> {
+    let known = [
+        ("name", format!("name of the {kind}")),
+        (
+            "namespace",
+            "object name and auth scope, such as for teams and projects".to_owned(),
+        ),
+        ("path", "path to the resource".to_owned()),
+    ];
+    let mut found = Vec::new();
+    for (name, description) in known {
+        if path.contains(&format!("{{{name}}}")) {
+            found.push(Parameter {
+                name,
+                place: Place::Path,
+                kind: "string",
+                description,
+            });
+        }
+    }
+    found
+}
+
+// --- Parameter ---
+
+impl Parameter {
+    fn query(&(name, kind, description): &Row) -> Self {
+        Self {
+            name,
+            place: Place::Query,
+            kind,
+            description: description.to_owned(),
+        }
+    }
+
+    /// As documents write it.
+    pub(super) fn render(&self, dialect: Dialect) -> Value {
+        let place = match self.place {
+            Place::Path => "path",
+            Place::Query => "query",
+        };
+        let mut value = json!({"name": self.name, "in": place, "description": self.description});
+        if self.place == Place::Path {
+            value["required"] = json!(true);
+        }
+        match dialect {
+            Dialect::V2 => {
+                value["type"] = json!(self.kind);
+                value["uniqueItems"] = json!(true);
+            }
+            Dialect::V3 => value["schema"] = json!({"type": self.kind, "uniqueItems": true}),
+        }
+        value
+    }
+
+    /// Documents list parameters by name.
+    pub(super) fn name(&self) -> &'static str {
+        self.name
+    }
+}

@@ -1,0 +1,377 @@
+//! The paths of a group and version.
+
+use k3_api::{
+    kinds::{Kind, Subresource},
+    schema::{StructRef, schema},
+};
+
+use super::{
+    name::{capital, of_group},
+    operation::{
+        ANYTHING, Body, CREATE, DELETE_MANY, LIST, LOG, Operation, Path, SINGLE, STREAMS, Shown, Verb,
+    },
+    parameter::Sort,
+};
+
+/// Kinds whose objects are the answer to their deletion. All others answer with a `Status`.
+const SHOWN_WHEN_DELETED: [&str; 16] = [
+    "CSIDriver",
+    "CSINode",
+    "DeviceClass",
+    "PersistentVolume",
+    "PersistentVolumeClaim",
+    "Pod",
+    "PodTemplate",
+    "ResourceClaim",
+    "ResourceClaimTemplate",
+    "ResourceQuota",
+    "ResourceSlice",
+    "Service",
+    "ServiceAccount",
+    "StorageClass",
+    "VolumeAttachment",
+    "VolumeAttributesClass",
+];
+
+/// Parts that are connected to rather than read: the part, and with which methods.
+const CONNECTED: [(&str, &[&str]); 4] = [
+    ("attach", &["get", "post"]),
+    ("exec", &["get", "post"]),
+    ("portforward", &["get", "post"]),
+    (
+        "proxy",
+        &["delete", "get", "head", "options", "patch", "post", "put"],
+    ),
+];
+
+/// A kind, and what the names of its operations are made of.
+struct Subject {
+    kind: &'static Kind,
+    /// `/api/v1`, `/apis/apps/v1`.
+    base: String,
+    /// `core_v1`, `rbacAuthorization_v1`.
+    tag: String,
+    /// `CoreV1`, `RbacAuthorizationV1`.
+    prefix: String,
+    /// `Namespaced`, or nothing.
+    scope: &'static str,
+}
+
+/// Where a group and version are served.
+pub(super) fn base(group: &str, version: &str) -> String {
+    if group.is_empty() {
+        format!("/api/{version}")
+    } else {
+        format!("/apis/{group}/{version}")
+    }
+}
+
+/// The paths of some kinds, which are of one group and version.
+pub(super) fn paths(kinds: &[&'static Kind]) -> Vec<Path> {
+    let mut paths: Vec<Path> = kinds
+        .iter()
+        .flat_map(|kind| Subject::new(kind).paths())
+        .filter(|path| !path.operations.is_empty())
+        .collect();
+    if let Some(kind) = kinds.first() {
+        let subject = Subject::new(kind);
+        paths.push(Path {
+            path: format!("{}/", subject.base),
+            operations: vec![Operation::document(
+                &format!("get{}APIResources", subject.prefix),
+                "get available resources",
+                &subject.tag,
+                Shown::Meta("APIResourceList"),
+            )],
+        });
+    }
+    paths
+}
+
+// --- Subject ---
+
+impl Subject {
+    fn new(kind: &'static Kind) -> Self {
+        let word = of_group(kind.group);
+        Self {
+            kind,
+            base: base(kind.group, kind.version),
+            tag: format!("{word}_{}", kind.version),
+            prefix: format!("{}{}", capital(&word), capital(kind.version)),
+            scope: if kind.is_namespaced() { "Namespaced" } else { "" },
+        }
+    }
+
+    fn about(&self) -> [&'static str; 3] {
+        [self.kind.group, self.kind.version, self.kind.kind]
+    }
+
+    fn paths(&self) -> Vec<Path> {
+        let plural = self.kind.plural;
+        let within = if self.kind.is_namespaced() {
+            format!("namespaces/{{namespace}}/{plural}")
+        } else {
+            plural.to_owned()
+        };
+        let many = format!("{}/{within}", self.base);
+        let one = format!("{many}/{{name}}");
+        let mut paths = vec![self.collection(&many), self.single(&one)];
+        if self.kind.is_namespaced() && self.kind.allows("list") {
+            paths.push(self.everywhere(&format!("{}/{plural}", self.base)));
+        }
+        if self.kind.allows("watch") {
+            paths.extend(self.watches(&within));
+        }
+        for part in &self.kind.subresources {
+            paths.extend(self.part(part, &format!("{one}/{}", part.name)));
+        }
+        paths
+    }
+
+    /// The collection: list, create, delete many.
+    fn collection(&self, path: &str) -> Path {
+        let Self {
+            kind,
+            tag,
+            prefix,
+            scope,
+            ..
+        } = self;
+        let id = format!("{prefix}{scope}{}", kind.kind);
+        let mut operations = Vec::new();
+        if kind.allows("list") {
+            operations.push(self.list(path, &id));
+        }
+        if kind.allows("create") {
+            let mut operation = CREATE.at(path, self.about(), tag, &id);
+            operation.description = format!("create {}", article(kind.kind));
+            operation.body = Body::Object(kind.ty);
+            operation.answer = Shown::Object(kind.ty);
+            operations.push(operation);
+        }
+        if kind.allows("deletecollection") {
+            let id = format!("{prefix}Collection{scope}{}", kind.kind);
+            let mut operation = DELETE_MANY.at(path, self.about(), tag, &id);
+            operation.description = format!("delete collection of {}", kind.kind);
+            operation.body = Body::DeleteOptions;
+            operations.push(operation);
+        }
+        Path {
+            path: path.to_owned(),
+            operations,
+        }
+    }
+
+    /// The objects of all namespaces.
+    fn everywhere(&self, path: &str) -> Path {
+        let id = format!("{}{}ForAllNamespaces", self.prefix, self.kind.kind);
+        Path {
+            path: path.to_owned(),
+            operations: vec![self.list(path, &id)],
+        }
+    }
+
+    fn list(&self, path: &str, id: &str) -> Operation {
+        let kind = self.kind;
+        let mut operation = LIST.at(path, self.about(), &self.tag, id);
+        let watch = if kind.allows("watch") { " or watch" } else { "" };
+        operation.description = format!("list{watch} objects of kind {}", kind.kind);
+        operation.answer = list_of(kind).map_or(Shown::Text, Shown::Object);
+        operation.produces = STREAMS;
+        operation
+    }
+
+    fn single(&self, path: &str) -> Path {
+        let kind = self.kind;
+        let id = format!("{}{}{}", self.prefix, self.scope, kind.kind);
+        let wanted = SINGLE.iter().filter(|(verb, _)| kind.allows(verb));
+        let operations = wanted.map(|(_, verb)| {
+            let mut operation = verb.at(path, self.about(), &self.tag, &id);
+            self.fill(&mut operation, kind.ty, "");
+            if verb.action == "delete" {
+                operation.description = format!("delete {}", article(kind.kind));
+                operation.body = Body::DeleteOptions;
+                if !SHOWN_WHEN_DELETED.contains(&kind.kind) {
+                    operation.answer = Shown::Meta("Status");
+                }
+            }
+            operation
+        });
+        Path {
+            path: path.to_owned(),
+            operations: operations.collect(),
+        }
+    }
+
+    /// Fills in body, answer and description of an operation on an object, or on the part `of` it.
+    fn fill(&self, operation: &mut Operation, ty: StructRef, of: &str) {
+        let kind = self.kind.kind;
+        let of = if of.is_empty() {
+            String::new()
+        } else {
+            format!("{of} of ")
+        };
+        operation.answer = Shown::Object(ty);
+        let word = match operation.method {
+            "put" => {
+                operation.body = Body::Object(ty);
+                "replace"
+            }
+            "patch" => {
+                operation.body = Body::Patch;
+                "partially update"
+            }
+            "post" => {
+                operation.body = Body::Object(ty);
+                operation.description = format!("create {of}{}", article(kind));
+                return;
+            }
+            _ => "read",
+        };
+        operation.description = format!("{word} {of}the specified {kind}");
+    }
+
+    /// The old paths of watches.
+    fn watches(&self, within: &str) -> Vec<Path> {
+        let Self {
+            kind, prefix, scope, ..
+        } = self;
+        let many = "watch individual changes to a list of ";
+        let one = "watch changes to an object of kind ";
+        let instead = "deprecated: use the 'watch' parameter with a list operation instead";
+        let narrowed = ", filtered to a single item with the 'fieldSelector' parameter";
+        let mut found = vec![
+            (
+                format!("{}/watch/{within}", self.base),
+                format!("{prefix}{scope}{}List", kind.kind),
+                "watchlist",
+                format!("{many}{}. {instead}.", kind.kind),
+            ),
+            (
+                format!("{}/watch/{within}/{{name}}", self.base),
+                format!("{prefix}{scope}{}", kind.kind),
+                "watch",
+                format!("{one}{}. {instead}{narrowed}.", kind.kind),
+            ),
+        ];
+        if kind.is_namespaced() {
+            found.push((
+                format!("{}/watch/{}", self.base, kind.plural),
+                format!("{prefix}{}ListForAllNamespaces", kind.kind),
+                "watchlist",
+                format!("{many}{}. {instead}.", kind.kind),
+            ));
+        }
+        let paths = found.into_iter().map(|(path, id, action, description)| {
+            let mut operation = LIST.at(&path, self.about(), &self.tag, &id);
+            operation.id = format!("watch{id}");
+            operation.action = Some(action);
+            operation.description = description;
+            operation.answer = Shown::Meta("WatchEvent");
+            operation.produces = STREAMS;
+            Path {
+                path,
+                operations: vec![operation],
+            }
+        });
+        paths.collect()
+    }
+
+    /// The paths of a part of an object.
+    fn part(&self, part: &'static Subresource, path: &str) -> Vec<Path> {
+        if let Some((name, methods)) = CONNECTED.iter().find(|(name, _)| *name == part.name) {
+            let mut paths = vec![self.connected(part, path, name, methods, "")];
+            if *name == "proxy" {
+                paths.push(self.connected(part, &format!("{path}/{{path}}"), name, methods, "WithPath"));
+            }
+            return paths;
+        }
+        let about = [part.group, part.version, part.kind];
+        let id = format!(
+            "{}{}{}{}",
+            self.prefix,
+            self.scope,
+            self.kind.kind,
+            capital(part.name)
+        );
+        let mut operations: Vec<_> = SINGLE
+            .iter()
+            .filter(|(verb, _)| part.verbs.contains(verb))
+            .map(|(_, verb)| verb.at(path, about, &self.tag, &id))
+            .collect();
+        if part.verbs.contains(&"create") {
+            operations.push(CREATE.at(path, about, &self.tag, &id));
+        }
+        for operation in &mut operations {
+            self.fill(operation, part.ty, part.name);
+            if part.name == "log" {
+                operation.take(path, Sort::Connect("log"));
+                operation.answer = Shown::Text;
+                operation.produces = LOG;
+            }
+        }
+        vec![Path {
+            path: path.to_owned(),
+            operations,
+        }]
+    }
+
+    fn connected(
+        &self,
+        part: &'static Subresource,
+        path: &str,
+        name: &'static str,
+        methods: &'static [&'static str],
+        ending: &str,
+    ) -> Path {
+        let about = [part.group, part.version, part.kind];
+        let operations = methods.iter().map(|method| {
+            let verb = Verb {
+                method,
+                action: "connect",
+                word: "connect",
+                sort: Sort::Connect(name),
+                codes: &[200],
+            };
+            let Self {
+                prefix, scope, kind, ..
+            } = self;
+            let id = format!(
+                "{prefix}{}{scope}{}{}{ending}",
+                capital(method),
+                kind.kind,
+                capital(name)
+            );
+            let mut operation = verb.at(path, about, &self.tag, &id);
+            operation.description = format!(
+                "connect {} requests to {name} of {}",
+                method.to_uppercase(),
+                kind.kind
+            );
+            operation.answer = Shown::Text;
+            operation.produces = ANYTHING;
+            operation
+        });
+        Path {
+            path: path.to_owned(),
+            operations: operations.collect(),
+        }
+    }
+}
+
+/// The type of a list of a kind's objects.
+fn list_of(kind: &Kind) -> Option<StructRef> {
+    let of = kind.ty.get();
+    schema().get(of.package, of.version, &kind.list_kind())
+}
+
+/// A kind with its article; a plural has none.
+fn article(kind: &str) -> String {
+    if kind.ends_with('s') && !kind.ends_with("ss") {
+        kind.to_owned()
+    } else if kind.starts_with(['A', 'E', 'I', 'O', 'U']) {
+        format!("an {kind}")
+    } else {
+        format!("a {kind}")
+    }
+}
