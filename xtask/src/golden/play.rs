@@ -22,6 +22,11 @@ pub(crate) struct GoldenOptions {
     pub(crate) show: usize,
 }
 
+/// How long a play may take: some ten times what it takes.
+const LIMIT_SECONDS: &str = "900";
+/// The exit code of `timeout` when the time was over.
+const TIMED_OUT: i32 = 124;
+
 /// Whether there is something to play.
 #[derive(Debug, PartialEq, Eq)]
 enum Recordings {
@@ -95,8 +100,11 @@ fn player(
     options: &GoldenOptions,
 ) -> Result<Vec<u8>, String> {
     step::headline("playing the recordings");
-    let mut command = Command::new(python);
+    // A server that does not answer makes the player wait a minute for each request.
+    let mut command = Command::new("timeout");
     command
+        .arg(LIMIT_SECONDS)
+        .arg(python)
         // The recordings are somebody else's folder: leave no compiled files in it.
         .arg("-B")
         .arg(folder.join("play.py"))
@@ -112,6 +120,11 @@ fn player(
         .stderr(Stdio::inherit())
         .output()
         .map_err(|error| format!("cannot run the player: {error}"))?;
+    if output.status.code() == Some(TIMED_OUT) {
+        return Err(format!(
+            "the play was not over after {LIMIT_SECONDS} s; a request may hang"
+        ));
+    }
     Ok(output.stdout)
 }
 
