@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{bench::BenchOptions, test::TestOptions};
+use crate::{bench::BenchOptions, golden::GoldenOptions, test::TestOptions};
 
 /// What was asked for.
 #[derive(Debug, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub(crate) enum Command {
     Help(&'static str),
     Check,
     Test(TestOptions),
-    Golden,
+    Golden(GoldenOptions),
     EndToEnd,
     Bench(BenchOptions),
 }
@@ -65,13 +65,16 @@ installed from Debian's packages when run as root; otherwise it is named, and th
 ";
 
 const GOLDEN_HELP: &str = "\
-Usage: cargo xtask golden
+Usage: cargo xtask golden [FILTER] [--show N]
 
-Plays recorded upstream requests against k3 and compares the answers. There is no server to play them
-against yet: until then the command only says whether the recordings are there.
+Builds k3, starts it as the recorded server was set up, plays recorded upstream requests against it, and
+prints how many answers were the same, by category. Fails when fewer are than the project asks of itself.
+
+  FILTER                  a pattern over category/name, such as 'apply/*'; only these are played
+  --show N                prints the first N differences of each case that failed; default 0
 
   K3_GOLDEN               folder of the recordings; default ../shared/golden
-  K3_REQUIRE_GOLDEN=1     absent recordings are a failure
+  K3_REQUIRE_GOLDEN=1     absent recordings are a failure; otherwise they are left out
 ";
 
 const E2E_HELP: &str = "\
@@ -99,7 +102,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Command, U
         "help" | "--help" | "-h" => Ok(Command::Help(HELP)),
         "check" => plain(&rest, Command::Check, CHECK_HELP),
         "test" => parse_test(rest),
-        "golden" => plain(&rest, Command::Golden, GOLDEN_HELP),
+        "golden" => parse_golden(rest),
         "e2e" => plain(&rest, Command::EndToEnd, E2E_HELP),
         "bench" => parse_bench(rest),
         other => Err(Usage::new(format!("there is no command `{other}`"), HELP)),
@@ -130,6 +133,30 @@ fn parse_test(rest: Vec<String>) -> Result<Command, Usage> {
         }
     }
     Ok(Command::Test(options))
+}
+
+fn parse_golden(rest: Vec<String>) -> Result<Command, Usage> {
+    let mut options = GoldenOptions::default();
+    let mut rest = rest.into_iter();
+    while let Some(argument) = rest.next() {
+        match argument.as_str() {
+            argument if is_help(argument) => return Ok(Command::Help(GOLDEN_HELP)),
+            "--show" => {
+                let number = rest.next().and_then(|number| number.parse().ok());
+                options.show = number.ok_or_else(|| Usage::new("`--show` needs a number", GOLDEN_HELP))?;
+            }
+            filter if options.filter.is_empty() && !filter.starts_with('-') => {
+                filter.clone_into(&mut options.filter);
+            }
+            argument => {
+                return Err(Usage::new(
+                    format!("unexpected argument `{argument}`"),
+                    GOLDEN_HELP,
+                ));
+            }
+        }
+    }
+    Ok(Command::Golden(options))
 }
 
 fn parse_bench(rest: Vec<String>) -> Result<Command, Usage> {
@@ -208,12 +235,23 @@ mod tests {
     }
 
     #[test]
+    fn a_play_can_be_narrowed_and_shown() {
+        let expected = GoldenOptions {
+            filter: "apply/*".into(),
+            show: 3,
+        };
+        assert_eq!(parsed("golden apply/* --show 3"), Ok(Command::Golden(expected)));
+    }
+
+    #[test]
     fn a_wrong_call_says_what_is_wrong_and_teaches() {
         for (line, word) in [
             ("", "no command"),
             ("tset", "`tset`"),
             ("check --fast", "`--fast`"),
             ("test watch", "after `--`"),
+            ("golden --show", "needs a number"),
+            ("golden apply/* patch/*", "`patch/*`"),
             ("bench", "which"),
             ("bench network", "`network`"),
         ] {

@@ -46,7 +46,7 @@ fn main() -> ExitCode {
         }
         Command::Check => check::run(&workspace),
         Command::Test(options) => test::run(&workspace, &options),
-        Command::Golden => golden::run(&workspace),
+        Command::Golden(options) => golden::run(&workspace, &options),
         Command::EndToEnd => e2e::run(),
         Command::Bench(options) => bench::run(&workspace, &options),
     };

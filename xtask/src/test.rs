@@ -8,7 +8,7 @@ use std::{
 use crate::{
     Outcome, check,
     counts::Counts,
-    golden,
+    golden::{self, GoldenOptions},
     services::Services,
     step::{self, Ran},
     tools,
@@ -39,7 +39,7 @@ pub(crate) fn run(workspace: &Workspace, options: &TestOptions) -> Outcome {
     parts.push(("tests", tests(workspace, &services, &options.selection)));
     if options.selection.is_empty() {
         parts.push(("doc tests", doc_tests(workspace, &services)));
-        parts.push(("golden", golden::count(workspace)));
+        parts.push(("golden", golden::count(workspace, &GoldenOptions::default())));
     }
     println!();
     for problem in &services.problems {

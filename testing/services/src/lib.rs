@@ -6,6 +6,7 @@
 //!
 //! All calls block. They are short, but in an async test with one thread the other tasks wait meanwhile.
 
+mod daemon;
 mod error;
 mod etcd;
 mod mariadb;
@@ -16,6 +17,7 @@ mod shared;
 mod supervisor;
 
 pub use self::{
+    daemon::Daemon,
     error::ServiceError,
     etcd::{Etcd, EtcdCluster, EtcdOptions},
     mariadb::{MariaDb, MariaDbOptions},

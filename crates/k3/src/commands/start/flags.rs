@@ -100,7 +100,7 @@ pub(crate) struct AccessFlags {
         long,
         value_name = "BOOL",
         action = ArgAction::Set,
-        default_value_t = false,
+        default_value_t = true,
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "true"

@@ -1,0 +1,37 @@
+//! Who one is, and what is said of what is not there.
+
+use crate::cluster::Cluster;
+
+#[test]
+fn the_kubeconfig_makes_one_an_administrator() {
+    let me = Cluster::start().kubectl("auth whoami");
+    assert!(me.contains("kubernetes-admin"), "{me}");
+    assert!(me.contains("[system:masters system:authenticated]"), "{me}");
+}
+
+#[test]
+fn metrics_that_are_not_there_are_a_clear_error() {
+    let (_, said) = Cluster::start().refused("top pods");
+    assert!(said.contains("Metrics API not available"), "{said}");
+}
+
+#[test]
+fn what_does_not_exist_is_told_by_name() {
+    let cluster = Cluster::start();
+    let (code, said) = cluster.refused("get pod nobody");
+    assert_eq!(code, 1);
+    assert_eq!(said, "Error from server (NotFound): pods \"nobody\" not found\n");
+    let (_, said) = cluster.refused("get gadgets");
+    assert!(
+        said.contains("the server doesn't have a resource type \"gadgets\""),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_pod_without_a_node_has_no_log_and_says_so() {
+    let cluster = Cluster::start();
+    cluster.kubectl("run web --image=nginx");
+    let (_, said) = cluster.refused("logs web");
+    assert!(said.starts_with("Error from server"), "{said}");
+}

@@ -1,0 +1,131 @@
+//! A server, and kubectl for it.
+
+use std::{
+    fs,
+    io::{BufReader, Write},
+    path::PathBuf,
+    process::{Command, ExitStatus, Stdio},
+};
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::program::{Data, Server, outcome};
+
+/// A server in memory with a namespace `default` in which pods may be made.
+pub(crate) struct Cluster {
+    server: Server,
+    data: Data,
+}
+
+/// A kubectl that goes on until it is dropped.
+pub(crate) struct Following {
+    child: std::process::Child,
+    pub(crate) lines: BufReader<std::process::ChildStdout>,
+}
+
+// --- Cluster ---
+
+impl Cluster {
+    pub(crate) fn start() -> Self {
+        let data = Data::new();
+        let server = data.start(&["--storage=memory"]);
+        assert_ne!(server.port(), 0);
+        let cluster = Self { server, data };
+        // What a controller would do.
+        cluster.kubectl("create serviceaccount default");
+        cluster
+    }
+
+    /// Runs kubectl, which must succeed, and returns what it prints. Arguments are separated by spaces.
+    pub(crate) fn kubectl(&self, line: &str) -> String {
+        self.kubectl_with(&line.split(' ').collect::<Vec<_>>())
+    }
+
+    /// As [`Cluster::kubectl`], with arguments that may hold spaces.
+    pub(crate) fn kubectl_with(&self, args: &[&str]) -> String {
+        let (code, output, errors) = outcome(self.command().args(args));
+        assert_eq!(
+            code,
+            Some(0),
+            "kubectl {args:?}: {output}{errors}\n{}",
+            self.data.log()
+        );
+        output
+    }
+
+    /// Runs kubectl, which must fail, and returns its exit code with all that it says.
+    pub(crate) fn refused(&self, line: &str) -> (i32, String) {
+        let (code, output, errors) = outcome(self.command().args(line.split(' ')));
+        assert_ne!(code, Some(0), "kubectl {line}: {output}{errors}");
+        (code.unwrap(), output + &errors)
+    }
+
+    /// An object as the server has it.
+    pub(crate) fn get(&self, what: &str) -> Value {
+        let text = self.kubectl(&format!("get {what} -o json --show-managed-fields"));
+        serde_json::from_str(&text).unwrap()
+    }
+
+    /// Tells the server to stop, and waits for its end.
+    pub(crate) fn stop(self) -> ExitStatus {
+        self.server.end_by(Signal::TERM)
+    }
+
+    /// A file for kubectl to read.
+    pub(crate) fn file(&self, name: &str, content: &str) -> PathBuf {
+        let path = self.data.path().join(name);
+        fs::File::create(&path)
+            .unwrap()
+            .write_all(content.as_bytes())
+            .unwrap();
+        path
+    }
+
+    /// Starts a kubectl that prints until it is dropped.
+    pub(crate) fn follow(&self, line: &str) -> Following {
+        let mut child = self
+            .command()
+            .args(line.split(' '))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .unwrap();
+        Following {
+            lines: BufReader::new(child.stdout.take().unwrap()),
+            child,
+        }
+    }
+
+    /// A call of kubectl that knows this server and no other, and keeps what it caches in the test's folder.
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new("kubectl");
+        command
+            .env("KUBECONFIG", &self.server.kubeconfig)
+            .env("HOME", self.data.path())
+            .env_remove("KUBECACHEDIR")
+            .stdin(Stdio::null());
+        command
+    }
+}
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        // Best effort: it may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A pod that needs nothing.
+pub(crate) const POD: &str = "
+apiVersion: v1
+kind: Pod
+metadata:
+  name: web
+  labels: {app: web}
+spec:
+  containers:
+  - name: web
+    image: nginx:1.27
+";

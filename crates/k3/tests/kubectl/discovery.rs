@@ -1,0 +1,60 @@
+//! kubectl finds out what there is.
+
+use crate::cluster::Cluster;
+
+#[test]
+fn resources_are_listed_with_their_short_names() {
+    let cluster = Cluster::start();
+    let resources = cluster.kubectl("api-resources");
+    for words in [
+        &["pods", "po", "v1", "true", "Pod"][..],
+        &["namespaces", "ns", "v1", "false", "Namespace"],
+        &["deployments", "deploy", "apps/v1", "true", "Deployment"],
+        &["cronjobs", "cj", "batch/v1", "true", "CronJob"],
+        &[
+            "storageclasses",
+            "sc",
+            "storage.k8s.io/v1",
+            "false",
+            "StorageClass",
+        ],
+    ] {
+        let is_line = |line: &str| line.split_whitespace().eq(words.iter().copied());
+        assert!(
+            resources.lines().any(is_line),
+            "{words:?} is missing in:\n{resources}"
+        );
+    }
+    let namespaced = cluster.kubectl("api-resources --namespaced=false --verbs=list -o name");
+    assert!(namespaced.lines().any(|line| line == "nodes"), "{namespaced}");
+    assert!(!namespaced.lines().any(|line| line == "pods"), "{namespaced}");
+}
+
+#[test]
+fn health_is_told_check_by_check() {
+    let cluster = Cluster::start();
+    assert_eq!(cluster.kubectl("get --raw /readyz"), "ok");
+    let verbose = cluster.kubectl("get --raw /readyz?verbose");
+    assert!(verbose.contains("[+]ping ok"), "{verbose}");
+    assert!(verbose.contains("readyz check passed"), "{verbose}");
+}
+
+#[test]
+fn the_version_is_that_of_the_api() {
+    let version = Cluster::start().kubectl("version -o json");
+    let version: serde_json::Value = serde_json::from_str(&version).unwrap();
+    let text = version["serverVersion"]["gitVersion"].as_str().unwrap();
+    assert!(text.starts_with("v1.37."), "{text}");
+}
+
+#[test]
+fn fields_are_explained() {
+    let cluster = Cluster::start();
+    let all = cluster.kubectl("explain pod.spec.containers --recursive");
+    for field in ["imagePullPolicy", "livenessProbe", "resources", "volumeMounts"] {
+        assert!(all.contains(field), "{field} is missing in:\n{all}");
+    }
+    let one = cluster.kubectl("explain deployment.spec.replicas");
+    assert!(one.contains("FIELD: replicas <integer>"), "{one}");
+    assert!(one.contains("Defaults to 1"), "{one}");
+}

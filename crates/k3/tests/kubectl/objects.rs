@@ -1,0 +1,162 @@
+//! Objects are made and changed, by every way kubectl has.
+
+use serde_json::json;
+
+use crate::{
+    cluster::{Cluster, POD},
+    program::outcome,
+};
+
+#[test]
+fn a_deployment_is_created_and_scaled() {
+    let cluster = Cluster::start();
+    let said = cluster.kubectl("create deployment web --image=nginx:1.27 --replicas=2");
+    assert_eq!(said, "deployment.apps/web created\n");
+    let said = cluster.kubectl("scale deployment web --replicas=5 --current-replicas=2");
+    assert_eq!(said, "deployment.apps/web scaled\n");
+    assert_eq!(cluster.get("deployment web")["spec"]["replicas"], 5);
+    let table = cluster.kubectl("get deployments");
+    assert!(
+        table.starts_with("NAME   READY   UP-TO-DATE   AVAILABLE   AGE\nweb    0/5"),
+        "{table}"
+    );
+}
+
+#[test]
+fn apply_on_the_clients_side_makes_changes_and_leaves() {
+    let cluster = Cluster::start();
+    let path = cluster.file("pod.yaml", POD);
+    let path = path.to_str().unwrap();
+    assert_eq!(cluster.kubectl_with(&["apply", "-f", path]), "pod/web created\n");
+    assert_eq!(
+        cluster.kubectl_with(&["apply", "-f", path]),
+        "pod/web unchanged\n"
+    );
+    cluster.file("pod.yaml", &POD.replace("{app: web}", "{app: shop}"));
+    assert_eq!(
+        cluster.kubectl_with(&["apply", "-f", path]),
+        "pod/web configured\n"
+    );
+    assert_eq!(
+        cluster.get("pod web")["metadata"]["labels"],
+        json!({"app": "shop"})
+    );
+}
+
+#[test]
+fn apply_on_the_servers_side_keeps_who_set_what() {
+    let cluster = Cluster::start();
+    let path = cluster.file("pod.yaml", POD);
+    let path = path.to_str().unwrap();
+    let said = cluster.kubectl_with(&["apply", "--server-side", "-f", path]);
+    assert_eq!(said, "pod/web serverside-applied\n");
+    let managers = cluster.get("pod web")["metadata"]["managedFields"].clone();
+    assert_eq!(managers[0]["manager"], "kubectl");
+    assert_eq!(managers[0]["operation"], "Apply");
+
+    cluster.file("pod.yaml", &POD.replace("nginx:1.27", "nginx:1.28"));
+    let other = ["apply", "--server-side", "--field-manager=other", "-f", path];
+    let (_, said) = cluster.refused(&other.join(" "));
+    assert!(said.contains("conflict with \"kubectl\""), "{said}");
+    assert!(said.contains(".spec.containers[name=\"web\"].image"), "{said}");
+    cluster.kubectl_with(&[&other[..], &["--force-conflicts"]].concat());
+    assert_eq!(
+        cluster.get("pod web")["spec"]["containers"][0]["image"],
+        "nginx:1.28"
+    );
+}
+
+#[test]
+fn a_difference_is_shown_before_it_is_made() {
+    let cluster = Cluster::start();
+    let path = cluster.file("pod.yaml", POD);
+    cluster.kubectl_with(&["apply", "-f", path.to_str().unwrap()]);
+    cluster.kubectl_with(&["diff", "-f", path.to_str().unwrap()]);
+    cluster.file("pod.yaml", &POD.replace("nginx:1.27", "nginx:1.28"));
+    let (code, said) = cluster.refused(&format!("diff -f {}", path.display()));
+    assert_eq!(code, 1);
+    assert!(
+        said.contains("-  - image: nginx:1.27\n+  - image: nginx:1.28\n"),
+        "{said}"
+    );
+    assert_eq!(
+        cluster.get("pod web")["spec"]["containers"][0]["image"],
+        "nginx:1.27"
+    );
+}
+
+#[test]
+fn an_editor_changes_an_object() {
+    let cluster = Cluster::start();
+    cluster.kubectl("create configmap settings --from-literal=colour=red");
+    let mut command = cluster.command();
+    command
+        .env("KUBE_EDITOR", "sed -i s/red/blue/")
+        .args(["edit", "configmap", "settings"]);
+    let (code, said, errors) = outcome(&mut command);
+    assert_eq!(code, Some(0), "{errors}");
+    assert_eq!(said, "configmap/settings edited\n");
+    assert_eq!(cluster.get("configmap settings")["data"]["colour"], "blue");
+}
+
+#[test]
+fn labels_and_annotations_come_and_go() {
+    let cluster = Cluster::start();
+    cluster.kubectl("create configmap settings");
+    cluster.kubectl("label configmap settings tier=front");
+    cluster.kubectl("annotate configmap settings note=kept");
+    let (_, said) = cluster.refused("label configmap settings tier=back");
+    assert!(said.contains("--overwrite"), "{said}");
+    assert_eq!(
+        cluster.kubectl("get configmap -l tier=front -o name"),
+        "configmap/settings\n"
+    );
+    cluster.kubectl("label configmap settings tier-");
+    let meta = cluster.get("configmap settings")["metadata"].clone();
+    assert_eq!(meta["annotations"], json!({"note": "kept"}));
+    assert!(meta.get("labels").is_none(), "{meta}");
+}
+
+#[test]
+fn every_kind_of_patch_is_understood() {
+    let cluster = Cluster::start();
+    cluster.kubectl("create deployment web --image=nginx:1.27");
+    let patch = |kind: &str, text: &str| {
+        cluster.kubectl_with(&["patch", "deployment", "web", "--type", kind, "-p", text]);
+        cluster.get("deployment web")["spec"].clone()
+    };
+    let spec = patch(
+        "json",
+        r#"[{"op": "replace", "path": "/spec/replicas", "value": 3}]"#,
+    );
+    assert_eq!(spec["replicas"], 3);
+    let spec = patch("merge", r#"{"spec": {"replicas": 4, "paused": true}}"#);
+    assert_eq!((&spec["replicas"], &spec["paused"]), (&json!(4), &json!(true)));
+    // The list is merged by name: the container that is not named stays.
+    let sidecar =
+        r#"{"spec": {"template": {"spec": {"containers": [{"name": "log", "image": "busybox"}]}}}}"#;
+    let spec = patch("strategic", sidecar);
+    assert_eq!(
+        spec["template"]["spec"]["containers"].as_array().unwrap().len(),
+        2
+    );
+}
+
+#[test]
+fn a_dry_run_on_the_server_changes_nothing() {
+    let cluster = Cluster::start();
+    let said = cluster.kubectl("create configmap settings --dry-run=server -o name");
+    assert_eq!(said, "configmap/settings\n");
+    assert_eq!(cluster.kubectl("get configmap settings --ignore-not-found"), "");
+}
+
+#[test]
+fn a_field_that_does_not_exist_is_refused() {
+    let cluster = Cluster::start();
+    let path = cluster.file("pod.yaml", &POD.replace("image:", "imagge:"));
+    let (_, said) = cluster.refused(&format!("create -f {}", path.display()));
+    assert!(
+        said.contains("unknown field \"spec.containers[0].imagge\""),
+        "{said}"
+    );
+}

@@ -1,0 +1,137 @@
+//! What is said to a call that makes no sense, or that cannot be carried out.
+
+use std::{fs, net::TcpListener};
+
+use crate::program::{Data, k3, outcome};
+
+#[test]
+fn a_call_that_makes_no_sense_ends_with_2_and_says_why() {
+    for (args, words) in [
+        (
+            &["--storage", "tape"][..],
+            &["tape", "memory, file, etcd, mysql"][..],
+        ),
+        (&["--bind", "localhost"], &["--bind", "localhost"]),
+        (&["--secure-port", "70000"], &["--secure-port"]),
+        (&["--service-cluster-ip-range", "10.96.0.0"], &["10.96.0.0/16"]),
+        (
+            &["--service-account-issuer", "me"],
+            &["https://kubernetes.default.svc"],
+        ),
+        (&["--tls-san", "a b"], &["--tls-san", "DNS name"]),
+        (&["--etcd-servers", "http://127.0.0.1:1"], &["--storage etcd"]),
+        (&["--storage", "mysql"], &["--mysql-url", "K3_MYSQL_URL"]),
+        (&["--storage", "etcd", "--etcd-prefix", "k3"], &["prefix"]),
+        (&["--stroage", "file"], &["--storage"]),
+        (&["--secure-port", "0", "extra"], &["extra"]),
+    ] {
+        let data = Data::new();
+        let mut command = k3(&["start"]);
+        command.arg("--data-dir").arg(data.path());
+        // The last one of a flag that is given twice would count, so the port is only set where it is not tried.
+        if !args.contains(&"--secure-port") {
+            command.args(["--secure-port", "0"]);
+        }
+        let (code, output, errors) = outcome(command.args(args));
+        assert_eq!(code, Some(2), "{args:?}: {errors}");
+        assert_eq!(output, "", "{args:?}");
+        for word in words {
+            assert!(errors.contains(word), "{args:?}: {word} is missing in: {errors}");
+        }
+    }
+}
+
+#[test]
+fn a_password_is_not_repeated() {
+    let data = Data::new();
+    for url in ["mysql://u:s3cret", "mysql://u:s3cret@127.0.0.1:1/k3"] {
+        let (code, output, errors) = outcome(&mut data.command(&["--storage=mysql", "--mysql-url", url]));
+        assert_ne!(code, Some(0));
+        assert!(!format!("{output}{errors}").contains("s3cret"), "{errors}");
+    }
+}
+
+#[test]
+fn a_port_that_is_taken_is_told_with_a_way_out() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let data = Data::new();
+    let mut command = k3(&[
+        "start",
+        "--secure-port",
+        &address.port().to_string(),
+        "--data-dir",
+    ]);
+    let (code, _, errors) = outcome(command.arg(data.path()));
+    assert_eq!(code, Some(1));
+    assert!(errors.contains(&address.to_string()), "{errors}");
+    assert!(
+        errors.contains("in use") && errors.contains("--secure-port"),
+        "{errors}"
+    );
+}
+
+#[test]
+fn a_data_folder_that_another_server_uses_is_told_with_a_way_out() {
+    let data = Data::new();
+    let _first = data.start(&[]);
+    let (code, _, errors) = outcome(&mut data.command(&[]));
+    assert_eq!(code, Some(1));
+    assert!(
+        errors.contains("in use") && errors.contains("--data-dir"),
+        "{errors}"
+    );
+}
+
+#[test]
+fn a_token_file_is_refused_by_its_line_without_the_token() {
+    let data = Data::new();
+    let tokens = data.path().join("tokens.csv");
+    fs::write(&tokens, "t,admin,u\ns3cret,alice\n").unwrap();
+    let (code, _, errors) = outcome(&mut data.command(&["--token-auth-file", tokens.to_str().unwrap()]));
+    assert_eq!(code, Some(1));
+    assert!(errors.contains("tokens.csv, line 2"), "{errors}");
+    assert!(!errors.contains("s3cret"), "{errors}");
+}
+
+#[test]
+fn a_lost_key_of_the_authority_is_told_and_not_replaced() {
+    let data = Data::new();
+    drop(data.start(&["--storage=memory"]));
+    let key = data.path().join("tls/ca.key");
+    fs::remove_file(&key).unwrap();
+    let (code, _, errors) = outcome(&mut data.command(&["--storage=memory"]));
+    assert_eq!(code, Some(1));
+    assert!(
+        errors.contains("ca.key") && errors.contains("restore"),
+        "{errors}"
+    );
+    assert!(!key.exists());
+}
+
+#[test]
+fn the_help_teaches_every_flag() {
+    let (code, help, _) = outcome(&mut k3(&["start", "--help"]));
+    assert_eq!(code, Some(0));
+    for flag in [
+        "--data-dir",
+        "--storage",
+        "--etcd-servers",
+        "--mysql-url",
+        "--bind",
+        "--secure-port",
+        "--advertise-address",
+        "--tls-san",
+        "--kubeconfig-out",
+        "--token-auth-file",
+        "--anonymous-auth",
+        "--service-account-issuer",
+        "--service-cluster-ip-range",
+        "--controllers",
+        "--no-node",
+        "export KUBECONFIG",
+        "Exit codes",
+    ] {
+        assert!(help.contains(flag), "{flag}");
+    }
+}

@@ -1,0 +1,151 @@
+//! The play: where the recordings are, a server for them, the player, and what it found.
+//!
+//! Promises: nothing counts as passed that was not played; the server that was started ends, whatever happens.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use k3_test_services::find_program;
+
+use super::{score::Score, server};
+use crate::{Outcome, counts::Counts, step, workspace::Workspace};
+
+/// What to play, and how much to tell.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct GoldenOptions {
+    /// A pattern over `category/name`; all when empty.
+    pub(crate) filter: String,
+    /// Differences shown for each case that failed.
+    pub(crate) show: usize,
+}
+
+/// How long a play may take: some ten times what it takes.
+const LIMIT_SECONDS: &str = "900";
+/// The exit code of `timeout` when the time was over.
+const TIMED_OUT: i32 = 124;
+
+/// Whether there is something to play.
+#[derive(Debug, PartialEq, Eq)]
+enum Recordings {
+    Here,
+    /// Not here, and nobody minds.
+    LeftOut,
+    /// Not here, and they are asked for.
+    Missing,
+}
+
+pub(crate) fn run(workspace: &Workspace, options: &GoldenOptions) -> Outcome {
+    if count(workspace, options).failed == 0 {
+        Outcome::Done
+    } else {
+        Outcome::Failed
+    }
+}
+
+/// One that passed or failed if there was something to play, else none.
+pub(crate) fn count(workspace: &Workspace, options: &GoldenOptions) -> Counts {
+    let folder =
+        env::var_os("K3_GOLDEN").map_or_else(|| workspace.root().join("../shared/golden"), PathBuf::from);
+    let is_required = env::var_os("K3_REQUIRE_GOLDEN").is_some_and(|value| value == "1");
+    match recordings(&folder, is_required) {
+        Recordings::Here => Counts::of(play(workspace, &folder, options)),
+        Recordings::LeftOut => {
+            println!("golden: left out, no recordings here (K3_GOLDEN names their folder)");
+            Counts::default()
+        }
+        Recordings::Missing => {
+            println!("golden: no recordings (K3_GOLDEN), and K3_REQUIRE_GOLDEN=1 asks for them");
+            Counts::of(Outcome::Failed)
+        }
+    }
+}
+
+fn recordings(folder: &Path, is_required: bool) -> Recordings {
+    match (folder.join("cases").is_dir(), is_required) {
+        (true, _) => Recordings::Here,
+        (false, false) => Recordings::LeftOut,
+        (false, true) => Recordings::Missing,
+    }
+}
+
+fn play(workspace: &Workspace, folder: &Path, options: &GoldenOptions) -> Outcome {
+    let played = server::build(workspace).and_then(|program| {
+        let python = find_program("python3").ok_or("`python3` is not installed, and the player needs it")?;
+        let server = server::start(&program, &python, &folder.join("tokens.csv"))?;
+        let output = player(&python, folder, &server.url, &server.authority, options)?;
+        Score::read(&output)
+    });
+    match played {
+        Ok(score) => {
+            score.show_differences(options.show);
+            println!("{score}");
+            score.verdict()
+        }
+        Err(problem) => {
+            eprintln!("xtask: golden: {problem}");
+            Outcome::Failed
+        }
+    }
+}
+
+/// What the player found, as it says it.
+fn player(
+    python: &Path,
+    folder: &Path,
+    url: &str,
+    authority: &Path,
+    options: &GoldenOptions,
+) -> Result<Vec<u8>, String> {
+    step::headline("playing the recordings");
+    // A server that does not answer makes the player wait a minute for each request.
+    let mut command = Command::new("timeout");
+    command
+        .arg(LIMIT_SECONDS)
+        .arg(python)
+        // The recordings are somebody else's folder: leave no compiled files in it.
+        .arg("-B")
+        .arg(folder.join("play.py"))
+        .arg(folder.join("cases"))
+        .args(["--json", "--server", url, "--ca"])
+        .arg(authority);
+    if !options.filter.is_empty() {
+        command.args(["--filter", &options.filter]);
+    }
+    // Its exit code says whether every case passed, which is not what is asked here.
+    let output = command
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| format!("cannot run the player: {error}"))?;
+    if output.status.code() == Some(TIMED_OUT) {
+        return Err(format!(
+            "the play was not over after {LIMIT_SECONDS} s; a request may hang"
+        ));
+    }
+    Ok(output.stdout)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn absent_recordings_fail_only_where_they_are_required() {
+        let absent = Path::new("no-such-folder");
+        assert_eq!(recordings(absent, false), Recordings::LeftOut);
+        assert_eq!(recordings(absent, true), Recordings::Missing);
+    }
+
+    #[test]
+    fn recordings_are_a_folder_with_cases() {
+        let folder = env::temp_dir().join(format!("k3-golden-{}", std::process::id()));
+        fs::create_dir_all(folder.join("cases")).unwrap();
+        assert_eq!(recordings(&folder, true), Recordings::Here);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}

@@ -1,0 +1,126 @@
+//! A k3 that is set up as the recorded server was.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use k3_test_services::Daemon;
+use serde_json::Value;
+
+use crate::{step, workspace::Workspace};
+
+/// A server that ends when this is dropped.
+pub(super) struct GoldenServer {
+    /// Where it listens.
+    pub(super) url: String,
+    /// The certificate of its authority.
+    pub(super) authority: PathBuf,
+    /// Held only to be dropped.
+    _daemon: Daemon,
+}
+
+/// What the recorded server was told, beside its tokens.
+const SETUP: &[&str] = &[
+    "start",
+    "--storage=memory",
+    "--secure-port=0",
+    "--anonymous-auth=true",
+    "--service-cluster-ip-range=10.96.0.0/16",
+    "--service-account-issuer=https://kubernetes.default.svc",
+    "--controllers=",
+    "--no-node",
+];
+
+/// Waits until the server says that it is ready; the arguments are its URL and the authority's certificate.
+const WAIT: &str = "
+import ssl, sys, time, urllib.request
+context = ssl.create_default_context(cafile=sys.argv[2])
+request = urllib.request.Request(sys.argv[1] + '/readyz', headers={'Authorization': 'Bearer admin-token'})
+end = time.time() + 60
+while True:
+    try:
+        urllib.request.urlopen(request, context=context, timeout=10).read()
+        break
+    except OSError as error:
+        if time.time() > end:
+            sys.exit('/readyz: %s' % error)
+        time.sleep(0.05)
+";
+
+/// Builds the program and tells where it is.
+pub(super) fn build(workspace: &Workspace) -> Result<PathBuf, String> {
+    let mut command = workspace.cargo("build --quiet --package k3 --message-format=json-render-diagnostics");
+    step::headline("cargo build --package k3");
+    let output = command
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| format!("cannot run cargo: {error}"))?;
+    if !output.status.success() {
+        return Err("k3 does not build".to_owned());
+    }
+    let messages = String::from_utf8_lossy(&output.stdout);
+    executable(&messages).ok_or_else(|| "cargo does not say where it put k3".to_owned())
+}
+
+/// The program among cargo's messages, a line each.
+fn executable(messages: &str) -> Option<PathBuf> {
+    messages.lines().find_map(|line| {
+        let message: Value = serde_json::from_str(line).ok()?;
+        let is_k3 = message.pointer("/target/name")? == "k3";
+        is_k3.then(|| message.get("executable")?.as_str().map(PathBuf::from))?
+    })
+}
+
+/// Starts the program on a free port, and waits until it is ready.
+pub(super) fn start(program: &Path, python: &Path, tokens: &Path) -> Result<GoldenServer, String> {
+    let args = |folder: &Path| {
+        let data = folder.join("data");
+        let mut args: Vec<_> = SETUP.iter().map(Into::into).collect();
+        args.extend(["--data-dir".into(), data.into_os_string()]);
+        args.extend(["--token-auth-file".into(), tokens.as_os_str().to_owned()]);
+        args
+    };
+    let is_serving = |log: &str| log.contains("export KUBECONFIG=");
+    let daemon = Daemon::start("golden", program, args, is_serving).map_err(|error| error.to_string())?;
+    let data = daemon.folder().join("data");
+    let kubeconfig = fs::read_to_string(data.join("admin.kubeconfig"))
+        .map_err(|error| format!("k3 wrote no kubeconfig: {error}"))?;
+    let url = kubeconfig
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("server: "))
+        .ok_or("k3's kubeconfig names no server")?
+        .to_owned();
+    let authority = data.join("tls/ca.crt");
+    let waited = Command::new(python)
+        .args(["-c", WAIT, &url])
+        .arg(&authority)
+        .stdin(Stdio::null())
+        .status();
+    match waited {
+        Ok(status) if status.success() => Ok(GoldenServer {
+            url,
+            authority,
+            _daemon: daemon,
+        }),
+        Ok(_) => Err("k3 did not become ready".to_owned()),
+        Err(error) => Err(format!("cannot run python3: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_program_is_found_among_the_messages_of_cargo() {
+        let messages = r#"
+{"reason":"compiler-artifact","target":{"name":"k3_storage"},"executable":null}
+{"reason":"compiler-artifact","target":{"name":"k3"},"executable":"/target/debug/k3"}
+{"reason":"build-finished","success":true}
+"#;
+        assert_eq!(executable(messages), Some("/target/debug/k3".into()));
+        assert_eq!(executable(r#"{"reason":"build-finished","success":true}"#), None);
+    }
+}
