@@ -5,7 +5,10 @@ use serde_json::{Value, json};
 use crate::{
     field::{Error, Path, Shown},
     go,
-    kinds::{core::pod, faults},
+    kinds::{
+        core::{node_selector, pod},
+        faults,
+    },
     name,
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, named_row},
     time::Time,
@@ -47,7 +50,7 @@ impl Rules for RuntimeClass {
         let selector = new.at("scheduling").entries("nodeSelector");
         selector
             .keys()
-            .filter_map(|label| pod::old_label(label))
+            .filter_map(|label| node_selector::deprecated(label))
             .map(|message| format!("scheduling.nodeSelector: {message}"))
             .collect()
     }

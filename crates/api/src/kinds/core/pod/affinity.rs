@@ -5,7 +5,8 @@ use serde_json::Value;
 use super::{options::Options, report::Report};
 use crate::{
     field::Path,
-    name::{dns1123_label, dns1123_subdomain, label_key, label_value},
+    kinds::core::node_selector::{self, Values},
+    name::{dns1123_label, label_key},
     rules::{Errors, Tree},
     selector::label::{self, InvalidValues, UnknownOperators},
 };
@@ -23,7 +24,11 @@ pub(super) fn validate(affinity: &Value, options: &Options, at: &Path<'_>, error
             errors,
         );
     }
-    let values = taken(options.any_pod_values);
+    let values = if options.any_pod_values {
+        InvalidValues::Taken
+    } else {
+        InvalidValues::Refused
+    };
     for name in ["podAffinity", "podAntiAffinity"] {
         let (terms, place) = (affinity.at(name), at.child(name));
         let list_at = place.child(REQUIRED);
@@ -40,14 +45,6 @@ pub(super) fn validate(affinity: &Value, options: &Options, at: &Path<'_>, error
     }
 }
 
-fn taken(any: bool) -> InvalidValues {
-    if any {
-        InvalidValues::Taken
-    } else {
-        InvalidValues::Refused
-    }
-}
-
 fn weight(term: &Value, at: &Path<'_>, errors: &mut Errors) {
     let weight = term.int("weight").unwrap_or_default();
     if !(1..=100).contains(&weight) {
@@ -57,8 +54,12 @@ fn weight(term: &Value, at: &Path<'_>, errors: &mut Errors) {
 
 fn node_affinity(affinity: &Value, options: &Options, at: &Path<'_>, errors: &mut Errors) {
     if affinity.has(REQUIRED) {
-        let values = taken(options.any_node_values);
-        validate_node_selector(affinity.at(REQUIRED), values, &at.child(REQUIRED), errors);
+        let values = if options.any_node_values {
+            Values::Taken
+        } else {
+            Values::Checked
+        };
+        node_selector::validate(affinity.at(REQUIRED), values, &at.child(REQUIRED), errors);
     }
     let list_at = at.child(PREFERRED);
     for (index, term) in affinity.items(PREFERRED).iter().enumerate() {
@@ -66,90 +67,7 @@ fn node_affinity(affinity: &Value, options: &Options, at: &Path<'_>, errors: &mu
         weight(term, &item_at, errors);
         // A wish that no node can fulfil does no harm.
         let preference = term.at("preference");
-        node_term(
-            preference,
-            InvalidValues::Taken,
-            &item_at.child("preference"),
-            errors,
-        );
-    }
-}
-
-/// What is wrong with a selector of nodes.
-pub(super) fn validate_node_selector(
-    selector: &Value,
-    values: InvalidValues,
-    at: &Path<'_>,
-    errors: &mut Errors,
-) {
-    let terms_at = at.child("nodeSelectorTerms");
-    let terms = selector.items("nodeSelectorTerms");
-    if terms.is_empty() {
-        errors.required(&terms_at, "must have at least one node selector term");
-    }
-    for (index, term) in terms.iter().enumerate() {
-        node_term(term, values, &terms_at.index(index), errors);
-    }
-}
-
-fn node_term(term: &Value, values: InvalidValues, at: &Path<'_>, errors: &mut Errors) {
-    let list_at = at.child("matchExpressions");
-    for (index, requirement) in term.items("matchExpressions").iter().enumerate() {
-        node_requirement(requirement, values, &list_at.index(index), errors);
-    }
-    let list_at = at.child("matchFields");
-    for (index, requirement) in term.items("matchFields").iter().enumerate() {
-        node_field(requirement, &list_at.index(index), errors);
-    }
-}
-
-fn node_requirement(requirement: &Value, values: InvalidValues, at: &Path<'_>, errors: &mut Errors) {
-    let operator = requirement.text("operator");
-    let count = requirement.items("values").len();
-    let values_at = at.child("values");
-    match operator {
-        "In" | "NotIn" if count == 0 => {
-            errors.required(&values_at, "must be specified when `operator` is 'In' or 'NotIn'");
-        }
-        "Exists" | "DoesNotExist" if count > 0 => {
-            let detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
-            errors.forbidden(&values_at, detail);
-        }
-        "Gt" | "Lt" if count != 1 => {
-            let detail = "must be specified single value when `operator` is 'Lt' or 'Gt'";
-            errors.required(&values_at, detail);
-        }
-        "In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt" => {}
-        _ => errors.invalid(&at.child("operator"), operator, "not a valid selector operator"),
-    }
-    let key = requirement.text("key");
-    errors.faults(&at.child("key"), key, label_key(key));
-    if values == InvalidValues::Refused {
-        for (index, value) in requirement.texts("values").enumerate() {
-            errors.faults(&values_at.index(index), value, label_value(value));
-        }
-    }
-}
-
-fn node_field(requirement: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let operator = requirement.text("operator");
-    let values_at = at.child("values");
-    match operator {
-        "In" | "NotIn" => {
-            if requirement.items("values").len() != 1 {
-                let detail =
-                    "must be only one value when `operator` is 'In' or 'NotIn' for node field selector";
-                errors.required(&values_at, detail);
-            }
-        }
-        _ => errors.invalid(&at.child("operator"), operator, "not a valid selector operator"),
-    }
-    let key = requirement.text("key");
-    if key != "metadata.name" {
-        return errors.invalid(&at.child("key"), key, "not a valid field selector key");
-    }
-    for (index, value) in requirement.texts("values").enumerate() {
-        errors.faults(&values_at.index(index), value, dns1123_subdomain(value));
+        node_selector::validate_term(preference, Values::Taken, &item_at.child("preference"), errors);
     }
 }
 
@@ -239,7 +157,7 @@ pub(super) fn has_invalid_node_values(affinity: &Value) -> bool {
         .at(REQUIRED)
         .items("nodeSelectorTerms")
     {
-        node_term(term, InvalidValues::Refused, &Path::NOWHERE, &mut errors);
+        node_selector::validate_term(term, Values::Checked, &Path::NOWHERE, &mut errors);
     }
     !errors.is_empty()
 }

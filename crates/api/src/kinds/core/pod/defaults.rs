@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{image, resources};
+use super::resources;
 use crate::{
-    kinds::core::volume,
+    kinds::core::{image, volume},
     rules::{Tree, TreeMut},
 };
 
@@ -108,7 +108,7 @@ fn requests_from_limits(container: &mut Value) {
 
 fn container(container: &mut Value) {
     if container.text("imagePullPolicy").is_empty() {
-        let policy = if image::is_latest(container.text("image")) {
+        let policy = if image::tag(container.text("image")) == Some("latest") {
             "Always"
         } else {
             "IfNotPresent"

@@ -5,7 +5,8 @@ use serde_json::Value;
 use super::report::Report;
 use crate::{
     field::Path,
-    name::{config_key, dns1123_label, dns1123_subdomain, label_key, relaxed_env_var_name},
+    kinds::core::volume::{Place, object_field, resource_field},
+    name::{config_key, dns1123_label, dns1123_subdomain, relaxed_env_var_name},
     rules::{Errors, Tree},
 };
 
@@ -21,38 +22,6 @@ const FIELDS: [&str; 9] = [
     "status.podIP",
     "status.podIPs",
 ];
-
-/// The other fields that once could be asked for.
-const OTHER_FIELDS: [&str; 5] = [
-    "metadata.annotations",
-    "metadata.labels",
-    "spec.restartPolicy",
-    "spec.schedulerName",
-    "status.phase",
-];
-
-/// The resources of its container a variable can hold, beside huge pages.
-const RESOURCES: [&str; 6] = [
-    "limits.cpu",
-    "limits.ephemeral-storage",
-    "limits.memory",
-    "requests.cpu",
-    "requests.ephemeral-storage",
-    "requests.memory",
-];
-
-const UNITS: [&str; 13] = [
-    "1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei",
-];
-
-/// Whether a reference stands in a volume, where it must name its container.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
-    /// In a container.
-    Container,
-    /// In a volume.
-    Volume,
-}
 
 /// What is wrong with variables.
 pub(super) fn validate(variables: &[Value], at: &Path<'_>, errors: &mut Errors) {
@@ -76,11 +45,11 @@ fn source(variable: &Value, at: &Path<'_>, errors: &mut Errors) {
         from.has(name)
     };
     if has("fieldRef") {
-        field_reference(from.at("fieldRef"), &FIELDS, &at.child("fieldRef"), errors);
+        object_field(from.at("fieldRef"), &FIELDS, &at.child("fieldRef"), errors);
     }
     if has("resourceFieldRef") {
         let reference = from.at("resourceFieldRef");
-        resource_reference(reference, Place::Container, &at.child("resourceFieldRef"), errors);
+        resource_field(reference, Place::Container, &at.child("resourceFieldRef"), errors);
     }
     for name in ["configMapKeyRef", "secretKeyRef"] {
         if has(name) {
@@ -97,95 +66,6 @@ fn source(variable: &Value, at: &Path<'_>, errors: &mut Errors) {
         errors.invalid(at, "", "may not be specified when `value` is not empty");
     } else if sources > 1 {
         errors.invalid(at, "", "may not have more than one field specified at a time");
-    }
-}
-
-/// What is wrong with a reference to a field of the pod; `fields` are the ones that can be asked for.
-pub(super) fn field_reference(reference: &Value, fields: &[&str], at: &Path<'_>, errors: &mut Errors) {
-    let (version, path) = (reference.text("apiVersion"), reference.text("fieldPath"));
-    if version.is_empty() {
-        return errors.required(&at.child("apiVersion"), "");
-    }
-    let path_at = at.child("fieldPath");
-    if path.is_empty() {
-        return errors.required(&path_at, "");
-    }
-    let cannot = |errors: &mut Errors, why: String| {
-        errors.invalid(&path_at, path, format!("error converting fieldPath: {why}"));
-    };
-    if version != "v1" {
-        return cannot(errors, format!("unsupported pod version: {version}"));
-    }
-    match subscript(path) {
-        Some(("metadata.annotations", key)) => {
-            let key = key.to_lowercase();
-            errors.faults(at, &key, label_key(&key));
-        }
-        Some(("metadata.labels", key)) => errors.faults(at, key, label_key(key)),
-        Some(_) => cannot(errors, format!("field label does not support subscript: {path}")),
-        None => {
-            // The old name of a field.
-            let field = if path == "spec.host" {
-                "spec.nodeName"
-            } else {
-                path
-            };
-            if !FIELDS.contains(&field) && !OTHER_FIELDS.contains(&field) {
-                return cannot(errors, format!("field label not supported: {path}"));
-            }
-            if !fields.contains(&field) {
-                errors.unsupported(&path_at, field, fields);
-            }
-        }
-    }
-}
-
-/// The parts of `path['key']`.
-fn subscript(path: &str) -> Option<(&str, &str)> {
-    path.strip_suffix("']")?
-        .split_once("['")
-        .filter(|(path, _)| !path.is_empty())
-}
-
-/// What is wrong with a reference to a resource of a container.
-pub(super) fn resource_reference(reference: &Value, place: Place, at: &Path<'_>, errors: &mut Errors) {
-    let resource = reference.text("resource");
-    let pages = resource.starts_with("requests.hugepages-") || resource.starts_with("limits.hugepages-");
-    if place == Place::Volume && reference.text("containerName").is_empty() {
-        errors.required(&at.child("containerName"), "");
-    } else if resource.is_empty() {
-        errors.required(&at.child("resource"), "");
-    } else if !RESOURCES.contains(&resource) && !pages {
-        errors.unsupported(&at.child("resource"), resource, &RESOURCES);
-    }
-    let divisor = super::resources::amount(reference.at("divisor"));
-    if divisor.is_zero() {
-        return;
-    }
-    let divisor = divisor.to_string();
-    let (supported, units, what): (&[&str], _, _) =
-        match resource.split_once('.').map_or("", |(_, name)| name) {
-            _ if pages => (
-                &UNITS,
-                "1, 1k, 1M, 1G, 1T, 1P, 1E, 1Ki, 1Mi, 1Gi, 1Ti, 1Pi, 1Ei",
-                "hugepages",
-            ),
-            _ if !RESOURCES.contains(&resource) => return,
-            "cpu" => (&["1m", "1"], "1m and 1", "cpu"),
-            "memory" => (
-                &UNITS,
-                "1, 1k, 1M, 1G, 1T, 1P, 1E, 1Ki, 1Mi, 1Gi, 1Ti, 1Pi, 1Ei",
-                "memory",
-            ),
-            _ => (
-                &UNITS,
-                "1, 1k, 1M, 1G, 1T, 1P, 1E, 1Ki, 1Mi, 1Gi, 1Ti, 1Pi, 1Ei",
-                "local ephemeral storage",
-            ),
-        };
-    if !supported.contains(&divisor.as_str()) {
-        let detail = format!("only divisor's values {units} are supported with the {what} resource");
-        errors.invalid(&at.child("divisor"), resource, detail);
     }
 }
 

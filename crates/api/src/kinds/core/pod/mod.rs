@@ -6,13 +6,11 @@ mod affinity;
 mod annotations;
 mod container;
 mod defaults;
-mod difference;
 pub(crate) mod disabled;
 mod env;
 mod equality;
 mod handler;
 mod host;
-mod image;
 pub(crate) mod internal;
 mod mount;
 pub(crate) mod options;
@@ -51,7 +49,7 @@ pub(crate) use self::{
     resources::validate_overhead,
     template::{PodTemplate, validate_template_with},
     toleration::validate_added_tolerations,
-    warnings::{old_label, template_warnings},
+    warnings::template_warnings,
 };
 use crate::{
     apply::{FieldSet, managed::Reset},

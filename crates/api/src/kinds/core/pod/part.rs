@@ -3,13 +3,14 @@
 use serde_json::Value;
 
 use super::{
-    annotations, difference, disabled, equality::same, internal, options::Options, prepare, qos,
-    report::Report, resize, spec,
+    annotations, disabled, equality::same, internal, options::Options, prepare, qos, report::Report, resize,
+    spec,
 };
 use crate::{
     apply::managed::{Reset, Step},
     field::Path,
     go,
+    kinds::difference,
     rules::{Circumstances, Errors, Rules, Tree, TreeMut},
 };
 

@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     field::Path,
+    kinds::pod_template,
     name,
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut},
     time::Time,
@@ -43,15 +44,6 @@ pub(crate) fn validate_template_with(
         let detail = "ephemeral containers not allowed in pod template";
         errors.forbidden(&spec_at.child("ephemeralContainers"), detail);
     }
-}
-
-/// The names and the images of containers, as tables show them.
-fn names_and_images(containers: &[Value]) -> (String, String) {
-    let joined = |field: &str| {
-        let texts: Vec<_> = containers.iter().map(|container| container.text(field)).collect();
-        texts.join(",")
-    };
-    (joined("name"), joined("image"))
 }
 
 // --- PodTemplate ---
@@ -108,7 +100,7 @@ impl Rules for PodTemplate {
 
     fn row(&self, object: &Value, _now: Time) -> Row {
         let template = object.at("template");
-        let (names, images) = names_and_images(template.at("spec").items("containers"));
+        let [names, images] = pod_template::cells(template);
         let labels: Vec<_> = template
             .at("metadata")
             .entries("labels")
@@ -121,7 +113,7 @@ impl Rules for PodTemplate {
             labels.join(",")
         };
         let name = object.at("metadata").text("name");
-        Row::new(vec![json!(name), json!(names), json!(images), json!(labels)])
+        Row::new(vec![json!(name), names, images, json!(labels)])
     }
 }
 

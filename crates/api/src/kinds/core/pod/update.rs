@@ -2,11 +2,10 @@
 
 use serde_json::Value;
 
-use super::{
-    annotations, difference, equality::same, internal, options::Options, report::Report, spec, toleration,
-};
+use super::{annotations, equality::same, internal, options::Options, report::Report, spec, toleration};
 use crate::{
     field::Path,
+    kinds::difference,
     name::in_range,
     rules::{Errors, Tree, TreeMut},
 };

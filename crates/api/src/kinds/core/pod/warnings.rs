@@ -10,41 +10,10 @@ use super::{
 use crate::{
     field::Path,
     go,
+    kinds::core::{node_selector, persistent_volume_claim},
     name::{dns1123_label, ip_warning, label_value},
     rules::Tree,
 };
-
-const OLD_LABELS: [(&str, &str); 8] = [
-    (
-        "beta.kubernetes.io/arch",
-        "deprecated since v1.14; use \"kubernetes.io/arch\" instead",
-    ),
-    (
-        "beta.kubernetes.io/os",
-        "deprecated since v1.14; use \"kubernetes.io/os\" instead",
-    ),
-    (
-        "failure-domain.beta.kubernetes.io/region",
-        "deprecated since v1.17; use \"topology.kubernetes.io/region\" instead",
-    ),
-    (
-        "failure-domain.beta.kubernetes.io/zone",
-        "deprecated since v1.17; use \"topology.kubernetes.io/zone\" instead",
-    ),
-    (
-        "beta.kubernetes.io/instance-type",
-        "deprecated since v1.17; use \"node.kubernetes.io/instance-type\" instead",
-    ),
-    ("app.kubernetes.io/created-by", "deprecated since v1.9"),
-    (
-        "scheduler.alpha.kubernetes.io/preferAvoidPods",
-        "deprecated since v1.22; use Taints and Tolerations instead",
-    ),
-    (
-        "node-role.kubernetes.io/master",
-        "use \"node-role.kubernetes.io/control-plane\" instead",
-    ),
-];
 
 const OLD_ANNOTATIONS: [(&str, &str); 3] = [
     (
@@ -108,14 +77,6 @@ const OLD_VOLUMES: [(&str, &str, &str); 9] = [
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
-
-/// What is told about a label of nodes that has a new name.
-pub(crate) fn old_label(key: &str) -> Option<&'static str> {
-    OLD_LABELS
-        .iter()
-        .find(|(label, _)| *label == key)
-        .map(|(_, message)| *message)
-}
 
 /// What the user should be told about a new pod.
 pub(super) fn pod(pod: &Value) -> Vec<String> {
@@ -239,7 +200,7 @@ fn old_seccomp(at: &Path<'_>) -> String {
 fn labels(spec: &Value, at: &Path<'_>, told: &mut Vec<String>) {
     let selector_at = at.child("nodeSelector");
     for key in spec.entries("nodeSelector").keys() {
-        if let Some(message) = old_label(key) {
+        if let Some(message) = node_selector::deprecated(key) {
             told.push(format!("{}: {message}", selector_at.key(key)));
         }
     }
@@ -249,23 +210,20 @@ fn labels(spec: &Value, at: &Path<'_>, told: &mut Vec<String>) {
     let required_at = node_at.child(REQUIRED);
     let terms_at = required_at.child("nodeSelectorTerms");
     for (index, term) in nodes.at(REQUIRED).items("nodeSelectorTerms").iter().enumerate() {
-        node_term_warnings(term, &terms_at.index(index), Values::Judged, told);
+        node_selector::warnings(term, &terms_at.index(index), told);
     }
     let preferred_at = node_at.child(PREFERRED);
     for (index, term) in nodes.items(PREFERRED).iter().enumerate() {
         let place = preferred_at.index(index);
-        node_term_warnings(
-            term.at("preference"),
-            &place.child("preference"),
-            Values::Open,
-            told,
-        );
+        let preference_at = place.child("preference");
+        node_selector::warnings(term.at("preference"), &preference_at, told);
+        open_values(term.at("preference"), &preference_at, told);
     }
     let spread_at = at.child("topologySpreadConstraints");
     for (index, constraint) in spec.items("topologySpreadConstraints").iter().enumerate() {
         let place = spread_at.index(index);
         let key = constraint.text("topologyKey");
-        if let Some(message) = old_label(key) {
+        if let Some(message) = node_selector::deprecated(key) {
             told.push(format!("{}: {key} is {message}", place.child("topologyKey")));
         }
         if !constraint.has("labelSelector") {
@@ -278,27 +236,11 @@ fn no_selector(at: &Path<'_>) -> String {
     format!("{at}: a null labelSelector results in matching no pod")
 }
 
-/// Whether the values of a term were judged already.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Values {
-    /// They were: what is wrong with them is an error.
-    Judged,
-    /// They were not, so that is told here.
-    Open,
-}
-
-/// What the user should be told about a term that selects nodes.
-pub(super) fn node_term_warnings(term: &Value, at: &Path<'_>, values: Values, told: &mut Vec<String>) {
+/// A wish may have values no label can have; they are told of, as no error is.
+fn open_values(term: &Value, at: &Path<'_>, told: &mut Vec<String>) {
     let list_at = at.child("matchExpressions");
     for (index, expression) in term.items("matchExpressions").iter().enumerate() {
         let place = list_at.index(index);
-        let key = expression.text("key");
-        if let Some(message) = old_label(key) {
-            told.push(format!("{}: {key} is {message}", place.child("key")));
-        }
-        if values == Values::Judged {
-            continue;
-        }
         let values_at = place.child("values");
         for (number, value) in expression.texts("values").enumerate() {
             for fault in label_value(value) {
@@ -317,14 +259,10 @@ fn volumes(volumes: &[Value], at: &Path<'_>, told: &mut Vec<String>) {
         for (field, shown, message) in OLD_VOLUMES {
             // Claims are told of where their field stands in the type.
             if field == "cephfs" {
-                let claim = volume.way("ephemeral.volumeClaimTemplate.spec.resources");
+                let claim = volume.way("ephemeral.volumeClaimTemplate.spec");
                 let volume_at = place.child("ephemeral");
                 let template_at = volume_at.child("volumeClaimTemplate");
-                let spec_at = template_at.child("spec");
-                let resources_at = spec_at.child("resources");
-                for of in ["requests", "limits"] {
-                    fractions(claim.at(of), &resources_at.child(of), &["storage"], told);
-                }
+                persistent_volume_claim::spec_warnings(claim, &template_at.child("spec"), told);
             }
             if volume.has(field) {
                 told.push(format!("{}: {message}", place.child(shown)));

@@ -44,7 +44,7 @@ const BYTE_DIVISORS: [&str; 13] = [
 
 /// What is wrong with a reference to a field of the pod. `supported` are the fields that may be meant here,
 /// sorted.
-pub(super) fn object_field(reference: &Value, supported: &[&str], at: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn object_field(reference: &Value, supported: &[&str], at: &Path<'_>, errors: &mut Errors) {
     let (version, path) = (reference.text("apiVersion"), reference.text("fieldPath"));
     for (name, value) in [("apiVersion", version), ("fieldPath", path)] {
         if value.is_empty() {
@@ -82,11 +82,20 @@ fn subscripted(path: &str) -> Option<(&str, &str)> {
     (!field.is_empty()).then_some((field, key))
 }
 
-/// What is wrong with a reference to a resource of a container, which must say of which.
-pub(super) fn resource_field(reference: &Value, at: &Path<'_>, errors: &mut Errors) {
+/// Where a reference to a resource stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// In a container, which may mean itself.
+    Container,
+    /// In a volume, which must say which container it means.
+    Volume,
+}
+
+/// What is wrong with a reference to a resource of a container.
+pub(crate) fn resource_field(reference: &Value, place: Place, at: &Path<'_>, errors: &mut Errors) {
     let resource = reference.text("resource");
     let is_huge = HUGE_PAGES.iter().any(|prefix| resource.starts_with(prefix));
-    if reference.text("containerName").is_empty() {
+    if place == Place::Volume && reference.text("containerName").is_empty() {
         errors.push(Error::required(&at.child("containerName"), ""));
     } else if resource.is_empty() {
         errors.push(Error::required(&at.child("resource"), ""));

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::field_ref::{object_field, resource_field};
+use super::field_ref::{Place, object_field, resource_field};
 use crate::{
     field::{Error, Path},
     kinds::core::demand,
@@ -74,7 +74,10 @@ pub(super) fn downward_file(file: &Value, at: &Path<'_>, errors: &mut Errors) {
                 errors.push(Error::invalid(at, "resource", detail));
             }
         }
-        (false, true) => resource_field(file.at("resourceFieldRef"), &at.child("resourceFieldRef"), errors),
+        (false, true) => {
+            let (reference, place) = (file.at("resourceFieldRef"), at.child("resourceFieldRef"));
+            resource_field(reference, Place::Volume, &place, errors);
+        }
         (false, false) => {
             let detail = "one of fieldRef and resourceFieldRef is required";
             errors.push(Error::required(at, detail));

@@ -13,8 +13,11 @@ mod tests;
 
 use serde_json::Value;
 
-pub(crate) use self::default::{default_source, default_volume};
 use self::source::Judge;
+pub(crate) use self::{
+    default::{default_source, default_volume},
+    field_ref::{Place, object_field, resource_field},
+};
 use super::demand;
 use crate::{
     field::{Error, Path},
