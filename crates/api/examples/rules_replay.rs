@@ -139,6 +139,10 @@ fn play(step: &Value, objects: &mut BTreeMap<String, Value>) -> Option<Value> {
             rules::of(kind).default(&mut object);
             let given = match kind.kind {
                 "Service" => give(&mut object, None),
+                "Pod" => {
+                    admit(&mut object);
+                    Ok(())
+                }
                 _ => Ok(()),
             };
             given
@@ -248,6 +252,28 @@ fn table<'o>(kind: &Kind, objects: impl Iterator<Item = &'o Value>, now: Time) -
         "columnDefinitions": columns.collect::<Vec<_>>(),
         "rows": rows.collect::<Vec<_>>(),
     })
+}
+
+/// What admission gives every pod.
+fn admit(pod: &mut Value) {
+    let spec = pod.make("spec");
+    spec.fill("serviceAccountName", "default");
+    spec.fill("serviceAccount", "default");
+    spec.fill("priority", 0);
+    spec.fill("preemptionPolicy", "PreemptLowerPriority");
+    let mut tolerations = spec.items("tolerations").to_vec();
+    for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
+        let tolerates = |other: &Value| {
+            (other.text("key").is_empty() || other.text("key") == key)
+                && matches!(other.text("effect"), "" | "NoExecute")
+        };
+        if !tolerations.iter().any(tolerates) {
+            tolerations.push(json!({
+                "key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300,
+            }));
+        }
+    }
+    spec.set("tolerations", tolerations);
 }
 
 fn answer(status: &Status) -> Value {
