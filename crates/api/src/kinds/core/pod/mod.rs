@@ -16,6 +16,7 @@ mod mount;
 pub(crate) mod options;
 mod overlap;
 mod part;
+mod port;
 mod prepare;
 mod profile;
 mod qos;

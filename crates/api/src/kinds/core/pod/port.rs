@@ -1,0 +1,73 @@
+//! Ports that more than one container defines, or one more than once.
+
+use serde_json::Value;
+
+use super::profile::visit;
+use crate::{field::Path, go, rules::Tree};
+
+/// What the user should be told about the ports of a spec.
+pub(super) fn warnings(spec: &Value, at: &Path<'_>, told: &mut Vec<String>) {
+    let mut all: Vec<(&Value, String)> = Vec::new();
+    visit(spec, at, |container, place| {
+        let list_at = place.child("ports");
+        for (index, port) in container.items("ports").iter().enumerate() {
+            let port_at = list_at.index(index);
+            if !port.text("hostIP").is_empty() && host_port(port) == 0 {
+                told.push(format!(
+                    "{port_at}: hostIP set without hostPort: {}",
+                    printed(port)
+                ));
+            }
+            for (other, other_at) in &all {
+                if port.at("containerPort") == other.at("containerPort")
+                    && port.text("protocol") == other.text("protocol")
+                    && let Some(how) = collision(port, other)
+                {
+                    told.push(format!("{port_at}: {how} port definition with {other_at}"));
+                }
+            }
+            all.push((port, port_at.to_string()));
+        }
+    });
+    for (index, (port, port_at)) in all.iter().enumerate() {
+        let name = port.text("name");
+        let first = all[..index].iter().find(|(other, _)| other.text("name") == name);
+        if let Some((_, first_at)) = first.filter(|_| !name.is_empty()) {
+            told.push(format!(
+                "{port_at}: duplicate port name {} with {first_at}, services and probes that select ports by name will \
+                 use {first_at}",
+                go::quote(name)
+            ));
+        }
+    }
+}
+
+fn host_port(port: &Value) -> i64 {
+    port.int("hostPort").unwrap_or_default()
+}
+
+fn collision(port: &Value, other: &Value) -> Option<&'static str> {
+    let (host, other_host) = (host_port(port), host_port(other));
+    let (ip, other_ip) = (port.text("hostIP"), other.text("hostIP"));
+    if ip == other_ip && host == other_host {
+        Some("duplicate")
+    } else if host == 0 || other_host == 0 {
+        Some("overlapping")
+    } else if host == other_host && ip.is_empty() != other_ip.is_empty() {
+        Some("dangerously ambiguous")
+    } else {
+        None
+    }
+}
+
+/// A port as `%+v` prints it.
+fn printed(port: &Value) -> String {
+    format!(
+        "{{Name:{} HostPort:{} ContainerPort:{} Protocol:{} HostIP:{}}}",
+        port.text("name"),
+        host_port(port),
+        port.int("containerPort").unwrap_or_default(),
+        port.text("protocol"),
+        port.text("hostIP"),
+    )
+}
