@@ -8,6 +8,7 @@ use k3_api::{
 use serde_json::{Value, json};
 
 use super::{Ask, Resource, answer};
+use crate::openapi::column_description;
 
 /// A table of objects. `metadata` is that of the list, or of the one object.
 pub(super) fn of(
@@ -73,7 +74,7 @@ fn columns(resource: &Resource) -> Vec<Value> {
 fn definition(column: &k3_api::rules::Column, resource: &Resource) -> Value {
     let description = match column.description {
         Description::Text(text) => text,
-        Description::Field(field) => description(resource, field),
+        Description::Field(field) => column_description(resource.kind, field),
     };
     json!({
         "name": column.name,
@@ -82,10 +83,6 @@ fn definition(column: &k3_api::rules::Column, resource: &Resource) -> Value {
         "description": description,
         "priority": column.priority,
     })
-}
-
-fn description(_resource: &Resource, _field: &str) -> &'static str {
-    ""
 }
 
 fn row(object: Value, include: &str, version: &str, now: Time, resource: &Resource) -> Value {

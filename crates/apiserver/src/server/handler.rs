@@ -15,6 +15,7 @@ use crate::{
     Config, authn, authz,
     discovery::{self, Discovery, Group},
     http::{self as web, Accepted, Answer, Format, Offer},
+    openapi::OpenApi,
     registry::{Ask, Registry, warn},
     request::{ListOptions, Query, Route, Target, route},
 };
@@ -39,6 +40,7 @@ pub(super) struct Handler {
     config: Config,
     registry: Registry,
     discovery: Discovery,
+    openapi: OpenApi,
 }
 
 /// Who is at the other end of a connection.
@@ -66,6 +68,7 @@ impl Handler {
             config,
             registry,
             discovery,
+            openapi: OpenApi::new(),
         }
     }
 
@@ -203,6 +206,12 @@ impl Handler {
         let accept = head.text(&header::ACCEPT);
         let known = head.text(&header::IF_NONE_MATCH);
         if let Some(answer) = self.discovery.answer(&head.path, accept, known, head.pretty) {
+            return Ok(answer);
+        }
+        if let Some(answer) = self
+            .openapi
+            .answer(&head.path, head.query.text("hash"), accept, known)
+        {
             return Ok(answer);
         }
         let document = match head.path.as_str() {
