@@ -178,6 +178,15 @@ pub trait Rules: Send + Sync {
         &[]
     }
 
+    /// What is told to who selects by another field.
+    fn not_selectable(&self, field: &str) -> String {
+        if self.selectable().is_empty() {
+            crate::selector::field::not_known(field)
+        } else {
+            crate::selector::field::not_supported(field)
+        }
+    }
+
     /// What becomes of the dependents of a deleted object when the client does not say.
     fn dependents(&self) -> Dependents {
         Dependents::Delete

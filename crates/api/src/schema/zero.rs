@@ -44,6 +44,26 @@ impl Type {
     }
 }
 
+impl Type {
+    fn forget_empty(&self, value: &mut Value) {
+        match (self, value) {
+            (Self::Struct(of), value) => of.get().forget_empty(value),
+            (Self::List(items), Value::Array(list)) if items.is_nested() => {
+                list.iter_mut().for_each(|item| items.forget_empty(item));
+            }
+            (Self::Map(values, _), Value::Object(map)) if values.is_nested() => {
+                map.values_mut().for_each(|item| values.forget_empty(item));
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether values of this type can have fields below them.
+    fn is_nested(&self) -> bool {
+        matches!(self, Self::Struct(_) | Self::List(_) | Self::Map(..))
+    }
+}
+
 // --- Field ---
 
 impl Field {
@@ -85,5 +105,27 @@ impl Struct {
             object.insert(field.name.to_owned(), zero);
         }
         added
+    }
+
+    /// Makes empty lists and maps that are always written `null`: what is empty and what is not there are the same once an
+    /// object is stored.
+    pub fn forget_empty(&self, object: &mut Value) {
+        let Value::Object(fields) = object else {
+            return;
+        };
+        for (name, value) in fields.iter_mut() {
+            let Some(field) = self.named(name) else { continue };
+            match value {
+                Value::Array(items) if items.is_empty() && field.shown && !field.pointer => {
+                    *value = Value::Null
+                }
+                Value::Object(entries)
+                    if entries.is_empty() && field.shown && matches!(field.ty, Type::Map(..)) =>
+                {
+                    *value = Value::Null;
+                }
+                _ => field.ty.forget_empty(value),
+            }
+        }
     }
 }

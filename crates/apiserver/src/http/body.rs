@@ -10,7 +10,7 @@ use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 
 /// The body of an answer.
-pub enum Body {
+pub(crate) enum Body {
     /// Nothing.
     Empty,
     /// All of it, at once.
@@ -20,9 +20,14 @@ pub enum Body {
 }
 
 /// A body that comes in pieces.
-pub trait Pieces: Send {
+pub(crate) trait Pieces: Send {
     /// The next piece, or none at the end.
     fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>>;
+
+    /// Whether it is worth compressing: it is long, and nobody waits for its single pieces.
+    fn is_long(&self) -> bool {
+        false
+    }
 }
 
 // --- Body ---

@@ -2,10 +2,12 @@
 
 mod answer;
 mod body;
+mod gzip;
 mod negotiation;
 
 pub(crate) use self::{
     answer::{Answer, answer, json, set, status, text},
     body::{Body, Pieces},
+    gzip::compress,
     negotiation::{Accepted, Form, Format, Offer, negotiate, refused},
 };

@@ -28,7 +28,7 @@ pub(super) enum Made {
         bytes: Bytes,
         /// The commit that wrote it.
         revision: u64,
-        /// In the version of the request.
+        /// In the version it was judged in.
         object: Value,
     },
     /// It is as it was.
@@ -166,12 +166,16 @@ impl Made {
     pub(super) fn tree(&self, resource: &Resource) -> Value {
         match self {
             Made::Stored { revision, object, .. } => {
-                let mut tree = object.clone();
+                let judged = version::judged(resource.kind);
+                let mut tree = version::convert(object.clone(), judged, resource.kind);
                 tree.make("metadata").set("resourceVersion", revision.to_string());
                 tree
             }
             Made::Kept(object) => version::convert(object.tree(), resource.stored, resource.kind),
-            Made::Dry(tree) => tree.clone(),
+            Made::Dry(tree) => {
+                let judged = version::judged(resource.kind);
+                version::convert(tree.clone(), judged, resource.kind)
+            }
         }
     }
 }

@@ -208,11 +208,14 @@ impl Registry {
                 subject.track(Some(&old), &mut new, &options.manager, manage::moment(ask.now));
             });
         }
+        let judged = version::judged(resource.kind);
+        let mut new = version::convert(new, resource.kind, judged);
+        let old = version::convert(old, resource.kind, judged);
         let reservation = self.settle_change(ask, resource, &mut new, &old, options, warnings)?;
-        if std::ptr::eq(resource.kind, resource.stored) && new == old {
+        if !resource.converts() && new == old {
             return Ok(Made::Kept(Arc::clone(current)));
         }
-        let stored = version::convert(new.clone(), resource.kind, resource.stored);
+        let stored = version::convert(new.clone(), judged, resource.stored);
         let bytes = Bytes::from(encode::encode_stored(
             stored.as_object().expect("an object is one"),
         ));
@@ -271,8 +274,9 @@ impl Registry {
             "status" => Part::Status,
             other => Part::Other(other),
         };
+        let judged = version::judged(resource.kind);
         let at = Circumstances {
-            kind: resource.kind,
+            kind: judged,
             now: ask.now,
             user: &ask.user,
         };
@@ -297,7 +301,8 @@ impl Registry {
             warnings: &mut warnings.0,
         };
         self.admission.validate(&mut attributes, &self.caches)?;
-        resource.rules.default(new);
+        rules::of(judged).default(new);
+        judged.ty.get().forget_empty(new);
         managed::settle(old, new);
         Ok(reservation)
     }

@@ -185,8 +185,10 @@ impl Registry {
             warnings: &mut warnings.0,
         };
         self.admission.admit(&mut attributes, &self.caches)?;
+        let judged = version::judged(kind);
+        let mut object = version::convert(object, kind, judged);
         let at = Circumstances {
-            kind,
+            kind: judged,
             now: ask.now,
             user: &ask.user,
         };
@@ -208,10 +210,11 @@ impl Registry {
         };
         self.admission.validate(&mut attributes, &self.caches)?;
         // What an object leaves out is filled in whenever it is read; and some of it follows from what was just set.
-        resource.rules.default(&mut object);
+        rules::of(judged).default(&mut object);
+        judged.ty.get().forget_empty(&mut object);
         let name = object.at("metadata").text("name").to_owned();
         let key = resource.key(&ask.target.namespace, &name)?;
-        let stored = version::convert(object.clone(), kind, resource.stored);
+        let stored = version::convert(object.clone(), judged, resource.stored);
         let bytes = Bytes::from(encode::encode_stored(
             stored.as_object().expect("an object is one"),
         ));

@@ -340,6 +340,10 @@ impl Pieces for ListBody {
         }
         Poll::Ready(Some(self.piece(PIECE).into()))
     }
+
+    fn is_long(&self) -> bool {
+        true
+    }
 }
 
 /// A list of trees in the version of the request, in the form that was asked for.
@@ -415,10 +419,7 @@ impl Selection {
                 "metadata.namespace" => selection.namespaces.push(term.clone()),
                 field => match resource.cache.field_position(field) {
                     Some(position) => selection.fields.push((position, term.clone())),
-                    None if resource.rules.selectable().is_empty() => {
-                        return Err(Status::bad_request(field::not_known(field)));
-                    }
-                    None => return Err(Status::bad_request(field::not_supported(field))),
+                    None => return Err(Status::bad_request(resource.rules.not_selectable(field))),
                 },
             }
         }

@@ -3,13 +3,22 @@
 use k3_api::{
     apply::{
         FieldSet,
-        managed::{OneVersion, Reset, Subject, Time as Moment},
+        managed::{NotConverted, Reset, Subject, Time as Moment, Versions},
     },
     kinds::Kind,
     rules::Rules,
+    shape::Typed,
     time::Time,
 };
 use serde_json::Value;
+
+use super::version;
+
+/// The versions of a kind beside the one of the request.
+struct OtherVersions<'k> {
+    kind: &'k Kind,
+    reset: &'k Reset,
+}
 
 /// Calls `run` with what a write through a subresource is about.
 pub(super) fn with_subject<R>(
@@ -37,11 +46,51 @@ pub(super) fn with_subject<R>(
         typed: &kind.ty,
         blank: &blank,
         reset: &reset,
-        versions: &OneVersion,
+        versions: &OtherVersions { kind, reset: &reset },
     })
 }
 
 /// A time as records of managers have it.
 pub(super) fn moment(now: Time) -> Moment {
     Moment::from_unix_seconds(now.unix_seconds())
+}
+
+// --- OtherVersions ---
+
+impl OtherVersions<'_> {
+    fn find(&self, api_version: &str) -> Option<&'static Kind> {
+        version::others(self.kind).find(|kind| kind.api_version() == api_version)
+    }
+}
+
+impl Versions for OtherVersions<'_> {
+    fn typed(&self, api_version: &str) -> Option<&dyn Typed> {
+        self.find(api_version).map(|kind| &kind.ty as &dyn Typed)
+    }
+
+    fn convert(&self, object: &Value, api_version: &str) -> Result<Value, NotConverted> {
+        let said = object
+            .get("apiVersion")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        let own = self.kind.api_version();
+        let find = |version: &str| {
+            if version == own {
+                Some(self.kind)
+            } else {
+                self.find(version)
+            }
+        };
+        match (find(said), find(api_version)) {
+            (Some(from), Some(to)) => Ok(version::convert(object.clone(), from, to)),
+            _ => Err(NotConverted {
+                api_version: api_version.to_owned(),
+                reason: "there is no such version".to_owned(),
+            }),
+        }
+    }
+
+    fn reset(&self, _: &str) -> &Reset {
+        self.reset
+    }
 }

@@ -1,22 +1,13 @@
 //! The version an object is stored in. Two resources are served in two versions of which one is stored: events, and
 //! autoscalers.
 
-use k3_api::{
-    kinds::{Kind, builtin},
-    rules::{Tree, TreeMut},
+use k3_api::kinds::{
+    Kind,
+    autoscaling::conversion::{to_v1, to_v2},
+    builtin,
+    event::{from_core, to_core},
 };
 use serde_json::Value;
-
-/// The fields of events that have another name in the newer group: core name, then the other.
-const EVENT_FIELDS: [(&str, &str); 7] = [
-    ("involvedObject", "regarding"),
-    ("message", "note"),
-    ("reportingComponent", "reportingController"),
-    ("source", "deprecatedSource"),
-    ("firstTimestamp", "deprecatedFirstTimestamp"),
-    ("lastTimestamp", "deprecatedLastTimestamp"),
-    ("count", "deprecatedCount"),
-];
 
 /// The kind that objects of a kind are stored as.
 pub(super) fn stored(kind: &'static Kind) -> &'static Kind {
@@ -30,31 +21,34 @@ pub(super) fn stored(kind: &'static Kind) -> &'static Kind {
     other.unwrap_or(kind)
 }
 
+/// The kind whose rules judge objects of a kind: events are judged as what they came as, autoscalers as what is stored.
+pub(super) fn judged(kind: &'static Kind) -> &'static Kind {
+    if kind.kind == "HorizontalPodAutoscaler" {
+        stored(kind)
+    } else {
+        kind
+    }
+}
+
+/// The other kinds that objects of a kind are served as.
+pub(super) fn others(kind: &Kind) -> impl Iterator<Item = &'static Kind> {
+    let (group, version, name) = (kind.group, kind.version, kind.kind);
+    let is_served_twice = matches!(name, "HorizontalPodAutoscaler" | "Event");
+    let all = if is_served_twice { builtin().all() } else { &[] };
+    all.iter()
+        .filter(move |other| other.kind == name && (other.group, other.version) != (group, version))
+}
+
 /// An object of one kind as an object of another that is stored with it.
-pub(super) fn convert(mut object: Value, from: &Kind, to: &Kind) -> Value {
-    if std::ptr::eq(from, to) {
+pub(super) fn convert(object: Value, from: &Kind, to: &Kind) -> Value {
+    if (from.group, from.version) == (to.group, to.version) {
         return object;
     }
-    if from.kind == "Event" {
-        let old_first = from.group.is_empty();
-        for (old, new) in EVENT_FIELDS {
-            let (name, other) = if old_first { (old, new) } else { (new, old) };
-            if let Some(value) = object.remove(name) {
-                object.set(other, value);
-            }
-        }
-        // Fields that the one kind always writes and the other leaves out when empty.
-        let zero = to.ty.get().zero();
-        for (name, value) in zero {
-            object.fill(&name, value);
-        }
-        for (_, new) in EVENT_FIELDS.iter().filter(|_| old_first) {
-            if object.at(new).as_object().is_some_and(serde_json::Map::is_empty) && *new == "deprecatedSource"
-            {
-                object.remove(new);
-            }
-        }
+    match (to.group, to.version, to.kind) {
+        ("autoscaling", "v1", _) => to_v1(&object),
+        ("autoscaling", ..) => to_v2(&object),
+        ("events.k8s.io", ..) => from_core(&object),
+        (_, _, "Event") => to_core(&object),
+        _ => object,
     }
-    object.set("apiVersion", to.api_version());
-    object
 }

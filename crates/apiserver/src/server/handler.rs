@@ -281,7 +281,7 @@ fn finish(mut answer: Answer, head: &Head) -> Answer {
     if head.method == Method::HEAD {
         *answer.body_mut() = web::Body::Empty;
     }
-    answer
+    web::compress(answer, &head.headers)
 }
 
 // --- Head ---

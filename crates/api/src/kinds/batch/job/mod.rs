@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use crate::{
     apply::managed::Reset,
     field::{Error, Path},
+    go,
     kinds::{core::pod, label_selector, met, pod_template, reset},
     name,
     rules::{
@@ -134,6 +135,10 @@ impl Rules for Job {
 
     fn reset(&self, subresource: &str) -> Option<Reset> {
         reset::spec(subresource)
+    }
+
+    fn not_selectable(&self, field: &str) -> String {
+        format!("field label {} not supported for Job", go::quote(field))
     }
 
     fn selectable(&self) -> &'static [Selectable] {

@@ -1,0 +1,128 @@
+//! Long answers, compressed for clients that take them so.
+
+use std::{
+    io::Write,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use flate2::{Compression, write::GzEncoder};
+use http::{HeaderMap, HeaderValue, header};
+
+use super::{Answer, Body, Pieces};
+
+/// Answers shorter than this go out as they are.
+const SHORTEST: usize = 128 * 1024;
+
+/// Compresses a long answer if the client takes it so. A watch is never compressed: its events must not wait for more.
+pub(crate) fn compress(mut answer: Answer, asked: &HeaderMap) -> Answer {
+    let accepts = asked
+        .get_all(header::ACCEPT_ENCODING)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .any(|encoding| {
+            encoding
+                .split(';')
+                .next()
+                .is_some_and(|name| name.trim() == "gzip")
+        });
+    if !accepts || answer.headers().contains_key(header::CONTENT_ENCODING) {
+        return answer;
+    }
+    let body = match std::mem::replace(answer.body_mut(), Body::Empty) {
+        Body::Whole(bytes) if bytes.len() >= SHORTEST => Body::Whole(whole(&bytes)),
+        Body::Pieces(pieces) if pieces.is_long() => Body::Pieces(Box::new(Compressed {
+            pieces,
+            encoder: Some(encoder()),
+        })),
+        other => {
+            *answer.body_mut() = other;
+            return answer;
+        }
+    };
+    *answer.body_mut() = body;
+    let headers = answer.headers_mut();
+    headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    headers.append(header::VARY, HeaderValue::from_static("Accept-Encoding"));
+    answer
+}
+
+/// Pieces, compressed one by one.
+struct Compressed {
+    pieces: Box<dyn Pieces>,
+    /// `None` at the end.
+    encoder: Option<GzEncoder<Vec<u8>>>,
+}
+
+fn encoder() -> GzEncoder<Vec<u8>> {
+    // The fastest level: the answers are JSON, which shrinks well at any.
+    GzEncoder::new(Vec::new(), Compression::fast())
+}
+
+fn whole(bytes: &[u8]) -> Bytes {
+    let mut encoder = encoder();
+    encoder.write_all(bytes).expect("memory can be written to");
+    encoder.finish().expect("memory can be written to").into()
+}
+
+impl Pieces for Compressed {
+    fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        loop {
+            let Some(encoder) = &mut self.encoder else {
+                return Poll::Ready(None);
+            };
+            match self.pieces.poll_piece(context) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Some(piece)) => {
+                    encoder.write_all(&piece).expect("memory can be written to");
+                    let out = std::mem::take(encoder.get_mut());
+                    if !out.is_empty() {
+                        return Poll::Ready(Some(out.into()));
+                    }
+                }
+                Poll::Ready(None) => {
+                    let encoder = self.encoder.take().expect("it was there a moment ago");
+                    let out = encoder.finish().expect("memory can be written to");
+                    return Poll::Ready(Some(out.into()));
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use super::*;
+    use crate::http::answer;
+
+    fn gunzip(bytes: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        flate2::read::GzDecoder::new(bytes).read_to_end(&mut out).unwrap();
+        out
+    }
+
+    fn asked(encoding: &'static str) -> HeaderMap {
+        HeaderMap::from_iter([(header::ACCEPT_ENCODING, HeaderValue::from_static(encoding))])
+    }
+
+    #[test]
+    fn long_answers_are_compressed_for_those_who_take_them() {
+        let text = "a".repeat(SHORTEST);
+        let compressed = compress(
+            answer(200, "text/plain", text.clone()),
+            &asked("deflate, gzip;q=1.0"),
+        );
+        let Body::Whole(bytes) = compressed.body() else {
+            panic!("it is whole")
+        };
+        assert_eq!(gunzip(bytes), text.as_bytes());
+        assert_eq!(compressed.headers()[header::CONTENT_ENCODING], "gzip");
+        for (text, encoding) in [(text.as_str(), "br"), ("short", "gzip")] {
+            let plain = compress(answer(200, "text/plain", text.to_owned()), &asked(encoding));
+            assert!(!plain.headers().contains_key(header::CONTENT_ENCODING));
+        }
+    }
+}
