@@ -100,12 +100,23 @@ pub(super) fn value(code: u16, tree: &Value, ty: StructRef, ask: &Ask) -> Result
 
 /// The metadata of an object, as an object of its own.
 pub(super) fn metadata_of(tree: &Value, version: &str) -> Value {
-    json!({
+    let mut part = json!({
         "kind": "PartialObjectMetadata",
         "apiVersion": format!("meta.k8s.io/{version}"),
         "metadata": tree.at("metadata"),
-    })
+    });
+    // What only the whole object is given when it is shown.
+    let metadata = part.make("metadata");
+    if metadata.at("annotations").has(TEMPLATE_GENERATION) {
+        metadata.make("annotations").remove(TEMPLATE_GENERATION);
+        if metadata.entries("annotations").is_empty() {
+            metadata.remove("annotations");
+        }
+    }
+    part
 }
+
+const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 pub(super) fn meta_type(name: &str) -> StructRef {
     k3_api::schema::schema()

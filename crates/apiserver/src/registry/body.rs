@@ -118,14 +118,15 @@ fn not_handled(kind: &str, version: &str, wanted: &str, why: &str) -> Status {
     ))
 }
 
-/// The beginning of a body, to recognize it by: as hexadecimal digits.
+/// The beginning of a body, to recognize it by: text if it looks like JSON, else hexadecimal digits.
 fn summary(body: &[u8]) -> String {
     const SHOWN: usize = 30;
-    let mut text: String = body
-        .iter()
-        .take(SHOWN)
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let shown = &body[..body.len().min(SHOWN)];
+    let mut text = match body.first() {
+        None => return "<empty>".to_owned(),
+        Some(b'{') => String::from_utf8_lossy(shown).into_owned(),
+        Some(_) => shown.iter().map(|byte| format!("{byte:02x}")).collect(),
+    };
     if body.len() > SHOWN {
         text.push_str(" ...");
     }
