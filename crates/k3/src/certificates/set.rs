@@ -117,14 +117,12 @@ fn identity(
 /// The key that service-account tokens are signed with. It stays for ever: tokens out there depend on it.
 fn signing_key(folder: &Path) -> Result<Vec<u8>, CertificateError> {
     let path = folder.join("service-account.key");
-    let key = match secret_file::read(&path)? {
-        Some(pem) => KeyPair::from_pem(&pem).map_err(|source| CertificateError::Key { path, source })?,
-        None => {
-            let key = KeyPair::generate()?;
-            secret_file::write(&path, &key.serialize_pem())?;
-            key
-        }
-    };
+    if let Some(pem) = secret_file::read(&path)? {
+        let key = KeyPair::from_pem(&pem).map_err(|source| CertificateError::Key { path, source })?;
+        return Ok(key.serialize_der());
+    }
+    let key = KeyPair::generate()?;
+    secret_file::write(&path, &key.serialize_pem())?;
     Ok(key.serialize_der())
 }
 

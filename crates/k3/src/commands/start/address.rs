@@ -24,7 +24,7 @@ pub(super) fn advertised(bind: IpAddr) -> IpAddr {
 /// The address from which this machine would send to the world. A datagram socket finds it out when it is
 /// connected; nothing is sent.
 fn outward(is_v6: bool) -> Option<IpAddr> {
-    // Addresses kept for documentation: never this machine's own.
+    // Addresses that are kept for documentation: nobody is there to be disturbed.
     let (from, to): (IpAddr, IpAddr) = if is_v6 {
         (
             Ipv6Addr::UNSPECIFIED.into(),

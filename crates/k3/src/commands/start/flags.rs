@@ -36,7 +36,7 @@ Exit codes: 0 success, 1 failure, 2 a call that makes no sense.";
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct StartFlags {
     /// Folder of all that is kept: certificates, keys, the admin's kubeconfig, and the objects with
-    /// `--storage file` [default: /var/lib/k3 for root, else $XDG_DATA_HOME/k3 or ~/.local/share/k3]
+    /// `--storage file` [default: /var/lib/k3 for root, else `$XDG_DATA_HOME/k3` or `~/.local/share/k3`]
     #[arg(long, value_name = "DIR")]
     pub(super) data_dir: Option<PathBuf>,
 

@@ -38,7 +38,7 @@ pub(super) fn parse(url: &str) -> Result<MysqlOptions, Problem> {
     if host.is_empty() {
         return Err("it must name the host: mysql://user@host");
     }
-    options.host = host.to_owned();
+    host.clone_into(&mut options.host);
     if let Some(port) = port {
         options.port = port.parse().map_err(|_| "its port is not a number up to 65535")?;
     }

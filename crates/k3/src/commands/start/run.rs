@@ -142,14 +142,14 @@ async fn serve(
         let _ = stopped.await;
     }));
     tokio::select! {
-        _ = &mut serving => {
+        () = &mut serving => {
             return Err(Failure::new("the server ended by itself", "see the log above, and start it again"));
         }
         name = signals.next() => tracing::info!("{name}: stopping; the same again stops at once"),
     }
     drop(stop);
     tokio::select! {
-        _ = serving => {
+        () = serving => {
             tracing::info!("stopped");
             Ok(())
         }

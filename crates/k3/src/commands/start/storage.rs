@@ -27,7 +27,7 @@ pub(crate) struct StorageFlags {
     #[arg(long, value_enum, value_name = "WHEN")]
     file_durability: Option<FileDurability>,
 
-    /// With `etcd`: the members, a list of URLs with commas [default: http://127.0.0.1:2379]
+    /// With `etcd`: the members, a list of URLs with commas [default: `http://127.0.0.1:2379`]
     #[arg(long, value_name = "URLS", value_delimiter = ',')]
     etcd_servers: Vec<String>,
 
@@ -55,7 +55,7 @@ pub(crate) struct StorageFlags {
     #[arg(long, value_name = "FILE", requires = "etcd_username")]
     etcd_password_file: Option<PathBuf>,
 
-    /// With `mysql`: the database, as mysql://user@host:3306/k3. Everybody on the machine can read a
+    /// With `mysql`: the database, as `mysql://user@host:3306/k3`. Everybody on the machine can read a
     /// command line: give a password in the variable or in --mysql-password-file
     #[arg(long, value_name = "URL", env = "K3_MYSQL_URL", hide_env_values = true)]
     mysql_url: Option<Secret>,
