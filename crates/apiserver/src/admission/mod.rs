@@ -3,9 +3,27 @@
 //! Plugins run in the order of [`Admission::new`]: first each may change the object, then, when the rules of the kind have been
 //! asked, each may refuse it. They read the cluster from the caches, so they never wait.
 
+mod default_ingress_class;
+mod default_storage_class;
+mod default_toleration_seconds;
+mod marked_class;
 mod namespace_lifecycle;
+mod pod_topology_labels;
+mod priority;
+mod remembered;
+mod runtime_class;
+mod service_account;
+mod storage_protection;
+mod taint_nodes;
+#[cfg(test)]
+mod testing;
 
-use k3_api::{rules::User, status::Status, time::Time};
+use k3_api::{
+    kinds::builtin,
+    rules::{Tree, User},
+    status::Status,
+    time::Time,
+};
 use serde_json::Value;
 
 use crate::{
@@ -62,13 +80,64 @@ pub(crate) trait Plugin: Send + Sync {
     }
 }
 
+// --- Attributes ---
+
+impl Attributes<'_> {
+    /// Whether it is about this resource, or one of its subresources.
+    fn is_of(&self, group: &str, plural: &str) -> bool {
+        self.resource.kind.group == group && self.resource.kind.plural == plural
+    }
+
+    /// Whether an object of this resource is made.
+    fn creates(&self, group: &str, plural: &str) -> bool {
+        self.operation == Operation::Create && self.subresource.is_empty() && self.is_of(group, plural)
+    }
+
+    /// The answer that refuses it. An object whose name is yet to be made up is called by what the name begins with.
+    fn forbidden(&self, why: impl std::fmt::Display) -> Status {
+        let metadata = self.object.at("metadata");
+        let name = [metadata.text("name"), metadata.text("generateName"), "Unknown"]
+            .into_iter()
+            .find(|name| !name.is_empty())
+            .unwrap_or_default();
+        Status::forbidden(self.resource.grouped(), name, why)
+    }
+}
+
+/// A resource that plugins read.
+fn resource(group: &str, plural: &str, caches: &Caches) -> Resource {
+    let kind = builtin()
+        .resource(group, "v1", plural)
+        .expect("the resource is built in");
+    Resource::of(kind, caches)
+}
+
+/// An object that plugins read.
+fn object(group: &str, plural: &str, namespace: &str, name: &str, caches: &Caches) -> Option<Value> {
+    let resource = resource(group, plural, caches);
+    // What cannot be a key is not there.
+    let key = resource.key(namespace, name).ok()?;
+    Some(resource.cache.get(&key)?.tree())
+}
+
 // --- Admission ---
 
 impl Admission {
     /// All plugins.
     pub(crate) fn new() -> Self {
         Admission {
-            plugins: vec![Box::new(namespace_lifecycle::NamespaceLifecycle)],
+            plugins: vec![
+                Box::new(namespace_lifecycle::NamespaceLifecycle),
+                Box::new(service_account::ServiceAccount),
+                Box::new(taint_nodes::TaintNodes),
+                Box::new(priority::Priority::default()),
+                Box::new(default_toleration_seconds::DefaultTolerationSeconds),
+                Box::new(default_storage_class::DefaultStorageClass::default()),
+                Box::new(storage_protection::StorageProtection),
+                Box::new(runtime_class::RuntimeClass),
+                Box::new(default_ingress_class::DefaultIngressClass::default()),
+                Box::new(pod_topology_labels::PodTopologyLabels),
+            ],
         }
     }
 

@@ -150,10 +150,6 @@ impl Registry {
     ) -> Result<Made, Status> {
         let kind = resource.kind;
         let metadata = object.make("metadata");
-        if metadata.text("name").is_empty() && !metadata.text("generateName").is_empty() {
-            let name = name::generate(metadata.text("generateName"), random_number);
-            metadata.set("name", name);
-        }
         for system in [
             "uid",
             "creationTimestamp",
@@ -169,9 +165,6 @@ impl Registry {
                 subject.track(None, &mut object, &options.manager, manage::moment(ask.now));
             });
         }
-        let metadata = object.make("metadata");
-        metadata.set("uid", random_uid());
-        metadata.set("creationTimestamp", ask.now.truncated().to_string());
         let mut attributes = Attributes {
             operation: Operation::Create,
             resource,
@@ -185,6 +178,14 @@ impl Registry {
             warnings: &mut warnings.0,
         };
         self.admission.admit(&mut attributes, &self.caches)?;
+        // Admission sees a name that is to be made up as its beginning.
+        let metadata = object.make("metadata");
+        if metadata.text("name").is_empty() && !metadata.text("generateName").is_empty() {
+            let name = name::generate(metadata.text("generateName"), random_number);
+            metadata.set("name", name);
+        }
+        metadata.set("uid", random_uid());
+        metadata.set("creationTimestamp", ask.now.truncated().to_string());
         let judged = version::judged(kind);
         let mut object = version::convert(object, kind, judged);
         let at = Circumstances {
@@ -311,7 +312,8 @@ fn random_bytes<const N: usize>() -> [u8; N] {
     bytes
 }
 
-fn random_number() -> u32 {
+/// A random number.
+pub(crate) fn random_number() -> u32 {
     u32::from_ne_bytes(random_bytes())
 }
 

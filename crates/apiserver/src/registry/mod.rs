@@ -39,6 +39,7 @@ use k3_storage::Clock;
 pub(crate) use self::{
     answer::warn,
     ask::Ask,
+    create::random_number,
     resource::{Resource, selectable},
     subresource::{BadSigningKey, Signer},
 };

@@ -1,0 +1,70 @@
+//! A claim that names no storage class gets the default one.
+
+use k3_api::{
+    rules::{Tree, TreeMut},
+    status::Status,
+};
+
+use super::{Attributes, Plugin, marked_class::MarkedClass};
+use crate::cache::Caches;
+
+/// What makes a class the default.
+const MARKS: [&str; 2] = [
+    "storageclass.kubernetes.io/is-default-class",
+    "storageclass.beta.kubernetes.io/is-default-class",
+];
+/// Where old clients name the class of a claim.
+const CLASS: &str = "volume.beta.kubernetes.io/storage-class";
+
+/// The plugin.
+#[derive(Default)]
+pub(super) struct DefaultStorageClass(MarkedClass);
+
+impl Plugin for DefaultStorageClass {
+    fn admit(&self, attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Status> {
+        if !attributes.creates("", "persistentvolumeclaims") {
+            return Ok(());
+        }
+        let claim = &mut *attributes.object;
+        // An empty name is one: the claim wants no class.
+        let is_named = claim.at("spec").has("storageClassName")
+            || claim.at("metadata").entries("annotations").contains_key(CLASS);
+        if !is_named && let Some(class) = self.0.name("storage.k8s.io", "storageclasses", &MARKS, caches) {
+            claim.make("spec").set("storageClassName", class);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{super::testing::World, *};
+
+    fn claim(spec: Value, annotations: Value) -> Value {
+        json!({
+            "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+            "metadata": {"name": "c", "namespace": "n", "annotations": annotations}, "spec": spec,
+        })
+    }
+
+    #[tokio::test]
+    async fn a_claim_that_says_nothing_gets_the_default_class() {
+        let world = World::new().await;
+        let plugin = DefaultStorageClass::default();
+        let class = |claim| {
+            let claim = world.admit(&plugin, claim).unwrap();
+            claim.at("spec").at("storageClassName").clone()
+        };
+        assert_eq!(class(claim(json!({}), json!({}))), Value::Null);
+        let marked = json!({
+            "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass",
+            "metadata": {"name": "fast", "annotations": {MARKS[1]: "true"}}, "provisioner": "p",
+        });
+        world.put(marked).await;
+        assert_eq!(class(claim(json!({}), json!({}))), "fast");
+        assert_eq!(class(claim(json!({"storageClassName": ""}), json!({}))), "");
+        assert_eq!(class(claim(json!({}), json!({CLASS: "slow"}))), Value::Null);
+    }
+}

@@ -1,0 +1,91 @@
+//! Pods stay five minutes on a node that is not ready or cannot be reached, unless they say how long.
+
+use k3_api::{
+    rules::{Tree, TreeMut},
+    status::Status,
+};
+use serde_json::{Value, json};
+
+use super::{Attributes, Operation, Plugin};
+use crate::cache::Caches;
+
+/// What nodes in trouble are tainted with.
+const TAINTS: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
+const SECONDS: i64 = 300;
+
+/// The plugin.
+pub(super) struct DefaultTolerationSeconds;
+
+impl Plugin for DefaultTolerationSeconds {
+    fn admit(&self, attributes: &mut Attributes<'_>, _: &Caches) -> Result<(), Status> {
+        let concerns = matches!(attributes.operation, Operation::Create | Operation::Update)
+            && attributes.subresource.is_empty()
+            && attributes.is_of("", "pods");
+        if concerns {
+            tolerate(attributes.object);
+        }
+        Ok(())
+    }
+}
+
+fn tolerate(pod: &mut Value) {
+    let there = pod.at("spec").items("tolerations");
+    let missing: Vec<_> = TAINTS
+        .into_iter()
+        .filter(|taint| !there.iter().any(|toleration| covers(toleration, taint)))
+        .map(|taint| json!({"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": SECONDS}))
+        .collect();
+    if missing.is_empty() {
+        return;
+    }
+    let spec = pod.make("spec");
+    spec.fill("tolerations", json!([]));
+    if let Some(Value::Array(tolerations)) = spec.at_mut("tolerations") {
+        tolerations.extend(missing);
+    }
+}
+
+/// Whether a toleration is about a taint that drives pods away.
+fn covers(toleration: &Value, taint: &str) -> bool {
+    [taint, ""].contains(&toleration.text("key")) && ["NoExecute", ""].contains(&toleration.text("effect"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(tolerations: Value) -> Vec<String> {
+        let mut pod = json!({"spec": {"tolerations": tolerations}});
+        tolerate(&mut pod);
+        let tolerations = pod.at("spec").items("tolerations").iter();
+        tolerations
+            .map(|toleration| {
+                format!(
+                    "{}:{}",
+                    toleration.text("key"),
+                    toleration.at("tolerationSeconds")
+                )
+            })
+            .collect()
+    }
+
+    #[test]
+    fn what_is_not_tolerated_is_tolerated_for_a_while() {
+        let [not_ready, unreachable] = TAINTS;
+        assert_eq!(
+            keys(Value::Null),
+            [format!("{not_ready}:300"), format!("{unreachable}:300")]
+        );
+        assert_eq!(
+            keys(json!([{"key": unreachable, "operator": "Exists", "tolerationSeconds": 1}])),
+            [format!("{unreachable}:1"), format!("{not_ready}:300")]
+        );
+    }
+
+    #[test]
+    fn a_toleration_of_everything_is_enough_and_one_of_another_effect_is_not() {
+        assert_eq!(keys(json!([{"operator": "Exists"}])), [":null"]);
+        let other = json!([{"operator": "Exists", "effect": "NoSchedule"}]);
+        assert_eq!(keys(other).len(), 3);
+    }
+}

@@ -1,0 +1,234 @@
+//! What a runtime class costs and where it can run holds for its pods.
+
+use k3_api::{
+    go,
+    quantity::Quantity,
+    rules::{Tree, TreeMut},
+    status::Status,
+};
+use serde_json::{Map, Value};
+
+use super::{Attributes, Plugin, object};
+use crate::cache::Caches;
+
+const OTHER_OVERHEAD: &str = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead";
+
+/// The plugin.
+pub(super) struct RuntimeClass;
+
+impl Plugin for RuntimeClass {
+    fn admit(&self, attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Status> {
+        let Some(class) = class(attributes, caches)? else {
+            return Ok(());
+        };
+        if class.has("overhead") {
+            let fixed = class.way("overhead.podFixed");
+            let said = attributes.object.at("spec").entries("overhead");
+            if !said.is_empty() && !is_same(said, class.at("overhead").entries("podFixed")) {
+                return Err(attributes.forbidden(OTHER_OVERHEAD));
+            }
+            if !fixed.is_null() {
+                attributes.object.make("spec").set("overhead", fixed.clone());
+            }
+        }
+        if class.has("scheduling") {
+            select_nodes(attributes, class.at("scheduling"))?;
+            let spec = attributes.object.make("spec");
+            let merged = merge(
+                spec.items("tolerations"),
+                class.at("scheduling").items("tolerations"),
+            );
+            if !merged.is_empty() {
+                spec.set("tolerations", merged);
+            }
+        }
+        Ok(())
+    }
+
+    fn validate(&self, attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Status> {
+        if !attributes.creates("", "pods") {
+            return Ok(());
+        }
+        let class = class(attributes, caches)?.filter(|class| class.has("overhead"));
+        let said = attributes.object.at("spec").entries("overhead");
+        match class {
+            Some(class) if !is_same(said, class.at("overhead").entries("podFixed")) => {
+                Err(attributes.forbidden(OTHER_OVERHEAD))
+            }
+            None if !said.is_empty() => Err(attributes.forbidden(
+                "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead",
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The class that a new pod names.
+fn class(attributes: &Attributes<'_>, caches: &Caches) -> Result<Option<Value>, Status> {
+    let spec = attributes.object.at("spec");
+    if !attributes.creates("", "pods") || !spec.has("runtimeClassName") {
+        return Ok(None);
+    }
+    let name = spec.text("runtimeClassName");
+    match object("node.k8s.io", "runtimeclasses", "", name, caches) {
+        Some(class) => Ok(Some(class)),
+        None => Err(attributes.forbidden(format!(
+            "pod rejected: RuntimeClass {} not found",
+            go::quote(name)
+        ))),
+    }
+}
+
+/// Whether amounts are the same, however they are written.
+fn is_same(amounts: &Map<String, Value>, others: &Map<String, Value>) -> bool {
+    amounts.len() == others.len()
+        && amounts.iter().all(|(name, amount)| {
+            let other = others.get(name);
+            other
+                .is_some_and(|other| amount == other || read(amount) == read(other) && read(amount).is_some())
+        })
+}
+
+fn read(amount: &Value) -> Option<Quantity> {
+    Quantity::from_value(amount).ok()
+}
+
+/// The pod runs where its class can, too.
+fn select_nodes(attributes: &mut Attributes<'_>, scheduling: &Value) -> Result<(), Status> {
+    for (key, wanted) in scheduling.entries("nodeSelector") {
+        let said = attributes.object.at("spec").at("nodeSelector").at(key);
+        if !said.is_null() && said != wanted {
+            let (wanted, said) = (go::plain(wanted), go::plain(said));
+            return Err(attributes.forbidden(format!(
+                "conflict: runtimeClass.scheduling.nodeSelector[{key}] = {wanted}; pod.spec.nodeSelector[{key}] = {said}"
+            )));
+        }
+        let selector = attributes.object.make("spec").make("nodeSelector");
+        selector.set(key, wanted.clone());
+    }
+    Ok(())
+}
+
+/// All tolerations of both but those that another one covers.
+fn merge(first: &[Value], second: &[Value]) -> Vec<Value> {
+    let all: Vec<_> = first.iter().chain(second).collect();
+    let mut merged: Vec<Value> = Vec::new();
+    for (index, toleration) in all.iter().enumerate() {
+        let is_covered = merged.iter().any(|kept| covers(kept, toleration))
+            || all[index + 1..]
+                .iter()
+                .any(|later| later != toleration && covers(later, toleration));
+        if !is_covered {
+            merged.push((*toleration).clone());
+        }
+    }
+    merged
+}
+
+/// Whether one toleration tolerates all that another does.
+fn covers(wide: &Value, narrow: &Value) -> bool {
+    if wide == narrow {
+        return true;
+    }
+    let operator = wide.text("operator");
+    let is_every_key = wide.text("key").is_empty() && operator == "Exists";
+    if narrow.text("key") != wide.text("key") && !is_every_key {
+        return false;
+    }
+    if !wide.text("effect").is_empty() && narrow.text("effect") != wide.text("effect") {
+        return false;
+    }
+    if wide.text("effect") == "NoExecute"
+        && let Some(most) = wide.int("tolerationSeconds")
+        && narrow
+            .int("tolerationSeconds")
+            .is_none_or(|seconds| seconds > most)
+    {
+        return false;
+    }
+    match operator {
+        "" | "Equal" => narrow.text("operator") == "Equal" && narrow.text("value") == wide.text("value"),
+        other => other == "Exists",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{super::testing::World, *};
+
+    fn pod(spec: Value) -> Value {
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "n"}, "spec": spec})
+    }
+
+    async fn world() -> World {
+        let world = World::new().await;
+        world
+            .put(json!({
+                "apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "box"}, "handler": "h",
+                "overhead": {"podFixed": {"memory": "1Gi"}},
+                "scheduling": {"nodeSelector": {"kind": "box"}, "tolerations": [{"key": "box", "operator": "Exists"}]},
+            }))
+            .await;
+        world
+    }
+
+    #[tokio::test]
+    async fn a_pod_pays_for_its_class_and_runs_where_it_can() {
+        let world = world().await;
+        let wanted = pod(json!({"runtimeClassName": "box", "nodeSelector": {"a": "b"}}));
+        let made = world.admit(&RuntimeClass, wanted).unwrap();
+        assert_eq!(
+            made.at("spec"),
+            &json!({
+                "runtimeClassName": "box",
+                "overhead": {"memory": "1Gi"},
+                "nodeSelector": {"a": "b", "kind": "box"},
+                "tolerations": [{"key": "box", "operator": "Exists"}],
+            })
+        );
+        let same = pod(json!({"runtimeClassName": "box", "overhead": {"memory": "1073741824"}}));
+        assert!(world.admit(&RuntimeClass, same).is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_pod_cannot_say_otherwise() {
+        let world = world().await;
+        for (spec, why) in [
+            (
+                json!({"runtimeClassName": "absent"}),
+                "pod rejected: RuntimeClass \"absent\" not found",
+            ),
+            (
+                json!({"runtimeClassName": "box", "overhead": {"memory": "2Gi"}}),
+                OTHER_OVERHEAD,
+            ),
+            (
+                json!({"overhead": {"memory": "1Gi"}}),
+                "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead",
+            ),
+            (
+                json!({"runtimeClassName": "box", "nodeSelector": {"kind": "other"}}),
+                "conflict: runtimeClass.scheduling.nodeSelector[kind] = box; pod.spec.nodeSelector[kind] = other",
+            ),
+        ] {
+            let refused = world.admit(&RuntimeClass, pod(spec)).unwrap_err();
+            assert_eq!(refused, format!("pods \"p\" is forbidden: {why}"));
+        }
+    }
+
+    #[test]
+    fn what_is_tolerated_anyway_is_not_said_twice() {
+        let narrow = json!({"key": "a", "operator": "Equal", "value": "x", "effect": "NoExecute", "tolerationSeconds": 5});
+        let wide = json!({"key": "a", "operator": "Exists"});
+        let every = json!({"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 9});
+        let short = json!({"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 4});
+        let one = |toleration: &Value| std::slice::from_ref(toleration).to_vec();
+        assert_eq!(merge(&one(&narrow), &one(&wide)), one(&wide));
+        assert_eq!(merge(&one(&wide), &one(&narrow)), one(&wide));
+        assert_eq!(merge(&one(&wide), &one(&wide)), one(&wide));
+        assert_eq!(merge(&one(&narrow), &one(&every)), one(&every));
+        assert_eq!(merge(&one(&narrow), &one(&short)), [narrow, short]);
+    }
+}

@@ -1,0 +1,270 @@
+//! Every pod acts for a service account of its namespace, which is there, and finds a token of it in its containers.
+//!
+//! Pods that only mirror what a node runs by itself are left as they are, and can have neither account nor secrets.
+
+mod secrets;
+mod token_volume;
+
+use k3_api::{
+    rules::{Tree, TreeMut},
+    status::{Grouped, Status},
+};
+use serde_json::{Value, json};
+
+use super::{Attributes, Operation, Plugin, object};
+use crate::cache::Caches;
+
+/// The account of pods that name none.
+const DEFAULT: &str = "default";
+/// Marks a pod that mirrors one of a node.
+const MIRROR: &str = "kubernetes.io/config.mirror";
+/// Marks an account whose pods may use its own secrets alone.
+const ENFORCE: &str = "kubernetes.io/enforce-mountable-secrets";
+
+/// The plugin.
+pub(super) struct ServiceAccount;
+
+impl Plugin for ServiceAccount {
+    fn admit(&self, attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Status> {
+        if !attributes.creates("", "pods") {
+            return Ok(());
+        }
+        if is_mirror(attributes.object) {
+            return check_mirror(attributes);
+        }
+        let spec = attributes.object.make("spec");
+        if spec.text("serviceAccountName").is_empty() {
+            spec.set("serviceAccountName", DEFAULT);
+            spec.set("serviceAccount", DEFAULT);
+        }
+        let account = account(attributes, caches)?;
+        let spec = attributes.object.make("spec");
+        let says = |value: &Value| value.at("automountServiceAccountToken").as_bool();
+        if says(spec).or_else(|| says(&account)).unwrap_or(true) {
+            token_volume::mount(spec);
+        }
+        let pull = account.items("imagePullSecrets");
+        if spec.items("imagePullSecrets").is_empty() && !pull.is_empty() {
+            let names = pull.iter().map(|secret| json!({"name": secret.text("name")}));
+            spec.set("imagePullSecrets", names.collect::<Vec<_>>());
+        }
+        check_secrets(attributes, &account)
+    }
+
+    fn validate(&self, attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Status> {
+        if !attributes.is_of("", "pods") {
+            return Ok(());
+        }
+        match (attributes.operation, attributes.subresource) {
+            (Operation::Create, "") if is_mirror(attributes.object) => check_mirror(attributes),
+            (Operation::Create, "") => {
+                let account = account(attributes, caches)?;
+                check_secrets(attributes, &account)
+            }
+            (Operation::Update, "ephemeralcontainers") => {
+                let account = account(attributes, caches)?;
+                if !is_strict(&account) {
+                    return Ok(());
+                }
+                // Here the refusal is an error like any other: clients know it so.
+                secrets::check_ephemeral(attributes.object.at("spec"), &account).map_err(Status::unknown)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The account of a pod.
+fn account(attributes: &Attributes<'_>, caches: &Caches) -> Result<Value, Status> {
+    let (namespace, pod) = (attributes.namespace, &attributes.object);
+    let name = pod.at("spec").text("serviceAccountName");
+    if name.is_empty() {
+        let pod = pod.at("metadata").text("name");
+        let why = format!("no service account specified for pod {namespace}/{pod}");
+        return Err(attributes.forbidden(why));
+    }
+    object("", "serviceaccounts", namespace, name, caches).ok_or_else(|| {
+        let missing = Status::not_found(Grouped::new("", "serviceaccount"), name);
+        attributes.forbidden(format!(
+            "error looking up service account {namespace}/{name}: {missing}"
+        ))
+    })
+}
+
+fn is_mirror(pod: &Value) -> bool {
+    pod.at("metadata").entries("annotations").contains_key(MIRROR)
+}
+
+/// Whether pods may use the secrets of an account alone.
+fn is_strict(account: &Value) -> bool {
+    let value = account.at("metadata").at("annotations").text(ENFORCE);
+    ["1", "t", "T", "true", "TRUE", "True"].contains(&value)
+}
+
+fn check_secrets(attributes: &Attributes<'_>, account: &Value) -> Result<(), Status> {
+    if !is_strict(account) {
+        return Ok(());
+    }
+    secrets::check(attributes.object.at("spec"), account).map_err(|why| attributes.forbidden(why))
+}
+
+fn check_mirror(attributes: &Attributes<'_>) -> Result<(), Status> {
+    let spec = attributes.object.at("spec");
+    let why = if !spec.text("serviceAccountName").is_empty() {
+        "a mirror pod may not reference service accounts"
+    } else if secrets::any(spec) {
+        "a mirror pod may not reference secrets"
+    } else if token_volume::is_projected(spec) {
+        "a mirror pod may not use ServiceAccountToken volume projections"
+    } else {
+        return Ok(());
+    };
+    Err(attributes.forbidden(why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::testing::World, *};
+
+    fn account(name: &str, with: &Value) -> Value {
+        let mut account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {}});
+        for (field, value) in with.as_object().unwrap() {
+            account.set(field, value.clone());
+        }
+        account.make("metadata").set("name", name);
+        account.make("metadata").set("namespace", "n");
+        account
+    }
+
+    fn pod(spec: Value) -> Value {
+        let mut pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "n"}, "spec": spec});
+        pod.make("spec").fill("containers", json!([{"name": "c"}]));
+        pod
+    }
+
+    fn mirror(spec: Value) -> Value {
+        let mut pod = pod(spec);
+        pod.make("metadata").make("annotations").set(MIRROR, "x");
+        pod
+    }
+
+    fn strict() -> Value {
+        json!({
+            "metadata": {"annotations": {ENFORCE: "true"}},
+            "secrets": [{"name": "own"}],
+            "imagePullSecrets": [{"name": "pull"}],
+        })
+    }
+
+    #[tokio::test]
+    async fn a_pod_acts_for_an_account_that_is_there() {
+        let world = World::new().await;
+        assert_eq!(
+            world.admit(&ServiceAccount, pod(json!({}))).unwrap_err(),
+            r#"pods "p" is forbidden: error looking up service account n/default: serviceaccount "default" not found"#
+        );
+        world.put(account(DEFAULT, &json!({}))).await;
+        let pod = world.admit(&ServiceAccount, pod(json!({}))).unwrap();
+        assert_eq!(pod.at("spec").text("serviceAccountName"), DEFAULT);
+        assert_eq!(pod.at("spec").text("serviceAccount"), DEFAULT);
+    }
+
+    #[tokio::test]
+    async fn a_pod_without_a_name_is_called_by_the_beginning_of_its_name() {
+        let world = World::new().await;
+        let mut pod = pod(json!({"serviceAccountName": "x"}));
+        pod.set("metadata", json!({"generateName": "web-", "namespace": "n"}));
+        assert_eq!(
+            world.admit(&ServiceAccount, pod).unwrap_err(),
+            r#"pods "web-" is forbidden: error looking up service account n/x: serviceaccount "x" not found"#
+        );
+    }
+
+    #[tokio::test]
+    async fn the_pod_says_before_its_account_whether_it_gets_a_token() {
+        let world = World::new().await;
+        let said = "automountServiceAccountToken";
+        world.put(account("yes", &json!({said: true}))).await;
+        world.put(account("no", &json!({said: false}))).await;
+        world.put(account("silent", &json!({}))).await;
+        for (name, pod_says, mounts) in [
+            ("yes", Value::Null, true),
+            ("no", Value::Null, false),
+            ("silent", Value::Null, true),
+            ("yes", json!(false), false),
+            ("no", json!(true), true),
+        ] {
+            let spec = json!({"serviceAccountName": name, said: pod_says});
+            let pod = world.admit(&ServiceAccount, pod(spec)).unwrap();
+            assert_eq!(
+                !pod.at("spec").items("volumes").is_empty(),
+                mounts,
+                "{name} {pod_says}"
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn a_pod_without_secrets_to_pull_with_gets_those_of_its_account() {
+        let world = World::new().await;
+        world
+            .put(account(DEFAULT, &json!({"imagePullSecrets": [{"name": "a"}]})))
+            .await;
+        let given = world.admit(&ServiceAccount, pod(json!({}))).unwrap();
+        assert_eq!(given.at("spec").at("imagePullSecrets"), &json!([{"name": "a"}]));
+        let own = json!([{"name": "b"}]);
+        let kept = world
+            .admit(&ServiceAccount, pod(json!({"imagePullSecrets": own})))
+            .unwrap();
+        assert_eq!(kept.at("spec").at("imagePullSecrets"), &own);
+    }
+
+    #[tokio::test]
+    async fn an_account_can_keep_its_pods_from_the_secrets_of_others() {
+        let world = World::new().await;
+        world.put(account(DEFAULT, &strict())).await;
+        let volume = |name: &str| json!({"volumes": [{"name": "v", "secret": {"secretName": name}}]});
+        assert!(world.admit(&ServiceAccount, pod(volume("own"))).is_ok());
+        assert_eq!(
+            world.admit(&ServiceAccount, pod(volume("other"))).unwrap_err(),
+            "pods \"p\" is forbidden: volume with secret.secretName=\"other\" is not allowed because service account default \
+             does not reference that secret"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_container_that_joins_is_kept_from_them_too() {
+        let world = World::new().await;
+        world.put(account(DEFAULT, &strict())).await;
+        let new = pod(json!({
+            "serviceAccountName": DEFAULT,
+            "ephemeralContainers": [{"name": "e", "envFrom": [{"secretRef": {"name": "other"}}]}],
+        }));
+        let refused = world.update_part(&ServiceAccount, "ephemeralcontainers", new.clone(), &new);
+        assert_eq!(
+            refused.unwrap_err(),
+            "ephemeral container e with envFrom referencing secret.secretName=\"other\" is not allowed because service account \
+             default does not reference that secret"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_mirror_of_a_pod_stays_as_it_is() {
+        let world = World::new().await;
+        let plain = mirror(json!({}));
+        assert_eq!(world.admit(&ServiceAccount, plain.clone()).unwrap(), plain);
+        for (spec, why) in [
+            (json!({"serviceAccountName": "x"}), "reference service accounts"),
+            (json!({"imagePullSecrets": [{"name": "x"}]}), "reference secrets"),
+            (
+                json!({"volumes": [{"name": "v", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}]}),
+                "use ServiceAccountToken volume projections",
+            ),
+        ] {
+            assert_eq!(
+                world.admit(&ServiceAccount, mirror(spec)).unwrap_err(),
+                format!("pods \"p\" is forbidden: a mirror pod may not {why}")
+            );
+        }
+    }
+}

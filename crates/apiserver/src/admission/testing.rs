@@ -1,0 +1,115 @@
+//! A small cluster for the tests of plugins.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use k3_api::{
+    encode,
+    kinds::builtin,
+    rules::{Tree, User},
+    time::Time,
+};
+use k3_storage::{StorageConfig, Write};
+use serde_json::Value;
+
+use super::{Attributes, Operation, Plugin};
+use crate::{
+    cache::{Caches, Feed},
+    registry::{self, Resource},
+};
+
+/// What plugins read.
+pub(super) struct World {
+    caches: Arc<Caches>,
+    _feed: Feed,
+}
+
+impl World {
+    /// A cluster with nothing in it.
+    pub(super) async fn new() -> Self {
+        let store = k3_storage::open(StorageConfig::Memory).await.unwrap();
+        let (caches, feed) = Caches::fill(store, registry::selectable).await.unwrap();
+        World { caches, _feed: feed }
+    }
+
+    /// Puts an object in, as it is.
+    pub(super) async fn put(&self, object: Value) {
+        let metadata = object.at("metadata");
+        let key = self
+            .resource(&object)
+            .key(metadata.text("namespace"), metadata.text("name"))
+            .unwrap();
+        let bytes = Bytes::from(encode::encode_stored(object.as_object().unwrap()));
+        let revision = self
+            .caches
+            .store()
+            .commit(Write::create(key, bytes))
+            .await
+            .unwrap();
+        self.caches.reach(revision.get()).await;
+    }
+
+    /// What a plugin makes of a new object, or why it refuses it.
+    pub(super) fn admit(&self, plugin: &dyn Plugin, object: Value) -> Result<Value, String> {
+        self.ask(plugin, Operation::Create, "", object, None)
+    }
+
+    /// What a plugin makes of a changed object, or why it refuses it.
+    pub(super) fn update(&self, plugin: &dyn Plugin, new: Value, old: &Value) -> Result<Value, String> {
+        self.update_part(plugin, "", new, old)
+    }
+
+    /// The same through a subresource.
+    pub(super) fn update_part(
+        &self,
+        plugin: &dyn Plugin,
+        part: &str,
+        new: Value,
+        old: &Value,
+    ) -> Result<Value, String> {
+        self.ask(plugin, Operation::Update, part, new, Some(old))
+    }
+
+    /// What a plugin says of an object that goes.
+    pub(super) fn delete(&self, plugin: &dyn Plugin, object: Value) -> Result<Value, String> {
+        self.ask(plugin, Operation::Delete, "", object, None)
+    }
+
+    fn ask(
+        &self,
+        plugin: &dyn Plugin,
+        operation: Operation,
+        subresource: &str,
+        mut object: Value,
+        old: Option<&Value>,
+    ) -> Result<Value, String> {
+        let resource = self.resource(&object);
+        let namespace = object.at("metadata").text("namespace").to_owned();
+        let mut attributes = Attributes {
+            operation,
+            resource: &resource,
+            subresource,
+            namespace: &namespace,
+            object: &mut object,
+            old,
+            user: &User::default(),
+            now: Time::from_unix(0, 0),
+            dry_run: false,
+            warnings: &mut Vec::new(),
+        };
+        plugin
+            .admit(&mut attributes, &self.caches)
+            .and_then(|()| plugin.validate(&mut attributes, &self.caches))
+            .map_err(|status| status.message)?;
+        Ok(object)
+    }
+
+    fn resource(&self, object: &Value) -> Resource {
+        let version = object.text("apiVersion");
+        let (group, version) = version.split_once('/').unwrap_or(("", version));
+        Resource::of(
+            builtin().kind(group, version, object.text("kind")).unwrap(),
+            &self.caches,
+        )
+    }
+}
