@@ -17,14 +17,14 @@ use crate::{
     service_range::kubernetes_address,
 };
 
-/// Makes what is missing: first the namespaces, then everything else at once, so that the store takes it in few steps.
+/// Makes what is missing: first the namespaces and the range that services get addresses from, then everything else at once,
+/// so that the store takes it in few steps.
 pub(crate) async fn run(registry: &Registry, config: &Config) -> Result<(), StartError> {
-    let (namespaces, others): (Vec<_>, Vec<_>) =
-        bootstrap::objects().partition(|object| object.text("kind") == "Namespace");
-    let mut all = vec![namespaces, others];
-    all[1].extend(bootstrap::api_services());
-    all[1].extend(of_cluster(config));
-    for objects in all {
+    let objects = bootstrap::objects().chain(bootstrap::api_services());
+    let (first, others): (Vec<_>, Vec<_>) = objects
+        .chain(of_cluster(config))
+        .partition(|object| ["Namespace", "ServiceCIDR"].contains(&object.text("kind")));
+    for objects in [first, others] {
         try_join_all(objects.into_iter().map(|object| make(registry, object))).await?;
     }
     Ok(())
@@ -101,6 +101,14 @@ async fn make(registry: &Registry, object: Value) -> Result<(), StartError> {
         Ok(()) => Ok(()),
         // Another server was faster.
         Err(status) if status.code == 409 => Ok(()),
+        // Somebody took the address while there was no such service. Only who can reach a server can make room for it.
+        Err(status) if kind.kind == "Service" && status.code == 422 => {
+            tracing::error!(
+                why = status.message,
+                "cannot make the service by which pods reach this server"
+            );
+            Ok(())
+        }
         Err(status) => Err(failed(&object, status.message)),
     }
 }

@@ -26,11 +26,7 @@ use k3_api::{
 };
 use serde_json::Value;
 
-use crate::{
-    allocation::{self, Reservation},
-    cache::Caches,
-    registry::Resource,
-};
+use crate::{cache::Caches, registry::Resource};
 
 /// The plugins, in order.
 pub(crate) struct Admission {
@@ -153,22 +149,5 @@ impl Admission {
         self.plugins
             .iter()
             .try_for_each(|plugin| plugin.validate(attributes, caches))
-    }
-
-    /// Sets aside what the object asks for.
-    pub(crate) fn reserve(
-        &self,
-        object: &mut Value,
-        old: Option<&Value>,
-        resource: &Resource,
-        caches: &Caches,
-        dry_run: bool,
-    ) -> Result<Reservation, Status> {
-        allocation::reserve(object, old, resource, caches, dry_run)
-    }
-
-    /// Gives back what an object that is gone was given.
-    pub(crate) fn release(&self, object: &Value, resource: &Resource) {
-        allocation::release(object, resource);
     }
 }

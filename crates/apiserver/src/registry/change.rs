@@ -28,6 +28,7 @@ use super::{
 };
 use crate::{
     admission::{Attributes, Operation},
+    allocation::Reservation,
     cache::Object,
     http::Answer,
     request::{WriteOptions, Writing},
@@ -211,7 +212,9 @@ impl Registry {
         let judged = version::judged(resource.kind);
         let mut new = version::convert(new, resource.kind, judged);
         let old = version::convert(old, resource.kind, judged);
-        let reservation = self.settle_change(ask, resource, &mut new, &old, options, warnings)?;
+        let reservation = self
+            .settle_change(ask, resource, &mut new, &old, options, warnings)
+            .await?;
         if !resource.converts() && new == old {
             return Ok(Made::Kept(Arc::clone(current)));
         }
@@ -228,16 +231,23 @@ impl Registry {
         let revision = k3_storage::Revision::new(current.revision);
         if is_gone(&new, &old) {
             return match self.commit(Write::delete(key.clone(), revision)).await {
-                Ok(_) => Ok(Made::Dry(new)),
-                Err(error) => Err(error.into()),
+                Ok(_) => {
+                    reservation.give_back().await;
+                    self.allocation.release(&old, resource).await;
+                    Ok(Made::Dry(new))
+                }
+                Err(error) => Err(not_stored(error, reservation).await),
             };
         }
         let mut write = Write::update(key.clone(), revision, bytes.clone());
         if let Some(time) = time_to_live(resource.kind.kind) {
             write = write.expiring(time);
         }
-        let revision = self.commit(write).await?;
-        reservation.keep();
+        let revision = match self.commit(write).await {
+            Ok(revision) => revision,
+            Err(error) => return Err(not_stored(error, reservation).await),
+        };
+        reservation.keep().await;
         Ok(Made::Stored {
             bytes,
             revision,
@@ -246,15 +256,15 @@ impl Registry {
     }
 
     /// Takes a changed object through admission and rules.
-    fn settle_change(
-        &self,
+    async fn settle_change<'r>(
+        &'r self,
         ask: &Ask,
         resource: &Resource,
         new: &mut Value,
         old: &Value,
         options: &WriteOptions,
         warnings: &mut Warnings,
-    ) -> Result<crate::allocation::Reservation, Status> {
+    ) -> Result<Reservation<'r>, Status> {
         let subresource = ask.target.part();
         let mut attributes = Attributes {
             operation: Operation::Update,
@@ -274,24 +284,49 @@ impl Registry {
             "status" => Part::Status,
             other => Part::Other(other),
         };
+        let reservation = if part == Part::Object {
+            self.allocation
+                .reserve(new, Some(old), resource, ask.now, options.dry_run)
+                .await?
+        } else {
+            Reservation::default()
+        };
+        match self.judge_change(ask, resource, new, old, part, options, warnings) {
+            Ok(()) => Ok(reservation),
+            Err(status) => {
+                reservation.give_back().await;
+                Err(status)
+            }
+        }
+    }
+
+    /// Takes a changed object through its rules and the plugins that refuse.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the judgement needs all that the change is about"
+    )]
+    fn judge_change(
+        &self,
+        ask: &Ask,
+        resource: &Resource,
+        new: &mut Value,
+        old: &Value,
+        part: Part<'_>,
+        options: &WriteOptions,
+        warnings: &mut Warnings,
+    ) -> Result<(), Status> {
         let judged = version::judged(resource.kind);
         let at = Circumstances {
             kind: judged,
             now: ask.now,
             user: &ask.user,
         };
-        let reservation = if part == Part::Object {
-            self.admission
-                .reserve(new, Some(old), resource, &self.caches, options.dry_run)?
-        } else {
-            crate::allocation::Reservation::default()
-        };
         let told = rules::update(new, old, part, &at)?;
         warnings.0.extend(told);
         let mut attributes = Attributes {
             operation: Operation::Update,
             resource,
-            subresource,
+            subresource: ask.target.part(),
             namespace: &ask.target.namespace,
             object: new,
             old: Some(old),
@@ -304,7 +339,7 @@ impl Registry {
         rules::of(judged).default(new);
         judged.ty.get().forget_empty(new);
         managed::settle(old, new);
-        Ok(reservation)
+        Ok(())
     }
 }
 
@@ -319,6 +354,14 @@ impl Source {
             Source::Scale(_) => true,
         }
     }
+}
+
+/// Nothing was stored: what was set aside is given back, unless nobody knows for sure.
+async fn not_stored(error: NotCommitted, reservation: Reservation<'_>) -> Attempt {
+    if matches!(error, NotCommitted::Conflict(_)) {
+        reservation.give_back().await;
+    }
+    error.into()
 }
 
 fn read_entry(entry: Entry) -> Arc<Object> {

@@ -26,13 +26,7 @@ impl Registry {
                 Ok(revision.get())
             }
             Err(CommitError::Conflict(entry)) => Err(NotCommitted::Conflict(entry)),
-            Err(CommitError::TooLarge { bytes, .. }) => Err(NotCommitted::Failed(too_large(bytes))),
-            Err(CommitError::Uncertain(error)) => {
-                let message = format!("{error}; it is not known whether the write happened");
-                Err(NotCommitted::Failed(Status::timeout(message, 1)))
-            }
-            Err(CommitError::Store(error)) => Err(NotCommitted::Failed(unavailable(&error))),
-            Err(other) => Err(NotCommitted::Failed(Status::internal_error(other))),
+            Err(error) => Err(NotCommitted::Failed(not_committed(error))),
         }
     }
 
@@ -42,8 +36,20 @@ impl Registry {
     }
 }
 
+/// The answer when a write did not happen, or may not have.
+pub(crate) fn not_committed(error: CommitError) -> Status {
+    match error {
+        CommitError::TooLarge { bytes, .. } => too_large(bytes),
+        CommitError::Uncertain(error) => {
+            Status::timeout(format!("{error}; it is not known whether the write happened"), 1)
+        }
+        CommitError::Store(error) => unavailable(&error),
+        other => Status::internal_error(other),
+    }
+}
+
 /// The answer when the store fails.
-pub(super) fn unavailable(error: &StoreError) -> Status {
+pub(crate) fn unavailable(error: &StoreError) -> Status {
     match error {
         StoreError::Unavailable { .. } | StoreError::Full { .. } | StoreError::Closed => {
             Status::service_unavailable(error.to_string())

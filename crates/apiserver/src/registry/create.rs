@@ -8,7 +8,7 @@ use k3_api::{
     rules::{self, Circumstances, Tree, TreeMut, User},
     status::Status,
 };
-use k3_storage::Write;
+use k3_storage::{Key, Write};
 use ring::rand::{SecureRandom, SystemRandom};
 use serde_json::Value;
 
@@ -188,33 +188,18 @@ impl Registry {
         metadata.set("creationTimestamp", ask.now.truncated().to_string());
         let judged = version::judged(kind);
         let mut object = version::convert(object, kind, judged);
-        let at = Circumstances {
-            kind: judged,
-            now: ask.now,
-            user: &ask.user,
+        let reservation = self
+            .allocation
+            .reserve(&mut object, None, resource, ask.now, options.dry_run)
+            .await?;
+        let key = match self.judge_new(ask, resource, &mut object, options, warnings) {
+            Ok(key) => key,
+            Err(status) => {
+                reservation.give_back().await;
+                return Err(status);
+            }
         };
-        let reservation =
-            self.admission
-                .reserve(&mut object, None, resource, &self.caches, options.dry_run)?;
-        warnings.0.extend(rules::create(&mut object, &at)?);
-        let mut attributes = Attributes {
-            operation: Operation::Create,
-            resource,
-            subresource: ask.target.part(),
-            namespace: &ask.target.namespace,
-            object: &mut object,
-            old: None,
-            user: &ask.user,
-            now: ask.now,
-            dry_run: options.dry_run,
-            warnings: &mut warnings.0,
-        };
-        self.admission.validate(&mut attributes, &self.caches)?;
-        // What an object leaves out is filled in whenever it is read; and some of it follows from what was just set.
-        rules::of(judged).default(&mut object);
-        judged.ty.get().forget_empty(&mut object);
         let name = object.at("metadata").text("name").to_owned();
-        let key = resource.key(&ask.target.namespace, &name)?;
         let stored = version::convert(object.clone(), judged, resource.stored);
         let bytes = Bytes::from(encode::encode_stored(
             stored.as_object().expect("an object is one"),
@@ -231,16 +216,54 @@ impl Registry {
         }
         match self.commit(write).await {
             Ok(revision) => {
-                reservation.keep();
+                reservation.keep().await;
                 Ok(Made::Stored {
                     bytes,
                     revision,
                     object,
                 })
             }
-            Err(NotCommitted::Conflict(_)) => Err(self.already_exists(resource, &key, &name)),
+            Err(NotCommitted::Conflict(_)) => {
+                reservation.give_back().await;
+                Err(self.already_exists(resource, &key, &name))
+            }
             Err(NotCommitted::Failed(status)) => Err(status),
         }
+    }
+
+    /// Takes a new object through its rules and the plugins that refuse. Gives the key it is to be stored under.
+    fn judge_new(
+        &self,
+        ask: &Ask,
+        resource: &Resource,
+        object: &mut Value,
+        options: &WriteOptions,
+        warnings: &mut Warnings,
+    ) -> Result<Key, Status> {
+        let judged = version::judged(resource.kind);
+        let at = Circumstances {
+            kind: judged,
+            now: ask.now,
+            user: &ask.user,
+        };
+        warnings.0.extend(rules::create(object, &at)?);
+        let mut attributes = Attributes {
+            operation: Operation::Create,
+            resource,
+            subresource: ask.target.part(),
+            namespace: &ask.target.namespace,
+            object,
+            old: None,
+            user: &ask.user,
+            now: ask.now,
+            dry_run: options.dry_run,
+            warnings: &mut warnings.0,
+        };
+        self.admission.validate(&mut attributes, &self.caches)?;
+        // What an object leaves out is filled in whenever it is read; and some of it follows from what was just set.
+        rules::of(judged).default(object);
+        judged.ty.get().forget_empty(object);
+        resource.key(&ask.target.namespace, object.at("metadata").text("name"))
     }
 
     fn already_exists(&self, resource: &Resource, key: &str, name: &str) -> Status {
@@ -304,7 +327,8 @@ pub(super) fn dedup_owners(object: &mut Value, warnings: &mut Warnings) {
     ));
 }
 
-fn random_bytes<const N: usize>() -> [u8; N] {
+/// Bytes that nobody can guess.
+pub(crate) fn random_bytes<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     SystemRandom::new()
         .fill(&mut bytes)

@@ -195,7 +195,7 @@ impl Registry {
     ) -> Result<Deleted, NotCommitted> {
         let write = Write::delete(current.key.clone(), Revision::new(current.revision));
         let revision = self.commit(write).await?;
-        self.admission.release(&object, resource);
+        self.allocation.release(&object, resource).await;
         object
             .make("metadata")
             .set("resourceVersion", revision.to_string());

@@ -9,6 +9,7 @@
 //! get, list, watch
 //! answer     an object, a list, a table, in the form that was asked for
 //! version    the version an object is stored in
+//! own        objects of the server's own making
 //! commit     to the store, and into the cache before anybody is told
 //! ```
 //!
@@ -24,6 +25,7 @@ mod create;
 mod delete;
 mod list;
 mod manage;
+mod own;
 mod patch;
 mod resource;
 mod subresource;
@@ -39,16 +41,19 @@ use k3_storage::Clock;
 pub(crate) use self::{
     answer::warn,
     ask::Ask,
-    create::random_number,
+    commit::{not_committed, unavailable},
+    create::{random_bytes, random_number},
+    own::own_object,
     resource::{Resource, selectable},
     subresource::{BadSigningKey, Signer},
 };
-use crate::{admission::Admission, cache::Caches};
+use crate::{admission::Admission, allocation::Allocation, cache::Caches};
 
 /// What is behind the verbs.
 pub(crate) struct Registry {
     pub caches: Arc<Caches>,
     pub admission: Admission,
+    pub allocation: Arc<Allocation>,
     pub clock: Arc<dyn Clock>,
     pub signer: Signer,
 }

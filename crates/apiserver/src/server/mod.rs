@@ -18,7 +18,7 @@ mod verb;
 
 use std::{future::Future, sync::Arc};
 
-use k3_storage::{ReadError, Store, SystemClock};
+use k3_storage::{Clock, ReadError, Store, SystemClock};
 use tokio::net::TcpListener;
 
 use self::handler::Handler;
@@ -26,6 +26,7 @@ pub(crate) use self::verb::Verb;
 use crate::{
     Config,
     admission::Admission,
+    allocation::{Allocation, Keeper},
     cache::{Caches, Feed},
     registry::{self, BadSigningKey, Registry, Signer},
 };
@@ -35,6 +36,7 @@ pub struct Server {
     handler: Arc<Handler>,
     /// Ends with the server.
     _feed: Feed,
+    _keeper: Keeper,
 }
 
 /// Why a server did not start.
@@ -63,16 +65,21 @@ impl Server {
     /// Reads what is stored, and makes what every cluster has.
     pub async fn start(config: Config, store: Arc<dyn Store>) -> Result<Self, StartError> {
         let (caches, feed) = Caches::fill(store, registry::selectable).await?;
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let allocation = Allocation::new(Arc::clone(&caches), Arc::clone(&clock), &config.service_range);
+        let keeper = allocation.keep_true().await.map_err(ReadError::from)?;
         let registry = Registry {
             caches,
             admission: Admission::new(),
-            clock: Arc::new(SystemClock),
+            allocation,
+            clock,
             signer: Signer::new(config.issuer.clone(), &config.signing_key)?,
         };
         crate::bootstrap::run(&registry, &config).await?;
         Ok(Server {
             handler: Arc::new(Handler::new(config, registry)),
             _feed: feed,
+            _keeper: keeper,
         })
     }
 

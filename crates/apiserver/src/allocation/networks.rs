@@ -1,0 +1,50 @@
+//! Where addresses come from: the networks of the service ranges.
+
+use k3_api::{
+    kinds::{builtin, service::Family},
+    name::{Subnet, parse_cidr_sloppy},
+    rules::Tree,
+};
+use serde_json::Value;
+
+use super::bands::Bands;
+use crate::{cache::Caches, registry::Resource};
+
+/// A network that services get addresses of.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Network {
+    pub subnet: Subnet,
+    pub bands: Bands,
+}
+
+/// The networks of a family that give addresses now.
+pub(super) fn networks(family: Family, caches: &Caches) -> Vec<Network> {
+    let kind = builtin().kind("networking.k8s.io", "v1", "ServiceCIDR");
+    let ranges = Resource::of(kind.expect("the kind is built in"), caches);
+    let snapshot = ranges.cache.snapshot(caches.applied());
+    let mut networks: Vec<Network> = Vec::new();
+    for range in snapshot.objects.values() {
+        let range = range.tree();
+        if !gives(&range) {
+            continue;
+        }
+        for subnet in range.at("spec").texts("cidrs").filter_map(parse_cidr_sloppy) {
+            if subnet.network.is_ipv4() == (family == Family::V4)
+                && let Some(bands) = Bands::of_network(&subnet)
+            {
+                networks.push(Network { subnet, bands });
+            }
+        }
+    }
+    networks
+}
+
+/// Whether a range gives addresses: it is not going, and nobody says that it is not ready.
+fn gives(range: &Value) -> bool {
+    let conditions = range.at("status").items("conditions");
+    let ready = conditions
+        .iter()
+        .find(|condition| condition.text("type") == "Ready")
+        .is_none_or(|condition| condition.text("status") == "True");
+    ready && !range.at("metadata").has("deletionTimestamp")
+}

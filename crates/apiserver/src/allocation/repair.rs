@@ -1,0 +1,163 @@
+//! Records and services are made to agree.
+//!
+//! A server that is killed between the record and the service leaves a record that is nobody's. A record may also be lost, if
+//! a user deletes it. A repair finds both. It removes a record only if no stored service has what it stands for, and this
+//! server has seen it so for a minute: until then the service may be on its way, here or at another server. Clocks of servers
+//! differ, so the minute is not counted from what a record says.
+
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, UNIX_EPOCH},
+};
+
+use k3_api::time::Time;
+use k3_storage::{CommitError, Key, Revision, StoreError, Write};
+use tokio::{
+    task::JoinHandle,
+    time::{Instant, MissedTickBehavior},
+};
+
+use super::{
+    Allocation,
+    record::{Item, Owner, Records, held_by},
+};
+
+/// How often records and services are compared.
+const PERIOD: Duration = Duration::from_secs(30);
+/// How long a record may be nobody's.
+const GRACE: Duration = Duration::from_mins(1);
+/// How many objects are read before others get their turn.
+const BATCH: usize = 64;
+
+/// Records that are nobody's, as they are stored, and since when.
+pub(super) type Orphans = HashMap<(Key, u64), Instant>;
+
+/// The task that repairs from time to time. Ends with this handle.
+pub(crate) struct Keeper(JoinHandle<()>);
+
+// --- Allocation ---
+
+impl Allocation {
+    /// Repairs once, before anything is given, and then from time to time.
+    pub(crate) async fn keep_true(self: &Arc<Self>) -> Result<Keeper, StoreError> {
+        let mut orphans = Orphans::new();
+        self.repair(&mut orphans).await?;
+        let allocation = Arc::clone(self);
+        #[expect(clippy::disallowed_methods, reason = "the handle is kept, and ends the task")]
+        let task = tokio::spawn(async move {
+            let mut ticks = tokio::time::interval_at(Instant::now() + PERIOD, PERIOD);
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            loop {
+                ticks.tick().await;
+                if let Err(error) = allocation.repair(&mut orphans).await {
+                    tracing::warn!(%error, "cannot compare services with what they were given; trying again soon");
+                }
+            }
+        });
+        Ok(Keeper(task))
+    }
+
+    /// Makes records that are missing, and removes those that have been nobody's for too long.
+    pub(super) async fn repair(&self, orphans: &mut Orphans) -> Result<(), StoreError> {
+        self.caches.fresh().await?;
+        let records = Records::of(&self.caches);
+        // First the records, then the services: a service comes after its records, so each of these has its service in sight
+        // if that is stored.
+        let all = records.all(self.caches.applied());
+        let holders = self.holders(&records).await;
+        for (item, owners) in &holders {
+            self.record(&records, *item, owners).await?;
+        }
+        let now = Instant::now();
+        let before = std::mem::take(orphans);
+        let mut old = Vec::new();
+        for (item, record) in all.iter().filter(|(item, _)| !holders.contains_key(item)) {
+            let seen = (record.key.clone(), record.revision);
+            let since = before.get(&seen).copied().unwrap_or(now);
+            if now.duration_since(since) >= GRACE {
+                tracing::info!(
+                    ?item,
+                    "freeing what was set aside for a service that was not stored"
+                );
+                old.push((seen.0, Revision::new(seen.1)));
+            } else {
+                orphans.insert(seen, since);
+            }
+        }
+        self.remove(old).await;
+        Ok(())
+    }
+
+    /// What stored services have, and which ones have it.
+    async fn holders(&self, records: &Records) -> HashMap<Item, Vec<Owner>> {
+        let snapshot = records.services.cache.snapshot(self.caches.applied());
+        let mut holders: HashMap<Item, Vec<Owner>> = HashMap::new();
+        for (count, service) in snapshot.objects.values().enumerate() {
+            if count % BATCH == BATCH - 1 {
+                tokio::task::yield_now().await;
+            }
+            let mut tree = service.tree();
+            k3_api::kinds::service::complete(&mut tree, self.families);
+            for item in held_by(&tree) {
+                holders.entry(item).or_default().push(Owner::of(&tree));
+            }
+        }
+        holders
+    }
+
+    /// Makes the record of what a stored service has, if it is missing or names one that has not.
+    async fn record(&self, records: &Records, item: Item, owners: &[Owner]) -> Result<(), StoreError> {
+        let Some(owner) = owners.first() else {
+            return Ok(());
+        };
+        if let [owner, other, ..] = owners {
+            tracing::error!(
+                ?item,
+                ?owner,
+                ?other,
+                "two services have the same; delete one of them"
+            );
+        }
+        let bytes = || records.write(item, owner, self.now());
+        let write = match records.find(item) {
+            None => Write::create(records.key(item), bytes()),
+            Some(record) if owners.contains(&Owner::in_record(&record)) => return Ok(()),
+            Some(record) => Write::update(record.key.clone(), Revision::new(record.revision), bytes()),
+        };
+        tracing::warn!(
+            ?item,
+            ?owner,
+            "recording what a service has; its record was missing or wrong"
+        );
+        match self.caches.store().commit(write).await {
+            Ok(revision) => {
+                self.caches.reach(revision.get()).await;
+                Ok(())
+            }
+            // Something happened meanwhile: the next repair will see what.
+            Err(CommitError::Conflict(_) | CommitError::TooLarge { .. }) => Ok(()),
+            Err(CommitError::Uncertain(error) | CommitError::Store(error)) => Err(error),
+            Err(error) => {
+                tracing::warn!(%error, ?item, "cannot record what a service has");
+                Ok(())
+            }
+        }
+    }
+
+    fn now(&self) -> Time {
+        let since = self.clock.now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Time::from_unix(
+            i64::try_from(since.as_secs()).unwrap_or_default(),
+            since.subsec_nanos(),
+        )
+    }
+}
+
+// --- Keeper ---
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}

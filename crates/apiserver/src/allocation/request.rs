@@ -1,0 +1,262 @@
+//! What one service asks for, and how it gets it.
+
+use std::{collections::HashMap, net::IpAddr};
+
+use k3_api::{
+    kinds::service::{
+        self, Address, AddressFault, PortFault, Want, put_address, put_health_port, put_node_port,
+        refused_address, refused_health_port, refused_node_port,
+    },
+    name::parse_ip_sloppy,
+    status::Status,
+    time::Time,
+};
+use k3_storage::{CommitError, Write};
+use serde_json::Value;
+
+use super::{
+    Allocation, Reservation,
+    bands::{Bands, PORTS, address_of, number_of},
+    networks::networks,
+    record::{Item, Owner, Records, items},
+};
+use crate::registry::{not_committed, random_bytes, unavailable};
+
+/// Dry runs show ports from here on, which nobody can have.
+const FIRST_DRY_PORT: i64 = 32769;
+
+/// The request of one service.
+pub(super) struct Request<'a> {
+    from: &'a Allocation,
+    records: Records,
+    now: Time,
+    dry_run: bool,
+    /// Ports that this dry run has shown.
+    dry_ports: Vec<i64>,
+    /// What it got so far.
+    pub reservation: Reservation<'a>,
+}
+
+/// Why something is not given.
+enum Refusal<F> {
+    /// It is not to be had.
+    Fault(F),
+    /// The store failed.
+    Failed(Status),
+}
+
+// --- Request ---
+
+impl<'a> Request<'a> {
+    pub(super) fn new(from: &'a Allocation, owner: Owner, now: Time, dry_run: bool) -> Self {
+        Request {
+            from,
+            records: Records::of(&from.caches),
+            now,
+            dry_run,
+            dry_ports: Vec::new(),
+            reservation: Reservation {
+                from: Some(from),
+                owner: Some(owner),
+                ..Reservation::default()
+            },
+        }
+    }
+
+    /// Takes what a settled service asks for, and writes it into the service.
+    pub(super) async fn fill(&mut self, service: &mut Value, old: Option<&Value>) -> Result<(), Status> {
+        let addresses = service::addresses(Some(service), old);
+        let mut got = Vec::new();
+        for address in &addresses.take {
+            match self.address(address).await {
+                Ok(text) => got.push((address.index, text)),
+                Err(Refusal::Fault(fault)) => return Err(refused_address(service, address, &fault)),
+                Err(Refusal::Failed(status)) => return Err(status),
+            }
+        }
+        for (index, text) in got {
+            put_address(service, index, &text);
+        }
+        let ports = service::node_ports(Some(service), old)?;
+        let mut numbers = HashMap::new();
+        for (index, want) in ports.take {
+            let number = match want {
+                Want::SameAs(other) => numbers.get(&other).copied().unwrap_or_default(),
+                want => self.port(want).await.map_err(|refusal| match refusal {
+                    Refusal::Fault(fault) => refused_node_port(service, index, want, &fault),
+                    Refusal::Failed(status) => status,
+                })?,
+            };
+            numbers.insert(index, number);
+            put_node_port(service, index, number);
+        }
+        if let Some(want) = ports.health {
+            let number = self.port(want).await.map_err(|refusal| match refusal {
+                Refusal::Fault(fault) => refused_health_port(want, &fault),
+                Refusal::Failed(status) => status,
+            })?;
+            put_health_port(service, number);
+        }
+        if !self.dry_run {
+            self.reservation.given_up = items(&addresses.release, &ports.release);
+        }
+        Ok(())
+    }
+
+    async fn address(&mut self, address: &Address) -> Result<String, Refusal<AddressFault>> {
+        let networks = networks(address.family, &self.from.caches);
+        if let Some(text) = &address.wanted {
+            // That it can be read was judged when the service was settled.
+            let wanted = parse_ip_sloppy(text).ok_or(AddressFault::NoSuchNetwork)?;
+            let number = number_of(wanted);
+            let fits = |network: &super::networks::Network| {
+                network.subnet.contains(wanted) && network.bands.contains(number)
+            };
+            if self.dry_run {
+                // A dry run asks the first network alone.
+                return match networks.first() {
+                    Some(network) if !fits(network) => Err(AddressFault::OutOfRange {
+                        address: wanted.to_string(),
+                        range: network.subnet.network_text(),
+                    }
+                    .into()),
+                    _ => Ok(text.clone()),
+                };
+            }
+            if !networks.iter().any(fits) {
+                return Err(AddressFault::NoSuchNetwork.into());
+            }
+            return match self.take(Item::Address(wanted)).await {
+                Ok(true) => Ok(text.clone()),
+                Ok(false) => Err(AddressFault::Taken.into()),
+                Err(status) => Err(Refusal::Failed(status)),
+            };
+        }
+        if self.dry_run {
+            let network = networks.first().ok_or(AddressFault::Full)?;
+            return Ok(network.subnet.network.to_string());
+        }
+        let choices: Vec<(IpAddr, Bands)> = networks
+            .iter()
+            .map(|network| (network.subnet.network, network.bands))
+            .collect();
+        let chosen = self
+            .choose(&choices, |number, network| {
+                Item::Address(address_of(number, *network))
+            })
+            .await;
+        match chosen {
+            Ok(Some((number, network))) => Ok(address_of(number, network).to_string()),
+            Ok(None) => Err(AddressFault::Full.into()),
+            Err(status) => Err(Refusal::Failed(status)),
+        }
+    }
+
+    async fn port(&mut self, want: Want) -> Result<i64, Refusal<PortFault>> {
+        if self.dry_run {
+            return self.dry_port(want).map_err(Refusal::Fault);
+        }
+        let Want::Number(number) = want else {
+            let chosen = self
+                .choose(&[((), Bands::of_ports())], |number, ()| {
+                    Item::Port(u16::try_from(number).unwrap_or_default())
+                })
+                .await;
+            return match chosen {
+                Ok(Some((number, ()))) => Ok(i64::try_from(number).unwrap_or_default()),
+                Ok(None) => Err(PortFault::Full.into()),
+                Err(status) => Err(Refusal::Failed(status)),
+            };
+        };
+        let port = u16::try_from(number).ok().filter(|port| PORTS.contains(port));
+        let port = port.ok_or_else(|| PortFault::OutOfRange {
+            range: format!("{}-{}", PORTS.start(), PORTS.end()),
+        })?;
+        match self.take(Item::Port(port)).await {
+            Ok(true) => Ok(number),
+            Ok(false) => Err(PortFault::Taken.into()),
+            Err(status) => Err(Refusal::Failed(status)),
+        }
+    }
+
+    fn dry_port(&mut self, want: Want) -> Result<i64, PortFault> {
+        let number = match want {
+            Want::Number(number) => {
+                let port = u16::try_from(number).ok();
+                let is_taken = port.is_some_and(|port| self.records.find(Item::Port(port)).is_some());
+                if is_taken || self.dry_ports.contains(&number) {
+                    return Err(PortFault::Taken);
+                }
+                number
+            }
+            Want::Any | Want::SameAs(_) => self
+                .dry_ports
+                .iter()
+                .max()
+                .map_or(FIRST_DRY_PORT, |number| number + 1),
+        };
+        self.dry_ports.push(number);
+        Ok(number)
+    }
+
+    /// Takes any one that is free, of rows that are tried in order. `None`: none is.
+    async fn choose<N: Copy>(
+        &mut self,
+        rows: &[(N, Bands)],
+        item: impl Fn(u128, &N) -> Item,
+    ) -> Result<Option<(u128, N)>, Status> {
+        // The cache may not know yet what others freed: before all is said to be taken, it is made to.
+        for is_fresh in [false, true] {
+            if is_fresh {
+                let fresh = self.from.caches.fresh().await;
+                fresh.map_err(|error| unavailable(&error))?;
+            }
+            for (row, bands) in rows {
+                for number in bands.candidates(u128::from_ne_bytes(random_bytes())) {
+                    let item = item(number, row);
+                    if self.records.find(item).is_none() && self.take(item).await? {
+                        return Ok(Some((number, *row)));
+                    }
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Makes the record of an item. `false`: somebody else has.
+    async fn take(&mut self, item: Item) -> Result<bool, Status> {
+        let owner = self.reservation.owner.as_ref();
+        let owner = owner.expect("the request of a service has an owner");
+        let key = self.records.key(item);
+        let write = Write::create(key.clone(), self.records.write(item, owner, self.now));
+        match self.from.caches.store().commit(write).await {
+            Ok(revision) => {
+                // Another server may count on it by now.
+                if !owner.is_of_servers() {
+                    self.reservation.taken.push((key, revision));
+                }
+                Ok(true)
+            }
+            Err(CommitError::Conflict(Some(there))) if owner.is_of_servers() => {
+                let record = crate::cache::Object::new(there.key, there.value, there.revision.get());
+                Ok(Owner::in_record(&record) == *owner)
+            }
+            Err(CommitError::Conflict(_)) => Ok(false),
+            Err(error) => Err(not_committed(error)),
+        }
+    }
+}
+
+// --- Refusal ---
+
+impl From<AddressFault> for Refusal<AddressFault> {
+    fn from(fault: AddressFault) -> Self {
+        Refusal::Fault(fault)
+    }
+}
+
+impl From<PortFault> for Refusal<PortFault> {
+    fn from(fault: PortFault) -> Self {
+        Refusal::Fault(fault)
+    }
+}

@@ -1,0 +1,81 @@
+//! What is set aside for one service that is about to be stored.
+
+use k3_storage::{CommitError, Key, Revision, Write};
+
+use super::{
+    Allocation,
+    record::{Item, Owner, Records},
+};
+
+/// What is set aside for an object that is about to be stored, and what it gives up when it is.
+///
+/// If it is neither kept nor given back, because nobody knows whether the object was stored, then the next repair that finds
+/// nobody who has it gives it back.
+#[derive(Default)]
+#[must_use = "what was reserved is to be kept or given back"]
+pub(crate) struct Reservation<'a> {
+    /// Where it comes from; nowhere, if the object is given nothing.
+    pub(super) from: Option<&'a Allocation>,
+    /// Records that were made for it.
+    pub(super) taken: Vec<(Key, Revision)>,
+    /// What it gives up.
+    pub(super) given_up: Vec<Item>,
+    pub(super) owner: Option<Owner>,
+}
+
+// --- Reservation ---
+
+impl Reservation<'_> {
+    /// The object was stored: what it was given is its own, and what it gave up is free.
+    pub(crate) async fn keep(self) {
+        if let (Some(from), Some(owner)) = (self.from, &self.owner) {
+            from.free(&self.given_up, owner).await;
+        }
+    }
+
+    /// The object was not stored, for sure.
+    pub(crate) async fn give_back(self) {
+        if let Some(from) = self.from {
+            from.remove(self.taken).await;
+        }
+    }
+}
+
+// --- Allocation ---
+
+impl Allocation {
+    /// Frees what a service had.
+    pub(super) async fn free(&self, items: &[Item], owner: &Owner) {
+        let records = Records::of(&self.caches);
+        let found = items.iter().filter_map(|item| records.find(*item));
+        let own = found
+            .filter(|record| Owner::in_record(record) == *owner)
+            .map(|record| (record.key.clone(), Revision::new(record.revision)));
+        let own: Vec<_> = own.collect();
+        self.remove(own).await;
+    }
+
+    /// Removes records, each as it was when it was seen. One that cannot be removed now is nobody's, which a repair finds.
+    pub(super) async fn remove(&self, records: Vec<(Key, Revision)>) {
+        let mut removed = None;
+        for (key, revision) in records {
+            match self
+                .caches
+                .store()
+                .commit(Write::delete(key.clone(), revision))
+                .await
+            {
+                Ok(revision) => removed = Some(revision),
+                // Somebody else removed it.
+                Err(CommitError::Conflict(_)) => {}
+                Err(error) => {
+                    tracing::warn!(%error, %key, "cannot free what a service gave back; the next repair will")
+                }
+            }
+        }
+        // Whoever is told of the change must find free what was freed.
+        if let Some(revision) = removed {
+            self.caches.reach(revision.get()).await;
+        }
+    }
+}
