@@ -103,7 +103,8 @@ fn player(
     // A server that does not answer makes the player wait a minute for each request.
     let mut command = Command::new("timeout");
     command
-        .arg(LIMIT_SECONDS)
+        // In our own group of processes, so that Ctrl-C reaches it too.
+        .args(["--foreground", LIMIT_SECONDS])
         .arg(python)
         // The recordings are somebody else's folder: leave no compiled files in it.
         .arg("-B")
