@@ -49,7 +49,7 @@ use crate::rules::Rules;
 
 pub use self::{
     authentication::token_review,
-    core::{event, service},
+    core::{event, pod::resources::requests as pod_requests, service},
     registry::{Kind, Persistence, Registry, Scope, Subresource, builtin},
 };
 

@@ -1,13 +1,17 @@
 //! Admission: what is changed in an object, or refused, beyond the rules of its kind. A plugin a file.
 //!
 //! Plugins run in the order of [`Admission::new`]: first each may change the object, then, when the rules of the kind have been
-//! asked, each may refuse it. They read the cluster from the caches, so they never wait.
+//! asked, each may refuse it. They read the cluster from the caches, so they never wait. Whoever asks may wait and ask again:
+//! changing an object twice is changing it once.
 
+mod claim_resize;
 mod default_ingress_class;
 mod default_storage_class;
 mod default_toleration_seconds;
 mod marked_class;
 mod namespace_lifecycle;
+mod node_features;
+mod pod_resize;
 mod pod_topology_labels;
 mod priority;
 mod remembered;
@@ -67,6 +71,12 @@ pub(crate) trait Plugin: Send + Sync {
     fn admit(&self, attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Status> {
         let _ = (attributes, caches);
         Ok(())
+    }
+
+    /// Whether what it misses is made without anybody asking, soon.
+    fn awaits(&self, attributes: &Attributes<'_>, caches: &Caches) -> bool {
+        let _ = (attributes, caches);
+        false
     }
 
     /// Refuses the object, or not.
@@ -130,9 +140,12 @@ impl Admission {
                 Box::new(default_toleration_seconds::DefaultTolerationSeconds),
                 Box::new(default_storage_class::DefaultStorageClass::default()),
                 Box::new(storage_protection::StorageProtection),
+                Box::new(claim_resize::ClaimResize),
                 Box::new(runtime_class::RuntimeClass),
                 Box::new(default_ingress_class::DefaultIngressClass::default()),
                 Box::new(pod_topology_labels::PodTopologyLabels),
+                Box::new(node_features::NodeFeatures),
+                Box::new(pod_resize::PodResize),
             ],
         }
     }
@@ -142,6 +155,13 @@ impl Admission {
         self.plugins
             .iter()
             .try_for_each(|plugin| plugin.admit(attributes, caches))
+    }
+
+    /// Whether a plugin refuses what it would not refuse a little later.
+    pub(crate) fn awaits(&self, attributes: &Attributes<'_>, caches: &Caches) -> bool {
+        self.plugins
+            .iter()
+            .any(|plugin| plugin.awaits(attributes, caches))
     }
 
     /// Lets each plugin refuse the object.

@@ -51,6 +51,13 @@ impl Plugin for ServiceAccount {
         check_secrets(attributes, &account)
     }
 
+    fn awaits(&self, attributes: &Attributes<'_>, caches: &Caches) -> bool {
+        // Each namespace gets its default account from a controller.
+        attributes.creates("", "pods")
+            && attributes.object.at("spec").text("serviceAccountName") == DEFAULT
+            && object("", "serviceaccounts", attributes.namespace, DEFAULT, caches).is_none()
+    }
+
     fn validate(&self, attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Status> {
         if !attributes.is_of("", "pods") {
             return Ok(());

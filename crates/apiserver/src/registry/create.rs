@@ -177,7 +177,7 @@ impl Registry {
             dry_run: options.dry_run,
             warnings: &mut warnings.0,
         };
-        self.admission.admit(&mut attributes, &self.caches)?;
+        self.admit_new(&mut attributes).await?;
         // Admission sees a name that is to be made up as its beginning.
         let metadata = object.make("metadata");
         if metadata.text("name").is_empty() && !metadata.text("generateName").is_empty() {

@@ -3,6 +3,7 @@
 //! ```text
 //! ask        a request for a resource, with all that the verbs need of it
 //! body       the object a request brings, decoded and checked against what is expected
+//! admit      a new object, which may need what is only just coming
 //! create     a new object
 //! change     an object that is changed: by a PUT, a patch, an apply
 //! delete     one object, or many, with grace, finalizers and dependents
@@ -16,6 +17,7 @@
 //! Promises: a write is answered when it is durable and in the cache. A read without a resourceVersion sees every write that was
 //! answered before, by whichever server.
 
+mod admit;
 mod answer;
 mod ask;
 mod body;

@@ -40,7 +40,8 @@ impl Registry {
             kind: "Eviction",
             ty: subresource.ty,
         };
-        let eviction = body::read(ask, expected, &options, &mut Warnings::default())?;
+        let mut eviction = body::read(ask, expected, &options, &mut Warnings::default())?;
+        self.admit_part(ask, &mut eviction, options.dry_run).await?;
         if eviction.at("metadata").text("name") != ask.target.name {
             return Err(Status::bad_request(
                 "name in URL does not match name in Eviction object",

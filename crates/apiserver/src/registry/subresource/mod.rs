@@ -22,6 +22,7 @@ use serde_json::Value;
 
 use super::{Ask, Registry, Resource, answer, commit::NotCommitted};
 use crate::{
+    admission::{Attributes, Operation},
     cache::Object,
     http::{self as web, Answer},
     server::Verb,
@@ -47,6 +48,25 @@ impl Registry {
             _ if target.kind.persistence == Persistence::Virtual => self.review(ask).await,
             _ => return None,
         })
+    }
+
+    /// Takes what is made under an object, and not stored itself, through admission.
+    async fn admit_part(&self, ask: &Ask, object: &mut Value, dry_run: bool) -> Result<(), Status> {
+        let resource = Resource::of(ask.target.kind, &self.caches);
+        let mut attributes = Attributes {
+            operation: Operation::Create,
+            resource: &resource,
+            subresource: ask.target.part(),
+            namespace: &ask.target.namespace,
+            object,
+            old: None,
+            user: &ask.user,
+            now: ask.now,
+            dry_run,
+            warnings: &mut Vec::new(),
+        };
+        self.admit_new(&mut attributes).await?;
+        self.admission.validate(&mut attributes, &self.caches)
     }
 
     /// Changes a stored object by the server's own doing: no admission, no rules, nobody owns what changes.

@@ -8,6 +8,7 @@ mod name;
 mod requirements;
 mod total;
 
+pub use self::total::requests;
 pub(super) use self::{
     amount::default_requirements,
     name::{is_hugepages, suits_pod},

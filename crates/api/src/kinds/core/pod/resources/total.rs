@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::amount::amount;
+use super::{amount::amount, name::suits_pod};
 use crate::{quantity::Quantity, rules::Tree};
 
 /// Amounts by the names of resources.
@@ -34,8 +34,20 @@ pub(in super::super) fn totals(spec: &Value, of: &str) -> Totals {
     total
 }
 
+/// What a pod asks of its node: the requests of its containers in all, or its own where it has them, and what running it costs.
+pub fn requests(spec: &Value) -> Totals {
+    let mut total = totals(spec, "requests");
+    let own = list(spec, "requests").into_iter();
+    total.extend(own.filter(|(name, _)| suits_pod(name)));
+    add(&mut total, &amounts(spec.entries("overhead")));
+    total
+}
+
 fn list(container: &Value, of: &str) -> Totals {
-    let entries = container.at("resources").entries(of);
+    amounts(container.at("resources").entries(of))
+}
+
+fn amounts(entries: &Map<String, Value>) -> Totals {
     entries
         .iter()
         .map(|(name, value)| (name.clone(), amount(value)))
@@ -76,5 +88,17 @@ mod tests {
             ],
         });
         assert_eq!(totals(&spec, "requests")["cpu"].to_string(), "3500m");
+    }
+
+    #[test]
+    fn what_a_pod_says_itself_goes_before_its_containers_and_its_overhead_comes_on_top() {
+        let mut spec = json!({
+            "containers": [{"resources": {"requests": {"cpu": "1", "memory": "1Gi", "example.com/x": "1"}}}],
+            "overhead": {"cpu": "100m"},
+        });
+        assert_eq!(requests(&spec)["cpu"].to_string(), "1100m");
+        spec["resources"] = json!({"requests": {"cpu": "2"}});
+        let asked: Vec<_> = requests(&spec).values().map(ToString::to_string).collect();
+        assert_eq!(asked, ["2100m", "1", "1Gi"]);
     }
 }

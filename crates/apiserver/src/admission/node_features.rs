@@ -1,0 +1,124 @@
+//! A pod is not changed in a way that its node does not know of. Nodes declare what they know.
+
+use k3_api::{go, rules::Tree, status::Status};
+use serde_json::Value;
+
+use super::{Attributes, Operation, Plugin, object};
+use crate::cache::Caches;
+
+/// What nodes declare, and whether the change from one pod spec to another needs it.
+const FEATURES: [(&str, fn(&Value, &Value) -> bool); 2] = [
+    ("InPlacePodLevelResourcesVerticalScaling", resizes_pod),
+    ("InPlacePodVerticalScalingInitContainers", resizes_init_container),
+];
+
+/// The plugin.
+pub(super) struct NodeFeatures;
+
+impl Plugin for NodeFeatures {
+    fn validate(&self, attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Status> {
+        let concerns = attributes.operation == Operation::Update
+            && ["", "resize"].contains(&attributes.subresource)
+            && attributes.is_of("", "pods");
+        let (Some(old), true) = (attributes.old, concerns) else {
+            return Ok(());
+        };
+        let (before, spec) = (old.at("spec"), attributes.object.at("spec"));
+        let name = spec.text("nodeName");
+        if name.is_empty() {
+            return Ok(());
+        }
+        let needed = FEATURES.iter().filter(|(_, needs)| needs(before, spec));
+        let needed: Vec<_> = needed.map(|(feature, _)| *feature).collect();
+        if needed.is_empty() {
+            return Ok(());
+        }
+        let Some(node) = object("", "nodes", "", name, caches) else {
+            return Err(attributes.forbidden(format!("node {} not found", go::quote(name))));
+        };
+        let declares = |feature: &&str| {
+            node.at("status")
+                .texts("declaredFeatures")
+                .any(|known| known == *feature)
+        };
+        let missing: Vec<_> = needed.into_iter().filter(|feature| !declares(feature)).collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        Err(attributes.forbidden(format!(
+            "pod update requires features {} which are not available on node {}",
+            missing.join(", "),
+            go::quote(name)
+        )))
+    }
+}
+
+fn resizes_pod(old: &Value, new: &Value) -> bool {
+    old.at("resources") != new.at("resources")
+}
+
+fn resizes_init_container(old: &Value, new: &Value) -> bool {
+    let pairs = old
+        .items("initContainers")
+        .iter()
+        .zip(new.items("initContainers"));
+    pairs
+        .filter(|(old, _)| old.text("restartPolicy") != "Always")
+        .any(|(old, new)| old.at("resources") != new.at("resources"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{super::testing::World, *};
+
+    fn pod(node: &str, whole: &str, init: &str) -> Value {
+        json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "n"},
+            "spec": {
+                "nodeName": node,
+                "resources": {"requests": {"cpu": whole}},
+                "initContainers": [{"name": "i", "resources": {"requests": {"cpu": init}}}],
+            },
+        })
+    }
+
+    #[tokio::test]
+    async fn a_node_must_know_how_to_do_what_a_change_needs() {
+        let world = World::new().await;
+        let known = ["InPlacePodVerticalScalingInitContainers"];
+        for (name, features) in [("new", &known[..]), ("old", &[])] {
+            world
+                .put(json!({
+                    "apiVersion": "v1", "kind": "Node", "metadata": {"name": name},
+                    "status": {"declaredFeatures": features},
+                }))
+                .await;
+        }
+        let change = |node: &str, whole: &str, init: &str| {
+            let (new, old) = (pod(node, whole, init), pod(node, "1", "1"));
+            let refused = world.update_part(&NodeFeatures, "resize", new, &old);
+            refused
+                .err()
+                .unwrap_or_default()
+                .replace("pods \"p\" is forbidden: ", "")
+        };
+        assert_eq!(change("new", "1", "2"), "");
+        assert_eq!(change("old", "1", "1"), "");
+        assert_eq!(
+            change("old", "2", "2"),
+            "pod update requires features InPlacePodLevelResourcesVerticalScaling, InPlacePodVerticalScalingInitContainers which \
+             are not available on node \"old\""
+        );
+        assert_eq!(change("gone", "2", "1"), "node \"gone\" not found");
+        assert_eq!(change("gone", "1", "1"), "");
+        assert_eq!(change("", "2", "2"), "");
+    }
+
+    #[test]
+    fn sidecars_have_always_been_resized() {
+        let spec = |cpu: &str| json!({"initContainers": [{"restartPolicy": "Always", "resources": {"requests": {"cpu": cpu}}}]});
+        assert!(!resizes_init_container(&spec("1"), &spec("2")));
+    }
+}

@@ -1,0 +1,42 @@
+//! Admission of a new object, which may need what is only just coming.
+
+use std::time::Duration;
+
+use k3_api::status::Status;
+
+use super::Registry;
+use crate::admission::Attributes;
+
+/// How often, and after which time, it is looked again for what comes with a namespace.
+const LOOKS: usize = 10;
+const PAUSE: Duration = Duration::from_millis(100);
+
+// --- Registry ---
+
+impl Registry {
+    /// Lets admission change a new object. No refusal comes from a cache that is behind the store; and for what is made for every
+    /// namespace soon after it, there is a little patience.
+    pub(super) async fn admit_new(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
+        let known = self.caches.applied();
+        let Err(mut refusal) = self.admission.admit(attributes, &self.caches) else {
+            return Ok(());
+        };
+        if self.fresh().await? > known {
+            match self.admission.admit(attributes, &self.caches) {
+                Ok(()) => return Ok(()),
+                Err(status) => refusal = status,
+            }
+        }
+        // A namespace that is not there is another matter: nothing will come into it.
+        if refusal.code != 403 || !self.admission.awaits(attributes, &self.caches) {
+            return Err(refusal);
+        }
+        for _ in 0..LOOKS {
+            tokio::time::sleep(PAUSE).await;
+            if !self.admission.awaits(attributes, &self.caches) {
+                break;
+            }
+        }
+        self.admission.admit(attributes, &self.caches)
+    }
+}
