@@ -39,7 +39,7 @@ mod tests {
 
     use super::{super::testing::World, *};
 
-    fn ingress(spec: Value, annotations: Value) -> Value {
+    fn ingress(spec: &Value, annotations: &Value) -> Value {
         json!({
             "apiVersion": "networking.k8s.io/v1", "kind": "Ingress",
             "metadata": {"name": "i", "namespace": "n", "annotations": annotations}, "spec": spec,
@@ -59,11 +59,11 @@ mod tests {
             let ingress = world.admit(&plugin, ingress).unwrap();
             ingress.at("spec").at("ingressClassName").clone()
         };
-        assert_eq!(class(ingress(json!({}), json!({}))), "usual");
+        assert_eq!(class(ingress(&json!({}), &json!({}))), "usual");
         assert_eq!(
-            class(ingress(json!({"ingressClassName": "own"}), json!({}))),
+            class(ingress(&json!({"ingressClassName": "own"}), &json!({}))),
             "own"
         );
-        assert_eq!(class(ingress(json!({}), json!({CLASS: "own"}))), Value::Null);
+        assert_eq!(class(ingress(&json!({}), &json!({CLASS: "own"}))), Value::Null);
     }
 }

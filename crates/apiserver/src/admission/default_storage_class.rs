@@ -42,7 +42,7 @@ mod tests {
 
     use super::{super::testing::World, *};
 
-    fn claim(spec: Value, annotations: Value) -> Value {
+    fn claim(spec: &Value, annotations: &Value) -> Value {
         json!({
             "apiVersion": "v1", "kind": "PersistentVolumeClaim",
             "metadata": {"name": "c", "namespace": "n", "annotations": annotations}, "spec": spec,
@@ -57,14 +57,14 @@ mod tests {
             let claim = world.admit(&plugin, claim).unwrap();
             claim.at("spec").at("storageClassName").clone()
         };
-        assert_eq!(class(claim(json!({}), json!({}))), Value::Null);
+        assert_eq!(class(claim(&json!({}), &json!({}))), Value::Null);
         let marked = json!({
             "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass",
             "metadata": {"name": "fast", "annotations": {MARKS[1]: "true"}}, "provisioner": "p",
         });
         world.put(marked).await;
-        assert_eq!(class(claim(json!({}), json!({}))), "fast");
-        assert_eq!(class(claim(json!({"storageClassName": ""}), json!({}))), "");
-        assert_eq!(class(claim(json!({}), json!({CLASS: "slow"}))), Value::Null);
+        assert_eq!(class(claim(&json!({}), &json!({}))), "fast");
+        assert_eq!(class(claim(&json!({"storageClassName": ""}), &json!({}))), "");
+        assert_eq!(class(claim(&json!({}), &json!({CLASS: "slow"}))), Value::Null);
     }
 }

@@ -54,7 +54,7 @@ fn covers(toleration: &Value, taint: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn keys(tolerations: Value) -> Vec<String> {
+    fn keys(tolerations: &Value) -> Vec<String> {
         let mut pod = json!({"spec": {"tolerations": tolerations}});
         tolerate(&mut pod);
         let tolerations = pod.at("spec").items("tolerations").iter();
@@ -73,19 +73,19 @@ mod tests {
     fn what_is_not_tolerated_is_tolerated_for_a_while() {
         let [not_ready, unreachable] = TAINTS;
         assert_eq!(
-            keys(Value::Null),
+            keys(&Value::Null),
             [format!("{not_ready}:300"), format!("{unreachable}:300")]
         );
         assert_eq!(
-            keys(json!([{"key": unreachable, "operator": "Exists", "tolerationSeconds": 1}])),
+            keys(&json!([{"key": unreachable, "operator": "Exists", "tolerationSeconds": 1}])),
             [format!("{unreachable}:1"), format!("{not_ready}:300")]
         );
     }
 
     #[test]
     fn a_toleration_of_everything_is_enough_and_one_of_another_effect_is_not() {
-        assert_eq!(keys(json!([{"operator": "Exists"}])), [":null"]);
+        assert_eq!(keys(&json!([{"operator": "Exists"}])), [":null"]);
         let other = json!([{"operator": "Exists", "effect": "NoSchedule"}]);
-        assert_eq!(keys(other).len(), 3);
+        assert_eq!(keys(&other).len(), 3);
     }
 }

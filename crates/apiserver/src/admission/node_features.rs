@@ -6,8 +6,11 @@ use serde_json::Value;
 use super::{Attributes, Operation, Plugin, object};
 use crate::cache::Caches;
 
-/// What nodes declare, and whether the change from one pod spec to another needs it.
-const FEATURES: [(&str, fn(&Value, &Value) -> bool); 2] = [
+/// Whether the change from one pod spec to another needs something.
+type Needs = fn(&Value, &Value) -> bool;
+
+/// What nodes declare, and which changes need it.
+const FEATURES: [(&str, Needs); 2] = [
     ("InPlacePodLevelResourcesVerticalScaling", resizes_pod),
     ("InPlacePodVerticalScalingInitContainers", resizes_init_container),
 ];

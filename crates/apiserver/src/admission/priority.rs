@@ -1,4 +1,4 @@
-//! The priority of a pod is that of its class; and one class at most is the default.
+//! The priority of a pod is that of its class. One class at most is the default, and those of the system stay.
 
 use k3_api::{
     rules::{Tree, TreeMut},
@@ -11,6 +11,8 @@ use crate::cache::Caches;
 
 const GROUP: &str = "scheduling.k8s.io";
 const CLASSES: &str = "priorityclasses";
+/// Classes that the system itself needs.
+const SYSTEM: [&str; 2] = ["system-node-critical", "system-cluster-critical"];
 
 /// The plugin.
 #[derive(Default)]
@@ -46,23 +48,26 @@ impl Plugin for Priority {
     }
 
     fn validate(&self, attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Status> {
-        let concerns = matches!(attributes.operation, Operation::Create | Operation::Update)
-            && attributes.subresource.is_empty()
-            && attributes.is_of(GROUP, CLASSES)
-            && attributes.object.flag("globalDefault");
-        if !concerns {
+        if !attributes.is_of(GROUP, CLASSES) || !attributes.subresource.is_empty() {
+            return Ok(());
+        }
+        let name = attributes.object.at("metadata").text("name");
+        if attributes.operation == Operation::Delete {
+            return if SYSTEM.contains(&name) {
+                Err(attributes.forbidden("this is a system priority class and cannot be deleted"))
+            } else {
+                Ok(())
+            };
+        }
+        if !attributes.object.flag("globalDefault") {
             return Ok(());
         }
         match self.default_class(caches) {
-            Some(class)
-                if attributes.operation == Operation::Create
-                    || class.name != attributes.object.at("metadata").text("name") =>
-            {
-                Err(attributes.forbidden(format!(
+            Some(class) if attributes.operation == Operation::Create || class.name != name => Err(attributes
+                .forbidden(format!(
                     "PriorityClass {} is already marked as default. Only one default can exist",
                     class.name
-                )))
-            }
+                ))),
             _ => Ok(()),
         }
     }
@@ -170,7 +175,7 @@ mod tests {
         })
     }
 
-    fn pod(spec: Value) -> Value {
+    fn pod(spec: &Value) -> Value {
         json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "n"}, "spec": spec})
     }
 
@@ -181,22 +186,22 @@ mod tests {
     #[tokio::test]
     async fn a_pod_gets_the_priority_of_its_class_or_of_the_default_class() {
         let world = World::new().await;
-        let none = world.admit(&Priority::default(), pod(json!({}))).unwrap();
+        let none = world.admit(&Priority::default(), pod(&json!({}))).unwrap();
         assert_eq!(
             none.at("spec"),
             &json!({"priority": 0, "preemptionPolicy": "PreemptLowerPriority"})
         );
         world.put(class("high", 1000, false)).await;
-        let high = pod(json!({"priorityClassName": "high"}));
+        let high = pod(&json!({"priorityClassName": "high"}));
         let high = world.admit(&Priority::default(), high).unwrap();
         assert_eq!(
             high.at("spec"),
             &json!({"priorityClassName": "high", "priority": 1000, "preemptionPolicy": "Never"})
         );
         let plugin = Priority::default();
-        assert_eq!(world.admit(&plugin, pod(json!({}))).unwrap(), none);
+        assert_eq!(world.admit(&plugin, pod(&json!({}))).unwrap(), none);
         world.put(class("usual", 7, true)).await;
-        let usual = world.admit(&plugin, pod(json!({}))).unwrap();
+        let usual = world.admit(&plugin, pod(&json!({}))).unwrap();
         assert_eq!(
             usual.at("spec"),
             &json!({"priorityClassName": "usual", "priority": 7, "preemptionPolicy": "Never"})
@@ -206,7 +211,7 @@ mod tests {
     #[tokio::test]
     async fn a_pod_cannot_say_a_priority_of_its_own() {
         let world = World::new().await;
-        let refused = |spec| world.admit(&Priority::default(), pod(spec)).unwrap_err();
+        let refused = |spec| world.admit(&Priority::default(), pod(&spec)).unwrap_err();
         assert_eq!(
             refused(json!({"priorityClassName": "absent"})),
             r#"pods "p" is forbidden: no PriorityClass with name absent was found"#
@@ -223,7 +228,7 @@ mod tests {
         );
         assert!(
             world
-                .admit(&Priority::default(), pod(json!({"priority": 0})))
+                .admit(&Priority::default(), pod(&json!({"priority": 0})))
                 .is_ok()
         );
     }
@@ -231,9 +236,9 @@ mod tests {
     #[tokio::test]
     async fn an_update_that_leaves_the_priority_out_keeps_it() {
         let world = World::new().await;
-        let old = pod(json!({"priority": 9, "preemptionPolicy": "Never"}));
-        assert_eq!(update(&world, pod(json!({})), &old).unwrap(), old);
-        let other = pod(json!({"priority": 8, "preemptionPolicy": "Never"}));
+        let old = pod(&json!({"priority": 9, "preemptionPolicy": "Never"}));
+        assert_eq!(update(&world, pod(&json!({})), &old).unwrap(), old);
+        let other = pod(&json!({"priority": 8, "preemptionPolicy": "Never"}));
         assert_eq!(update(&world, other.clone(), &old).unwrap(), other);
     }
 
@@ -257,6 +262,18 @@ mod tests {
         assert!(update(&world, first.clone(), &first).is_ok());
         let second = class("second", 2, true);
         assert!(update(&world, second, &class("second", 2, false)).is_err());
+    }
+
+    #[tokio::test]
+    async fn the_classes_of_the_system_stay() {
+        let world = World::new().await;
+        let delete = |name| world.delete(&Priority::default(), class(name, 1, true));
+        assert_eq!(
+            delete("system-node-critical").unwrap_err(),
+            "priorityclasses.scheduling.k8s.io \"system-node-critical\" is forbidden: this is a system priority class and cannot \
+             be deleted"
+        );
+        assert!(delete("other").is_ok());
     }
 
     #[test]

@@ -158,7 +158,7 @@ mod tests {
 
     use super::{super::testing::World, *};
 
-    fn pod(spec: Value) -> Value {
+    fn pod(spec: &Value) -> Value {
         json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "n"}, "spec": spec})
     }
 
@@ -177,7 +177,7 @@ mod tests {
     #[tokio::test]
     async fn a_pod_pays_for_its_class_and_runs_where_it_can() {
         let world = world().await;
-        let wanted = pod(json!({"runtimeClassName": "box", "nodeSelector": {"a": "b"}}));
+        let wanted = pod(&json!({"runtimeClassName": "box", "nodeSelector": {"a": "b"}}));
         let made = world.admit(&RuntimeClass, wanted).unwrap();
         assert_eq!(
             made.at("spec"),
@@ -188,7 +188,7 @@ mod tests {
                 "tolerations": [{"key": "box", "operator": "Exists"}],
             })
         );
-        let same = pod(json!({"runtimeClassName": "box", "overhead": {"memory": "1073741824"}}));
+        let same = pod(&json!({"runtimeClassName": "box", "overhead": {"memory": "1073741824"}}));
         assert!(world.admit(&RuntimeClass, same).is_ok());
     }
 
@@ -213,7 +213,7 @@ mod tests {
                 "conflict: runtimeClass.scheduling.nodeSelector[kind] = box; pod.spec.nodeSelector[kind] = other",
             ),
         ] {
-            let refused = world.admit(&RuntimeClass, pod(spec)).unwrap_err();
+            let refused = world.admit(&RuntimeClass, pod(&spec)).unwrap_err();
             assert_eq!(refused, format!("pods \"p\" is forbidden: {why}"));
         }
     }

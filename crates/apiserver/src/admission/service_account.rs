@@ -143,13 +143,13 @@ mod tests {
         account
     }
 
-    fn pod(spec: Value) -> Value {
+    fn pod(spec: &Value) -> Value {
         let mut pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "n"}, "spec": spec});
         pod.make("spec").fill("containers", json!([{"name": "c"}]));
         pod
     }
 
-    fn mirror(spec: Value) -> Value {
+    fn mirror(spec: &Value) -> Value {
         let mut pod = pod(spec);
         pod.make("metadata").make("annotations").set(MIRROR, "x");
         pod
@@ -167,11 +167,11 @@ mod tests {
     async fn a_pod_acts_for_an_account_that_is_there() {
         let world = World::new().await;
         assert_eq!(
-            world.admit(&ServiceAccount, pod(json!({}))).unwrap_err(),
+            world.admit(&ServiceAccount, pod(&json!({}))).unwrap_err(),
             r#"pods "p" is forbidden: error looking up service account n/default: serviceaccount "default" not found"#
         );
         world.put(account(DEFAULT, &json!({}))).await;
-        let pod = world.admit(&ServiceAccount, pod(json!({}))).unwrap();
+        let pod = world.admit(&ServiceAccount, pod(&json!({}))).unwrap();
         assert_eq!(pod.at("spec").text("serviceAccountName"), DEFAULT);
         assert_eq!(pod.at("spec").text("serviceAccount"), DEFAULT);
     }
@@ -179,7 +179,7 @@ mod tests {
     #[tokio::test]
     async fn a_pod_without_a_name_is_called_by_the_beginning_of_its_name() {
         let world = World::new().await;
-        let mut pod = pod(json!({"serviceAccountName": "x"}));
+        let mut pod = pod(&json!({"serviceAccountName": "x"}));
         pod.set("metadata", json!({"generateName": "web-", "namespace": "n"}));
         assert_eq!(
             world.admit(&ServiceAccount, pod).unwrap_err(),
@@ -202,7 +202,7 @@ mod tests {
             ("no", json!(true), true),
         ] {
             let spec = json!({"serviceAccountName": name, said: pod_says});
-            let pod = world.admit(&ServiceAccount, pod(spec)).unwrap();
+            let pod = world.admit(&ServiceAccount, pod(&spec)).unwrap();
             assert_eq!(
                 !pod.at("spec").items("volumes").is_empty(),
                 mounts,
@@ -217,11 +217,11 @@ mod tests {
         world
             .put(account(DEFAULT, &json!({"imagePullSecrets": [{"name": "a"}]})))
             .await;
-        let given = world.admit(&ServiceAccount, pod(json!({}))).unwrap();
+        let given = world.admit(&ServiceAccount, pod(&json!({}))).unwrap();
         assert_eq!(given.at("spec").at("imagePullSecrets"), &json!([{"name": "a"}]));
         let own = json!([{"name": "b"}]);
         let kept = world
-            .admit(&ServiceAccount, pod(json!({"imagePullSecrets": own})))
+            .admit(&ServiceAccount, pod(&json!({"imagePullSecrets": own})))
             .unwrap();
         assert_eq!(kept.at("spec").at("imagePullSecrets"), &own);
     }
@@ -231,9 +231,9 @@ mod tests {
         let world = World::new().await;
         world.put(account(DEFAULT, &strict())).await;
         let volume = |name: &str| json!({"volumes": [{"name": "v", "secret": {"secretName": name}}]});
-        assert!(world.admit(&ServiceAccount, pod(volume("own"))).is_ok());
+        assert!(world.admit(&ServiceAccount, pod(&volume("own"))).is_ok());
         assert_eq!(
-            world.admit(&ServiceAccount, pod(volume("other"))).unwrap_err(),
+            world.admit(&ServiceAccount, pod(&volume("other"))).unwrap_err(),
             "pods \"p\" is forbidden: volume with secret.secretName=\"other\" is not allowed because service account default \
              does not reference that secret"
         );
@@ -243,7 +243,7 @@ mod tests {
     async fn a_container_that_joins_is_kept_from_them_too() {
         let world = World::new().await;
         world.put(account(DEFAULT, &strict())).await;
-        let new = pod(json!({
+        let new = pod(&json!({
             "serviceAccountName": DEFAULT,
             "ephemeralContainers": [{"name": "e", "envFrom": [{"secretRef": {"name": "other"}}]}],
         }));
@@ -258,7 +258,7 @@ mod tests {
     #[tokio::test]
     async fn a_mirror_of_a_pod_stays_as_it_is() {
         let world = World::new().await;
-        let plain = mirror(json!({}));
+        let plain = mirror(&json!({}));
         assert_eq!(world.admit(&ServiceAccount, plain.clone()).unwrap(), plain);
         for (spec, why) in [
             (json!({"serviceAccountName": "x"}), "reference service accounts"),
@@ -269,7 +269,7 @@ mod tests {
             ),
         ] {
             assert_eq!(
-                world.admit(&ServiceAccount, mirror(spec)).unwrap_err(),
+                world.admit(&ServiceAccount, mirror(&spec)).unwrap_err(),
                 format!("pods \"p\" is forbidden: a mirror pod may not {why}")
             );
         }

@@ -37,7 +37,7 @@ impl Plugin for TaintNodes {
 mod tests {
     use super::{super::testing::World, *};
 
-    fn node(taints: Value) -> Value {
+    fn node(taints: &Value) -> Value {
         json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "x"}, "spec": {"taints": taints}})
     }
 
@@ -45,11 +45,11 @@ mod tests {
     async fn a_new_node_is_tainted_once_and_an_old_one_is_not() {
         let world = World::new().await;
         let other = json!({"key": NOT_READY, "effect": "NoExecute"});
-        let tainted = world.admit(&TaintNodes, node(json!([other]))).unwrap();
+        let tainted = world.admit(&TaintNodes, node(&json!([other]))).unwrap();
         let taint = json!({"key": NOT_READY, "effect": EFFECT});
-        assert_eq!(tainted, node(json!([other, taint])));
+        assert_eq!(tainted, node(&json!([other, taint])));
         assert_eq!(world.admit(&TaintNodes, tainted.clone()).unwrap(), tainted);
-        let ready = node(json!([]));
+        let ready = node(&json!([]));
         assert_eq!(world.update(&TaintNodes, ready.clone(), &tainted).unwrap(), ready);
     }
 }
