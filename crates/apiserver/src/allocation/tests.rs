@@ -46,7 +46,7 @@ impl Cluster {
             service_range: service_range(range).unwrap(),
             issuer: "https://issuer".to_owned(),
             signing_key: key.as_ref().to_vec(),
-            advertise: (Ipv4Addr::LOCALHOST.into(), 6443),
+            advertise: (Ipv4Addr::new(192, 168, 0, 1).into(), 6443),
         };
         let clock = Arc::new(SystemClock);
         let allocation = Allocation::new(Arc::clone(&caches), clock.clone(), &config.service_range);
