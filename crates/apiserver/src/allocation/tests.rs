@@ -284,6 +284,19 @@ async fn a_service_gives_up_what_it_no_longer_needs() {
 }
 
 #[tokio::test]
+async fn a_service_that_waits_for_its_finalizers_keeps_what_it_has() {
+    let server = Cluster::start(&MemoryStore::new(), "10.96.0.0/16").await;
+    let mut body = service("a", json!({}));
+    body["metadata"]["finalizers"] = json!(["example.com/wait"]);
+    let made = read(server.registry.create(&server.ask("", "", &body)).await).await;
+    let held = BTreeSet::from([address(&made.unwrap())]);
+    server.delete("a").await;
+    assert_eq!(server.recorded(), held);
+    server.update("a", json!({})).await.unwrap();
+    assert_eq!(server.recorded(), BTreeSet::new());
+}
+
+#[tokio::test]
 async fn a_dry_run_sets_nothing_aside() {
     let server = Cluster::start(&MemoryStore::new(), "10.96.0.0/16").await;
     let ports = json!([{"name": "a", "port": 1}, {"name": "b", "port": 2}]);
