@@ -11,9 +11,9 @@
 //!
 //! Promises: two services never get the same address or port, however many servers share a store, and whenever one of them is
 //! killed. For that a record is made before the service is stored, which the store lets only one make, and it is removed after
-//! the service that had it is stored without it, or is gone. What a stored service has is never given away, even if its record
-//! is lost: a repair makes it again before the server takes requests. A record whose service was never stored is removed by
-//! the repair that has seen it for a minute.
+//! the service that had it is stored without it, or is gone. What a stored service has is not given away at a start, even if
+//! its record is lost: a repair makes it again before the server takes requests, and within half a minute if a user deletes it
+//! later. A record whose service was never stored is removed by a repair that has seen it for a minute.
 //!
 //! What is taken is read from the caches of the records, which the feed keeps true: nothing else is kept in memory.
 

@@ -69,7 +69,7 @@ impl Allocation {
                 // Somebody else removed it.
                 Err(CommitError::Conflict(_)) => {}
                 Err(error) => {
-                    tracing::warn!(%error, %key, "cannot free what a service gave back; the next repair will")
+                    tracing::warn!(%error, %key, "cannot free what a service gave back; the next repair will");
                 }
             }
         }

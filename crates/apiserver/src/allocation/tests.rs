@@ -46,7 +46,7 @@ impl Cluster {
             service_range: service_range(range).unwrap(),
             issuer: "https://issuer".to_owned(),
             signing_key: key.as_ref().to_vec(),
-            advertise: (Ipv4Addr::LOCALHOST.into(), 6443),
+            advertise: (Ipv4Addr::new(192, 168, 0, 1).into(), 6443),
         };
         let clock = Arc::new(SystemClock);
         let allocation = Allocation::new(Arc::clone(&caches), clock.clone(), &config.service_range);
@@ -280,6 +280,19 @@ async fn a_service_gives_up_what_it_no_longer_needs() {
     let back = server.update("a", json!({})).await.unwrap();
     assert_eq!(server.recorded(), [address(&back)].into());
     server.delete("a").await;
+    assert_eq!(server.recorded(), BTreeSet::new());
+}
+
+#[tokio::test]
+async fn a_service_that_waits_for_its_finalizers_keeps_what_it_has() {
+    let server = Cluster::start(&MemoryStore::new(), "10.96.0.0/16").await;
+    let mut body = service("a", json!({}));
+    body["metadata"]["finalizers"] = json!(["example.com/wait"]);
+    let made = read(server.registry.create(&server.ask("", "", &body)).await).await;
+    let held = BTreeSet::from([address(&made.unwrap())]);
+    server.delete("a").await;
+    assert_eq!(server.recorded(), held);
+    server.update("a", json!({})).await.unwrap();
     assert_eq!(server.recorded(), BTreeSet::new());
 }
 
