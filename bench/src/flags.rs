@@ -1,25 +1,51 @@
 //! The command line.
 
-use std::{fmt, path::PathBuf};
+use std::{fmt, ops::RangeInclusive, path::PathBuf};
 
 pub(crate) const HELP: &str = "\
-Usage: k3-bench storage [FLAGS]
+Usage: k3-bench storage|api [FLAGS]
 
-Measures the stores, beside the disk's own limits, and compares with what is asked of them.
+storage measures the stores, beside the disk's own limits, and compares with what is asked of them.
 
-  --quick             a tenth of the time and of the objects: rough figures
   --backend LIST      which stores, of memory,file,etcd,mysql; all by default
+
+api starts k3, drives it over HTTPS, and sets what each operation costs beside upstream's figure.
+
+  --binary FILE       the k3 to measure; by default the one beside this program
+  --storage NAME      where it keeps its objects: file (the default) or memory
+  --connections N     how many clients at once, 1 to 256; default 16
+
+Both take
+
+  --quick             a fraction of the time and of the objects: rough figures
   --dir FOLDER        where the data goes, on the disk to measure; by default beside the program
-  --json FILE         where the results go; bench/results/storage.json by default
+  --json FILE         where the results go; bench/results/<benchmark>.json by default
   --help              this text";
+
+/// How many connections a load may have.
+const CONNECTIONS: RangeInclusive<usize> = 1..=256;
 
 /// What to do.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Command {
     Help,
+    Api(ApiOptions),
     Storage(StorageOptions),
     /// What the benchmark asks of itself, as a process of its own: the memory of one backend.
     Weigh(WeighOptions),
+}
+
+/// What to measure of the API server, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ApiOptions {
+    pub(crate) effort: Effort,
+    /// `memory` or `file`: what needs no service.
+    pub(crate) storage: Backend,
+    pub(crate) connections: usize,
+    /// The one beside this program if `None`.
+    pub(crate) binary: Option<PathBuf>,
+    pub(crate) dir: Option<PathBuf>,
+    pub(crate) json: Option<PathBuf>,
 }
 
 /// What to measure of the stores, and how.
@@ -63,12 +89,53 @@ pub(crate) struct Mistake(String);
 pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Command, Mistake> {
     let mut args = args.into_iter();
     match args.next().as_deref() {
+        Some("api") => parse_api(args),
         Some("storage") => parse_storage(args),
         Some("weigh") => parse_weigh(&args.collect::<Vec<_>>()),
         Some("--help" | "-h") => Ok(Command::Help),
         Some(other) => Err(Mistake(format!("there is no benchmark `{other}`"))),
         None => Err(Mistake("which benchmark?".to_owned())),
     }
+}
+
+fn parse_api(mut args: impl Iterator<Item = String>) -> Result<Command, Mistake> {
+    let mut options = ApiOptions {
+        effort: Effort::Full,
+        storage: Backend::File,
+        connections: 16,
+        binary: None,
+        dir: None,
+        json: None,
+    };
+    while let Some(flag) = args.next() {
+        let mut value = || {
+            args.next()
+                .ok_or_else(|| Mistake(format!("{flag} needs a value")))
+        };
+        match flag.as_str() {
+            "--quick" => options.effort = Effort::Quick,
+            "--storage" => options.storage = parse_storage_of_server(&value()?)?,
+            "--connections" => options.connections = parse_connections(&value()?)?,
+            "--binary" => options.binary = Some(value()?.into()),
+            "--dir" => options.dir = Some(value()?.into()),
+            "--json" => options.json = Some(value()?.into()),
+            "--help" | "-h" => return Ok(Command::Help),
+            other => return Err(Mistake(format!("there is no flag `{other}`"))),
+        }
+    }
+    Ok(Command::Api(options))
+}
+
+fn parse_storage_of_server(name: &str) -> Result<Backend, Mistake> {
+    match Backend::parse(name)? {
+        backend @ (Backend::Memory | Backend::File) => Ok(backend),
+        Backend::Etcd | Backend::Mysql => Err(Mistake(format!("--storage is memory or file, not `{name}`"))),
+    }
+}
+
+fn parse_connections(number: &str) -> Result<usize, Mistake> {
+    let parsed = number.parse().ok().filter(|count| CONNECTIONS.contains(count));
+    parsed.ok_or_else(|| Mistake(format!("--connections is a number from 1 to 256, not `{number}`")))
 }
 
 fn parse_storage(mut args: impl Iterator<Item = String>) -> Result<Command, Mistake> {
@@ -174,6 +241,20 @@ mod tests {
     }
 
     #[test]
+    fn flags_say_how_to_drive_the_server() {
+        let options = ApiOptions {
+            effort: Effort::Full,
+            storage: Backend::Memory,
+            connections: 256,
+            binary: Some("k3".into()),
+            dir: None,
+            json: None,
+        };
+        let line = "api --storage memory --connections 256 --binary k3";
+        assert_eq!(parsed(line), Ok(Command::Api(options)));
+    }
+
+    #[test]
     fn mistakes_are_named() {
         for (line, named) in [
             ("", "which benchmark"),
@@ -181,6 +262,9 @@ mod tests {
             ("storage --fast", "`--fast`"),
             ("storage --dir", "--dir needs a value"),
             ("storage --backend file,tape", "`tape`"),
+            ("api --storage etcd", "`etcd`"),
+            ("api --connections 0", "`0`"),
+            ("api --connections 257", "`257`"),
         ] {
             let mistake = parsed(line).expect_err(line);
             assert!(mistake.0.contains(named), "{mistake}");

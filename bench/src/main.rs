@@ -3,11 +3,16 @@
 //!
 //! Figures come from release builds. A debug build runs the same code, to see that it works.
 
+mod api;
 mod cpu;
 mod flags;
 mod latency;
+mod machine;
+mod memory;
+mod place;
 mod storage;
 mod table;
+mod verdict;
 
 use std::{error::Error, process::ExitCode};
 
@@ -44,6 +49,7 @@ fn run(command: Command) -> Result<(), Failure> {
             println!("{HELP}");
             Ok(())
         }
+        Command::Api(options) => runtime.block_on(api::run(&options)),
         Command::Storage(options) => runtime.block_on(storage::run(&options)),
         Command::Weigh(options) => runtime.block_on(storage::weigh(&options)),
     }

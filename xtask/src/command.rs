@@ -2,7 +2,11 @@
 
 use std::fmt;
 
-use crate::{bench::BenchOptions, golden::GoldenOptions, test::TestOptions};
+use crate::{
+    bench::{BenchOptions, Benchmark},
+    golden::GoldenOptions,
+    test::TestOptions,
+};
 
 /// What was asked for.
 #[derive(Debug, PartialEq, Eq)]
@@ -31,6 +35,7 @@ The chores of k3. Usage: cargo xtask <command>
   golden          plays recorded upstream requests against k3
   e2e             runs k3 with real container runtimes and browsers
   bench storage   measures the stores and prints a table
+  bench api       measures the API server beside upstream's figures
 
 `cargo xtask <command> --help` says more.
 ";
@@ -84,11 +89,16 @@ Runs k3 with real container runtimes, clients and browsers. There is no server y
 ";
 
 const BENCH_HELP: &str = "\
-Usage: cargo xtask bench storage [FLAGS]
+Usage: cargo xtask bench storage|api [FLAGS]
 
-Builds the benchmarks in release mode, installs missing services as `test` does, and measures the stores.
-Flags go to the benchmark; `cargo xtask bench storage --help` lists them, and `--quick` gives rough
-figures within a minute or two.
+Builds the benchmarks in release mode, and measures.
+
+  storage     the stores; installs missing services as `test` does
+  api         k3 under load, each operation beside upstream's figure; builds k3 in release mode too, unless
+              one is given with `--binary FILE`
+
+Flags go to the benchmark; `cargo xtask bench api --help` lists them, and `--quick` gives rough figures
+within a minute or two.
 ";
 
 /// Reads the arguments that follow `cargo xtask`.
@@ -161,14 +171,17 @@ fn parse_golden(rest: Vec<String>) -> Result<Command, Usage> {
 
 fn parse_bench(rest: Vec<String>) -> Result<Command, Usage> {
     let mut rest = rest.into_iter();
-    match rest.next().as_deref() {
-        Some("storage") => Ok(Command::Bench(BenchOptions {
-            flags: rest.collect(),
-        })),
-        Some(argument) if is_help(argument) => Ok(Command::Help(BENCH_HELP)),
-        Some(other) => Err(Usage::new(format!("there is no benchmark `{other}`"), BENCH_HELP)),
-        None => Err(Usage::new("which benchmark?", BENCH_HELP)),
-    }
+    let benchmark = match rest.next().as_deref() {
+        Some("api") => Benchmark::Api,
+        Some("storage") => Benchmark::Storage,
+        Some(argument) if is_help(argument) => return Ok(Command::Help(BENCH_HELP)),
+        Some(other) => return Err(Usage::new(format!("there is no benchmark `{other}`"), BENCH_HELP)),
+        None => return Err(Usage::new("which benchmark?", BENCH_HELP)),
+    };
+    Ok(Command::Bench(BenchOptions {
+        benchmark,
+        flags: rest.collect(),
+    }))
 }
 
 fn is_help(argument: &str) -> bool {
@@ -226,6 +239,7 @@ mod tests {
     #[test]
     fn flags_go_to_the_benchmark_untouched() {
         let expected = BenchOptions {
+            benchmark: Benchmark::Storage,
             flags: vec!["--quick".into(), "--help".into()],
         };
         assert_eq!(

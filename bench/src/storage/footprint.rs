@@ -16,6 +16,7 @@ use super::{
 use crate::{
     Failure,
     flags::{Backend, Effort, WeighOptions},
+    memory::resident,
 };
 
 /// Objects in memory.
@@ -132,14 +133,4 @@ pub(crate) async fn weigh(options: &WeighOptions) -> Result<(), Failure> {
     println!("{}", serde_json::to_string(&row)?);
     store.close().await;
     Ok(())
-}
-
-fn resident(process: &str) -> Result<u64, Failure> {
-    let status = std::fs::read_to_string(format!("/proc/{process}/status"))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kilobytes: u64 = line
-        .and_then(|line| line.split_whitespace().next())
-        .ok_or("no VmRSS in /proc/PID/status")?
-        .parse()?;
-    Ok(kilobytes * 1024)
 }

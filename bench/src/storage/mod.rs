@@ -11,7 +11,7 @@ mod opening;
 mod report;
 mod watches;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 pub(crate) use self::footprint::weigh;
 use self::{
@@ -19,29 +19,25 @@ use self::{
     bare_etcd::BareEtcd,
     disk::BareLog,
     load::{StoreTarget, prefill},
-    report::{Machine, StorageReport},
+    report::StorageReport,
 };
 use crate::{
     Failure,
     cpu::CpuMeter,
     flags::{Backend, StorageOptions},
+    machine::Machine,
+    place::{data_folder, results, write},
 };
 
 /// Measures everything, prints it, and writes it down.
 pub(crate) async fn run(options: &StorageOptions) -> Result<(), Failure> {
-    let dir = data_folder(options)?;
+    let dir = data_folder(options.dir.as_deref())?;
     let measured = measure(options, &dir).await;
     std::fs::remove_dir_all(&dir)?;
     let mut report = measured?;
     report.asked = figures::compare(&report);
     report.print();
-    let json = options.json.clone().unwrap_or_else(default_json);
-    if let Some(parent) = json.parent() {
-        std::fs::create_dir_all(parent)?;
-    }
-    std::fs::write(&json, serde_json::to_string_pretty(&report)? + "\n")?;
-    println!("\nwritten to {}", json.display());
-    Ok(())
+    write(&report, &results(options.json.as_deref(), "storage.json"))
 }
 
 async fn measure(options: &StorageOptions, dir: &Path) -> Result<StorageReport, Failure> {
@@ -111,26 +107,6 @@ async fn measure(options: &StorageOptions, dir: &Path) -> Result<StorageReport, 
     say("the disk alone");
     report.disk.push(disk::sync_rate(dir, effort)?);
     Ok(report)
-}
-
-/// An empty folder, on a disk.
-fn data_folder(options: &StorageOptions) -> Result<PathBuf, Failure> {
-    let parent = match &options.dir {
-        Some(dir) => dir.clone(),
-        None => std::env::current_exe()?
-            .parent()
-            .ok_or("the program is in no folder")?
-            .to_owned(),
-    };
-    let dir = parent.join(format!("k3-bench-{}", std::process::id()));
-    std::fs::create_dir_all(&dir)?;
-    Ok(dir)
-}
-
-/// Beside the benchmark's source when cargo runs it, else below the working folder.
-fn default_json() -> PathBuf {
-    let bench = std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| "bench".into(), PathBuf::from);
-    bench.join("results").join("storage.json")
 }
 
 /// Tells what is going on, apart from the results.

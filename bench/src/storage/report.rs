@@ -1,12 +1,9 @@
 //! All that was measured, as JSON and as tables.
 
-use std::path::Path;
-
 use serde::Serialize;
 
 use super::{
     disk::SyncRate,
-    figures::{Bound, Verdict},
     footprint::{MemoryRow, SizeRow},
     load::CommitRow,
     lone::LoneWriter,
@@ -14,13 +11,11 @@ use super::{
     watches::{DeliveryRow, FanOutRow},
 };
 use crate::{
-    Failure,
     flags::Effort,
+    machine::Machine,
     table::{Table, grouped},
+    verdict::{self, Verdict},
 };
-
-/// The magic number of the file system that is no disk.
-const TMPFS: i64 = 0x0102_1994;
 
 /// Everything, in the order in which it was measured.
 #[derive(Clone, Debug, Serialize)]
@@ -38,30 +33,6 @@ pub(crate) struct StorageReport {
     pub(crate) size: Option<SizeRow>,
     pub(crate) memory: Vec<MemoryRow>,
     pub(crate) asked: Vec<Verdict>,
-}
-
-/// What the figures depend on.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct Machine {
-    pub(crate) cores: usize,
-    pub(crate) kernel: String,
-    /// Whether the data was on a disk, and not in memory.
-    pub(crate) on_disk: bool,
-}
-
-// --- Machine ---
-
-impl Machine {
-    pub(crate) fn find(dir: &Path) -> Result<Self, Failure> {
-        let on_disk = rustix::fs::statfs(dir)?.f_type != TMPFS;
-        Ok(Self {
-            cores: std::thread::available_parallelism()?.get(),
-            kernel: std::fs::read_to_string("/proc/sys/kernel/osrelease")?
-                .trim()
-                .to_owned(),
-            on_disk,
-        })
-    }
 }
 
 // --- StorageReport ---
@@ -100,7 +71,7 @@ impl StorageReport {
         self.print_commits();
         self.print_watches();
         self.print_footprint();
-        self.print_asked();
+        verdict::print(&self.asked);
     }
 
     fn print_commits(&self) {
@@ -218,24 +189,6 @@ impl StorageReport {
         }
         table.print("Memory (resident)");
     }
-
-    fn print_asked(&self) {
-        let mut table = Table::new(["", "asked", "measured", "met"]);
-        for verdict in &self.asked {
-            let asked = match verdict.asked {
-                Bound::AtMost(limit) => format!("<= {}", figure(limit)),
-                Bound::AtLeast(limit) => format!(">= {}", figure(limit)),
-            };
-            let met = match verdict.met {
-                Some(true) => "yes",
-                Some(false) => "NO",
-                None => "-",
-            };
-            let measured = verdict.measured.map_or_else(|| "-".to_owned(), figure);
-            table.row([verdict.what.to_owned(), asked, measured, met.to_owned()]);
-        }
-        table.print("Asked");
-    }
 }
 
 struct Percents {
@@ -259,13 +212,4 @@ pub(crate) fn bytes_per_live_byte(size: &SizeRow) -> f64 {
 #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
 fn mebibytes(bytes: u64) -> String {
     format!("{:.1}", bytes as f64 / 1_048_576.0)
-}
-
-/// A figure with as many digits as it deserves.
-fn figure(number: f64) -> String {
-    if number >= 100.0 {
-        grouped(number)
-    } else {
-        format!("{number:.2}")
-    }
 }

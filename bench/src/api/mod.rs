@@ -1,0 +1,134 @@
+//! The API server under load: what each operation costs it, beside what it costs upstream.
+//!
+//! Promises: the server is a process of its own and only its CPU time and memory are counted; it is started as
+//! a user starts it, with TLS, and asked by clients that prove who they are with the certificate it made for
+//! its admin; what cannot be measured is named, and the run fails.
+
+mod client;
+mod disturbance;
+mod lists;
+mod load;
+mod objects;
+mod operations;
+mod report;
+mod server;
+mod state;
+mod upstream;
+mod watches;
+
+use std::path::Path;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use self::{
+    load::Session,
+    operations::{NAMESPACE, make_namespace},
+    report::ApiReport,
+    server::Recipe,
+};
+use crate::{
+    Failure,
+    cpu::CpuMeter,
+    flags::ApiOptions,
+    machine::Machine,
+    place::{data_folder, own_folder, results, write},
+};
+
+/// Measures everything, prints it, and writes it down.
+pub(crate) async fn run(options: &ApiOptions) -> Result<(), Failure> {
+    raise_open_files()?;
+    let binary = match &options.binary {
+        Some(binary) => binary.clone(),
+        None => own_folder()?.join("k3"),
+    };
+    let recipe = Recipe {
+        binary,
+        storage: options.storage,
+    };
+    let dir = data_folder(options.dir.as_deref())?;
+    let measured = measure(&recipe, options, &dir).await;
+    std::fs::remove_dir_all(&dir)?;
+    let mut report = measured?;
+    report.judge();
+    report.print();
+    write(&report, &results(options.json.as_deref(), "api.json"))?;
+    if report.failures.is_empty() {
+        Ok(())
+    } else {
+        Err("not everything could be measured".into())
+    }
+}
+
+async fn measure(recipe: &Recipe, options: &ApiOptions, dir: &Path) -> Result<ApiReport, Failure> {
+    let mut report = ApiReport::new(Machine::find(dir)?, options);
+    say("starts");
+    report.starts.push(state::start_empty(recipe, dir).await?);
+
+    let server = recipe.start(&dir.join("load")).await?;
+    let session = Session {
+        endpoint: &server.endpoint,
+        meter: CpuMeter::new(Some(server.pid())),
+        connections: options.connections,
+    };
+    drive(&session, options, &mut report).await?;
+    server.stop().await?;
+
+    say("memory, and a start with objects");
+    match state::fill(recipe, dir, options.connections, options.effort).await {
+        Ok((weight, start)) => {
+            report.weight = Some(weight);
+            report.starts.extend(start);
+        }
+        Err(failure) => report.failures.push(format!("memory: {failure}")),
+    }
+    Ok(report)
+}
+
+/// All that needs a server with objects. A part that fails is named, and the others go on.
+async fn drive(session: &Session<'_>, options: &ApiOptions, report: &mut ApiReport) -> Result<(), Failure> {
+    let effort = options.effort;
+    make_namespace(session, NAMESPACE).await?;
+    say("create");
+    operations::create(session, &mut report.operations).await?;
+    let (rows, failures) = (&mut report.operations, &mut report.failures);
+    say("get");
+    note("get", operations::get(session, effort, rows).await, failures);
+    say("lists");
+    note("lists", lists::measure(session, effort, rows).await, failures);
+    say("update");
+    note("update", operations::update(session, rows).await, failures);
+    say("patch");
+    note("patch", operations::patch(session, rows).await, failures);
+    say("apply");
+    note("apply", operations::apply(session, effort, rows).await, failures);
+    say("writers beside lists");
+    let disturbance = disturbance::measure(session, effort).await;
+    report.disturbance = note("writers beside lists", disturbance, failures);
+    say("delete");
+    note("delete", operations::delete(session, rows).await, failures);
+    say("watches");
+    note("watches", watches::measure(session, effort, rows).await, failures);
+    Ok(())
+}
+
+/// What was measured, if it was; otherwise the failure is kept.
+fn note<T>(what: &str, measured: Result<T, Failure>, failures: &mut Vec<String>) -> Option<T> {
+    measured
+        .inspect_err(|failure| failures.push(format!("{what}: {failure}")))
+        .ok()
+}
+
+/// A thousand watchers are a thousand connections, about as many as a process may open by default.
+fn raise_open_files() -> Result<(), Failure> {
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    let limit = Rlimit {
+        current: maximum,
+        maximum,
+    };
+    Ok(setrlimit(Resource::Nofile, limit)?)
+}
+
+/// Tells what is going on, apart from the results.
+fn say(what: &str) {
+    eprintln!("measuring {what}");
+}

@@ -1,0 +1,159 @@
+//! The k3 under load: a process of its own, as a user starts it.
+
+use std::{
+    fs::{self, File},
+    io::{BufRead, BufReader},
+    path::{Path, PathBuf},
+    process::{Child, ChildStdout, Command, Stdio},
+    time::Duration,
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::time::Instant;
+
+use super::client::{Call, Endpoint};
+use crate::{Failure, flags::Backend, memory};
+
+/// How long a server may take to be ready, and to stop.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// What to start.
+#[derive(Clone, Debug)]
+pub(crate) struct Recipe {
+    pub(crate) binary: PathBuf,
+    pub(crate) storage: Backend,
+}
+
+/// A server that is ready. Dropping it kills it.
+pub(crate) struct Server {
+    child: Child,
+    pub(crate) endpoint: Endpoint,
+    /// From the start of the process to the first 200 of `/readyz`.
+    pub(crate) took: Duration,
+    /// Held open, so that the server can go on printing.
+    _stdout: BufReader<ChildStdout>,
+}
+
+// --- Recipe ---
+
+impl Recipe {
+    /// Starts a server with its data in `folder`, and waits until it is ready.
+    pub(crate) async fn start(&self, folder: &Path) -> Result<Server, Failure> {
+        fs::create_dir_all(folder)?;
+        let log = folder.join("log");
+        let mut command = Command::new(&self.binary);
+        command
+            .args(["start", "--secure-port=0", "--controllers=", "--no-node"])
+            .arg(format!("--storage={}", self.storage.name()))
+            .arg("--data-dir")
+            .arg(folder.join("data"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(File::options().create(true).append(true).open(&log)?);
+        let start = Instant::now();
+        let mut child = command
+            .spawn()
+            .map_err(|error| format!("cannot start {}: {error}", self.binary.display()))?;
+        let mut stdout = BufReader::new(child.stdout.take().expect("standard output is piped"));
+        let mut guard = Guard(Some(child));
+        let said = tokio::task::block_in_place(|| announcement(&mut stdout))?;
+        if !said {
+            let log = fs::read_to_string(&log)?;
+            return Err(format!("k3 ended before it was ready:\n{log}").into());
+        }
+        let endpoint = Endpoint::read(&folder.join("data/admin.kubeconfig"))?;
+        ready(&endpoint, start).await?;
+        Ok(Server {
+            child: guard.0.take().expect("nobody else takes it"),
+            endpoint,
+            took: start.elapsed(),
+            _stdout: stdout,
+        })
+    }
+}
+
+/// Reads until the server says where its kubeconfig is; false if it ends without a word.
+fn announcement(stdout: &mut impl BufRead) -> Result<bool, Failure> {
+    let mut line = String::new();
+    while stdout.read_line(&mut line)? > 0 {
+        if line.starts_with("export KUBECONFIG=") {
+            return Ok(true);
+        }
+        line.clear();
+    }
+    Ok(false)
+}
+
+async fn ready(endpoint: &Endpoint, start: Instant) -> Result<(), Failure> {
+    while start.elapsed() < PATIENCE {
+        if let Ok(mut connection) = endpoint.connect().await
+            && connection.call(Call::get("/readyz")).await?.status == 200
+        {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    Err("/readyz does not answer 200".into())
+}
+
+/// Kills a process that nobody took over.
+struct Guard(Option<Child>);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            end(child);
+        }
+    }
+}
+
+/// Kills a process. One that has ended already is fine too.
+fn end(child: &mut Child) {
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+// --- Server ---
+
+impl Server {
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Bytes of resident memory.
+    pub(crate) fn resident(&self) -> Result<u64, Failure> {
+        memory::resident(&self.pid().to_string())
+    }
+
+    /// Ends it as a user would, and waits until it is gone.
+    pub(crate) async fn stop(mut self) -> Result<(), Failure> {
+        kill_process(Pid::from_child(&self.child), Signal::TERM)?;
+        let start = Instant::now();
+        while self.child.try_wait()?.is_none() {
+            if start.elapsed() > PATIENCE {
+                return Err("k3 does not end on SIGTERM".into());
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        end(&mut self.child);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_server_is_up_once_it_says_so() {
+        let mut up: &[u8] = b"hello\nexport KUBECONFIG=/a\n";
+        assert!(announcement(&mut up).unwrap());
+        let mut ended: &[u8] = b"hello\n";
+        assert!(!announcement(&mut ended).unwrap());
+    }
+}

@@ -1,0 +1,266 @@
+//! Watches: what it costs to tell many clients of each change.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use tokio::{
+    task::JoinSet,
+    time::{Instant, timeout},
+};
+
+use super::{
+    client::{Answer, Call, Connection},
+    load::{Head, Session, Stopwatch, Tally, is_object},
+    objects::{ROUND, config_map},
+    operations::{config_maps, make_namespace},
+    upstream::OperationRow,
+};
+use crate::{Failure, flags::Effort};
+
+/// How long a watch may take to open, and all events to arrive.
+const PATIENCE: Duration = Duration::from_mins(2);
+
+/// A watch that is open.
+struct Watcher {
+    body: Incoming,
+    lines: Lines,
+    /// Held open.
+    _connection: Connection,
+}
+
+/// Bytes that become lines.
+#[derive(Default)]
+struct Lines {
+    /// The beginning of a line whose end has not come.
+    rest: Vec<u8>,
+}
+
+/// When a watcher was told of which change.
+struct Sighting {
+    round: usize,
+    nanos: u64,
+}
+
+/// Measures few watchers and many changes, then many watchers and few changes.
+pub(crate) async fn measure(
+    session: &Session<'_>,
+    effort: Effort,
+    rows: &mut Vec<OperationRow>,
+) -> Result<(), Failure> {
+    for (operation, watchers, changes) in [
+        ("watch event, 100 watchers", 100, 2_000),
+        ("watch event, 1,000 watchers", 1_000, 400),
+    ] {
+        let changes = effort.of(changes) as usize;
+        rows.push(fan_out(session, operation, watchers, changes).await?);
+    }
+    Ok(())
+}
+
+async fn fan_out(
+    session: &Session<'_>,
+    operation: &'static str,
+    watchers: usize,
+    changes: usize,
+) -> Result<OperationRow, Failure> {
+    let namespace = format!("k3-bench-watch-{watchers}");
+    make_namespace(session, &namespace).await?;
+    let collection = config_maps(&namespace);
+    // More objects than writers: two writers seldom meet at one.
+    let objects = session.connections * 4;
+    let path = collection.clone();
+    let create = move |index: usize| Call::post(&*path, &config_map(&name(index), index, 0));
+    session.prepare(objects, &[201], create).await?;
+    let list = session.ask(Call::get(&*collection), &[200]).await?;
+    let list: Head = serde_json::from_slice(&list.body)?;
+    let version = list.metadata.resource_version;
+    let mut open = Vec::with_capacity(watchers);
+    for _ in 0..watchers {
+        open.push(timeout(PATIENCE, Watcher::open(session, &collection, &version)).await??);
+    }
+
+    let stopwatch = Stopwatch::start(session.meter)?;
+    let start = Instant::now();
+    let mut readers = JoinSet::new();
+    for watcher in open {
+        readers.spawn(watcher.read(changes, start));
+    }
+    let answered: Arc<Vec<AtomicU64>> = Arc::new((0..changes).map(|_| AtomicU64::new(0)).collect());
+    let times = Arc::clone(&answered);
+    let make = move |index: usize| {
+        let object = index % objects;
+        Call::put(
+            format!("{collection}/{}", name(object)),
+            &config_map(&name(object), object, index + 1),
+        )
+    };
+    let check = move |index: usize, answer: &Answer| {
+        times[index].store(nanos(start), Ordering::Relaxed);
+        is_object(answer, 200, &name(index % objects))
+    };
+    let written = session.drive(changes, session.connections, make, check).await?;
+
+    let mut tally = Tally::default();
+    if let Some(error) = written.first_error {
+        tally.error(error);
+    }
+    while let Some(reader) = readers.join_next().await {
+        match reader? {
+            Ok(sightings) => tally.count(&sightings, &answered),
+            Err(failure) => tally.error(failure.to_string()),
+        }
+    }
+    Ok(OperationRow::new(operation, stopwatch.stop(tally)?))
+}
+
+fn name(object: usize) -> String {
+    format!("watched-{object:04}")
+}
+
+/// Nanoseconds since then: of an hour they fill 42 bits.
+fn nanos(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX)
+}
+
+// --- Watcher ---
+
+impl Watcher {
+    async fn open(session: &Session<'_>, collection: &str, version: &str) -> Result<Self, Failure> {
+        let mut connection = session.endpoint.connect().await?;
+        let path = format!("{collection}?watch=true&timeoutSeconds=3600&resourceVersion={version}");
+        let response = connection.send(Call::get(path)).await?;
+        if response.status() != 200 {
+            return Err(format!("a watch is answered with {}", response.status()).into());
+        }
+        Ok(Self {
+            body: response.into_body(),
+            lines: Lines::default(),
+            _connection: connection,
+        })
+    }
+
+    /// Reads until there were so many events.
+    async fn read(mut self, events: usize, start: Instant) -> Result<Vec<Sighting>, Failure> {
+        let mut seen = Vec::with_capacity(events);
+        while seen.len() < events {
+            let frame = match timeout(PATIENCE, self.body.frame()).await {
+                Ok(Some(frame)) => frame?,
+                _ => return Err(format!("a watch ended after {} of {events} events", seen.len()).into()),
+            };
+            let now = nanos(start);
+            let Ok(data) = frame.into_data() else {
+                continue;
+            };
+            self.lines.add(&data, |line| {
+                let round = round(line).ok_or("a watch sent something else than a change")?;
+                seen.push(Sighting { round, nanos: now });
+                Ok(())
+            })?;
+        }
+        Ok(seen)
+    }
+}
+
+/// The round of the object in a MODIFIED event. Looked for and not parsed: of the two cores that server and
+/// load share, the load shall take little.
+fn round(line: &[u8]) -> Option<usize> {
+    let line = std::str::from_utf8(line).ok()?;
+    line.starts_with(r#"{"type":"MODIFIED""#).then_some(())?;
+    let (_, after) = line.split_once(&format!(r#""{ROUND}":""#))?;
+    after.split_once('"')?.0.parse().ok()
+}
+
+// --- Lines ---
+
+impl Lines {
+    fn add(
+        &mut self,
+        data: &Bytes,
+        mut each: impl FnMut(&[u8]) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let mut pieces = data.split(|byte| *byte == b'\n');
+        let mut piece = pieces.next().unwrap_or_default();
+        for next in pieces {
+            if self.rest.is_empty() {
+                each(piece)?;
+            } else {
+                self.rest.extend_from_slice(piece);
+                each(&self.rest)?;
+                self.rest.clear();
+            }
+            piece = next;
+        }
+        self.rest.extend_from_slice(piece);
+        Ok(())
+    }
+}
+
+// --- Tally ---
+
+impl Tally {
+    /// Counts what one watcher saw: each change once, so long after it was answered.
+    fn count(&mut self, sightings: &[Sighting], answered: &[AtomicU64]) {
+        let mut seen = vec![false; answered.len()];
+        for sighting in sightings {
+            let index = sighting.round.wrapping_sub(1);
+            match seen.get_mut(index) {
+                Some(seen) if !*seen => *seen = true,
+                _ => {
+                    self.error(format!("change {} was told twice or never made", sighting.round));
+                    continue;
+                }
+            }
+            let answered = answered[index].load(Ordering::Relaxed);
+            self.latencies
+                .add(Duration::from_nanos(sighting.nanos.saturating_sub(answered)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_put_together_from_pieces() {
+        let mut lines = Lines::default();
+        let mut found = Vec::new();
+        for data in ["a", "b\nc\nd", "", "e\n"] {
+            lines
+                .add(&Bytes::from(data), |line| {
+                    found.push(String::from_utf8(line.to_vec())?);
+                    Ok(())
+                })
+                .unwrap();
+        }
+        assert_eq!(found, ["ab", "c", "de"]);
+    }
+
+    #[test]
+    fn a_change_tells_its_round() {
+        let fields = r#""managedFields":[{"f:annotations":{"f:k3-bench/round":{}}}]"#;
+        let event = format!(
+            r#"{{"type":"MODIFIED","object":{{"metadata":{{{fields},"annotations":{{"k3-bench/round":"12"}}}}}}}}"#
+        );
+        assert_eq!(round(event.as_bytes()), Some(12));
+        assert_eq!(round(event.replace("MODIFIED", "DELETED").as_bytes()), None);
+    }
+
+    #[test]
+    fn a_change_that_is_told_twice_is_an_error() {
+        let answered = [AtomicU64::new(0), AtomicU64::new(5000)];
+        let sighting = |round, nanos| Sighting { round, nanos };
+        let mut tally = Tally::default();
+        tally.count(&[sighting(2, 7000), sighting(2, 8000), sighting(3, 0)], &answered);
+        assert_eq!((tally.latencies.count(), tally.errors), (1, 2));
+        assert!((tally.latencies.percentiles().p50_us - 2.0).abs() < 1e-9);
+    }
+}

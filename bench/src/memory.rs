@@ -1,0 +1,31 @@
+//! The memory of processes, as the kernel counts it.
+
+use crate::Failure;
+
+/// Bytes of resident memory of a process: a process id, or `self`.
+pub(crate) fn resident(process: &str) -> Result<u64, Failure> {
+    in_status(&std::fs::read_to_string(format!("/proc/{process}/status"))?)
+}
+
+fn in_status(status: &str) -> Result<u64, Failure> {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kilobytes: u64 = line
+        .and_then(|line| line.split_whitespace().next())
+        .ok_or("no VmRSS in /proc/PID/status")?
+        .parse()?;
+    Ok(kilobytes * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn resident_memory_is_read_in_bytes() {
+        assert_eq!(
+            in_status("VmPeak:\t 9 kB\nVmRSS:\t    12 kB\n").unwrap(),
+            12 * 1024
+        );
+        assert!(in_status("VmPeak:\t 9 kB\n").is_err());
+    }
+}

@@ -1,0 +1,94 @@
+//! What is asked, beside what was measured.
+
+use serde::Serialize;
+
+use crate::table::{Table, grouped};
+
+/// One figure.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Verdict {
+    pub(crate) what: &'static str,
+    pub(crate) asked: Bound,
+    /// `None` when it was not measured in this run.
+    pub(crate) measured: Option<f64>,
+    pub(crate) met: Option<bool>,
+}
+
+/// A limit on a figure.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Bound {
+    AtMost(f64),
+    AtLeast(f64),
+}
+
+/// The verdicts as a table.
+pub(crate) fn print(verdicts: &[Verdict]) {
+    let mut table = Table::new(["", "asked", "measured", "met"]);
+    for verdict in verdicts {
+        let asked = match verdict.asked {
+            Bound::AtMost(limit) => format!("<= {}", figure(limit)),
+            Bound::AtLeast(limit) => format!(">= {}", figure(limit)),
+        };
+        let measured = verdict.measured.map_or_else(|| "-".to_owned(), figure);
+        let met = answer(verdict.met).to_owned();
+        table.row([verdict.what.to_owned(), asked, measured, met]);
+    }
+    table.print("Asked");
+}
+
+/// Whether something is as asked, for a table.
+pub(crate) const fn answer(met: Option<bool>) -> &'static str {
+    match met {
+        Some(true) => "yes",
+        Some(false) => "NO",
+        None => "-",
+    }
+}
+
+/// A figure with as many digits as it deserves.
+pub(crate) fn figure(number: f64) -> String {
+    if number >= 100.0 {
+        grouped(number)
+    } else {
+        format!("{number:.2}")
+    }
+}
+
+// --- Verdict ---
+
+impl Verdict {
+    pub(crate) fn new(what: &'static str, asked: Bound, measured: Option<f64>) -> Self {
+        Self {
+            what,
+            asked,
+            measured,
+            met: measured.map(|measured| asked.holds(measured)),
+        }
+    }
+}
+
+// --- Bound ---
+
+impl Bound {
+    fn holds(self, measured: f64) -> bool {
+        match self {
+            Self::AtMost(limit) => measured <= limit,
+            Self::AtLeast(limit) => measured >= limit,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_is_met_on_its_own_side_only() {
+        let met = |bound, measured| Verdict::new("", bound, measured).met;
+        assert_eq!(met(Bound::AtMost(2.0), Some(2.0)), Some(true));
+        assert_eq!(met(Bound::AtMost(2.0), Some(2.1)), Some(false));
+        assert_eq!(met(Bound::AtLeast(2.0), Some(1.9)), Some(false));
+        assert_eq!(met(Bound::AtLeast(2.0), None), None);
+    }
+}
