@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::amount::amount;
+use super::amount;
 use crate::{quantity::Quantity, rules::Tree};
 
 /// Amounts by the names of resources.
