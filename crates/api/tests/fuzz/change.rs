@@ -4,6 +4,7 @@ use std::fmt;
 
 use proptest::{
     collection::vec,
+    option::weighted,
     prelude::*,
     sample::{Index, select},
 };
@@ -52,21 +53,56 @@ pub(crate) fn bytes(samples: Vec<Vec<u8>>, words: &'static [&'static str]) -> im
     })
 }
 
-/// Two samples, the second with parts of it replaced.
+/// Two samples with parts of them replaced, and now and then a list that is long.
 pub(crate) fn pairs(samples: Vec<Value>, words: &'static [&'static str]) -> impl Strategy<Value = Pair> {
-    let changes = || vec((any::<Index>(), leaf(words), any::<Index>()), 0..6);
-    (select(samples.clone()), changes(), select(samples), changes()).prop_map(
-        |(mut left, on_left, mut right, on_right)| {
-            let whole = left.clone();
-            for (place, leaf, source) in on_left {
-                replace(&mut left, place, leaf, &whole, source);
+    let changed = || {
+        let changes = vec((any::<Index>(), leaf(words), any::<Index>()), 0..6);
+        let growth = weighted(0.02, (any::<Index>(), 2..2000_usize));
+        (select(samples.clone()), changes, growth)
+    };
+    (changed(), changed()).prop_map(|(left, right)| {
+        let whole = left.0.clone();
+        let [left, right] = [left, right].map(|(mut tree, changes, growth)| {
+            for (place, leaf, source) in changes {
+                replace(&mut tree, place, leaf, &whole, source);
             }
-            for (place, leaf, source) in on_right {
-                replace(&mut right, place, leaf, &whole, source);
+            if let Some((place, times)) = growth {
+                grow(&mut tree, place, times);
             }
-            Pair(left, right)
-        },
-    )
+            tree
+        });
+        Pair(left, right)
+    })
+}
+
+/// Repeats the first item of a list, under many names.
+fn grow(tree: &mut Value, place: Index, times: usize) {
+    let mut ways = ways(tree);
+    ways.retain(|way| {
+        tree.pointer(way)
+            .and_then(Value::as_array)
+            .is_some_and(|items| !items.is_empty())
+    });
+    if ways.is_empty() {
+        return;
+    }
+    if let Some(Value::Array(items)) = tree.pointer_mut(&ways[place.index(ways.len())]) {
+        let first = items[0].clone();
+        items.extend((0..times).map(|number| match &first {
+            Value::Object(fields) => {
+                let mut fields = fields.clone();
+                for (_, key) in fields
+                    .iter_mut()
+                    .filter(|(name, _)| ["name", "key", "type"].contains(&name.as_str()))
+                {
+                    *key = json!(format!("n{number}"));
+                }
+                Value::Object(fields)
+            }
+            Value::String(_) => json!(format!("n{number}")),
+            other => other.clone(),
+        }));
+    }
 }
 
 /// A value to put somewhere; `None` is for a part of the other tree.

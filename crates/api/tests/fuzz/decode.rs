@@ -17,7 +17,7 @@ fn any_body_is_decoded_or_refused_and_what_is_decoded_is_stable() {
     run(&inputs, |body| {
         let _ = decode::type_of(&body.0);
         if let Ok(tree) = decode::untyped(&body.0) {
-            again(&tree.value, |text| decode::untyped(text));
+            again(&tree.value, decode::untyped);
         }
         let _ = decode::yaml_to_json(&body.0);
         let ty = types[body.0.len() % types.len()];

@@ -24,7 +24,7 @@ const PAUSE: Duration = Duration::from_millis(300);
 /// What each byte of an input may take besides. Far more than it does, and far less than if it took the square.
 const PER_BYTE: Duration = Duration::from_micros(10);
 /// An input that takes as long will never end.
-const HANG: Duration = Duration::from_secs(60);
+const HANG: Duration = Duration::from_mins(1);
 
 /// What is known of how large an input is.
 pub(crate) trait Size {

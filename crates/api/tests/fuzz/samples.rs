@@ -129,12 +129,12 @@ pub(crate) fn objects() -> Vec<Value> {
         json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "c"}, "spec": {"group": "g", "scope": "Namespaced", "names": {"kind": "K", "plural": "ks"},
             "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "default": {"a": [1, 1.5, null]}}}}}}]}}),
     ];
-    objects.into_iter().map(normal).collect()
+    objects.iter().map(normal).collect()
 }
 
-fn normal(object: Value) -> Value {
-    let ty = of(&object).expect("samples are of known kinds");
-    decode::normalize(&object, ty)
+fn normal(object: &Value) -> Value {
+    let ty = of(object).expect("samples are of known kinds");
+    decode::normalize(object, ty)
         .expect("samples are of their types")
         .value
 }
