@@ -51,12 +51,13 @@ Runs, in this order, all of:
 ";
 
 const TEST_HELP: &str = "\
-Usage: cargo xtask test [--no-check] [-- ARGUMENTS]
+Usage: cargo xtask test [--no-check] [--fuzz SECONDS] [-- ARGUMENTS]
 
 Runs `check`, all tests, the doc tests and `golden`, and ends with a line `N passed, N failed`
 (each of the four checks counts as one).
 
   --no-check      leaves out `check`
+  --fuzz SECONDS  how long each fuzz test runs; default 30
   -- ARGUMENTS    go to `cargo nextest run` (to `cargo test` where nextest is not installed), and only
                   the tests they select are run:
                   cargo xtask test --no-check -- -p k3-storage watch
@@ -134,6 +135,11 @@ fn parse_test(rest: Vec<String>) -> Result<Command, Usage> {
     while let Some(argument) = rest.next() {
         match argument.as_str() {
             "--no-check" => options.skip_check = true,
+            "--fuzz" => {
+                let number = rest.next().and_then(|number| number.parse().ok());
+                options.fuzz_seconds =
+                    number.ok_or_else(|| Usage::new("`--fuzz` needs a number", TEST_HELP))?;
+            }
             "--" => options.selection = rest.by_ref().collect(),
             argument if is_help(argument) => return Ok(Command::Help(TEST_HELP)),
             argument => {
@@ -228,10 +234,11 @@ mod tests {
     fn a_filter_goes_to_the_test_runner_untouched() {
         let expected = TestOptions {
             skip_check: true,
+            fuzz_seconds: 600,
             selection: vec!["-p".into(), "x".into(), "--help".into()],
         };
         assert_eq!(
-            parsed("test --no-check -- -p x --help"),
+            parsed("test --no-check --fuzz 600 -- -p x --help"),
             Ok(Command::Test(expected))
         );
     }
@@ -264,6 +271,7 @@ mod tests {
             ("tset", "`tset`"),
             ("check --fast", "`--fast`"),
             ("test watch", "after `--`"),
+            ("test --fuzz long", "needs a number"),
             ("golden --show", "needs a number"),
             ("golden apply/* patch/*", "`patch/*`"),
             ("bench", "which"),

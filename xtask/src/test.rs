@@ -16,10 +16,12 @@ use crate::{
 };
 
 /// What to run.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TestOptions {
     /// Leave out `check`.
     pub(crate) skip_check: bool,
+    /// For how many seconds each fuzz test runs.
+    pub(crate) fuzz_seconds: u64,
     /// Arguments for the test runner; when there are any, only the tests that they select are run.
     pub(crate) selection: Vec<String>,
 }
@@ -36,7 +38,7 @@ pub(crate) fn run(workspace: &Workspace, options: &TestOptions) -> Outcome {
     if !options.skip_check {
         parts.push(("check", check::count(workspace)));
     }
-    parts.push(("tests", tests(workspace, &services, &options.selection)));
+    parts.push(("tests", tests(workspace, &services, options)));
     if options.selection.is_empty() {
         parts.push(("doc tests", doc_tests(workspace, &services)));
         parts.push(("golden", golden::count(workspace, &GoldenOptions::default())));
@@ -51,15 +53,22 @@ pub(crate) fn run(workspace: &Workspace, options: &TestOptions) -> Outcome {
 
 /// All tests but the doc tests, which nextest does not know. Without `--workspace`, which means the same at
 /// the root and would overrule a `--package` of the selection.
-fn tests(workspace: &Workspace, services: &Services, selection: &[String]) -> Counts {
+fn tests(workspace: &Workspace, services: &Services, options: &TestOptions) -> Counts {
+    let run = |command: &mut Command| {
+        let command = command.args(&options.selection);
+        run_with(
+            services,
+            command.env("K3_FUZZ_SECONDS", options.fuzz_seconds.to_string()),
+        )
+    };
     if has_nextest(workspace) {
         let colour = if stderr().is_terminal() { "always" } else { "never" };
         let mut command = workspace.cargo(&format!("nextest run --no-fail-fast --color {colour}"));
-        let ran = run_with(services, command.args(selection));
+        let ran = run(&mut command);
         return Counts::at_least(Counts::from_nextest(&ran.output), ran.outcome);
     }
     let mut command = workspace.cargo("test --no-fail-fast --lib --bins --tests");
-    let ran = run_with(services, command.args(selection));
+    let ran = run(&mut command);
     Counts::at_least(Counts::from_libtest(&ran.output), ran.outcome)
 }
 
@@ -92,6 +101,18 @@ fn conclude(parts: &[(&str, Counts)]) -> Outcome {
         Outcome::Done
     } else {
         Outcome::Failed
+    }
+}
+
+// --- TestOptions ---
+
+impl Default for TestOptions {
+    fn default() -> Self {
+        Self {
+            skip_check: false,
+            fuzz_seconds: 30,
+            selection: Vec::new(),
+        }
     }
 }
 

@@ -10,9 +10,10 @@ use std::{
 use k3_api::{
     apply::{
         FieldSet,
-        managed::{Force, OneVersion, Reset, Subject, Time},
+        managed::{Force, OneVersion, Reset, Subject},
     },
     kinds::{Kind, builtin},
+    time::Time,
 };
 use serde_json::{Value, json};
 
@@ -152,7 +153,7 @@ fn with(kind: &Kind, subresource: &str, reset: &Reset, run: impl FnOnce(Subject<
 }
 
 fn at(seconds: i64) -> Time {
-    Time::from_unix_seconds(seconds)
+    Time::from_unix(seconds, 0)
 }
 
 /// The middle of many runs: others use this machine, too.

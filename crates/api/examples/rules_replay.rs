@@ -154,19 +154,7 @@ fn play(step: &Value, objects: &mut BTreeMap<String, Value>) -> Option<Value> {
             let mut new = if method == "PUT" {
                 decode::json(&body, kind.ty).ok()?.value
             } else {
-                let document: Value = serde_json::from_slice(&body).ok()?;
-                let patched = match step.way("headers").text("Content-Type") {
-                    "application/json-patch+json" => patch::json::Patch::try_new(document)
-                        .ok()?
-                        .apply(old.clone())
-                        .ok()?,
-                    "application/merge-patch+json" => patch::merge::apply(old.clone(), document).ok()?,
-                    "application/strategic-merge-patch+json" => {
-                        patch::strategic::apply(old.clone(), document, &kind.ty).ok()?
-                    }
-                    _ => return None,
-                };
-                decode::normalize(&patched, kind.ty).ok()?.value
+                patched(step, kind, old.clone(), &body)?
             };
             let metadata = new.make("metadata");
             if kind.is_namespaced() {
@@ -197,6 +185,18 @@ fn play(step: &Value, objects: &mut BTreeMap<String, Value>) -> Option<Value> {
         }
         Err(status) => answer(&status),
     })
+}
+
+/// What a patch makes of an object; `None` if it is refused, or an apply.
+fn patched(step: &Value, kind: &Kind, old: Value, body: &[u8]) -> Option<Value> {
+    let document: Value = serde_json::from_slice(body).ok()?;
+    let patched = match step.way("headers").text("Content-Type") {
+        "application/json-patch+json" => patch::json::Patch::try_new(document).ok()?.apply(old).ok()?,
+        "application/merge-patch+json" => patch::merge::apply(old, document).ok()?,
+        "application/strategic-merge-patch+json" => patch::strategic::apply(old, document, &kind.ty).ok()?,
+        _ => return None,
+    };
+    Some(decode::normalize(&patched, kind.ty).ok()?.value)
 }
 
 /// Gives a service what it needs, without looking who else has it.

@@ -42,7 +42,7 @@ pub fn encode_url(bytes: &[u8]) -> String {
 /// The bytes of a text that [`encode_url`] wrote.
 pub fn decode_url(text: &str) -> Result<Vec<u8>, BadBase64> {
     let mut padded = text.replace('-', "+").replace('_', "/");
-    while padded.len() % 4 != 0 {
+    while !padded.len().is_multiple_of(4) {
         padded.push('=');
     }
     decode(&padded)

@@ -5,28 +5,12 @@
 
 use std::fmt::Write as _;
 
-use serde_json::{Number, Value};
+use serde_json::{Map, Number, Value};
 
 /// A string as `%q` prints it: in double quotes, with escapes for what cannot be printed.
 pub fn quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\u{7}' => out.push_str("\\a"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{b}' => out.push_str("\\v"),
-            _ if is_print(c) => out.push(c),
-            _ => push_escape(&mut out, c),
-        }
-    }
-    out.push('"');
+    push_quote(&mut out, text);
     out
 }
 
@@ -45,7 +29,7 @@ pub fn plain_list(values: &[Value]) -> String {
 }
 
 /// An object as `%v` prints it.
-pub fn plain_map(map: &serde_json::Map<String, Value>) -> String {
+pub fn plain_map(map: &Map<String, Value>) -> String {
     let mut out = String::new();
     push_map(&mut out, map);
     out
@@ -120,7 +104,29 @@ fn push_escape(out: &mut String, c: char) {
     written.expect("writing to a string succeeds");
 }
 
-fn push_plain(out: &mut String, value: &Value) {
+/// Appends what [`quote`] makes.
+pub(crate) fn push_quote(out: &mut String, text: &str) {
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\u{7}' => out.push_str("\\a"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{c}' => out.push_str("\\f"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\u{b}' => out.push_str("\\v"),
+            _ if is_print(c) => out.push(c),
+            _ => push_escape(out, c),
+        }
+    }
+    out.push('"');
+}
+
+/// Appends what [`plain`] makes.
+pub(crate) fn push_plain(out: &mut String, value: &Value) {
     match value {
         Value::Null => out.push_str("<nil>"),
         Value::Bool(b) => out.push_str(if *b { "true" } else { "false" }),
@@ -142,11 +148,9 @@ fn push_list(out: &mut String, list: &[Value]) {
     out.push(']');
 }
 
-fn push_map(out: &mut String, map: &serde_json::Map<String, Value>) {
-    let mut entries: Vec<_> = map.iter().collect();
-    entries.sort_by_key(|(key, _)| *key);
+fn push_map(out: &mut String, map: &Map<String, Value>) {
     out.push_str("map[");
-    for (i, (key, item)) in entries.into_iter().enumerate() {
+    for (i, (key, item)) in sorted(map).into_iter().enumerate() {
         if i > 0 {
             out.push(' ');
         }
@@ -157,6 +161,37 @@ fn push_map(out: &mut String, map: &serde_json::Map<String, Value>) {
     out.push(']');
 }
 
+/// Appends a value as `%#v` prints it.
+pub(crate) fn push_source(out: &mut String, value: &Value) {
+    match value {
+        Value::Null => out.push_str("interface {}(nil)"),
+        Value::String(text) => push_quote(out, text),
+        Value::Bool(_) | Value::Number(_) => push_plain(out, value),
+        Value::Array(items) => {
+            out.push_str("[]interface {}{");
+            for (index, item) in items.iter().enumerate() {
+                if index > 0 {
+                    out.push_str(", ");
+                }
+                push_source(out, item);
+            }
+            out.push('}');
+        }
+        Value::Object(object) => {
+            out.push_str("map[string]interface {}{");
+            for (index, (key, value)) in sorted(object).into_iter().enumerate() {
+                if index > 0 {
+                    out.push_str(", ");
+                }
+                push_quote(out, key);
+                out.push(':');
+                push_source(out, value);
+            }
+            out.push('}');
+        }
+    }
+}
+
 fn plain_number(number: &Number) -> String {
     match number.as_f64() {
         Some(f) if number.is_f64() => float(f),
@@ -164,7 +199,8 @@ fn plain_number(number: &Number) -> String {
     }
 }
 
-fn push_json(out: &mut String, value: &Value) {
+/// Appends what [`json`] makes.
+pub(crate) fn push_json(out: &mut String, value: &Value) {
     match value {
         Value::Null => out.push_str("null"),
         Value::Bool(b) => out.push_str(if *b { "true" } else { "false" }),
@@ -181,10 +217,8 @@ fn push_json(out: &mut String, value: &Value) {
             out.push(']');
         }
         Value::Object(map) => {
-            let mut entries: Vec<_> = map.iter().collect();
-            entries.sort_by_key(|(key, _)| *key);
             out.push('{');
-            for (i, (key, item)) in entries.into_iter().enumerate() {
+            for (i, (key, item)) in sorted(map).into_iter().enumerate() {
                 if i > 0 {
                     out.push(',');
                 }
@@ -197,7 +231,8 @@ fn push_json(out: &mut String, value: &Value) {
     }
 }
 
-fn push_json_string(out: &mut String, text: &str) {
+/// Appends what [`json_string`] makes.
+pub(crate) fn push_json_string(out: &mut String, text: &str) {
     out.push('"');
     for c in text.chars() {
         match c {
@@ -232,6 +267,12 @@ fn json_number(number: &Number) -> String {
     format!("{digits}e{sign}{}", exponent.unsigned_abs())
 }
 
+fn sorted(map: &Map<String, Value>) -> Vec<(&String, &Value)> {
+    let mut entries: Vec<_> = map.iter().collect();
+    entries.sort_unstable_by_key(|(key, _)| *key);
+    entries
+}
+
 fn split_exponent(scientific: &str) -> (&str, i32) {
     let (digits, exponent) = scientific
         .split_once('e')
@@ -260,6 +301,16 @@ mod tests {
     fn maps_print_sorted_and_bare() {
         let v = value!({"b": [1, 2.5, null, true], "a": {"x": "y z"}});
         assert_eq!(plain(&v), "map[a:map[x:y z] b:[1 2.5 <nil> true]]");
+    }
+
+    #[test]
+    fn source_names_the_types_of_what_holds_others() {
+        let mut out = String::new();
+        push_source(&mut out, &value!({"b": [1, "x", null], "a": true}));
+        assert_eq!(
+            out,
+            r#"map[string]interface {}{"a":true, "b":[]interface {}{1, "x", interface {}(nil)}}"#
+        );
     }
 
     #[test]

@@ -11,10 +11,11 @@ use std::path::{Path, PathBuf};
 use k3_api::{
     apply::{
         FieldSet,
-        managed::{ApplyError, Force, OneVersion, Reset, Subject, Time},
+        managed::{ApplyError, Force, OneVersion, Reset, Subject},
         typed,
     },
     kinds::{Kind, builtin},
+    time::Time,
 };
 use serde_json::{Value, json};
 
@@ -118,7 +119,7 @@ impl Target {
     }
 }
 
-const NOW: Time = Time::from_unix_seconds(1_700_000_000);
+const NOW: Time = Time::from_unix(1_700_000_000, 0);
 
 impl Case {
     fn play(name: &str, case: &Value, strictness: Strictness) -> Self {
@@ -333,7 +334,7 @@ fn with_times(answer: &Value) -> Value {
         .and_then(Value::as_array_mut);
     for (seconds, entry) in (1..).zip(entries.into_iter().flatten()) {
         if entry.get("time").is_some() {
-            entry["time"] = json!(Time::from_unix_seconds(seconds).to_string());
+            entry["time"] = json!(Time::from_unix(seconds, 0).to_string());
         }
     }
     object

@@ -4,7 +4,8 @@ use std::{borrow::Cow, cmp::Ordering, fmt};
 
 use serde_json::{Map, Value};
 
-use super::{go_text, order};
+use super::order;
+use crate::go;
 
 /// One step from a value to a part of it.
 ///
@@ -127,15 +128,15 @@ impl<'a> PathElement<'a> {
                     if index > 0 {
                         out.push(',');
                     }
-                    go_text::write_json_string(out, name);
+                    go::push_json_string(out, name);
                     out.push(':');
-                    go_text::write_json(out, value);
+                    go::push_json(out, value);
                 }
                 out.push('}');
             }
             Self::Item(value) => {
                 out.push_str("v:");
-                go_text::write_json(out, value);
+                go::push_json(out, value);
             }
             Self::Index(index) => {
                 out.push_str("i:");
@@ -277,12 +278,12 @@ impl fmt::Display for Shown<'_> {
             Value::Null => f.write_str("null"),
             Value::String(text) => {
                 let mut out = String::with_capacity(text.len() + 2);
-                go_text::write_quoted(&mut out, text);
+                go::push_quote(&mut out, text);
                 f.write_str(&out)
             }
             Value::Bool(_) | Value::Number(_) => {
                 let mut out = String::new();
-                go_text::write_plain(&mut out, self.0);
+                go::push_plain(&mut out, self.0);
                 f.write_str(&out)
             }
             Value::Array(items) => {

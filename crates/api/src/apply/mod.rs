@@ -6,7 +6,6 @@
 
 mod element;
 mod fields_v1;
-mod go_text;
 #[cfg(test)]
 mod laws;
 pub mod managed;

@@ -409,6 +409,17 @@ fn yaml_that_is_none_is_refused() {
 }
 
 #[test]
+fn deep_yaml_is_read_and_deeper_yaml_is_refused() {
+    let nested = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels)).into_bytes();
+    let read =
+        |levels: usize| yaml_to_json(&nested(levels)).map(|decoded| decoded.value.to_string().into_bytes());
+    for levels in [10, 100, 300] {
+        assert_eq!(read(levels).unwrap(), nested(levels));
+    }
+    assert!(read(500).is_err() && read(20_000).is_err());
+}
+
+#[test]
 fn aliases_of_aliases_do_not_fill_the_memory() {
     let mut lines = vec!["a0: &a0 [x, x, x, x, x, x, x, x, x]".to_owned()];
     for i in 1..10 {

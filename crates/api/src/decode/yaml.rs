@@ -10,7 +10,13 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess,
 use serde_json::{Map, Value};
 use serde_saphyr::{DuplicateKeyPolicy, Spanned};
 use std::cell::{Cell, RefCell};
-use std::fmt;
+use std::{fmt, thread};
+
+/// As deep as all but the strangest bodies are, and any stack allows.
+const SHALLOW: usize = 48;
+
+/// How much stack a level may take.
+const STACK_PER_LEVEL: usize = 64 << 10;
 
 /// Decodes an object of a built-in type.
 pub fn yaml(body: &[u8], ty: StructRef) -> Result<Decoded, DecodeError> {
@@ -29,9 +35,25 @@ pub fn yaml(body: &[u8], ty: StructRef) -> Result<Decoded, DecodeError> {
 pub fn yaml_to_json(body: &[u8]) -> Result<Decoded, DecodeError> {
     let text =
         std::str::from_utf8(body).map_err(|_| DecodeError::Yaml("invalid leading UTF-8 octet".to_owned()))?;
+    if let Some(read) = read(text, SHALLOW) {
+        return read;
+    }
+    // Each level takes kilobytes of stack: what is deep is read where there is room for it.
+    thread::scope(|scope| {
+        let reader = thread::Builder::new()
+            .stack_size(MAX_DEPTH * STACK_PER_LEVEL)
+            .spawn_scoped(scope, || read(text, MAX_DEPTH));
+        reader.ok()?.join().ok()?
+    })
+    .unwrap_or_else(|| Err(DecodeError::Yaml("exceeded max depth".to_owned())))
+}
+
+/// The tree in a text; `None` if it is deeper than `depth`.
+fn read(text: &str, depth: usize) -> Option<Result<Decoded, DecodeError>> {
     let notes = Notes {
         faults: RefCell::default(),
         objects: Cell::new(MAX_OBJECTS),
+        levels: Cell::new(depth),
     };
     let budget = serde_saphyr::budget! { max_depth: MAX_DEPTH };
     let options = serde_saphyr::options! {
@@ -44,12 +66,13 @@ pub fn yaml_to_json(body: &[u8]) -> Result<Decoded, DecodeError> {
         Node(&notes).deserialize(de)
     });
     match value {
-        Ok(value) => Ok(Decoded {
+        Ok(value) => Some(Ok(Decoded {
             value,
             faults: notes.faults.into_inner(),
-        }),
-        Err(_) if notes.objects.get() == 0 => Err(DecodeError::TooMany),
-        Err(error) => Err(DecodeError::Yaml(words(&error))),
+        })),
+        Err(_) if notes.levels.get() == 0 => None,
+        Err(_) if notes.objects.get() == 0 => Some(Err(DecodeError::TooMany)),
+        Err(error) => Some(Err(DecodeError::Yaml(words(&error)))),
     }
 }
 
@@ -71,6 +94,24 @@ struct Notes {
     faults: RefCell<Faults>,
     /// How many more objects there may be.
     objects: Cell<usize>,
+    /// How many more levels there may be below; zero for good once it is too deep.
+    levels: Cell<usize>,
+}
+
+// --- Notes ---
+
+impl Notes {
+    /// Reads what stands a level deeper.
+    fn below<T, E: serde::de::Error>(&self, read: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+        let left = self.levels.get().saturating_sub(1);
+        self.levels.set(left);
+        if left == 0 {
+            return Err(E::custom("exceeded max depth"));
+        }
+        let found = read()?;
+        self.levels.set(left + 1);
+        Ok(found)
+    }
 }
 
 /// Any value.
@@ -131,11 +172,13 @@ impl<'de> Visitor<'de> for Node<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
-        let mut list = Vec::new();
-        while let Some(item) = items.next_element_seed(self)? {
-            list.push(item);
-        }
-        Ok(Value::Array(list))
+        self.0.below(|| {
+            let mut list = Vec::new();
+            while let Some(item) = items.next_element_seed(self)? {
+                list.push(item);
+            }
+            Ok(Value::Array(list))
+        })
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
@@ -144,17 +187,17 @@ impl<'de> Visitor<'de> for Node<'_> {
         if left == 0 {
             return Err(A::Error::custom("too many objects"));
         }
-        let mut map = Map::new();
-        while let Some(key) = entries.next_key::<Spanned<String>>()? {
-            let value = entries.next_value_seed(self)?;
-            let line = key.referenced.line();
-            if map.insert(key.value.clone(), value).is_some() {
-                self.0
-                    .faults
-                    .borrow_mut()
-                    .add(Fault::YamlDuplicate { line, key: key.value });
+        self.0.below(|| {
+            let mut map = Map::new();
+            while let Some(key) = entries.next_key::<Spanned<String>>()? {
+                let value = entries.next_value_seed(self)?;
+                let line = key.referenced.line();
+                if map.insert(key.value.clone(), value).is_some() {
+                    let fault = Fault::YamlDuplicate { line, key: key.value };
+                    self.0.faults.borrow_mut().add(fault);
+                }
             }
-        }
-        Ok(Value::Object(map))
+            Ok(Value::Object(map))
+        })
     }
 }

@@ -32,7 +32,7 @@ impl Time {
     };
 
     /// Seconds since the beginning of 1970, and nanoseconds after that, less than a second.
-    pub fn from_unix(seconds: i64, nanos: u32) -> Self {
+    pub const fn from_unix(seconds: i64, nanos: u32) -> Self {
         debug_assert!(nanos < 1_000_000_000);
         Time { seconds, nanos }
     }

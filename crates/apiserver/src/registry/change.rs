@@ -206,7 +206,7 @@ impl Registry {
         check_version(&mut new, current.revision, resource, &ask.target.name)?;
         if !source.is_recorded() {
             manage::with_subject(resource.kind, resource.rules, ask.target.part(), |subject| {
-                subject.track(Some(&old), &mut new, &options.manager, manage::moment(ask.now));
+                subject.track(Some(&old), &mut new, &options.manager, ask.now);
             });
         }
         let judged = version::judged(resource.kind);

@@ -162,7 +162,7 @@ impl Registry {
         // Updates by those who do not apply are tracked before admission: what it adds belongs to nobody by itself.
         if recording == Recording::Needed {
             manage::with_subject(kind, resource.rules, ask.target.part(), |subject| {
-                subject.track(None, &mut object, &options.manager, manage::moment(ask.now));
+                subject.track(None, &mut object, &options.manager, ask.now);
             });
         }
         let mut attributes = Attributes {

@@ -3,12 +3,11 @@
 use k3_api::{
     apply::{
         FieldSet,
-        managed::{NotConverted, Reset, Subject, Time as Moment, Versions},
+        managed::{NotConverted, Reset, Subject, Versions},
     },
     kinds::Kind,
     rules::Rules,
     shape::Typed,
-    time::Time,
 };
 use serde_json::Value;
 
@@ -48,11 +47,6 @@ pub(super) fn with_subject<R>(
         reset: &reset,
         versions: &OtherVersions { kind, reset: &reset },
     })
-}
-
-/// A time as records of managers have it.
-pub(super) fn moment(now: Time) -> Moment {
-    Moment::from_unix_seconds(now.unix_seconds())
 }
 
 // --- OtherVersions ---

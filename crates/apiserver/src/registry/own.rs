@@ -12,7 +12,7 @@ pub(crate) fn own_object(resource: &Resource, object: &Value, manager: &str, now
     let mut object = answer::normal(object, kind.ty);
     resource.rules.default(&mut object);
     manage::with_subject(kind, resource.rules, "", |subject| {
-        subject.track(None, &mut object, manager, manage::moment(now));
+        subject.track(None, &mut object, manager, now);
     });
     let metadata = object.make("metadata");
     metadata.set("uid", random_uid());

@@ -102,13 +102,7 @@ impl Patch {
                 let force = if options.force { Force::Yes } else { Force::No };
                 manage::with_subject(resource.kind, resource.rules, ask.target.part(), |subject| {
                     subject
-                        .apply(
-                            old,
-                            configuration,
-                            &options.manager,
-                            force,
-                            manage::moment(ask.now),
-                        )
+                        .apply(old, configuration, &options.manager, force, ask.now)
                         .map_err(|error| Patch::not_applied(&error))
                 })?
             }

@@ -11,11 +11,13 @@ use super::{
     record::{self, Record},
     settle::same_but_record,
     subject::{NotConverted, Subject},
-    time::Time,
     update::{Asking, Failure, NotTracked, strip_identity},
 };
-use crate::apply::typed::{
-    Duplicates, MANAGED_FIELDS, TypeErrors, copy_without, field_set, merge_objects, validate,
+use crate::{
+    apply::typed::{
+        Duplicates, MANAGED_FIELDS, TypeErrors, copy_without, field_set, merge_objects, validate,
+    },
+    time::Time,
 };
 
 /// Whether an apply takes what others own.

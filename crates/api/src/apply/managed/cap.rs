@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use super::{
     entry::{Entry, Identity, Operation},
     record::Record,
-    time::Time,
 };
+use crate::time::Time;
 
 /// How many entries of updates a record may hold.
 const MOST_UPDATERS: usize = 10;

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::entry::{Identity, Operation};
-use crate::apply::{Path, go_text};
+use crate::{apply::Path, go};
 
 /// A field that somebody else owns and that the apply would change.
 #[derive(Clone, Debug)]
@@ -32,10 +32,10 @@ impl Conflict {
     /// The owner as messages name it: `"kubectl" using apps/v1`.
     pub fn owner(&self) -> String {
         let mut out = String::new();
-        go_text::write_quoted(&mut out, &self.owner.manager);
+        go::push_quote(&mut out, &self.owner.manager);
         if !self.owner.subresource.is_empty() {
             out.push_str(" with subresource ");
-            go_text::write_quoted(&mut out, &self.owner.subresource);
+            go::push_quote(&mut out, &self.owner.subresource);
         }
         if self.owner.operation == Operation::Update {
             out.push_str(" using ");

@@ -4,8 +4,11 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value, json};
 
-use super::time::Time;
-use crate::apply::{BadFields, FieldSet, go_text};
+use crate::{
+    apply::{BadFields, FieldSet},
+    go,
+    time::Time,
+};
 
 /// How a manager writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -95,9 +98,9 @@ impl Identity<'_> {
             if out.len() > 1 {
                 out.push(',');
             }
-            go_text::write_json_string(&mut out, name);
+            go::push_json_string(&mut out, name);
             out.push(':');
-            go_text::write_json_string(&mut out, value);
+            go::push_json_string(&mut out, value);
         }
         out.push('}');
         out
@@ -134,13 +137,13 @@ impl<'a> Entry<'a> {
             "" => return Err(BadEntry::NoFieldsType(index)),
             other => {
                 let mut kind = String::new();
-                go_text::write_quoted(&mut kind, other);
+                go::push_quote(&mut kind, other);
                 return Err(BadEntry::FieldsType { kind, index });
             }
         }
         let time = match text("time")? {
             "" => None,
-            time => Some(Time::parse(time).ok_or(BadEntry::Malformed(index))?),
+            time => Some(Time::parse(time).map_err(|_| BadEntry::Malformed(index))?),
         };
         let (set, source) = match fields.get("fieldsV1") {
             None | Some(Value::Null) => (FieldSet::new(), None),

@@ -4,9 +4,12 @@
 use serde_json::{Map, Value};
 
 use super::subject::Subject;
-use crate::apply::{
-    FieldSet, go_text,
-    typed::{Duplicates, compare_objects, field_set, validate},
+use crate::{
+    apply::{
+        FieldSet,
+        typed::{Duplicates, compare_objects, field_set, validate},
+    },
+    go,
 };
 
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -53,7 +56,7 @@ pub(super) fn renew(object: &mut Value, configuration: &Value) {
         }
     }
     let mut text = String::new();
-    go_text::write_json(&mut text, &last);
+    go::push_json(&mut text, &last);
     text.push('\n');
     let Some(annotations) = annotations_mut(object) else {
         return;

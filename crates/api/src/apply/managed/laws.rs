@@ -12,6 +12,7 @@ use crate::apply::{
         with_named_fields,
     },
 };
+use crate::time::Time;
 
 /// The names one of two managers uses: no name belongs to both.
 #[derive(Clone, Copy)]
@@ -145,7 +146,7 @@ impl Server {
     /// Applies and stores. What was emptied is decoded as a server does it: it is not there, or as in a blank
     /// object.
     fn apply(&self, live: Option<&Value>, configuration: &Value, manager: &str, clock: i64) -> Value {
-        let now = Time::from_unix_seconds(clock);
+        let now = Time::from_unix(clock, 0);
         let mut object = self
             .subject()
             .apply(live, configuration, manager, Force::Yes, now)
@@ -285,7 +286,7 @@ proptest! {
         let mut live: Option<Value> = None;
         for (clock, (mut object, manager)) in (1..).zip([(first, "one"), (second, "two"), (third, "one")]) {
             object["metadata"]["uid"] = json!("1");
-            server.subject().track(live.as_ref(), &mut object, manager, Time::from_unix_seconds(clock));
+            server.subject().track(live.as_ref(), &mut object, manager, Time::from_unix(clock, 0));
             live = Some(object);
         }
         let live = live.unwrap();

@@ -20,7 +20,6 @@ mod settle;
 mod subject;
 #[cfg(test)]
 mod tests;
-mod time;
 mod update;
 
 pub use self::{
@@ -32,5 +31,4 @@ pub use self::{
     scale::{BadScale, ReplicasPaths, scale_to_parent, scale_to_subresource},
     settle::settle,
     subject::{NotConverted, OneVersion, Subject, Versions},
-    time::Time,
 };

@@ -10,7 +10,6 @@ use super::{
     entry::{Entry, Identity, Operation},
     record::{self, Record},
     subject::{NotConverted, Subject},
-    time::Time,
 };
 use crate::{
     apply::{
@@ -18,6 +17,7 @@ use crate::{
         typed::{Comparison, TypeErrors, compare_objects, reconcile},
     },
     shape::Typed,
+    time::Time,
 };
 
 /// Why the record could not follow a write.

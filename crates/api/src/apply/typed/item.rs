@@ -6,7 +6,8 @@ use serde_json::Value;
 
 use super::{Atom, ListAtom, TypeRef};
 use crate::{
-    apply::{PathElement, element::sort_fields, go_text},
+    apply::{PathElement, element::sort_fields},
+    go,
     shape::{ListKind, Shape, Struct},
 };
 
@@ -87,7 +88,7 @@ fn quoted(names: &[String]) -> String {
         if index > 0 {
             out.push(' ');
         }
-        go_text::write_quoted(&mut out, name);
+        go::push_quote(&mut out, name);
     }
     out.push(']');
     out

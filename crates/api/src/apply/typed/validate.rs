@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use super::{Atom, ListAtom, MapAtom, TypeError, TypeErrors, TypeRef};
 use crate::{
-    apply::{FieldSet, PathElement, go_text},
+    apply::{FieldSet, PathElement},
+    go,
     shape::{ScalarKind, Typed},
 };
 
@@ -73,13 +74,10 @@ impl<'a> Walk<'a> {
             return;
         }
         self.error(match kind {
-            ScalarKind::Number => format!(
-                "expected numeric (int or float), got {}",
-                go_text::type_name(value)
-            ),
+            ScalarKind::Number => format!("expected numeric (int or float), got {}", go::type_name(value)),
             ScalarKind::String => {
                 let mut message = String::from("expected string, got &value.valueUnstructured{Value:");
-                go_text::write_source(&mut message, value);
+                go::push_source(&mut message, value);
                 message.push('}');
                 message
             }
@@ -138,7 +136,7 @@ impl<'a> Walk<'a> {
 /// Values stand in messages as the pointer they were behind.
 fn wrapped(message: &str, value: &Value) -> String {
     let mut out = format!("{message}&{{");
-    go_text::write_plain(&mut out, value);
+    go::push_plain(&mut out, value);
     out.push('}');
     out
 }

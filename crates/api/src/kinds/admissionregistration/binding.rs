@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{Sort, matching, reserved, rule};
 use crate::{
     field::{Error, Path},
-    kinds::faults,
+    kinds::demand,
     name,
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, named_row},
     time::Time,
@@ -81,7 +81,7 @@ impl Binding {
         let policy = spec.text("policyName");
         let place = at.child("policyName");
         if !policy.is_empty() {
-            faults::tell(policy, name::dns1123_subdomain(policy), &place, errors);
+            demand::tell(policy, name::dns1123_subdomain(policy), &place, errors);
         } else if self.0 == Sort::Mutating {
             errors.push(Error::required(&place, ""));
         }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{expression, rule};
 use crate::{
     field::{Error, Path},
-    kinds::faults,
+    kinds::demand,
     name,
     rules::{Errors, Tree, TreeMut},
     selector::label::{self, InvalidValues, UnknownOperators},
@@ -83,7 +83,7 @@ pub(super) fn conditions(conditions: &[Value], at: &Path<'_>, errors: &mut Error
             errors.push(Error::required(&place, ""));
             continue;
         }
-        faults::tell(text, name::label_key(text), &place, errors);
+        demand::tell(text, name::label_key(text), &place, errors);
         if conditions[..index].iter().any(|other| other.text("name") == text) {
             errors.push(Error::duplicate(&place, text));
         }
@@ -147,7 +147,7 @@ pub(super) fn param_ref(reference: &Value, at: &Path<'_>, errors: &mut Errors) {
     let (text, by_selector) = (reference.text("name"), reference.has("selector"));
     if !text.is_empty() {
         let place = at.child("name");
-        faults::tell(text, name::path_segment_name(text), &place, errors);
+        demand::tell(text, name::path_segment_name(text), &place, errors);
         if by_selector {
             errors.push(Error::forbidden(&place, both));
         }

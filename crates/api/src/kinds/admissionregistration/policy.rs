@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{Sort, expression, json_path, matching, reserved, rule, webhook};
 use crate::{
     field::{Error, Path, Shown},
-    kinds::{condition, faults, printed, status_meta},
+    kinds::{condition, demand, printed, status_meta},
     name,
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
     time::Time,
@@ -281,7 +281,7 @@ fn judge_annotation(annotation: &Value, policy: &str, at: &Path<'_>, errors: &mu
         errors.push(Error::invalid(&place, key, "requires metadata.name be non-empty"));
     } else {
         let full = format!("{policy}/{key}");
-        faults::tell(&full, name::label_key(&full), &place, errors);
+        demand::tell(&full, name::label_key(&full), &place, errors);
     }
     let place = at.child("valueExpression");
     let text = annotation.text("valueExpression");

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::{
     field::{Error, Path},
-    kinds::faults,
+    kinds::demand,
     name,
     rules::{Errors, Tree, TreeMut},
 };
@@ -55,7 +55,7 @@ pub(super) fn validate_named(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
     let place = at.child("resourceNames");
     for (index, text) in rule.texts("resourceNames").enumerate() {
         let place = place.index(index);
-        faults::tell(text, name::path_segment_name(text), &place, errors);
+        demand::tell(text, name::path_segment_name(text), &place, errors);
         if rule.texts("resourceNames").take(index).any(|other| other == text) {
             errors.push(Error::duplicate(&place, text));
         }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::bundle;
 use crate::{
     field::{Error, Path},
-    kinds::{faults, webhook_client},
+    kinds::{demand, webhook_client},
     name,
     rules::{Errors, Tree},
 };
@@ -91,7 +91,7 @@ fn review_versions(versions: &Value, known: bool, at: &Path<'_>, errors: &mut Er
             errors.push(Error::invalid(&place, version, "duplicate version"));
             continue;
         }
-        faults::tell(version, name::dns1035_label(version), &place, errors);
+        demand::tell(version, name::dns1035_label(version), &place, errors);
     }
     if known && !items().any(|version| REVIEW_VERSIONS.contains(&version)) {
         let detail = format!("must include at least one of {}", REVIEW_VERSIONS.join(", "));

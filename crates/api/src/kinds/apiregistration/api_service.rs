@@ -6,7 +6,7 @@ use crate::{
     base64,
     field::{Error, Path},
     go,
-    kinds::faults,
+    kinds::demand,
     name::{self, Rule},
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
     time::Time,
@@ -133,13 +133,13 @@ fn judge_version(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     let (group, version) = (spec.text("group"), spec.text("version"));
     let place = at.child("group");
     if !group.is_empty() {
-        faults::tell(group, name::dns1123_subdomain(group), &place, errors);
+        demand::tell(group, name::dns1123_subdomain(group), &place, errors);
     } else if version != "v1" {
         let detail = "only v1 may have an empty group and it better be legacy kube";
         errors.push(Error::required(&place, detail));
     }
     let place = at.child("version");
-    faults::tell(version, name::dns1035_label(version), &place, errors);
+    demand::tell(version, name::dns1035_label(version), &place, errors);
 }
 
 fn judge_service(spec: &Value, at: &Path<'_>, errors: &mut Errors) {

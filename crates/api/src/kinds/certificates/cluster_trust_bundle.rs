@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{pem, signer, x509::Certificate};
 use crate::{
     field::{Error, Path},
-    kinds::faults,
+    kinds::demand,
     name::{Faults, Rule},
     rules::{Circumstances, Column, Errors, Row, Rules, Selectable, Tree},
     time::Time,
@@ -47,7 +47,7 @@ impl Rules for ClusterTrustBundle {
         let name = after.text("signerName");
         if name != before.text("signerName") {
             let spec = Path::new("spec");
-            errors.push(Error::invalid(&spec.child("signerName"), name, faults::IMMUTABLE));
+            errors.push(Error::invalid(&spec.child("signerName"), name, demand::IMMUTABLE));
         }
     }
 
@@ -83,11 +83,11 @@ fn validate_names(object: &Value, errors: &mut Errors) {
     let prefix = metadata.text("generateName");
     if !prefix.is_empty() {
         let found = name_faults(prefix, signer, |name| Rule::Subdomain.prefix(name));
-        faults::tell(prefix, found, &place.child("generateName"), &mut told);
+        demand::tell(prefix, found, &place.child("generateName"), &mut told);
     }
     let name = metadata.text("name");
     let found = name_faults(name, signer, |name| Rule::Subdomain.name(name));
-    faults::tell(name, found, &place.child("name"), &mut told);
+    demand::tell(name, found, &place.child("name"), &mut told);
     errors.splice(0..0, told);
     if !signer.is_empty() {
         let spec = Path::new("spec");

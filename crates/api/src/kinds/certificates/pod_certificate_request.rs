@@ -14,7 +14,7 @@ use crate::{
     apply::{FieldSet, managed::Reset},
     base64,
     field::{Error, Path, Shown},
-    kinds::{condition, faults, status_meta},
+    kinds::{condition, demand, status_meta},
     name,
     rules::{Circumstances, Column, Errors, Row, Rules, Selectable, Tree, TreeMut},
     time::Time,
@@ -59,7 +59,7 @@ impl Rules for PodCertificateRequest {
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         if new.at("spec") != old.at("spec") {
             let shown = Shown::Printed(printed(new.at("spec")));
-            errors.push(Error::invalid(&Path::new("spec"), shown, faults::IMMUTABLE));
+            errors.push(Error::invalid(&Path::new("spec"), shown, demand::IMMUTABLE));
         }
     }
 
@@ -137,7 +137,7 @@ fn validate_spec(spec: &Value, errors: &mut Errors) {
         ("nodeName", "nodeUID"),
     ] {
         let value = spec.text(name);
-        faults::tell(value, name::dns1123_subdomain(value), &at.child(name), errors);
+        demand::tell(value, name::dns1123_subdomain(value), &at.child(name), errors);
         let place = at.child(uid);
         match spec.text(uid).len() {
             0 => errors.push(Error::invalid(&place, "", "must not be empty")),

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::{
     field::{Error, Path},
-    kinds::faults::tell,
+    kinds::demand::tell,
     name,
     rules::{Circumstances, Errors, Rules, Tree},
 };

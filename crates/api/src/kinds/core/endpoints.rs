@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::endpoint_ip::endpoint_ip;
 use crate::{
     field::{Error, Path},
-    kinds::faults::{port_number, protocol, tell},
+    kinds::demand::{port_number, protocol, tell},
     name::{self, Strictness},
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
     time::Time,

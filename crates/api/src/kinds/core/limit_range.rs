@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::pod::resources::{default_list, overcommits, validate_container_name, validate_name};
 use crate::{
     field::{Error, Path},
-    kinds::{faults::tell, printed::word},
+    kinds::{demand::tell, printed::word},
     name,
     quantity::{Format, Quantity},
     rules::{Circumstances, Errors, Rules, Tree, TreeMut},

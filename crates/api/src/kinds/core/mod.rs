@@ -3,7 +3,6 @@
 mod binding;
 mod component_status;
 mod config_map;
-pub(crate) mod demand;
 pub(in crate::kinds) mod endpoint_ip;
 mod endpoints;
 pub mod event;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::{
     apply::{FieldSet, managed::Reset},
     field::{Error, Path},
-    kinds::{faults::tell, printed, reset},
+    kinds::{demand::tell, printed, reset},
     name::{self, Rule},
     rules::{
         Circumstances, Column, Errors, Row, Rules, Selectable, Tree, TreeMut, named_row, standard_finalizer,

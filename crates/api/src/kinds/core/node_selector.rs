@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::demand;
+use crate::kinds::demand;
 use crate::{
     field::{Error, Path},
     go,
@@ -106,7 +106,7 @@ fn label_requirement(requirement: &Value, taken: Values, at: &Path<'_>, errors: 
     demand::qualified(requirement.text("key"), &at.child("key"), errors);
     if taken == Values::Checked {
         for (index, value) in requirement.texts("values").enumerate() {
-            demand::faults(value, name::label_value(value), &place.index(index), errors);
+            demand::tell(value, name::label_value(value), &place.index(index), errors);
         }
     }
 }
@@ -134,7 +134,7 @@ fn field_requirement(requirement: &Value, at: &Path<'_>, errors: &mut Errors) {
         return;
     }
     for (index, value) in requirement.texts("values").enumerate() {
-        demand::faults(value, Rule::Subdomain.name(value), &place.index(index), errors);
+        demand::tell(value, Rule::Subdomain.name(value), &place.index(index), errors);
     }
 }
 

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     field::{Error, Path},
-    kinds::{core::endpoint_ip::endpoint_ip, faults},
+    kinds::{core::endpoint_ip::endpoint_ip, demand},
     name::{self, Strictness},
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
     time::Time,
@@ -88,7 +88,7 @@ impl Rules for EndpointSlice {
         if changed_type && new.text("addressType").is_empty() {
             errors.push(Error::required(&at, ""));
         }
-        faults::unchanged(new.at("addressType"), old.at("addressType"), &at, errors);
+        demand::immutable(new.at("addressType"), old.at("addressType"), &at, errors);
         if changed_endpoints {
             validate_counts(new.items("endpoints"), errors);
         }
@@ -185,7 +185,7 @@ fn validate_ports(ports: &[Value], errors: &mut Errors) {
         let at = list.index(index);
         let (name, place) = (port.text("name"), at.child("name"));
         if !name.is_empty() {
-            faults::tell(name, name::dns1123_label(name), &place, errors);
+            demand::tell(name, name::dns1123_label(name), &place, errors);
         }
         if ports[..index].iter().any(|other| other.text("name") == name) {
             errors.push(Error::duplicate(&place, name));
@@ -198,7 +198,7 @@ fn validate_ports(ports: &[Value], errors: &mut Errors) {
             }
         }
         if let Some(protocol) = port.at("appProtocol").as_str() {
-            faults::tell(
+            demand::tell(
                 protocol,
                 name::label_key(protocol),
                 &at.child("appProtocol"),
@@ -221,10 +221,10 @@ fn validate_endpoints(object: &Value, errors: &mut Errors) {
             validate_address(kind, address, &at.child("addresses"), index, errors);
         }
         if let Some(node) = endpoint.at("nodeName").as_str() {
-            faults::tell(node, name::dns1123_subdomain(node), &at.child("nodeName"), errors);
+            demand::tell(node, name::dns1123_subdomain(node), &at.child("nodeName"), errors);
         }
         if let Some(host) = endpoint.at("hostname").as_str() {
-            faults::tell(host, name::dns1123_label(host), &at.child("hostname"), errors);
+            demand::tell(host, name::dns1123_label(host), &at.child("hostname"), errors);
         }
         if endpoint.has("hints") {
             validate_hints(endpoint.at("hints"), &at.child("hints"), errors);
@@ -275,7 +275,7 @@ fn validate_hints(hints: &Value, at: &Path<'_>, errors: &mut Errors) {
                 "forZones" => name::label_value(name),
                 _ => name::dns1123_subdomain(name),
             };
-            faults::tell(name, found, &at, errors);
+            demand::tell(name, found, &at, errors);
         }
     }
 }

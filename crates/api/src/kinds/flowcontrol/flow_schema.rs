@@ -6,7 +6,7 @@ use super::status;
 use crate::{
     bootstrap,
     field::{Error, Path, Shown},
-    kinds::{faults, printed},
+    kinds::{demand, printed},
     name,
     rules::{Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, age},
     time::Time,
@@ -139,7 +139,7 @@ fn judge(name_of_schema: &str, spec: &Value, at: &Path<'_>, errors: &mut Errors)
     let place = place.child("name");
     match spec.at("priorityLevelConfiguration").text("name") {
         "" => errors.push(Error::required(&place, "must reference a priority level")),
-        level => faults::tell(level, name::dns1123_subdomain(level), &place, errors),
+        level => demand::tell(level, name::dns1123_subdomain(level), &place, errors),
     }
     let place = at.child("rules");
     for (index, rule) in spec.items("rules").iter().enumerate() {
@@ -207,7 +207,7 @@ fn judge_account(account: &Value, at: &Path<'_>, errors: &mut Errors) {
     match account.text("name") {
         "" => errors.push(Error::required(&place, "")),
         "*" => {}
-        text => faults::tell(text, name::dns1123_subdomain(text), &place, errors),
+        text => demand::tell(text, name::dns1123_subdomain(text), &place, errors),
     }
     let place = at.child("namespace");
     match account.text("namespace") {
@@ -215,7 +215,7 @@ fn judge_account(account: &Value, at: &Path<'_>, errors: &mut Errors) {
             &place,
             "must specify namespace for service account",
         )),
-        text => faults::tell(text, name::dns1123_label(text), &place, errors),
+        text => demand::tell(text, name::dns1123_label(text), &place, errors),
     }
 }
 

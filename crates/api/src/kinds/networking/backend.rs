@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::{
     field::{Error, Path},
-    kinds::faults,
+    kinds::demand,
     name,
     rules::{Errors, Tree},
 };
@@ -26,7 +26,7 @@ pub(super) fn validate(backend: &Value, at: &Path<'_>, errors: &mut Errors) {
 fn reference(resource: &Value, at: &Path<'_>, errors: &mut Errors) {
     if resource.has("apiGroup") {
         let group = resource.text("apiGroup");
-        faults::tell(
+        demand::tell(
             group,
             name::dns1123_subdomain(group),
             &at.child("apiGroup"),
@@ -34,8 +34,8 @@ fn reference(resource: &Value, at: &Path<'_>, errors: &mut Errors) {
         );
     }
     for field in ["kind", "name"] {
-        faults::required(resource, &[field], at, errors);
-        faults::path_segment(resource, field, at, errors);
+        demand::required(resource, &[field], at, errors);
+        demand::path_segment(resource, field, at, errors);
     }
 }
 
@@ -43,7 +43,7 @@ fn service(service: &Value, at: &Path<'_>, errors: &mut Errors) {
     let place = at.child("service");
     match service.text("name") {
         "" => errors.push(Error::required(&place.child("name"), "")),
-        name => faults::tell(name, name::dns1123_label(name), &place.child("name"), errors),
+        name => demand::tell(name, name::dns1123_label(name), &place.child("name"), errors),
     }
     let port = service.at("port");
     let place = place.child("port");
@@ -54,7 +54,7 @@ fn service(service: &Value, at: &Path<'_>, errors: &mut Errors) {
                 .into_iter()
                 .map(|fault| Error::invalid(&place.child("number"), number, fault)),
         ),
-        (name, 0) => faults::tell(name, name::port_name(name), &place.child("name"), errors),
+        (name, 0) => demand::tell(name, name::port_name(name), &place.child("name"), errors),
         _ => errors.push(Error::invalid(at, "", "cannot set both port name & port number")),
     }
 }

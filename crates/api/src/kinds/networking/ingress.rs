@@ -7,7 +7,7 @@ use crate::{
     apply::{FieldSet, managed::Reset},
     field::{Error, Path},
     go,
-    kinds::faults,
+    kinds::demand,
     name::{self, Strictness},
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, named_row},
     time::Time,
@@ -93,7 +93,7 @@ impl Rules for Ingress {
             let host = point.text("hostname");
             if !host.is_empty() {
                 let at = at.child("hostname");
-                faults::tell(host, name::dns1123_subdomain(host), &at, errors);
+                demand::tell(host, name::dns1123_subdomain(host), &at, errors);
                 if name::parse_ip_sloppy(host).is_some() {
                     errors.push(Error::invalid(&at, host, NOT_AN_ADDRESS));
                 }
@@ -188,7 +188,7 @@ fn validate_spec(spec: &Value, tolerance: Tolerance, errors: &mut Errors) {
     }
     if spec.has("ingressClassName") {
         let class = spec.text("ingressClassName");
-        faults::tell(
+        demand::tell(
             class,
             name::dns1123_subdomain(class),
             &at.child("ingressClassName"),
@@ -217,7 +217,7 @@ fn validate_host(host: &str, at: &Path<'_>, errors: &mut Errors) {
     } else {
         name::dns1123_subdomain(host)
     };
-    faults::tell(host, found, at, errors);
+    demand::tell(host, found, at, errors);
 }
 
 fn rule_value(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
@@ -276,7 +276,7 @@ fn validate_tls(tls: &Value, at: &Path<'_>, tolerance: Tolerance, errors: &mut E
     }
     if !tolerance.secret_names {
         let secret = tls.text("secretName");
-        faults::tell(secret, secret_name(secret), &at.child("secretName"), errors);
+        demand::tell(secret, secret_name(secret), &at.child("secretName"), errors);
     }
 }
 

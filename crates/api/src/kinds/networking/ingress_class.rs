@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     field::{Error, Path},
-    kinds::faults,
+    kinds::demand,
     name,
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
     time::Time,
@@ -64,7 +64,7 @@ impl Rules for IngressClass {
             errors.push(Error::invalid(
                 &spec.child("controller"),
                 after,
-                faults::IMMUTABLE,
+                demand::IMMUTABLE,
             ));
         }
         self.validate(new, at, errors);
@@ -95,7 +95,7 @@ impl Rules for IngressClass {
 
 fn validate_parameters(parameters: &Value, at: &Path<'_>, errors: &mut Errors) {
     if let Some(group) = parameters.at("apiGroup").as_str() {
-        faults::tell(
+        demand::tell(
             group,
             name::dns1123_subdomain(group),
             &at.child("apiGroup"),
@@ -103,7 +103,7 @@ fn validate_parameters(parameters: &Value, at: &Path<'_>, errors: &mut Errors) {
         );
     }
     for field in ["kind", "name"] {
-        faults::path_segment(parameters, field, at, errors);
+        demand::path_segment(parameters, field, at, errors);
     }
     let place = at.child("namespace");
     let namespace = parameters.at("namespace").as_str();
@@ -114,7 +114,7 @@ fn validate_parameters(parameters: &Value, at: &Path<'_>, errors: &mut Errors) {
             "`parameters.scope` is set to 'Namespace'",
         )),
         (Some("Namespace"), Some(namespace)) => {
-            faults::tell(namespace, name::dns1123_label(namespace), &place, errors);
+            demand::tell(namespace, name::dns1123_label(namespace), &place, errors);
         }
         (Some("Cluster"), Some(_)) => {
             errors.push(Error::forbidden(&place, "`parameters.scope` is set to 'Cluster'"));
@@ -127,7 +127,7 @@ fn validate_parameters(parameters: &Value, at: &Path<'_>, errors: &mut Errors) {
         )),
     }
     // What the schema asks for is told last.
-    faults::required(parameters, &["kind", "name"], at, errors);
+    demand::required(parameters, &["kind", "name"], at, errors);
 }
 
 #[cfg(test)]

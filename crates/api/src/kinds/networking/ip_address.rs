@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     field::{Error, Path},
-    kinds::faults,
+    kinds::demand,
     name::{self, Rule},
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, named_row},
     time::Time,
@@ -29,14 +29,14 @@ impl Rules for IpAddress {
             return;
         }
         validate_form(parent, &at, errors);
-        faults::required(parent, &["resource", "name"], &at, errors);
+        demand::required(parent, &["resource", "name"], &at, errors);
     }
 
     fn validate_update(&self, new: &Value, old: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
         self.validate(new, at, errors);
         let spec = Path::new("spec");
         let (after, before) = (new.way("spec.parentRef"), old.way("spec.parentRef"));
-        faults::unchanged(after, before, &spec.child("parentRef"), errors);
+        demand::immutable(after, before, &spec.child("parentRef"), errors);
     }
 
     fn columns(&self) -> &'static [Column] {
@@ -51,10 +51,10 @@ impl Rules for IpAddress {
 fn validate_form(parent: &Value, at: &Path<'_>, errors: &mut Errors) {
     let group = parent.text("group");
     if !group.is_empty() {
-        faults::tell(group, name::dns1123_subdomain(group), &at.child("group"), errors);
+        demand::tell(group, name::dns1123_subdomain(group), &at.child("group"), errors);
     }
     for field in ["resource", "name", "namespace"] {
-        faults::path_segment(parent, field, at, errors);
+        demand::path_segment(parent, field, at, errors);
     }
 }
 

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     field::{Error, Path},
-    kinds::faults,
+    kinds::demand,
     name::{self, Strictness},
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
     selector::label::{self, InvalidValues, Selector, UnknownOperators},
@@ -174,7 +174,7 @@ fn validate_spec(spec: &Value, tolerance: &Tolerance<'_>, errors: &mut Errors) {
     each_peer(spec, |peer, at| {
         let block = peer.at("ipBlock");
         if !block.is_null() {
-            faults::required(block, &["cidr"], &at.child("ipBlock"), errors);
+            demand::required(block, &["cidr"], &at.child("ipBlock"), errors);
         }
     });
 }
@@ -208,7 +208,7 @@ fn validate_port(port: &Value, at: &Path<'_>, errors: &mut Errors) {
         }
         Value::String(name) => {
             errors.extend(end.map(|end| misplaced(end, "may not be specified when `port` is non-numeric")));
-            faults::tell(name, name::port_name(name), &at.child("port"), errors);
+            demand::tell(name, name::port_name(name), &at.child("port"), errors);
         }
         number => {
             let number = number.as_i64().unwrap_or_default();

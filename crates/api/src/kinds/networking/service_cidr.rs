@@ -6,7 +6,7 @@ use crate::{
     apply::{FieldSet, managed::Reset},
     field::{Error, Path, Shown},
     go,
-    kinds::{faults, status_meta},
+    kinds::{demand, status_meta},
     name,
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
     time::Time,
@@ -39,12 +39,12 @@ impl Rules for ServiceCidr {
         let grown = (before.len(), after.len()) == (1, 2);
         if before.len() != after.len() && !grown {
             let shown = spec.at("cidrs").clone();
-            errors.push(Error::invalid(&at, shown, faults::IMMUTABLE));
+            errors.push(Error::invalid(&at, shown, demand::IMMUTABLE));
             return;
         }
         for (index, (after, before)) in after.iter().zip(&before).enumerate() {
             if after != before {
-                errors.push(Error::invalid(&at.index(index), *after, faults::IMMUTABLE));
+                errors.push(Error::invalid(&at.index(index), *after, demand::IMMUTABLE));
             }
         }
         if grown {

@@ -7,7 +7,7 @@ use crate::{
     go,
     kinds::{
         core::{node_selector, pod},
-        faults,
+        demand,
     },
     name,
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, named_row},
@@ -30,17 +30,17 @@ impl Rules for RuntimeClass {
         if handler.is_empty() {
             errors.push(Error::required(&at, ""));
         } else {
-            faults::tell(handler, name::dns1123_label(handler), &at, errors);
+            demand::tell(handler, name::dns1123_label(handler), &at, errors);
         }
     }
 
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         let (at, handler) = (Path::new("handler"), new.text("handler"));
         if !handler.is_empty() {
-            faults::tell(handler, name::dns1123_label(handler), &at, errors);
+            demand::tell(handler, name::dns1123_label(handler), &at, errors);
         }
         validate_parts(new, errors);
-        faults::unchanged(new.at("handler"), old.at("handler"), &at, errors);
+        demand::immutable(new.at("handler"), old.at("handler"), &at, errors);
         if handler.is_empty() {
             errors.push(Error::required(&at, ""));
         }

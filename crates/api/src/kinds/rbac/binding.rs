@@ -6,7 +6,7 @@ use super::GROUP;
 use crate::{
     field::{Error, Path, Shown},
     go,
-    kinds::{Scope, faults},
+    kinds::{Scope, demand},
     name::{self, Rule},
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
     time::Time,
@@ -65,15 +65,15 @@ impl Rules for Binding {
         self.validate_all(object, errors);
         // What the schema asks for is told last.
         validate_subject_names(object, errors);
-        faults::required(object.at("roleRef"), &["name"], &Path::new("roleRef"), errors);
+        demand::required(object.at("roleRef"), &["name"], &Path::new("roleRef"), errors);
     }
 
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         self.validate_all(new, errors);
         let (at, role) = (Path::new("roleRef"), new.at("roleRef"));
-        faults::required(role, &["name"], &at, errors);
+        demand::required(role, &["name"], &at, errors);
         if role != old.at("roleRef") {
-            errors.push(Error::invalid(&at, printed(role), faults::IMMUTABLE));
+            errors.push(Error::invalid(&at, printed(role), demand::IMMUTABLE));
         }
         validate_subject_names(new, errors);
     }
@@ -125,7 +125,7 @@ impl Binding {
         if !kinds.contains(&kind) {
             errors.push(Error::not_supported(&at.child("kind"), kind, kinds));
         }
-        faults::path_segment(role, "name", &at, errors);
+        demand::path_segment(role, "name", &at, errors);
         let list = Path::new("subjects");
         for (index, subject) in object.items("subjects").iter().enumerate() {
             validate_subject(subject, self.0, &list.index(index), errors);
@@ -138,13 +138,13 @@ fn validate_subject(subject: &Value, scope: Scope, at: &Path<'_>, errors: &mut E
     match subject.text("kind") {
         "ServiceAccount" => {
             if !name.is_empty() {
-                faults::tell(name, name::dns1123_subdomain(name), &at.child("name"), errors);
+                demand::tell(name, name::dns1123_subdomain(name), &at.child("name"), errors);
             }
             if !group.is_empty() {
                 errors.push(Error::not_supported(&at.child("apiGroup"), group, [""]));
             }
             if scope == Scope::Cluster {
-                faults::required(subject, &["namespace"], at, errors);
+                demand::required(subject, &["namespace"], at, errors);
             }
         }
         "User" | "Group" => {
@@ -159,7 +159,7 @@ fn validate_subject(subject: &Value, scope: Scope, at: &Path<'_>, errors: &mut E
 fn validate_subject_names(object: &Value, errors: &mut Errors) {
     let list = Path::new("subjects");
     for (index, subject) in object.items("subjects").iter().enumerate() {
-        faults::required(subject, &["name"], &list.index(index), errors);
+        demand::required(subject, &["name"], &list.index(index), errors);
     }
 }
 

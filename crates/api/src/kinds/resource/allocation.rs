@@ -14,10 +14,10 @@ use crate::{
     kinds::{
         condition,
         core::{
-            demand,
             node_selector::{self, Values},
             volume::source::driver_name,
         },
+        demand,
     },
     name,
     rules::{Errors, Tree, TreeMut},

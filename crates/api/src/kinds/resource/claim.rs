@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     field::{Error, Path},
-    kinds::core::demand,
+    kinds::demand,
     rules::{Errors, Tree, TreeMut},
 };
 

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::{
     field::{Error, Path, Shown},
-    kinds::{core::demand, printed},
+    kinds::{demand, printed},
     rules::{Errors, Tree},
 };
 

@@ -5,9 +5,9 @@ use serde_json::Value;
 use super::{capacity, declared, taint, word};
 use crate::{
     field::{Error, Path},
-    kinds::core::{
+    kinds::{
+        core::node_selector::{self, Values},
         demand,
-        node_selector::{self, Values},
     },
     name::Rule,
     rules::{Errors, Tree},
@@ -176,7 +176,7 @@ fn judge_nodes(device: &Value, each_selects: bool, at: &Path<'_>, errors: &mut E
         Some("") => errors.push(Error::invalid(&at.child("nodeName"), "", "must not be empty")),
         Some(node) => {
             found.push("`nodeName`");
-            demand::faults(node, Rule::Subdomain.name(node), &at.child("nodeName"), errors);
+            demand::tell(node, Rule::Subdomain.name(node), &at.child("nodeName"), errors);
         }
     }
     if device.has("nodeSelector") {

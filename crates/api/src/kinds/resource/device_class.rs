@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     field::{Error, Path},
-    kinds::core::demand,
+    kinds::demand,
     name,
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, named_row},
     time::Time,
@@ -81,7 +81,7 @@ fn extended_resource(resource: &str, at: &Path<'_>, errors: &mut Errors) {
         errors.push(Error::invalid(at, resource, detail));
     }
     let faults = name::label_key(&format!("requests.{resource}"));
-    demand::faults(resource, faults, at, errors);
+    demand::tell(resource, faults, at, errors);
 }
 
 #[cfg(test)]

@@ -5,11 +5,7 @@ use serde_json::{Value, json};
 use super::{taint, word};
 use crate::{
     field::{Error, Path},
-    kinds::{
-        condition,
-        core::{demand, volume::source::driver_name},
-        status_meta,
-    },
+    kinds::{condition, core::volume::source::driver_name, demand, status_meta},
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, age, named_row},
     time::Time,
 };

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{allocation, claim, taint};
 use crate::{
     field::Path,
-    kinds::{core::demand, status_meta},
+    kinds::{demand, status_meta},
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
     time::Time,
 };

@@ -6,10 +6,7 @@ use super::claim;
 use crate::{
     field::{Error, Path, Shown},
     go,
-    kinds::{
-        core::{demand, persistent_volume_claim::validate_template_metadata},
-        printed,
-    },
+    kinds::{core::persistent_volume_claim::validate_template_metadata, demand, printed},
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
     time::Time,
 };

@@ -8,10 +8,12 @@ use super::{declared, device, taint, word};
 use crate::{
     field::{Error, Path, Shown},
     go,
-    kinds::core::{
+    kinds::{
+        core::{
+            node_selector::{self, Values},
+            volume::source::driver_name,
+        },
         demand,
-        node_selector::{self, Values},
-        volume::source::driver_name,
     },
     name::Rule,
     rules::{Circumstances, Column, Errors, Row, Rules, Selectable, Tree, TreeMut, named_row},
@@ -248,7 +250,7 @@ fn judge_nodes(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
         }
         Some(node) => {
             found.push("`nodeName`");
-            demand::faults(node, Rule::Subdomain.name(node), &at.child("nodeName"), errors);
+            demand::tell(node, Rule::Subdomain.name(node), &at.child("nodeName"), errors);
         }
     }
     if spec.has("nodeSelector") {

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::declared;
 use crate::{
     field::{Error, Path},
-    kinds::core::demand,
+    kinds::demand,
     name,
     rules::{Errors, Tree, TreeMut},
     time::Time,
@@ -31,7 +31,7 @@ pub(super) fn default_tolerations(of: &mut Value) {
 pub(super) fn judge(taint: &Value, at: &Path<'_>, errors: &mut Errors) {
     demand::qualified(taint.text("key"), &at.child("key"), errors);
     let value = taint.text("value");
-    demand::faults(value, name::label_value(value), &at.child("value"), errors);
+    demand::tell(value, name::label_value(value), &at.child("value"), errors);
 }
 
 /// What the type says of a taint.
@@ -51,7 +51,7 @@ pub(super) fn judge_tolerations(of: &Value, at: &Path<'_>, errors: &mut Errors) 
                 let detail = "must be empty for operator `Exists`";
                 errors.push(Error::invalid(&place, value, detail));
             }
-            "Equal" => demand::faults(value, name::label_value(value), &place, errors),
+            "Equal" => demand::tell(value, name::label_value(value), &place, errors),
             _ => {}
         }
     }

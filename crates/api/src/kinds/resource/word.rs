@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::{
     field::{Error, Path},
-    kinds::core::{demand, volume::source::driver_name},
+    kinds::{core::volume::source::driver_name, demand},
     name,
     rules::{Errors, Tree},
 };
@@ -116,7 +116,7 @@ fn identifier(name: &str, at: &Path<'_>, errors: &mut Errors) {
     if name.len() > IDENTIFIER {
         errors.push(Error::too_long(at, IDENTIFIER));
     }
-    demand::faults(name, name::c_identifier(name), at, errors);
+    demand::tell(name, name::c_identifier(name), at, errors);
 }
 
 /// The identity of a share, as the types declare it.

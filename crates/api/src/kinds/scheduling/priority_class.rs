@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     field::{Error, Path},
-    kinds::faults,
+    kinds::demand,
     rules::{Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, named_row},
     time::Time,
 };
@@ -84,7 +84,7 @@ impl Rules for PriorityClass {
             errors.push(Error::invalid(
                 &Path::new("preemptionPolicy"),
                 policy,
-                faults::IMMUTABLE,
+                demand::IMMUTABLE,
             ));
         }
     }

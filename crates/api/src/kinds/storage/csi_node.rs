@@ -5,10 +5,7 @@ use serde_json::{Value, json};
 use crate::{
     field::{Error, Path, Shown},
     go,
-    kinds::{
-        core::{demand, volume::source::driver_name},
-        status_meta,
-    },
+    kinds::{core::volume::source::driver_name, demand, status_meta},
     rules::{Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, named_row},
     time::Time,
 };

@@ -4,10 +4,7 @@ use serde_json::Value;
 
 use crate::{
     field::{Error, Path},
-    kinds::{
-        core::{demand, node_selector},
-        label_selector,
-    },
+    kinds::{core::node_selector, demand, label_selector},
     name::Rule,
     rules::{Circumstances, Errors, Rules, Tree},
     selector::label::{InvalidValues, UnknownOperators, validate as validate_selector},
@@ -77,7 +74,7 @@ fn validate(object: &Value, values: InvalidValues, errors: &mut Errors) {
     topology(object, values, errors);
     let class = object.text("storageClassName");
     let place = Path::new("storageClassName");
-    demand::faults(class, Rule::Subdomain.name(class), &place, errors);
+    demand::tell(class, Rule::Subdomain.name(class), &place, errors);
     let capacity = demand::amount(object.at("capacity"));
     if capacity.sign().is_lt() {
         let detail = "must be greater than or equal to 0";

@@ -5,11 +5,8 @@ use serde_json::{Value, json};
 use crate::{
     field::{Error, Path},
     kinds::{
-        core::{
-            demand,
-            persistent_volume::{Context, default_sources, validate_volume_spec},
-        },
-        status_meta,
+        core::persistent_volume::{Context, default_sources, validate_volume_spec},
+        demand, status_meta,
     },
     name::Rule,
     rules::{Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, named_row},
@@ -113,11 +110,11 @@ fn validate(object: &Value, errors: &mut Errors) {
         ),
     }
     let node = spec.text("nodeName");
-    demand::faults(node, Rule::Subdomain.name(node), &at.child("nodeName"), errors);
+    demand::tell(node, Rule::Subdomain.name(node), &at.child("nodeName"), errors);
     validate_status(object.at("status"), errors);
     if let Some(volume) = volume {
         let place = place.child("persistentVolumeName");
-        demand::faults(volume, Rule::Subdomain.name(volume), &place, errors);
+        demand::tell(volume, Rule::Subdomain.name(volume), &place, errors);
     }
 }
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::parameters;
 use crate::{
     field::{Error, Path},
-    kinds::core::demand,
+    kinds::demand,
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, named_row},
     time::Time,
 };

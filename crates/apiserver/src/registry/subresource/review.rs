@@ -37,7 +37,7 @@ impl Registry {
             user: &ask.user,
         };
         manage::with_subject(kind, resource.rules, "", |subject| {
-            subject.track(None, &mut object, &options.manager, manage::moment(ask.now));
+            subject.track(None, &mut object, &options.manager, ask.now);
         });
         rules::review(&object, &at)?;
         match kind.kind {

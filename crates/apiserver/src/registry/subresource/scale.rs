@@ -121,13 +121,7 @@ impl NewScale {
             NewScale::Patch(Patch::Apply(configuration)) => {
                 let force = if options.force { Force::Yes } else { Force::No };
                 let applied = manage::with_subject(&kind, resource.rules, "scale", |subject| {
-                    subject.apply(
-                        Some(&live),
-                        configuration,
-                        &options.manager,
-                        force,
-                        manage::moment(ask.now),
-                    )
+                    subject.apply(Some(&live), configuration, &options.manager, force, ask.now)
                 });
                 let applied = applied.map_err(|error| Patch::not_applied(&error))?;
                 answer::normal(&applied, subresource.ty)
@@ -150,7 +144,7 @@ impl NewScale {
         }
         if !matches!(self, NewScale::Patch(Patch::Apply(_))) {
             manage::with_subject(&kind, resource.rules, "scale", |subject| {
-                subject.track(Some(&live), &mut new, &options.manager, manage::moment(ask.now));
+                subject.track(Some(&live), &mut new, &options.manager, ask.now);
             });
         }
         let mut object = old.clone();

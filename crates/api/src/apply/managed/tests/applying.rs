@@ -177,7 +177,7 @@ fn force_takes_what_others_own() {
 fn a_configuration_of_another_type_is_refused() {
     let world = World::new();
     let refused = |configuration: Value| {
-        let now = Time::from_unix_seconds(1);
+        let now = Time::from_unix(1, 0);
         let error = world
             .subject("")
             .apply(None, &configuration, "m", Force::No, now)

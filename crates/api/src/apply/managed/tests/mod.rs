@@ -3,9 +3,12 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::apply::{
-    FieldSet,
-    typed::sample::{Sample, deployment},
+use crate::{
+    apply::{
+        FieldSet,
+        typed::sample::{Sample, deployment},
+    },
+    time::Time,
 };
 
 mod applying;
@@ -62,7 +65,7 @@ impl World {
     fn try_apply(&mut self, manager: &str, force: Force, fields: Value) -> Result<&Value, ApplyError> {
         self.clock += 1;
         let configuration = Self::configuration(fields);
-        let now = Time::from_unix_seconds(self.clock);
+        let now = Time::from_unix(self.clock, 0);
         let object = self
             .subject("")
             .apply(self.live.as_ref(), &configuration, manager, force, now)?;
@@ -97,7 +100,7 @@ impl World {
 
     fn put_object(&mut self, manager: &str, subresource: &str, mut object: Value) -> &Value {
         self.clock += 1;
-        let now = Time::from_unix_seconds(self.clock);
+        let now = Time::from_unix(self.clock, 0);
         self.subject(subresource)
             .track(self.live.as_ref(), &mut object, manager, now);
         self.store(object)
@@ -131,7 +134,7 @@ impl World {
                 assert_eq!(entry["fieldsType"], "FieldsV1");
                 let time = entry
                     .get("time")
-                    .and_then(|time| Time::parse(time.as_str().unwrap()));
+                    .and_then(|time| Time::parse(time.as_str().unwrap()).ok());
                 let manager = match entry.get("subresource") {
                     Some(subresource) => format!("{}/{}", text(&entry["manager"]), text(subresource)),
                     None => text(&entry["manager"]),

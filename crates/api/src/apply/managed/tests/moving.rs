@@ -84,7 +84,7 @@ fn replicas_have_one_owner_on_both_sides_of_a_scale() {
     };
     let mut scaled = scale.clone();
     scaled["spec"]["replicas"] = json!(3);
-    subject.track(Some(&scale), &mut scaled, "scaler", Time::from_unix_seconds(9));
+    subject.track(Some(&scale), &mut scaled, "scaler", Time::from_unix(9, 0));
     let mut parent = world.live().clone();
     parent["spec"]["replicas"] = json!(3);
     scale_to_parent(&scaled, &mut parent, "apps/v1", paths).unwrap();
@@ -156,7 +156,7 @@ fn a_field_is_the_same_field_in_every_version() {
         ..world.subject("")
     };
     let configuration = World::configuration(json!({"spec": {"replicas": 2}}));
-    let now = Time::from_unix_seconds(9);
+    let now = Time::from_unix(9, 0);
     let refused = subject
         .apply(Some(world.live()), &configuration, "m1", Force::No, now)
         .unwrap_err();
@@ -181,7 +181,7 @@ fn what_was_applied_in_another_version_is_removed_in_this_one() {
         ..world.subject("")
     };
     let configuration = World::configuration(json!({"data": {"a": "1"}}));
-    let now = Time::from_unix_seconds(9);
+    let now = Time::from_unix(9, 0);
     let object = subject
         .apply(Some(world.live()), &configuration, "m2", Force::No, now)
         .unwrap();

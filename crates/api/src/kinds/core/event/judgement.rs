@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::form::{Form, field, text};
 use crate::{
     field::{Error, Path, Shown},
-    kinds::{faults::tell, printed},
+    kinds::{demand::tell, printed},
     name,
     rules::{Errors, Tree},
 };

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::{
     field::{Error, Path, Shown},
-    kinds::faults::tell,
+    kinds::demand::tell,
     name,
     rules::{Errors, Tree},
 };

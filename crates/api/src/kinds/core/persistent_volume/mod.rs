@@ -8,15 +8,15 @@ use serde_json::{Value, json};
 
 pub(crate) use self::spec::{Context, validate_volume_spec};
 use super::{
-    demand,
     node_selector::{self, Values},
-    persistent_volume_claim::{class_of, round_up, short_modes},
+    persistent_volume_claim::{class_of, short_modes},
+    pod::resources::default_list,
     volume::default_source,
 };
 use crate::{
     apply::{FieldSet, managed::Reset},
     field::{Error, Path},
-    kinds::printed,
+    kinds::{demand, printed},
     rules::{Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, age},
     time::Time,
 };
@@ -215,7 +215,7 @@ pub(crate) fn default_sources(spec: &mut Value) {
     let Value::Object(fields) = spec else { return };
     for (name, value) in fields {
         match name.as_str() {
-            "capacity" => round_up(value),
+            "capacity" => default_list(value),
             name => default_source(name, value),
         }
     }

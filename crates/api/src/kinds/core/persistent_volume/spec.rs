@@ -4,11 +4,13 @@ use serde_json::Value;
 
 use crate::{
     field::{Error, Path, Shown},
-    kinds::core::{
+    kinds::{
+        core::{
+            node_selector::{self, Values},
+            persistent_volume_claim::{VOLUME_MODES, access_modes, class_name, positive},
+            volume::source::{self, Judge},
+        },
         demand,
-        node_selector::{self, Values},
-        persistent_volume_claim::{VOLUME_MODES, access_modes, class_name, positive},
-        volume::source::{self, Judge},
     },
     rules::{Errors, Tree},
 };

@@ -8,14 +8,14 @@ mod tests;
 use serde_json::{Value, json};
 
 pub(crate) use self::spec::{
-    Leniency, VOLUME_MODES, access_modes, class_name, default_spec, positive, round_up, validate_claim_spec,
+    Leniency, VOLUME_MODES, access_modes, class_name, default_spec, positive, validate_claim_spec,
     validate_claim_template, validate_template_metadata,
 };
-use super::{demand, persistent_volume::CLASS_ANNOTATION};
+use super::{persistent_volume::CLASS_ANNOTATION, pod::resources::default_list};
 use crate::{
     apply::{FieldSet, managed::Reset},
     field::{Error, Path},
-    kinds::printed,
+    kinds::{demand, printed},
     rules::{Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, age},
     selector::label::{InvalidValues, UnknownOperators, validate as validate_selector},
     time::Time,
@@ -136,7 +136,7 @@ pub(crate) fn default_claim(claim: &mut Value) {
     status.fill("phase", "Pending");
     for name in ["capacity", "allocatedResources"] {
         if let Some(list) = status.at_mut(name) {
-            round_up(list);
+            default_list(list);
         }
     }
     default_spec(claim.make("spec"));

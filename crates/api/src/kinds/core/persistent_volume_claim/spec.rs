@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     field::{Error, Path, Shown},
-    kinds::core::demand,
+    kinds::{core::pod::resources::default_list, demand},
     name,
     quantity::Quantity,
     rules::{Errors, Tree, TreeMut},
@@ -54,23 +54,8 @@ pub(crate) fn default_spec(spec: &mut Value) {
     if let Some(resources) = spec.at_mut("resources") {
         for name in ["limits", "requests"] {
             if let Some(list) = resources.at_mut(name) {
-                round_up(list);
+                default_list(list);
             }
-        }
-    }
-}
-
-/// Amounts are kept to thousandths.
-pub(crate) fn round_up(list: &mut Value) {
-    let Value::Object(list) = list else { return };
-    for amount in list.values_mut() {
-        let Ok(mut quantity) = Quantity::from_value(amount) else {
-            continue;
-        };
-        quantity.round_up(-3);
-        let text = quantity.to_string();
-        if amount.as_str() != Some(&text) {
-            *amount = Value::String(text);
         }
     }
 }

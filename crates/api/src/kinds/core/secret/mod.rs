@@ -10,7 +10,7 @@ use super::config_map::{MOST_BYTES, bytes_of, immutable};
 use crate::{
     base64, decode,
     field::{Error, Path},
-    kinds::{faults::tell, printed::word},
+    kinds::{demand::tell, printed::word},
     name,
     rules::{Circumstances, Column, Errors, Row, Rules, Selectable, Tree, TreeMut, named_row},
     time::Time,

@@ -13,7 +13,7 @@ use crate::{
     go,
     kinds::{
         core::endpoint_ip::endpoint_ip,
-        faults::{one_of, port_number, protocol, tell},
+        demand::{choice, port_number, protocol, tell},
         printed,
     },
     name::{self, Strictness},
@@ -42,7 +42,7 @@ pub(super) fn judge(errors: &mut Errors, service: &Value, old: Option<&Value>) {
     affinity(errors, spec);
     cluster_ips::judge(errors, service, old);
     external_ips(errors, spec, old);
-    one_of(
+    choice(
         kind(service),
         &[CLUSTER_IP, EXTERNAL_NAME, LOAD_BALANCER, NODE_PORT],
         &root.child("type"),
@@ -133,7 +133,7 @@ fn port<'v>(
 fn affinity(errors: &mut Errors, spec: &Value) {
     let root = Path::new("spec");
     let affinity = spec.text("sessionAffinity");
-    one_of(
+    choice(
         affinity,
         &["ClientIP", "None"],
         &root.child("sessionAffinity"),

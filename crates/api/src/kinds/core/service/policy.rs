@@ -7,7 +7,7 @@ use super::{is_externally_accessible, kind, needs_health_check};
 use crate::{
     field::{Error, Path},
     kinds::{
-        faults::{one_of, port_number},
+        demand::{choice, port_number},
         printed::word,
     },
     name,
@@ -25,7 +25,7 @@ pub(super) fn judge(errors: &mut Errors, service: &Value) {
         spec.text("externalTrafficPolicy"),
     );
     if is_externally_accessible(spec) {
-        one_of(policy, &POLICIES, &place, errors);
+        choice(policy, &POLICIES, &place, errors);
     } else if !policy.is_empty() {
         let detail = "may only be set for externally-accessible services";
         errors.push(Error::invalid(&place, word(policy), detail));

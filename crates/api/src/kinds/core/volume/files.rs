@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::field_ref::{Place, object_field, resource_field};
 use crate::{
     field::{Error, Path},
-    kinds::core::demand,
+    kinds::demand,
     rules::{Errors, Tree},
 };
 

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::{
     field::{Error, Path},
-    kinds::core::demand,
+    kinds::demand,
     rules::{Errors, Tree},
 };
 

@@ -18,7 +18,7 @@ pub(crate) use self::{
     default::{default_source, default_volume},
     field_ref::{Place, object_field, resource_field},
 };
-use super::demand;
+use crate::kinds::demand;
 use crate::{
     field::{Error, Path},
     go,

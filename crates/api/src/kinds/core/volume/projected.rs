@@ -6,7 +6,7 @@ use super::files;
 use crate::{
     field::{Error, Path, Shown},
     go,
-    kinds::{core::demand, label_selector},
+    kinds::{demand, label_selector},
     name::{self, Rule},
     rules::{Errors, Tree},
     selector::label::{InvalidValues, UnknownOperators, validate},

@@ -7,7 +7,7 @@ use super::files::{descending_path, no_backsteps};
 pub(crate) use super::iscsi::of_volume as volume_iscsi;
 use crate::{
     field::{Error, Path},
-    kinds::core::{demand, persistent_volume_claim},
+    kinds::{core::persistent_volume_claim, demand},
     name::{self, Rule},
     rules::{Errors, Tree},
 };
@@ -324,7 +324,7 @@ pub(crate) fn driver_name(driver: &str, at: &Path<'_>, errors: &mut Errors) {
         errors.push(Error::too_long(at, DRIVER_LENGTH));
     }
     let faults = name::dns1123_subdomain(&demand::lowered(driver));
-    demand::faults(driver, faults, at, errors);
+    demand::tell(driver, faults, at, errors);
 }
 
 pub(super) fn csi(source: &Value, at: &Path<'_>, errors: &mut Errors) {
@@ -335,7 +335,7 @@ pub(super) fn csi(source: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
     match secret.text("name") {
         "" => demand::required(secret, &["name"], &at.child("nodePublishSecretRef"), errors),
-        name => demand::faults(name, Rule::Subdomain.name(name), &at.child("name"), errors),
+        name => demand::tell(name, Rule::Subdomain.name(name), &at.child("name"), errors),
     }
 }
 

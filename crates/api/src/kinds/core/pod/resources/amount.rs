@@ -7,14 +7,10 @@ use serde_json::Value;
 use super::{super::report::Report, name::is_integer};
 use crate::{
     field::Path,
+    kinds::demand::amount,
     quantity::{MILLI, Quantity},
     rules::{Errors, TreeMut},
 };
-
-/// An amount in a tree; nothing if it is not there.
-pub(crate) fn amount(value: &Value) -> Quantity {
-    Quantity::from_value(value).unwrap_or_else(|_| Quantity::zero())
-}
 
 /// Rounds the amounts of a resource list up to thousandths, the finest the API keeps.
 pub(crate) fn default_list(list: &mut Value) {

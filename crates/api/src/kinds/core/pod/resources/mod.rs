@@ -15,8 +15,10 @@ pub(super) use self::{
     requirements::{Holder, Pages, validate_requirements},
     total::totals,
 };
+pub(crate) use crate::kinds::demand::amount;
+
 pub(crate) use self::{
-    amount::{amount, default_list, page_divides, validate_amount},
+    amount::{default_list, page_divides, validate_amount},
     name::{is_standard_quota, overcommits, validate_container_name, validate_name, validate_quota_name},
     requirements::validate_overhead,
 };

@@ -4,7 +4,8 @@ use serde_json::{Map, Value, json};
 
 use super::{
     super::report::Report,
-    amount::{amount, page_divides, validate_amount},
+    amount,
+    amount::{page_divides, validate_amount},
     name::{is_hugepages, overcommits, validate_pod_name},
     validate_container_name,
 };

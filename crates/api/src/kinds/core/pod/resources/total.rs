@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::{amount::amount, name::suits_pod};
+use super::{amount, name::suits_pod};
 use crate::{quantity::Quantity, rules::Tree};
 
 /// Amounts by the names of resources.

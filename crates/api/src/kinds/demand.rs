@@ -6,6 +6,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
+use super::printed;
 use crate::{
     field::{Error, Path},
     name::{self, Faults},
@@ -25,24 +26,24 @@ pub(crate) fn required(tree: &Value, names: &[&str], at: &Path<'_>, errors: &mut
     }
 }
 
-/// Tells what a rule for names found.
-pub(crate) fn faults(value: &str, faults: Faults, at: &Path<'_>, errors: &mut Errors) {
+/// Tells each fault that a rule for names found.
+pub(crate) fn tell(value: &str, faults: Faults, at: &Path<'_>, errors: &mut Errors) {
     errors.extend(faults.into_iter().map(|fault| Error::invalid(at, value, fault)));
 }
 
 /// A label of a domain name.
 pub(crate) fn label(value: &str, at: &Path<'_>, errors: &mut Errors) {
-    faults(value, name::dns1123_label(value), at, errors);
+    tell(value, name::dns1123_label(value), at, errors);
 }
 
 /// A domain name.
 pub(crate) fn subdomain(value: &str, at: &Path<'_>, errors: &mut Errors) {
-    faults(value, name::dns1123_subdomain(value), at, errors);
+    tell(value, name::dns1123_subdomain(value), at, errors);
 }
 
 /// A qualified name.
 pub(crate) fn qualified(value: &str, at: &Path<'_>, errors: &mut Errors) {
-    faults(value, name::label_key(value), at, errors);
+    tell(value, name::label_key(value), at, errors);
 }
 
 /// A text in lower case; most are already.
@@ -82,6 +83,34 @@ pub(crate) fn range(tree: &Value, name: &str, low: i64, high: i64, at: &Path<'_>
 pub(crate) fn one_of(value: &str, supported: &[&str], at: &Path<'_>, errors: &mut Errors) {
     if !supported.contains(&value) {
         errors.push(Error::not_supported(at, value, supported));
+    }
+}
+
+/// A word that must be one of a few. An empty one is missing.
+pub(crate) fn choice(word: &str, words: &[&str], at: &Path<'_>, errors: &mut Errors) {
+    if word.is_empty() {
+        errors.push(Error::required(at, ""));
+    } else if !words.contains(&word) {
+        errors.push(Error::not_supported(at, printed::word(word), words));
+    }
+}
+
+/// The protocol of a port.
+pub(crate) fn protocol(word: &str, at: &Path<'_>, errors: &mut Errors) {
+    choice(word, &["SCTP", "TCP", "UDP"], at, errors);
+}
+
+/// The number of a port.
+pub(crate) fn port_number(number: i64, at: &Path<'_>, errors: &mut Errors) {
+    let faults = name::port_number(number).into_iter();
+    errors.extend(faults.map(|fault| Error::invalid(at, number, fault)));
+}
+
+/// A field that can stand in a path, if it is not empty.
+pub(crate) fn path_segment(tree: &Value, name: &str, at: &Path<'_>, errors: &mut Errors) {
+    let value = tree.text(name);
+    if !value.is_empty() {
+        tell(value, name::path_segment_name(value), &at.child(name), errors);
     }
 }
 
