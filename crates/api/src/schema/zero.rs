@@ -49,10 +49,14 @@ impl Type {
         match (self, value) {
             (Self::Struct(of), value) => of.get().forget_empty(value),
             (Self::List(items), Value::Array(list)) if items.is_nested() => {
-                list.iter_mut().for_each(|item| items.forget_empty(item));
+                for item in list {
+                    items.forget_empty(item);
+                }
             }
             (Self::Map(values, _), Value::Object(map)) if values.is_nested() => {
-                map.values_mut().for_each(|item| values.forget_empty(item));
+                for value in map.values_mut() {
+                    values.forget_empty(value);
+                }
             }
             _ => {}
         }

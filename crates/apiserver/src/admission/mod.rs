@@ -22,12 +22,7 @@ mod taint_nodes;
 #[cfg(test)]
 mod testing;
 
-use k3_api::{
-    kinds::builtin,
-    rules::{Tree, User},
-    status::Status,
-    time::Time,
-};
+use k3_api::{kinds::builtin, rules::Tree, status::Status};
 use serde_json::Value;
 
 use crate::{cache::Caches, registry::Resource};
@@ -43,7 +38,6 @@ pub(crate) enum Operation {
     Create,
     Update,
     Delete,
-    Connect,
 }
 
 /// What a plugin is asked about.
@@ -58,11 +52,6 @@ pub(crate) struct Attributes<'a> {
     pub object: &'a mut Value,
     /// The object as it is, if it is changed.
     pub old: Option<&'a Value>,
-    pub user: &'a User,
-    pub now: Time,
-    pub dry_run: bool,
-    /// What the client is told besides.
-    pub warnings: &'a mut Vec<String>,
 }
 
 /// A plugin.

@@ -3,12 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use k3_api::{
-    encode,
-    kinds::builtin,
-    rules::{Tree, User},
-    time::Time,
-};
+use k3_api::{encode, kinds::builtin, rules::Tree};
 use k3_storage::{StorageConfig, Write};
 use serde_json::Value;
 
@@ -92,10 +87,6 @@ impl World {
             namespace: &namespace,
             object: &mut object,
             old,
-            user: &User::default(),
-            now: Time::from_unix(0, 0),
-            dry_run: false,
-            warnings: &mut Vec::new(),
         };
         plugin
             .admit(&mut attributes, &self.caches)

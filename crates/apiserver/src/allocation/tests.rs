@@ -72,7 +72,6 @@ impl Cluster {
                 namespace: "default".to_owned(),
                 name: name.to_owned(),
                 subresource: None,
-                rest: String::new(),
                 watch: false,
             },
             query: Query::parse(query),

@@ -146,7 +146,7 @@ impl<'d> Der<'d> {
             return Err(CUT);
         };
         let (length, rest) = match usize::from(*first) {
-            short @ 0..0x80 => (short, rest),
+            short @ 0..=0x7f => (short, rest),
             // Three bytes of length are sixteen megabytes; no certificate is longer.
             long @ 0x81..=0x83 => {
                 let (length, rest) = rest.split_at_checked(long - 0x80).ok_or(CUT)?;

@@ -46,10 +46,7 @@ pub(crate) fn resource(user: &User, verb: Verb, target: &Target) -> Result<(), S
     if target.namespace.is_empty() {
         why.push_str(" at the cluster scope");
     } else {
-        why.push_str(&format!(
-            " in the namespace {}",
-            k3_api::go::quote(&target.namespace)
-        ));
+        why = format!("{why} in the namespace {}", k3_api::go::quote(&target.namespace));
     }
     Err(Status::forbidden(
         Grouped::new(kind.group, kind.plural),

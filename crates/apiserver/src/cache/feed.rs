@@ -81,13 +81,11 @@ impl Caches {
                     number(entry.revision),
                 ));
             }
-            match range.next(PAGE) {
-                Some(next) => page = next,
-                None => {
-                    self.applied.store(revision, Ordering::Release);
-                    return Ok(revision);
-                }
-            }
+            let Some(next) = range.next(PAGE) else {
+                self.applied.store(revision, Ordering::Release);
+                return Ok(revision);
+            };
+            page = next;
         }
     }
 

@@ -17,10 +17,13 @@ pub(crate) struct Object {
     bytes: Bytes,
     /// Where the metadata begin in `bytes`; 0 if they are not of our writing.
     place: u32,
-    labels: OnceLock<Box<[(Box<str>, Box<str>)]>>,
+    labels: OnceLock<LabelList>,
     /// The values of the fields that the kind can be narrowed by, in the order the kind names them.
     fields: OnceLock<Box<[Box<str>]>>,
 }
+
+/// Labels, sorted by key.
+type LabelList = Box<[(Box<str>, Box<str>)]>;
 
 /// The labels of an object.
 pub(crate) struct ObjectLabels<'o>(&'o [(Box<str>, Box<str>)]);
@@ -116,7 +119,7 @@ impl Object {
 }
 
 /// Reads the labels alone: what else there is is skipped, not made into a tree.
-fn read_labels(bytes: &[u8]) -> Box<[(Box<str>, Box<str>)]> {
+fn read_labels(bytes: &[u8]) -> LabelList {
     #[derive(Deserialize)]
     struct Envelope {
         metadata: Metadata,

@@ -211,7 +211,7 @@ impl ResourceCache {
     /// after the revision are no longer kept.
     pub(crate) fn watch(
         &self,
-        interest: Interest,
+        interest: &Interest,
         since: Since,
         applied: u64,
     ) -> Option<(Watcher, Snapshot)> {

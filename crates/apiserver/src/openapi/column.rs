@@ -129,8 +129,7 @@ mod tests {
             _ => return None,
         };
         let plural = match rest {
-            ["namespaces", _, plural, ..] => plural,
-            [plural, ..] => plural,
+            ["namespaces", _, plural, ..] | [plural, ..] => plural,
             [] => return None,
         };
         builtin().resource(group, version, plural)

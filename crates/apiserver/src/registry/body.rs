@@ -1,5 +1,7 @@
 //! The object a request brings.
 
+use std::fmt::Write;
+
 use k3_api::{
     decode::{self, DecodeError, Decoded, TypeMeta},
     go,
@@ -125,7 +127,10 @@ fn summary(body: &[u8]) -> String {
     let mut text = match body.first() {
         None => return "<empty>".to_owned(),
         Some(b'{') => String::from_utf8_lossy(shown).into_owned(),
-        Some(_) => shown.iter().map(|byte| format!("{byte:02x}")).collect(),
+        Some(_) => shown.iter().fold(String::new(), |mut text, byte| {
+            write!(text, "{byte:02x}").expect("text can be written to memory");
+            text
+        }),
     };
     if body.len() > SHOWN {
         text.push_str(" ...");

@@ -273,10 +273,6 @@ impl Registry {
             namespace: &ask.target.namespace,
             object: new,
             old: Some(old),
-            user: &ask.user,
-            now: ask.now,
-            dry_run: options.dry_run,
-            warnings: &mut warnings.0,
         };
         self.admission.admit(&mut attributes, &self.caches)?;
         let part = match subresource {
@@ -291,7 +287,7 @@ impl Registry {
         } else {
             Reservation::default()
         };
-        match self.judge_change(ask, resource, new, old, part, options, warnings) {
+        match self.judge_change(ask, resource, new, old, part, warnings) {
             Ok(()) => Ok(reservation),
             Err(status) => {
                 reservation.give_back().await;
@@ -301,10 +297,6 @@ impl Registry {
     }
 
     /// Takes a changed object through its rules and the plugins that refuse.
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "the judgement needs all that the change is about"
-    )]
     fn judge_change(
         &self,
         ask: &Ask,
@@ -312,7 +304,6 @@ impl Registry {
         new: &mut Value,
         old: &Value,
         part: Part<'_>,
-        options: &WriteOptions,
         warnings: &mut Warnings,
     ) -> Result<(), Status> {
         let judged = version::judged(resource.kind);
@@ -330,10 +321,6 @@ impl Registry {
             namespace: &ask.target.namespace,
             object: new,
             old: Some(old),
-            user: &ask.user,
-            now: ask.now,
-            dry_run: options.dry_run,
-            warnings: &mut warnings.0,
         };
         self.admission.validate(&mut attributes, &self.caches)?;
         rules::of(judged).default(new);

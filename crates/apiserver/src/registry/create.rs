@@ -1,5 +1,7 @@
 //! A new object.
 
+use std::fmt::Write as _;
+
 use bytes::Bytes;
 use k3_api::{
     encode,
@@ -79,7 +81,6 @@ impl Registry {
                 namespace: object.at("metadata").text("namespace").to_owned(),
                 name: String::new(),
                 subresource: None,
-                rest: String::new(),
                 watch: false,
             },
             query: Query::default(),
@@ -172,10 +173,6 @@ impl Registry {
             namespace: &ask.target.namespace,
             object: &mut object,
             old: None,
-            user: &ask.user,
-            now: ask.now,
-            dry_run: options.dry_run,
-            warnings: &mut warnings.0,
         };
         self.admit_new(&mut attributes).await?;
         // Admission sees a name that is to be made up as its beginning.
@@ -192,7 +189,7 @@ impl Registry {
             .allocation
             .reserve(&mut object, None, resource, ask.now, options.dry_run)
             .await?;
-        let key = match self.judge_new(ask, resource, &mut object, options, warnings) {
+        let key = match self.judge_new(ask, resource, &mut object, warnings) {
             Ok(key) => key,
             Err(status) => {
                 reservation.give_back().await;
@@ -206,7 +203,7 @@ impl Registry {
         ));
         if options.dry_run {
             return match resource.cache.get(&key) {
-                Some(_) => Err(self.already_exists(resource, &key, &name)),
+                Some(_) => Err(Self::already_exists(resource, &key, &name)),
                 None => Ok(Made::Dry(object)),
             };
         }
@@ -225,7 +222,7 @@ impl Registry {
             }
             Err(NotCommitted::Conflict(_)) => {
                 reservation.give_back().await;
-                Err(self.already_exists(resource, &key, &name))
+                Err(Self::already_exists(resource, &key, &name))
             }
             Err(NotCommitted::Failed(status)) => Err(status),
         }
@@ -237,7 +234,6 @@ impl Registry {
         ask: &Ask,
         resource: &Resource,
         object: &mut Value,
-        options: &WriteOptions,
         warnings: &mut Warnings,
     ) -> Result<Key, Status> {
         let judged = version::judged(resource.kind);
@@ -254,10 +250,6 @@ impl Registry {
             namespace: &ask.target.namespace,
             object,
             old: None,
-            user: &ask.user,
-            now: ask.now,
-            dry_run: options.dry_run,
-            warnings: &mut warnings.0,
         };
         self.admission.validate(&mut attributes, &self.caches)?;
         // What an object leaves out is filled in whenever it is read; and some of it follows from what was just set.
@@ -266,7 +258,7 @@ impl Registry {
         resource.key(&ask.target.namespace, object.at("metadata").text("name"))
     }
 
-    fn already_exists(&self, resource: &Resource, key: &str, name: &str) -> Status {
+    fn already_exists(resource: &Resource, key: &str, name: &str) -> Status {
         let mut status = Status::already_exists(resource.grouped(), name);
         let there = resource.cache.get(key);
         if there.is_some_and(|object| object.tree().at("metadata").has("deletionTimestamp")) {
@@ -346,6 +338,12 @@ pub(super) fn random_uid() -> String {
     let mut bytes: [u8; 16] = random_bytes();
     bytes[6] = bytes[6] & 0x0f | 0x40;
     bytes[8] = bytes[8] & 0x3f | 0x80;
-    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
+    let mut uid = String::with_capacity(36);
+    for (at, byte) in bytes.into_iter().enumerate() {
+        if matches!(at, 4 | 6 | 8 | 10) {
+            uid.push('-');
+        }
+        write!(uid, "{byte:02x}").expect("text can be written to memory");
+    }
+    uid
 }

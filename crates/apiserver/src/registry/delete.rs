@@ -138,7 +138,7 @@ impl Registry {
             }
         }
         let metadata = json!({"resourceVersion": snapshot.revision.to_string()});
-        super::list::answer_trees(items, metadata, ask, &resource)
+        super::list::answer_trees(items, &metadata, ask, &resource)
     }
 
     /// Deletes an object, or marks it.
@@ -159,10 +159,6 @@ impl Registry {
                 namespace: &ask.target.namespace,
                 object: &mut object,
                 old: None,
-                user: &ask.user,
-                now: ask.now,
-                dry_run: options.dry_run,
-                warnings: &mut Vec::new(),
             };
             self.admission.admit(&mut attributes, &self.caches)?;
             self.admission.validate(&mut attributes, &self.caches)?;

@@ -113,7 +113,7 @@ impl Registry {
         let trees = trees
             .map(|object| version::convert(object.tree(), resource.stored, resource.kind))
             .collect();
-        answer_trees(trees, metadata, ask, &resource)
+        answer_trees(trees, &metadata, ask, &resource)
     }
 
     async fn find(
@@ -229,23 +229,22 @@ impl Registry {
         }
         // Another server may have written it.
         self.fresh().await?;
-        match tokio::time::timeout(PATIENCE, self.caches.reach(revision)).await {
-            Ok(()) => Ok(()),
-            Err(_) => {
-                let why = format!(
-                    "Too large resource version: {revision}, current: {}",
-                    self.caches.applied()
-                );
-                let mut status = Status::timeout(why, 1);
-                let details = status.details.get_or_insert_default();
-                details.causes.push(Cause {
-                    reason: "ResourceVersionTooLarge".into(),
-                    message: "Too large resource version".into(),
-                    field: String::new(),
-                });
-                Err(status)
-            }
+        if tokio::time::timeout(PATIENCE, self.caches.reach(revision))
+            .await
+            .is_ok()
+        {
+            return Ok(());
         }
+        let current = self.caches.applied();
+        let why = format!("Too large resource version: {revision}, current: {current}");
+        let mut status = Status::timeout(why, 1);
+        let details = status.details.get_or_insert_default();
+        details.causes.push(Cause {
+            reason: "ResourceVersionTooLarge".into(),
+            message: "Too large resource version".into(),
+            field: String::new(),
+        });
+        Err(status)
     }
 }
 
@@ -349,7 +348,7 @@ impl Pieces for ListBody {
 /// A list of trees in the version of the request, in the form that was asked for.
 pub(super) fn answer_trees(
     trees: Vec<Value>,
-    metadata: Value,
+    metadata: &Value,
     ask: &Ask,
     resource: &Resource,
 ) -> Result<Answer, Status> {
@@ -380,12 +379,12 @@ pub(super) fn answer_trees(
         }
         Form::Whole if accepted.format == Format::Protobuf => {
             let message =
-                protobuf::encode_list(&kind.api_version(), &kind.list_kind(), &metadata, &trees, kind.ty)
+                protobuf::encode_list(&kind.api_version(), &kind.list_kind(), metadata, &trees, kind.ty)
                     .map_err(Status::internal_error)?;
             Ok(web::answer(200, accepted.format.media(), message))
         }
         Form::Whole => {
-            let mut text = head(resource, &metadata);
+            let mut text = head(resource, metadata);
             for (index, mut tree) in trees.into_iter().enumerate() {
                 if index > 0 {
                     text.push(b',');

@@ -108,7 +108,7 @@ impl Patch {
             }
             _ => self.patched(old.cloned().unwrap_or_default(), resource.kind)?,
         };
-        let mut object = self.decode(&patched, resource.kind, options, warnings)?;
+        let mut object = decode_as(&patched, resource.kind, options, warnings)?;
         resource.rules.default(&mut object);
         Ok(object)
     }
@@ -122,7 +122,7 @@ impl Patch {
         warnings: &mut Warnings,
     ) -> Result<Value, Status> {
         let patched = self.patched(old.clone(), kind)?;
-        self.decode(&patched, kind, options, warnings)
+        decode_as(&patched, kind, options, warnings)
     }
 
     /// Patches a document. What is applied is not patched so.
@@ -135,30 +135,6 @@ impl Patch {
             }
             Patch::Apply(_) => Ok(document),
         }
-    }
-
-    fn decode(
-        &self,
-        patched: &Value,
-        kind: &Kind,
-        options: &WriteOptions,
-        warnings: &mut Warnings,
-    ) -> Result<Value, Status> {
-        if let Some(why) = Expected::of(kind).mismatch(patched) {
-            return Err(not_decoded(patched, &why));
-        }
-        let text = serde_json::to_vec(patched).unwrap_or_default();
-        let decoded =
-            decode::json(&text, kind.ty).map_err(|error| not_decoded(patched, &error.to_string()))?;
-        if options.validation == FieldValidation::Strict
-            && let Some(error) = decoded.faults.strict_error()
-        {
-            return Err(not_decoded(patched, &error));
-        }
-        if options.validation == FieldValidation::Warn {
-            warnings.0.extend(decoded.faults.warnings());
-        }
-        Ok(decoded.value)
     }
 
     /// The answer to an apply that was refused.
@@ -180,6 +156,29 @@ impl Patch {
             other => Status::unknown(other.to_string()),
         }
     }
+}
+
+/// Decodes what a patch made.
+fn decode_as(
+    patched: &Value,
+    kind: &Kind,
+    options: &WriteOptions,
+    warnings: &mut Warnings,
+) -> Result<Value, Status> {
+    if let Some(why) = Expected::of(kind).mismatch(patched) {
+        return Err(not_decoded(patched, &why));
+    }
+    let text = serde_json::to_vec(patched).unwrap_or_default();
+    let decoded = decode::json(&text, kind.ty).map_err(|error| not_decoded(patched, &error.to_string()))?;
+    if options.validation == FieldValidation::Strict
+        && let Some(error) = decoded.faults.strict_error()
+    {
+        return Err(not_decoded(patched, &error));
+    }
+    if options.validation == FieldValidation::Warn {
+        warnings.0.extend(decoded.faults.warnings());
+    }
+    Ok(decoded.value)
 }
 
 fn not_decoded(patched: &Value, why: &str) -> Status {

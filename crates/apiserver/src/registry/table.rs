@@ -13,7 +13,7 @@ use crate::openapi::column_description;
 /// A table of objects. `metadata` is that of the list, or of the one object.
 pub(super) fn of(
     objects: impl Iterator<Item = Value>,
-    metadata: Value,
+    metadata: &Value,
     ask: &Ask,
     resource: &Resource,
 ) -> Result<Value, Status> {

@@ -95,7 +95,7 @@ impl Registry {
             Some(seconds) if seconds > 0 => u64::try_from(seconds).unwrap_or(SHORTEST),
             _ => SHORTEST + u64::from(ask.now.nanos()) % SHORTEST,
         };
-        let Some((watcher, snapshot)) = resource.cache.watch(interest, since, self.caches.applied()) else {
+        let Some((watcher, snapshot)) = resource.cache.watch(&interest, since, self.caches.applied()) else {
             return Ok(expired(revision, self.caches.applied(), ask));
         };
         let prefix = resource.under(&ask.target.namespace);

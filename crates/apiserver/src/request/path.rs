@@ -26,8 +26,6 @@ pub(crate) struct Target {
     pub name: String,
     /// The subresource, if one is asked for.
     pub subresource: Option<&'static Subresource>,
-    /// What follows the subresource: only proxies have such a thing.
-    pub rest: String,
     /// Whether the path is one of the old ones under `/watch/`.
     pub watch: bool,
 }
@@ -65,7 +63,10 @@ fn target(group: &str, version: &str, parts: &[String]) -> Option<Target> {
     let (plural, rest) = parts.split_first()?;
     let kind = builtin().resource(group, version, plural)?;
     // A path with a namespace leads to nothing cluster-wide, and the other way round only to lists of all.
-    if !namespace.is_empty() != kind.is_namespaced() && (!namespace.is_empty() || !rest.is_empty()) {
+    let is_namespaced = kind.is_namespaced();
+    if (!namespace.is_empty() && !is_namespaced)
+        || (namespace.is_empty() && is_namespaced && !rest.is_empty())
+    {
         return None;
     }
     let (name, rest) = match rest.split_first() {
@@ -85,7 +86,6 @@ fn target(group: &str, version: &str, parts: &[String]) -> Option<Target> {
         namespace: namespace.to_owned(),
         name: name.to_owned(),
         subresource,
-        rest: rest.join("/"),
         watch,
     })
 }
@@ -112,22 +112,15 @@ impl Target {
 mod tests {
     use super::*;
 
-    fn found(path: &str) -> (String, String, String, &'static str, String) {
+    fn found(path: &str) -> (String, String, String, &'static str) {
         match route(path) {
             Route::Resource(target) => (
                 target.kind.plural.to_owned(),
                 target.namespace.clone(),
                 target.name.clone(),
                 target.part(),
-                target.rest,
             ),
-            other => (
-                format!("{other:?}"),
-                String::new(),
-                String::new(),
-                "",
-                String::new(),
-            ),
+            other => (format!("{other:?}"), String::new(), String::new(), ""),
         }
     }
 
@@ -136,36 +129,32 @@ mod tests {
         namespace: &str,
         name: &str,
         part: &'static str,
-        rest: &str,
-    ) -> (String, String, String, &'static str, String) {
-        (plural.into(), namespace.into(), name.into(), part, rest.into())
+    ) -> (String, String, String, &'static str) {
+        (plural.into(), namespace.into(), name.into(), part)
     }
 
     #[test]
     fn a_path_names_a_resource_and_its_parts() {
-        assert_eq!(found("/api/v1/pods"), is("pods", "", "", "", ""));
-        assert_eq!(found("/api/v1/namespaces/a/pods/b"), is("pods", "a", "b", "", ""));
+        assert_eq!(found("/api/v1/pods"), is("pods", "", "", ""));
+        assert_eq!(found("/api/v1/namespaces/a/pods/b"), is("pods", "a", "b", ""));
         assert_eq!(
             found("/api/v1/namespaces/a/pods/b/status"),
-            is("pods", "a", "b", "status", "")
+            is("pods", "a", "b", "status")
         );
-        assert_eq!(found("/api/v1/namespaces/a"), is("namespaces", "", "a", "", ""));
+        assert_eq!(found("/api/v1/namespaces/a"), is("namespaces", "", "a", ""));
         assert_eq!(
             found("/api/v1/namespaces/a/finalize"),
-            is("namespaces", "", "a", "finalize", "")
+            is("namespaces", "", "a", "finalize")
         );
         assert_eq!(
             found("/apis/apps/v1/namespaces/a/deployments"),
-            is("deployments", "a", "", "", "")
+            is("deployments", "a", "", "")
         );
         assert_eq!(
             found("/api/v1/namespaces/a/services/b/proxy/x/y"),
-            is("services", "a", "b", "proxy", "x/y")
+            is("services", "a", "b", "proxy")
         );
-        assert_eq!(
-            found("/api/v1/watch/namespaces/a/pods"),
-            is("pods", "a", "", "", "")
-        );
+        assert_eq!(found("/api/v1/watch/namespaces/a/pods"), is("pods", "a", "", ""));
     }
 
     #[test]

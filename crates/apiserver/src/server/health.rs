@@ -49,38 +49,36 @@ async fn checks(endpoint: &str, store: &dyn Store) -> Vec<Check> {
 
 fn all(endpoint: &str, checks: &[Check], query: &Query) -> Answer {
     let excluded: Vec<_> = query.all("exclude").collect();
-    let mut text = String::new();
-    let mut failed = Vec::new();
+    let mut lines = Vec::new();
+    let mut failed = false;
     for (name, result) in checks {
-        if excluded.contains(name) {
-            text.push_str(&format!("[+]{name} excluded: ok\n"));
-            continue;
-        }
-        match result {
-            Ok(()) => text.push_str(&format!("[+]{name} ok\n")),
+        lines.push(match result {
+            _ if excluded.contains(name) => format!("[+]{name} excluded: ok"),
+            Ok(()) => format!("[+]{name} ok"),
             Err(why) => {
                 tracing::warn!(check = name, %why, "a health check failed");
-                failed.push(*name);
-                text.push_str(&format!("[-]{name} failed: reason withheld\n"));
+                failed = true;
+                format!("[-]{name} failed: reason withheld")
             }
-        }
+        });
     }
     let unknown: Vec<_> = excluded
         .iter()
         .filter(|name| checks.iter().all(|(check, _)| check != *name))
+        .map(|name| format!("{name:?}"))
         .collect();
     if !unknown.is_empty() {
-        let names: Vec<_> = unknown.iter().map(|name| format!("{name:?}")).collect();
-        text.push_str(&format!(
-            "warn: some health checks cannot be excluded: no matches for {}\n",
-            names.join(",")
+        lines.push(format!(
+            "warn: some health checks cannot be excluded: no matches for {}",
+            unknown.join(",")
         ));
     }
-    if !failed.is_empty() {
-        return web::text(500, format!("{text}{endpoint} check failed\n"));
+    let text = lines.join("\n");
+    if failed {
+        return web::text(500, format!("{text}\n{endpoint} check failed\n"));
     }
     if query.has("verbose") {
-        return web::text(200, format!("{text}{endpoint} check passed\n"));
+        return web::text(200, format!("{text}\n{endpoint} check passed\n"));
     }
     web::text(200, "ok")
 }

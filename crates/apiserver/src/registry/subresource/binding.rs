@@ -27,7 +27,7 @@ impl Registry {
         let options = WriteOptions::read(&ask.query, Writing::Create, &ask.agent)?;
         let kind = builtin().kind("", "v1", "Binding").expect("the kind is built in");
         let mut binding = body::read(ask, Expected::of(kind), &options, &mut Warnings::default())?;
-        self.admit_part(ask, &mut binding, options.dry_run).await?;
+        self.admit_part(ask, &mut binding).await?;
         let name = match ask.target.name.as_str() {
             "" => binding.at("metadata").text("name"),
             name if name == binding.at("metadata").text("name") => name,

@@ -41,7 +41,7 @@ impl Registry {
             ty: subresource.ty,
         };
         let mut eviction = body::read(ask, expected, &options, &mut Warnings::default())?;
-        self.admit_part(ask, &mut eviction, options.dry_run).await?;
+        self.admit_part(ask, &mut eviction).await?;
         if eviction.at("metadata").text("name") != ask.target.name {
             return Err(Status::bad_request(
                 "name in URL does not match name in Eviction object",

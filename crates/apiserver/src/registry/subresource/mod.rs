@@ -15,7 +15,7 @@ use k3_api::{
     encode,
     kinds::Persistence,
     rules::{Rules, Tree},
-    status::{Grouped, Status},
+    status::{Details, Grouped, Status},
 };
 use k3_storage::{Revision, Write};
 use serde_json::Value;
@@ -51,7 +51,7 @@ impl Registry {
     }
 
     /// Takes what is made under an object, and not stored itself, through admission.
-    async fn admit_part(&self, ask: &Ask, object: &mut Value, dry_run: bool) -> Result<(), Status> {
+    async fn admit_part(&self, ask: &Ask, object: &mut Value) -> Result<(), Status> {
         let resource = Resource::of(ask.target.kind, &self.caches);
         let mut attributes = Attributes {
             operation: Operation::Create,
@@ -60,10 +60,6 @@ impl Registry {
             namespace: &ask.target.namespace,
             object,
             old: None,
-            user: &ask.user,
-            now: ask.now,
-            dry_run,
-            warnings: &mut Vec::new(),
         };
         self.admit_new(&mut attributes).await?;
         self.admission.validate(&mut attributes, &self.caches)
@@ -117,7 +113,7 @@ impl Registry {
             "conditions": [{"type": "Healthy", "status": status, "message": message}],
         });
         match verb {
-            Verb::List => super::list::answer_trees(vec![tree], serde_json::json!({}), ask, &resource),
+            Verb::List => super::list::answer_trees(vec![tree], &serde_json::json!({}), ask, &resource),
             _ if ask.target.name == "etcd-0" => answer::tree(200, tree, ask, &resource),
             _ => Err(resource.not_found(&ask.target.name)),
         }
@@ -129,7 +125,7 @@ fn done(ask: &Ask, code: u16) -> Answer {
     let status = Status {
         success: true,
         code,
-        ..Status::success(Default::default())
+        ..Status::success(Details::default())
     };
     let status = Status {
         details: None,

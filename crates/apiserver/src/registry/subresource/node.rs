@@ -1,5 +1,7 @@
 //! What only a node can answer: logs, commands, ports, proxies. Until nodes can be reached, the answer says so.
 
+use std::fmt::Write;
+
 use http::StatusCode;
 use k3_api::{
     field::{Error, Path},
@@ -56,8 +58,7 @@ impl Registry {
         // A name may say how to talk and to which port: https:web:8443.
         let parts: Vec<_> = ask.target.name.split(':').collect();
         let name = match parts.as_slice() {
-            [_, name, _] => name,
-            [name, _] | [name] => name,
+            [_, name, _] | [name, _] | [name] => name,
             _ => {
                 return Err(Status::bad_request(format!(
                     "invalid {} request {:?}",
@@ -125,13 +126,12 @@ fn container(pod: &Value, name: &str) -> Result<(), Status> {
             main.join(" ")
         );
         if !init.is_empty() {
-            why.push_str(&format!(" or one of the init containers: [{}]", init.join(" ")));
+            write!(why, " or one of the init containers: [{}]", init.join(" "))
+                .expect("text can be written to memory");
         }
         if !debug.is_empty() {
-            why.push_str(&format!(
-                " or one of the ephemeral containers: [{}]",
-                debug.join(" ")
-            ));
+            write!(why, " or one of the ephemeral containers: [{}]", debug.join(" "))
+                .expect("text can be written to memory");
         }
         return Err(Status::bad_request(why));
     }

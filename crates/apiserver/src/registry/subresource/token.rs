@@ -45,7 +45,7 @@ impl Registry {
             ty: subresource.ty,
         };
         let mut request = body::read(ask, expected, &options, &mut Warnings::default())?;
-        self.admit_part(ask, &mut request, options.dry_run).await?;
+        self.admit_part(ask, &mut request).await?;
         if let Some(rules) = k3_api::kinds::rules_of_part(subresource) {
             rules.default(&mut request);
             let at = Circumstances {
