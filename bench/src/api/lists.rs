@@ -15,7 +15,7 @@ use crate::{Failure, flags::Effort};
 
 const PAGE: usize = 500;
 /// How often each; the shorter ones more often, because CPU time is counted in hundredths of a second.
-const WHOLE: u32 = 40;
+const WHOLE: u32 = 100;
 const WALKS: u32 = 40;
 const BY_LABEL: u32 = 1_000;
 

@@ -32,6 +32,8 @@ pub(crate) struct Session<'server> {
 #[derive(Default)]
 pub(crate) struct Tally {
     pub(crate) latencies: Latencies,
+    /// Of the answers that were right.
+    pub(crate) bytes: usize,
     pub(crate) errors: usize,
     pub(crate) first_error: Option<String>,
 }
@@ -45,6 +47,7 @@ pub(crate) struct Measured {
     /// CPU time of the server.
     pub(crate) cpu: Duration,
     pub(crate) latency: Percentiles,
+    pub(crate) bytes: usize,
     pub(crate) errors: usize,
     pub(crate) first_error: Option<String>,
 }
@@ -150,7 +153,10 @@ impl Tally {
         match answered {
             Ok(answer) => {
                 match check(&answer) {
-                    Ok(()) => self.latencies.add(took),
+                    Ok(()) => {
+                        self.latencies.add(took);
+                        self.bytes += answer.body.len();
+                    }
                     Err(error) => self.error(error),
                 }
                 true
@@ -169,6 +175,7 @@ impl Tally {
 
     pub(crate) fn append(&mut self, other: Self) {
         self.latencies.append(other.latencies);
+        self.bytes += other.bytes;
         self.errors += other.errors;
         self.first_error = self.first_error.take().or(other.first_error);
     }
@@ -193,6 +200,7 @@ impl Stopwatch {
             took,
             cpu,
             latency: tally.latencies.percentiles(),
+            bytes: tally.bytes,
             errors: tally.errors,
             first_error: tally.first_error,
         })

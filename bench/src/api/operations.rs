@@ -19,8 +19,8 @@ pub(crate) const NAMESPACE: &str = "k3-bench";
 /// How many of each. The sizes of lists are those upstream was measured with, also in a short run.
 pub(crate) const CONFIG_MAPS: usize = 10_000;
 pub(crate) const PODS: usize = 5_000;
-const GETS: u32 = 20_000;
-const APPLIES: u32 = 2_000;
+const GETS: u32 = 50_000;
+const APPLIES: u32 = 5_000;
 
 type Rows = Vec<OperationRow>;
 

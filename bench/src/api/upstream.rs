@@ -26,6 +26,8 @@ pub(crate) struct OperationRow {
     pub(crate) per_second: f64,
     pub(crate) p50_us: f64,
     pub(crate) p99_us: f64,
+    /// How long an answer is; zero of watches.
+    pub(crate) answer_bytes: usize,
     /// CPU time of the server.
     pub(crate) cpu_s_per_1000: f64,
     pub(crate) upstream: Upstream,
@@ -88,6 +90,7 @@ impl OperationRow {
             per_second,
             p50_us: measured.latency.p50_us,
             p99_us: measured.latency.p99_us,
+            answer_bytes: measured.bytes / measured.operations.max(1),
             cpu_s_per_1000,
             upstream,
             cpu_ratio: (cpu_s_per_1000 > 0.0).then(|| upstream.cpu_s_per_1000 / cpu_s_per_1000),
@@ -112,6 +115,7 @@ mod tests {
             took: Duration::from_secs(2),
             cpu: Duration::from_millis(cpu_ms),
             latency: Latencies::default().percentiles(),
+            bytes: operations * 1300,
             errors,
             first_error: None,
         };
@@ -132,6 +136,7 @@ mod tests {
         );
         assert!(is_close(row.per_second, 2900.0), "{row:?}");
         assert!(is_close(row.rate_ratio, 5.0), "{row:?}");
+        assert_eq!(row.answer_bytes, 1300);
         assert!(row.met);
     }
 

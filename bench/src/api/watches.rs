@@ -56,8 +56,8 @@ pub(crate) async fn measure(
     rows: &mut Vec<OperationRow>,
 ) -> Result<(), Failure> {
     for (operation, watchers, changes) in [
-        ("watch event, 100 watchers", 100, 2_000),
-        ("watch event, 1,000 watchers", 1_000, 400),
+        ("watch event, 100 watchers", 100, 5_000),
+        ("watch event, 1,000 watchers", 1_000, 1_000),
     ] {
         let changes = effort.of(changes) as usize;
         rows.push(fan_out(session, operation, watchers, changes).await?);
