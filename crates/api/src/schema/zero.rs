@@ -49,7 +49,9 @@ impl Type {
         match (self, value) {
             (Self::Struct(of), value) => of.get().forget_empty(value),
             (Self::List(items), Value::Array(list)) if items.is_nested() => {
-                list.iter_mut().for_each(|item| items.forget_empty(item));
+                for item in list.iter_mut() {
+                    items.forget_empty(item);
+                }
             }
             (Self::Map(values, _), Value::Object(map)) if values.is_nested() => {
                 map.values_mut().for_each(|item| values.forget_empty(item));
@@ -117,7 +119,7 @@ impl Struct {
             let Some(field) = self.named(name) else { continue };
             match value {
                 Value::Array(items) if items.is_empty() && field.shown && !field.pointer => {
-                    *value = Value::Null
+                    *value = Value::Null;
                 }
                 Value::Object(entries)
                     if entries.is_empty() && field.shown && matches!(field.ty, Type::Map(..)) =>
