@@ -23,7 +23,6 @@ mod events;
 mod flowcontrol;
 mod immutable;
 mod int_or_percent;
-mod internal;
 mod label_selector;
 mod met;
 mod networking;

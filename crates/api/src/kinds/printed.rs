@@ -8,7 +8,7 @@ use crate::{
     field::Shown,
     go,
     rules::Tree,
-    schema::{Field, Struct, Type, schema},
+    schema::{Field, Struct, StructRef, Type, schema},
 };
 
 /// How fields are shown.
@@ -52,7 +52,8 @@ const NAMES: &[(&str, &str, &str)] = &[
     ("RBDPersistentVolumeSource", "user", "RadosUser"),
 ];
 
-/// Fields that are not declared where their numbers put them: the type, the field, and the one it comes after.
+/// Fields that are not declared where their numbers put them: the type, the field, and the one it comes
+/// after, if it is not the first.
 const MOVED: &[(&str, &str, &str)] = &[
     ("PersistentVolumeClaimSpec", "selector", "accessModes"),
     (
@@ -60,11 +61,30 @@ const MOVED: &[(&str, &str, &str)] = &[
         "chapAuthSession",
         "chapAuthDiscovery",
     ),
+    ("HPAScalingRules", "stabilizationWindowSeconds", ""),
+];
+
+/// Fields that may be absent on the wire, and are zero then in Go.
+const ZERO: &[(&str, &str)] = &[
+    ("RollingUpdateDaemonSet", "maxSurge"),
+    ("RollingUpdateDaemonSet", "maxUnavailable"),
+    ("RollingUpdateDeployment", "maxSurge"),
+    ("RollingUpdateDeployment", "maxUnavailable"),
+    ("RollingUpdateStatefulSetStrategy", "partition"),
 ];
 
 /// A part of this type of a package, as it goes over the wire.
 pub(crate) fn wire(package: &str, ty: &str, value: &Value) -> Shown {
     Shown::Printed(text(package, ty, value, Form::Wire))
+}
+
+/// A part of this type with every field; `null` if it is not there.
+pub(crate) fn shown(package: &str, ty: &str, value: &Value) -> Shown {
+    Shown::Printed(if value.is_null() {
+        "null".to_owned()
+    } else {
+        go_struct(package, ty, value)
+    })
 }
 
 /// The text of a part of this type, with every field.
@@ -134,12 +154,16 @@ fn lines(compact: &str) -> String {
 }
 
 fn text(package: &str, ty: &str, value: &Value, form: Form) -> String {
-    let ty = schema()
-        .get(package, "v1", ty)
-        .expect("errors show types of the table");
+    let ty = find(package, ty).expect("errors show types of the table");
     let mut out = String::new();
     object(ty.get(), value, form, &mut out);
     out
+}
+
+fn find(package: &str, ty: &str) -> Option<StructRef> {
+    ["v1", "v2"]
+        .into_iter()
+        .find_map(|version| schema().get(package, version, ty))
 }
 
 fn object(ty: &Struct, value: &Value, form: Form, out: &mut String) {
@@ -173,7 +197,7 @@ fn fields(ty: &Struct, value: &Value, form: Form, first: &mut bool, out: &mut St
         out.push_str(&go::json_string(&name));
         out.push(':');
         if held.is_null() {
-            empty(field, out);
+            empty(ty, field, out);
         } else {
             one(&field.ty, held, form, out);
         }
@@ -210,12 +234,13 @@ fn one(ty: &Type, value: &Value, form: Form, out: &mut String) {
 }
 
 /// A field that is not there, in Go.
-fn empty(field: &Field, out: &mut String) {
+fn empty(of: &Struct, field: &Field, out: &mut String) {
+    let zero = ZERO.contains(&(of.name, field.name));
     match &field.ty {
-        _ if field.pointer => out.push_str("null"),
+        _ if field.pointer && !zero => out.push_str("null"),
         Type::Struct(ty) => object(ty.get(), &Value::Null, Form::Go, out),
         Type::String(_) => out.push_str("\"\""),
-        Type::Int32(_) | Type::Int64(_) => out.push('0'),
+        Type::Int32(_) | Type::Int64(_) | Type::IntOrString => out.push('0'),
         Type::Bool(_) => out.push_str("false"),
         Type::Quantity => out.push_str("\"0\""),
         _ => out.push_str("null"),
@@ -266,6 +291,27 @@ mod tests {
             r#"{"Name":"r","Exactly":{"DeviceClassName":"c","Selectors":[{"CEL":{"Expression":"e"}}],"AllocationMode":"","Count":1,"AdminAccess":null,"Tolerations":null,"Capacity":null,"DerivedAttributes":null},"FirstAvailable":null}"#
         );
     }
+
+    #[test]
+    fn what_is_no_pointer_in_go_is_zero() {
+        assert_eq!(
+            shown(
+                "apps",
+                "DeploymentStrategy",
+                &json!({"rollingUpdate": {"maxSurge": "1%"}})
+            ),
+            Shown::Printed(r#"{"Type":"","RollingUpdate":{"MaxUnavailable":0,"MaxSurge":"1%"}}"#.to_owned())
+        );
+        assert_eq!(
+            go_struct(
+                "autoscaling",
+                "HorizontalPodAutoscalerBehavior",
+                &json!({"scaleUp": {"policies": [{"value": 1}]}})
+            ),
+            r#"{"ScaleUp":{"StabilizationWindowSeconds":null,"SelectPolicy":null,"Policies":[{"Type":"","Value":1,"PeriodSeconds":0}],"Tolerance":null},"ScaleDown":null}"#
+        );
+    }
+
     #[test]
     fn changes_show_the_lines_that_differ() {
         let claim = |mode: &str| json!({"accessModes": [mode], "resources": {}});
@@ -283,11 +329,18 @@ mod tests {
     #[test]
     fn every_exception_is_one_of_a_field() {
         let has = |ty: &str, name: &str| {
-            let ty = schema().get("core", "v1", ty).expect("the type is there");
+            let packages = ["core", "apps", "autoscaling"];
+            let ty = packages
+                .iter()
+                .find_map(|package| find(package, ty))
+                .expect("the type is there");
             ty.get().fields.iter().any(|field| field.name == name)
         };
         for (ty, name, other) in MOVED {
-            assert!(has(ty, name) && has(ty, other), "{ty}");
+            assert!(has(ty, name) && (other.is_empty() || has(ty, other)), "{ty}");
+        }
+        for (ty, name) in ZERO {
+            assert!(has(ty, name), "{ty}.{name}");
         }
         for (ty, name, _) in NAMES.iter().filter(|(ty, ..)| !ty.is_empty()) {
             assert!(has(ty, name), "{ty}.{name}");

@@ -54,11 +54,11 @@ pub(crate) fn bytes(samples: Vec<Vec<u8>>, words: &'static [&'static str]) -> im
 }
 
 /// Two samples with parts of them replaced, and now and then a list that is long.
-pub(crate) fn pairs(samples: Vec<Value>, words: &'static [&'static str]) -> impl Strategy<Value = Pair> {
+pub(crate) fn pairs(samples: &[Value], words: &'static [&'static str]) -> impl Strategy<Value = Pair> {
     let changed = || {
         let changes = vec((any::<Index>(), leaf(words), any::<Index>()), 0..6);
         let growth = weighted(0.02, (any::<Index>(), 2..2000_usize));
-        (select(samples.clone()), changes, growth)
+        (select(samples.to_vec()), changes, growth)
     };
     (changed(), changed()).prop_map(|(left, right)| {
         let whole = left.0.clone();

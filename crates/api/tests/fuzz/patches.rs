@@ -20,7 +20,7 @@ fn any_patch_is_made_or_refused() {
         json!({"spec": {"$setElementOrder/containers": [{"name": "b"}, {"name": "a"}], "containers": [{"name": "a", "$patch": "delete"}, {"name": "b", "image": "k"}]}}),
         json!({"spec": {"volumes": [{"name": "v", "$retainKeys": ["name", "secret"], "secret": {"secretName": "t"}}], "strategy": {"$patch": "replace"}}}),
     ]);
-    run(&change::pairs(trees, samples::WORDS), |Pair(object, patch)| {
+    run(&change::pairs(&trees, samples::WORDS), |Pair(object, patch)| {
         operations(object, patch);
         if let Ok(merged) = patch::merge::apply(object.clone(), patch.clone()) {
             let same = patch::merge::apply(merged.clone(), json!({})).expect("no change can be made");

@@ -11,6 +11,7 @@ mod definition;
 mod field_path;
 mod form;
 mod format;
+mod internal;
 mod names;
 mod openapi;
 mod printed;

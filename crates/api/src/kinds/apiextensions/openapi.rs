@@ -5,8 +5,7 @@
 
 use serde_json::Value;
 
-use super::{defaults, field_path, printed, schema, structural};
-use crate::kinds::internal::Field;
+use super::{defaults, field_path, internal::Field, printed, schema, structural};
 use crate::{
     field::{Error, Path, Shown},
     rules::{Errors, Tree},

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
+use super::internal::{self, Field, Form};
 use crate::go;
-use crate::kinds::internal::{self, Field, Form};
 
 static RULE: [Field; 6] = [
     Field("rule", "Rule", Form::Text),

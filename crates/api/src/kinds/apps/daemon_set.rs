@@ -5,12 +5,7 @@ use serde_json::{Value, json};
 use crate::{
     apply::managed::Reset,
     field::{Error, Path},
-    kinds::{
-        core::pod,
-        count, immutable, int_or_percent,
-        internal::{self, Field, Form},
-        label_selector, pod_template, reset,
-    },
+    kinds::{core::pod, count, immutable, int_or_percent, label_selector, pod_template, printed, reset},
     rules::{self, Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, named_row},
     selector::label::{InvalidValues, Selector},
     time::Time,
@@ -21,18 +16,6 @@ pub(super) struct DaemonSet;
 
 /// Counts the changes of the template. It was a field once; the server keeps it.
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
-
-const STRATEGY: &[Field] = &[
-    Field("type", "Type", Form::Text),
-    Field(
-        "rollingUpdate",
-        "RollingUpdate",
-        Form::Pointer(&[
-            Field("maxUnavailable", "MaxUnavailable", Form::Number),
-            Field("maxSurge", "MaxSurge", Form::Number),
-        ]),
-    ),
-];
 
 const COLUMNS: &[Column] = &[
     Column::name(),
@@ -221,7 +204,7 @@ fn strategy(strategy: &Value, at: &Path<'_>, errors: &mut Errors) {
         }
         _ => errors.push(Error::not_supported(
             at,
-            internal::shown(strategy, STRATEGY),
+            printed::shown("apps", "DaemonSetUpdateStrategy", strategy),
             ["RollingUpdate", "OnDelete"],
         )),
     }

@@ -5,12 +5,7 @@ use serde_json::{Value, json};
 use crate::{
     apply::{FieldSet, managed::Reset},
     field::{Error, Path},
-    kinds::{
-        core::pod,
-        count, immutable, int_or_percent,
-        internal::{self, Field, Form},
-        pod_template,
-    },
+    kinds::{core::pod, count, immutable, int_or_percent, pod_template, printed},
     rules::{self, Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
     selector::label::Selector,
     time::Time,
@@ -21,18 +16,6 @@ pub(super) struct Deployment;
 
 /// An annotation that asks for an old revision; it was a field once, and is judged as one.
 const ROLLBACK: &str = "deprecated.deployment.rollback.to";
-
-const STRATEGY: &[Field] = &[
-    Field("type", "Type", Form::Text),
-    Field(
-        "rollingUpdate",
-        "RollingUpdate",
-        Form::Pointer(&[
-            Field("maxUnavailable", "MaxUnavailable", Form::Number),
-            Field("maxSurge", "MaxSurge", Form::Number),
-        ]),
-    ),
-];
 
 const COLUMNS: &[Column] = &[
     Column::name(),
@@ -230,7 +213,7 @@ fn strategy(strategy: &Value, at: &Path<'_>, errors: &mut Errors) {
         }
         _ => errors.push(Error::not_supported(
             at,
-            internal::shown(strategy, STRATEGY),
+            printed::shown("apps", "DeploymentStrategy", strategy),
             ["Recreate", "RollingUpdate"],
         )),
     }

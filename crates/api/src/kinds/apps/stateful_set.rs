@@ -7,9 +7,7 @@ use crate::{
     field::{Error, Path, Shown},
     kinds::{
         core::{persistent_volume_claim as claim, pod},
-        count, immutable, int_or_percent,
-        internal::{self, Field, Form},
-        label_selector, pod_template, reset,
+        count, immutable, int_or_percent, label_selector, pod_template, printed, reset,
     },
     name::{self, Rule},
     rules::{self, Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
@@ -19,15 +17,6 @@ use crate::{
 
 /// The rules of stateful sets.
 pub(super) struct StatefulSet;
-
-const ROLLING: &[Field] = &[
-    Field("partition", "Partition", Form::Number),
-    Field("maxUnavailable", "MaxUnavailable", Form::Plain),
-];
-const STRATEGY: &[Field] = &[
-    Field("type", "Type", Form::Text),
-    Field("rollingUpdate", "RollingUpdate", Form::Pointer(ROLLING)),
-];
 
 const COLUMNS: &[Column] = &[
     Column::name(),
@@ -247,7 +236,11 @@ fn strategy(strategy: &Value, at: &Path<'_>, errors: &mut Errors) {
         "OnDelete" if rolling.is_null() => {}
         "OnDelete" => {
             let detail = "only allowed for updateStrategy 'RollingUpdate'";
-            errors.push(Error::invalid(&place, internal::shown(rolling, ROLLING), detail));
+            errors.push(Error::invalid(
+                &place,
+                printed::shown("apps", "RollingUpdateStatefulSetStrategy", rolling),
+                detail,
+            ));
         }
         "RollingUpdate" => {
             count::nonnegative(rolling, &["partition"], &place, errors);
@@ -262,7 +255,7 @@ fn strategy(strategy: &Value, at: &Path<'_>, errors: &mut Errors) {
         }
         _ => errors.push(Error::invalid(
             at,
-            internal::shown(strategy, STRATEGY),
+            printed::shown("apps", "StatefulSetUpdateStrategy", strategy),
             "must be 'RollingUpdate' or 'OnDelete'",
         )),
     }

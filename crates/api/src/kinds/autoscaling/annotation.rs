@@ -4,10 +4,7 @@ use serde_json::Value;
 
 use crate::{
     go,
-    kinds::{
-        internal::{self, Field, Form},
-        label_selector,
-    },
+    kinds::{label_selector, printed},
     quantity::Quantity,
     rules::{Tree, TreeMut},
 };
@@ -138,29 +135,6 @@ pub(super) const STATUS: Sorts = &[
     ),
 ];
 
-const RULES: &[Field] = &[
-    Field(
-        "stabilizationWindowSeconds",
-        "StabilizationWindowSeconds",
-        Form::Plain,
-    ),
-    Field("selectPolicy", "SelectPolicy", Form::Plain),
-    Field(
-        "policies",
-        "Policies",
-        Form::List(&[
-            Field("type", "Type", Form::Text),
-            Field("value", "Value", Form::Number),
-            Field("periodSeconds", "PeriodSeconds", Form::Number),
-        ]),
-    ),
-    Field("tolerance", "Tolerance", Form::Plain),
-];
-const BEHAVIOR_FIELDS: &[Field] = &[
-    Field("scaleUp", "ScaleUp", Form::Pointer(RULES)),
-    Field("scaleDown", "ScaleDown", Form::Pointer(RULES)),
-];
-
 /// A list of texts that are JSON.
 pub(super) fn list(texts: impl Iterator<Item = String>) -> String {
     format!("[{}]", texts.collect::<Vec<_>>().join(","))
@@ -252,7 +226,7 @@ fn aim(sort: &str, target: &mut Value) {
 
 /// The behavior, as it is kept.
 pub(super) fn behavior(behavior: &Value) -> String {
-    internal::print(behavior, BEHAVIOR_FIELDS)
+    printed::go_struct("autoscaling", "HorizontalPodAutoscalerBehavior", behavior)
 }
 
 /// A behavior that was kept; `None` if it says nothing.

@@ -6,11 +6,7 @@ use crate::{
     apply::managed::Reset,
     field::{Error, Path},
     go,
-    kinds::{
-        condition, count, int_or_percent,
-        internal::{self, Field, Form},
-        label_selector, reset,
-    },
+    kinds::{condition, count, int_or_percent, label_selector, printed, reset},
     name::Rule,
     rules::{self, Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, named_row},
     selector::label::InvalidValues,
@@ -22,17 +18,6 @@ pub(super) struct PodDisruptionBudget;
 
 /// An older version meant "all" and "none" the other way round, and said so with this label.
 const DEPRECATED: &str = "pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match";
-
-const SPEC: &[Field] = &[
-    Field("minAvailable", "MinAvailable", Form::Plain),
-    Field("selector", "Selector", Form::Other(label_selector::printed)),
-    Field("maxUnavailable", "MaxUnavailable", Form::Plain),
-    Field(
-        "unhealthyPodEvictionPolicy",
-        "UnhealthyPodEvictionPolicy",
-        Form::Plain,
-    ),
-];
 
 const COLUMNS: &[Column] = &[
     Column::name(),
@@ -146,7 +131,11 @@ fn validate(spec: &Value, values: InvalidValues, errors: &mut Errors) {
     let at = Path::new("spec");
     if spec.has("minAvailable") && spec.has("maxUnavailable") {
         let detail = "minAvailable and maxUnavailable cannot be both set";
-        errors.push(Error::invalid(&at, internal::shown(spec, SPEC), detail));
+        errors.push(Error::invalid(
+            &at,
+            printed::shown("policy", "PodDisruptionBudgetSpec", spec),
+            detail,
+        ));
     }
     for name in ["minAvailable", "maxUnavailable"] {
         int_or_percent::positive(spec.at(name), &at.child(name), errors);

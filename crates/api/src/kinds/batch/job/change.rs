@@ -2,15 +2,9 @@
 
 use serde_json::Value;
 
-use super::policy;
 use crate::{
     field::{Error, Path},
-    kinds::{
-        core::pod,
-        immutable,
-        internal::{self, Field},
-        met, pod_template,
-    },
+    kinds::{core::pod, immutable, met, pod_template, printed},
     rules::{Errors, Tree, TreeMut},
 };
 
@@ -20,16 +14,16 @@ pub(super) fn validate(new: &Value, old: &Value, errors: &mut Errors) {
     completions(spec, before, &at, errors);
     immutable::selector(spec, before, &at, errors);
     template(spec, before, may_change_template(old), &at, errors);
-    let policy = |name: &str, fields: &'static [Field], errors: &mut Errors| {
+    let policy = |name: &str, ty: &str, errors: &mut Errors| {
         if spec.at(name) != before.at(name) {
-            let shown = internal::shown(spec.at(name), fields);
+            let shown = printed::shown("batch", ty, spec.at(name));
             errors.push(Error::invalid(&at.child(name), shown, immutable::IMMUTABLE));
         }
     };
     immutable::unchanged(spec, before, &["completionMode"], &at, errors);
-    policy("podFailurePolicy", policy::FAILURE, errors);
+    policy("podFailurePolicy", "PodFailurePolicy", errors);
     immutable::unchanged(spec, before, &["backoffLimitPerIndex", "managedBy"], &at, errors);
-    policy("successPolicy", policy::SUCCESS, errors);
+    policy("successPolicy", "SuccessPolicy", errors);
 }
 
 /// An indexed job can be given other completions, together with as many pods at once.

@@ -6,10 +6,7 @@ use super::indexes;
 use crate::{
     field::{Error, Path, Shown},
     go,
-    kinds::{
-        count,
-        internal::{self, Field, Form},
-    },
+    kinds::{count, printed},
     name,
     rules::{Errors, Tree},
 };
@@ -22,42 +19,6 @@ const MAX_INDEXES: usize = 64 * 1024;
 const ACTIONS: [&str; 4] = ["Count", "FailIndex", "FailJob", "Ignore"];
 const OPERATORS: [&str; 2] = ["In", "NotIn"];
 const STATUSES: [&str; 3] = ["False", "True", "Unknown"];
-
-/// The policy for failures as errors show it.
-pub(super) const FAILURE: &[Field] = &[Field(
-    "rules",
-    "Rules",
-    Form::List(&[
-        Field("action", "Action", Form::Text),
-        Field(
-            "onExitCodes",
-            "OnExitCodes",
-            Form::Pointer(&[
-                Field("containerName", "ContainerName", Form::Plain),
-                Field("operator", "Operator", Form::Text),
-                Field("values", "Values", Form::Plain),
-            ]),
-        ),
-        Field(
-            "onPodConditions",
-            "OnPodConditions",
-            Form::List(&[
-                Field("type", "Type", Form::Text),
-                Field("status", "Status", Form::Text),
-            ]),
-        ),
-    ]),
-)];
-
-/// The policy for success as errors show it.
-pub(super) const SUCCESS: &[Field] = &[Field(
-    "rules",
-    "Rules",
-    Form::List(&[
-        Field("succeededIndexes", "SucceededIndexes", Form::Plain),
-        Field("succeededCount", "SucceededCount", Form::Plain),
-    ]),
-)];
 
 /// What is wrong with the policy for failures.
 pub(super) fn failure(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
@@ -153,7 +114,11 @@ pub(super) fn success(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     let policy = spec.at("successPolicy");
     if spec.text("completionMode") != "Indexed" {
         let detail = "requires indexed completion mode";
-        errors.push(Error::invalid(at, internal::shown(policy, SUCCESS), detail));
+        errors.push(Error::invalid(
+            at,
+            printed::shown("batch", "SuccessPolicy", policy),
+            detail,
+        ));
         return;
     }
     let (rules, place) = (policy.items("rules"), at.child("rules"));

@@ -8,20 +8,10 @@ use serde_json::Value;
 use super::indexes;
 use crate::{
     field::{Error, Path, Shown},
-    kinds::{
-        count,
-        immutable::IMMUTABLE,
-        internal::{self, Field, Form},
-        met,
-    },
+    kinds::{count, immutable::IMMUTABLE, met, printed},
     rules::{Errors, Tree},
     time::Time,
 };
-
-const UNCOUNTED: &[Field] = &[
-    Field("succeeded", "Succeeded", Form::Plain),
-    Field("failed", "Failed", Form::Plain),
-];
 
 /// A job, its status, and what it says of itself.
 #[expect(clippy::struct_excessive_bools, reason = "each is a condition of its own")]
@@ -187,7 +177,7 @@ fn finished(new: &View<'_>, old: &View<'_>, at: &Path<'_>, errors: &mut Errors) 
     let pods = new.status.at(name);
     if (finished || changed(name)) && !(pods.items("failed").is_empty() && pods.items("succeeded").is_empty())
     {
-        let shown = internal::shown(pods, UNCOUNTED);
+        let shown = printed::shown("batch", "UncountedTerminatedPods", pods);
         errors.push(Error::invalid(
             &at.child(name),
             shown,

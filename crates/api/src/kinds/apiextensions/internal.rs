@@ -3,13 +3,13 @@
 
 use serde_json::{Map, Value};
 
-use crate::{field::Shown, go, rules::Tree};
+use crate::{go, rules::Tree};
 
 /// A field: its name in JSON, its name in the source, what it is.
-pub(crate) struct Field(pub(crate) &'static str, pub(crate) &'static str, pub(crate) Form);
+pub(super) struct Field(pub(super) &'static str, pub(super) &'static str, pub(super) Form);
 
 /// What a field is, which says how it is printed when it is not there.
-pub(crate) enum Form {
+pub(super) enum Form {
     /// A text.
     Text,
     /// A number.
@@ -28,17 +28,8 @@ pub(crate) enum Form {
     Other(fn(&Value) -> String),
 }
 
-/// An object with these fields as an error shows it; `null` if it is not there.
-pub(crate) fn shown(value: &Value, fields: &'static [Field]) -> Shown {
-    Shown::Printed(if value.is_null() {
-        "null".to_owned()
-    } else {
-        print(value, fields)
-    })
-}
-
 /// An object with these fields.
-pub(crate) fn print(value: &Value, fields: &'static [Field]) -> String {
+pub(super) fn print(value: &Value, fields: &'static [Field]) -> String {
     let mut text = String::from("{");
     for (index, Field(name, source, form)) in fields.iter().enumerate() {
         if index > 0 {
@@ -51,13 +42,13 @@ pub(crate) fn print(value: &Value, fields: &'static [Field]) -> String {
 }
 
 /// A list of objects with these fields.
-pub(crate) fn print_list(items: &[Value], fields: &'static [Field]) -> String {
+pub(super) fn print_list(items: &[Value], fields: &'static [Field]) -> String {
     let items: Vec<_> = items.iter().map(|item| print(item, fields)).collect();
     format!("[{}]", items.join(","))
 }
 
 /// Objects by name.
-pub(crate) fn print_map(items: &Map<String, Value>, fields: &'static [Field]) -> String {
+pub(super) fn print_map(items: &Map<String, Value>, fields: &'static [Field]) -> String {
     let items: Vec<_> = items
         .iter()
         .map(|(name, item)| format!("{}:{}", go::json_string(name), print(item, fields)))
