@@ -71,6 +71,21 @@ fn write_ordered(bytes: &mut Vec<u8>, object: &Map<String, Value>, without: Opti
     bytes.push(b'}');
 }
 
+/// Appends the digits of a number: a list has one in each item, so nothing is allocated for it.
+fn push_number(bytes: &mut Vec<u8>, mut number: u64) {
+    let mut digits = [0; 20];
+    let mut first = digits.len();
+    loop {
+        first -= 1;
+        digits[first] = b'0' + u8::try_from(number % 10).expect("a digit is below ten");
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    bytes.extend_from_slice(&digits[first..]);
+}
+
 fn write_name(bytes: &mut Vec<u8>, name: &str) {
     if bytes.last() != Some(&b'{') {
         bytes.push(b',');
@@ -134,7 +149,7 @@ impl<'b> Stored<'b> {
 
     fn write_rest(&self, answer: &mut Vec<u8>, revision: u64) {
         answer.extend_from_slice(b"\"resourceVersion\":\"");
-        answer.extend_from_slice(revision.to_string().as_bytes());
+        push_number(answer, revision);
         answer.push(b'"');
         let rest = &self.bytes[self.place..];
         if rest.first() != Some(&b'}') {

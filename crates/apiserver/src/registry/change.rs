@@ -2,10 +2,8 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use k3_api::{
     apply::managed,
-    encode,
     field::{Error, Path},
     go,
     rules::{self, Circumstances, Part, Tree, TreeMut},
@@ -218,10 +216,7 @@ impl Registry {
         if !resource.converts() && new == old {
             return Ok(Made::Kept(Arc::clone(current)));
         }
-        let stored = version::convert(new.clone(), judged, resource.stored);
-        let bytes = Bytes::from(encode::encode_stored(
-            stored.as_object().expect("an object is one"),
-        ));
+        let bytes = version::stored_bytes(&new, judged, resource.stored);
         if current.stored() == &bytes {
             return Ok(Made::Kept(Arc::clone(current)));
         }

@@ -4,7 +4,6 @@ use std::fmt::Write as _;
 
 use bytes::Bytes;
 use k3_api::{
-    encode,
     kinds::Kind,
     name,
     rules::{self, Circumstances, Tree, TreeMut, User},
@@ -123,21 +122,24 @@ impl Registry {
     ) -> Result<Made, Status> {
         let is_generated = object.at("metadata").text("name").is_empty()
             && !object.at("metadata").text("generateName").is_empty();
-        let tries = if is_generated { NAME_TRIES } else { 1 };
-        for attempt in 1..=tries {
-            let found = self
+        if !is_generated {
+            return self
+                .try_store_new(ask, resource, object, recording, options, warnings)
+                .await;
+        }
+        let mut taken = String::new();
+        for _ in 0..NAME_TRIES {
+            let made = self
                 .try_store_new(ask, resource, object.clone(), recording, options, warnings)
                 .await;
-            match found {
-                Err(status) if attempt < tries && is_generated && status.code == 409 => {}
-                Err(status) if is_generated && status.code == 409 => {
-                    let name = status.details.map(|details| details.name).unwrap_or_default();
-                    return Err(Status::generate_name_conflict(resource.grouped(), &name, 1));
+            match made {
+                Err(status) if status.code == 409 => {
+                    taken = status.details.map(|details| details.name).unwrap_or_default();
                 }
                 other => return other,
             }
         }
-        Err(Status::internal_error("no name was tried"))
+        Err(Status::generate_name_conflict(resource.grouped(), &taken, 1))
     }
 
     async fn try_store_new(
@@ -197,10 +199,7 @@ impl Registry {
             }
         };
         let name = object.at("metadata").text("name").to_owned();
-        let stored = version::convert(object.clone(), judged, resource.stored);
-        let bytes = Bytes::from(encode::encode_stored(
-            stored.as_object().expect("an object is one"),
-        ));
+        let bytes = version::stored_bytes(&object, judged, resource.stored);
         if options.dry_run {
             return match resource.cache.get(&key) {
                 Some(_) => Err(Self::already_exists(resource, &key, &name)),

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use k3_api::{
-    decode, encode,
+    decode,
     kinds::Kind,
     rules::{Dependents, Grace, Tree, TreeMut},
     status::{Details, Grouped, Status},
@@ -205,10 +204,7 @@ impl Registry {
         then_remove: bool,
         resource: &Resource,
     ) -> Result<Deleted, NotCommitted> {
-        let stored = version::convert(object.clone(), resource.kind, resource.stored);
-        let bytes = Bytes::from(encode::encode_stored(
-            stored.as_object().expect("an object is one"),
-        ));
+        let bytes = version::stored_bytes(&object, resource.kind, resource.stored);
         let write = Write::update(
             current.key.clone(),
             Revision::new(current.revision),

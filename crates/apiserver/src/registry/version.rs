@@ -1,11 +1,15 @@
 //! The version an object is stored in. Two resources are served in two versions of which one is stored: events, and
 //! autoscalers.
 
-use k3_api::kinds::{
-    Kind,
-    autoscaling::conversion::{to_v1, to_v2},
-    builtin,
-    event::{from_core, to_core},
+use bytes::Bytes;
+use k3_api::{
+    encode,
+    kinds::{
+        Kind,
+        autoscaling::conversion::{to_v1, to_v2},
+        builtin,
+        event::{from_core, to_core},
+    },
 };
 use serde_json::Value;
 
@@ -37,6 +41,19 @@ pub(super) fn others(kind: &Kind) -> impl Iterator<Item = &'static Kind> {
     let all = if is_served_twice { builtin().all() } else { &[] };
     all.iter()
         .filter(move |other| other.kind == name && (other.group, other.version) != (group, version))
+}
+
+/// An object of one kind as it is stored. The bytes have no room to grow: they stay as long as the object does.
+pub(super) fn stored_bytes(object: &Value, kind: &Kind, stored: &Kind) -> Bytes {
+    let converted;
+    let object = if (kind.group, kind.version) == (stored.group, stored.version) {
+        object
+    } else {
+        converted = convert(object.clone(), kind, stored);
+        &converted
+    };
+    let bytes = encode::encode_stored(object.as_object().expect("an object is one"));
+    bytes.into_boxed_slice().into()
 }
 
 /// An object of one kind as an object of another that is stored with it.

@@ -191,14 +191,24 @@ impl WatchBody {
         }
     }
 
-    /// Writes what waits in the queue, up to a piece.
-    fn drain(&mut self, out: &mut BytesMut, context: &mut Context<'_>) {
+    /// Writes what waits in the queue, up to a piece. A frame that is alone is given as it is, shared by all watchers.
+    fn drain(&mut self, out: &mut BytesMut, context: &mut Context<'_>) -> Option<Bytes> {
+        let mut alone: Option<Bytes> = None;
         while let Some(watcher) = &mut self.watcher
             && out.len() < PIECE
         {
             match watcher.poll(context) {
                 Poll::Ready(Some(delivery)) => {
-                    if let Some(as_type) = self.as_type(&delivery) {
+                    let Some(as_type) = self.as_type(&delivery) else {
+                        continue;
+                    };
+                    if let Some(first) = alone.take() {
+                        out.extend_from_slice(&first);
+                    }
+                    if out.is_empty() && self.is_shared() {
+                        self.sent = delivery.event.revision;
+                        alone = Some(delivery.frame(as_type, self.form.wire(), self.resource.kind));
+                    } else {
                         self.write(out, &delivery, as_type);
                     }
                 }
@@ -206,11 +216,17 @@ impl WatchBody {
                 Poll::Pending => break,
             }
         }
+        alone
+    }
+
+    /// Whether its frames are those of all watchers.
+    fn is_shared(&self) -> bool {
+        self.form.is_plain() && !self.resource.converts()
     }
 
     fn write(&mut self, out: &mut BytesMut, delivery: &Delivery, as_type: EventType) {
         self.sent = delivery.event.revision;
-        if self.form.is_plain() && !self.resource.converts() {
+        if self.is_shared() {
             out.extend_from_slice(&delivery.frame(as_type, self.form.wire(), self.resource.kind));
             return;
         }
@@ -220,7 +236,7 @@ impl WatchBody {
     }
 
     fn write_initial(&mut self, out: &mut BytesMut, object: &Object) {
-        if self.form.is_plain() && !self.resource.converts() {
+        if self.is_shared() {
             let frame = frame(
                 EventType::Added,
                 object,
@@ -292,7 +308,9 @@ impl Pieces for WatchBody {
         // What was applied before the queue was found empty has been told: events are queued before they count as applied.
         let mut applied = None;
         loop {
-            self.drain(&mut out, context);
+            if let Some(frame) = self.drain(&mut out, context) {
+                return Poll::Ready(Some(frame));
+            }
             if !out.is_empty() {
                 return Poll::Ready(Some(out.freeze()));
             }

@@ -10,9 +10,7 @@ mod token;
 pub(super) use self::scale::NewScale;
 pub(crate) use self::token::{BadSigningKey, Signer};
 
-use bytes::Bytes;
 use k3_api::{
-    encode,
     kinds::Persistence,
     rules::{Rules, Tree},
     status::{Details, Grouped, Status},
@@ -20,7 +18,7 @@ use k3_api::{
 use k3_storage::{Revision, Write};
 use serde_json::Value;
 
-use super::{Ask, Registry, Resource, answer, commit::NotCommitted};
+use super::{Ask, Registry, Resource, answer, commit::NotCommitted, version};
 use crate::{
     admission::{Attributes, Operation},
     cache::Object,
@@ -80,7 +78,7 @@ impl Registry {
         for _ in 0..TRIES {
             let mut tree = current.tree();
             change(&mut tree)?;
-            let bytes = Bytes::from(encode::encode_stored(tree.as_object().expect("an object is one")));
+            let bytes = version::stored_bytes(&tree, resource.stored, resource.stored);
             if dry_run || *current.stored() == bytes {
                 return Ok(tree);
             }
