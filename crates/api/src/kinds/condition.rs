@@ -1,5 +1,7 @@
 //! Conditions of the common form: type, status, reason, message, time.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use crate::{
@@ -17,10 +19,11 @@ const REASON: &str = "a condition reason must start with alphabetic character, o
 
 /// What is wrong with a list of conditions, each of a type of its own.
 pub(super) fn validate(conditions: &[Value], at: &Path<'_>, errors: &mut Errors) {
+    let mut seen = HashSet::new();
     for (index, condition) in conditions.iter().enumerate() {
         let place = at.index(index);
         let kind = condition.text("type");
-        if conditions[..index].iter().any(|other| other.text("type") == kind) {
+        if !seen.insert(kind) {
             errors.push(Error::duplicate(&place, kind));
         }
         one(condition, &place, errors);

@@ -1,13 +1,21 @@
 //! How a webhook is called: by a URL, or as a service of the cluster.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
-use super::url::{Form, Url};
+use super::{
+    demand,
+    url::{Form, Url},
+};
 use crate::{
     field::{Error, Path},
     name,
     rules::{Errors, Tree, TreeMut},
 };
+
+/// The versions of reviews that this server writes.
+pub(super) const REVIEW_VERSIONS: [&str; 2] = ["v1", "v1beta1"];
 
 const FORM: &str = "; desired format: https://host[/path]";
 
@@ -24,6 +32,32 @@ pub(super) fn validate(config: &Value, at: &Path<'_>, errors: &mut Errors) {
         (true, false) => url(config.text("url"), &at.child("url"), errors),
         (false, true) => service(config.at("service"), &at.child("service"), errors),
         _ => errors.push(Error::required(at, "exactly one of url or service is required")),
+    }
+}
+
+/// What is wrong with the versions of reviews a webhook takes; `none` is told if it takes none. One must be `known` if
+/// all were before.
+pub(super) fn review_versions(versions: &Value, known: bool, none: &str, at: &Path<'_>, errors: &mut Errors) {
+    let items = || {
+        let items = versions.as_array().into_iter().flatten();
+        items.filter_map(Value::as_str)
+    };
+    if items().next().is_none() {
+        errors.push(Error::required(at, none));
+        return;
+    }
+    let mut seen = HashSet::new();
+    for (index, version) in items().enumerate() {
+        let place = at.index(index);
+        if seen.insert(version) {
+            demand::tell(version, name::dns1035_label(version), &place, errors);
+        } else {
+            errors.push(Error::invalid(&place, version, "duplicate version"));
+        }
+    }
+    if known && !items().any(|version| REVIEW_VERSIONS.contains(&version)) {
+        let detail = format!("must include at least one of {}", REVIEW_VERSIONS.join(", "));
+        errors.push(Error::invalid(at, versions, detail));
     }
 }
 

@@ -1,11 +1,13 @@
 //! Configurations of webhooks.
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 
 use super::{Sort, matching, reserved, rule};
 use crate::{
     field::{Error, Path},
-    kinds::{demand, webhook_client},
+    kinds::webhook_client::{self, REVIEW_VERSIONS},
     name,
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
     selector::label::InvalidValues,
@@ -16,7 +18,6 @@ pub(super) const FAILURE_POLICIES: [&str; 2] = ["Fail", "Ignore"];
 pub(super) const REINVOCATION_POLICIES: [&str; 2] = ["IfNeeded", "Never"];
 const NO_SIDE_EFFECTS: [&str; 2] = ["None", "NoneOnDryRun"];
 const SIDE_EFFECTS: [&str; 4] = ["None", "NoneOnDryRun", "Some", "Unknown"];
-const REVIEW_VERSIONS: [&str; 2] = ["v1", "v1beta1"];
 
 /// Resources that webhooks are never asked about: without answers to these no webhook can be called.
 const EXCLUDED: [(&str, &str); 6] = [
@@ -110,18 +111,20 @@ impl Configuration {
     fn judge(&self, object: &Value, demands: Demands, errors: &mut Errors) {
         let hooks = object.items("webhooks");
         let at = Path::new("webhooks");
+        let mut seen = HashSet::new();
         for (index, hook) in hooks.iter().enumerate() {
             let place = at.index(index);
             self.judge_one(hook, demands, &place, errors);
             let versions = place.child("admissionReviewVersions");
-            review_versions(
+            webhook_client::review_versions(
                 hook.at("admissionReviewVersions"),
                 demands.known_version,
+                "must specify one of v1, v1beta1",
                 &versions,
                 errors,
             );
             let name = hook.text("name");
-            let known = hooks[..index].iter().any(|other| other.text("name") == name);
+            let known = !seen.insert(name);
             if demands.unique_names && known && !name.is_empty() {
                 errors.push(Error::duplicate(&place.child("name"), name));
             }
@@ -173,33 +176,6 @@ fn one_of(hook: &Value, field: &str, supported: &[&str], at: &Path<'_>, errors: 
             hook.text(field),
             supported,
         ));
-    }
-}
-
-fn review_versions(versions: &Value, known: bool, at: &Path<'_>, errors: &mut Errors) {
-    let items = || {
-        versions
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str)
-    };
-    if items().next().is_none() {
-        let detail = format!("must specify one of {}", REVIEW_VERSIONS.join(", "));
-        errors.push(Error::required(at, detail));
-        return;
-    }
-    for (index, version) in items().enumerate() {
-        let place = at.index(index);
-        if items().take(index).any(|other| other == version) {
-            errors.push(Error::invalid(&place, version, "duplicate version"));
-            continue;
-        }
-        demand::tell(version, name::dns1035_label(version), &place, errors);
-    }
-    if known && !items().any(|version| REVIEW_VERSIONS.contains(&version)) {
-        let detail = format!("must include at least one of {}", REVIEW_VERSIONS.join(", "));
-        errors.push(Error::invalid(at, versions, detail));
     }
 }
 

@@ -5,12 +5,9 @@ use serde_json::Value;
 use super::bundle;
 use crate::{
     field::{Error, Path},
-    kinds::{demand, webhook_client},
-    name,
+    kinds::webhook_client::{self, REVIEW_VERSIONS},
     rules::{Errors, Tree},
 };
-
-const REVIEW_VERSIONS: [&str; 2] = ["v1", "v1beta1"];
 
 /// What is asked of a conversion.
 #[derive(Clone, Copy)]
@@ -52,7 +49,7 @@ pub(super) fn validate(conversion: &Value, demands: Demands, at: &Path<'_>, erro
                 bundle::validate(config.at("caBundle"), &config_at.child("caBundle"), errors);
             }
         }
-        review_versions(versions, demands.known_version, &versions_at, errors);
+        webhook_client::review_versions(versions, demands.known_version, "", &versions_at, errors);
         return;
     }
     let detail = "should not be set when strategy is not set to Webhook";
@@ -71,30 +68,4 @@ pub(super) fn is_known(conversion: &Value) -> bool {
         .texts("conversionReviewVersions")
         .peekable();
     versions.peek().is_none() || versions.any(|version| REVIEW_VERSIONS.contains(&version))
-}
-
-fn review_versions(versions: &Value, known: bool, at: &Path<'_>, errors: &mut Errors) {
-    let items = || {
-        versions
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str)
-    };
-    if items().next().is_none() {
-        errors.push(Error::required(at, ""));
-        return;
-    }
-    for (index, version) in items().enumerate() {
-        let place = at.index(index);
-        if items().take(index).any(|other| other == version) {
-            errors.push(Error::invalid(&place, version, "duplicate version"));
-            continue;
-        }
-        demand::tell(version, name::dns1035_label(version), &place, errors);
-    }
-    if known && !items().any(|version| REVIEW_VERSIONS.contains(&version)) {
-        let detail = format!("must include at least one of {}", REVIEW_VERSIONS.join(", "));
-        errors.push(Error::invalid(at, versions, detail));
-    }
 }

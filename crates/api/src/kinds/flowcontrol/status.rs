@@ -1,5 +1,7 @@
 //! What the status of both kinds has in common.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use crate::{
@@ -21,11 +23,12 @@ pub(super) fn validate(object: &Value, errors: &mut Errors) {
     let status = Path::new("status");
     let at = status.child("conditions");
     let conditions = object.at("status").items("conditions");
+    let mut seen = HashSet::new();
     for (index, condition) in conditions.iter().enumerate() {
         let place = at.index(index);
         let place = place.child("type");
         let kind = condition.text("type");
-        if conditions[..index].iter().any(|other| other.text("type") == kind) {
+        if !seen.insert(kind) {
             errors.push(Error::duplicate(&place, kind));
         }
         if kind.is_empty() {

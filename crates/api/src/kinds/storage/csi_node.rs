@@ -1,5 +1,7 @@
 //! CSI nodes: which drivers run on a node.
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 
 use crate::{
@@ -81,6 +83,7 @@ fn validate(object: &Value, errors: &mut Errors) {
     let at = Path::new("spec");
     let at = at.child("drivers");
     let drivers = object.at("spec").items("drivers");
+    let mut names = HashSet::new();
     for (index, driver) in drivers.iter().enumerate() {
         let place = at.index(index);
         let name = driver.text("name");
@@ -96,16 +99,16 @@ fn validate(object: &Value, errors: &mut Errors) {
             let detail = "must be greater than or equal to 0";
             errors.push(Error::invalid(&place.child("count"), count, detail));
         }
-        if drivers[..index].iter().any(|one| one.text("name") == name) {
+        if !names.insert(name) {
             errors.push(Error::duplicate(&place.child("name"), name));
         }
-        let keys: Vec<_> = driver.texts("topologyKeys").collect();
-        for (index, key) in keys.iter().enumerate() {
+        let mut seen = HashSet::new();
+        for key in driver.texts("topologyKeys") {
             if key.is_empty() {
                 errors.push(Error::required(&place, ""));
             }
-            if keys[..index].contains(key) {
-                errors.push(Error::duplicate(&place, *key));
+            if !seen.insert(key) {
+                errors.push(Error::duplicate(&place, key));
             }
             demand::qualified(key, &place, errors);
         }

@@ -10,7 +10,7 @@ use crate::{
     apply::managed::{Reset, Step},
     field::Path,
     go,
-    kinds::difference,
+    kinds::{difference, status_meta},
     rules::{Circumstances, Errors, Rules, Tree, TreeMut},
 };
 
@@ -27,7 +27,7 @@ impl Rules for EphemeralContainers {
         let containers = new.make("spec").remove("ephemeralContainers");
         new.copy_from("spec", old);
         new.copy_from("status", old);
-        prepare::keep_metadata(new, old);
+        status_meta::keep(new, old);
         let spec = new.make("spec");
         match containers {
             Some(containers) => spec.set("ephemeralContainers", containers),

@@ -87,22 +87,6 @@ fn keep_observed(new: &mut Value, old: &Value) {
     }
 }
 
-/// What else a subresource cannot change.
-pub(super) fn keep_metadata(new: &mut Value, old: &Value) {
-    let before = old.at("metadata");
-    let metadata = new.make("metadata");
-    for name in [
-        "deletionTimestamp",
-        "generation",
-        "labels",
-        "annotations",
-        "finalizers",
-        "ownerReferences",
-    ] {
-        metadata.copy_from(name, before);
-    }
-}
-
 /// Selectors that are to match the pod's own values of some labels get them.
 fn merge_label_keys(pod: &mut Value) {
     let labels = pod.at("metadata").at("labels").clone();

@@ -2,9 +2,10 @@
 
 use serde_json::Value;
 
-use super::{equality::same, options::is_sidecar, prepare, report::Report};
+use super::{equality::same, options::is_sidecar, report::Report};
 use crate::{
     field::Path,
+    kinds::status_meta,
     rules::{Errors, Tree, TreeMut},
 };
 
@@ -37,7 +38,7 @@ pub(super) fn drop_other_changes(new: &mut Value, old: &Value) {
     }
     new.set("spec", spec);
     new.copy_from("status", old);
-    prepare::keep_metadata(new, old);
+    status_meta::keep(new, old);
 }
 
 /// What is wrong with a resize, beside the spec it leads to.
