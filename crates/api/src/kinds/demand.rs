@@ -2,7 +2,7 @@
 //!
 //! Nothing is allocated unless there is something to tell.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::HashSet, hash::Hash};
 
 use serde_json::Value;
 
@@ -126,6 +126,12 @@ pub(crate) fn unchanged(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Er
     if new != old {
         errors.push(Error::invalid(at, new, IMMUTABLE));
     }
+}
+
+/// Which items of a list stand in it before.
+pub(crate) fn repeated<T: Eq + Hash>(items: impl IntoIterator<Item = T>) -> Vec<bool> {
+    let mut seen = HashSet::new();
+    items.into_iter().map(|item| !seen.insert(item)).collect()
 }
 
 /// The amount a field tells; zero if it tells none.

@@ -121,7 +121,7 @@ impl Struct {
             let Some(field) = self.named(name) else { continue };
             match value {
                 Value::Array(items) if items.is_empty() && field.shown && !field.pointer => {
-                    *value = Value::Null
+                    *value = Value::Null;
                 }
                 Value::Object(entries)
                     if entries.is_empty() && field.shown && matches!(field.ty, Type::Map(..)) =>

@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{
     field::{Error, Path, Shown},
+    kinds::demand,
     name,
     rules::{Errors, Tree},
 };
@@ -102,7 +103,7 @@ fn judge_versions(form: &Form<'_>, old: Option<&Value>, at: &Path<'_>, errors: &
         version::validate(version, form.has_status(version), old, &place, errors);
     }
     let shown = || Shown::Printed(printed::versions(&form.shown_versions()));
-    if (1..names.len()).any(|index| names[..index].contains(&names[index])) {
+    if demand::repeated(&names).contains(&true) {
         errors.push(Error::invalid(at, shown(), "must contain unique version names"));
     }
     let stored = form

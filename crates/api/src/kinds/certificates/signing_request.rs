@@ -16,6 +16,7 @@ use crate::{
     base64,
     field::{Error, Path},
     go,
+    kinds::demand,
     name::Rule,
     rules::{Circumstances, Column, Errors, Row, Rules, Selectable, Tree, TreeMut, age},
     time::{self, Duration, Time},
@@ -252,14 +253,14 @@ fn validate_usages(spec: &Value, old: Option<&Value>, at: &Path<'_>, errors: &mu
         errors.push(Error::required(at, ""));
     }
     let unknown = |usage: &&str| !USAGES.contains(usage);
-    let repeated = |usages: &[&str], index: usize| usages[..index].contains(&usages[index]);
     if !before.iter().any(unknown) {
         for (index, usage) in usages.iter().enumerate().filter(|(_, usage)| unknown(usage)) {
             errors.push(Error::not_supported(&at.index(index), *usage, USAGES));
         }
     }
-    if !(0..before.len()).any(|index| repeated(&before, index)) {
-        for index in (0..usages.len()).filter(|index| repeated(&usages, *index)) {
+    if !demand::repeated(&before).contains(&true) {
+        let repeated = demand::repeated(&usages);
+        for index in (0..usages.len()).filter(|index| repeated[*index]) {
             errors.push(Error::duplicate(&at.index(index), usages[index]));
         }
     }

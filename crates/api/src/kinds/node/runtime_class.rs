@@ -88,12 +88,10 @@ fn validate_parts(object: &Value, errors: &mut Errors) {
 /// What is wrong with tolerations. None stands there twice.
 fn validate_tolerations(tolerations: &[Value], at: &Path<'_>, errors: &mut Errors) {
     pod::validate_added_tolerations(tolerations, at, errors);
+    let key = |toleration: &Value| TOLERATION_KEY.map(|field| toleration.text(field).to_owned());
+    let repeated = demand::repeated(tolerations.iter().map(key));
     for (index, toleration) in tolerations.iter().enumerate() {
-        let same = |other: &Value| {
-            let mut fields = TOLERATION_KEY.iter();
-            fields.all(|field| other.text(field) == toleration.text(field))
-        };
-        if tolerations[..index].iter().any(same) {
+        if repeated[index] {
             errors.push(Error::duplicate(&at.index(index), printed(toleration)));
         }
     }

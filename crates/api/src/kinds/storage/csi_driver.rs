@@ -154,13 +154,11 @@ fn validate(spec: &Value, errors: &mut Errors) {
 }
 
 fn token_requests(requests: &[Value], at: &Path<'_>, errors: &mut Errors) {
+    let repeated = demand::repeated(requests.iter().map(|request| request.text("audience")));
     for (index, request) in requests.iter().enumerate() {
         let place = at.index(index);
         let audience = request.text("audience");
-        if requests[..index]
-            .iter()
-            .any(|one| one.text("audience") == audience)
-        {
+        if repeated[index] {
             errors.push(Error::duplicate(&place.child("audience"), audience));
             continue;
         }

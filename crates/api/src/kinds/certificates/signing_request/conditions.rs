@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use crate::{
     field::{Error, Path},
+    kinds::demand,
     rules::{Errors, Tree, TreeMut},
     time::Time,
 };
@@ -93,8 +94,8 @@ pub(super) fn validate(object: &Value, old: Option<&Value>, errors: &mut Errors)
     };
     let before = old.map(kinds).unwrap_or_default();
     let after = kinds(object);
-    let repeated = |kinds: &[String], index: usize| kinds[..index].contains(&kinds[index]);
-    let repeats = (0..before.len()).any(|index| repeated(&before, index));
+    let repeats = demand::repeated(&before).contains(&true);
+    let repeated = demand::repeated(&after);
     for (index, condition) in conditions(object).iter().enumerate() {
         let at = list.index(index);
         let kind = condition.text("type");
@@ -110,7 +111,7 @@ pub(super) fn validate(object: &Value, old: Option<&Value>, errors: &mut Errors)
             value if supported.contains(&value) => {}
             value => errors.push(Error::not_supported(&at.child("status"), value, supported)),
         }
-        if !repeats && repeated(&after, index) {
+        if !repeats && repeated[index] {
             errors.push(Error::duplicate(&at.child("type"), kind));
         }
     }
