@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     field::{Error, Path},
+    kinds::demand,
     name::{dns1123_label, port_name, port_number},
     rules::{Errors, Tree},
 };
@@ -56,11 +57,12 @@ impl Pod<'_> {
         if containers.is_empty() {
             return errors.required(at, "");
         }
+        let repeated = demand::repeated(containers.iter().map(|container| container.text("name")));
         for (index, container) in containers.iter().enumerate() {
             let place = at.index(index);
             self.validate(container, &place, errors);
             let name = container.text("name");
-            if containers[..index].iter().any(|other| other.text("name") == name) {
+            if repeated[index] {
                 errors.duplicate(&place.child("name"), name);
             }
             handler::validate(container, self.spec.at("os"), self.grace(), &place, errors);

@@ -10,7 +10,10 @@ use super::{
 use crate::{
     field::Path,
     go,
-    kinds::core::{node_selector, persistent_volume_claim},
+    kinds::{
+        core::{node_selector, persistent_volume_claim},
+        demand,
+    },
     name::{dns1123_label, ip_warning, label_value},
     rules::Tree,
 };
@@ -276,9 +279,10 @@ fn duplicates(spec: &Value, at: &Path<'_>, told: &mut Vec<String>) {
     for (list, field) in [("hostAliases", "ip"), ("imagePullSecrets", "name")] {
         let list_at = at.child(list);
         let items = spec.items(list);
+        let repeated = demand::repeated(items.iter().map(|item| item.text(field)));
         for (index, item) in items.iter().enumerate() {
             let value = item.text(field);
-            if items[..index].iter().any(|other| other.text(field) == value) {
+            if repeated[index] {
                 let quoted = go::quote(value);
                 told.push(format!(
                     "{}: duplicate {field} {quoted}",
@@ -343,9 +347,10 @@ fn container_annotations(
 
 /// A variable that is set again, and not from its old value.
 fn hidden_variables(variables: &[Value], at: &Path<'_>, told: &mut Vec<String>) {
+    let repeated = demand::repeated(variables.iter().map(|variable| variable.text("name")));
     for (index, variable) in variables.iter().enumerate() {
         let (name, value) = (variable.text("name"), variable.text("value"));
-        if !variables[..index].iter().any(|other| other.text("name") == name) {
+        if !repeated[index] {
             continue;
         }
         let reference = format!("$({name})");
