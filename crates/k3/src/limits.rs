@@ -1,6 +1,9 @@
 //! What the operating system lets the process do.
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::{
+    process::{Resource, Rlimit, getrlimit, setrlimit},
+    thread::disable_transparent_huge_pages,
+};
 
 /// Raises the number of files that may be open as far as it goes without privileges. Each client connection
 /// is one, and the usual 1024 are fewer than a small cluster needs.
@@ -15,6 +18,14 @@ pub(crate) fn raise_open_files() {
     }
     if let Err(error) = setrlimit(Resource::Nofile, raised) {
         tracing::warn!(%error, limit = ?limit.current, "cannot raise the limit of open files");
+    }
+}
+
+/// Has memory given out in small pages. In huge ones a server that has just begun takes twice the memory, most of it empty;
+/// what it holds are objects of a few kilobytes, here and there.
+pub(crate) fn use_small_pages() {
+    if let Err(error) = disable_transparent_huge_pages(true) {
+        tracing::debug!(%error, "cannot do without huge pages");
     }
 }
 

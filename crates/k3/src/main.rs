@@ -21,6 +21,7 @@ use mimalloc::MiMalloc;
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
+    limits::use_small_pages();
     match commands::run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {

@@ -1,11 +1,11 @@
 //! One state of one object.
 
-use std::sync::OnceLock;
+use std::{borrow::Cow, collections::BTreeMap, fmt, sync::OnceLock};
 
 use bytes::Bytes;
 use k3_api::{encode::Stored, selector::label::Labels};
 use k3_storage::Key;
-use serde::Deserialize;
+use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 
 /// One state of one object: the bytes that are stored, and what is read from them when somebody asks.
@@ -105,7 +105,10 @@ impl Object {
 
     /// Its labels.
     pub(crate) fn labels(&self) -> ObjectLabels<'_> {
-        ObjectLabels(self.labels.get_or_init(|| read_labels(&self.bytes)))
+        ObjectLabels(
+            self.labels
+                .get_or_init(|| read_labels(&self.bytes, self.place as usize)),
+        )
     }
 
     /// The value of one of the fields that `read` reads from the tree, by position.
@@ -118,20 +121,42 @@ impl Object {
     }
 }
 
-/// Reads the labels alone: what else there is is skipped, not made into a tree.
-fn read_labels(bytes: &[u8]) -> LabelList {
-    #[derive(Deserialize)]
-    struct Envelope {
-        metadata: Metadata,
+/// Reads the labels alone. Metadata come first in what is stored, with their fields sorted: what follows the labels is never
+/// looked at, and what stands before them is skipped.
+fn read_labels(bytes: &[u8], place: usize) -> LabelList {
+    let mut found = LabelList::default();
+    // From the brace that opens the metadata.
+    if let Some(metadata) = place.checked_sub(1).and_then(|start| bytes.get(start..)) {
+        let mut reader = serde_json::Deserializer::from_slice(metadata);
+        // It ends with an error when the labels are read, or cannot be there any more.
+        let _ = reader.deserialize_map(LabelReader(&mut found));
     }
-    #[derive(Deserialize)]
-    struct Metadata {
-        #[serde(default)]
-        labels: std::collections::BTreeMap<Box<str>, Box<str>>,
+    found
+}
+
+/// Reads metadata up to the labels.
+struct LabelReader<'f>(&'f mut LabelList);
+
+impl<'de> Visitor<'de> for LabelReader<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("metadata")
     }
-    serde_json::from_slice::<Envelope>(bytes)
-        .map(|envelope| envelope.metadata.labels.into_iter().collect())
-        .unwrap_or_default()
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<(), A::Error> {
+        while let Some(name) = fields.next_key::<Cow<'_, str>>()? {
+            if *name == *"labels" {
+                let labels: BTreeMap<Box<str>, Box<str>> = fields.next_value()?;
+                *self.0 = labels.into_iter().collect();
+            }
+            if *name >= *"labels" {
+                return Err(A::Error::custom("the labels are read"));
+            }
+            fields.next_value::<IgnoredAny>()?;
+        }
+        Ok(())
+    }
 }
 
 // --- ObjectLabels ---
@@ -140,5 +165,56 @@ impl Labels for ObjectLabels<'_> {
     fn get(&self, key: &str) -> Option<&str> {
         let position = self.0.binary_search_by(|(name, _)| (**name).cmp(key)).ok()?;
         Some(&self.0[position].1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k3_api::encode::encode_stored;
+    use serde_json::json;
+
+    use super::*;
+
+    fn object(tree: &Value) -> Object {
+        let bytes = encode_stored(tree.as_object().unwrap());
+        Object::new(Key::try_new("/registry/core/pods/a/b").unwrap(), bytes.into(), 7)
+    }
+
+    #[test]
+    fn labels_are_found_wherever_they_stand() {
+        let tree = json!({"kind": "Pod", "apiVersion": "v1", "metadata": {
+            "annotations": {"labels": "no", "x": "{\"y\": 1}"}, "finalizers": ["a"], "labels": {"b": "2", "a": "1"}, "name": "b",
+        }});
+        let pod = object(&tree);
+        assert_eq!(
+            (
+                pod.labels().get("a"),
+                pod.labels().get("b"),
+                pod.labels().get("c")
+            ),
+            (Some("1"), Some("2"), None)
+        );
+        for metadata in [
+            json!({}),
+            json!({"name": "x", "uid": "labels"}),
+            json!({"annotations": {"labels": "x"}}),
+        ] {
+            assert_eq!(
+                object(&json!({"kind": "Pod", "metadata": metadata}))
+                    .labels()
+                    .get("labels"),
+                None
+            );
+        }
+    }
+
+    #[test]
+    fn names_and_versions_come_from_key_and_commit() {
+        let pod = object(&json!({"kind": "Pod", "metadata": {"name": "b"}}));
+        assert_eq!((pod.namespace(), pod.name()), ("a", "b"));
+        let mut text = Vec::new();
+        pod.write(&mut text);
+        assert_eq!(serde_json::from_slice::<Value>(&text).unwrap(), pod.tree());
+        assert_eq!(pod.tree()["metadata"]["resourceVersion"], "7");
     }
 }
