@@ -89,16 +89,12 @@ impl<'t> Records<'t> {
                 continue;
             };
             field.push_str(part);
-            match rest.strip_prefix('"') {
-                Some(rest) => {
-                    field.push('"');
-                    self.rest = rest;
-                }
-                None => {
-                    self.rest = rest;
-                    return Ok(field);
-                }
-            }
+            let Some(after) = rest.strip_prefix('"') else {
+                self.rest = rest;
+                return Ok(field);
+            };
+            field.push('"');
+            self.rest = after;
         }
     }
 }

@@ -128,9 +128,8 @@ mod tests {
             ["apis", group, version, ref rest @ ..] => (group, version, rest),
             _ => return None,
         };
-        let plural = match rest {
-            ["namespaces", _, plural, ..] | [plural, ..] => plural,
-            [] => return None,
+        let (["namespaces", _, plural, ..] | [plural, ..]) = rest else {
+            return None;
         };
         builtin().resource(group, version, plural)
     }

@@ -43,7 +43,7 @@ impl Registry {
             ("pods", "exec" | "attach" | "portforward") => self.stream(ask).await,
             (_, "proxy") => self.proxy(ask).await,
             ("componentstatuses", "") => self.component_statuses(ask, verb).await,
-            _ if target.kind.persistence == Persistence::Virtual => self.review(ask).await,
+            _ if target.kind.persistence == Persistence::Virtual => self.review(ask),
             _ => return None,
         })
     }

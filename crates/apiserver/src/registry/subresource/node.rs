@@ -57,14 +57,11 @@ impl Registry {
         let resource = Resource::of(ask.target.kind, &self.caches);
         // A name may say how to talk and to which port: https:web:8443.
         let parts: Vec<_> = ask.target.name.split(':').collect();
-        let name = match parts.as_slice() {
-            [_, name, _] | [name, _] | [name] => name,
-            _ => {
-                return Err(Status::bad_request(format!(
-                    "invalid {} request {:?}",
-                    ask.target.kind.singular, ask.target.name
-                )));
-            }
+        let ([_, name, _] | [name, _] | [name]) = parts.as_slice() else {
+            return Err(Status::bad_request(format!(
+                "invalid {} request {:?}",
+                ask.target.kind.singular, ask.target.name
+            )));
         };
         if ask.target.kind.kind == "Service" {
             return Err(Status::service_unavailable(format!(

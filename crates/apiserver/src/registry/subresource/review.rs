@@ -23,7 +23,7 @@ use crate::{
 
 impl Registry {
     /// Answers the question in the body.
-    pub(super) async fn review(&self, ask: &Ask) -> Result<Answer, Status> {
+    pub(super) fn review(&self, ask: &Ask) -> Result<Answer, Status> {
         let options = WriteOptions::read(&ask.query, Writing::Create, &ask.agent)?;
         let mut warnings = Warnings::default();
         let kind = ask.target.kind;
