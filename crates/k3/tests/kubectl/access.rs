@@ -29,9 +29,10 @@ fn what_does_not_exist_is_told_by_name() {
 }
 
 #[test]
-fn a_pod_without_a_node_has_no_log_and_says_so() {
+fn a_pod_without_a_node_has_an_empty_log_and_takes_no_commands() {
     let cluster = Cluster::start();
     cluster.kubectl("run web --image=nginx");
-    let (_, said) = cluster.refused("logs web");
-    assert!(said.starts_with("Error from server"), "{said}");
+    assert_eq!(cluster.kubectl("logs web"), "");
+    let (_, said) = cluster.refused("exec web -- ls");
+    assert!(said.contains("does not have a host assigned"), "{said}");
 }
