@@ -1,0 +1,160 @@
+//! The Rust client of the ecosystem, unchanged, against a running k3.
+#![expect(clippy::unwrap_used, reason = "in a test a panic is the answer")]
+
+#[path = "../program/mod.rs"]
+#[expect(dead_code, reason = "other tests use more of it")]
+mod program;
+
+use std::{collections::BTreeMap, time::Duration};
+
+use futures_util::{StreamExt, TryStreamExt};
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::ConfigMap};
+use kube::{
+    Api, Client, Config,
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
+    config::{KubeConfigOptions, Kubeconfig},
+    runtime::{WatchStreamExt, watcher},
+};
+use program::{Data, Server};
+use serde_json::json;
+
+/// Longer than anything here takes.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// A server, and a client that is its administrator.
+struct Cluster {
+    client: Client,
+    _server: Server,
+    _data: Data,
+}
+
+impl Cluster {
+    async fn start() -> Self {
+        let data = Data::new();
+        let server = data.start(&["--storage=memory"]);
+        let kubeconfig = Kubeconfig::read_from(data.path().join("admin.kubeconfig")).unwrap();
+        let options = KubeConfigOptions::default();
+        let config = Config::from_custom_kubeconfig(kubeconfig, &options)
+            .await
+            .unwrap();
+        let client = Client::try_from(config).unwrap();
+        Cluster {
+            client,
+            _server: server,
+            _data: data,
+        }
+    }
+
+    fn config_maps(&self) -> Api<ConfigMap> {
+        Api::namespaced(self.client.clone(), "default")
+    }
+}
+
+fn config_map(name: &str, value: &str) -> ConfigMap {
+    ConfigMap {
+        metadata: kube::core::ObjectMeta {
+            name: Some(name.to_owned()),
+            ..Default::default()
+        },
+        data: Some(BTreeMap::from([("key".to_owned(), value.to_owned())])),
+        ..Default::default()
+    }
+}
+
+#[tokio::test]
+async fn objects_are_created_replaced_listed_and_deleted() {
+    let cluster = Cluster::start().await;
+    let api = cluster.config_maps();
+    let created = api
+        .create(&PostParams::default(), &config_map("a", "1"))
+        .await
+        .unwrap();
+    assert!(created.metadata.uid.is_some());
+    let mut changed = created.clone();
+    changed.data = config_map("a", "2").data;
+    api.replace("a", &PostParams::default(), &changed).await.unwrap();
+    // The old version is refused, as a conflict.
+    let refused = api
+        .replace("a", &PostParams::default(), &changed)
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(&refused, kube::Error::Api(status) if status.code == 409),
+        "{refused}"
+    );
+    let listed = api
+        .list(&ListParams::default().fields("metadata.name=a"))
+        .await
+        .unwrap();
+    assert_eq!(listed.items.len(), 1);
+    assert_eq!(listed.items[0].data, changed.data);
+    api.delete("a", &DeleteParams::default()).await.unwrap();
+    assert!(api.get_opt("a").await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn what_is_applied_is_owned_and_filled_in() {
+    let cluster = Cluster::start().await;
+    let api: Api<Deployment> = Api::namespaced(cluster.client.clone(), "default");
+    let wanted = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
+        "spec": {
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {"containers": [{"name": "web", "image": "nginx"}]},
+            },
+        },
+    });
+    let params = PatchParams::apply("test");
+    let applied = api.patch("web", &params, &Patch::Apply(&wanted)).await.unwrap();
+    let spec = applied.spec;
+    assert_eq!((spec.replicas, spec.revision_history_limit), (Some(1), Some(10)));
+    let managers = applied.metadata.managed_fields.unwrap();
+    assert_eq!(managers[0].manager.as_deref(), Some("test"));
+    // Another manager cannot change the image without force.
+    let mut other = wanted.clone();
+    other["spec"]["template"]["spec"]["containers"][0]["image"] = json!("other");
+    let refused = api
+        .patch("web", &PatchParams::apply("other"), &Patch::Apply(&other))
+        .await
+        .unwrap_err();
+    assert!(
+        refused.to_string().contains("conflict with \"test\""),
+        "{refused}"
+    );
+    api.patch("web", &PatchParams::apply("other").force(), &Patch::Apply(&other))
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_watcher_sees_what_is_there_and_what_comes() {
+    let cluster = Cluster::start().await;
+    let api = cluster.config_maps();
+    api.create(&PostParams::default(), &config_map("before", "1"))
+        .await
+        .unwrap();
+    for config in [
+        watcher::Config::default(),
+        watcher::Config::default().streaming_lists(),
+    ] {
+        let mut changes = watcher(api.clone(), config).applied_objects().boxed();
+        let mut next = async || {
+            let change = tokio::time::timeout(PATIENCE, changes.try_next()).await;
+            change
+                .expect("a change comes in time")
+                .unwrap()
+                .expect("the watch goes on")
+                .metadata
+                .name
+                .unwrap()
+        };
+        assert_eq!(next().await, "before");
+        api.create(&PostParams::default(), &config_map("after", "1"))
+            .await
+            .unwrap();
+        assert_eq!(next().await, "after");
+        api.delete("after", &DeleteParams::default()).await.unwrap();
+    }
+}
