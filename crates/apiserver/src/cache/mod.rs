@@ -16,6 +16,8 @@ mod event;
 mod feed;
 mod object;
 mod resource;
+#[cfg(test)]
+mod tests;
 mod watcher;
 
 pub(crate) use self::{

@@ -1,0 +1,189 @@
+//! What the cache promises its readers.
+
+use std::{
+    borrow::Cow,
+    collections::BTreeMap,
+    future::poll_fn,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+};
+
+use bytes::Bytes;
+use k3_api::{
+    rules::{Selectable, Tree},
+    selector::label::Labels,
+};
+use k3_storage::{Change, Key, Store, Write, memory::MemoryStore};
+use proptest::prelude::*;
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::{Caches, Interest, Object, ResourceCache, Since, Watcher};
+
+const PODS: &str = "/registry/core/pods/";
+
+static BY_NODE: [Selectable; 1] = [Selectable {
+    field: "spec.nodeName",
+    get: |pod| Cow::Borrowed(pod.at("spec").text("nodeName")),
+}];
+
+/// A change to one of a few pods: on no node, on one of two, or gone.
+#[derive(Clone, Debug)]
+struct Step {
+    namespace: u8,
+    name: u8,
+    node: Option<u8>,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = (0..2u8, 0..4u8, prop::option::weighted(0.8, 0..3u8));
+    prop::collection::vec(
+        step.prop_map(|(namespace, name, node)| Step {
+            namespace,
+            name,
+            node,
+        }),
+        0..40,
+    )
+}
+
+fn key(step: &Step) -> Key {
+    Key::try_new(format!("{PODS}ns{}/pod{}", step.namespace, step.name)).unwrap()
+}
+
+fn stored(node: u8, revision: u64) -> Bytes {
+    let pod = json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"labels": {"at": revision.to_string()}},
+        "spec": {"nodeName": format!("node{node}")}});
+    k3_api::encode::encode_stored(pod.as_object().unwrap()).into()
+}
+
+fn apply(cache: &ResourceCache, steps: &[Step], after: u64) -> u64 {
+    let mut revision = after;
+    for step in steps {
+        revision += 1;
+        let change = match step.node {
+            Some(node) => Change::Updated(stored(node, revision)),
+            None => Change::Deleted,
+        };
+        cache.apply(&key(step), &change, revision, Instant::now());
+    }
+    revision
+}
+
+/// What is there, by key: revisions tell states apart.
+type State = BTreeMap<String, u64>;
+
+fn state<'o>(objects: impl Iterator<Item = &'o Arc<Object>>) -> State {
+    objects
+        .map(|object| (object.key.to_string(), object.revision))
+        .collect()
+}
+
+/// Plays what waits for a watcher onto a state, with an interest's own idea of who is in.
+fn replay(watcher: &mut Watcher, state: &mut State, is_in: impl Fn(&Object) -> bool) {
+    let mut context = Context::from_waker(Waker::noop());
+    while let Poll::Ready(Some(delivery)) = watcher.poll(&mut context) {
+        let event = &delivery.event;
+        match event.after.as_ref().filter(|object| is_in(object)) {
+            Some(object) => state.insert(object.key.to_string(), object.revision),
+            None => state.remove(&*event.object().key),
+        };
+    }
+}
+
+proptest! {
+    /// A watch replayed onto a list equals a later list, whatever of it is looked at.
+    #[test]
+    fn a_watch_replayed_onto_a_list_equals_a_later_list(before in steps(), missed in steps(), live in steps()) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let _guard = runtime.enter();
+        let cache = ResourceCache::new(&BY_NODE, 0);
+        let revision = apply(&cache, &before, 0);
+        let listed = cache.snapshot(revision);
+        let later = apply(&cache, &missed, revision);
+        let on_node = |object: &Object| cache.field(object, 0) == "node1";
+        let in_namespace = |object: &Object| object.namespace() == "ns1";
+        let watch = |interest: Interest| cache.watch(&interest, Since::Revision(revision), later).unwrap().0;
+        let mut all = watch(Interest::Everything);
+        let mut node = watch(Interest::Field(0, "node1".to_owned()));
+        let mut namespace = watch(Interest::Under(format!("{PODS}ns1/")));
+        let now = apply(&cache, &live, later);
+        let end = cache.snapshot(now);
+
+        let mut seen = state(listed.objects.values());
+        replay(&mut all, &mut seen, |_| true);
+        prop_assert_eq!(seen, state(end.objects.values()));
+        let mut seen = state(listed.objects.values().filter(|object| on_node(object)));
+        replay(&mut node, &mut seen, on_node);
+        prop_assert_eq!(seen, state(end.objects.values().filter(|object| on_node(object))));
+        let mut seen = state(listed.under(&format!("{PODS}ns1/"), None));
+        replay(&mut namespace, &mut seen, in_namespace);
+        prop_assert_eq!(seen, state(end.under(&format!("{PODS}ns1/"), None)));
+        // What was listed stays as it was, however much has changed.
+        prop_assert!(listed.objects.values().all(|object| object.revision <= revision));
+    }
+}
+
+#[tokio::test]
+async fn a_watcher_that_is_too_slow_is_cut_off_and_nobody_waits() {
+    let cache = ResourceCache::new(&[], 0);
+    let (mut slow, _) = cache.watch(&Interest::Everything, Since::Now, 0).unwrap();
+    let (mut steady, _) = cache.watch(&Interest::Everything, Since::Now, 0).unwrap();
+    let step = Step {
+        namespace: 0,
+        name: 0,
+        node: Some(0),
+    };
+    let mut seen = 0;
+    for revision in 1..20_000u64 {
+        apply(&cache, std::slice::from_ref(&step), revision - 1);
+        if let Some(delivery) = poll_fn(|context| steady.poll(context)).await {
+            assert_eq!(delivery.event.revision, revision);
+            seen += 1;
+        }
+    }
+    assert_eq!(seen, 19_999);
+    let mut told = 0;
+    while poll_fn(|context| slow.poll(context)).await.is_some() {
+        told += 1;
+    }
+    assert!(told < 19_999, "it is cut off after {told} events");
+}
+
+#[tokio::test]
+async fn a_watch_from_too_long_ago_is_refused() {
+    let cache = ResourceCache::new(&[], 10);
+    assert!(
+        cache
+            .watch(&Interest::Everything, Since::Revision(9), 10)
+            .is_none()
+    );
+    assert!(
+        cache
+            .watch(&Interest::Everything, Since::Revision(10), 10)
+            .is_some()
+    );
+}
+
+#[tokio::test]
+async fn caches_have_what_another_server_wrote() {
+    let store = MemoryStore::new();
+    let fill = || Caches::fill(store.clone(), |_| &[]);
+    let ((one, _feed), (other, _other_feed)) = (fill().await.unwrap(), fill().await.unwrap());
+    for number in 0..50u8 {
+        let step = Step {
+            namespace: 0,
+            name: number,
+            node: Some(0),
+        };
+        let revision = store
+            .commit(Write::create(key(&step), stored(0, 1)))
+            .await
+            .unwrap();
+        for caches in [&one, &other] {
+            assert!(caches.fresh().await.unwrap() >= revision.get());
+            let pod = caches.resource(PODS).get(&key(&step)).unwrap();
+            assert_eq!(pod.labels().get("at"), Some("1"));
+        }
+    }
+}
