@@ -110,6 +110,8 @@ fn player(
         .arg("-B")
         .arg(folder.join("play.py"))
         .arg(folder.join("cases"))
+        // Cases of what is not built yet wait for it in vain: let them wait side by side.
+        .args(["--jobs", "12"])
         .args(["--json", "--server", url, "--ca"])
         .arg(authority);
     if !options.filter.is_empty() {
