@@ -1,11 +1,14 @@
 //! One state of one object.
 
-use std::{borrow::Cow, collections::BTreeMap, fmt, sync::OnceLock};
+use std::{fmt, sync::OnceLock};
 
 use bytes::Bytes;
 use k3_api::{encode::Stored, selector::label::Labels};
 use k3_storage::Key;
-use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
+use serde::{
+    Deserialize,
+    de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor},
+};
 use serde_json::Value;
 
 /// One state of one object: the bytes that are stored, and what is read from them when somebody asks.
@@ -145,17 +148,42 @@ impl<'de> Visitor<'de> for LabelReader<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<(), A::Error> {
-        while let Some(name) = fields.next_key::<Cow<'_, str>>()? {
-            if *name == *"labels" {
-                let labels: BTreeMap<Box<str>, Box<str>> = fields.next_value()?;
-                *self.0 = labels.into_iter().collect();
+        // Names of fields have nothing to unescape, so nothing is copied.
+        while let Some(name) = fields.next_key::<&str>()? {
+            if name == "labels" {
+                *self.0 = fields.next_value::<ReadLabels>()?.0;
             }
-            if *name >= *"labels" {
+            if name >= "labels" {
                 return Err(A::Error::custom("the labels are read"));
             }
             fields.next_value::<IgnoredAny>()?;
         }
         Ok(())
+    }
+}
+
+/// Labels as they stand in what is stored: sorted.
+struct ReadLabels(LabelList);
+
+impl<'de> Deserialize<'de> for ReadLabels {
+    fn deserialize<D: Deserializer<'de>>(reader: D) -> Result<Self, D::Error> {
+        struct Labels;
+        impl<'de> Visitor<'de> for Labels {
+            type Value = ReadLabels;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("labels")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ReadLabels, A::Error> {
+                let mut labels = Vec::with_capacity(4);
+                while let Some(label) = map.next_entry()? {
+                    labels.push(label);
+                }
+                Ok(ReadLabels(labels.into()))
+            }
+        }
+        reader.deserialize_map(Labels)
     }
 }
 
