@@ -153,6 +153,8 @@ async fn pages_of_one_revision_do_not_see_what_is_written_between_them(place: &d
     }
     let snapshot = store.list("/p/").await;
     let mut page = store.range(&prefix("/p/"), Page::first(2)).await.unwrap();
+    // Not that of the list before: a store may take a revision for itself, as the heartbeat in etcd does.
+    let first = page.revision;
     let mut entries = page.entries.clone();
     let mut round = 0;
     while let Some(next) = page.next(2) {
@@ -164,7 +166,7 @@ async fn pages_of_one_revision_do_not_see_what_is_written_between_them(place: &d
         store.create(&format!("/p/{round}-new"), "new").await;
         round += 1;
         page = store.range(&prefix("/p/"), next).await.unwrap();
-        assert_eq!(page.revision, snapshot.revision);
+        assert_eq!(page.revision, first);
         entries.extend(page.entries.iter().cloned());
     }
     assert_eq!(round, 4);
