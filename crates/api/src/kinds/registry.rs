@@ -68,6 +68,26 @@ pub struct Subresource {
     pub ty: StructRef,
 }
 
+/// Kinds whose objects are the answer to their deletion. All others answer with a `Status`.
+const SHOWN_WHEN_DELETED: [&str; 16] = [
+    "CSIDriver",
+    "CSINode",
+    "DeviceClass",
+    "PersistentVolume",
+    "PersistentVolumeClaim",
+    "Pod",
+    "PodTemplate",
+    "ResourceClaim",
+    "ResourceClaimTemplate",
+    "ResourceQuota",
+    "ResourceSlice",
+    "Service",
+    "ServiceAccount",
+    "StorageClass",
+    "VolumeAttachment",
+    "VolumeAttributesClass",
+];
+
 /// All built-in kinds.
 #[derive(Debug)]
 pub struct Registry {
@@ -152,6 +172,11 @@ impl Kind {
             subresources: Vec::new(),
             ty: part.ty,
         }
+    }
+
+    /// Whether the answer to a deletion is the object, by the documents of the API; else it is a `Status`.
+    pub fn is_shown_when_deleted(&self) -> bool {
+        SHOWN_WHEN_DELETED.contains(&self.kind)
     }
 
     /// A subresource by name.

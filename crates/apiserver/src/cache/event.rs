@@ -105,7 +105,10 @@ pub(crate) fn frame(as_type: EventType, object: &Object, revision: u64, wire: Wi
             frame.into()
         }
         Wire::Protobuf => {
-            let message = protobuf::encode(&object.tree_at(revision), kind.ty).unwrap_or_default();
+            let message = protobuf::encode(&object.tree_at(revision), kind.ty).unwrap_or_else(|error| {
+                tracing::error!(key = %object.key, %error, "what is stored cannot be written as protobuf");
+                Vec::new()
+            });
             protobuf::watch_event(as_type.word(), &message).into()
         }
     }

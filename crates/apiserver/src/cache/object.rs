@@ -75,7 +75,10 @@ impl Object {
 
     /// The same, as if another commit had written it.
     pub(crate) fn tree_at(&self, revision: u64) -> Value {
-        let mut tree: Value = serde_json::from_slice(&self.bytes).unwrap_or_default();
+        let mut tree: Value = serde_json::from_slice(&self.bytes).unwrap_or_else(|error| {
+            tracing::error!(key = %self.key, %error, "what is stored is not JSON; delete it, or restore it from a snapshot");
+            Value::Object(serde_json::Map::new())
+        });
         if let Some(metadata) = tree.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.insert("resourceVersion".to_owned(), Value::from(revision.to_string()));
         }

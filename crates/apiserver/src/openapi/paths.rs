@@ -13,26 +13,6 @@ use super::{
     parameter::Sort,
 };
 
-/// Kinds whose objects are the answer to their deletion. All others answer with a `Status`.
-const SHOWN_WHEN_DELETED: [&str; 16] = [
-    "CSIDriver",
-    "CSINode",
-    "DeviceClass",
-    "PersistentVolume",
-    "PersistentVolumeClaim",
-    "Pod",
-    "PodTemplate",
-    "ResourceClaim",
-    "ResourceClaimTemplate",
-    "ResourceQuota",
-    "ResourceSlice",
-    "Service",
-    "ServiceAccount",
-    "StorageClass",
-    "VolumeAttachment",
-    "VolumeAttributesClass",
-];
-
 /// Parts that are connected to rather than read: the part, and with which methods.
 const CONNECTED: [(&str, &[&str]); 4] = [
     ("attach", &["get", "post"]),
@@ -191,7 +171,7 @@ impl Subject {
             if verb.action == "delete" {
                 operation.description = format!("delete {}", article(kind.kind));
                 operation.body = Body::DeleteOptions;
-                if !SHOWN_WHEN_DELETED.contains(&kind.kind) {
+                if !kind.is_shown_when_deleted() {
                     operation.answer = Shown::Meta("Status");
                 }
             }

@@ -7,6 +7,9 @@ use k3_storage::{CommitError, Entry, StoreError, Write};
 
 use super::Registry;
 
+/// How long a read waits for the cache to have what is stored. Longer than a store takes to come back from a short failure.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 /// Why a write did not happen.
 pub(super) enum NotCommitted {
     /// Something else is there than was expected; here it is.
@@ -32,7 +35,13 @@ impl Registry {
 
     /// Waits until the cache has everything that is stored now.
     pub(super) async fn fresh(&self) -> Result<u64, Status> {
-        self.caches.fresh().await.map_err(|error| unavailable(&error))
+        match tokio::time::timeout(PATIENCE, self.caches.fresh()).await {
+            Ok(fresh) => fresh.map_err(|error| unavailable(&error)),
+            Err(_) => Err(Status::timeout(
+                "the store is ahead and its events do not come",
+                1,
+            )),
+        }
     }
 }
 

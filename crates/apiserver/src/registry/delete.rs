@@ -31,27 +31,6 @@ const TRIES: usize = 10;
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
 
-/// Kinds of which a delete answers with the object, where others answer with a `Status`.
-const SHOWN: [&str; 17] = [
-    "CSIDriver",
-    "CSINode",
-    "DeviceClass",
-    "Namespace",
-    "PersistentVolume",
-    "PersistentVolumeClaim",
-    "Pod",
-    "PodTemplate",
-    "ResourceClaim",
-    "ResourceClaimTemplate",
-    "ResourceQuota",
-    "ResourceSlice",
-    "Service",
-    "ServiceAccount",
-    "StorageClass",
-    "VolumeAttachment",
-    "VolumeAttributesClass",
-];
-
 /// What became of an object.
 pub(super) enum Deleted {
     /// It is gone; this was its last state.
@@ -84,9 +63,7 @@ impl Registry {
             return Err(resource.not_found(&ask.target.name));
         };
         match self.delete_object(ask, &resource, current, &options).await? {
-            Deleted::Gone(object) if SHOWN.contains(&resource.kind.kind) => {
-                answer::tree(200, object, ask, &resource)
-            }
+            Deleted::Gone(object) if is_shown(resource.kind) => answer::tree(200, object, ask, &resource),
             Deleted::Gone(object) => {
                 let status = Status::success(Details {
                     name: ask.target.name.clone(),
@@ -222,6 +199,11 @@ impl Registry {
         let tree = version::convert(marked.tree(), resource.stored, resource.kind);
         self.remove(&marked, tree, resource).await
     }
+}
+
+/// Whether the answer is the object. Of namespaces it is, though the documents say otherwise.
+fn is_shown(kind: &Kind) -> bool {
+    kind.is_shown_when_deleted() || (kind.group.is_empty() && kind.kind == "Namespace")
 }
 
 /// The options in the body of a delete, if it has one.

@@ -142,6 +142,11 @@ impl Registry {
             }
         };
         let snapshot = match &token {
+            // A token that came with "too old": what is left of the list as it is now.
+            Some(token) if token.revision == 0 => {
+                self.fresh().await?;
+                resource.cache.snapshot(self.caches.applied())
+            }
             Some(token) => self
                 .snapshot_at(resource, token.revision)
                 .await
