@@ -160,3 +160,19 @@ fn a_field_that_does_not_exist_is_refused() {
         "{said}"
     );
 }
+
+#[test]
+fn a_list_that_was_too_old_goes_on_with_what_is_there_now() {
+    let cluster = Cluster::start();
+    for name in ["a", "b", "c"] {
+        cluster.kubectl(&format!("create configmap {name}"));
+    }
+    // What comes with "too old": version 0, behind the name "a".
+    let token = "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MCwic3RhcnQiOiJhXHUwMDAwIn0";
+    let list = cluster.kubectl(&format!(
+        "get --raw /api/v1/namespaces/default/configmaps?limit=1&continue={token}"
+    ));
+    let list: serde_json::Value = serde_json::from_str(&list).unwrap();
+    assert_eq!(list["items"][0]["metadata"]["name"], "b");
+    assert!(list["metadata"]["continue"].is_string());
+}
