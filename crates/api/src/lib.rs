@@ -22,4 +22,5 @@ pub mod schema;
 pub mod selector;
 pub mod shape;
 pub mod status;
+pub mod text;
 pub mod time;

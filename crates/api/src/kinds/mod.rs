@@ -49,12 +49,12 @@ use crate::rules::Rules;
 pub use self::{
     authentication::token_review,
     core::{event, pod::resources::requests as pod_requests, service},
-    registry::{Kind, Persistence, Registry, Scope, Subresource, builtin},
+    registry::{Kind, KindRef, Persistence, Registry, Scope, Subresource, builtin},
 };
 
 /// The rules of what a subresource takes, if that is a kind of its own, as with `scale`, `token` and `eviction`.
 pub fn rules_of_part(part: &Subresource) -> Option<&'static dyn Rules> {
-    rules(part.group, part.kind)
+    rules(&part.group, &part.kind)
 }
 
 /// The rules of a kind, by group and name.

@@ -210,9 +210,12 @@ pub trait Rules: Send + Sync {
     }
 }
 
-/// The rules of a built-in kind.
-pub fn of(kind: &Kind) -> &'static dyn Rules {
-    crate::kinds::rules(kind.group, kind.kind).unwrap_or(&Plain)
+/// The rules of a kind.
+pub fn of(kind: &Kind) -> &dyn Rules {
+    match &kind.rules {
+        Some(rules) => &**rules,
+        None => crate::kinds::rules(&kind.group, &kind.kind).unwrap_or(&Plain),
+    }
 }
 
 /// The rules of a kind that asks nothing beside its shape.

@@ -68,7 +68,7 @@ impl Cluster {
     fn ask(&self, name: &str, query: &str, body: &Value) -> Ask {
         Ask {
             target: Target {
-                kind: builtin().kind("", "v1", "Service").unwrap(),
+                kind: builtin().kind("", "v1", "Service").unwrap().into(),
                 namespace: "default".to_owned(),
                 name: name.to_owned(),
                 subresource: None,
@@ -389,7 +389,9 @@ async fn ranges_that_are_added_give_addresses_too() {
         "spec": {"cidrs": ["10.1.0.0/24"]},
     });
     let kind = builtin().kind("networking.k8s.io", "v1", "ServiceCIDR").unwrap();
-    let made = server.registry.create_own(kind, range, User::default(), "test");
+    let made = server
+        .registry
+        .create_own(kind.into(), range, User::default(), "test");
     made.await.unwrap();
     let made = server
         .create("a", json!({"clusterIP": "10.1.0.9"}))

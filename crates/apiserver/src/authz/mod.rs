@@ -31,9 +31,9 @@ pub(crate) fn resource(user: &User, verb: Verb, target: &Target) -> Result<(), S
     if is_master(user) {
         return Ok(());
     }
-    let kind = target.kind;
-    let mut name = kind.plural.to_owned();
-    if let Some(subresource) = target.subresource {
+    let kind = &target.kind;
+    let mut name = kind.plural.to_string();
+    if let Some(subresource) = target.subresource() {
         name = format!("{name}/{}", subresource.name);
     }
     let mut why = format!(
@@ -41,7 +41,7 @@ pub(crate) fn resource(user: &User, verb: Verb, target: &Target) -> Result<(), S
         k3_api::go::quote(&user.name),
         verb.word(),
         k3_api::go::quote(&name),
-        k3_api::go::quote(kind.group)
+        k3_api::go::quote(&kind.group)
     );
     if target.namespace.is_empty() {
         why.push_str(" at the cluster scope");
@@ -49,7 +49,7 @@ pub(crate) fn resource(user: &User, verb: Verb, target: &Target) -> Result<(), S
         why = format!("{why} in the namespace {}", k3_api::go::quote(&target.namespace));
     }
     Err(Status::forbidden(
-        Grouped::new(kind.group, kind.plural),
+        Grouped::new(&kind.group, &kind.plural),
         &target.name,
         why,
     ))

@@ -13,7 +13,9 @@ use super::name;
 pub(crate) fn column_description(kind: &Kind, field_path: &str) -> &'static str {
     let mut versions = builtin().all().iter();
     let preferred = versions.find(|other| other.group == kind.group && other.kind == kind.kind);
-    let mut at = preferred.unwrap_or(kind).ty;
+    let Some(mut at) = preferred.unwrap_or(kind).ty.table() else {
+        return "";
+    };
     let mut steps = field_path.split('.').peekable();
     while let Some(step) = steps.next() {
         let of = at.get();

@@ -56,19 +56,19 @@ impl Registry {
     pub(crate) async fn delete(&self, ask: &Ask) -> Result<Answer, Status> {
         let body = options_body(ask)?;
         let options = DeleteOptions::read(&ask.query, body.as_ref())?;
-        let resource = Resource::of(ask.target.kind, &self.caches);
+        let resource = Resource::of(ask.target.kind.clone(), &self.caches);
         self.fresh().await?;
         let key = resource.key(&ask.target.namespace, &ask.target.name)?;
         let Some(current) = resource.cache.get(&key) else {
             return Err(resource.not_found(&ask.target.name));
         };
         match self.delete_object(ask, &resource, current, &options).await? {
-            Deleted::Gone(object) if is_shown(resource.kind) => answer::tree(200, object, ask, &resource),
+            Deleted::Gone(object) if is_shown(&resource.kind) => answer::tree(200, object, ask, &resource),
             Deleted::Gone(object) => {
                 let status = Status::success(Details {
                     name: ask.target.name.clone(),
-                    group: resource.kind.group.to_owned(),
-                    kind: resource.kind.plural.to_owned(),
+                    group: resource.kind.group.to_string(),
+                    kind: resource.kind.plural.to_string(),
                     uid: object.at("metadata").text("uid").to_owned(),
                     ..Details::default()
                 });
@@ -92,7 +92,7 @@ impl Registry {
         let body = options_body(ask)?;
         let options = DeleteOptions::read(&ask.query, body.as_ref())?;
         let listing = ListOptions::read(&ask.query, false)?;
-        let resource = Resource::of(ask.target.kind, &self.caches);
+        let resource = Resource::of(ask.target.kind.clone(), &self.caches);
         let selection = Selection::new(&listing, &resource)?;
         let revision = self.fresh().await?;
         let snapshot = resource.cache.snapshot(revision);
@@ -107,7 +107,7 @@ impl Registry {
                 .await
             {
                 // What they were, not what has become of them.
-                Ok(_) => items.push(version::convert(object.tree(), resource.stored, resource.kind)),
+                Ok(_) => items.push(version::convert(object.tree(), &resource.stored, &resource.kind)),
                 // Somebody else deleted it: that is what was wanted.
                 Err(status) if status.code == 404 => {}
                 Err(status) => return Err(status),
@@ -126,7 +126,7 @@ impl Registry {
         options: &DeleteOptions,
     ) -> Result<Deleted, Status> {
         for _ in 0..TRIES {
-            let mut object = version::convert(current.tree(), resource.stored, resource.kind);
+            let mut object = version::convert(current.tree(), &resource.stored, &resource.kind);
             check_preconditions(&object, options, resource)?;
             let mut attributes = Attributes {
                 operation: Operation::Delete,
@@ -181,7 +181,7 @@ impl Registry {
         then_remove: bool,
         resource: &Resource,
     ) -> Result<Deleted, NotCommitted> {
-        let bytes = version::stored_bytes(&object, resource.kind, resource.stored);
+        let bytes = version::stored_bytes(&object, &resource.kind, &resource.stored);
         let write = Write::update(
             current.key.clone(),
             Revision::new(current.revision),
@@ -196,7 +196,7 @@ impl Registry {
             }));
         }
         let marked = Object::new(current.key.clone(), bytes, revision);
-        let tree = version::convert(marked.tree(), resource.stored, resource.kind);
+        let tree = version::convert(marked.tree(), &resource.stored, &resource.kind);
         self.remove(&marked, tree, resource).await
     }
 }
@@ -248,7 +248,7 @@ fn options_body(ask: &Ask) -> Result<Option<Value>, Status> {
 fn check_preconditions(object: &Value, options: &DeleteOptions, resource: &Resource) -> Result<(), Status> {
     let metadata = object.at("metadata");
     let conflict = |why: String| {
-        let kind = Grouped::new(resource.kind.group, resource.kind.kind);
+        let kind = Grouped::new(&resource.kind.group, &resource.kind.kind);
         Status::conflict(kind, metadata.text("name"), why)
     };
     if let Some(uid) = options.uid.as_deref().filter(|uid| *uid != metadata.text("uid")) {
@@ -273,7 +273,7 @@ fn plan(object: &Value, resource: &Resource, options: &DeleteOptions, now: Time)
     let metadata = object.at("metadata");
     let mut marked = object.clone();
     let finalizers = finalizers(object, resource, options);
-    let has_finalizers = !finalizers.is_empty() || is_held_namespace(object, resource.kind);
+    let has_finalizers = !finalizers.is_empty() || is_held_namespace(object, &resource.kind);
     set_finalizers(&mut marked, &finalizers);
     let asked = options.grace.map(|seconds| if seconds < 0 { 1 } else { seconds });
     let graceful = if metadata.has("deletionTimestamp") {
@@ -288,7 +288,7 @@ fn plan(object: &Value, resource: &Resource, options: &DeleteOptions, now: Time)
             },
         }
     } else {
-        match resource.rules.grace(object, asked) {
+        match resource.rules().grace(object, asked) {
             Grace::None => false,
             Grace::Seconds(seconds) => {
                 let end = now.plus(Duration::from_seconds(seconds)).truncated();
@@ -319,7 +319,7 @@ fn plan(object: &Value, resource: &Resource, options: &DeleteOptions, now: Time)
         raise_generation(marked_metadata);
         marked_metadata.set("deletionTimestamp", now.truncated().to_string());
     }
-    if is_held_namespace(object, resource.kind) {
+    if is_held_namespace(object, &resource.kind) {
         marked.make("status").set("phase", "Terminating");
     } else {
         marked_metadata.set("deletionGracePeriodSeconds", 0);
@@ -376,7 +376,7 @@ fn finalizers(object: &Value, resource: &Resource, options: &DeleteOptions) -> V
         Some(Propagation::Background) => (false, false),
         None if has(ORPHAN) => (true, false),
         None if has(FOREGROUND) => (false, true),
-        None => (resource.rules.dependents() == Dependents::Orphan, false),
+        None => (resource.rules().dependents() == Dependents::Orphan, false),
     };
     let kept = object.at("metadata").texts("finalizers");
     let mut finalizers: Vec<String> = kept

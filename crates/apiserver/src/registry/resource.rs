@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use k3_api::{
-    kinds::{Kind, builtin},
+    kinds::{Kind, KindRef, builtin},
     rules::{self, Rules, Selectable},
     status::{Grouped, Status},
 };
@@ -16,11 +16,9 @@ use crate::cache::{Caches, ResourceCache};
 #[derive(Clone)]
 pub(crate) struct Resource {
     /// The kind of the request.
-    pub kind: &'static Kind,
+    pub kind: KindRef,
     /// The kind that is stored.
-    pub stored: &'static Kind,
-    /// The rules of the kind of the request.
-    pub rules: &'static dyn Rules,
+    pub stored: KindRef,
     /// Its objects.
     pub cache: Arc<ResourceCache>,
     prefix: String,
@@ -31,7 +29,7 @@ fn prefix(stored: &Kind) -> String {
     let group = if stored.group.is_empty() {
         "core"
     } else {
-        stored.group
+        &stored.group
     };
     format!("/registry/{group}/{}/", stored.plural)
 }
@@ -40,7 +38,7 @@ fn prefix(stored: &Kind) -> String {
 pub(crate) fn selectable(of: &str) -> &'static [Selectable] {
     let mut kinds = builtin().all().iter();
     kinds
-        .find(|kind| std::ptr::eq(version::stored(kind), *kind) && prefix(kind) == of)
+        .find(|kind| !version::is_stored_otherwise(kind) && prefix(kind) == of)
         .map_or(&[], |kind| rules::of(kind).selectable())
 }
 
@@ -48,16 +46,21 @@ pub(crate) fn selectable(of: &str) -> &'static [Selectable] {
 
 impl Resource {
     /// The resource of a kind.
-    pub(crate) fn of(kind: &'static Kind, caches: &Caches) -> Self {
-        let stored = version::stored(kind);
-        let prefix = prefix(stored);
+    pub(crate) fn of(kind: impl Into<KindRef>, caches: &Caches) -> Self {
+        let kind = kind.into();
+        let stored = version::stored(&kind);
+        let prefix = prefix(&stored);
         Resource {
             kind,
             stored,
-            rules: rules::of(kind),
             cache: caches.resource(&prefix),
             prefix,
         }
+    }
+
+    /// The rules of the kind of the request.
+    pub(crate) fn rules(&self) -> &dyn Rules {
+        rules::of(&self.kind)
     }
 
     /// The key of an object.
@@ -84,12 +87,12 @@ impl Resource {
 
     /// Whether objects must be changed on their way to the client.
     pub(crate) fn converts(&self) -> bool {
-        !std::ptr::eq(self.kind, self.stored)
+        !std::ptr::eq::<Kind>(&*self.kind, &*self.stored)
     }
 
     /// Its name with its group, as messages have it.
-    pub(crate) fn grouped(&self) -> Grouped<'static> {
-        Grouped::new(self.kind.group, self.kind.plural)
+    pub(crate) fn grouped(&self) -> Grouped<'_> {
+        Grouped::new(&self.kind.group, &self.kind.plural)
     }
 
     /// The answer about an object that is not there.

@@ -60,7 +60,7 @@ impl Rules for CustomResourceDefinition {
     }
 
     fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
-        let zero = at.kind.ty.get().zero();
+        let zero = at.kind.ty.zero();
         object.set("status", zero.get("status").cloned().unwrap_or_default());
         store(object);
     }
