@@ -268,7 +268,7 @@ impl ResourceCache {
         object.field(position, |tree: &Value| {
             self.selectable
                 .iter()
-                .map(|field| (field.get)(tree).into())
+                .map(|field| field.get(tree).into())
                 .collect()
         })
     }

@@ -22,10 +22,9 @@ use super::{Caches, Interest, Object, ResourceCache, Since, Watcher};
 
 const PODS: &str = "/registry/core/pods/";
 
-static BY_NODE: [Selectable; 1] = [Selectable {
-    field: "spec.nodeName",
-    get: |pod| Cow::Borrowed(pod.at("spec").text("nodeName")),
-}];
+static BY_NODE: [Selectable; 1] = [Selectable::rule("spec.nodeName", |pod| {
+    Cow::Borrowed(pod.at("spec").text("nodeName"))
+})];
 
 /// A change to one of a few pods: on no node, on one of two, or gone.
 #[derive(Clone, Debug)]
