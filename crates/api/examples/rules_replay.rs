@@ -239,8 +239,8 @@ fn table<'o>(kind: &Kind, objects: impl Iterator<Item = &'o Value>, now: Time) -
             "type": column.kind,
             "format": column.format,
             "priority": column.priority,
-            "description": match column.description {
-                Description::Text(text) => text,
+            "description": match &column.description {
+                Description::Text(text) => text.as_ref(),
                 Description::Field(_) => "<field>",
             },
         })

@@ -100,7 +100,7 @@ fn ask(kind: &Kind, mut object: Value, old: &Value) {
     rules.default(&mut object);
     rules.row(&object, at.now);
     for field in rules.selectable() {
-        (field.get)(&object);
+        field.get(&object);
     }
     for part in [Part::Object, Part::Status] {
         drop(rules::update(&mut object.clone(), old, part, &at));

@@ -110,8 +110,8 @@ mod tests {
                 let path = step["path"].as_str().unwrap();
                 let kind = kind_at(path).unwrap_or_else(|| panic!("{path}"));
                 for (ours, theirs) in rules::of(kind).columns().iter().zip(theirs) {
-                    let text = match ours.description {
-                        Description::Text(text) => text,
+                    let text = match &ours.description {
+                        Description::Text(text) => text.as_ref(),
                         Description::Field(field) => column_description(kind, field),
                     };
                     assert_eq!(theirs["description"], text, "{} {}", kind.kind, ours.name);

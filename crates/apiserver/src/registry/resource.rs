@@ -35,11 +35,12 @@ fn prefix(stored: &Kind) -> String {
 }
 
 /// The fields that objects under a beginning of keys can be selected by.
-pub(crate) fn selectable(of: &str) -> &'static [Selectable] {
+pub(crate) fn selectable(of: &str) -> Arc<[Selectable]> {
     let mut kinds = builtin().all().iter();
     kinds
         .find(|kind| !version::is_stored_otherwise(kind) && prefix(kind) == of)
-        .map_or(&[], |kind| rules::of(kind).selectable())
+        .map_or(&[][..], |kind| rules::of(kind).selectable())
+        .into()
 }
 
 // --- Resource ---
@@ -87,7 +88,7 @@ impl Resource {
 
     /// Whether objects must be changed on their way to the client.
     pub(crate) fn converts(&self) -> bool {
-        !std::ptr::eq::<Kind>(&*self.kind, &*self.stored)
+        !version::is_same(&self.kind, &self.stored)
     }
 
     /// Its name with its group, as messages have it.

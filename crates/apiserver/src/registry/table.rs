@@ -72,8 +72,8 @@ fn columns(resource: &Resource) -> Vec<Value> {
 }
 
 fn definition(column: &k3_api::rules::Column, resource: &Resource) -> Value {
-    let description = match column.description {
-        Description::Text(text) => text,
+    let description = match &column.description {
+        Description::Text(text) => text.as_ref(),
         Description::Field(field) => column_description(&resource.kind, field),
     };
     json!({

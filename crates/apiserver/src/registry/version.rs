@@ -50,7 +50,7 @@ pub(super) fn others(kind: &Kind) -> impl Iterator<Item = &'static Kind> + '_ {
 }
 
 /// Whether two kinds are of one group and version.
-fn is_same(one: &Kind, other: &Kind) -> bool {
+pub(super) fn is_same(one: &Kind, other: &Kind) -> bool {
     one.group == other.group && one.version == other.version
 }
 

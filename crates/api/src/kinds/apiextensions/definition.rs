@@ -29,7 +29,7 @@ const COLUMNS: &[Column] = &[
     Column::text("Group", "API group").wide(),
     Column::text("Kind", "CustomResource kind").wide(),
     Column::text("ShortNames", "Short names").wide(),
-    Column::new("Established", "boolean", Description::Text("Established status")).wide(),
+    Column::new("Established", "boolean", Description::text("Established status")).wide(),
 ];
 
 /// The rules of definitions.
