@@ -2,7 +2,8 @@
 //!
 //! Plugins run in the order of [`Admission::new`]: first each may change the object, then, when the rules of the kind have been
 //! asked, each may refuse it. They read the cluster from the caches, so they never wait. Whoever asks may wait and ask again:
-//! changing an object twice is changing it once.
+//! changing an object twice is changing it once. What does wait (webhooks, quotas) comes after them, in [`Admission::admit`]
+//! and [`Admission::validate`].
 
 mod claim_resize;
 mod default_ingress_class;
@@ -22,10 +23,16 @@ mod taint_nodes;
 #[cfg(test)]
 mod testing;
 
+use std::sync::Arc;
+
 use k3_api::{kinds::builtin, rules::Tree, status::Status};
 use serde_json::Value;
 
-use crate::{cache::Caches, registry::Resource};
+use crate::{
+    authz::Authorizer,
+    cache::Caches,
+    registry::{Ask, Resource},
+};
 
 /// The plugins, in order.
 pub(crate) struct Admission {
@@ -52,6 +59,12 @@ pub(crate) struct Attributes<'a> {
     pub object: &'a mut Value,
     /// The object as it is, if it is changed.
     pub old: Option<&'a Value>,
+    /// The request: who asks, when, and where notes for the audit log go.
+    pub ask: &'a Ask,
+    /// Whether nothing is stored in the end.
+    pub dry_run: bool,
+    /// What the client is told besides.
+    pub warnings: &'a mut Vec<String>,
 }
 
 /// A plugin.
@@ -119,7 +132,7 @@ fn object(group: &str, plural: &str, namespace: &str, name: &str, caches: &Cache
 
 impl Admission {
     /// All plugins.
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(_: &Arc<Authorizer>) -> Self {
         Admission {
             plugins: vec![
                 Box::new(namespace_lifecycle::NamespaceLifecycle),
@@ -140,7 +153,8 @@ impl Admission {
     }
 
     /// Lets each plugin change the object.
-    pub(crate) fn admit(&self, attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Status> {
+    #[expect(clippy::unused_async, reason = "webhooks are asked here, after the plugins")]
+    pub(crate) async fn admit(&self, attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Status> {
         self.plugins
             .iter()
             .try_for_each(|plugin| plugin.admit(attributes, caches))
@@ -154,7 +168,15 @@ impl Admission {
     }
 
     /// Lets each plugin refuse the object.
-    pub(crate) fn validate(&self, attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Status> {
+    #[expect(
+        clippy::unused_async,
+        reason = "webhooks and quotas are asked here, after the plugins"
+    )]
+    pub(crate) async fn validate(
+        &self,
+        attributes: &mut Attributes<'_>,
+        caches: &Caches,
+    ) -> Result<(), Status> {
         self.plugins
             .iter()
             .try_for_each(|plugin| plugin.validate(attributes, caches))

@@ -3,14 +3,19 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use k3_api::{encode, kinds::builtin, rules::Tree};
+use k3_api::{
+    encode,
+    kinds::builtin,
+    rules::{Tree, User},
+    time::Time,
+};
 use k3_storage::{StorageConfig, Write};
 use serde_json::Value;
 
 use super::{Attributes, Operation, Plugin};
 use crate::{
     cache::{Caches, Feed},
-    registry::{self, Resource},
+    registry::{self, Ask, Resource},
 };
 
 /// What plugins read.
@@ -80,6 +85,11 @@ impl World {
     ) -> Result<Value, String> {
         let resource = self.resource(&object);
         let namespace = object.at("metadata").text("namespace").to_owned();
+        let user = User {
+            name: "tester".to_owned(),
+            ..User::default()
+        };
+        let ask = Ask::own(resource.kind.clone(), &namespace, user, Time::from_unix(0, 0));
         let mut attributes = Attributes {
             operation,
             resource: &resource,
@@ -87,6 +97,9 @@ impl World {
             namespace: &namespace,
             object: &mut object,
             old,
+            ask: &ask,
+            dry_run: false,
+            warnings: &mut Vec::new(),
         };
         plugin
             .admit(&mut attributes, &self.caches)

@@ -1,6 +1,5 @@
 use std::{collections::BTreeSet, net::Ipv4Addr, sync::Arc, time::Duration};
 
-use bytes::Bytes;
 use futures_util::future::join_all;
 use http_body_util::BodyExt as _;
 use k3_api::{
@@ -19,10 +18,11 @@ use super::{
 use crate::{
     Config, TokenFile,
     admission::Admission,
+    authz::Authorizer,
     cache::{Caches, Feed},
-    http::{Accepted, Answer},
+    http::Answer,
     registry::{self, Ask, Registry, Resource, Signer},
-    request::{Query, Target},
+    request::Query,
     service_range::service_range,
 };
 
@@ -51,9 +51,11 @@ impl Cluster {
         let clock = Arc::new(SystemClock);
         let allocation = Allocation::new(Arc::clone(&caches), clock.clone(), &config.service_range);
         allocation.repair(&mut Orphans::new()).await.unwrap();
+        let authorizer = Arc::new(Authorizer::new(Arc::clone(&caches)));
         let registry = Registry {
             caches,
-            admission: Admission::new(),
+            admission: Admission::new(&authorizer),
+            authorizer,
             allocation,
             clock,
             signer: Signer::new(config.issuer.clone(), &config.signing_key).unwrap(),
@@ -66,26 +68,16 @@ impl Cluster {
     }
 
     fn ask(&self, name: &str, query: &str, body: &Value) -> Ask {
-        Ask {
-            target: Target {
-                kind: builtin().kind("", "v1", "Service").unwrap().into(),
-                namespace: "default".to_owned(),
-                name: name.to_owned(),
-                subresource: None,
-                watch: false,
-            },
-            query: Query::parse(query),
-            user: User::default(),
-            agent: "test".to_owned(),
-            media: "application/json".to_owned(),
-            body: if body.is_null() {
-                Bytes::new()
-            } else {
-                body.to_string().into()
-            },
-            accepted: Accepted::default(),
-            now: self.registry.now(),
+        let kind = builtin().kind("", "v1", "Service").unwrap();
+        let mut ask = Ask::own(kind, "default", User::default(), self.registry.now());
+        name.clone_into(&mut ask.target.name);
+        ask.query = Query::parse(query);
+        ask.agent = "test".to_owned();
+        ask.media = "application/json".to_owned();
+        if !body.is_null() {
+            ask.body = body.to_string().into();
         }
+        ask
     }
 
     async fn create(&self, name: &str, spec: Value) -> Result<Value, Status> {

@@ -1,13 +1,21 @@
 //! Who may do what.
 //!
+//! [`Authorizer::decide`] says whether a user may do something; it reads the caches and never waits. The server asks it about
+//! every request, and so do reviews, admission plugins and policies that need to know.
+//!
 //! For now: members of `system:masters` may do everything, others may look at what the server says of itself.
+
+mod action;
+
+use std::sync::Arc;
 
 use k3_api::{
     rules::User,
     status::{Grouped, Status},
 };
 
-use crate::{request::Target, server::Verb};
+pub(crate) use self::action::{Action, Decision, Object, What};
+use crate::{cache::Caches, request::Target, server::Verb};
 
 const MASTERS: &str = "system:masters";
 
@@ -26,56 +34,84 @@ const OPEN: [&str; 9] = [
 /// Paths that everybody may read.
 const PUBLIC: [&str; 4] = ["/healthz", "/livez", "/readyz", "/version"];
 
-/// Refuses what a user may not do to a resource.
-pub(crate) fn resource(user: &User, verb: Verb, target: &Target) -> Result<(), Status> {
-    if is_master(user) {
-        return Ok(());
-    }
-    let kind = &target.kind;
-    let mut name = kind.plural.to_string();
-    if let Some(subresource) = target.subresource() {
-        name = format!("{name}/{}", subresource.name);
-    }
-    let mut why = format!(
-        "User {} cannot {} resource {} in API group {}",
-        k3_api::go::quote(&user.name),
-        verb.word(),
-        k3_api::go::quote(&name),
-        k3_api::go::quote(&kind.group)
-    );
-    if target.namespace.is_empty() {
-        why.push_str(" at the cluster scope");
-    } else {
-        why = format!("{why} in the namespace {}", k3_api::go::quote(&target.namespace));
-    }
-    Err(Status::forbidden(
-        Grouped::new(&kind.group, &kind.plural),
-        &target.name,
-        why,
-    ))
+/// What decides.
+pub(crate) struct Authorizer {
+    _caches: Arc<Caches>,
 }
 
-/// Refuses what a user may not do at a path that is no resource.
-pub(crate) fn path(user: &User, method: &str, path: &str) -> Result<(), Status> {
-    let known = user.groups.iter().any(|group| group == "system:authenticated");
-    let open: &[&str] = if known { &OPEN } else { &PUBLIC };
-    let is_open = open
-        .iter()
-        .any(|open| path == *open || path.starts_with(&format!("{open}/")));
-    if is_master(user) || (is_open && method == "get") {
-        return Ok(());
-    }
-    let why = format!(
-        "User {} cannot {method} path {}",
-        k3_api::go::quote(&user.name),
-        k3_api::go::quote(path)
-    );
-    let mut status = Status::forbidden(Grouped::new("", ""), "", &why);
-    status.message = format!("forbidden: {why}");
-    status.details = Some(Box::default());
-    Err(status)
-}
+// --- Authorizer ---
 
-fn is_master(user: &User) -> bool {
-    user.groups.iter().any(|group| group == MASTERS)
+impl Authorizer {
+    /// An authorizer over a cluster.
+    pub(crate) fn new(caches: Arc<Caches>) -> Self {
+        Authorizer { _caches: caches }
+    }
+
+    /// Whether a user may do something.
+    #[expect(clippy::unused_self, reason = "roles are read from the caches")]
+    pub(crate) fn decide(&self, action: &Action<'_>) -> Decision {
+        if action.user.groups.iter().any(|group| group == MASTERS) {
+            return Decision::Allow(String::new());
+        }
+        let What::Path(path) = &action.what else {
+            return Decision::NoOpinion(String::new());
+        };
+        let known = action
+            .user
+            .groups
+            .iter()
+            .any(|group| group == "system:authenticated");
+        let open: &[&str] = if known { &OPEN } else { &PUBLIC };
+        let is_open = open
+            .iter()
+            .any(|open| path == open || path.starts_with(&format!("{open}/")));
+        if is_open && action.verb == "get" {
+            Decision::Allow(String::new())
+        } else {
+            Decision::NoOpinion(String::new())
+        }
+    }
+
+    /// Refuses what a user may not do to a resource.
+    pub(crate) fn resource(&self, user: &User, verb: Verb, target: &Target) -> Result<(), Status> {
+        let object = Object {
+            group: &target.kind.group,
+            version: &target.kind.version,
+            resource: &target.kind.plural,
+            subresource: target.part(),
+            namespace: &target.namespace,
+            name: &target.name,
+        };
+        let action = Action {
+            user,
+            verb: verb.word(),
+            what: What::Object(object),
+        };
+        match self.decide(&action) {
+            Decision::Allow(_) => Ok(()),
+            Decision::Deny(reason) | Decision::NoOpinion(reason) => Err(Status::forbidden(
+                Grouped::new(&target.kind.group, &target.kind.plural),
+                &target.name,
+                action.refusal(&reason),
+            )),
+        }
+    }
+
+    /// Refuses what a user may not do at a path that is no resource.
+    pub(crate) fn path(&self, user: &User, method: &str, path: &str) -> Result<(), Status> {
+        let action = Action {
+            user,
+            verb: method,
+            what: What::Path(path),
+        };
+        let reason = match self.decide(&action) {
+            Decision::Allow(_) => return Ok(()),
+            Decision::Deny(reason) | Decision::NoOpinion(reason) => reason,
+        };
+        let why = action.refusal(&reason);
+        let mut status = Status::forbidden(Grouped::new("", ""), "", &why);
+        status.message = format!("forbidden: {why}");
+        status.details = Some(Box::default());
+        Err(status)
+    }
 }

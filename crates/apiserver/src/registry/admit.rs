@@ -18,11 +18,11 @@ impl Registry {
     /// namespace soon after it, there is a little patience.
     pub(super) async fn admit_new(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
         let known = self.caches.applied();
-        let Err(mut refusal) = self.admission.admit(attributes, &self.caches) else {
+        let Err(mut refusal) = self.admission.admit(attributes, &self.caches).await else {
             return Ok(());
         };
         if self.fresh().await? > known {
-            match self.admission.admit(attributes, &self.caches) {
+            match self.admission.admit(attributes, &self.caches).await {
                 Ok(()) => return Ok(()),
                 Err(status) => refusal = status,
             }
@@ -37,6 +37,6 @@ impl Registry {
                 break;
             }
         }
-        self.admission.admit(attributes, &self.caches)
+        self.admission.admit(attributes, &self.caches).await
     }
 }

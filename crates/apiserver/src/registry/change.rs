@@ -268,8 +268,11 @@ impl Registry {
             namespace: &ask.target.namespace,
             object: new,
             old: Some(old),
+            ask,
+            dry_run: options.dry_run,
+            warnings: &mut warnings.0,
         };
-        self.admission.admit(&mut attributes, &self.caches)?;
+        self.admission.admit(&mut attributes, &self.caches).await?;
         let part = match subresource {
             "" | "scale" => Part::Object,
             "status" => Part::Status,
@@ -282,7 +285,8 @@ impl Registry {
         } else {
             Reservation::default()
         };
-        match self.judge_change(ask, resource, new, old, part, warnings) {
+        let judged = self.judge_change(ask, resource, new, old, part, options, warnings);
+        match judged.await {
             Ok(()) => Ok(reservation),
             Err(status) => {
                 reservation.give_back().await;
@@ -292,13 +296,18 @@ impl Registry {
     }
 
     /// Takes a changed object through its rules and the plugins that refuse.
-    fn judge_change(
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "a change is judged by all that it is about"
+    )]
+    async fn judge_change(
         &self,
         ask: &Ask,
         resource: &Resource,
         new: &mut Value,
         old: &Value,
         part: Part<'_>,
+        options: &WriteOptions,
         warnings: &mut Warnings,
     ) -> Result<(), Status> {
         let judged = version::judged(&resource.kind);
@@ -316,8 +325,11 @@ impl Registry {
             namespace: &ask.target.namespace,
             object: new,
             old: Some(old),
+            ask,
+            dry_run: options.dry_run,
+            warnings: &mut warnings.0,
         };
-        self.admission.validate(&mut attributes, &self.caches)?;
+        self.admission.validate(&mut attributes, &self.caches).await?;
         rules::of(judged).default(new);
         judged.ty.forget_empty(new);
         managed::settle(old, new);

@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 
-use bytes::Bytes;
 use k3_api::{
     kinds::KindRef,
     name,
@@ -23,8 +22,8 @@ use super::{
 };
 use crate::{
     admission::{Attributes, Operation},
-    http::{Accepted, Answer},
-    request::{FieldValidation, Query, Target, WriteOptions, Writing},
+    http::Answer,
+    request::{FieldValidation, WriteOptions, Writing},
 };
 
 /// Whether it is still to be recorded who set which field of a new object.
@@ -74,22 +73,8 @@ impl Registry {
         manager: &str,
     ) -> Result<(), Status> {
         let resource = Resource::of(kind.clone(), &self.caches);
-        let ask = Ask {
-            target: Target {
-                kind: kind.clone(),
-                namespace: object.at("metadata").text("namespace").to_owned(),
-                name: String::new(),
-                subresource: None,
-                watch: false,
-            },
-            query: Query::default(),
-            user,
-            agent: String::new(),
-            media: String::new(),
-            body: Bytes::new(),
-            accepted: Accepted::default(),
-            now: self.now(),
-        };
+        let namespace = object.at("metadata").text("namespace").to_owned();
+        let ask = Ask::own(kind.clone(), &namespace, user, self.now());
         let options = WriteOptions {
             dry_run: false,
             manager: manager.to_owned(),
@@ -175,6 +160,9 @@ impl Registry {
             namespace: &ask.target.namespace,
             object: &mut object,
             old: None,
+            ask,
+            dry_run: options.dry_run,
+            warnings: &mut warnings.0,
         };
         self.admit_new(&mut attributes).await?;
         // Admission sees a name that is to be made up as its beginning.
@@ -191,7 +179,8 @@ impl Registry {
             .allocation
             .reserve(&mut object, None, resource, ask.now, options.dry_run)
             .await?;
-        let key = match self.judge_new(ask, resource, &mut object, warnings) {
+        let judged_new = self.judge_new(ask, resource, &mut object, options, warnings);
+        let key = match judged_new.await {
             Ok(key) => key,
             Err(status) => {
                 reservation.give_back().await;
@@ -228,11 +217,12 @@ impl Registry {
     }
 
     /// Takes a new object through its rules and the plugins that refuse. Gives the key it is to be stored under.
-    fn judge_new(
+    async fn judge_new(
         &self,
         ask: &Ask,
         resource: &Resource,
         object: &mut Value,
+        options: &WriteOptions,
         warnings: &mut Warnings,
     ) -> Result<Key, Status> {
         let judged = version::judged(&resource.kind);
@@ -249,8 +239,11 @@ impl Registry {
             namespace: &ask.target.namespace,
             object,
             old: None,
+            ask,
+            dry_run: options.dry_run,
+            warnings: &mut warnings.0,
         };
-        self.admission.validate(&mut attributes, &self.caches)?;
+        self.admission.validate(&mut attributes, &self.caches).await?;
         // What an object leaves out is filled in whenever it is read; and some of it follows from what was just set.
         rules::of(judged).default(object);
         judged.ty.forget_empty(object);

@@ -62,8 +62,10 @@ impl Registry {
         let Some(current) = resource.cache.get(&key) else {
             return Err(resource.not_found(&ask.target.name));
         };
-        match self.delete_object(ask, &resource, current, &options).await? {
-            Deleted::Gone(object) if is_shown(&resource.kind) => answer::tree(200, object, ask, &resource),
+        let mut warnings = Warnings::default();
+        let deleted = self.delete_object(ask, &resource, current, &options, &mut warnings);
+        let mut answer = match deleted.await? {
+            Deleted::Gone(object) if is_shown(&resource.kind) => answer::tree(200, object, ask, &resource)?,
             Deleted::Gone(object) => {
                 let status = Status::success(Details {
                     name: ask.target.name.clone(),
@@ -72,19 +74,17 @@ impl Registry {
                     uid: object.at("metadata").text("uid").to_owned(),
                     ..Details::default()
                 });
-                Ok(crate::http::status(
-                    &status,
-                    ask.accepted.format,
-                    ask.accepted.pretty,
-                ))
+                crate::http::status(&status, ask.accepted.format, ask.accepted.pretty)
             }
             Deleted::Going(made) => {
                 let waits = body.is_some_and(|body| body.at("orphanDependents") == &Value::Bool(false))
                     || ask.query.flag("orphanDependents") == Some(false);
                 let code = if waits { 202 } else { 200 };
-                answer::object(code, &made, ask, &resource, &Warnings::default())
+                answer::object(code, &made, ask, &resource, &Warnings::default())?
             }
-        }
+        };
+        answer::warn(&mut answer, &warnings.0);
+        Ok(answer)
     }
 
     /// Deletes all objects that are selected, and answers with what they were.
@@ -98,12 +98,13 @@ impl Registry {
         let snapshot = resource.cache.snapshot(revision);
         let prefix = resource.under(&ask.target.namespace);
         let mut items = Vec::new();
+        let mut warnings = Warnings::default();
         for object in snapshot
             .under(&prefix, None)
             .filter(|object| selection.matches(object, &resource))
         {
             match self
-                .delete_object(ask, &resource, Arc::clone(object), &options)
+                .delete_object(ask, &resource, Arc::clone(object), &options, &mut warnings)
                 .await
             {
                 // What they were, not what has become of them.
@@ -114,7 +115,9 @@ impl Registry {
             }
         }
         let metadata = json!({"resourceVersion": snapshot.revision.to_string()});
-        super::list::answer_trees(items, &metadata, ask, &resource)
+        let mut answer = super::list::answer_trees(items, &metadata, ask, &resource)?;
+        answer::warn(&mut answer, &warnings.0);
+        Ok(answer)
     }
 
     /// Deletes an object, or marks it.
@@ -124,8 +127,11 @@ impl Registry {
         resource: &Resource,
         mut current: Arc<Object>,
         options: &DeleteOptions,
+        warnings: &mut Warnings,
     ) -> Result<Deleted, Status> {
+        let told = warnings.0.len();
         for _ in 0..TRIES {
+            warnings.0.truncate(told);
             let mut object = version::convert(current.tree(), &resource.stored, &resource.kind);
             check_preconditions(&object, options, resource)?;
             let mut attributes = Attributes {
@@ -135,9 +141,12 @@ impl Registry {
                 namespace: &ask.target.namespace,
                 object: &mut object,
                 old: None,
+                ask,
+                dry_run: options.dry_run,
+                warnings: &mut warnings.0,
             };
-            self.admission.admit(&mut attributes, &self.caches)?;
-            self.admission.validate(&mut attributes, &self.caches)?;
+            self.admission.admit(&mut attributes, &self.caches).await?;
+            self.admission.validate(&mut attributes, &self.caches).await?;
             let again = match plan(&object, resource, options, ask.now) {
                 Plan::Leave => return Ok(Deleted::Going(Made::Kept(current))),
                 _ if options.dry_run => return Ok(Deleted::Gone(object)),

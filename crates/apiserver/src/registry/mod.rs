@@ -42,18 +42,19 @@ use k3_storage::Clock;
 
 pub(crate) use self::{
     answer::warn,
-    ask::Ask,
+    ask::{Ask, Notes},
     commit::{not_committed, unavailable},
     create::{random_bytes, random_number},
     own::own_object,
     resource::{Resource, selectable},
     subresource::{BadSigningKey, Signer},
 };
-use crate::{admission::Admission, allocation::Allocation, cache::Caches};
+use crate::{admission::Admission, allocation::Allocation, authz::Authorizer, cache::Caches};
 
 /// What is behind the verbs.
 pub(crate) struct Registry {
     pub caches: Arc<Caches>,
+    pub authorizer: Arc<Authorizer>,
     pub admission: Admission,
     pub allocation: Arc<Allocation>,
     pub clock: Arc<dyn Clock>,

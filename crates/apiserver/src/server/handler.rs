@@ -12,11 +12,11 @@ use super::{
     verb::{self, Verb},
 };
 use crate::{
-    Config, authn, authz,
+    Config, authn,
     discovery::{self, Discovery, Group},
     http::{self as web, Accepted, Answer, Format, Offer},
     openapi::OpenApi,
-    registry::{Ask, Registry, warn},
+    registry::{Ask, Notes, Registry, warn},
     request::{ListOptions, Query, Route, Target, route},
 };
 
@@ -110,11 +110,15 @@ impl Handler {
         match route(&head.path) {
             Route::Resource(target) => self.resource(head, target, user, body).await,
             Route::Nowhere => {
-                authz::path(&user, &head.method.as_str().to_lowercase(), &head.path)?;
+                self.registry
+                    .authorizer
+                    .path(&user, &head.method.as_str().to_lowercase(), &head.path)?;
                 self.nowhere(head)
             }
             Route::Other => {
-                authz::path(&user, &head.method.as_str().to_lowercase(), &head.path)?;
+                self.registry
+                    .authorizer
+                    .path(&user, &head.method.as_str().to_lowercase(), &head.path)?;
                 self.document(head).await
             }
         }
@@ -147,7 +151,7 @@ impl Handler {
     {
         let watches = head.query.flag("watch").unwrap_or_default();
         let verb = Verb::of(&head.method, &target, watches)?;
-        authz::resource(&user, verb, &target)?;
+        self.registry.authorizer.resource(&user, verb, &target)?;
         let offer = match verb {
             Verb::List | Verb::Watch => Offer::Collection,
             _ => Offer::Object,
@@ -163,6 +167,7 @@ impl Handler {
             body,
             accepted,
             now: self.registry.now(),
+            notes: Notes::default(),
         };
         let mut answer = self.run(&ask, verb).await?;
         if let Some(warning) = deprecation::of(&ask.target.kind) {

@@ -27,6 +27,7 @@ use crate::{
     Config,
     admission::Admission,
     allocation::{Allocation, Keeper},
+    authz::Authorizer,
     cache::{Caches, Feed},
     registry::{self, BadSigningKey, Registry, Signer},
 };
@@ -68,9 +69,11 @@ impl Server {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let allocation = Allocation::new(Arc::clone(&caches), Arc::clone(&clock), &config.service_range);
         let keeper = allocation.keep_true().await.map_err(ReadError::from)?;
+        let authorizer = Arc::new(Authorizer::new(Arc::clone(&caches)));
         let registry = Registry {
             caches,
-            admission: Admission::new(),
+            admission: Admission::new(&authorizer),
+            authorizer,
             allocation,
             clock,
             signer: Signer::new(config.issuer.clone(), &config.signing_key)?,

@@ -26,8 +26,10 @@ impl Registry {
     pub(super) async fn bind(&self, ask: &Ask) -> Result<Answer, Status> {
         let options = WriteOptions::read(&ask.query, Writing::Create, &ask.agent)?;
         let kind = builtin().kind("", "v1", "Binding").expect("the kind is built in");
-        let mut binding = body::read(ask, Expected::of(kind), &options, &mut Warnings::default())?;
-        self.admit_part(ask, &mut binding).await?;
+        let mut warnings = Warnings::default();
+        let mut binding = body::read(ask, Expected::of(kind), &options, &mut warnings)?;
+        self.admit_part(ask, &mut binding, options.dry_run, &mut warnings)
+            .await?;
         let name = match ask.target.name.as_str() {
             "" => binding.at("metadata").text("name"),
             name if name == binding.at("metadata").text("name") => name,

@@ -40,8 +40,10 @@ impl Registry {
             kind: "Eviction",
             ty: &subresource.ty,
         };
-        let mut eviction = body::read(ask, expected, &options, &mut Warnings::default())?;
-        self.admit_part(ask, &mut eviction).await?;
+        let mut warnings = Warnings::default();
+        let mut eviction = body::read(ask, expected, &options, &mut warnings)?;
+        self.admit_part(ask, &mut eviction, options.dry_run, &mut warnings)
+            .await?;
         if eviction.at("metadata").text("name") != ask.target.name {
             return Err(Status::bad_request(
                 "name in URL does not match name in Eviction object",
@@ -142,7 +144,8 @@ impl Registry {
             .cache
             .get(&key)
             .ok_or_else(|| pods.not_found(&ask.target.name))?;
-        self.delete_object(ask, pods, pod, options).await?;
+        self.delete_object(ask, pods, pod, options, &mut Warnings::default())
+            .await?;
         Ok(())
     }
 }

@@ -18,7 +18,7 @@ use k3_api::{
 use k3_storage::{Revision, Write};
 use serde_json::Value;
 
-use super::{Ask, Registry, Resource, answer, commit::NotCommitted, version};
+use super::{Ask, Registry, Resource, answer, ask::Warnings, commit::NotCommitted, version};
 use crate::{
     admission::{Attributes, Operation},
     cache::Object,
@@ -49,7 +49,13 @@ impl Registry {
     }
 
     /// Takes what is made under an object, and not stored itself, through admission.
-    async fn admit_part(&self, ask: &Ask, object: &mut Value) -> Result<(), Status> {
+    async fn admit_part(
+        &self,
+        ask: &Ask,
+        object: &mut Value,
+        dry_run: bool,
+        warnings: &mut Warnings,
+    ) -> Result<(), Status> {
         let resource = Resource::of(ask.target.kind.clone(), &self.caches);
         let mut attributes = Attributes {
             operation: Operation::Create,
@@ -58,9 +64,12 @@ impl Registry {
             namespace: &ask.target.namespace,
             object,
             old: None,
+            ask,
+            dry_run,
+            warnings: &mut warnings.0,
         };
         self.admit_new(&mut attributes).await?;
-        self.admission.validate(&mut attributes, &self.caches)
+        self.admission.validate(&mut attributes, &self.caches).await
     }
 
     /// Changes a stored object by the server's own doing: no admission, no rules, nobody owns what changes.

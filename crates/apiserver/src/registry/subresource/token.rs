@@ -44,8 +44,10 @@ impl Registry {
             kind: &subresource.kind,
             ty: &subresource.ty,
         };
-        let mut request = body::read(ask, expected, &options, &mut Warnings::default())?;
-        self.admit_part(ask, &mut request).await?;
+        let mut warnings = Warnings::default();
+        let mut request = body::read(ask, expected, &options, &mut warnings)?;
+        self.admit_part(ask, &mut request, options.dry_run, &mut warnings)
+            .await?;
         if let Some(rules) = k3_api::kinds::rules_of_part(subresource) {
             rules.default(&mut request);
             let at = Circumstances {
