@@ -8,6 +8,7 @@ pub mod apply;
 pub mod base64;
 pub mod bootstrap;
 pub mod cron;
+pub mod custom;
 pub mod decode;
 pub mod encode;
 pub mod field;

@@ -4,7 +4,7 @@
 //! group, version and kind, or by group, version and resource.
 
 mod admissionregistration;
-mod apiextensions;
+pub(crate) mod apiextensions;
 mod apiregistration;
 mod apps;
 mod authentication;
@@ -41,11 +41,12 @@ mod storagemigration;
 #[cfg(test)]
 mod tests;
 mod text;
-mod url;
+pub(crate) mod url;
 mod webhook_client;
 
 use crate::rules::Rules;
 
+pub(crate) use self::apiextensions::go_regexp_fault;
 pub use self::{
     authentication::token_review,
     core::{event, pod::resources::requests as pod_requests, service},
