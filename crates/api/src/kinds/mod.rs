@@ -48,6 +48,7 @@ use crate::rules::Rules;
 
 pub(crate) use self::apiextensions::go_regexp_fault;
 pub use self::{
+    apiextensions::{approval as approval_of_definition, is_bad_bundle},
     authentication::token_review,
     core::{event, pod::resources::requests as pod_requests, service},
     registry::{Kind, KindRef, Persistence, Registry, Scope, Subresource, builtin},

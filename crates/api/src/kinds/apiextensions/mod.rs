@@ -22,6 +22,7 @@ mod structural;
 mod version;
 
 pub(crate) use self::regexp::fault as go_regexp_fault;
+pub use self::{approval::state as approval, bundle::is_bad as is_bad_bundle};
 use crate::rules::Rules;
 
 /// The rules of a kind of this group.
