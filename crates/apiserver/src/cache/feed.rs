@@ -80,7 +80,7 @@ impl Caches {
             for entry in &range.entries {
                 let cache = self.of_key(&entry.key, revision);
                 let object = Object::new(entry.key.clone(), entry.value.clone(), number(entry.revision));
-                self.define(&object.key, Some(&object), object.revision);
+                self.define(&object.key, Some(&object), object.revision, revision);
                 cache.load(object);
             }
             let Some(next) = range.next(PAGE) else {
@@ -136,7 +136,7 @@ impl Caches {
             let cache = self.of_key(&event.key, before);
             cache.apply(&event.key, &event.change, revision, now);
             if event.key.starts_with(custom::PREFIX) {
-                self.define(&event.key, cache.get(&event.key).as_deref(), revision);
+                self.define(&event.key, cache.get(&event.key).as_deref(), revision, revision);
             }
         }
         let revision = number(batch.revision);
@@ -144,15 +144,15 @@ impl Caches {
         self.wake(revision);
     }
 
-    /// Takes a definition in, or its end: from now on its objects are served as it says.
-    fn define(&self, key: &str, object: Option<&Object>, revision: u64) {
+    /// Takes a definition in, or its end, as a commit wrote it: from `now` on its objects are served as it says.
+    fn define(&self, key: &str, object: Option<&Object>, revision: u64, now: u64) {
         let Some(name) = key.strip_prefix(custom::PREFIX) else {
             return;
         };
         let tree = object.map(Object::tree);
         if let Some(change) = self.definitions.follow(name, tree.as_ref(), revision) {
-            let cache = self.resource(&change.prefix);
-            cache.renew(change.selectable, revision);
+            let cache = self.under(&change.prefix, now);
+            cache.renew(change.selectable, now);
             if change.gone && cache.count() == 0 {
                 let mut resources = self.resources.write().unwrap_or_else(PoisonError::into_inner);
                 resources.remove(change.prefix.as_str());

@@ -171,7 +171,7 @@ impl ResourceCache {
     }
 
     /// How many objects there are.
-    pub(super) fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.lock().objects.len()
     }
 

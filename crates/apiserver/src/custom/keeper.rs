@@ -17,6 +17,7 @@ use serde_json::Value;
 use tokio::{task::JoinHandle, time::Instant};
 
 use super::{
+    api_services,
     conditions::{self, Condition},
     definitions::overlaps,
     names::{self, Taken},
@@ -101,6 +102,11 @@ async fn follow(registry: &Registry) {
         .map(|object| object.name().to_owned())
         .collect();
     let mut later: HashMap<String, Later> = HashMap::new();
+    let mut groups: BTreeSet<String> = pending
+        .iter()
+        .filter_map(|name| Some(name.split_once('.')?.1.to_owned()))
+        .chain(api_services::groups(registry))
+        .collect();
     loop {
         while let Some(name) = pending.pop_first() {
             let waited = later.remove(&name);
@@ -131,6 +137,11 @@ async fn follow(registry: &Registry) {
                 }
             }
         }
+        for group in std::mem::take(&mut groups) {
+            if let Err(status) = api_services::keep(registry, &group).await {
+                tracing::warn!(group, why = status.message, "the API services of a group cannot be kept");
+            }
+        }
         let due = later.values().map(|later| later.due).min();
         let due = due.unwrap_or_else(|| Instant::now() + LONGEST_PAUSE);
         tokio::select! {
@@ -138,6 +149,7 @@ async fn follow(registry: &Registry) {
                 let Some(delivery) = event else { return };
                 let object = delivery.event.object();
                 pending.insert(object.name().to_owned());
+                groups.extend(object.name().split_once('.').map(|(_, group)| group.to_owned()));
                 // A name may have become free.
                 pending.extend(refused(&resource, registry, &delivery.event));
             }

@@ -47,7 +47,7 @@ pub(crate) use self::{
     ask::{Ask, Notes},
     commit::{not_committed, unavailable},
     create::{random_bytes, random_number, random_uid},
-    own::own_object,
+    own::{own_object, own_user},
     resource::{Resource, selectable},
     subresource::{BadSigningKey, Signer},
 };

@@ -50,6 +50,19 @@ impl Registry {
         object: Value,
         manager: &str,
     ) -> Result<(), Status> {
+        let parts = &resource.kind.subresources;
+        let status = parts.iter().position(|part| part.name == "status");
+        self.update_own(resource, object, manager, status).await
+    }
+
+    /// Replaces an object, or the part of it at this place among the parts of its kind.
+    pub(crate) async fn update_own(
+        &self,
+        resource: &Resource,
+        object: Value,
+        manager: &str,
+        part: Option<usize>,
+    ) -> Result<(), Status> {
         let metadata = object.at("metadata");
         let mut ask = Ask::own(
             resource.kind.clone(),
@@ -58,11 +71,7 @@ impl Registry {
             self.now(),
         );
         metadata.text("name").clone_into(&mut ask.target.name);
-        ask.target.subresource = resource
-            .kind
-            .subresources
-            .iter()
-            .position(|part| part.name == "status");
+        ask.target.subresource = part;
         let options = WriteOptions {
             dry_run: false,
             manager: manager.to_owned(),
