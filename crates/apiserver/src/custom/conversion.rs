@@ -72,18 +72,19 @@ impl Converter {
         Ok(objects)
     }
 
-    /// The same for one object, for who cannot wait otherwise. A webhook is asked while this thread waits.
+    /// One object in another version, with all that it has: nothing is left out or filled in. A webhook is asked while this
+    /// thread waits.
     pub(crate) fn convert_now(
         &self,
         served: &Served,
         mut object: Value,
-        version: &str,
+        api_version: &str,
     ) -> Result<Value, NotConverted> {
-        if !served.has_webhook() {
-            settle(served, &mut object, version, Source::Conversion)?;
+        let Conversion::Webhook(webhook) = &served.definition.conversion else {
+            custom::convert(&mut object, api_version);
             return Ok(object);
-        }
-        let asked = self.convert(served, vec![object], version, Source::Conversion);
+        };
+        let asked = self.ask(webhook, vec![object], api_version);
         let runtime = tokio::runtime::Handle::current();
         let converted = tokio::task::block_in_place(|| runtime.block_on(asked))?;
         Ok(converted.into_iter().next().unwrap_or_default())

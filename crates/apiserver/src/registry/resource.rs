@@ -115,11 +115,6 @@ impl Resource {
         }
     }
 
-    /// Whether objects of other versions can only be had from a webhook.
-    pub(crate) fn has_webhook(&self) -> bool {
-        self.custom.as_ref().is_some_and(|served| served.has_webhook())
-    }
-
     /// Its name with its group, as messages have it.
     pub(crate) fn grouped(&self) -> Grouped<'_> {
         Grouped::new(&self.kind.group, &self.kind.plural)
