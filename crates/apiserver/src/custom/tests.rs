@@ -3,7 +3,6 @@
 use std::{net::Ipv4Addr, sync::Arc, time::Duration};
 
 use k3_api::{
-    custom::Source,
     kinds::{KindRef, builtin},
     rules::Tree,
 };
@@ -258,7 +257,7 @@ async fn converted(callee: &Callee, objects: Vec<Value>) -> Result<Vec<Value>, S
     let (caches, _feed) = Caches::fill(store, registry::selectable).await.unwrap();
     let converter = Converter::new(Arc::new(Outgoing::new(caches)));
     let served = served(&callee.client("/convert"));
-    let converted = converter.convert(&served, objects, "v2", Source::Storage).await;
+    let converted = converter.show(&served, objects, "v2").await;
     converted.map_err(|error| error.to_string())
 }
 
