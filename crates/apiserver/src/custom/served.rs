@@ -117,9 +117,19 @@ impl Served {
         matches!(self.definition.conversion, Conversion::Webhook(_))
     }
 
-    /// The fields that objects can be selected by, as they are stored.
+    /// The fields that objects can be selected by, in any version.
     pub(super) fn selectable(&self) -> Arc<[Selectable]> {
-        k3_api::rules::of(&self.stored()).selectable().into()
+        let mut all: Vec<Selectable> = Vec::new();
+        for field in self
+            .kinds
+            .iter()
+            .flat_map(|kind| k3_api::rules::of(kind).selectable())
+        {
+            if all.iter().all(|known| known.field != field.field) {
+                all.push(field.clone());
+            }
+        }
+        all.into()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use k3_api::status::Status;
+use k3_api::{kinds::Kind, status::Status};
 use k3_storage::{CommitError, Entry, StoreError, Write};
 
 use super::Registry;
@@ -75,6 +75,6 @@ fn too_large(bytes: usize) -> Status {
 }
 
 /// How long an object lives, by its kind: events are forgotten after an hour.
-pub(super) fn time_to_live(kind: &str) -> Option<Duration> {
-    (kind == "Event").then_some(Duration::from_hours(1))
+pub(super) fn time_to_live(kind: &Kind) -> Option<Duration> {
+    (kind.kind == "Event" && kind.rules.is_none()).then_some(Duration::from_hours(1))
 }

@@ -115,6 +115,12 @@ impl Resource {
         }
     }
 
+    /// Whether the version of the request selects by a field. Other versions of a custom resource may know other fields.
+    pub(super) fn selects_by(&self, field: &str) -> bool {
+        let mut fields = self.rules().selectable().iter();
+        self.custom.is_none() || fields.any(|known| known.field == field)
+    }
+
     /// Its name with its group, as messages have it.
     pub(crate) fn grouped(&self) -> Grouped<'_> {
         Grouped::new(&self.kind.group, &self.kind.plural)
