@@ -12,7 +12,8 @@ pub const UNBOUNDED: u64 = i64::MAX as u64;
 pub struct Decl {
     /// What it looks like.
     pub shape: Shape,
-    /// The most bytes of a text, items of a list or entries of a map. Estimates are made with it.
+    /// The most bytes of a text, items of a list or entries of a map. Estimates are made with it; what has no size of
+    /// its own, as numbers and objects, counts as nothing.
     pub max: u64,
 }
 
@@ -137,6 +138,15 @@ impl Decl {
         Shape::Object(Arc::new(object)).into()
     }
 
+    /// What estimates take for its size.
+    pub(crate) fn size(&self) -> u64 {
+        let sized = !matches!(
+            self.shape,
+            Shape::Null | Shape::Bool | Shape::Int | Shape::Uint | Shape::Double | Shape::Type | Shape::Object(_)
+        );
+        if sized || self.max != UNBOUNDED { self.max } else { 0 }
+    }
+
     /// What expressions see.
     pub fn ty(&self) -> Type {
         match &self.shape {
@@ -184,8 +194,9 @@ fn owned(decl: &Arc<Decl>) -> Decl {
 }
 
 impl From<Shape> for Decl {
+    /// Without a size: it counts as nothing in estimates.
     fn from(shape: Shape) -> Self {
-        Decl { shape, max: UNBOUNDED }
+        Decl { shape, max: 0 }
     }
 }
 

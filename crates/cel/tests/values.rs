@@ -19,10 +19,10 @@ fn run(source: &str) -> Result<Json, String> {
 /// All of these are true.
 #[test]
 fn expressions_that_hold() {
-    for source in [
+    let sources = [
         // numbers
         "1 + 2 * 3 == 7 && 7 / 2 == 3 && -7 / 2 == -3 && -7 % 3 == -1 && 2u + 3u == 5u && 1.5 + 1.0 == 2.5",
-        "1 == 1.0 && 1u == 1 && 1 < 1.5 && 2u > 1 && dyn(1) == dyn(1u) && -1 < 0u",
+        "1 == dyn(1.0) && dyn(1u) == 1 && 1 < 1.5 && 2u > 1 && dyn(1) == dyn(1u) && -1 < 0u",
         "object.n == 5 && object.n + 1 == 6 && object.big == 9007199254740993 && object.f == 1.5",
         "0x1F == 31 && 1e3 == 1000.0 && .5 == 0.5 && -9223372036854775808 < 0",
         // text
@@ -104,11 +104,11 @@ fn expressions_that_hold() {
         "true || object.zz && false || true",
         "!(object.zz == 1 && false) && (object.zz == 1 || true) && [1, 0].exists(x, 1 / x == 1) && ![0, 1].all(x, 1 / x == 5)",
         "true ? true : object.zz",
-        "object.null == null && null != 1 && !(object.n == null) && object.n != 'a'",
+        "object['null'] == null && !(object.n == null) && object.n != 'a'",
         "[1].all(int, int == 1) && {'b-c': 1}.`b-c` == 1",
-    ] {
-        assert_eq!(run(source), Ok(Json::Bool(true)), "{source}");
-    }
+    ];
+    let failed: Vec<_> = sources.iter().map(|source| (source, run(source))).filter(|(_, is)| *is != Ok(Json::Bool(true))).collect();
+    assert!(failed.is_empty(), "{failed:#?}");
 }
 
 #[test]

@@ -320,12 +320,16 @@ impl<'c> Estimator<'c> {
     /// The size that is declared for a place.
     pub(super) fn declared(&self, path: &Path) -> Option<Estimate> {
         let decl = self.decl(path.as_deref()?)?;
-        Some(Estimate { min: 0, max: decl.max })
+        Some(Estimate { min: 0, max: decl.size() })
     }
 
     fn decl(&self, step: &Step) -> Option<&Decl> {
         match step {
-            Step::Variable(name) => self.environment.find(name),
+            // What may be absent is as large as when it is there.
+            Step::Variable(name) => self.environment.find(name).map(|decl| match &decl.shape {
+                Shape::Optional(inner) => inner,
+                _ => decl,
+            }),
             Step::Field(of, field) => match &self.decl(of)?.shape {
                 Shape::Object(object) => object.get(field),
                 _ => None,

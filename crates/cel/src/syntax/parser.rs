@@ -114,7 +114,7 @@ impl Parser<'_> {
     /// A node for something that is wrong.
     pub(super) fn wrong(&mut self, offset: u32, message: String) -> Read<Id> {
         self.tokens.issue(Some(offset), message);
-        self.broken()
+        self.node(offset, Kind::Broken)
     }
 
     fn start(&mut self) -> Read<Id> {
@@ -248,6 +248,9 @@ impl Parser<'_> {
         let offset = self.tokens.offset();
         let mut odd = false;
         while self.tokens.la() == sign {
+            if sign == Token::Minus && !PRIMARY.has(self.tokens.peek(1)) {
+                return Err(Stop::Failed(Failure::NoAlternative(self.tokens.at + 1)));
+            }
             self.tokens.take(sign, Set::NONE)?;
             odd = !odd;
             self.tokens.sync_loop(expected)?;

@@ -5,7 +5,7 @@
 //! can follow.
 
 use super::{
-    lexer::Lexeme,
+    lexer::{Lexeme, Unknown},
     token::{Set, Token},
 };
 use crate::source::{Issue, Source};
@@ -62,6 +62,8 @@ pub(super) struct Tokens<'s> {
     /// The current place.
     pub(super) at: usize,
     pub(super) issues: Vec<Issue>,
+    /// What is no token.
+    unknown: &'s [Unknown],
     /// What can follow each rule that is being read, and whether what follows its caller can follow too.
     follows: Vec<(Set, bool)>,
     depths: [u32; 15],
@@ -73,12 +75,13 @@ pub(super) struct Tokens<'s> {
 }
 
 impl<'s> Tokens<'s> {
-    pub(super) fn new(source: &'s Source, lexemes: Vec<Lexeme>, unknown: &[(u32, u32)]) -> Result<Self, Vec<Issue>> {
+    pub(super) fn new(source: &'s Source, lexemes: Vec<Lexeme>, unknown: &'s [Unknown]) -> Result<Self, Vec<Issue>> {
         let mut tokens = Tokens {
             source,
             lexemes,
             at: 0,
             issues: Vec::new(),
+            unknown,
             follows: Vec::new(),
             depths: [0; 15],
             recovering: false,
@@ -236,7 +239,7 @@ impl<'s> Tokens<'s> {
                 let text = if self.la() == Token::Eof {
                     "<EOF>".to_owned()
                 } else {
-                    self.source.text(self.offset(), offending.end)
+                    self.words(self.offset(), offending.end)
                 };
                 let name = match text.strip_prefix(|_| true) {
                     Some(name @ ("true" | "false" | "null")) => Some(name),
@@ -249,6 +252,13 @@ impl<'s> Tokens<'s> {
                 self.syntax(offending.start, &message)
             }
         }
+    }
+
+    /// A stretch of the source without what is no token.
+    fn words(&self, start: u32, end: u32) -> String {
+        let is_unknown = |at: u32| self.unknown.iter().any(|(from, to)| (*from..*to).contains(&at));
+        let chars = (start..end).zip(&self.source.chars[start as usize..end as usize]);
+        chars.filter(|(at, _)| !is_unknown(*at)).map(|(_, c)| *c).collect()
     }
 
     fn recover(&mut self, rule: Rule) -> Result<(), Stop> {
