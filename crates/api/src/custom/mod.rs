@@ -29,3 +29,10 @@ pub use self::{
     rules::{CustomRules, Source},
     scale::Scale,
 };
+pub(crate) use self::{
+    meta::{Malformed, coerce as coerce_metadata, validate as validate_metadata},
+    node::Node,
+    prune::unknown as has_unknown_fields,
+    validate::validate as validate_value,
+};
+pub use crate::kinds::structural_problems;
