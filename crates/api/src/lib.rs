@@ -16,10 +16,11 @@ pub mod kinds;
 pub mod name;
 pub mod patch;
 pub mod protobuf;
-pub mod quantity;
 pub mod rules;
 pub mod schema;
 pub mod selector;
 pub mod shape;
 pub mod status;
 pub mod time;
+
+pub use k3_quantity as quantity;
