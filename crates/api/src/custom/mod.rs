@@ -9,6 +9,7 @@ mod columns;
 mod correlation;
 mod default;
 mod definition;
+pub(crate) mod expression;
 mod json_path;
 mod listing;
 mod meta;

@@ -427,9 +427,17 @@ fn workflow() -> Value {
     );
     let rules = json!([{"rule": "!has(self.steps) || self.steps.all(s, !has(s.depends) || s.depends.all(d, d != s.name))",
         "message": "a step cannot depend on itself"}]);
-    let extra =
-        json!({"selectableFields": [{"jsonPath": ".spec.entrypoint"}, {"jsonPath": ".spec.suspend"}]});
-    definition("flow.example.com", "workflows", "Workflow", &spec, &rules, &extra)
+    let mut crd = definition(
+        "flow.example.com",
+        "workflows",
+        "Workflow",
+        &spec,
+        &rules,
+        &Value::Null,
+    );
+    crd["spec"]["versions"][1]["selectableFields"] =
+        json!([{"jsonPath": ".spec.entrypoint"}, {"jsonPath": ".spec.suspend"}]);
+    crd
 }
 
 fn all() -> [Value; 5] {
@@ -475,7 +483,7 @@ fn their_schemas_are_published_in_both_forms() {
                     .as_object()
                     .unwrap()
                     .len()
-                    > 3
+                    >= 3
             );
             assert!(v2.object.1.to_string().len() <= v3.object.1.to_string().len());
             assert_eq!(v2.object.0, v3.object.0);
@@ -559,4 +567,34 @@ fn a_template_inside_is_judged_like_the_rest() {
         told.contains("spec.steps[0].template.spec.containers[0].env[1]: Duplicate value"),
         "{told}"
     );
+}
+
+/// Two rules of the newer version: one that holds for objects, one that holds for changes.
+#[test]
+fn rules_are_asked_of_objects_and_of_changes() {
+    let crd = certificate();
+    let told = create(&crd, json!({"secretName": "s", "issuerRef": {"name": "i"}})).unwrap_err();
+    assert!(
+        told.ends_with("spec: Invalid value: a certificate needs a name"),
+        "{told}"
+    );
+    let mut server = installed(&crd);
+    let object = json!({"apiVersion": "cert.example.com/v1", "kind": "Certificate", "metadata": {"name": "x"},
+        "spec": {"secretName": "s", "commonName": "c", "issuerRef": {"name": "i"}}});
+    server.create("v1", &object).unwrap();
+    let change = json!({"spec": {"issuerRef": {"name": "j"}}});
+    let told = server.patch("v1", "x", "", change.clone()).unwrap_err().message;
+    assert!(
+        told.ends_with("spec.issuerRef.name: Invalid value: issuerRef is immutable"),
+        "{told}"
+    );
+    // The older version knows no such rule.
+    server
+        .patch(
+            "v1beta1",
+            "x",
+            "",
+            json!({"apiVersion": "cert.example.com/v1beta1", "spec": change.at("spec")}),
+        )
+        .unwrap();
 }

@@ -12,7 +12,7 @@ use k3_api::{
     status::Status,
     time::Time,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Definitions and objects.
 #[derive(Default)]
@@ -31,7 +31,7 @@ fn now() -> Time {
 
 impl Server {
     /// Installs a definition.
-    pub(crate) fn define(&mut self, crd: &Value) -> Result<(), Status> {
+    pub(crate) fn define(&mut self, crd: &Value) -> Result<Vec<String>, Status> {
         let kind = builtin()
             .kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
             .unwrap();
@@ -48,10 +48,13 @@ impl Server {
         };
         rules::of(kind).default(&mut object);
         identify(&mut object);
-        rules::create(&mut object, &at)?;
+        let warnings = rules::create(&mut object, &at)?;
+        object.make("metadata").set("resourceVersion", "1");
+        let established = json!([{"type": "Established", "status": "True"}]);
+        object.make("status").set("conditions", established);
         self.definition = Some(Definition::read(&object).unwrap());
         self.crd = object;
-        Ok(())
+        Ok(warnings)
     }
 
     /// Changes the definition.

@@ -73,7 +73,11 @@ pub(super) struct Tokens<'s> {
 }
 
 impl<'s> Tokens<'s> {
-    pub(super) fn new(source: &'s Source, lexemes: Vec<Lexeme>, unknown: &[(u32, u32)]) -> Result<Self, Vec<Issue>> {
+    pub(super) fn new(
+        source: &'s Source,
+        lexemes: Vec<Lexeme>,
+        unknown: &[(u32, u32)],
+    ) -> Result<Self, Vec<Issue>> {
         let mut tokens = Tokens {
             source,
             lexemes,
@@ -89,7 +93,10 @@ impl<'s> Tokens<'s> {
         };
         for (start, end) in unknown {
             let text = source.text(*start, *end);
-            if tokens.syntax(*start, &format!("token recognition error at: '{text}'")).is_err() {
+            if tokens
+                .syntax(*start, &format!("token recognition error at: '{text}'"))
+                .is_err()
+            {
                 return Err(tokens.issues);
             }
         }
@@ -98,7 +105,9 @@ impl<'s> Tokens<'s> {
 
     /// The token so many places on.
     pub(super) fn peek(&self, ahead: usize) -> Token {
-        self.lexemes.get(self.at + ahead).map_or(Token::Eof, |lexeme| lexeme.token)
+        self.lexemes
+            .get(self.at + ahead)
+            .map_or(Token::Eof, |lexeme| lexeme.token)
     }
 
     pub(super) fn la(&self) -> Token {
@@ -266,7 +275,9 @@ impl<'s> Tokens<'s> {
     }
 
     fn recovery_set(&self) -> Set {
-        self.follows.iter().fold(Set::NONE, |set, (follow, _)| set.with(*follow))
+        self.follows
+            .iter()
+            .fold(Set::NONE, |set, (follow, _)| set.with(*follow))
     }
 
     fn skip(&mut self, until: Set, limited: Option<u32>) -> Result<(), Stop> {
@@ -274,7 +285,9 @@ impl<'s> Tokens<'s> {
         while self.la() != Token::Eof && !until.has(self.la()) {
             if let Some(skipped) = &mut skipped {
                 if *skipped >= MOST_SKIPPED {
-                    return self.halt(format!("error recovery token lookahead limit exceeded: {MOST_SKIPPED}"));
+                    return self.halt(format!(
+                        "error recovery token lookahead limit exceeded: {MOST_SKIPPED}"
+                    ));
                 }
                 *skipped += 1;
             }
@@ -286,7 +299,10 @@ impl<'s> Tokens<'s> {
     fn count_recovery(&mut self) -> Result<(), Stop> {
         if self.recoveries == MOST_RECOVERIES {
             let offset = self.offset();
-            self.syntax(offset, &format!("error recovery attempt limit exceeded: {MOST_RECOVERIES}"))?;
+            self.syntax(
+                offset,
+                &format!("error recovery attempt limit exceeded: {MOST_RECOVERIES}"),
+            )?;
             return Err(Stop::Halt);
         }
         self.recoveries += 1;
@@ -295,7 +311,11 @@ impl<'s> Tokens<'s> {
 
     fn syntax(&mut self, offset: u32, message: &str) -> Result<(), Stop> {
         let full = self.reports >= MOST_REPORTS;
-        let message = if full { format!("More than {MOST_REPORTS} syntax errors") } else { message.to_owned() };
+        let message = if full {
+            format!("More than {MOST_REPORTS} syntax errors")
+        } else {
+            message.to_owned()
+        };
         self.reports += 1;
         self.issue(Some(offset), format!("Syntax error: {message}"));
         if full { Err(Stop::Halt) } else { Ok(()) }
@@ -322,5 +342,10 @@ impl<'s> Tokens<'s> {
 }
 
 fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\t', "\\t").replace('\n', "\\n").replace('\r', "\\r"))
+    format!(
+        "'{}'",
+        text.replace('\t', "\\t")
+            .replace('\n', "\\n")
+            .replace('\r', "\\r")
+    )
 }

@@ -8,6 +8,7 @@ mod bundle;
 mod conversion;
 mod defaults;
 mod definition;
+mod expressions;
 mod field_path;
 mod form;
 mod format;
