@@ -10,6 +10,7 @@ mod config;
 mod discovery;
 mod http;
 mod openapi;
+mod outgoing;
 mod registry;
 mod request;
 mod server;

@@ -1,0 +1,87 @@
+//! Calls that the server makes to others over HTTPS: webhooks of admission and of conversion.
+//!
+//! ```text
+//! destination   where a call goes: a URL, or a service of the cluster, and which authority its certificate comes from
+//! service       the address behind a service
+//! trust         whose certificates are believed
+//! connection    one connection, and those that are kept for the next call
+//! error         what can go wrong, in the words that clients know
+//! ```
+//!
+//! Promises: a call ends within its time. A connection is used again when the other side leaves it open, and a call is sent
+//! twice only when it is certain that the first one never left. Nothing here outlives its [`Outgoing`].
+
+mod connection;
+mod destination;
+mod error;
+mod service;
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
+mod trust;
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use bytes::Bytes;
+
+use self::connection::Endpoint;
+pub(crate) use self::{destination::Destination, error::CallError};
+use crate::cache::Caches;
+
+/// So many destinations have connections of their own at the same time.
+const MOST_ENDPOINTS: usize = 200;
+
+/// The clients of all destinations.
+pub(crate) struct Outgoing {
+    caches: Arc<Caches>,
+    endpoints: Mutex<HashMap<Destination, Arc<Endpoint>>>,
+}
+
+// --- Outgoing ---
+
+impl Outgoing {
+    /// Clients that find services in these caches.
+    pub(crate) fn new(caches: Arc<Caches>) -> Self {
+        Outgoing {
+            caches,
+            endpoints: Mutex::default(),
+        }
+    }
+
+    /// Posts JSON, and gives the body of the answer if it is one of success. The time it may take is told to the other side, too.
+    pub(crate) async fn post(
+        &self,
+        to: &Destination,
+        body: Bytes,
+        timeout: Option<Duration>,
+    ) -> Result<Bytes, CallError> {
+        let endpoint = self.endpoint(to)?;
+        let url = to.url(timeout);
+        let call = endpoint.post(&url, body, &self.caches);
+        match timeout {
+            Some(timeout) => tokio::time::timeout(timeout, call)
+                .await
+                .unwrap_or_else(|_| Err(CallError::post(&url, "context deadline exceeded"))),
+            None => call.await,
+        }
+    }
+
+    fn endpoint(&self, to: &Destination) -> Result<Arc<Endpoint>, CallError> {
+        let mut endpoints = self.endpoints.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(endpoint) = endpoints.get(to) {
+            return Ok(Arc::clone(endpoint));
+        }
+        let endpoint = Arc::new(Endpoint::new(to.clone())?);
+        if endpoints.len() >= MOST_ENDPOINTS {
+            // Configurations come and go; who is still called is back with the next call.
+            endpoints.clear();
+        }
+        endpoints.insert(to.clone(), Arc::clone(&endpoint));
+        Ok(endpoint)
+    }
+}

@@ -1,0 +1,74 @@
+//! The address behind a service.
+//!
+//! A ready endpoint is called directly, for nothing on this machine need know the way to cluster addresses; without one the
+//! cluster address is.
+
+use k3_api::{go, kinds::builtin, rules::Tree};
+use serde_json::Value;
+
+use crate::{
+    cache::Caches,
+    registry::{Resource, random_number},
+};
+
+/// The address and port to connect to, or why there is none.
+pub(super) fn resolve(caches: &Caches, namespace: &str, name: &str, port: u16) -> Result<(String, u16), String> {
+    let absent = || format!("service {} not found", go::quote(name));
+    let services = resource("", "services", caches);
+    let key = services.key(namespace, name).map_err(|_| absent())?;
+    let service = services.cache.get(&key).ok_or_else(absent)?.tree();
+    let spec = service.at("spec");
+    let found = spec
+        .items("ports")
+        .iter()
+        .find(|found| found.int("port") == Some(i64::from(port)));
+    match spec.text("type") {
+        "ExternalName" => return Ok((spec.text("externalName").to_owned(), port)),
+        "ClusterIP" if spec.text("clusterIP") == "None" => {
+            return Err(r#"cannot route to service with ClusterIP "None""#.to_owned());
+        }
+        "ClusterIP" | "LoadBalancer" | "NodePort" => {}
+        other => return Err(format!("unsupported service type {}", go::quote(other))),
+    }
+    let found = found
+        .ok_or_else(|| format!("no service port {port} found for service {}", go::quote(name)))?;
+    let ready = endpoints(caches, namespace, name, found.text("name"));
+    if ready.is_empty() {
+        return Ok((spec.text("clusterIP").to_owned(), port));
+    }
+    let chosen = random_number() as usize % ready.len();
+    Ok(ready.into_iter().nth(chosen).expect("the position is within the list"))
+}
+
+/// The endpoints of a service's port that take requests.
+fn endpoints(caches: &Caches, namespace: &str, service: &str, port: &str) -> Vec<(String, u16)> {
+    let slices = resource("discovery.k8s.io", "endpointslices", caches);
+    let snapshot = slices.cache.snapshot(0);
+    let prefix = slices.under(namespace);
+    let mut ready = Vec::new();
+    for slice in snapshot.under(&prefix, None).map(|slice| slice.tree()) {
+        if slice.at("metadata").at("labels").text("kubernetes.io/service-name") != service {
+            continue;
+        }
+        let number = slice
+            .items("ports")
+            .iter()
+            .find(|found| found.text("name") == port)
+            .and_then(|found| u16::try_from(found.int("port")?).ok());
+        let Some(number) = number else { continue };
+        let is_ready = |endpoint: &&Value| endpoint.at("conditions").at("ready") != &Value::Bool(false);
+        for endpoint in slice.items("endpoints").iter().filter(is_ready) {
+            if let Some(address) = endpoint.texts("addresses").next() {
+                ready.push((address.to_owned(), number));
+            }
+        }
+    }
+    ready
+}
+
+fn resource(group: &str, plural: &str, caches: &Caches) -> Resource {
+    let kind = builtin()
+        .resource(group, "v1", plural)
+        .expect("the resource is built in");
+    Resource::of(kind, caches)
+}

@@ -1,0 +1,136 @@
+//! Calls to a server in this process.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use k3_storage::StorageConfig;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+
+use super::{
+    Destination, Outgoing,
+    testing::{Callee, Reply},
+};
+use crate::{
+    cache::{Caches, Feed},
+    registry,
+};
+
+struct Caller {
+    outgoing: Outgoing,
+    _feed: Feed,
+}
+
+impl Caller {
+    async fn new() -> Self {
+        let store = k3_storage::open(StorageConfig::Memory).await.unwrap();
+        let (caches, feed) = Caches::fill(store, registry::selectable).await.unwrap();
+        Caller {
+            outgoing: Outgoing::new(Arc::clone(&caches)),
+            _feed: feed,
+        }
+    }
+
+    async fn post(&self, client: &Value, timeout: Duration) -> Result<Value, String> {
+        let to = Destination::read(client).unwrap();
+        let body = Bytes::from_static(b"{\"a\":1}");
+        match self.outgoing.post(&to, body, Some(timeout)).await {
+            Ok(answer) => Ok(serde_json::from_slice(&answer).unwrap()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+const LONG: Duration = Duration::from_secs(30);
+
+#[tokio::test]
+async fn a_call_is_answered_and_its_connection_used_again() {
+    let callee = Callee::new(|path, body| Reply::Json(json!({"path": path, "body": body}))).await;
+    let caller = Caller::new().await;
+    for _ in 0..3 {
+        let answer = caller.post(&callee.client("/hook"), LONG).await.unwrap();
+        assert_eq!(answer, json!({"path": "/hook?timeout=30s", "body": {"a": 1}}));
+    }
+    assert_eq!(callee.connections(), 1);
+}
+
+#[tokio::test]
+async fn a_call_that_takes_too_long_is_given_up() {
+    let callee = Callee::new(|_, _| Reply::Never).await;
+    let caller = Caller::new().await;
+    let error = caller
+        .post(&callee.client("/"), Duration::from_millis(300))
+        .await
+        .unwrap_err();
+    assert_eq!(
+        error,
+        format!(
+            "Post \"https://{}/?timeout=1s\": context deadline exceeded",
+            callee.address
+        )
+    );
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_be_reached_or_believed_is_not_called() {
+    let caller = Caller::new().await;
+    let free = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = free.local_addr().unwrap();
+    drop(free);
+    let client = json!({"url": format!("https://{address}/x")});
+    assert_eq!(
+        caller.post(&client, LONG).await.unwrap_err(),
+        format!("Post \"https://{address}/x?timeout=30s\": dial tcp {address}: connect: connection refused")
+    );
+    let (one, other) = (
+        Callee::new(|_, _| Reply::Never).await,
+        Callee::new(|_, _| Reply::Never).await,
+    );
+    let mut client = one.client("/");
+    client["caBundle"] = other.bundle().into();
+    let error = caller.post(&client, LONG).await.unwrap_err();
+    assert!(
+        error.ends_with("tls: failed to verify certificate: x509: certificate signed by unknown authority"),
+        "{error}"
+    );
+    assert_eq!(one.calls().len(), 0);
+}
+
+#[tokio::test]
+async fn a_certificate_must_be_for_the_host() {
+    let callee = Callee::new(|_, _| Reply::Never).await;
+    let caller = Caller::new().await;
+    let mut client = callee.client("/");
+    client["url"] = format!("https://127.0.0.2:{}/", callee.address.port()).into();
+    let error = caller.post(&client, LONG).await.unwrap_err();
+    // Linux answers on all of 127.0.0.0/8, but nobody listens at this address.
+    assert!(error.contains("127.0.0.2"), "{error}");
+}
+
+#[tokio::test]
+async fn an_answer_of_failure_is_one() {
+    let callee = Callee::new(|path, _| match path {
+        "/none?timeout=30s" => Reply::Text(200, ""),
+        _ => Reply::Text(500, "out of order"),
+    })
+    .await;
+    let caller = Caller::new().await;
+    assert_eq!(
+        caller.post(&callee.client("/x"), LONG).await.unwrap_err(),
+        r#"an error on the server ("out of order") has prevented the request from succeeding"#
+    );
+    assert_eq!(
+        caller.post(&callee.client("/none"), LONG).await.unwrap_err(),
+        "0-length response with status code: 200 and content type: text/plain"
+    );
+}
+
+#[tokio::test]
+async fn a_service_that_is_not_there_is_not_found() {
+    let caller = Caller::new().await;
+    let client = json!({"service": {"namespace": "tests", "name": "hook"}});
+    assert_eq!(
+        caller.post(&client, LONG).await.unwrap_err(),
+        r#"Post "https://hook.tests.svc:443/?timeout=30s": service "hook" not found"#
+    );
+}

@@ -1,0 +1,145 @@
+//! Whose certificates are believed.
+
+use std::{fs, sync::Arc};
+
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
+    client::{
+        WebPkiServerVerifier,
+        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+        verify_server_name,
+    },
+    crypto::{CryptoProvider, ring},
+    pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject},
+    server::ParsedCertificate,
+};
+
+use super::CallError;
+use crate::authn::Certificate;
+
+/// Where systems keep the authorities that all programs believe.
+const OF_THE_SYSTEM: [&str; 6] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/pki/tls/cacert.pem",
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
+
+/// How TLS is spoken to whom these authorities vouch for; those of the system if there are none.
+pub(super) fn client(authorities: &[u8]) -> Result<ClientConfig, CallError> {
+    let of_system;
+    let pem = if authorities.is_empty() {
+        of_system = OF_THE_SYSTEM
+            .iter()
+            .find_map(|file| fs::read(file).ok())
+            .unwrap_or_default();
+        &of_system
+    } else {
+        authorities
+    };
+    let believed: Vec<CertificateDer<'static>> =
+        CertificateDer::pem_slice_iter(pem).filter_map(Result::ok).collect();
+    if believed.is_empty() && !authorities.is_empty() {
+        return Err(CallError::authorities());
+    }
+    let provider = Arc::new(ring::default_provider());
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(believed.iter().cloned());
+    let verifier = Verifier {
+        chains: WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
+            .build()
+            .ok(),
+        // Those of the system are authorities and nothing else.
+        believed: if authorities.is_empty() { Vec::new() } else { believed },
+        provider: Arc::clone(&provider),
+    };
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| CallError::new(error.to_string()))?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(verifier))
+        .with_no_client_auth();
+    Ok(config)
+}
+
+/// Believes what the authorities have signed; and a certificate that is itself among them, as those do who sign their own.
+#[derive(Debug)]
+struct Verifier {
+    /// `None` if there are no authorities at all.
+    chains: Option<Arc<WebPkiServerVerifier>>,
+    believed: Vec<CertificateDer<'static>>,
+    provider: Arc<CryptoProvider>,
+}
+
+// --- Verifier ---
+
+impl Verifier {
+    /// Whether a certificate that is believed by itself is for this server, and now.
+    fn check_own(
+        certificate: &CertificateDer<'_>,
+        server: &ServerName<'_>,
+        now: UnixTime,
+    ) -> Result<(), rustls::Error> {
+        verify_server_name(&ParsedCertificate::try_from(certificate)?, server)?;
+        let read = Certificate::read(certificate).map_err(|_| CertificateError::BadEncoding)?;
+        let time = |seconds: i64| {
+            UnixTime::since_unix_epoch(std::time::Duration::from_secs(
+                u64::try_from(seconds).unwrap_or_default(),
+            ))
+        };
+        let (not_before, not_after) = (time(read.not_before), time(read.not_after));
+        if now.as_secs() > not_after.as_secs() {
+            return Err(CertificateError::ExpiredContext { time: now, not_after }.into());
+        }
+        if now.as_secs() < not_before.as_secs() {
+            return Err(CertificateError::NotValidYetContext { time: now, not_before }.into());
+        }
+        Ok(())
+    }
+}
+
+impl ServerCertVerifier for Verifier {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        if self.believed.iter().any(|believed| believed == certificate) {
+            Self::check_own(certificate, server, now)?;
+            return Ok(ServerCertVerified::assertion());
+        }
+        match &self.chains {
+            Some(chains) => chains.verify_server_cert(certificate, intermediates, server, ocsp, now),
+            None => Err(CertificateError::UnknownIssuer.into()),
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        rustls::crypto::verify_tls12_signature(message, certificate, signature, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
