@@ -11,7 +11,7 @@ use super::{
 
 /// A value, what it was before, and the schema by which the two are compared.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Correlated<'v> {
+pub(crate) struct Correlated<'v> {
     pub(super) new: &'v Value,
     pub(super) old: &'v Value,
     pub(super) node: &'v Node,

@@ -196,34 +196,6 @@ impl Node {
         self.extras.as_deref()
     }
 
-    /// About how many bytes it takes.
-    #[cfg(test)]
-    pub(super) fn size(&self) -> usize {
-        let extras = self.extras.as_ref().map_or(0, |extras| {
-            size_of::<Extras>()
-                + extras.required.iter().map(|name| 16 + name.len()).sum::<usize>()
-                + extras.pattern.len()
-                + extras.options.len() * size_of::<Value>()
-                + extras.keys.len() * size_of::<String>()
-                + extras.bounds.as_ref().map_or(0, |_| size_of::<Bounds>())
-                + extras.junctors.as_ref().map_or(0, |junctors| {
-                    let lists = [&junctors.all_of, &junctors.any_of, &junctors.one_of];
-                    lists
-                        .iter()
-                        .flat_map(|list| list.iter())
-                        .map(Node::size)
-                        .sum::<usize>()
-                        + size_of::<Junctors>()
-                })
-        });
-        let children = self.items.iter().chain(&self.additional).map(|node| node.size());
-        let properties = self
-            .properties
-            .iter()
-            .map(|(name, node)| 16 + name.len() + node.size());
-        size_of::<Node>() + extras + children.sum::<usize>() + properties.sum::<usize>()
-    }
-
     fn set(&mut self, flag: Flag, on: bool) {
         if on {
             self.flags |= bit(flag);

@@ -129,13 +129,6 @@ impl CustomRules {
         Ok(unknown)
     }
 
-    /// About how many bytes it takes.
-    #[cfg(test)]
-    pub(super) fn size(&self) -> usize {
-        let columns = self.columns.heads.len() * 400;
-        size_of::<Self>() + columns + self.selectable.len() * 100 + self.schema.size()
-    }
-
     pub(super) fn node(&self) -> &Node {
         self.schema.node()
     }
@@ -178,26 +171,33 @@ impl CustomRules {
         }
     }
 
-    /// Asks the rules of the schema, unless something is wrong that keeps them from being asked.
-    fn ask(&self, new: &Value, old: Option<&Value>, errors: &mut Errors) {
+    /// Asks the rules of the schema, unless something is wrong that keeps them from being asked. Gives what is wrong with
+    /// parts that did not change.
+    fn ask(&self, new: &Value, old: Option<&Value>, errors: &mut Errors) -> Errors {
         let tree = self
             .expressions
             .get_or_init(|| expression::Tree::of(self.node(), true));
         let Some(tree) = tree else {
-            return;
+            return Errors::new();
         };
         if errors.iter().any(is_blocking) {
             let detail = "some validation rules were not checked because the object was invalid; correct the existing \
                 errors to complete validation";
             errors.push(Error::invalid(&Path::NOWHERE, Value::Null, detail));
-            return;
+            return Errors::new();
         }
         let correlated = old.map(|old| Correlated {
             new,
             old,
             node: self.node(),
         });
-        expression::validate(tree, self.node(), (new, old), correlated, &Path::NOWHERE, errors);
+        expression::validate(tree, self.node(), (new, old), correlated, &Path::NOWHERE, errors)
+    }
+
+    /// What rules say of parts that did not change, as warnings.
+    fn tolerated(&self, new: &Value, old: &Value) -> Vec<String> {
+        let tolerated = self.ask(new, Some(old), &mut Errors::new());
+        tolerated.iter().map(ToString::to_string).collect()
     }
 
     fn repeated(&self, object: &Value) -> Errors {
@@ -307,7 +307,15 @@ impl Rules for CustomRules {
             .collect();
         added.sort_unstable();
         added.dedup();
-        added.into_iter().flat_map(finalizer_warnings).collect()
+        let tolerated = old.map_or_else(Vec::new, |old| self.tolerated(new, old));
+        tolerated
+            .into_iter()
+            .chain(added.into_iter().flat_map(finalizer_warnings))
+            .collect()
+    }
+
+    fn status_warnings(&self, new: &Value, old: &Value) -> Vec<String> {
+        self.tolerated(new, old)
     }
 
     fn has_generation(&self) -> bool {

@@ -598,3 +598,36 @@ fn rules_are_asked_of_objects_and_of_changes() {
         )
         .unwrap();
 }
+
+/// So many bytes of memory the process has.
+fn resident() -> usize {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages = text
+        .split(' ')
+        .nth(1)
+        .and_then(|pages| pages.parse::<usize>().ok());
+    pages.unwrap_or_default() * 4096
+}
+
+#[test]
+fn a_definition_takes_little_memory_before_it_is_used_and_after() {
+    let stored: Vec<_> = all().iter().map(|crd| installed(crd).crd().clone()).collect();
+    let read = || {
+        stored
+            .iter()
+            .map(|crd| k3_api::custom::Definition::read(crd).unwrap())
+    };
+    let warm: Vec<_> = read().collect();
+    drop(warm);
+    let before = resident();
+    let definitions: Vec<_> = std::iter::repeat_with(read).take(8).flatten().collect();
+    let unused = (resident() - before) / definitions.len();
+    for definition in &definitions {
+        let mut object = json!({"spec": {}});
+        k3_api::rules::Rules::default(&*definition.storage().rules, &mut object);
+    }
+    let used = (resident() - before) / definitions.len();
+    println!("{unused} bytes unused, {used} bytes used");
+    assert!(unused < 200 << 10, "{unused}");
+    assert!(used < 240 << 10, "{used}");
+}

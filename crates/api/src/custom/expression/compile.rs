@@ -106,7 +106,7 @@ impl Scope {
 
 impl Tree {
     /// The rules of a whole schema; `None` if it has none.
-    pub(in crate::custom) fn of(node: &Node, root: bool) -> Option<Tree> {
+    pub(crate) fn of(node: &Node, root: bool) -> Option<Tree> {
         if !node.says(Flag::Ruled) {
             return None;
         }

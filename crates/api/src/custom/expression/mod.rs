@@ -5,9 +5,9 @@ mod declare;
 mod rule;
 mod run;
 
-pub(super) use self::{compile::Tree, run::validate};
 pub(crate) use self::{
-    compile::{Compiled, Scope},
+    compile::{Compiled, Scope, Tree},
     declare::declare,
     rule::Rule,
+    run::validate,
 };

@@ -22,19 +22,20 @@ const MAX_MESSAGE: usize = 5 * 1024;
 /// What all rules for one object may cost is used up, or one of them cost too much.
 struct Exhausted;
 
-/// Asks the rules of a schema about a value. `old`: what it was; `correlated`: whether rules that speak of the new value alone
-/// are left out where nothing changed.
-pub(in crate::custom) fn validate(
+/// Asks the rules of a schema about a value. `old`: what it was; `correlated`: how the two are compared. Gives what is wrong
+/// with parts that did not change: users are warned of it.
+pub(crate) fn validate(
     tree: &Tree,
     node: &Node,
     (value, old): (&Value, Option<&Value>),
     correlated: Option<Correlated<'_>>,
     at: &Path<'_>,
     errors: &mut Errors,
-) {
+) -> Errors {
     let mut run = Run {
         budget: BUDGET,
         errors,
+        tolerated: Errors::new(),
     };
     let ratchet = Ratchet {
         current: correlated,
@@ -42,6 +43,7 @@ pub(in crate::custom) fn validate(
     };
     // When the budget is used up, that is the last thing told.
     let _: Result<(), Exhausted> = run.level(tree, node, (value, old), ratchet, at);
+    run.tolerated
 }
 
 /// What a value was, or the nearest value above it of which that is known.
@@ -54,6 +56,8 @@ struct Ratchet<'v> {
 struct Run<'e> {
     budget: u64,
     errors: &'e mut Errors,
+    /// What is wrong with parts that did not change.
+    tolerated: Errors,
 }
 
 impl Run<'_> {
@@ -181,7 +185,9 @@ impl Run<'_> {
                 };
                 told.push(rule.reason.error(&place, shown, detail));
             }
-            if !ratcheted {
+            if ratcheted {
+                self.tolerated.append(&mut told);
+            } else {
                 self.errors.append(&mut told);
             }
             detail?;

@@ -4,7 +4,9 @@ use serde_json::{Value, json};
 
 use super::schema;
 use crate::{
-    custom::{Malformed, Node, coerce_metadata, has_unknown_fields, validate_metadata, validate_value},
+    custom::{
+        Malformed, Node, coerce_metadata, expression, has_unknown_fields, validate_metadata, validate_value,
+    },
     field::{self, Error, Path},
     rules::{Errors, Tree, TreeMut},
 };
@@ -96,6 +98,23 @@ fn judge(schema: &Value, whole: bool, at: &Path<'_>, errors: &mut Errors) {
     if errors.len() == before {
         validate_value(default, &node, at, errors);
     }
+    if errors.len() == before {
+        ask(default, &node, whole, at, errors);
+    }
+}
+
+/// Asks the rules of the schema: of a default that stays, and then of one that comes anew.
+fn ask(default: &Value, node: &Node, whole: bool, at: &Path<'_>, errors: &mut Errors) {
+    let Some(tree) = expression::Tree::of(node, whole) else {
+        return;
+    };
+    for old in [Some(default), None] {
+        let before = errors.len();
+        expression::validate(&tree, node, (default, old), None, at, errors);
+        if errors.len() > before {
+            return;
+        }
+    }
 }
 
 /// A default within metadata is judged in an object that has nothing else.
@@ -118,7 +137,14 @@ fn judge_in_metadata(schema: &Value, place: Place<'_>, at: &Path<'_>, errors: &m
             let detail = format!("must result in valid metadata: {fault}");
             errors.push(Error::invalid(at, default, detail));
         }
-        None => validate_value(default, &Node::read(schema, false), at, errors),
+        None => {
+            let node = Node::read(schema, false);
+            let before = errors.len();
+            validate_value(default, &node, at, errors);
+            if errors.len() == before {
+                ask(default, &node, false, at, errors);
+            }
+        }
     }
 }
 
@@ -154,6 +180,7 @@ mod tests {
             "d": {"type": "array", "items": {"type": "object"}, "default": [{"y": 1}]},
             "e": {"type": "integer", "default": "x"},
             "f": {"type": "integer", "minimum": 5, "default": 1},
+            "g": {"type": "integer", "default": 1, "x-kubernetes-validations": [{"rule": "self > 1"}]},
         }});
         let mut errors = Errors::new();
         validate(&schema, &Path::new("s"), &mut errors);
@@ -165,6 +192,7 @@ mod tests {
                 "s.properties[d].default: Invalid value: [{\"y\":1}]: must not have unknown fields",
                 "s.properties[e].default: Invalid value: \"string\":  in body must be of type integer: \"string\"",
                 "s.properties[f].default: Invalid value: 1:  in body should be greater than or equal to 5",
+                "s.properties[g].default: Invalid value: 1: failed rule: self > 1",
             ]
         );
     }
