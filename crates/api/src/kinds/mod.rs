@@ -46,7 +46,8 @@ mod webhook_client;
 
 use crate::rules::Rules;
 
-pub(crate) use self::apiextensions::go_regexp_fault;
+pub use self::apiextensions::structural_problems;
+pub(crate) use self::apiextensions::{go_regexp_fault, resolve_field_path};
 pub use self::{
     authentication::token_review,
     core::{event, pod::resources::requests as pod_requests, service},
