@@ -48,6 +48,7 @@ use crate::rules::Rules;
 
 pub use self::{
     authentication::token_review,
+    certificates::requested_organizations,
     core::{event, pod::resources::requests as pod_requests, service},
     registry::{Kind, KindRef, Persistence, Registry, Scope, Subresource, builtin},
 };
