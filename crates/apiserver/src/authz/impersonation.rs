@@ -19,7 +19,7 @@ use k3_api::{
     status::Status,
 };
 
-use super::{Action, Authorizer, MASTERS, Object, What, rbac::quoted};
+use super::{Action, Authorizer, MASTERS, Object, What};
 use crate::{
     authn::{ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED},
     request::{Info, decode},

@@ -186,7 +186,7 @@ impl Index {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unresolved {
     /// There is no such role.
-    #[error("{0}.rbac.authorization.k8s.io {} not found", quote(.1))]
+    #[error("{}.rbac.authorization.k8s.io {} not found", .0, quote(.1))]
     Missing(&'static str, String),
     /// It is of something that is no role.
     #[error("unsupported role reference kind: {}", quote(.0))]
