@@ -50,6 +50,7 @@ pub use self::apiextensions::structural_problems;
 pub(crate) use self::apiextensions::{go_regexp_fault, resolve_field_path};
 pub use self::{
     authentication::token_review,
+    certificates::requested_organizations,
     core::{event, pod::resources::requests as pod_requests, service},
     registry::{Kind, KindRef, Persistence, Registry, Scope, Subresource, builtin},
 };
