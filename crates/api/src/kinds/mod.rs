@@ -49,6 +49,7 @@ use crate::rules::Rules;
 pub(crate) use self::apiextensions::go_regexp_fault;
 pub use self::{
     authentication::token_review,
+    certificates::requested_organizations,
     core::{event, pod::resources::requests as pod_requests, service},
     registry::{Kind, KindRef, Persistence, Registry, Scope, Subresource, builtin},
 };

@@ -5,6 +5,9 @@
 //! changing an object twice is changing it once. What does wait (webhooks, quotas) comes after them, in [`Admission::admit`]
 //! and [`Admission::validate`].
 
+mod certificate_approval;
+mod certificate_signing;
+mod certificate_subject_restriction;
 mod claim_resize;
 mod default_ingress_class;
 mod default_storage_class;
@@ -12,6 +15,7 @@ mod default_toleration_seconds;
 mod marked_class;
 mod namespace_lifecycle;
 mod node_features;
+mod owner_references;
 mod pod_resize;
 mod pod_topology_labels;
 mod priority;
@@ -22,6 +26,7 @@ mod storage_protection;
 mod taint_nodes;
 #[cfg(test)]
 mod testing;
+mod trust_bundle_attest;
 
 use std::sync::Arc;
 
@@ -132,7 +137,8 @@ fn object(group: &str, plural: &str, namespace: &str, name: &str, caches: &Cache
 
 impl Admission {
     /// All plugins.
-    pub(crate) fn new(_: &Arc<Authorizer>) -> Self {
+    pub(crate) fn new(authorizer: &Arc<Authorizer>) -> Self {
+        let authorizer = || Arc::clone(authorizer);
         Admission {
             plugins: vec![
                 Box::new(namespace_lifecycle::NamespaceLifecycle),
@@ -144,6 +150,10 @@ impl Admission {
                 Box::new(storage_protection::StorageProtection),
                 Box::new(claim_resize::ClaimResize),
                 Box::new(runtime_class::RuntimeClass),
+                Box::new(certificate_approval::CertificateApproval(authorizer())),
+                Box::new(certificate_signing::CertificateSigning(authorizer())),
+                Box::new(trust_bundle_attest::TrustBundleAttest(authorizer())),
+                Box::new(certificate_subject_restriction::CertificateSubjectRestriction),
                 Box::new(default_ingress_class::DefaultIngressClass::default()),
                 Box::new(pod_topology_labels::PodTopologyLabels),
                 Box::new(node_features::NodeFeatures),
