@@ -87,8 +87,10 @@ impl World {
     pub(super) async fn let_tester(&self, rules: &Value) {
         let name = format!("r{}", self.caches.applied());
         let version = "rbac.authorization.k8s.io/v1";
-        self.put(json!({"apiVersion": version, "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules}))
-            .await;
+        self.put(
+            json!({"apiVersion": version, "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules}),
+        )
+        .await;
         self.put(json!({
             "apiVersion": version, "kind": "ClusterRoleBinding", "metadata": {"name": name},
             "roleRef": {"kind": "ClusterRole", "name": name}, "subjects": [{"kind": "User", "name": "tester"}],

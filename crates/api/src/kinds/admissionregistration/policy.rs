@@ -230,11 +230,12 @@ fn validations(object: &Value, at: &Path<'_>, errors: &mut Errors) {
         let detail = format!("must not have more than {MAX_ANNOTATIONS} auditAnnotations");
         errors.push(Error::invalid(&place, shown, detail));
     }
+    let repeated = demand::repeated(annotations.iter().map(|annotation| annotation.text("key")));
     for (index, annotation) in annotations.iter().enumerate() {
         let place = place.index(index);
         let key = annotation.text("key");
         judge_annotation(annotation, object.at("metadata").text("name"), &place, errors);
-        if annotations[..index].iter().any(|other| other.text("key") == key) {
+        if repeated[index] {
             errors.push(Error::duplicate(&place.child("key"), key));
         }
     }

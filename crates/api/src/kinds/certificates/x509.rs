@@ -3,8 +3,8 @@
 //! Reading verifies nothing; `signature` does, for requests.
 
 use super::der::{
-    self, BIT_STRING, BOOLEAN, Element, GENERALIZED_TIME, INTEGER, OBJECT, OCTET_STRING, Reader, SEQUENCE, SET,
-    UTC_TIME, part,
+    self, BIT_STRING, BOOLEAN, Element, GENERALIZED_TIME, INTEGER, OBJECT, OCTET_STRING, Reader, SEQUENCE,
+    SET, UTC_TIME, part,
 };
 use crate::time::Time;
 

@@ -18,14 +18,14 @@ use std::sync::Arc;
 
 use k3_api::{
     go,
-    rules::{Tree, TreeMut, User},
+    rules::{Tree, TreeMut},
     status::{Grouped, Status},
 };
 use serde_json::Value;
 
 use super::{Attributes, Operation, Plugin, object};
 use crate::{
-    authz::{Action, Authorizer, Object, What},
+    authz::{Action, Authorizer, Object, What, node_name},
     cache::Caches,
 };
 
@@ -40,7 +40,7 @@ pub(super) struct NodeRestriction(pub(super) Arc<Authorizer>);
 impl Plugin for NodeRestriction {
     fn admit(&self, attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Status> {
         let user = &attributes.ask.user;
-        let Some(node) = node_of(user) else {
+        let Some(node) = node_name(user) else {
             return Ok(());
         };
         if node.is_empty() {
@@ -59,9 +59,7 @@ impl Plugin for NodeRestriction {
                 asked.refuse("can only access CSINode with the same name as the requesting node")
             }
             ("resource.k8s.io", "resourceslices") => slice(&asked),
-            ("certificates.k8s.io", "podcertificaterequests") => {
-                certificate::of_pod(&asked, &self.0, caches)
-            }
+            ("certificates.k8s.io", "podcertificaterequests") => certificate::of_pod(&asked, &self.0, caches),
             ("certificates.k8s.io", "certificatesigningrequests") => certificate::of_node(&asked),
             _ => Ok(()),
         }
@@ -72,15 +70,6 @@ impl Plugin for NodeRestriction {
 struct Asked<'a> {
     node: &'a str,
     attributes: &'a Attributes<'a>,
-}
-
-/// The name of the node that a user is; `None` if it is none.
-fn node_of(user: &User) -> Option<&str> {
-    let name = user.name.strip_prefix("system:node:")?;
-    user.groups
-        .iter()
-        .any(|group| group == "system:nodes")
-        .then_some(name)
 }
 
 /// Of a claim, a node tells how large its volume is and how it does.

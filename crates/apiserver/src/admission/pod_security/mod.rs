@@ -32,7 +32,7 @@ use self::{
 use super::{Attributes, Operation, Plugin, resource};
 use crate::cache::Caches;
 
-/// What labels and notes begin with.
+/// What notes begin with.
 const PREFIX: &str = "pod-security.kubernetes.io/";
 
 /// Parts of pods that do not change what runs.

@@ -4,7 +4,21 @@ use std::fmt;
 
 use k3_api::field::{Error, Path};
 
-use super::PREFIX;
+/// The labels for the level and the version of what is enforced, noted and warned of.
+const LABELS: [[&str; 2]; 3] = [
+    [
+        "pod-security.kubernetes.io/enforce",
+        "pod-security.kubernetes.io/enforce-version",
+    ],
+    [
+        "pod-security.kubernetes.io/audit",
+        "pod-security.kubernetes.io/audit-version",
+    ],
+    [
+        "pod-security.kubernetes.io/warn",
+        "pod-security.kubernetes.io/warn-version",
+    ],
+];
 
 /// How strict a standard is, from the widest to the narrowest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,25 +66,14 @@ struct Said {
 impl Policy {
     /// Reads the labels of a namespace. What cannot be understood is named, and taken for the strictest where it is enforced.
     pub(super) fn read<'l>(label: impl Fn(&str) -> Option<&'l str>) -> (Self, Vec<Error>) {
+        const LEVELS: &str = "must be one of privileged, baseline, restricted";
+        const VERSIONS: &str = "must be \"latest\" or \"v1.x\"";
         let mut errors = Vec::new();
-        let mut said = |mode: &str| Said {
-            level: read(
-                mode,
-                &label,
-                Level::parse,
-                "must be one of privileged, baseline, restricted",
-                &mut errors,
-            ),
-            version: read(
-                &format!("{mode}-version"),
-                &label,
-                Version::parse,
-                "must be \"latest\" or \"v1.x\"",
-                &mut errors,
-            )
-            .map(|version| version.unwrap_or(Version::Latest)),
-        };
-        let (enforce, audit, warn) = (said("enforce"), said("audit"), said("warn"));
+        let [enforce, audit, warn] = LABELS.map(|[level, version]| Said {
+            level: read(level, &label, Level::parse, LEVELS, &mut errors),
+            version: read(version, &label, Version::parse, VERSIONS, &mut errors)
+                .map(|version| version.unwrap_or(Version::Latest)),
+        });
         let mut policy = Policy {
             enforce: enforce.standard(Level::Restricted),
             audit: audit.standard(Level::Privileged),
@@ -101,13 +104,12 @@ fn read<'l, T>(
     wanted: &str,
     errors: &mut Vec<Error>,
 ) -> Option<Result<T, ()>> {
-    let name = format!("{PREFIX}{name}");
-    let text = label(&name)?;
+    let text = label(name)?;
     let value = parse(text);
     if value.is_none() {
         let metadata = Path::new("metadata");
         let labels = metadata.child("labels");
-        errors.push(Error::invalid(&labels.key(&name), text, wanted));
+        errors.push(Error::invalid(&labels.key(name), text, wanted));
     }
     Some(value.ok_or(()))
 }
