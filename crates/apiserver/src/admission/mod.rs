@@ -149,7 +149,7 @@ fn object(group: &str, plural: &str, namespace: &str, name: &str, caches: &Cache
 // --- Admission ---
 
 impl Admission {
-    /// All plugins.
+    /// All plugins that always run.
     pub(crate) fn new(authorizer: &Arc<Authorizer>) -> Self {
         let authorizer = || Arc::clone(authorizer);
         Admission {
@@ -177,6 +177,12 @@ impl Admission {
             ],
             quotas: quota::Quotas::default(),
         }
+    }
+
+    /// Also asks who names an owner whether they may.
+    pub(crate) fn guard_owners(&mut self, authorizer: &Arc<Authorizer>) {
+        let plugin = owner_references::OwnerReferences(Arc::clone(authorizer));
+        self.plugins.push(Box::new(plugin));
     }
 
     /// Lets each plugin change the object.

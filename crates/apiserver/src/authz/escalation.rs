@@ -244,3 +244,159 @@ fn merged(rules: Vec<Rule>) -> Vec<Rule> {
     };
     merged.into_iter().map(whole).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{
+        super::testing::{World, user},
+        *,
+    };
+
+    const VERSION: &str = "rbac.authorization.k8s.io/v1";
+
+    /// A cluster in which alice has these rules everywhere.
+    async fn world(rules: Value) -> World {
+        let world = World::new().await;
+        world.put(&role("own", &rules)).await;
+        world.put(&binding("own", "own", "alice")).await;
+        world
+    }
+
+    fn role(name: &str, rules: &Value) -> Value {
+        json!({"apiVersion": VERSION, "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules})
+    }
+
+    fn binding(name: &str, role: &str, user: &str) -> Value {
+        json!({"apiVersion": VERSION, "kind": "ClusterRoleBinding", "metadata": {"name": name},
+            "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": role}, "subjects": [{"kind": "User", "name": user}]})
+    }
+
+    /// What is said when alice makes an object, or changes it.
+    fn give(world: &World, object: &Value, old: Option<&Value>) -> Result<(), String> {
+        give_as(world, &user("alice", &["devs"]), object, old)
+    }
+
+    fn give_as(world: &World, user: &User, object: &Value, old: Option<&Value>) -> Result<(), String> {
+        let resource = format!("{}s", object.text("kind").to_lowercase());
+        let grant = Grant {
+            user,
+            group: GROUP,
+            resource: &resource,
+            namespace: "",
+            name: old.map_or("", |old| old.at("metadata").text("name")),
+            object,
+            old,
+        };
+        world.authorizer.check_grant(&grant).map_err(|status| status.message)
+    }
+
+    #[tokio::test]
+    async fn who_makes_a_role_has_all_that_it_allows() {
+        let world = world(json!([
+            {"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods", "*/scale"]},
+            {"verbs": ["get"], "nonResourceURLs": ["/a/*"]},
+        ]))
+        .await;
+        let made = |rules: Value| give(&world, &role("x", &rules), None);
+        let held = json!([{"verbs": ["list"], "apiGroups": [""], "resources": ["pods", "nodes/scale"], "resourceNames": ["a"]},
+            {"verbs": ["get"], "nonResourceURLs": ["/a/b", "/a/*"]}]);
+        assert_eq!(made(held), Ok(()));
+        let more = json!([
+            {"verbs": ["get", "watch", "list", "delete"], "apiGroups": [""], "resources": ["pods", "secrets"]},
+            {"verbs": ["get"], "nonResourceURLs": ["/b"]},
+        ]);
+        assert_eq!(
+            made(more).unwrap_err(),
+            "clusterroles.rbac.authorization.k8s.io \"x\" is forbidden: user \"alice\" (groups=[\"devs\"]) is attempting to grant \
+             RBAC permissions not currently held:\n\
+             {APIGroups:[\"\"], Resources:[\"pods\"], Verbs:[\"watch\" \"delete\"]}\n\
+             {APIGroups:[\"\"], Resources:[\"secrets\"], Verbs:[\"get\" \"watch\" \"list\" \"delete\"]}\n\
+             {NonResourceURLs:[\"/b\"], Verbs:[\"get\"]}"
+        );
+        assert!(made(json!([{"verbs": ["*"], "apiGroups": [""], "resources": ["pods"]}])).is_err());
+        let masters = user("root", &["system:masters"]);
+        let all = json!([{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]);
+        assert_eq!(give_as(&world, &masters, &role("x", &all), None), Ok(()));
+    }
+
+    #[tokio::test]
+    async fn what_is_not_found_is_told_beside_what_is_missing() {
+        let world = world(json!([])).await;
+        world.put(&binding("b", "gone", "alice")).await;
+        let wanted = role("x", &json!([{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"], "resourceNames": ["a"]}]));
+        let told = give(&world, &wanted, None).unwrap_err();
+        let end = "{APIGroups:[\"\"], Resources:[\"pods\"], ResourceNames:[\"a\"], Verbs:[\"get\"]}; resolution errors: \
+                   [clusterroles.rbac.authorization.k8s.io \"gone\" not found]";
+        assert!(told.ends_with(end), "{told}");
+    }
+
+    #[tokio::test]
+    async fn who_may_escalate_gives_anything() {
+        let world = world(json!([
+            {"verbs": ["escalate"], "apiGroups": [GROUP], "resources": ["clusterroles"], "resourceNames": ["x"]},
+        ]))
+        .await;
+        let old = role("x", &json!([]));
+        let new = role("x", &json!([{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]));
+        assert_eq!(give(&world, &new, Some(&old)), Ok(()));
+        // A new object has no name in its request.
+        assert!(give(&world, &new, None).is_err());
+    }
+
+    #[tokio::test]
+    async fn what_the_garbage_collector_does_is_no_grant() {
+        let world = world(json!([])).await;
+        let old = role("x", &json!([{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]));
+        let mut new = old.clone();
+        new["metadata"]["ownerReferences"] = json!([{"uid": "1"}]);
+        new["metadata"]["finalizers"] = json!(["a/b"]);
+        assert_eq!(give(&world, &new, Some(&old)), Ok(()));
+        new["metadata"]["labels"] = json!({"a": "b"});
+        assert!(give(&world, &new, Some(&old)).is_err());
+    }
+
+    #[tokio::test]
+    async fn a_role_that_collects_others_is_for_who_may_do_everything() {
+        let world = world(json!([])).await;
+        let plain = role("x", &json!([]));
+        let mut collecting = plain.clone();
+        collecting["aggregationRule"] = json!({"clusterRoleSelectors": [{}]});
+        let refused = "clusterroles.rbac.authorization.k8s.io \"x\" is forbidden: must have cluster-admin privileges to use the \
+                       aggregationRule";
+        assert_eq!(give(&world, &collecting, None).unwrap_err(), refused);
+        assert_eq!(give(&world, &plain, Some(&collecting)).unwrap_err(), refused);
+        world.put(&role("own", &json!([{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},
+            {"verbs": ["*"], "nonResourceURLs": ["*"]}]))).await;
+        assert_eq!(give(&world, &collecting, None), Ok(()));
+    }
+
+    #[tokio::test]
+    async fn who_binds_a_role_has_it_or_may_bind_it() {
+        let world = world(json!([{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}])).await;
+        let rules = |verb: &str| json!([{"verbs": [verb], "apiGroups": [""], "resources": ["pods"]}]);
+        world.put(&role("small", &rules("get"))).await;
+        world.put(&role("big", &rules("delete"))).await;
+        assert_eq!(give(&world, &binding("b", "small", "eve"), None), Ok(()));
+        let refused = give(&world, &binding("b", "big", "eve"), None).unwrap_err();
+        assert!(refused.ends_with("{APIGroups:[\"\"], Resources:[\"pods\"], Verbs:[\"delete\"]}"), "{refused}");
+        assert_eq!(
+            give(&world, &binding("b", "gone", "eve"), None).unwrap_err(),
+            "clusterrolebindings.rbac.authorization.k8s.io \"gone\" not found"
+        );
+        world.put(&role("own", &json!([{"verbs": ["bind"], "apiGroups": [GROUP], "resources": ["clusterroles"],
+            "resourceNames": ["big"]}]))).await;
+        assert_eq!(give(&world, &binding("b", "big", "eve"), None), Ok(()));
+        assert!(give(&world, &binding("b", "small", "eve"), None).is_err());
+    }
+
+    #[tokio::test]
+    async fn a_role_made_to_keep_the_server_busy_is_refused_at_once() {
+        let world = world(json!([{"verbs": ["get"], "apiGroups": ["a"], "resources": ["b"]}])).await;
+        let many: Vec<_> = (0..3000).map(|number| format!("w{number}")).collect();
+        let rules = json!([{"verbs": many, "apiGroups": many, "resources": many, "resourceNames": many}]);
+        let told = give(&world, &role("x", &rules), None).unwrap_err();
+        assert!(told.ends_with("the rules have too many combinations to be compared"), "{told}");
+    }
+}
