@@ -50,12 +50,24 @@ mod tests {
             "certificatesigningrequests.certificates.k8s.io \"r\" is forbidden: user not permitted to approve requests with \
              signerName \"example.com/a\""
         );
-        assert!(world.update_part(&plugin, "status", request.clone(), &request).is_ok());
-        world.let_tester(&json!([{"verbs": ["approve"], "apiGroups": ["certificates.k8s.io"], "resources": ["signers"],
-            "resourceNames": ["example.com/b", "other.com/*"]}])).await;
+        assert!(
+            world
+                .update_part(&plugin, "status", request.clone(), &request)
+                .is_ok()
+        );
+        world
+            .let_tester(
+                &json!([{"verbs": ["approve"], "apiGroups": ["certificates.k8s.io"], "resources": ["signers"],
+            "resourceNames": ["example.com/b", "other.com/*"]}]),
+            )
+            .await;
         assert!(approve().is_err());
-        world.let_tester(&json!([{"verbs": ["approve"], "apiGroups": ["certificates.k8s.io"], "resources": ["signers"],
-            "resourceNames": ["example.com/*"]}])).await;
+        world
+            .let_tester(
+                &json!([{"verbs": ["approve"], "apiGroups": ["certificates.k8s.io"], "resources": ["signers"],
+            "resourceNames": ["example.com/*"]}]),
+            )
+            .await;
         assert!(approve().is_ok());
     }
 }

@@ -26,7 +26,9 @@ impl Plugin for CertificateSigning {
             return Ok(());
         }
         let signer = quote(signer);
-        Err(attributes.forbidden(format!("user not permitted to sign requests with signerName {signer}")))
+        Err(attributes.forbidden(format!(
+            "user not permitted to sign requests with signerName {signer}"
+        )))
     }
 }
 
@@ -48,15 +50,22 @@ mod tests {
         };
         let bare = request(json!({}));
         let update = |part: &str, new| world.update_part(&plugin, part, new, &bare);
-        for signed in [json!({"certificate": "eA=="}), json!({"conditions": [{"type": "Failed"}]})] {
+        for signed in [
+            json!({"certificate": "eA=="}),
+            json!({"conditions": [{"type": "Failed"}]}),
+        ] {
             let refused = update("status", request(signed.clone())).unwrap_err();
             let why = "user not permitted to sign requests with signerName \"example.com/a\"";
             assert!(refused.ends_with(why), "{refused}");
             assert!(update("", request(signed)).is_ok());
         }
         assert!(update("status", request(json!({"other": 1}))).is_ok());
-        world.let_tester(&json!([{"verbs": ["sign"], "apiGroups": ["certificates.k8s.io"], "resources": ["signers"],
-            "resourceNames": ["example.com/a"]}])).await;
+        world
+            .let_tester(
+                &json!([{"verbs": ["sign"], "apiGroups": ["certificates.k8s.io"], "resources": ["signers"],
+            "resourceNames": ["example.com/a"]}]),
+            )
+            .await;
         assert!(update("status", request(json!({"certificate": "eA=="}))).is_ok());
     }
 }

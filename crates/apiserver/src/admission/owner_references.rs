@@ -4,11 +4,7 @@
 
 use std::sync::Arc;
 
-use k3_api::{
-    kinds::builtin,
-    rules::Tree,
-    status::Status,
-};
+use k3_api::{kinds::builtin, rules::Tree, status::Status};
 use serde_json::Value;
 
 use super::{Attributes, Operation, Plugin};
@@ -27,7 +23,9 @@ impl Plugin for OwnerReferences {
             return Ok(());
         }
         let new = attributes.object.at("metadata").items("ownerReferences");
-        let old = attributes.old.map_or(&[][..], |old| old.at("metadata").items("ownerReferences"));
+        let old = attributes
+            .old
+            .map_or(&[][..], |old| old.at("metadata").items("ownerReferences"));
         if new == old {
             return Ok(());
         }
@@ -49,8 +47,14 @@ impl Plugin for OwnerReferences {
             })?;
         }
         let blocks = |owner: &Value| owner.flag("blockOwnerDeletion");
-        let blocked = |owner: &Value| old.iter().any(|old| old.text("uid") == owner.text("uid") && blocks(old));
-        let newly: Vec<_> = new.iter().filter(|owner| blocks(owner) && !blocked(owner)).collect();
+        let blocked = |owner: &Value| {
+            old.iter()
+                .any(|old| old.text("uid") == owner.text("uid") && blocks(old))
+        };
+        let newly: Vec<_> = new
+            .iter()
+            .filter(|owner| blocks(owner) && !blocked(owner))
+            .collect();
         if newly.is_empty() {
             return Ok(());
         }
@@ -65,7 +69,9 @@ impl Plugin for OwnerReferences {
         if self.require(attributes, "update", anything).is_ok() {
             return Ok(());
         }
-        newly.into_iter().try_for_each(|owner| self.check_owner(attributes, owner))
+        newly
+            .into_iter()
+            .try_for_each(|owner| self.check_owner(attributes, owner))
     }
 }
 
@@ -88,7 +94,11 @@ impl OwnerReferences {
             resource: &found.plural,
             subresource: "finalizers",
             // An owner within a namespace is in that of its dependent.
-            namespace: if found.is_namespaced() { attributes.namespace } else { "" },
+            namespace: if found.is_namespaced() {
+                attributes.namespace
+            } else {
+                ""
+            },
             name: owner.text("name"),
             ..Object::default()
         };
@@ -140,7 +150,9 @@ mod tests {
             world.update(&plugin, owned.clone(), &bare).unwrap_err(),
             "configmaps \"m\" is forbidden: cannot set an ownerRef on a resource you can't delete: , <nil>"
         );
-        world.let_tester(&json!([{"verbs": ["delete"], "apiGroups": [""], "resources": ["configmaps"]}])).await;
+        world
+            .let_tester(&json!([{"verbs": ["delete"], "apiGroups": [""], "resources": ["configmaps"]}]))
+            .await;
         assert!(world.update(&plugin, owned, &bare).is_ok());
     }
 
@@ -154,12 +166,19 @@ mod tests {
             "configmaps \"m\" is forbidden: cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't \
              set finalizers on: , <nil>"
         );
-        world.let_tester(&json!([{"verbs": ["update"], "apiGroups": ["apps"], "resources": ["deployments/finalizers"],
-            "resourceNames": ["d"]}])).await;
+        world
+            .let_tester(
+                &json!([{"verbs": ["update"], "apiGroups": ["apps"], "resources": ["deployments/finalizers"],
+            "resourceNames": ["d"]}]),
+            )
+            .await;
         assert!(world.admit(&plugin, held).is_ok());
         let mut unknown = owner(true);
         unknown["kind"] = json!("Nothing");
         let refused = world.admit(&plugin, map(&json!([unknown]))).unwrap_err();
-        assert!(refused.contains("cannot find RESTMapping for APIVersion apps/v1 Kind Nothing"), "{refused}");
+        assert!(
+            refused.contains("cannot find RESTMapping for APIVersion apps/v1 Kind Nothing"),
+            "{refused}"
+        );
     }
 }

@@ -181,7 +181,9 @@ fn uncovered(own: &[Rule], rules: &[Rule]) -> Option<Vec<Rule>> {
         }
         let names = rule.names.len().max(1);
         let parts = [rule.groups.len(), rule.resources.len(), rule.verbs.len(), names];
-        let combinations = parts.iter().try_fold(1usize, |sum, part| sum.checked_mul(*part))?;
+        let combinations = parts
+            .iter()
+            .try_fold(1usize, |sum, part| sum.checked_mul(*part))?;
         let paths = rule.paths.len().checked_mul(rule.verbs.len())?;
         left = left.checked_sub(combinations.checked_add(paths)?)?;
         missing.extend(single(rule).filter(|single| !own.iter().any(|own| own.covers(single))));

@@ -193,7 +193,11 @@ impl Mode {
     }
 
     fn constraint(self) -> String {
-        if self == Mode::Legacy { String::new() } else { self.verb() }
+        if self == Mode::Legacy {
+            String::new()
+        } else {
+            self.verb()
+        }
     }
 
     /// Whether it is made for who acts as whom.
@@ -242,7 +246,11 @@ impl Check<'_> {
     fn object<'a>(&self, resource: &'a str, name: &'a str) -> Object<'a> {
         let is_shared = ["uids", "userextras"].contains(&resource);
         Object {
-            group: if self.is_old() && !is_shared { "" } else { AUTHENTICATION },
+            group: if self.is_old() && !is_shared {
+                ""
+            } else {
+                AUTHENTICATION
+            },
             version: "v1",
             resource,
             name,
@@ -258,7 +266,11 @@ impl Check<'_> {
         {
             object.resource = "nodes";
             // Which node it is was seen by the mode already.
-            object.name = if self.mode == Mode::AssociatedNode { "*" } else { node };
+            object.name = if self.mode == Mode::AssociatedNode {
+                "*"
+            } else {
+                node
+            };
             user.groups = vec![NODES.to_owned()];
         }
         if let Some((namespace, name)) = service_account(&wanted.name) {

@@ -33,6 +33,7 @@ pub(crate) use self::{
     action::{Action, Decision, Object, What},
     escalation::Grant,
     impersonation::{Identity, Impersonator},
+    node::name_of as node_name,
 };
 use self::{impersonation::Modes, node::Nodes, rbac::Rbac};
 use crate::cache::Caches;

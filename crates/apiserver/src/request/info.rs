@@ -170,41 +170,98 @@ mod tests {
         is("GET", "/api/v1/namespaces/a/pods", ["list", "pods", "a", ""]);
         is("GET", "/api/v1/pods?watch=1", ["watch", "pods", "", ""]);
         is("HEAD", "/api/v1/namespaces/a/pods/b", ["get", "pods", "a", "b"]);
-        is("POST", "/api/v1/namespaces/a/pods/b/exec", ["create", "pods/exec", "a", "b"]);
-        is("PUT", "/apis/apps/v1/namespaces/a/deployments/b/scale", ["update", "deployments/scale", "a", "b"]);
-        is("DELETE", "/apis/x.io/v1/things", ["deletecollection", "things", "", ""]);
+        is(
+            "POST",
+            "/api/v1/namespaces/a/pods/b/exec",
+            ["create", "pods/exec", "a", "b"],
+        );
+        is(
+            "PUT",
+            "/apis/apps/v1/namespaces/a/deployments/b/scale",
+            ["update", "deployments/scale", "a", "b"],
+        );
+        is(
+            "DELETE",
+            "/apis/x.io/v1/things",
+            ["deletecollection", "things", "", ""],
+        );
         is("DELETE", "/api/v1/nodes/b", ["delete", "nodes", "", "b"]);
         is("OPTIONS", "/api/v1/nodes/b", ["", "nodes", "", "b"]);
-        is("GET", "/api/v1/namespaces/a/services/b/proxy/x/y", ["get", "services/proxy", "a", "b"]);
+        is(
+            "GET",
+            "/api/v1/namespaces/a/services/b/proxy/x/y",
+            ["get", "services/proxy", "a", "b"],
+        );
     }
 
     #[test]
     fn a_namespace_is_within_itself() {
         is("GET", "/api/v1/namespaces/a", ["get", "namespaces", "a", "a"]);
-        is("PUT", "/api/v1/namespaces/a/finalize", ["update", "namespaces/finalize", "a", "a"]);
+        is(
+            "PUT",
+            "/api/v1/namespaces/a/finalize",
+            ["update", "namespaces/finalize", "a", "a"],
+        );
         is("GET", "/api/v1/namespaces", ["list", "namespaces", "", ""]);
     }
 
     #[test]
     fn the_old_way_to_watch_is_a_watch_whatever_the_method() {
-        is("GET", "/api/v1/watch/namespaces/a/pods", ["watch", "pods", "a", ""]);
-        is("POST", "/api/v1/watch/namespaces/a/pods", ["watch", "pods", "a", ""]);
-        assert!(read("GET", "/api/v1/watch/pods?fieldSelector=a=b").fields.is_empty());
+        is(
+            "GET",
+            "/api/v1/watch/namespaces/a/pods",
+            ["watch", "pods", "a", ""],
+        );
+        is(
+            "POST",
+            "/api/v1/watch/namespaces/a/pods",
+            ["watch", "pods", "a", ""],
+        );
+        assert!(
+            read("GET", "/api/v1/watch/pods?fieldSelector=a=b")
+                .fields
+                .is_empty()
+        );
     }
 
     #[test]
     fn who_lists_one_object_by_its_name_needs_no_more_than_that() {
-        is("GET", "/api/v1/pods?fieldSelector=metadata.name=x", ["list", "pods", "", "x"]);
-        is("GET", "/api/v1/pods?fieldSelector=metadata.name!=x", ["list", "pods", "", ""]);
-        is("DELETE", "/api/v1/pods?fieldSelector=metadata.name=x", ["deletecollection", "pods", "", ""]);
-        assert_eq!(read("GET", "/api/v1/pods?fieldSelector=spec.nodeName=n").fields[0].value, "n");
+        is(
+            "GET",
+            "/api/v1/pods?fieldSelector=metadata.name=x",
+            ["list", "pods", "", "x"],
+        );
+        is(
+            "GET",
+            "/api/v1/pods?fieldSelector=metadata.name!=x",
+            ["list", "pods", "", ""],
+        );
+        is(
+            "DELETE",
+            "/api/v1/pods?fieldSelector=metadata.name=x",
+            ["deletecollection", "pods", "", ""],
+        );
+        assert_eq!(
+            read("GET", "/api/v1/pods?fieldSelector=spec.nodeName=n").fields[0].value,
+            "n"
+        );
     }
 
     #[test]
     fn other_paths_are_paths() {
-        for path in ["/", "/api", "/api/v1", "/apis/apps/v1", "/healthz", "/apix/v1/pods"] {
+        for path in [
+            "/",
+            "/api",
+            "/api/v1",
+            "/apis/apps/v1",
+            "/healthz",
+            "/apix/v1/pods",
+        ] {
             let info = read("GET", path);
-            assert!(!info.is_resource && info.path == path && info.verb == "get", "{info:?}");
+            assert!(
+                !info.is_resource && info.path == path && info.verb == "get",
+                "{info:?}"
+            );
         }
         assert_eq!(read("POST", "/a%20b").path, "/a b");
     }

@@ -124,7 +124,11 @@ impl Handler {
         let reason = authorizer.require(&info.action(&identity.user))?;
         match route(&head.path) {
             Route::Resource(target) => {
-                let allowed = Allowed { identity, info, reason };
+                let allowed = Allowed {
+                    identity,
+                    info,
+                    reason,
+                };
                 self.resource(head, target, allowed, body).await
             }
             Route::Nowhere => self.nowhere(head),

@@ -326,6 +326,11 @@ pub fn requested_organizations(request: &str) -> Result<Vec<String>, String> {
     Ok(Request::read(&request_block(request)?.bytes)?.organizations())
 }
 
+/// The common name that the certificate is to have which a `spec.request` asks for; empty if it is to have none.
+pub fn requested_common_name(request: &str) -> Result<String, String> {
+    Ok(Request::read(&request_block(request)?.bytes)?.common_name())
+}
+
 fn read_certificates(text: &str) -> Result<(), String> {
     if text.is_empty() {
         return Ok(());

@@ -3,8 +3,8 @@
 //! Reading verifies nothing; `signature` does, for requests.
 
 use super::der::{
-    self, BIT_STRING, BOOLEAN, Element, GENERALIZED_TIME, INTEGER, OBJECT, OCTET_STRING, Reader, SEQUENCE, SET,
-    UTC_TIME, part,
+    self, BIT_STRING, BOOLEAN, Element, GENERALIZED_TIME, INTEGER, OBJECT, OCTET_STRING, Reader, SEQUENCE,
+    SET, UTC_TIME, part,
 };
 use crate::time::Time;
 
@@ -55,6 +55,7 @@ pub(super) enum Key {
 
 const BASIC_CONSTRAINTS: &[u8] = &[0x55, 0x1d, 0x13];
 const ALTERNATIVE_NAMES: &[u8] = &[0x55, 0x1d, 0x11];
+const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
 const ORGANIZATION: &[u8] = &[0x55, 0x04, 0x0a];
 const RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01];
 const ELLIPTIC: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01];
@@ -268,13 +269,22 @@ impl<'d> Request<'d> {
 
     /// The organizations of whom it is for.
     pub(super) fn organizations(&self) -> Vec<String> {
+        self.subject_names(ORGANIZATION)
+    }
+
+    /// The common name of whom it is for: the last one, if there are several.
+    pub(super) fn common_name(&self) -> String {
+        self.subject_names(COMMON_NAME).pop().unwrap_or_default()
+    }
+
+    fn subject_names(&self, wanted: &[u8]) -> Vec<String> {
         let mut found = Vec::new();
         let mut subject = Reader::new(self.subject);
         while let Some(mut set) = subject.enter(SET) {
             while let Some(mut attribute) = set.enter(SEQUENCE) {
                 let name = attribute.next(OBJECT);
                 if let (Some(name), Some(value)) = (name, attribute.any())
-                    && name.content == ORGANIZATION
+                    && name.content == wanted
                 {
                     found.push(text(value.tag, value.content));
                 }

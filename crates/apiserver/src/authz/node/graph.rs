@@ -48,7 +48,10 @@ impl Graph {
             pods: Following::new("", "pods"),
             volumes: Following::new("", "persistentvolumes"),
             owned: [
-                (Owned::Attachment, Following::new("storage.k8s.io", "volumeattachments")),
+                (
+                    Owned::Attachment,
+                    Following::new("storage.k8s.io", "volumeattachments"),
+                ),
                 (Owned::Slice, Following::new("resource.k8s.io", "resourceslices")),
                 (
                     Owned::CertificateRequest,

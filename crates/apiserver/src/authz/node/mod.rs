@@ -50,7 +50,7 @@ pub(super) struct Nodes {
 type Refusal = String;
 
 /// The name of the node that a user is.
-pub(super) fn name_of(user: &User) -> Option<&str> {
+pub(crate) fn name_of(user: &User) -> Option<&str> {
     let name = user.name.strip_prefix(PREFIX)?;
     user.groups.iter().any(|group| group == NODES).then_some(name)
 }
@@ -112,9 +112,7 @@ impl Nodes {
             ("resource.k8s.io", "resourceslices") => self.slice(node, verb, object),
             ("", "nodes") => own_node(node, verb, object),
             ("", "pods") => self.pod(node, verb, object),
-            ("certificates.k8s.io", "podcertificaterequests") => {
-                self.certificate_request(node, verb, object)
-            }
+            ("certificates.k8s.io", "podcertificaterequests") => self.certificate_request(node, verb, object),
             _ => common(action),
         }
     }
@@ -171,9 +169,9 @@ impl Nodes {
             ("", "list" | "watch") if object.name.is_empty() => {
                 refuse("can only list/watch pods with spec.nodeName field selector")
             }
-            ("", "get" | "list" | "watch") => {
-                self.related(node, object, |graph| graph.runs(node, object.namespace, object.name))
-            }
+            ("", "get" | "list" | "watch") => self.related(node, object, |graph| {
+                graph.runs(node, object.namespace, object.name)
+            }),
             _ => refuse(""),
         }
     }
@@ -202,7 +200,9 @@ impl Nodes {
         if is(&self.graph()) {
             return Ok(());
         }
-        Err(format!("no relationship found between node '{node}' and this object"))
+        Err(format!(
+            "no relationship found between node '{node}' and this object"
+        ))
     }
 
     /// The graph, as of now.
@@ -237,7 +237,11 @@ fn refuse(why: &str) -> Result<(), Refusal> {
 }
 
 fn one_of(verb: &str, verbs: &[&str], why: &str) -> Result<(), Refusal> {
-    if verbs.contains(&verb) { Ok(()) } else { refuse(why) }
+    if verbs.contains(&verb) {
+        Ok(())
+    } else {
+        refuse(why)
+    }
 }
 
 fn get_one(verb: &str, object: &Object<'_>) -> Result<(), Refusal> {
@@ -246,7 +250,11 @@ fn get_one(verb: &str, object: &Object<'_>) -> Result<(), Refusal> {
 }
 
 fn read_one(verb: &str, object: &Object<'_>) -> Result<(), Refusal> {
-    one_of(verb, &["get", "list", "watch"], "can only read resources of this type")?;
+    one_of(
+        verb,
+        &["get", "list", "watch"],
+        "can only read resources of this type",
+    )?;
     one_of(object.subresource, &[""], "cannot read subresource")?;
     if object.namespace.is_empty() {
         return refuse("can only read namespaced object of this type");
@@ -256,9 +264,16 @@ fn read_one(verb: &str, object: &Object<'_>) -> Result<(), Refusal> {
 
 fn lease(node: &str, verb: &str, object: &Object<'_>) -> Result<(), Refusal> {
     let verbs = ["get", "create", "update", "patch", "delete"];
-    one_of(verb, &verbs, "can only get, create, update, patch, or delete a node lease")?;
+    one_of(
+        verb,
+        &verbs,
+        "can only get, create, update, patch, or delete a node lease",
+    )?;
     if object.namespace != LEASES {
-        return Err(format!("can only access leases in the {} system namespace", quote(LEASES)));
+        return Err(format!(
+            "can only access leases in the {} system namespace",
+            quote(LEASES)
+        ));
     }
     // The name of a new one is for admission to judge.
     if verb != "create" && object.name != node {
@@ -271,7 +286,11 @@ fn csi_node(node: &str, verb: &str, object: &Object<'_>) -> Result<(), Refusal> 
     match object.subresource {
         "" => {
             let verbs = ["get", "create", "update", "patch", "delete"];
-            one_of(verb, &verbs, "can only get, create, update, patch, or delete a CSINode")?;
+            one_of(
+                verb,
+                &verbs,
+                "can only get, create, update, patch, or delete a CSINode",
+            )?;
         }
         "status" => return refuse("CSINode status access requires CSIVolumeHealth feature"),
         _ => return refuse("cannot authorize CSINode subresources"),

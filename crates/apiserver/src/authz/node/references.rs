@@ -63,7 +63,11 @@ const VOLUME_SECRETS: [(&str, &[&str], bool); 8] = [
     ("storageos", &["secretRef"], false),
     (
         "csi",
-        &["nodePublishSecretRef", "nodeStageSecretRef", "nodeExpandSecretRef"],
+        &[
+            "nodePublishSecretRef",
+            "nodeStageSecretRef",
+            "nodeExpandSecretRef",
+        ],
         false,
     ),
 ];
@@ -140,7 +144,10 @@ impl PodReferences {
             if let Some((source, way)) = POD_SECRETS.iter().find(|(source, _)| volume.has(source))
                 && !way.is_empty()
             {
-                add(Sort::Secret, volume.at(source).way(way).as_str().unwrap_or_default());
+                add(
+                    Sort::Secret,
+                    volume.at(source).way(way).as_str().unwrap_or_default(),
+                );
             }
             for source in volume.at("projected").items("sources") {
                 add(Sort::Secret, source.at("secret").text("name"));
@@ -203,7 +210,11 @@ impl VolumeReferences {
             for way in *ways {
                 let secret = spec.at(source).at(way);
                 let own = secret.text("namespace");
-                let of = if own.is_empty() && *of_claim { namespace } else { own };
+                let of = if own.is_empty() && *of_claim {
+                    namespace
+                } else {
+                    own
+                };
                 add(of, secret.text("name"));
             }
         }

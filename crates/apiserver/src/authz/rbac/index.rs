@@ -57,7 +57,9 @@ struct Subject {
 impl Index {
     /// Takes in what became of a role.
     pub(super) fn change_role(&mut self, (before, after): &Change) {
-        let rules = after.as_ref().map(|object| Arc::from(Rule::all_of(&object.tree())));
+        let rules = after
+            .as_ref()
+            .map(|object| Arc::from(Rule::all_of(&object.tree())));
         let Some(object) = after.as_ref().or(before.as_ref()) else {
             return;
         };
@@ -144,7 +146,10 @@ impl Index {
         namespace: &'i str,
     ) -> impl Iterator<Item = &'i Arc<Binding>> {
         let held = move || {
-            let groups = user.groups.iter().filter_map(|group| self.groups.get(group.as_str()));
+            let groups = user
+                .groups
+                .iter()
+                .filter_map(|group| self.groups.get(group.as_str()));
             self.users.get(user.name.as_str()).into_iter().chain(groups)
         };
         let within = held().filter_map(move |held| held.within.get(namespace));

@@ -90,7 +90,8 @@ impl Rule {
         names
             && all(&self.verbs, &other.verbs)
             && all(&self.groups, &other.groups)
-            && (has(&self.resources, ALL) || other.resources.iter().all(|resource| self.has_resource(resource)))
+            && (has(&self.resources, ALL)
+                || other.resources.iter().all(|resource| self.has_resource(resource)))
             && other
                 .paths
                 .iter()

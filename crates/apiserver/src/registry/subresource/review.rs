@@ -156,9 +156,8 @@ impl Selected {
     fn note(&mut self, name: &str, is_sound: bool, is_used: bool) {
         if !is_sound {
             let how = if is_used { "partially ignored" } else { "ignored" };
-            self.faults.push(format!(
-                "spec.resourceAttributes.{name} {how} due to parse error"
-            ));
+            self.faults
+                .push(format!("spec.resourceAttributes.{name} {how} due to parse error"));
         }
     }
 }
