@@ -6,37 +6,45 @@
 //! and [`Admission::validate`].
 
 mod claim_resize;
+mod configured;
 mod default_ingress_class;
 mod default_storage_class;
 mod default_toleration_seconds;
 mod marked_class;
+mod matching;
 mod namespace_lifecycle;
 mod node_features;
 mod pod_resize;
 mod pod_topology_labels;
 mod priority;
+mod reinvocation;
 mod remembered;
 mod runtime_class;
 mod service_account;
 mod storage_protection;
+mod subject;
 mod taint_nodes;
 #[cfg(test)]
 mod testing;
+mod webhook;
 
 use std::sync::Arc;
 
 use k3_api::{kinds::builtin, rules::Tree, status::Status};
 use serde_json::Value;
 
+use self::{reinvocation::Round, webhook::Webhooks};
 use crate::{
     authz::Authorizer,
     cache::Caches,
+    outgoing::Outgoing,
     registry::{Ask, Resource},
 };
 
 /// The plugins, in order.
 pub(crate) struct Admission {
     plugins: Vec<Box<dyn Plugin>>,
+    webhooks: Webhooks,
 }
 
 /// What is being done to an object.
@@ -45,6 +53,8 @@ pub(crate) enum Operation {
     Create,
     Update,
     Delete,
+    /// A stream to a pod, a node or a service.
+    Connect,
 }
 
 /// What a plugin is asked about.
@@ -102,7 +112,7 @@ impl Attributes<'_> {
     }
 
     /// The answer that refuses it. An object whose name is yet to be made up is called by what the name begins with.
-    fn forbidden(&self, why: impl std::fmt::Display) -> Status {
+    pub(super) fn forbidden(&self, why: impl std::fmt::Display) -> Status {
         let metadata = self.object.at("metadata");
         let name = [metadata.text("name"), metadata.text("generateName"), "Unknown"]
             .into_iter()
@@ -132,8 +142,9 @@ fn object(group: &str, plural: &str, namespace: &str, name: &str, caches: &Cache
 
 impl Admission {
     /// All plugins.
-    pub(crate) fn new(_: &Arc<Authorizer>) -> Self {
+    pub(crate) fn new(_: &Arc<Authorizer>, outgoing: &Arc<Outgoing>) -> Self {
         Admission {
+            webhooks: Webhooks::new(Arc::clone(outgoing)),
             plugins: vec![
                 Box::new(namespace_lifecycle::NamespaceLifecycle),
                 Box::new(service_account::ServiceAccount),
@@ -152,12 +163,39 @@ impl Admission {
         }
     }
 
-    /// Lets each plugin change the object.
-    #[expect(clippy::unused_async, reason = "webhooks are asked here, after the plugins")]
+    /// Lets each plugin, then webhooks, change the object.
     pub(crate) async fn admit(&self, attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Status> {
+        self.admit_by_plugins(attributes, caches)?;
+        self.admit_by_configuration(attributes, caches).await
+    }
+
+    /// Lets each plugin change the object. May be asked again.
+    pub(crate) fn admit_by_plugins(
+        &self,
+        attributes: &mut Attributes<'_>,
+        caches: &Caches,
+    ) -> Result<(), Status> {
         self.plugins
             .iter()
             .try_for_each(|plugin| plugin.admit(attributes, caches))
+    }
+
+    /// Lets webhooks change the object after the plugins. When one does, all plugins run once more, and those webhooks that want
+    /// to see what others did after them.
+    pub(crate) async fn admit_by_configuration(
+        &self,
+        attributes: &mut Attributes<'_>,
+        caches: &Caches,
+    ) -> Result<(), Status> {
+        let mut webhooks = Round::default();
+        let first = self.webhooks.admit(attributes, caches, &mut webhooks).await;
+        first.map_err(|status| tell(status, attributes))?;
+        if !Round::go_on([&mut webhooks]) {
+            return Ok(());
+        }
+        self.admit_by_plugins(attributes, caches)?;
+        let second = self.webhooks.admit(attributes, caches, &mut webhooks).await;
+        second.map_err(|status| tell(status, attributes))
     }
 
     /// Whether a plugin refuses what it would not refuse a little later.
@@ -167,11 +205,7 @@ impl Admission {
             .any(|plugin| plugin.awaits(attributes, caches))
     }
 
-    /// Lets each plugin refuse the object.
-    #[expect(
-        clippy::unused_async,
-        reason = "webhooks and quotas are asked here, after the plugins"
-    )]
+    /// Lets each plugin, then webhooks, refuse the object.
     pub(crate) async fn validate(
         &self,
         attributes: &mut Attributes<'_>,
@@ -179,6 +213,14 @@ impl Admission {
     ) -> Result<(), Status> {
         self.plugins
             .iter()
-            .try_for_each(|plugin| plugin.validate(attributes, caches))
+            .try_for_each(|plugin| plugin.validate(attributes, caches))?;
+        let judged = self.webhooks.validate(attributes, caches).await;
+        judged.map_err(|status| tell(status, attributes))
     }
+}
+
+/// A refusal does not swallow what the client was to be told.
+fn tell(mut status: Status, attributes: &mut Attributes<'_>) -> Status {
+    status.warnings = std::mem::take(attributes.warnings);
+    status
 }

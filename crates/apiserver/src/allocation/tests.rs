@@ -21,6 +21,7 @@ use crate::{
     authz::Authorizer,
     cache::{Caches, Feed},
     http::Answer,
+    outgoing::Outgoing,
     registry::{self, Ask, Registry, Resource, Signer},
     request::Query,
     service_range::service_range,
@@ -52,9 +53,10 @@ impl Cluster {
         let allocation = Allocation::new(Arc::clone(&caches), clock.clone(), &config.service_range);
         allocation.repair(&mut Orphans::new()).await.unwrap();
         let authorizer = Arc::new(Authorizer::new(Arc::clone(&caches)));
+        let outgoing = Arc::new(Outgoing::new(Arc::clone(&caches)));
         let registry = Registry {
             caches,
-            admission: Admission::new(&authorizer),
+            admission: Admission::new(&authorizer, &outgoing),
             authorizer,
             allocation,
             clock,

@@ -326,7 +326,7 @@ pub(crate) fn random_number() -> u32 {
 }
 
 /// A random UUID, version 4.
-pub(super) fn random_uid() -> String {
+pub(crate) fn random_uid() -> String {
     let mut bytes: [u8; 16] = random_bytes();
     bytes[6] = bytes[6] & 0x0f | 0x40;
     bytes[8] = bytes[8] & 0x3f | 0x80;

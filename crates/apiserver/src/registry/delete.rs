@@ -216,7 +216,7 @@ fn is_shown(kind: &Kind) -> bool {
 }
 
 /// The options in the body of a delete, if it has one.
-fn options_body(ask: &Ask) -> Result<Option<Value>, Status> {
+pub(crate) fn options_body(ask: &Ask) -> Result<Option<Value>, Status> {
     if ask.body.is_empty() {
         return Ok(None);
     }

@@ -44,10 +44,12 @@ pub(crate) use self::{
     answer::warn,
     ask::{Ask, Notes},
     commit::{not_committed, unavailable},
-    create::{random_bytes, random_number},
+    create::{random_bytes, random_number, random_uid},
+    delete::options_body as delete_body,
     own::own_object,
     resource::{Resource, selectable},
     subresource::{BadSigningKey, Signer},
+    version::{convert, others},
 };
 use crate::{admission::Admission, allocation::Allocation, authz::Authorizer, cache::Caches};
 

@@ -35,7 +35,7 @@ pub(super) fn judged(kind: &'static Kind) -> &'static Kind {
 }
 
 /// The other kinds that objects of a kind are served as.
-pub(super) fn others(kind: &Kind) -> impl Iterator<Item = &'static Kind> {
+pub(crate) fn others(kind: &Kind) -> impl Iterator<Item = &'static Kind> {
     let (group, version, name) = (kind.group, kind.version, kind.kind);
     let is_served_twice = matches!(name, "HorizontalPodAutoscaler" | "Event");
     let all = if is_served_twice { builtin().all() } else { &[] };
@@ -57,7 +57,7 @@ pub(super) fn stored_bytes(object: &Value, kind: &Kind, stored: &Kind) -> Bytes 
 }
 
 /// An object of one kind as an object of another that is stored with it.
-pub(super) fn convert(object: Value, from: &Kind, to: &Kind) -> Value {
+pub(crate) fn convert(object: Value, from: &Kind, to: &Kind) -> Value {
     if (from.group, from.version) == (to.group, to.version) {
         return object;
     }

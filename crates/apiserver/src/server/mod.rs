@@ -29,6 +29,7 @@ use crate::{
     allocation::{Allocation, Keeper},
     authz::Authorizer,
     cache::{Caches, Feed},
+    outgoing::Outgoing,
     registry::{self, BadSigningKey, Registry, Signer},
 };
 
@@ -70,9 +71,10 @@ impl Server {
         let allocation = Allocation::new(Arc::clone(&caches), Arc::clone(&clock), &config.service_range);
         let keeper = allocation.keep_true().await.map_err(ReadError::from)?;
         let authorizer = Arc::new(Authorizer::new(Arc::clone(&caches)));
+        let outgoing = Arc::new(Outgoing::new(Arc::clone(&caches)));
         let registry = Registry {
             caches,
-            admission: Admission::new(&authorizer),
+            admission: Admission::new(&authorizer, &outgoing),
             authorizer,
             allocation,
             clock,
