@@ -140,10 +140,10 @@ fn deployment() {
 }
 
 fn with(kind: &Kind, subresource: &str, reset: &Reset, run: impl FnOnce(Subject<'_>)) {
-    let blank = Value::Object(kind.ty.get().zero());
+    let blank = Value::Object(kind.ty.zero());
     run(Subject {
         api_version: &kind.api_version(),
-        kind: kind.kind,
+        kind: &kind.kind,
         subresource,
         typed: &kind.ty,
         blank: &blank,

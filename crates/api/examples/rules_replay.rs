@@ -7,7 +7,6 @@
 use std::{collections::BTreeMap, fs};
 
 use k3_api::{
-    decode,
     kinds::{Kind, Persistence, builtin, service},
     patch,
     rules::{self, Circumstances, Description, Part, Tree, TreeMut, User},
@@ -120,7 +119,7 @@ fn play(step: &Value, objects: &mut BTreeMap<String, Value>) -> Option<Value> {
     }
     let result = match step.text("method") {
         "POST" if kind.persistence == Persistence::Virtual => {
-            let mut object = decode::json(&body, kind.ty).ok()?.value;
+            let mut object = kind.ty.json(&body).ok()?.value;
             if kind.is_namespaced() {
                 object.make("metadata").fill("namespace", "golden");
             }
@@ -128,7 +127,7 @@ fn play(step: &Value, objects: &mut BTreeMap<String, Value>) -> Option<Value> {
             rules::review(&object, &at).map(|()| (object, Vec::new()))
         }
         "POST" if name.is_empty() => {
-            let mut object = decode::json(&body, kind.ty).ok()?.value;
+            let mut object = kind.ty.json(&body).ok()?.value;
             let metadata = object.make("metadata");
             if kind.is_namespaced() {
                 metadata.fill("namespace", "golden");
@@ -137,7 +136,7 @@ fn play(step: &Value, objects: &mut BTreeMap<String, Value>) -> Option<Value> {
             metadata.set("creationTimestamp", "2026-01-02T03:04:05Z");
             metadata.set("resourceVersion", "1");
             rules::of(kind).default(&mut object);
-            let given = match kind.kind {
+            let given = match kind.kind.as_str() {
                 "Service" => give(&mut object, None),
                 "Pod" => {
                     admit(&mut object);
@@ -152,7 +151,7 @@ fn play(step: &Value, objects: &mut BTreeMap<String, Value>) -> Option<Value> {
         method @ ("PUT" | "PATCH") => {
             let old = objects.get(&key(&name))?.clone();
             let mut new = if method == "PUT" {
-                decode::json(&body, kind.ty).ok()?.value
+                kind.ty.json(&body).ok()?.value
             } else {
                 patched(step, kind, old.clone(), &body)?
             };
@@ -168,7 +167,7 @@ fn play(step: &Value, objects: &mut BTreeMap<String, Value>) -> Option<Value> {
                 "scale" => return None,
                 other => Part::Other(other),
             };
-            let given = match kind.kind {
+            let given = match kind.kind.as_str() {
                 "Service" if part == Part::Object => give(&mut new, Some(&old)),
                 _ => Ok(()),
             };
@@ -196,7 +195,7 @@ fn patched(step: &Value, kind: &Kind, old: Value, body: &[u8]) -> Option<Value> 
         "application/strategic-merge-patch+json" => patch::strategic::apply(old, document, &kind.ty).ok()?,
         _ => return None,
     };
-    Some(decode::normalize(&patched, kind.ty).ok()?.value)
+    Some(kind.ty.normalize(&patched).ok()?.value)
 }
 
 /// Gives a service what it needs, without looking who else has it.
@@ -240,8 +239,8 @@ fn table<'o>(kind: &Kind, objects: impl Iterator<Item = &'o Value>, now: Time) -
             "type": column.kind,
             "format": column.format,
             "priority": column.priority,
-            "description": match column.description {
-                Description::Text(text) => text,
+            "description": match &column.description {
+                Description::Text(text) => text.as_ref(),
                 Description::Field(_) => "<field>",
             },
         })

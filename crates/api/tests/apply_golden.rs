@@ -97,7 +97,7 @@ impl Target {
 
     fn with<R>(&self, run: impl FnOnce(Subject<'_>) -> R) -> R {
         let api_version = self.kind.api_version();
-        let mut blank = Value::Object(self.kind.ty.get().zero());
+        let mut blank = Value::Object(self.kind.ty.zero());
         blank["apiVersion"] = json!(api_version);
         blank["kind"] = json!(self.kind.kind);
         let reset = if self.subresource == "status" || self.kind.kind == "CertificateSigningRequest" {
@@ -109,7 +109,7 @@ impl Target {
         };
         run(Subject {
             api_version: &api_version,
-            kind: self.kind.kind,
+            kind: &self.kind.kind,
             subresource: &self.subresource,
             typed: &self.kind.ty,
             blank: &blank,

@@ -97,7 +97,10 @@ async fn make(registry: &Registry, object: Value) -> Result<(), StartError> {
         ..User::default()
     };
     let manager = bootstrap::manager(&object);
-    match registry.create_own(kind, object.clone(), user, manager).await {
+    match registry
+        .create_own(kind.into(), object.clone(), user, manager)
+        .await
+    {
         Ok(()) => Ok(()),
         // Another server was faster.
         Err(status) if status.code == 409 => Ok(()),

@@ -60,7 +60,7 @@ impl fmt::Display for Fault {
 
 impl Faults {
     /// Adds one, unless it is there already.
-    pub(super) fn add(&mut self, fault: Fault) {
+    pub(crate) fn add(&mut self, fault: Fault) {
         if self.0.len() < MAX_FAULTS && !self.0.contains(&fault) {
             self.0.push(fault);
         }

@@ -4,7 +4,7 @@
 //! group, version and kind, or by group, version and resource.
 
 mod admissionregistration;
-mod apiextensions;
+pub(crate) mod apiextensions;
 mod apiregistration;
 mod apps;
 mod authentication;
@@ -41,20 +41,21 @@ mod storagemigration;
 #[cfg(test)]
 mod tests;
 mod text;
-mod url;
+pub(crate) mod url;
 mod webhook_client;
 
 use crate::rules::Rules;
 
+pub(crate) use self::apiextensions::go_regexp_fault;
 pub use self::{
     authentication::token_review,
     core::{event, pod::resources::requests as pod_requests, service},
-    registry::{Kind, Persistence, Registry, Scope, Subresource, builtin},
+    registry::{Kind, KindRef, Persistence, Registry, Scope, Subresource, builtin},
 };
 
 /// The rules of what a subresource takes, if that is a kind of its own, as with `scale`, `token` and `eviction`.
 pub fn rules_of_part(part: &Subresource) -> Option<&'static dyn Rules> {
-    rules(part.group, part.kind)
+    rules(&part.group, &part.kind)
 }
 
 /// The rules of a kind, by group and name.

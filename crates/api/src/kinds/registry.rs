@@ -1,26 +1,27 @@
 //! What is known of a kind, and how it is found.
 
-use crate::schema::StructRef;
+use crate::{rules::Rules, schema::ObjectType, text::Text};
 use std::collections::HashMap;
-use std::sync::OnceLock;
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock};
 
 /// A kind and the resource that serves it.
 #[derive(Debug)]
 pub struct Kind {
     /// The API group; empty for the core group.
-    pub group: &'static str,
+    pub group: Text,
     /// The version.
-    pub version: &'static str,
+    pub version: Text,
     /// The kind, such as `Deployment`.
-    pub kind: &'static str,
+    pub kind: Text,
     /// The resource in paths, such as `deployments`.
-    pub plural: &'static str,
+    pub plural: Text,
     /// The resource in words, such as `deployment`.
-    pub singular: &'static str,
+    pub singular: Text,
     /// What users may type instead.
-    pub short_names: Vec<&'static str>,
+    pub short_names: Vec<Text>,
     /// The sets of resources it belongs to, such as `all`.
-    pub categories: Vec<&'static str>,
+    pub categories: Vec<Text>,
     /// Whether objects live in a namespace.
     pub scope: Scope,
     /// Whether objects are stored.
@@ -30,7 +31,18 @@ pub struct Kind {
     /// What can be done with a part of an object.
     pub subresources: Vec<Subresource>,
     /// The type of its objects.
-    pub ty: StructRef,
+    pub ty: ObjectType,
+    /// Its rules, if they come with it; those of a built-in kind are found by its name.
+    pub rules: Option<Arc<dyn Rules>>,
+}
+
+/// A kind that is built in, or one that comes and goes with its definition.
+#[derive(Clone, Debug)]
+pub enum KindRef {
+    /// Built in.
+    Builtin(&'static Kind),
+    /// From a definition.
+    Custom(Arc<Kind>),
 }
 
 /// Whether objects live in a namespace.
@@ -57,15 +69,15 @@ pub struct Subresource {
     /// Its name in paths, such as `scale`.
     pub name: &'static str,
     /// The API group of its kind; empty for the core group.
-    pub group: &'static str,
+    pub group: Text,
     /// The version of its kind.
-    pub version: &'static str,
+    pub version: Text,
     /// Its kind, such as `Scale`.
-    pub kind: &'static str,
+    pub kind: Text,
     /// What can be done, sorted.
     pub verbs: Vec<&'static str>,
     /// The type of its objects.
-    pub ty: StructRef,
+    pub ty: ObjectType,
 }
 
 /// Kinds whose objects are the answer to their deletion. All others answer with a `Status`.
@@ -128,13 +140,38 @@ impl Registry {
     }
 }
 
+// --- KindRef ---
+
+impl Deref for KindRef {
+    type Target = Kind;
+
+    fn deref(&self) -> &Kind {
+        match self {
+            KindRef::Builtin(kind) => kind,
+            KindRef::Custom(kind) => kind,
+        }
+    }
+}
+
+impl From<&'static Kind> for KindRef {
+    fn from(kind: &'static Kind) -> Self {
+        KindRef::Builtin(kind)
+    }
+}
+
+impl From<Arc<Kind>> for KindRef {
+    fn from(kind: Arc<Kind>) -> Self {
+        KindRef::Custom(kind)
+    }
+}
+
 // --- Kind ---
 
 impl Kind {
     /// Group and version as objects carry them: `v1`, `apps/v1`.
     pub fn api_version(&self) -> String {
         if self.group.is_empty() {
-            self.version.to_owned()
+            self.version.to_string()
         } else {
             format!("{}/{}", self.group, self.version)
         }
@@ -159,24 +196,25 @@ impl Kind {
     /// belongs to.
     pub fn of_part(part: &Subresource, whole: &Kind) -> Kind {
         Kind {
-            group: part.group,
-            version: part.version,
-            kind: part.kind,
-            plural: whole.plural,
-            singular: whole.singular,
+            group: part.group.clone(),
+            version: part.version.clone(),
+            kind: part.kind.clone(),
+            plural: whole.plural.clone(),
+            singular: whole.singular.clone(),
             short_names: Vec::new(),
             categories: Vec::new(),
             scope: whole.scope,
             persistence: Persistence::Virtual,
             verbs: Vec::new(),
             subresources: Vec::new(),
-            ty: part.ty,
+            ty: part.ty.clone(),
+            rules: None,
         }
     }
 
     /// Whether the answer to a deletion is the object, by the documents of the API; else it is a `Status`.
     pub fn is_shown_when_deleted(&self) -> bool {
-        SHOWN_WHEN_DELETED.contains(&self.kind)
+        SHOWN_WHEN_DELETED.contains(&self.kind.as_str())
     }
 
     /// A subresource by name.

@@ -10,7 +10,7 @@
 //! `verbs=*` are the eight verbs of stored objects. The text is part of the program: a mistake in it panics.
 
 use super::registry::{Kind, Persistence, Registry, Scope, Subresource};
-use crate::schema::schema;
+use crate::{schema::schema, text::Text};
 use std::collections::HashMap;
 
 const TABLE: &str = include_str!("kinds.table");
@@ -36,9 +36,11 @@ impl Registry {
             }
         }
         let places = || kinds.iter().enumerate();
-        let by_kind: HashMap<_, _> = places().map(|(i, k)| ((k.group, k.version, k.kind), i)).collect();
+        let by_kind: HashMap<_, _> = places()
+            .map(|(i, k)| ((fixed(&k.group), fixed(&k.version), fixed(&k.kind)), i))
+            .collect();
         let by_resource = places()
-            .map(|(i, k)| ((k.group, k.version, k.plural), i))
+            .map(|(i, k)| ((fixed(&k.group), fixed(&k.version), fixed(&k.plural)), i))
             .collect();
         Self {
             kinds,
@@ -52,19 +54,19 @@ impl Registry {
 
 impl Kind {
     fn read(line: &'static str, group: &'static str, version: &'static str) -> Self {
-        let words: Vec<&str> = line.split(' ').collect();
+        let words: Vec<&'static str> = line.split(' ').collect();
         let [plural, singular, kind, scope, persistence, ref marks @ ..] = words[..] else {
             panic!("table of kinds: too short: {line:?}");
         };
         let ty = schema().kind(group, version, kind);
         Self {
-            group,
-            version,
-            kind,
-            plural,
-            singular,
-            short_names: list(marks, "short="),
-            categories: list(marks, "categories="),
+            group: group.into(),
+            version: version.into(),
+            kind: kind.into(),
+            plural: plural.into(),
+            singular: singular.into(),
+            short_names: texts(marks, "short="),
+            categories: texts(marks, "categories="),
             scope: match scope {
                 "cluster" => Scope::Cluster,
                 "namespaced" => Scope::Namespaced,
@@ -77,7 +79,10 @@ impl Kind {
             },
             verbs: verbs(marks),
             subresources: Vec::new(),
-            ty: ty.unwrap_or_else(|| panic!("table of kinds: no such type: {line:?}")),
+            ty: ty
+                .unwrap_or_else(|| panic!("table of kinds: no such type: {line:?}"))
+                .into(),
+            rules: None,
         }
     }
 }
@@ -86,11 +91,11 @@ impl Kind {
 
 impl Subresource {
     fn read(line: &'static str, group: &'static str, version: &'static str) -> Self {
-        let words: Vec<&str> = line.split(' ').collect();
+        let words: Vec<&'static str> = line.split(' ').collect();
         let [name, spelled, ref marks @ ..] = words[..] else {
             panic!("table of kinds: too short: {line:?}");
         };
-        let parts: Vec<&str> = spelled.split('/').collect();
+        let parts: Vec<&'static str> = spelled.split('/').collect();
         let (group, version, kind) = match parts[..] {
             [group, version, kind] => (group, version, kind),
             _ => (group, version, spelled),
@@ -99,11 +104,11 @@ impl Subresource {
         let ty = ty.unwrap_or_else(|| panic!("table of kinds: no such type: {line:?}"));
         Self {
             name,
-            group,
-            version,
-            kind,
+            group: group.into(),
+            version: version.into(),
+            kind: kind.into(),
             verbs: verbs(marks),
-            ty,
+            ty: ty.into(),
         }
     }
 }
@@ -117,5 +122,17 @@ fn verbs(marks: &[&'static str]) -> Vec<&'static str> {
     match list(marks, "verbs=")[..] {
         ["*"] => ALL_VERBS.split(',').collect(),
         ref some => some.to_vec(),
+    }
+}
+
+fn texts(marks: &[&'static str], name: &str) -> Vec<Text> {
+    list(marks, name).into_iter().map(Text::from).collect()
+}
+
+/// A text of the table.
+fn fixed(text: &Text) -> &'static str {
+    match text {
+        Text::Fixed(text) => text,
+        Text::Shared(_) => unreachable!("the table is part of the program"),
     }
 }

@@ -4,22 +4,22 @@ use crate::go;
 
 /// The parts of a URL that rules ask for.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Url<'u> {
+pub(crate) struct Url<'u> {
     /// Lower case; empty if there is none.
-    pub(super) scheme: String,
+    pub(crate) scheme: String,
     /// What stands before an `@`; `None` if there is no `@`.
-    pub(super) user: Option<&'u str>,
+    pub(crate) user: Option<&'u str>,
     /// Host and port.
-    pub(super) host: &'u str,
+    pub(crate) host: &'u str,
     /// What follows the `?`.
-    pub(super) query: &'u str,
+    pub(crate) query: &'u str,
     /// What follows the `#`.
-    pub(super) fragment: &'u str,
+    pub(crate) fragment: &'u str,
 }
 
 /// What a text may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(crate) enum Form {
     /// A URL, or a part of one, with a fragment.
     Reference,
     /// A whole URL, or a path from the root.
@@ -37,7 +37,7 @@ enum Place {
 
 impl<'u> Url<'u> {
     /// Reads a text; the error is the text that tells what is wrong.
-    pub(super) fn parse(text: &'u str, form: Form) -> Result<Self, String> {
+    pub(crate) fn parse(text: &'u str, form: Form) -> Result<Self, String> {
         let (body, fragment) = match form {
             Form::Reference => text.split_once('#').unwrap_or((text, "")),
             Form::Request => (text, ""),

@@ -183,7 +183,7 @@ fn every_list_has_its_metadata_first_and_its_items_second() {
         .filter(|kind| kind.allows("list"))
     {
         let list = schema()
-            .kind(kind.group, kind.version, &kind.list_kind())
+            .kind(&kind.group, &kind.version, &kind.list_kind())
             .unwrap()
             .get();
         assert_eq!(

@@ -1,19 +1,21 @@
 //! What a table shows of an object.
 
+use std::borrow::Cow;
+
 use serde_json::{Value, json};
 
 use super::Tree;
 use crate::time::{self, Time};
 
 /// A column of a table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
     /// Its head.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// The type of its cells: `string`, `integer`, `boolean`, `number`, `date`.
-    pub kind: &'static str,
-    /// `name` for the names of the objects, else empty.
-    pub format: &'static str,
+    pub kind: Cow<'static, str>,
+    /// `name` for the names of the objects, else mostly empty.
+    pub format: Cow<'static, str>,
     /// 0: always shown; 1: when the user asks for more.
     pub priority: i32,
     /// What it tells.
@@ -21,10 +23,10 @@ pub struct Column {
 }
 
 /// What a column tells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Description {
     /// In these words.
-    Text(&'static str),
+    Text(Cow<'static, str>),
     /// In the words that describe this field of the objects, as in `spec.replicas`.
     Field(&'static str),
 }
@@ -69,15 +71,24 @@ pub fn named_row(object: &Value, now: Time, between: impl IntoIterator<Item = Va
     Row::new(cells)
 }
 
+// --- Description ---
+
+impl Description {
+    /// In these words.
+    pub const fn text(words: &'static str) -> Self {
+        Description::Text(Cow::Borrowed(words))
+    }
+}
+
 // --- Column ---
 
 impl Column {
     /// A column that is always shown.
     pub const fn new(name: &'static str, kind: &'static str, description: Description) -> Self {
         Column {
-            name,
-            kind,
-            format: "",
+            name: Cow::Borrowed(name),
+            kind: Cow::Borrowed(kind),
+            format: Cow::Borrowed(""),
             priority: 0,
             description,
         }
@@ -90,7 +101,7 @@ impl Column {
 
     /// A column of text in words of its own.
     pub const fn text(name: &'static str, description: &'static str) -> Self {
-        Self::new(name, "string", Description::Text(description))
+        Self::new(name, "string", Description::text(description))
     }
 
     /// The column of the ages.
@@ -100,19 +111,25 @@ impl Column {
 
     /// The column of the names.
     pub const fn name() -> Self {
+        Self::names("Name", "metadata.name")
+    }
+
+    /// A column of names in the words that describe a field.
+    pub const fn names(name: &'static str, field: &'static str) -> Self {
         Column {
-            name: "Name",
-            kind: "string",
-            format: "name",
+            name: Cow::Borrowed(name),
+            kind: Cow::Borrowed("string"),
+            format: Cow::Borrowed("name"),
             priority: 0,
-            description: Description::Field("metadata.name"),
+            description: Description::Field(field),
         }
     }
 
     #[must_use]
     /// The same column, shown only when the user asks for more.
-    pub const fn wide(self) -> Self {
-        Column { priority: 1, ..self }
+    pub const fn wide(mut self) -> Self {
+        self.priority = 1;
+        self
     }
 }
 

@@ -112,13 +112,17 @@ pub fn review(object: &Value, at: &Circumstances<'_>) -> Result<(), Status> {
     if errors.is_empty() {
         return Ok(());
     }
-    Err(Status::invalid(Grouped::new(at.kind.group, ""), "", &errors))
+    Err(Status::invalid(Grouped::new(&at.kind.group, ""), "", &errors))
 }
 
 /// Whether the finalizers of a kind are judged by more than their form. Most are; kinds of some groups never were.
 fn asks_for_standard_finalizers(kind: &Kind) -> bool {
+    // Custom kinds warn instead.
+    if kind.rules.is_some() {
+        return false;
+    }
     !matches!(
-        (kind.group, kind.kind),
+        (kind.group.as_str(), kind.kind.as_str()),
         (
             "admissionregistration.k8s.io"
                 | "apiextensions.k8s.io"
@@ -141,11 +145,11 @@ fn invalid(kind: &Kind, object: &Value, errors: &Errors) -> Status {
     }
     let name = object.at("metadata").text("name");
     // Events of both groups are one kind, of the core group.
-    let group = match kind.group {
+    let group = match kind.group.as_str() {
         "events.k8s.io" => "",
         group => group,
     };
-    Status::invalid(Grouped::new(group, kind.kind), name, &told)
+    Status::invalid(Grouped::new(group, &kind.kind), name, &told)
 }
 
 /// What an update may leave out, or cannot change, is taken from the old metadata.
@@ -169,7 +173,7 @@ pub(crate) fn reset_status(object: &mut Value, kind: &Kind) {
     if kind.subresource("status").is_none() {
         return;
     }
-    let zero = kind.ty.get().zero();
+    let zero = kind.ty.zero();
     match zero.get("status") {
         Some(status) => object.set("status", status.clone()),
         None => drop(object.remove("status")),

@@ -13,7 +13,7 @@ mod flow;
 mod meta;
 mod tree;
 
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::Arc};
 
 use serde_json::Value;
 
@@ -54,11 +54,20 @@ pub struct User {
 }
 
 /// A field that lists and watches can be narrowed by, beside `metadata.name` and `metadata.namespace`.
+#[derive(Clone, Debug)]
 pub struct Selectable {
     /// Its path, as in `spec.nodeName`.
-    pub field: &'static str,
-    /// Its value; empty if it is not set.
-    pub get: fn(&Value) -> Cow<'_, str>,
+    pub field: Cow<'static, str>,
+    get: Getter,
+}
+
+/// How the value of a field is found.
+#[derive(Clone, Debug)]
+enum Getter {
+    /// By a rule of the kind.
+    Rule(fn(&Value) -> Cow<'_, str>),
+    /// At the end of a way of fields.
+    Way(Arc<[String]>),
 }
 
 /// What happens to the dependents of a deleted object when the client does not say.
@@ -174,7 +183,7 @@ pub trait Rules: Send + Sync {
     }
 
     /// The fields that lists and watches can be narrowed by.
-    fn selectable(&self) -> &'static [Selectable] {
+    fn selectable(&self) -> &[Selectable] {
         &[]
     }
 
@@ -199,7 +208,7 @@ pub trait Rules: Send + Sync {
     }
 
     /// The columns of a table of such objects.
-    fn columns(&self) -> &'static [Column] {
+    fn columns(&self) -> &[Column] {
         columns::NAME_AND_CREATION
     }
 
@@ -210,9 +219,44 @@ pub trait Rules: Send + Sync {
     }
 }
 
-/// The rules of a built-in kind.
-pub fn of(kind: &Kind) -> &'static dyn Rules {
-    crate::kinds::rules(kind.group, kind.kind).unwrap_or(&Plain)
+// --- Selectable ---
+
+impl Selectable {
+    /// A field whose value a rule finds; empty if it is not set.
+    pub const fn rule(field: &'static str, get: fn(&Value) -> Cow<'_, str>) -> Self {
+        Selectable {
+            field: Cow::Borrowed(field),
+            get: Getter::Rule(get),
+        }
+    }
+
+    /// A field that is found where its path says: a text, a number, or yes or no.
+    pub fn at(way: Vec<String>) -> Self {
+        Selectable {
+            field: Cow::Owned(way.join(".")),
+            get: Getter::Way(way.into()),
+        }
+    }
+
+    /// Its value in an object; empty if it is not set.
+    pub fn get<'v>(&self, object: &'v Value) -> Cow<'v, str> {
+        match &self.get {
+            Getter::Rule(get) => get(object),
+            Getter::Way(way) => match way.iter().fold(object, |value, name| value.at(name)) {
+                Value::String(text) => Cow::Borrowed(text),
+                Value::Null => Cow::Borrowed(""),
+                value => Cow::Owned(crate::go::plain(value)),
+            },
+        }
+    }
+}
+
+/// The rules of a kind.
+pub fn of(kind: &Kind) -> &dyn Rules {
+    match &kind.rules {
+        Some(rules) => &**rules,
+        None => crate::kinds::rules(&kind.group, &kind.kind).unwrap_or(&Plain),
+    }
 }
 
 /// The rules of a kind that asks nothing beside its shape.

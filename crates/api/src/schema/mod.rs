@@ -36,6 +36,7 @@
 
 mod field;
 mod merging;
+mod object_type;
 #[cfg(test)]
 pub(crate) mod samples;
 mod table;
@@ -45,4 +46,5 @@ mod text;
 mod zero;
 
 pub use self::field::{Field, Listing, Struct, StructRef, Type};
+pub use self::object_type::{CustomType, ObjectType};
 pub use self::table::{Schema, schema};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::facts;
-use k3_api::{bootstrap, decode, kinds::builtin};
+use k3_api::{bootstrap, kinds::builtin};
 use serde_json::Value;
 
 /// Where the facts list the objects of a kind.
@@ -87,7 +87,7 @@ fn what_a_cluster_is_born_with_is_in_normal_form() {
         let kind = builtin()
             .kind(group, version, object["kind"].as_str().unwrap())
             .unwrap();
-        let read = decode::json(&serde_json::to_vec(&object).unwrap(), kind.ty).unwrap();
+        let read = kind.ty.json(&serde_json::to_vec(&object).unwrap()).unwrap();
         assert_eq!(read.value, object);
         assert!(read.faults.is_empty());
     }

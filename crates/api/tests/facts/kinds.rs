@@ -17,7 +17,7 @@ fn the_kinds_are_those_of_discovery_in_its_order() {
 }
 
 fn compare(ours: &Kind, fact: &Value) {
-    let at = ours.plural;
+    let at = &ours.plural;
     assert_eq!(fact["group"], ours.group, "{at}");
     assert_eq!(fact["version"], ours.version, "{at}");
     assert_eq!(fact["resource"], ours.plural, "{at}");

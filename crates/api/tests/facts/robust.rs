@@ -2,7 +2,6 @@
 
 use super::folder;
 use k3_api::{
-    decode,
     kinds::{Kind, builtin},
     rules::{self, Circumstances, Part, User},
     time::Time,
@@ -18,7 +17,7 @@ fn no_part_of_an_object_makes_a_rule_panic_whatever_stands_there() {
 fn rules_keep_objects_in_normal_form() {
     let mut count = 0;
     each_created(|kind, body| {
-        let mut object = decode::json(body.to_string().as_bytes(), kind.ty).unwrap().value;
+        let mut object = kind.ty.json(body.to_string().as_bytes()).unwrap().value;
         let rules = rules::of(kind);
         rules.default(&mut object);
         let metadata = &mut object["metadata"];
@@ -28,7 +27,7 @@ fn rules_keep_objects_in_normal_form() {
         }
         if rules::create(&mut object, &at(kind, &User::default())).is_ok() {
             count += 1;
-            let normal = decode::normalize(&object, kind.ty).unwrap().value;
+            let normal = kind.ty.normalize(&object).unwrap().value;
             assert_eq!(object, normal, "{}", kind.kind);
         }
     });
@@ -58,7 +57,7 @@ fn each_created(mut call: impl FnMut(&Kind, &Value)) {
 }
 
 fn disturb(kind: &Kind, body: &Value) {
-    let Ok(decoded) = decode::json(body.to_string().as_bytes(), kind.ty) else {
+    let Ok(decoded) = kind.ty.json(body.to_string().as_bytes()) else {
         return;
     };
     let object = decoded.value;
@@ -101,7 +100,7 @@ fn ask(kind: &Kind, mut object: Value, old: &Value) {
     rules.default(&mut object);
     rules.row(&object, at.now);
     for field in rules.selectable() {
-        (field.get)(&object);
+        field.get(&object);
     }
     for part in [Part::Object, Part::Status] {
         drop(rules::update(&mut object.clone(), old, part, &at));

@@ -10,12 +10,14 @@ mod configured;
 mod default_ingress_class;
 mod default_storage_class;
 mod default_toleration_seconds;
+mod expression;
 mod marked_class;
 mod matching;
 mod namespace_lifecycle;
 mod node_features;
 mod pod_resize;
 mod pod_topology_labels;
+mod policy;
 mod priority;
 mod reinvocation;
 mod remembered;
@@ -33,7 +35,7 @@ use std::sync::Arc;
 use k3_api::{kinds::builtin, rules::Tree, status::Status};
 use serde_json::Value;
 
-use self::{reinvocation::Round, webhook::Webhooks};
+use self::{policy::Policies, reinvocation::Round, webhook::Webhooks};
 use crate::{
     authz::Authorizer,
     cache::Caches,
@@ -44,6 +46,7 @@ use crate::{
 /// The plugins, in order.
 pub(crate) struct Admission {
     plugins: Vec<Box<dyn Plugin>>,
+    policies: Policies,
     webhooks: Webhooks,
 }
 
@@ -142,9 +145,10 @@ fn object(group: &str, plural: &str, namespace: &str, name: &str, caches: &Cache
 
 impl Admission {
     /// All plugins.
-    pub(crate) fn new(_: &Arc<Authorizer>, outgoing: &Arc<Outgoing>) -> Self {
+    pub(crate) fn new(authorizer: &Arc<Authorizer>, outgoing: &Arc<Outgoing>) -> Self {
         Admission {
-            webhooks: Webhooks::new(Arc::clone(outgoing)),
+            policies: Policies::new(authorizer),
+            webhooks: Webhooks::new(authorizer, outgoing),
             plugins: vec![
                 Box::new(namespace_lifecycle::NamespaceLifecycle),
                 Box::new(service_account::ServiceAccount),
@@ -163,7 +167,7 @@ impl Admission {
         }
     }
 
-    /// Lets each plugin, then webhooks, change the object.
+    /// Lets each plugin, then policies and webhooks, change the object.
     pub(crate) async fn admit(&self, attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Status> {
         self.admit_by_plugins(attributes, caches)?;
         self.admit_by_configuration(attributes, caches).await
@@ -180,22 +184,25 @@ impl Admission {
             .try_for_each(|plugin| plugin.admit(attributes, caches))
     }
 
-    /// Lets webhooks change the object after the plugins. When one does, all plugins run once more, and those webhooks that want
-    /// to see what others did after them.
+    /// Lets policies and webhooks change the object after the plugins. When one does, all plugins run once more, and those that
+    /// want to see what others did after them.
     pub(crate) async fn admit_by_configuration(
         &self,
         attributes: &mut Attributes<'_>,
         caches: &Caches,
     ) -> Result<(), Status> {
-        let mut webhooks = Round::default();
-        let first = self.webhooks.admit(attributes, caches, &mut webhooks).await;
-        first.map_err(|status| tell(status, attributes))?;
-        if !Round::go_on([&mut webhooks]) {
-            return Ok(());
+        let (mut policies, mut webhooks) = (Round::default(), Round::default());
+        loop {
+            let mut changed = self.policies.admit(attributes, caches, &mut policies);
+            if changed.is_ok() {
+                changed = self.webhooks.admit(attributes, caches, &mut webhooks).await;
+            }
+            changed.map_err(|status| tell(status, attributes))?;
+            if !Round::go_on([&mut policies, &mut webhooks]) {
+                return Ok(());
+            }
+            self.admit_by_plugins(attributes, caches)?;
         }
-        self.admit_by_plugins(attributes, caches)?;
-        let second = self.webhooks.admit(attributes, caches, &mut webhooks).await;
-        second.map_err(|status| tell(status, attributes))
     }
 
     /// Whether a plugin refuses what it would not refuse a little later.
@@ -205,7 +212,7 @@ impl Admission {
             .any(|plugin| plugin.awaits(attributes, caches))
     }
 
-    /// Lets each plugin, then webhooks, refuse the object.
+    /// Lets each plugin, then policies and webhooks, refuse the object.
     pub(crate) async fn validate(
         &self,
         attributes: &mut Attributes<'_>,
@@ -214,7 +221,10 @@ impl Admission {
         self.plugins
             .iter()
             .try_for_each(|plugin| plugin.validate(attributes, caches))?;
-        let judged = self.webhooks.validate(attributes, caches).await;
+        let mut judged = self.policies.validate(attributes, caches);
+        if judged.is_ok() {
+            judged = self.webhooks.validate(attributes, caches).await;
+        }
         judged.map_err(|status| tell(status, attributes))
     }
 }

@@ -60,13 +60,14 @@ impl Round {
         usize::from(self.again)
     }
 
-    /// Goes on to the second round, for all sorts if one of them wants it. Tells whether there is one.
+    /// Goes on to the second round, for all sorts if one of them wants it. Tells whether there is one: there is no third.
     pub(super) fn go_on<const N: usize>(rounds: [&mut Round; N]) -> bool {
-        let wanted = rounds.iter().any(|round| round.wanted);
+        let wanted = rounds.iter().any(|round| round.wanted && !round.again);
+        let is_over = rounds.iter().any(|round| round.again);
         for round in rounds {
-            round.again |= wanted;
+            round.again = true;
         }
-        wanted
+        wanted && !is_over
     }
 
     /// All that wait are asked again.

@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 
 use k3_api::{
-    decode,
-    kinds::{Kind, Subresource, autoscaling::scale, rules_of_part},
+    apply::managed,
+    kinds::{KindRef, Subresource, autoscaling::scale, rules_of_part},
     rules::{self, Tree, TreeMut, User},
-    schema::StructRef,
+    schema::ObjectType,
 };
 use serde_json::{Value, json};
 
@@ -41,10 +41,11 @@ pub(super) struct Subject<'a> {
 }
 
 /// A resource in one of its versions, and which part of it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Form {
-    pub whole: &'static Kind,
-    pub part: Option<&'static Subresource>,
+    pub whole: KindRef,
+    /// The place of the part among those of the whole.
+    part: Option<usize>,
 }
 
 // --- Operation ---
@@ -79,9 +80,9 @@ impl Attributes<'_> {
 
     /// Whether webhooks and policies have no say in it.
     pub(super) fn is_exempt(&self) -> bool {
-        let kind = self.resource.kind;
-        let names = (kind.group, kind.plural);
-        kind.group == OWN_GROUP || QUESTIONS.contains(&names)
+        let kind = &self.resource.kind;
+        let names = (&*kind.group, &*kind.plural);
+        &*kind.group == OWN_GROUP || QUESTIONS.contains(&names)
     }
 }
 
@@ -90,20 +91,17 @@ impl Attributes<'_> {
 impl<'a> Subject<'a> {
     /// What a request is about.
     pub(super) fn of(attributes: &Attributes<'a>) -> Self {
-        let kind = attributes.resource.kind;
+        let kind = &attributes.resource.kind;
         let target = &attributes.ask.target;
         let name = if target.name.is_empty() && attributes.operation == Operation::Create {
             attributes.object.at("metadata").text("name")
         } else {
             &target.name
         };
-        let is_namespace = kind.group.is_empty() && kind.plural == "namespaces";
+        let is_namespace = kind.group.is_empty() && &*kind.plural == "namespaces";
         Subject {
             operation: attributes.operation,
-            form: Form {
-                whole: kind,
-                part: kind.subresource(attributes.subresource),
-            },
+            form: Form::new(kind.clone(), attributes.subresource),
             subresource: attributes.subresource,
             name: name.to_owned(),
             namespace: if is_namespace { name } else { attributes.namespace }.to_owned(),
@@ -114,20 +112,16 @@ impl<'a> Subject<'a> {
 
     /// The other forms that the same objects are served in, with the same part.
     pub(super) fn equivalents(&self) -> impl Iterator<Item = Form> {
-        registry::others(self.form.whole).filter_map(|whole| {
-            let part = match self.subresource {
-                "" => None,
-                part => Some(whole.subresource(part)?),
-            };
-            Some(Form { whole, part })
-        })
+        registry::others(&self.form.whole)
+            .map(|whole| Form::new(whole.into(), self.subresource))
+            .filter(|form| self.subresource.is_empty() || form.part.is_some())
     }
 
     /// A state of the object in a form.
-    pub(super) fn view<'v>(&self, state: &'v Value, form: Form) -> Cow<'v, Value> {
+    pub(super) fn view<'v>(&self, state: &'v Value, form: &Form) -> Cow<'v, Value> {
         if form.is_scale() {
-            let scale = scale::of(form.whole, state).unwrap_or_default();
-            let scale = decode::normalize(&scale, form.ty()).map_or(scale, |decoded| decoded.value);
+            let scale = scale::of(&form.whole, state).unwrap_or_default();
+            let scale = form.ty().normalize(&scale).map_or(scale, |decoded| decoded.value);
             return Cow::Owned(scale);
         }
         let said = state.text("apiVersion");
@@ -135,29 +129,29 @@ impl<'a> Subject<'a> {
             return Cow::Borrowed(state);
         }
         match self.find(said) {
-            Some(from) => Cow::Owned(registry::convert(state.clone(), from, form.whole)),
+            Some(from) => Cow::Owned(registry::convert(state.clone(), &from, &form.whole)),
             None => Cow::Borrowed(state),
         }
     }
 
     /// Puts back what was changed in a form.
-    pub(super) fn put_back(&self, state: &mut Value, view: Value, form: Form) {
+    pub(super) fn put_back(&self, state: &mut Value, view: Value, form: &Form) {
         if form.is_scale() {
             scale::set(state, &view);
             return;
         }
         let said = state.text("apiVersion");
         *state = match self.find(said).filter(|_| form.is_whole()) {
-            Some(to) => registry::convert(view, form.whole, to),
+            Some(to) => registry::convert(view, &form.whole, &to),
             None => view,
         };
     }
 
     /// The version of the whole that an object says it is of.
-    fn find(&self, api_version: &str) -> Option<&'static Kind> {
-        let whole = self.form.whole;
-        std::iter::once(whole)
-            .chain(registry::others(whole))
+    fn find(&self, api_version: &str) -> Option<KindRef> {
+        let whole = &self.form.whole;
+        std::iter::once(whole.clone())
+            .chain(registry::others(whole).map(KindRef::from))
             .find(|kind| kind.api_version() == api_version)
     }
 
@@ -188,6 +182,24 @@ impl<'a> Subject<'a> {
         }
         options
     }
+}
+
+/// The object after a change, with the record of who set what as it was if the change has spoilt it.
+pub(super) fn keep_record(before: &Value, mut after: Value, warnings: &mut Vec<String>) -> Value {
+    let record = before.at("metadata").at("managedFields");
+    if after.at("metadata").at("managedFields") == record {
+        return after;
+    }
+    if let Err(error) = managed::check(&after) {
+        after
+            .make("metadata")
+            .copy_from("managedFields", before.at("metadata"));
+        warnings.push(format!(
+            ".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated mutating \
+             admission controller; please fix your requests: {error}"
+        ));
+    }
+    after
 }
 
 fn user(user: &User) -> Value {
@@ -234,11 +246,21 @@ fn delete_options(ask: &Ask) -> Value {
 // --- Form ---
 
 impl Form {
+    fn new(whole: KindRef, part: &str) -> Self {
+        let part = whole.subresources.iter().position(|known| known.name == part);
+        Form { whole, part }
+    }
+
+    fn part(&self) -> Option<&Subresource> {
+        self.whole.subresources.get(self.part?)
+    }
+
     /// The group, version and kind of its objects.
-    pub(super) fn kind(&self) -> (&'static str, &'static str, &'static str) {
-        match self.part {
-            Some(part) => (part.group, part.version, part.kind),
-            None => (self.whole.group, self.whole.version, self.whole.kind),
+    pub(super) fn kind(&self) -> (&str, &str, &str) {
+        let whole = &self.whole;
+        match self.part() {
+            Some(part) => (&part.group, &part.version, &part.kind),
+            None => (&whole.group, &whole.version, &whole.kind),
         }
     }
 
@@ -250,44 +272,48 @@ impl Form {
 
     /// The resource, as reviews have it.
     pub(super) fn shown_resource(&self) -> Value {
-        let whole = self.whole;
-        json!({"group": whole.group, "version": whole.version, "resource": whole.plural})
+        let whole = &self.whole;
+        json!({"group": &*whole.group, "version": &*whole.version, "resource": &*whole.plural})
     }
 
     /// An object in the normal form of its type, with what it leaves out; or why it is none.
     pub(super) fn complete(&self, object: &Value) -> Result<(Value, Value), String> {
-        let normal = decode::normalize(object, self.ty())
+        let normal = self
+            .ty()
+            .normalize(object)
             .map_err(|error| error.to_string())?
             .value;
         let mut full = normal.clone();
-        match self.part {
+        match self.part() {
             Some(part) if !self.is_whole() => {
                 if let Some(rules) = rules_of_part(part) {
                     rules.default(&mut full);
                 }
             }
-            _ => rules::of(self.whole).default(&mut full),
+            _ => rules::of(&self.whole).default(&mut full),
         }
         Ok((normal, full))
     }
 
-    pub(super) fn ty(&self) -> StructRef {
-        self.part.map_or(self.whole.ty, |part| part.ty)
+    /// The type of its objects.
+    pub(super) fn ty(&self) -> &ObjectType {
+        self.part().map_or(&self.whole.ty, |part| &part.ty)
     }
 
     /// Whether its objects are those of the resource itself.
     fn is_whole(&self) -> bool {
-        self.part.is_none_or(|part| part.kind == self.whole.kind)
+        self.part().is_none_or(|part| part.kind == self.whole.kind)
     }
 
     fn is_scale(&self) -> bool {
-        self.part.is_some_and(|part| part.name == "scale")
+        self.part().is_some_and(|part| part.name == "scale")
     }
 }
 
 impl PartialEq for Form {
     fn eq(&self, other: &Self) -> bool {
-        let names = |form: &Form| (form.whole.group, form.whole.version, form.whole.plural);
-        names(self) == names(other) && self.part.map(|part| part.name) == other.part.map(|part| part.name)
+        let (one, two) = (&self.whole, &other.whole);
+        (&one.group, &one.version, &one.plural, self.part)
+            == (&two.group, &two.version, &two.plural, other.part)
     }
 }

@@ -11,7 +11,7 @@ use k3_api::{
     time::Time,
 };
 use k3_storage::{StorageConfig, Write};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{Admission, Attributes, Operation, Plugin};
 use crate::{
@@ -57,6 +57,7 @@ impl Request<'_> {
 /// What plugins read.
 pub(super) struct World {
     caches: Arc<Caches>,
+    authorizer: Arc<Authorizer>,
     _feed: Feed,
 }
 
@@ -65,7 +66,32 @@ impl World {
     pub(super) async fn new() -> Self {
         let store = k3_storage::open(StorageConfig::Memory).await.unwrap();
         let (caches, feed) = Caches::fill(store, registry::selectable).await.unwrap();
-        World { caches, _feed: feed }
+        let authorizer = Arc::new(Authorizer::new(Arc::clone(&caches)));
+        World {
+            caches,
+            authorizer,
+            _feed: feed,
+        }
+    }
+
+    /// Who decides in it.
+    pub(super) fn authorizer(&self) -> Arc<Authorizer> {
+        Arc::clone(&self.authorizer)
+    }
+
+    /// Lets the user that plugins are asked for do what rules allow, besides what was allowed before.
+    pub(super) async fn let_tester(&self, rules: &Value) {
+        let name = format!("r{}", self.caches.applied());
+        let version = "rbac.authorization.k8s.io/v1";
+        self.put(
+            json!({"apiVersion": version, "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules}),
+        )
+        .await;
+        self.put(json!({
+            "apiVersion": version, "kind": "ClusterRoleBinding", "metadata": {"name": name},
+            "roleRef": {"kind": "ClusterRole", "name": name}, "subjects": [{"kind": "User", "name": "tester"}],
+        }))
+        .await;
     }
 
     /// Puts an object in, as it is.
@@ -125,7 +151,7 @@ impl World {
             name: "tester".to_owned(),
             ..User::default()
         };
-        let ask = Ask::own(resource.kind, &namespace, user, Time::from_unix(0, 0));
+        let ask = Ask::own(resource.kind.clone(), &namespace, user, Time::from_unix(0, 0));
         let mut attributes = Attributes {
             operation,
             resource: &resource,
@@ -165,7 +191,7 @@ impl World {
             groups: vec!["system:masters".to_owned()],
             ..User::default()
         };
-        let mut ask = Ask::own(resource.kind, &namespace, user, Time::from_unix(0, 0));
+        let mut ask = Ask::own(resource.kind.clone(), &namespace, user, Time::from_unix(0, 0));
         if request.operation != Operation::Create {
             metadata.text("name").clone_into(&mut ask.target.name);
         }

@@ -383,7 +383,9 @@ async fn ranges_that_are_added_give_addresses_too() {
         "spec": {"cidrs": ["10.1.0.0/24"]},
     });
     let kind = builtin().kind("networking.k8s.io", "v1", "ServiceCIDR").unwrap();
-    let made = server.registry.create_own(kind, range, User::default(), "test");
+    let made = server
+        .registry
+        .create_own(kind.into(), range, User::default(), "test");
     made.await.unwrap();
     let made = server
         .create("a", json!({"clusterIP": "10.1.0.9"}))

@@ -75,9 +75,9 @@ impl Authorizer {
     /// Refuses what a user may not do to a resource.
     pub(crate) fn resource(&self, user: &User, verb: Verb, target: &Target) -> Result<(), Status> {
         let object = Object {
-            group: target.kind.group,
-            version: target.kind.version,
-            resource: target.kind.plural,
+            group: &target.kind.group,
+            version: &target.kind.version,
+            resource: &target.kind.plural,
             subresource: target.part(),
             namespace: &target.namespace,
             name: &target.name,
@@ -90,7 +90,7 @@ impl Authorizer {
         match self.decide(&action) {
             Decision::Allow(_) => Ok(()),
             Decision::Deny(reason) | Decision::NoOpinion(reason) => Err(Status::forbidden(
-                Grouped::new(target.kind.group, target.kind.plural),
+                Grouped::new(&target.kind.group, &target.kind.plural),
                 &target.name,
                 action.refusal(&reason),
             )),

@@ -105,10 +105,14 @@ pub(crate) fn frame(as_type: EventType, object: &Object, revision: u64, wire: Wi
             frame.into()
         }
         Wire::Protobuf => {
-            let message = protobuf::encode(&object.tree_at(revision), kind.ty).unwrap_or_else(|error| {
-                tracing::error!(key = %object.key, %error, "what is stored cannot be written as protobuf");
-                Vec::new()
-            });
+            let message = match kind.ty.table() {
+                Some(ty) => protobuf::encode(&object.tree_at(revision), ty).unwrap_or_else(|error| {
+                    tracing::error!(key = %object.key, %error, "what is stored cannot be written as protobuf");
+                    Vec::new()
+                }),
+                // Nobody is promised a custom object as protobuf.
+                None => Vec::new(),
+            };
             protobuf::watch_event(as_type.word(), &message).into()
         }
     }

@@ -32,7 +32,7 @@ pub(crate) struct Caches {
     applied: AtomicU64,
     waiting: Mutex<BinaryHeap<Reverse<Waiting>>>,
     /// Which fields objects can be selected by, by the beginning of their keys.
-    selectable: fn(&str) -> &'static [Selectable],
+    selectable: fn(&str) -> Arc<[Selectable]>,
 }
 
 /// Somebody who waits until a commit is in the caches.
@@ -50,7 +50,7 @@ impl Caches {
     /// Fills the caches with what is stored, and keeps them up to date.
     pub(crate) async fn fill(
         store: Arc<dyn Store>,
-        selectable: fn(&str) -> &'static [Selectable],
+        selectable: fn(&str) -> Arc<[Selectable]>,
     ) -> Result<(Arc<Self>, Feed), ReadError> {
         let caches = Arc::new(Caches {
             store,

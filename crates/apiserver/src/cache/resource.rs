@@ -2,7 +2,7 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
     time::Duration,
 };
 
@@ -31,7 +31,7 @@ const MOST_SNAPSHOTS: usize = 32;
 pub(crate) struct ResourceCache {
     state: Mutex<State>,
     /// The fields objects can be selected by.
-    selectable: &'static [Selectable],
+    selectable: RwLock<Arc<[Selectable]>>,
 }
 
 struct State {
@@ -69,7 +69,7 @@ pub(crate) enum Since {
 
 impl ResourceCache {
     /// A cache that begins with these objects, complete up to a revision.
-    pub(super) fn new(selectable: &'static [Selectable], revision: u64) -> Self {
+    pub(super) fn new(selectable: Arc<[Selectable]>, revision: u64) -> Self {
         let state = State {
             objects: OrdMap::new(),
             revision,
@@ -81,7 +81,7 @@ impl ResourceCache {
         };
         ResourceCache {
             state: Mutex::new(state),
-            selectable,
+            selectable: RwLock::new(selectable),
         }
     }
 
@@ -131,7 +131,7 @@ impl ResourceCache {
         }
         if state.by_field > 0 {
             for object in event.before.iter().chain(&event.after) {
-                for position in 0..self.selectable.len() {
+                for position in 0..self.selectable().len() {
                     let interest = Interest::Field(position, self.field(object, position).to_owned());
                     if !interests.contains(&interest) {
                         interests.push(interest);
@@ -266,16 +266,20 @@ impl ResourceCache {
     /// The value of a field that objects can be selected by.
     pub(crate) fn field<'o>(&self, object: &'o Object, position: usize) -> &'o str {
         object.field(position, |tree: &Value| {
-            self.selectable
+            self.selectable()
                 .iter()
-                .map(|field| (field.get)(tree).into())
+                .map(|field| field.get(tree).into())
                 .collect()
         })
     }
 
     /// Where a field stands among those that objects can be selected by.
     pub(crate) fn field_position(&self, name: &str) -> Option<usize> {
-        self.selectable.iter().position(|field| field.field == name)
+        self.selectable().iter().position(|field| field.field == name)
+    }
+
+    fn selectable(&self) -> Arc<[Selectable]> {
+        Arc::clone(&self.selectable.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

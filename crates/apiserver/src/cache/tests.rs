@@ -22,10 +22,9 @@ use super::{Caches, Interest, Object, ResourceCache, Since, Watcher};
 
 const PODS: &str = "/registry/core/pods/";
 
-static BY_NODE: [Selectable; 1] = [Selectable {
-    field: "spec.nodeName",
-    get: |pod| Cow::Borrowed(pod.at("spec").text("nodeName")),
-}];
+static BY_NODE: [Selectable; 1] = [Selectable::rule("spec.nodeName", |pod| {
+    Cow::Borrowed(pod.at("spec").text("nodeName"))
+})];
 
 /// A change to one of a few pods: on no node, on one of two, or gone.
 #[derive(Clone, Debug)]
@@ -97,7 +96,7 @@ proptest! {
     fn a_watch_replayed_onto_a_list_equals_a_later_list(before in steps(), missed in steps(), live in steps()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let _guard = runtime.enter();
-        let cache = ResourceCache::new(&BY_NODE, 0);
+        let cache = ResourceCache::new(BY_NODE.to_vec().into(), 0);
         let revision = apply(&cache, &before, 0);
         let listed = cache.snapshot(revision);
         let later = apply(&cache, &missed, revision);
@@ -126,7 +125,7 @@ proptest! {
 
 #[tokio::test]
 async fn a_watcher_that_is_too_slow_is_cut_off_and_nobody_waits() {
-    let cache = ResourceCache::new(&[], 0);
+    let cache = ResourceCache::new([].into(), 0);
     let (mut slow, _) = cache.watch(&Interest::Everything, Since::Now, 0).unwrap();
     let (mut steady, _) = cache.watch(&Interest::Everything, Since::Now, 0).unwrap();
     let step = Step {
@@ -152,7 +151,7 @@ async fn a_watcher_that_is_too_slow_is_cut_off_and_nobody_waits() {
 
 #[tokio::test]
 async fn a_watch_from_too_long_ago_is_refused() {
-    let cache = ResourceCache::new(&[], 10);
+    let cache = ResourceCache::new([].into(), 10);
     assert!(
         cache
             .watch(&Interest::Everything, Since::Revision(9), 10)
@@ -168,7 +167,7 @@ async fn a_watch_from_too_long_ago_is_refused() {
 #[tokio::test]
 async fn caches_have_what_another_server_wrote() {
     let store = MemoryStore::new();
-    let fill = || Caches::fill(store.clone(), |_| &[]);
+    let fill = || Caches::fill(store.clone(), |_| [].into());
     let ((one, _feed), (other, _other_feed)) = (fill().await.unwrap(), fill().await.unwrap());
     for number in 0..50u8 {
         let step = Step {

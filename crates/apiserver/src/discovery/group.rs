@@ -104,17 +104,17 @@ impl Group {
         for kind in builtin().all() {
             let group = entry(
                 &mut groups,
-                |group| group.name == kind.group,
+                |group| group.name == *kind.group,
                 || Group {
-                    name: kind.group.to_owned(),
+                    name: kind.group.to_string(),
                     versions: Vec::new(),
                 },
             );
             let version = entry(
                 &mut group.versions,
-                |version| version.name == kind.version,
+                |version| version.name == *kind.version,
                 || Version {
-                    name: kind.version.to_owned(),
+                    name: kind.version.to_string(),
                     resources: Vec::new(),
                 },
             );
@@ -152,23 +152,23 @@ impl From<&Kind> for Resource {
             .find(|(group, name, _)| *group == kind.group && *name == kind.kind);
         let stored_in = elsewhere.map_or(here.as_str(), |(_, _, stored_in)| stored_in);
         Resource {
-            plural: kind.plural.to_owned(),
-            singular: kind.singular.to_owned(),
-            kind: kind.kind.to_owned(),
+            plural: kind.plural.to_string(),
+            singular: kind.singular.to_string(),
+            kind: kind.kind.to_string(),
             namespaced: kind.is_namespaced(),
             verbs: owned(&kind.verbs),
             short_names: owned(&kind.short_names),
             categories: owned(&kind.categories),
             storage_hash: (kind.persistence == Persistence::Stored)
-                .then(|| storage_hash(stored_in, kind.kind)),
+                .then(|| storage_hash(stored_in, &kind.kind)),
             subresources: kind
                 .subresources
                 .iter()
                 .map(|part| Subresource {
                     name: part.name.to_owned(),
-                    of: ((part.group, part.version) != (kind.group, kind.version))
-                        .then(|| (part.group.to_owned(), part.version.to_owned())),
-                    kind: part.kind.to_owned(),
+                    of: ((&part.group, &part.version) != (&kind.group, &kind.version))
+                        .then(|| (part.group.to_string(), part.version.to_string())),
+                    kind: part.kind.to_string(),
                     verbs: owned(&part.verbs),
                 })
                 .collect(),
@@ -176,6 +176,6 @@ impl From<&Kind> for Resource {
     }
 }
 
-fn owned(words: &[&str]) -> Vec<String> {
-    words.iter().map(|&word| word.to_owned()).collect()
+fn owned(texts: &[impl AsRef<str>]) -> Vec<String> {
+    texts.iter().map(|text| text.as_ref().to_owned()).collect()
 }

@@ -113,7 +113,8 @@ fn everything() -> (Vec<Path>, Definitions) {
 fn versions() -> Vec<Version> {
     let mut versions: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for kind in builtin().all() {
-        versions.entry((kind.group, kind.version)).or_default().push(kind);
+        let version = (kind.group.as_str(), kind.version.as_str());
+        versions.entry(version).or_default().push(kind);
     }
     versions.into_iter().collect()
 }

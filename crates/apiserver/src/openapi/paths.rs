@@ -2,7 +2,7 @@
 
 use k3_api::{
     kinds::{Kind, Subresource},
-    schema::{StructRef, schema},
+    schema::{ObjectType, StructRef, schema},
 };
 
 use super::{
@@ -72,22 +72,22 @@ pub(super) fn paths(kinds: &[&'static Kind]) -> Vec<Path> {
 
 impl Subject {
     fn new(kind: &'static Kind) -> Self {
-        let word = of_group(kind.group);
+        let word = of_group(&kind.group);
         Self {
             kind,
-            base: base(kind.group, kind.version),
+            base: base(&kind.group, &kind.version),
             tag: format!("{word}_{}", kind.version),
-            prefix: format!("{}{}", capital(&word), capital(kind.version)),
+            prefix: format!("{}{}", capital(&word), capital(&kind.version)),
             scope: if kind.is_namespaced() { "Namespaced" } else { "" },
         }
     }
 
     fn about(&self) -> [&'static str; 3] {
-        [self.kind.group, self.kind.version, self.kind.kind]
+        [&self.kind.group, &self.kind.version, &self.kind.kind]
     }
 
     fn paths(&self) -> Vec<Path> {
-        let plural = self.kind.plural;
+        let plural = &*self.kind.plural;
         let within = if self.kind.is_namespaced() {
             format!("namespaces/{{namespace}}/{plural}")
         } else {
@@ -124,9 +124,9 @@ impl Subject {
         }
         if kind.allows("create") {
             let mut operation = CREATE.at(path, self.about(), tag, &id);
-            operation.description = format!("create {}", article(kind.kind));
-            operation.body = Body::Object(kind.ty);
-            operation.answer = Shown::Object(kind.ty);
+            operation.description = format!("create {}", article(&kind.kind));
+            operation.body = Body::Object(table(&kind.ty));
+            operation.answer = Shown::Object(table(&kind.ty));
             operations.push(operation);
         }
         if kind.allows("deletecollection") {
@@ -167,9 +167,9 @@ impl Subject {
         let wanted = SINGLE.iter().filter(|(verb, _)| kind.allows(verb));
         let operations = wanted.map(|(_, verb)| {
             let mut operation = verb.at(path, self.about(), &self.tag, &id);
-            self.fill(&mut operation, kind.ty, "");
+            self.fill(&mut operation, table(&kind.ty), "");
             if verb.action == "delete" {
-                operation.description = format!("delete {}", article(kind.kind));
+                operation.description = format!("delete {}", article(&kind.kind));
                 operation.body = Body::DeleteOptions;
                 if !kind.is_shown_when_deleted() {
                     operation.answer = Shown::Meta("Status");
@@ -185,7 +185,7 @@ impl Subject {
 
     /// Fills in body, answer and description of an operation on an object, or on the part `of` it.
     fn fill(&self, operation: &mut Operation, ty: StructRef, of: &str) {
-        let kind = self.kind.kind;
+        let kind = &*self.kind.kind;
         let of = if of.is_empty() {
             String::new()
         } else {
@@ -266,7 +266,7 @@ impl Subject {
             }
             return paths;
         }
-        let about = [part.group, part.version, part.kind];
+        let about = [&*part.group, &*part.version, &*part.kind];
         let id = format!(
             "{}{}{}{}",
             self.prefix,
@@ -283,7 +283,7 @@ impl Subject {
             operations.push(CREATE.at(path, about, &self.tag, &id));
         }
         for operation in &mut operations {
-            self.fill(operation, part.ty, part.name);
+            self.fill(operation, table(&part.ty), part.name);
             if part.name == "log" {
                 operation.take(path, Sort::Connect("log"));
                 operation.answer = Shown::Text;
@@ -304,7 +304,7 @@ impl Subject {
         methods: &'static [&'static str],
         ending: &str,
     ) -> Path {
-        let about = [part.group, part.version, part.kind];
+        let about = [&*part.group, &*part.version, &*part.kind];
         let operations = methods.iter().map(|method| {
             let verb = Verb {
                 method,
@@ -339,9 +339,14 @@ impl Subject {
     }
 }
 
+/// The type of a built-in kind.
+fn table(ty: &ObjectType) -> StructRef {
+    ty.table().expect("these are the paths of built-in kinds")
+}
+
 /// The type of a list of a kind's objects.
 fn list_of(kind: &Kind) -> Option<StructRef> {
-    let of = kind.ty.get();
+    let of = table(&kind.ty).get();
     schema().get(of.package, of.version, &kind.list_kind())
 }
 

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use k3_api::{
-    decode, encode,
+    encode,
     encode::Stored,
     protobuf,
     rules::{Tree, TreeMut},
-    schema::StructRef,
+    schema::ObjectType,
     status::Status,
 };
 use serde_json::{Value, json};
@@ -61,10 +61,10 @@ pub(super) fn object(
 pub(super) fn tree(code: u16, tree: Value, ask: &Ask, resource: &Resource) -> Result<Answer, Status> {
     let accepted = ask.accepted;
     match accepted.form {
-        Form::Whole => value(code, &tree, resource.kind.ty, ask),
+        Form::Whole => value(code, &tree, &resource.kind.ty, ask),
         Form::Metadata => {
             let part = metadata_of(&tree, accepted.version);
-            value(code, &part, meta_type("PartialObjectMetadata"), ask)
+            value(code, &part, &meta_type("PartialObjectMetadata"), ask)
         }
         Form::MetadataList => Err(Status::not_acceptable(format!(
             "you requested PartialObjectMetadataList, but the requested object is not a list (*{})",
@@ -84,9 +84,10 @@ pub(super) fn tree(code: u16, tree: Value, ask: &Ask, resource: &Resource) -> Re
 }
 
 /// Answers with any tree of a known type.
-pub(super) fn value(code: u16, tree: &Value, ty: StructRef, ask: &Ask) -> Result<Answer, Status> {
+pub(super) fn value(code: u16, tree: &Value, ty: &ObjectType, ask: &Ask) -> Result<Answer, Status> {
     let accepted = ask.accepted;
     if accepted.format == Format::Protobuf {
+        let ty = ty.table().ok_or_else(not_as_protobuf)?;
         let message = protobuf::encode(tree, ty).map_err(Status::internal_error)?;
         return Ok(web::answer(code, accepted.format.media(), message));
     }
@@ -96,6 +97,11 @@ pub(super) fn value(code: u16, tree: &Value, ty: StructRef, ask: &Ask) -> Result
         accepted.format,
         accepted.pretty,
     ))
+}
+
+/// The answer to who wants a custom object as protobuf.
+pub(super) fn not_as_protobuf() -> Status {
+    Status::not_acceptable("only the following media types are accepted: application/json, application/yaml")
 }
 
 /// The metadata of an object, as an object of its own.
@@ -118,15 +124,16 @@ pub(super) fn metadata_of(tree: &Value, version: &str) -> Value {
 
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
-pub(super) fn meta_type(name: &str) -> StructRef {
+pub(super) fn meta_type(name: &str) -> ObjectType {
     k3_api::schema::schema()
         .get("meta", "v1", name)
         .expect("the table has the types of metadata")
+        .into()
 }
 
 /// What Go calls the type of a kind inside the server.
 pub(super) fn go_type(resource: &Resource, suffix: &str) -> String {
-    let group = resource.kind.group;
+    let group = &*resource.kind.group;
     let package = if group.is_empty() {
         "core"
     } else {
@@ -153,21 +160,22 @@ impl Made {
     pub(super) fn tree(&self, resource: &Resource) -> Value {
         match self {
             Made::Stored { revision, object, .. } => {
-                let judged = version::judged(resource.kind);
-                let mut tree = version::convert(object.clone(), judged, resource.kind);
+                let judged = version::judged(&resource.kind);
+                let mut tree = version::convert(object.clone(), judged, &resource.kind);
                 tree.make("metadata").set("resourceVersion", revision.to_string());
                 tree
             }
-            Made::Kept(object) => version::convert(object.tree(), resource.stored, resource.kind),
+            Made::Kept(object) => version::convert(object.tree(), &resource.stored, &resource.kind),
             Made::Dry(tree) => {
-                let judged = version::judged(resource.kind);
-                version::convert(tree.clone(), judged, resource.kind)
+                let judged = version::judged(&resource.kind);
+                version::convert(tree.clone(), judged, &resource.kind)
             }
         }
     }
 }
 
 /// Brings a tree into the normal form of a type; for what was put together here.
-pub(super) fn normal(tree: &Value, ty: StructRef) -> Value {
-    decode::normalize(tree, ty).map_or_else(|_| tree.clone(), |decoded| decoded.value)
+pub(super) fn normal(tree: &Value, ty: &ObjectType) -> Value {
+    ty.normalize(tree)
+        .map_or_else(|_| tree.clone(), |decoded| decoded.value)
 }

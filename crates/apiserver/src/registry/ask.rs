@@ -6,7 +6,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use k3_api::{kinds::Kind, rules::User, time::Time};
+use k3_api::{kinds::KindRef, rules::User, time::Time};
 
 use crate::{
     http::{Accepted, Format},
@@ -47,10 +47,10 @@ pub(crate) struct Warnings(pub Vec<String>);
 
 impl Ask {
     /// A request that the server makes itself: to create an object of a kind.
-    pub(crate) fn own(kind: &'static Kind, namespace: &str, user: User, now: Time) -> Self {
+    pub(crate) fn own(kind: impl Into<KindRef>, namespace: &str, user: User, now: Time) -> Self {
         Ask {
             target: Target {
-                kind,
+                kind: kind.into(),
                 namespace: namespace.to_owned(),
                 name: String::new(),
                 subresource: None,

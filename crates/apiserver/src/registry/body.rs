@@ -7,7 +7,7 @@ use k3_api::{
     go,
     kinds::{Kind, builtin},
     protobuf,
-    schema::StructRef,
+    schema::ObjectType,
     status::Status,
 };
 use serde_json::Value;
@@ -24,7 +24,7 @@ pub(super) struct Expected<'e> {
     pub group: &'e str,
     pub version: &'e str,
     pub kind: &'e str,
-    pub ty: StructRef,
+    pub ty: &'e ObjectType,
 }
 
 /// Decodes the body of a create or an update. What it may leave out, kind and apiVersion, is filled in.
@@ -35,10 +35,7 @@ pub(super) fn read(
     warnings: &mut Warnings,
 ) -> Result<Value, Status> {
     let Some(format) = ask.format() else {
-        return Err(Status::unsupported_media_type(
-            "the body of the request was in an unknown format - accepted media types include: application/json, \
-             application/yaml, application/vnd.kubernetes.protobuf",
-        ));
+        return Err(unread());
     };
     let decoded = decode_as(&ask.body, format, expected)?;
     let mut object = decoded.value;
@@ -62,6 +59,14 @@ pub(super) fn read(
     Ok(object)
 }
 
+/// The answer to a body in a format that is not read.
+fn unread() -> Status {
+    Status::unsupported_media_type(
+        "the body of the request was in an unknown format - accepted media types include: application/json, \
+         application/yaml, application/vnd.kubernetes.protobuf",
+    )
+}
+
 fn decode_as(body: &[u8], format: Format, expected: Expected<'_>) -> Result<Decoded, Status> {
     let unrecognized = |error: &dyn std::fmt::Display| {
         Status::bad_request(format!(
@@ -76,7 +81,7 @@ fn decode_as(body: &[u8], format: Format, expected: Expected<'_>) -> Result<Deco
                 unrecognized(&format!("couldn't get version/kind; json parse error: {error}"))
             })?;
             expected.check(&said)?;
-            decode::json(body, expected.ty).map_err(|error| {
+            expected.ty.json(body).map_err(|error| {
                 not_handled(expected.kind, expected.version, expected.kind, &error.to_string())
             })
         }
@@ -92,7 +97,7 @@ fn decode_as(body: &[u8], format: Format, expected: Expected<'_>) -> Result<Deco
                 unrecognized(&format!("couldn't get version/kind; json parse error: {error}"))
             })?;
             expected.check(&said)?;
-            decode::yaml(body, expected.ty).map_err(|error| {
+            expected.ty.yaml(body).map_err(|error| {
                 not_handled(expected.kind, expected.version, expected.kind, &error.to_string())
             })
         }
@@ -102,11 +107,14 @@ fn decode_as(body: &[u8], format: Format, expected: Expected<'_>) -> Result<Deco
                 api_version: found.api_version.clone(),
                 kind: found.kind.clone(),
             })?;
-            let value = protobuf::decode(body, expected.ty).map_err(|error| {
+            let Some(ty) = expected.ty.table() else {
+                return Err(unread());
+            };
+            let value = protobuf::decode(body, ty).map_err(|error| {
                 not_handled(expected.kind, expected.version, expected.kind, &error.to_string())
             })?;
             // Zero values that protobuf writes and JSON leaves out, and the other way round.
-            decode::normalize(&value, expected.ty).map_err(|error| {
+            expected.ty.normalize(&value).map_err(|error| {
                 not_handled(expected.kind, expected.version, expected.kind, &error.to_string())
             })
         }
@@ -152,10 +160,10 @@ fn internal_package(group: &str) -> &str {
 impl<'e> Expected<'e> {
     pub(super) fn of(kind: &'e Kind) -> Self {
         Expected {
-            group: kind.group,
-            version: kind.version,
-            kind: kind.kind,
-            ty: kind.ty,
+            group: &kind.group,
+            version: &kind.version,
+            kind: &kind.kind,
+            ty: &kind.ty,
         }
     }
 

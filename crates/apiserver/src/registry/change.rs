@@ -64,12 +64,12 @@ impl Registry {
     pub(crate) async fn update(&self, ask: &Ask) -> Result<Answer, Status> {
         let options = WriteOptions::read(&ask.query, Writing::Update, &ask.agent)?;
         let mut warnings = Warnings::default();
-        let kind = ask.target.kind;
+        let kind = &ask.target.kind;
         let mut object = body::read(ask, Expected::of(kind), &options, &mut warnings)?;
-        let resource = Resource::of(kind, &self.caches);
+        let resource = Resource::of(kind.clone(), &self.caches);
         match_name(&object, &ask.target.name)?;
         match_namespace(&mut object, &resource, &ask.target.namespace)?;
-        resource.rules.default(&mut object);
+        resource.rules().default(&mut object);
         self.answer_change(ask, &resource, &Source::Put(object), &options, warnings)
             .await
     }
@@ -79,7 +79,7 @@ impl Registry {
         let writing = Patch::writing(&ask.media)?;
         let options = WriteOptions::read(&ask.query, writing, &ask.agent)?;
         let mut warnings = Warnings::default();
-        let resource = Resource::of(ask.target.kind, &self.caches);
+        let resource = Resource::of(ask.target.kind.clone(), &self.caches);
         let patch = Patch::read(ask, &options, &mut warnings)?;
         self.answer_change(ask, &resource, &Source::Patch(patch), &options, warnings)
             .await
@@ -141,7 +141,7 @@ impl Registry {
         let name = &ask.target.name;
         let is_whole = ask.target.part().is_empty();
         let mut object = match source {
-            Source::Put(object) if is_whole && resource.rules.creates_on_update() => {
+            Source::Put(object) if is_whole && resource.rules().creates_on_update() => {
                 let uid = object.at("metadata").text("uid");
                 if !uid.is_empty() {
                     return Err(uid_conflict(resource, ask, uid, ""));
@@ -157,7 +157,7 @@ impl Registry {
         metadata.set("name", name.as_str());
         metadata.remove("resourceVersion");
         match_namespace(&mut object, resource, &ask.target.namespace)?;
-        resource.rules.default(&mut object);
+        resource.rules().default(&mut object);
         let recording = if source.is_recorded() {
             Recording::Done
         } else {
@@ -183,7 +183,7 @@ impl Registry {
         options: &WriteOptions,
         warnings: &mut Warnings,
     ) -> Result<Made, Attempt> {
-        let old = version::convert(current.tree(), resource.stored, resource.kind);
+        let old = version::convert(current.tree(), &resource.stored, &resource.kind);
         let mut new = match source {
             Source::Put(object) => object.clone(),
             Source::Patch(patch) => patch.make(Some(&old), resource, ask, options, warnings)?,
@@ -203,20 +203,20 @@ impl Registry {
         dedup_owners(&mut new, warnings);
         check_version(&mut new, current.revision, resource, &ask.target.name)?;
         if !source.is_recorded() {
-            manage::with_subject(resource.kind, resource.rules, ask.target.part(), |subject| {
+            manage::with_subject(&resource.kind, resource.rules(), ask.target.part(), |subject| {
                 subject.track(Some(&old), &mut new, &options.manager, ask.now);
             });
         }
-        let judged = version::judged(resource.kind);
-        let mut new = version::convert(new, resource.kind, judged);
-        let old = version::convert(old, resource.kind, judged);
+        let judged = version::judged(&resource.kind);
+        let mut new = version::convert(new, &resource.kind, judged);
+        let old = version::convert(old, &resource.kind, judged);
         let reservation = self
             .settle_change(ask, resource, &mut new, &old, options, warnings)
             .await?;
         if !resource.converts() && new == old {
             return Ok(Made::Kept(Arc::clone(current)));
         }
-        let bytes = version::stored_bytes(&new, judged, resource.stored);
+        let bytes = version::stored_bytes(&new, judged, &resource.stored);
         if current.stored() == &bytes {
             return Ok(Made::Kept(Arc::clone(current)));
         }
@@ -235,7 +235,7 @@ impl Registry {
             };
         }
         let mut write = Write::update(key.clone(), revision, bytes.clone());
-        if let Some(time) = time_to_live(resource.kind.kind) {
+        if let Some(time) = time_to_live(&resource.kind.kind) {
             write = write.expiring(time);
         }
         let revision = match self.commit(write).await {
@@ -310,7 +310,7 @@ impl Registry {
         options: &WriteOptions,
         warnings: &mut Warnings,
     ) -> Result<(), Status> {
-        let judged = version::judged(resource.kind);
+        let judged = version::judged(&resource.kind);
         let at = Circumstances {
             kind: judged,
             now: ask.now,
@@ -331,7 +331,7 @@ impl Registry {
         };
         self.admission.validate(&mut attributes, &self.caches).await?;
         rules::of(judged).default(new);
-        judged.ty.get().forget_empty(new);
+        judged.ty.forget_empty(new);
         managed::settle(old, new);
         Ok(())
     }
@@ -404,7 +404,7 @@ pub(super) fn check_version(
         })?
     };
     if number == 0 {
-        if !resource.rules.updates_unconditionally() {
+        if !resource.rules().updates_unconditionally() {
             let place = Path::new("metadata");
             let error = Error::invalid(
                 &place.child("resourceVersion"),
@@ -412,7 +412,7 @@ pub(super) fn check_version(
                 "must be specified for an update",
             );
             return Err(Status::invalid(
-                Grouped::new(resource.kind.group, resource.kind.plural),
+                Grouped::new(&resource.kind.group, &resource.kind.plural),
                 name,
                 &[error],
             ));

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use k3_api::{
-    kinds::Kind,
+    kinds::KindRef,
     name,
     rules::{self, Circumstances, Tree, TreeMut, User},
     status::Status,
@@ -45,9 +45,9 @@ impl Registry {
     pub(crate) async fn create(&self, ask: &Ask) -> Result<Answer, Status> {
         let options = WriteOptions::read(&ask.query, Writing::Create, &ask.agent)?;
         let mut warnings = Warnings::default();
-        let kind = ask.target.kind;
+        let kind = &ask.target.kind;
         let mut object = body::read(ask, Expected::of(kind), &options, &mut warnings)?;
-        let resource = Resource::of(kind, &self.caches);
+        let resource = Resource::of(kind.clone(), &self.caches);
         match_namespace(&mut object, &resource, &ask.target.namespace)?;
         if object.at("metadata").has("resourceVersion")
             && !object.at("metadata").text("resourceVersion").is_empty()
@@ -57,7 +57,7 @@ impl Registry {
             ));
         }
         dedup_owners(&mut object, &mut warnings);
-        resource.rules.default(&mut object);
+        resource.rules().default(&mut object);
         let made = self
             .store_new(ask, &resource, object, Recording::Needed, &options, &mut warnings)
             .await?;
@@ -67,22 +67,22 @@ impl Registry {
     /// Creates an object of the server's own making.
     pub(crate) async fn create_own(
         &self,
-        kind: &'static Kind,
+        kind: KindRef,
         mut object: Value,
         user: User,
         manager: &str,
     ) -> Result<(), Status> {
-        let resource = Resource::of(kind, &self.caches);
+        let resource = Resource::of(kind.clone(), &self.caches);
         let namespace = object.at("metadata").text("namespace").to_owned();
-        let ask = Ask::own(kind, &namespace, user, self.now());
+        let ask = Ask::own(kind.clone(), &namespace, user, self.now());
         let options = WriteOptions {
             dry_run: false,
             manager: manager.to_owned(),
             validation: FieldValidation::Ignore,
             force: false,
         };
-        object = answer::normal(&object, kind.ty);
-        resource.rules.default(&mut object);
+        object = answer::normal(&object, &kind.ty);
+        resource.rules().default(&mut object);
         self.store_new(
             &ask,
             &resource,
@@ -136,7 +136,7 @@ impl Registry {
         options: &WriteOptions,
         warnings: &mut Warnings,
     ) -> Result<Made, Status> {
-        let kind = resource.kind;
+        let kind = &resource.kind;
         let metadata = object.make("metadata");
         for system in [
             "uid",
@@ -149,7 +149,7 @@ impl Registry {
         }
         // Updates by those who do not apply are tracked before admission: what it adds belongs to nobody by itself.
         if recording == Recording::Needed {
-            manage::with_subject(kind, resource.rules, ask.target.part(), |subject| {
+            manage::with_subject(kind, resource.rules(), ask.target.part(), |subject| {
                 subject.track(None, &mut object, &options.manager, ask.now);
             });
         }
@@ -188,7 +188,7 @@ impl Registry {
             }
         };
         let name = object.at("metadata").text("name").to_owned();
-        let bytes = version::stored_bytes(&object, judged, resource.stored);
+        let bytes = version::stored_bytes(&object, judged, &resource.stored);
         if options.dry_run {
             return match resource.cache.get(&key) {
                 Some(_) => Err(Self::already_exists(resource, &key, &name)),
@@ -196,7 +196,7 @@ impl Registry {
             };
         }
         let mut write = Write::create(key.clone(), bytes.clone());
-        if let Some(time) = time_to_live(kind.kind) {
+        if let Some(time) = time_to_live(&kind.kind) {
             write = write.expiring(time);
         }
         match self.commit(write).await {
@@ -225,7 +225,7 @@ impl Registry {
         options: &WriteOptions,
         warnings: &mut Warnings,
     ) -> Result<Key, Status> {
-        let judged = version::judged(resource.kind);
+        let judged = version::judged(&resource.kind);
         let at = Circumstances {
             kind: judged,
             now: ask.now,
@@ -246,7 +246,7 @@ impl Registry {
         self.admission.validate(&mut attributes, &self.caches).await?;
         // What an object leaves out is filled in whenever it is read; and some of it follows from what was just set.
         rules::of(judged).default(object);
-        judged.ty.get().forget_empty(object);
+        judged.ty.forget_empty(object);
         resource.key(&ask.target.namespace, object.at("metadata").text("name"))
     }
 

@@ -68,7 +68,7 @@ struct Token {
 impl Registry {
     /// Answers with one object.
     pub(crate) async fn get(&self, ask: &Ask) -> Result<Answer, Status> {
-        let resource = Resource::of(ask.target.kind, &self.caches);
+        let resource = Resource::of(ask.target.kind.clone(), &self.caches);
         let version = ask.query.text("resourceVersion");
         match version {
             "0" => {}
@@ -88,7 +88,7 @@ impl Registry {
 
     /// Answers with a list.
     pub(crate) async fn list(&self, ask: &Ask, options: &ListOptions) -> Result<Answer, Status> {
-        let resource = Resource::of(ask.target.kind, &self.caches);
+        let resource = Resource::of(ask.target.kind.clone(), &self.caches);
         if ask.accepted.form == Form::Metadata {
             return Err(Status::not_acceptable(format!(
                 "you requested PartialObjectMetadata, but the requested object is a list (*{})",
@@ -111,7 +111,7 @@ impl Registry {
         }
         let trees = listed.objects.iter();
         let trees = trees
-            .map(|object| version::convert(object.tree(), resource.stored, resource.kind))
+            .map(|object| version::convert(object.tree(), &resource.stored, &resource.kind))
             .collect();
         answer_trees(trees, &metadata, ask, &resource)
     }
@@ -282,7 +282,7 @@ fn expired(token: &Token) -> Status {
 
 /// What stands before the items of a list.
 fn head(resource: &Resource, metadata: &Value) -> Vec<u8> {
-    let kind = resource.kind;
+    let kind = &resource.kind;
     format!(
         "{{\"kind\":\"{}\",\"apiVersion\":\"{}\",\"metadata\":{metadata},\"items\":[",
         kind.list_kind(),
@@ -357,7 +357,7 @@ pub(super) fn answer_trees(
     ask: &Ask,
     resource: &Resource,
 ) -> Result<Answer, Status> {
-    let kind = resource.kind;
+    let kind = &resource.kind;
     let accepted = ask.accepted;
     match accepted.form {
         Form::Table => {
@@ -380,12 +380,12 @@ pub(super) fn answer_trees(
                 "metadata": metadata,
                 "items": items,
             });
-            answer::value(200, &list, answer::meta_type("PartialObjectMetadataList"), ask)
+            answer::value(200, &list, &answer::meta_type("PartialObjectMetadataList"), ask)
         }
         Form::Whole if accepted.format == Format::Protobuf => {
-            let message =
-                protobuf::encode_list(&kind.api_version(), &kind.list_kind(), metadata, &trees, kind.ty)
-                    .map_err(Status::internal_error)?;
+            let ty = kind.ty.table().ok_or_else(answer::not_as_protobuf)?;
+            let message = protobuf::encode_list(&kind.api_version(), &kind.list_kind(), metadata, &trees, ty)
+                .map_err(Status::internal_error)?;
             Ok(web::answer(200, accepted.format.media(), message))
         }
         Form::Whole => {
@@ -423,7 +423,7 @@ impl Selection {
                 "metadata.namespace" => selection.namespaces.push(term.clone()),
                 field => match resource.cache.field_position(field) {
                     Some(position) => selection.fields.push((position, term.clone())),
-                    None => return Err(Status::bad_request(resource.rules.not_selectable(field))),
+                    None => return Err(Status::bad_request(resource.rules().not_selectable(field))),
                 },
             }
         }

@@ -27,9 +27,9 @@ pub(super) fn with_subject<R>(
     run: impl FnOnce(Subject<'_>) -> R,
 ) -> R {
     let api_version = kind.api_version();
-    let mut blank = Value::Object(kind.ty.get().zero());
+    let mut blank = Value::Object(kind.ty.zero());
     blank["apiVersion"] = api_version.as_str().into();
-    blank["kind"] = kind.kind.into();
+    blank["kind"] = (&kind.kind).into();
     let reset = rules.reset(subresource).unwrap_or_else(|| {
         let has_status = kind.subresource("status").is_some();
         match subresource {
@@ -40,7 +40,7 @@ pub(super) fn with_subject<R>(
     });
     run(Subject {
         api_version: &api_version,
-        kind: kind.kind,
+        kind: &kind.kind,
         subresource,
         typed: &kind.ty,
         blank: &blank,

@@ -8,16 +8,16 @@ use super::{Resource, answer, create::random_uid, manage, version};
 
 /// An object as it is stored, complete with what every new object has.
 pub(crate) fn own_object(resource: &Resource, object: &Value, manager: &str, now: Time) -> Bytes {
-    let kind = resource.kind;
-    let mut object = answer::normal(object, kind.ty);
-    resource.rules.default(&mut object);
-    manage::with_subject(kind, resource.rules, "", |subject| {
+    let kind = &resource.kind;
+    let mut object = answer::normal(object, &kind.ty);
+    resource.rules().default(&mut object);
+    manage::with_subject(kind, resource.rules(), "", |subject| {
         subject.track(None, &mut object, manager, now);
     });
     let metadata = object.make("metadata");
     metadata.set("uid", random_uid());
     metadata.set("creationTimestamp", now.truncated().to_string());
-    let stored = version::convert(object, kind, resource.stored);
+    let stored = version::convert(object, kind, &resource.stored);
     Bytes::from(encode::encode_stored(
         stored.as_object().expect("an object is one"),
     ))

@@ -100,16 +100,16 @@ impl Patch {
         let patched = match self {
             Patch::Apply(configuration) => {
                 let force = if options.force { Force::Yes } else { Force::No };
-                manage::with_subject(resource.kind, resource.rules, ask.target.part(), |subject| {
+                manage::with_subject(&resource.kind, resource.rules(), ask.target.part(), |subject| {
                     subject
                         .apply(old, configuration, &options.manager, force, ask.now)
                         .map_err(|error| Patch::not_applied(&error))
                 })?
             }
-            _ => self.patched(old.cloned().unwrap_or_default(), resource.kind)?,
+            _ => self.patched(old.cloned().unwrap_or_default(), &resource.kind)?,
         };
-        let mut object = decode_as(&patched, resource.kind, options, warnings)?;
-        resource.rules.default(&mut object);
+        let mut object = decode_as(&patched, &resource.kind, options, warnings)?;
+        resource.rules().default(&mut object);
         Ok(object)
     }
 
@@ -169,7 +169,10 @@ fn decode_as(
         return Err(not_decoded(patched, &why));
     }
     let text = serde_json::to_vec(patched).unwrap_or_default();
-    let decoded = decode::json(&text, kind.ty).map_err(|error| not_decoded(patched, &error.to_string()))?;
+    let decoded = kind
+        .ty
+        .json(&text)
+        .map_err(|error| not_decoded(patched, &error.to_string()))?;
     if options.validation == FieldValidation::Strict
         && let Some(error) = decoded.faults.strict_error()
     {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use k3_api::{
-    kinds::{Kind, builtin},
+    kinds::{Kind, KindRef, builtin},
     rules::{self, Rules, Selectable},
     status::{Grouped, Status},
 };
@@ -16,11 +16,9 @@ use crate::cache::{Caches, ResourceCache};
 #[derive(Clone)]
 pub(crate) struct Resource {
     /// The kind of the request.
-    pub kind: &'static Kind,
+    pub kind: KindRef,
     /// The kind that is stored.
-    pub stored: &'static Kind,
-    /// The rules of the kind of the request.
-    pub rules: &'static dyn Rules,
+    pub stored: KindRef,
     /// Its objects.
     pub cache: Arc<ResourceCache>,
     prefix: String,
@@ -31,33 +29,39 @@ fn prefix(stored: &Kind) -> String {
     let group = if stored.group.is_empty() {
         "core"
     } else {
-        stored.group
+        &stored.group
     };
     format!("/registry/{group}/{}/", stored.plural)
 }
 
 /// The fields that objects under a beginning of keys can be selected by.
-pub(crate) fn selectable(of: &str) -> &'static [Selectable] {
+pub(crate) fn selectable(of: &str) -> Arc<[Selectable]> {
     let mut kinds = builtin().all().iter();
     kinds
-        .find(|kind| std::ptr::eq(version::stored(kind), *kind) && prefix(kind) == of)
-        .map_or(&[], |kind| rules::of(kind).selectable())
+        .find(|kind| !version::is_stored_otherwise(kind) && prefix(kind) == of)
+        .map_or(&[][..], |kind| rules::of(kind).selectable())
+        .into()
 }
 
 // --- Resource ---
 
 impl Resource {
     /// The resource of a kind.
-    pub(crate) fn of(kind: &'static Kind, caches: &Caches) -> Self {
-        let stored = version::stored(kind);
-        let prefix = prefix(stored);
+    pub(crate) fn of(kind: impl Into<KindRef>, caches: &Caches) -> Self {
+        let kind = kind.into();
+        let stored = version::stored(&kind);
+        let prefix = prefix(&stored);
         Resource {
             kind,
             stored,
-            rules: rules::of(kind),
             cache: caches.resource(&prefix),
             prefix,
         }
+    }
+
+    /// The rules of the kind of the request.
+    pub(crate) fn rules(&self) -> &dyn Rules {
+        rules::of(&self.kind)
     }
 
     /// The key of an object.
@@ -84,12 +88,12 @@ impl Resource {
 
     /// Whether objects must be changed on their way to the client.
     pub(crate) fn converts(&self) -> bool {
-        !std::ptr::eq(self.kind, self.stored)
+        !version::is_same(&self.kind, &self.stored)
     }
 
     /// Its name with its group, as messages have it.
-    pub(crate) fn grouped(&self) -> Grouped<'static> {
-        Grouped::new(self.kind.group, self.kind.plural)
+    pub(crate) fn grouped(&self) -> Grouped<'_> {
+        Grouped::new(&self.kind.group, &self.kind.plural)
     }
 
     /// The answer about an object that is not there.

@@ -64,7 +64,7 @@ pub(super) fn event(
 
 fn columns(resource: &Resource) -> Vec<Value> {
     resource
-        .rules
+        .rules()
         .columns()
         .iter()
         .map(|column| definition(column, resource))
@@ -72,9 +72,9 @@ fn columns(resource: &Resource) -> Vec<Value> {
 }
 
 fn definition(column: &k3_api::rules::Column, resource: &Resource) -> Value {
-    let description = match column.description {
-        Description::Text(text) => text,
-        Description::Field(field) => column_description(resource.kind, field),
+    let description = match &column.description {
+        Description::Text(text) => text.as_ref(),
+        Description::Field(field) => column_description(&resource.kind, field),
     };
     json!({
         "name": column.name,
@@ -86,7 +86,7 @@ fn definition(column: &k3_api::rules::Column, resource: &Resource) -> Value {
 }
 
 fn row(object: Value, include: &str, version: &str, now: Time, resource: &Resource) -> Value {
-    let shown = resource.rules.row(&object, now);
+    let shown = resource.rules().row(&object, now);
     let mut row = json!({"cells": shown.cells});
     if !shown.conditions.is_empty() {
         row["conditions"] = shown.conditions.into();

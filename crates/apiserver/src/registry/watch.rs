@@ -10,7 +10,7 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
-use k3_api::{encode, protobuf, rules::TreeMut, status::Status, time::Time};
+use k3_api::{encode, protobuf, rules::TreeMut, schema::ObjectType, status::Status, time::Time};
 use serde_json::{Value, json};
 use tokio::time::{Instant, Sleep};
 
@@ -66,7 +66,7 @@ struct WatchForm {
 impl Registry {
     /// Answers with a watch.
     pub(crate) async fn watch(&self, ask: &Ask, options: &ListOptions) -> Result<Answer, Status> {
-        let resource = Resource::of(ask.target.kind, &self.caches);
+        let resource = Resource::of(ask.target.kind.clone(), &self.caches);
         if ask.accepted.format == Format::Yaml {
             return Err(Status::not_acceptable(
                 "only the following media types are accepted: application/json;stream=watch, \
@@ -149,7 +149,10 @@ fn expired(revision: u64, current: u64, ask: &Ask) -> Answer {
 
 fn error_frame(status: &Status, format: Format) -> Vec<u8> {
     if format == Format::Protobuf {
-        let message = protobuf::encode(&status.to_value(), answer::meta_type("Status")).unwrap_or_default();
+        let ty = answer::meta_type("Status").table();
+        let message = ty
+            .and_then(|ty| protobuf::encode(&status.to_value(), ty).ok())
+            .unwrap_or_default();
         return protobuf::watch_event("ERROR", &message);
     }
     format!("{{\"type\":\"ERROR\",\"object\":{}}}\n", status.to_json()).into_bytes()
@@ -207,7 +210,7 @@ impl WatchBody {
                     }
                     if out.is_empty() && self.is_shared() {
                         self.sent = delivery.event.revision;
-                        alone = Some(delivery.frame(as_type, self.form.wire(), self.resource.kind));
+                        alone = Some(delivery.frame(as_type, self.form.wire(), &self.resource.kind));
                     } else {
                         self.write(out, &delivery, as_type);
                     }
@@ -227,7 +230,7 @@ impl WatchBody {
     fn write(&mut self, out: &mut BytesMut, delivery: &Delivery, as_type: EventType) {
         self.sent = delivery.event.revision;
         if self.is_shared() {
-            out.extend_from_slice(&delivery.frame(as_type, self.form.wire(), self.resource.kind));
+            out.extend_from_slice(&delivery.frame(as_type, self.form.wire(), &self.resource.kind));
             return;
         }
         let object = Arc::clone(delivery.event.shown(as_type));
@@ -242,7 +245,7 @@ impl WatchBody {
                 object,
                 object.revision,
                 self.form.wire(),
-                self.resource.kind,
+                &self.resource.kind,
             );
             out.extend_from_slice(&frame);
             return;
@@ -251,9 +254,9 @@ impl WatchBody {
     }
 
     fn write_tree(&mut self, out: &mut BytesMut, word: &str, tree: Value) {
-        let tree = version::convert(tree, self.resource.stored, self.resource.kind);
+        let tree = version::convert(tree, &self.resource.stored, &self.resource.kind);
         let (shown, ty) = match self.form.form {
-            Form::Whole => (tree, self.resource.kind.ty),
+            Form::Whole => (tree, self.resource.kind.ty.clone()),
             Form::Metadata | Form::MetadataList => (
                 answer::metadata_of(&tree, self.form.version),
                 answer::meta_type("PartialObjectMetadata"),
@@ -269,16 +272,16 @@ impl WatchBody {
                     with_columns,
                     &self.resource,
                 );
-                (table, self.resource.kind.ty)
+                (table, self.resource.kind.ty.clone())
             }
         };
-        self.form.write(out, word, &shown, ty);
+        self.form.write(out, word, &shown, &ty);
     }
 
     fn write_bookmark(&mut self, out: &mut BytesMut, revision: u64, ends_initial: bool) {
-        let kind = self.resource.kind;
-        let mut tree = Value::Object(kind.ty.get().zero());
-        tree.set("kind", kind.kind);
+        let kind = self.resource.kind.clone();
+        let mut tree = Value::Object(kind.ty.zero());
+        tree.set("kind", &kind.kind);
         tree.set("apiVersion", kind.api_version());
         let metadata = tree.make("metadata");
         metadata.set("resourceVersion", revision.to_string());
@@ -287,7 +290,7 @@ impl WatchBody {
         }
         self.sent = revision;
         match self.form.form {
-            Form::Whole => self.form.write(out, "BOOKMARK", &tree, kind.ty),
+            Form::Whole => self.form.write(out, "BOOKMARK", &tree, &kind.ty),
             _ => self.write_tree(out, "BOOKMARK", tree),
         }
     }
@@ -351,9 +354,12 @@ impl WatchForm {
         }
     }
 
-    fn write(&self, out: &mut BytesMut, word: &str, tree: &Value, ty: k3_api::schema::StructRef) {
+    fn write(&self, out: &mut BytesMut, word: &str, tree: &Value, ty: &ObjectType) {
         if self.format == Format::Protobuf {
-            let message = protobuf::encode(tree, ty).unwrap_or_default();
+            let message = ty
+                .table()
+                .and_then(|ty| protobuf::encode(tree, ty).ok())
+                .unwrap_or_default();
             out.extend_from_slice(&protobuf::watch_event(word, &message));
             return;
         }

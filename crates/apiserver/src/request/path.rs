@@ -1,6 +1,6 @@
 //! The path of a URL.
 
-use k3_api::kinds::{Kind, Subresource, builtin};
+use k3_api::kinds::{KindRef, Subresource, builtin};
 
 use super::query;
 
@@ -19,13 +19,13 @@ pub(crate) enum Route {
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
     /// Its kind, in the version of the path.
-    pub kind: &'static Kind,
+    pub kind: KindRef,
     /// The namespace; empty for a cluster-wide resource and for all namespaces.
     pub namespace: String,
     /// The name of one object; empty for all.
     pub name: String,
-    /// The subresource, if one is asked for.
-    pub subresource: Option<&'static Subresource>,
+    /// The place of the subresource among those of the kind, if one is asked for.
+    pub subresource: Option<usize>,
     /// Whether the path is one of the old ones under `/watch/`.
     pub watch: bool,
 }
@@ -61,7 +61,7 @@ fn target(group: &str, version: &str, parts: &[String]) -> Option<Target> {
         parts => ("", parts),
     };
     let (plural, rest) = parts.split_first()?;
-    let kind = builtin().resource(group, version, plural)?;
+    let kind = KindRef::from(builtin().resource(group, version, plural)?);
     // A path with a namespace leads to nothing cluster-wide, and the other way round only to lists of all.
     let is_namespaced = kind.is_namespaced();
     if (!namespace.is_empty() && !is_namespaced)
@@ -74,11 +74,11 @@ fn target(group: &str, version: &str, parts: &[String]) -> Option<Target> {
         None => ("", rest),
     };
     let subresource = match rest.first() {
-        Some(subresource) => Some(kind.subresource(subresource)?),
+        Some(name) => Some(kind.subresources.iter().position(|part| part.name == name)?),
         None => None,
     };
     let rest = rest.get(1..).unwrap_or_default();
-    if !rest.is_empty() && subresource.is_none_or(|subresource| subresource.name != "proxy") {
+    if !rest.is_empty() && subresource.is_none_or(|at| kind.subresources[at].name != "proxy") {
         return None;
     }
     Some(Target {
@@ -104,7 +104,12 @@ fn is_of_namespace(rest: &[String]) -> bool {
 impl Target {
     /// The name of the subresource; empty if none is asked for.
     pub(crate) fn part(&self) -> &'static str {
-        self.subresource.map_or("", |subresource| subresource.name)
+        self.subresource().map_or("", |subresource| subresource.name)
+    }
+
+    /// The subresource, if one is asked for.
+    pub(crate) fn subresource(&self) -> Option<&Subresource> {
+        self.kind.subresources.get(self.subresource?)
     }
 }
 
@@ -115,7 +120,7 @@ mod tests {
     fn found(path: &str) -> (String, String, String, &'static str) {
         match route(path) {
             Route::Resource(target) => (
-                target.kind.plural.to_owned(),
+                target.kind.plural.to_string(),
                 target.namespace.clone(),
                 target.name.clone(),
                 target.part(),

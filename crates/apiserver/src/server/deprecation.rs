@@ -4,7 +4,7 @@ use k3_api::kinds::Kind;
 
 /// What is told about a kind, if anything.
 pub(super) fn of(kind: &Kind) -> Option<&'static str> {
-    match (kind.group, kind.version, kind.kind) {
+    match (&*kind.group, &*kind.version, &*kind.kind) {
         ("", "v1", "ComponentStatus") => Some("v1 ComponentStatus is deprecated in v1.19+"),
         ("", "v1", "Endpoints") => {
             Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")

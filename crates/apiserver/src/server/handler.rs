@@ -170,7 +170,7 @@ impl Handler {
             notes: Notes::default(),
         };
         let mut answer = self.run(&ask, verb).await?;
-        if let Some(warning) = deprecation::of(ask.target.kind) {
+        if let Some(warning) = deprecation::of(&ask.target.kind) {
             warn(&mut answer, &[warning.to_owned()]);
         }
         Ok(answer)

@@ -40,8 +40,8 @@ impl Verb {
     }
 
     fn check(self, target: &Target, is_one: bool) -> Result<(), Status> {
-        let kind = target.kind;
-        if let Some(subresource) = target.subresource {
+        let kind = &target.kind;
+        if let Some(subresource) = target.subresource() {
             return if subresource.verbs.contains(&self.word()) {
                 Ok(())
             } else {

@@ -7,7 +7,7 @@ use crate::{
     field::{Error, Path, Shown},
     kinds::{condition, demand, printed, status_meta},
     name,
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
+    rules::{Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, named_row},
     time::Time,
 };
 
@@ -22,25 +22,23 @@ const PARAM_KIND: Column = Column::text(
 );
 const VALIDATING_COLUMNS: &[Column] = &[
     Column::name(),
-    Column {
-        kind: "integer",
-        ..Column::text(
-            "Validations",
+    Column::new(
+        "Validations",
+        "integer",
+        Description::text(
             "Validations indicates the number of validation rules defined in this configuration",
-        )
-    },
+        ),
+    ),
     PARAM_KIND,
     Column::age(),
 ];
 const MUTATING_COLUMNS: &[Column] = &[
     Column::name(),
-    Column {
-        kind: "integer",
-        ..Column::text(
-            "Mutations",
-            "Mutation indicates the number of mutations rules defined in this configuration",
-        )
-    },
+    Column::new(
+        "Mutations",
+        "integer",
+        Description::text("Mutation indicates the number of mutations rules defined in this configuration"),
+    ),
     PARAM_KIND,
     Column::age(),
 ];

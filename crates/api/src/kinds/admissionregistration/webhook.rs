@@ -9,7 +9,7 @@ use crate::{
     field::{Error, Path},
     kinds::webhook_client::{self, REVIEW_VERSIONS},
     name,
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
+    rules::{Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, named_row},
     selector::label::InvalidValues,
     time::Time,
 };
@@ -31,13 +31,11 @@ const EXCLUDED: [(&str, &str); 6] = [
 
 const COLUMNS: &[Column] = &[
     Column::name(),
-    Column {
-        kind: "integer",
-        ..Column::text(
-            "Webhooks",
-            "Webhooks indicates the number of webhooks registered in this configuration",
-        )
-    },
+    Column::new(
+        "Webhooks",
+        "integer",
+        Description::text("Webhooks indicates the number of webhooks registered in this configuration"),
+    ),
     Column::age(),
 ];
 

@@ -29,7 +29,7 @@ const COLUMNS: &[Column] = &[
     Column::text("Group", "API group").wide(),
     Column::text("Kind", "CustomResource kind").wide(),
     Column::text("ShortNames", "Short names").wide(),
-    Column::new("Established", "boolean", Description::Text("Established status")).wide(),
+    Column::new("Established", "boolean", Description::text("Established status")).wide(),
 ];
 
 /// The rules of definitions.
@@ -60,7 +60,7 @@ impl Rules for CustomResourceDefinition {
     }
 
     fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
-        let zero = at.kind.ty.get().zero();
+        let zero = at.kind.ty.zero();
         object.set("status", zero.get("status").cloned().unwrap_or_default());
         store(object);
     }

@@ -21,6 +21,7 @@ mod spec;
 mod structural;
 mod version;
 
+pub(crate) use self::regexp::fault as go_regexp_fault;
 use crate::rules::Rules;
 
 /// The rules of a kind of this group.

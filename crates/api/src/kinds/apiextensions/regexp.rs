@@ -14,7 +14,7 @@ enum Before {
 const MAX_REPEAT: u32 = 1000;
 
 /// What is wrong with an expression.
-pub(super) fn fault(pattern: &str) -> Option<String> {
+pub(crate) fn fault(pattern: &str) -> Option<String> {
     let mut parser = Parser {
         text: pattern,
         at: 0,
@@ -243,7 +243,7 @@ impl<'p> Parser<'p> {
             'x' => self.hex(start).map(Some),
             '0' => Ok(Some('\0')),
             '1'..='7' if self.rest().starts_with(|c: char| matches!(c, '0'..='7')) => Ok(Some(c)),
-            _ if c.is_ascii_punctuation() && c != '_' => Ok(Some(c)),
+            _ if c.is_ascii() && !c.is_ascii_alphanumeric() => Ok(Some(c)),
             _ => Err(invalid),
         }
     }

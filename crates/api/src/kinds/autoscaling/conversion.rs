@@ -10,7 +10,6 @@ use super::{
     horizontal_pod_autoscaler::{DEFAULT_CPU, cpu},
 };
 use crate::{
-    decode,
     kinds::builtin,
     rules::{Tree, TreeMut},
 };
@@ -152,7 +151,7 @@ fn normal(object: Value, version: &str) -> Value {
     let kind = builtin()
         .kind("autoscaling", version, "HorizontalPodAutoscaler")
         .expect("both versions are built in");
-    match decode::normalize(&object, kind.ty) {
+    match kind.ty.normalize(&object) {
         Ok(decoded) => decoded.value,
         // What stood in annotations need not fit; then it stays as it is, and the rules tell.
         Err(_) => object,

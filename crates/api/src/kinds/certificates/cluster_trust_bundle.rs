@@ -56,10 +56,10 @@ impl Rules for ClusterTrustBundle {
     }
 
     fn selectable(&self) -> &'static [Selectable] {
-        &[Selectable {
-            field: "spec.signerName",
-            get: |object| Cow::Borrowed(object.at("spec").text("signerName")),
-        }]
+        const FIELDS: &[Selectable] = &[Selectable::rule("spec.signerName", |object| {
+            Cow::Borrowed(object.at("spec").text("signerName"))
+        })];
+        FIELDS
     }
 
     fn columns(&self) -> &'static [Column] {

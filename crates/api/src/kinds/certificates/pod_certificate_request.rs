@@ -83,20 +83,18 @@ impl Rules for PodCertificateRequest {
     }
 
     fn selectable(&self) -> &'static [Selectable] {
-        &[
-            Selectable {
-                field: "spec.signerName",
-                get: |object| Cow::Borrowed(object.at("spec").text("signerName")),
-            },
-            Selectable {
-                field: "spec.podName",
-                get: |object| Cow::Borrowed(object.at("spec").text("podName")),
-            },
-            Selectable {
-                field: "spec.nodeName",
-                get: |object| Cow::Borrowed(object.at("spec").text("nodeName")),
-            },
-        ]
+        const FIELDS: &[Selectable] = &[
+            Selectable::rule("spec.signerName", |object| {
+                Cow::Borrowed(object.at("spec").text("signerName"))
+            }),
+            Selectable::rule("spec.podName", |object| {
+                Cow::Borrowed(object.at("spec").text("podName"))
+            }),
+            Selectable::rule("spec.nodeName", |object| {
+                Cow::Borrowed(object.at("spec").text("nodeName"))
+            }),
+        ];
+        FIELDS
     }
 
     fn columns(&self) -> &'static [Column] {

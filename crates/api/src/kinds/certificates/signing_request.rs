@@ -149,10 +149,10 @@ impl Rules for SigningRequest {
     }
 
     fn selectable(&self) -> &'static [Selectable] {
-        &[Selectable {
-            field: "spec.signerName",
-            get: |object| Cow::Borrowed(object.at("spec").text("signerName")),
-        }]
+        const FIELDS: &[Selectable] = &[Selectable::rule("spec.signerName", |object| {
+            Cow::Borrowed(object.at("spec").text("signerName"))
+        })];
+        FIELDS
     }
 
     fn columns(&self) -> &'static [Column] {

@@ -30,10 +30,9 @@ const COLUMNS: &[Column] = &[
     Column::age(),
 ];
 
-const SELECTABLE: &[Selectable] = &[Selectable {
-    field: "status.phase",
-    get: |namespace| Cow::Borrowed(namespace.at("status").text("phase")),
-}];
+const SELECTABLE: &[Selectable] = &[Selectable::rule("status.phase", |namespace| {
+    Cow::Borrowed(namespace.at("status").text("phase"))
+})];
 
 impl Rules for Namespace {
     fn names(&self) -> Rule {

@@ -112,14 +112,12 @@ impl Rules for ReplicationController {
     }
 
     fn selectable(&self) -> &'static [Selectable] {
-        const REPLICAS: Selectable = Selectable {
-            field: "status.replicas",
-            get: |object| {
-                let replicas = object.at("status").int("replicas").unwrap_or_default();
-                Cow::Owned(replicas.to_string())
-            },
-        };
-        &[REPLICAS]
+        const REPLICAS: Selectable = Selectable::rule("status.replicas", |object| {
+            let replicas = object.at("status").int("replicas").unwrap_or_default();
+            Cow::Owned(replicas.to_string())
+        });
+        const FIELDS: &[Selectable] = &[REPLICAS];
+        FIELDS
     }
 
     fn dependents(&self) -> Dependents {

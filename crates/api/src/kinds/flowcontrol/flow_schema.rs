@@ -36,7 +36,7 @@ const COLUMNS: &[Column] = &[
     Column::new(
         "MissingPL",
         "string",
-        Description::Text("references a broken or non-existent PriorityLevelConfiguration"),
+        Description::text("references a broken or non-existent PriorityLevelConfiguration"),
     ),
 ];
 

@@ -32,7 +32,7 @@ const COLUMNS: &[Column] = &[
     Column::new(
         "Allowed Disruptions",
         "integer",
-        Description::Text("Calculated number of pods that may be disrupted at this time."),
+        Description::text("Calculated number of pods that may be disrupted at this time."),
     ),
     Column::age(),
 ];

@@ -68,18 +68,15 @@ impl Rules for ResourceSlice {
 
     fn selectable(&self) -> &'static [Selectable] {
         const FIELDS: &[Selectable] = &[
-            Selectable {
-                field: "spec.nodeName",
-                get: |slice| Cow::Borrowed(slice.at("spec").text("nodeName")),
-            },
-            Selectable {
-                field: "spec.driver",
-                get: |slice| Cow::Borrowed(slice.at("spec").text("driver")),
-            },
-            Selectable {
-                field: "spec.pool.name",
-                get: |slice| Cow::Borrowed(slice.way("spec.pool").text("name")),
-            },
+            Selectable::rule("spec.nodeName", |slice| {
+                Cow::Borrowed(slice.at("spec").text("nodeName"))
+            }),
+            Selectable::rule("spec.driver", |slice| {
+                Cow::Borrowed(slice.at("spec").text("driver"))
+            }),
+            Selectable::rule("spec.pool.name", |slice| {
+                Cow::Borrowed(slice.way("spec.pool").text("name"))
+            }),
         ];
         FIELDS
     }
@@ -346,7 +343,7 @@ mod tests {
         let values: Vec<_> = ResourceSlice
             .selectable()
             .iter()
-            .map(|one| (one.field, (one.get)(&object)))
+            .map(|one| (one.field.as_ref(), one.get(&object)))
             .collect();
         assert_eq!(
             values,

@@ -67,7 +67,7 @@ impl Rules for CsiNode {
             Column::new(
                 "Drivers",
                 "integer",
-                Description::Text("Drivers indicates the number of CSI drivers registered on the node"),
+                Description::text("Drivers indicates the number of CSI drivers registered on the node"),
             ),
             Column::age(),
         ];

@@ -57,10 +57,7 @@ impl Rules for VolumeAttachment {
     fn columns(&self) -> &'static [Column] {
         const COLUMNS: &[Column] = &[
             Column::name(),
-            Column {
-                format: "name",
-                ..Column::field("Attacher", "spec.attacher")
-            },
+            Column::names("Attacher", "spec.attacher"),
             Column::field("PV", "spec.source.persistentVolumeName"),
             Column::field("Node", "spec.nodeName"),
             Column::new("Attached", "boolean", Description::Field("status.attached")),

@@ -86,7 +86,7 @@ impl Criteria {
             return Ok(None);
         }
         let form = match &self.rules {
-            None => subject.form,
+            None => subject.form.clone(),
             Some(rules) => match find(rules, self.equivalent, subject) {
                 Some(form) => form,
                 None => return Ok(None),
@@ -109,7 +109,7 @@ impl Criteria {
         new: Option<&Value>,
         caches: &Caches,
     ) -> Result<bool, Status> {
-        let is_namespace = subject.form.whole.plural == "namespaces";
+        let is_namespace = &*subject.form.whole.plural == "namespaces";
         if subject.namespace.is_empty() && !is_namespace {
             return Ok(true);
         }
@@ -148,8 +148,8 @@ fn read_rules(tree: &Value, name: &str) -> Vec<Rule> {
 
 /// The form in which the first rule matches.
 fn find(rules: &[Rule], equivalent: bool, subject: &Subject<'_>) -> Option<Form> {
-    if rules.iter().any(|rule| rule.matches(subject, subject.form)) {
-        return Some(subject.form);
+    if rules.iter().any(|rule| rule.matches(subject, &subject.form)) {
+        return Some(subject.form.clone());
     }
     if !equivalent {
         return None;
@@ -157,6 +157,6 @@ fn find(rules: &[Rule], equivalent: bool, subject: &Subject<'_>) -> Option<Form>
     rules.iter().find_map(|rule| {
         subject
             .equivalents()
-            .find(|equivalent| rule.matches(subject, *equivalent))
+            .find(|equivalent| rule.matches(subject, equivalent))
     })
 }

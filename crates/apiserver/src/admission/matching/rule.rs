@@ -60,12 +60,12 @@ impl Rule {
     }
 
     /// Whether it is about a request, if that were for this form.
-    pub(super) fn matches(&self, subject: &Subject<'_>, form: Form) -> bool {
-        let kind = form.whole;
+    pub(super) fn matches(&self, subject: &Subject<'_>, form: &Form) -> bool {
+        let kind = &form.whole;
         self.is_in_scope(subject, form)
             && has(&self.operations, subject.operation.word())
-            && has(&self.groups, kind.group)
-            && has(&self.versions, kind.version)
+            && has(&self.groups, &kind.group)
+            && has(&self.versions, &kind.version)
             && self.resources.iter().any(|(resource, part)| {
                 (resource == STAR || *resource == *kind.plural)
                     && (part == STAR || part == subject.subresource)
@@ -73,9 +73,9 @@ impl Rule {
             && (self.names.is_empty() || self.names.contains(&subject.name))
     }
 
-    fn is_in_scope(&self, subject: &Subject<'_>, form: Form) -> bool {
+    fn is_in_scope(&self, subject: &Subject<'_>, form: &Form) -> bool {
         // A request for a namespace has its name as its namespace, and is cluster-wide all the same.
-        let is_namespace = form.whole.group.is_empty() && form.whole.plural == "namespaces";
+        let is_namespace = form.whole.group.is_empty() && &*form.whole.plural == "namespaces";
         let is_cluster_wide = is_namespace || subject.namespace.is_empty();
         match self.scope {
             Scope::All => true,

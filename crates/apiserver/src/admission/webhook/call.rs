@@ -34,7 +34,7 @@ pub(super) async fn ask(
     hook: &Hook,
     sort: Sort,
     subject: &Subject<'_>,
-    form: Form,
+    form: &Form,
     new: Option<&Value>,
     old: Option<&Value>,
 ) -> Result<Verdict, Refusal> {

@@ -1,11 +1,19 @@
 //! One webhook, as its configuration has it.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use k3_api::rules::Tree;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::super::{configured::Index, matching::Criteria};
+use super::super::{
+    configured::Index,
+    expression::{Conditions, Reach, environment},
+    matching::Criteria,
+};
 use crate::outgoing::{CallError, Destination};
 
 /// One webhook.
@@ -17,6 +25,9 @@ pub(super) struct Hook {
     pub name: String,
     pub client: Result<Destination, CallError>,
     pub criteria: Criteria,
+    /// The `matchConditions`, and what was compiled of them when they were first needed.
+    sources: Value,
+    conditions: OnceLock<Conditions>,
     /// Whether a request goes on when the webhook cannot be asked.
     pub fails_open: bool,
     pub timeout: Option<Duration>,
@@ -78,6 +89,8 @@ impl Hook {
             name: hook.text("name").to_owned(),
             client: Destination::read(hook.at("clientConfig")),
             criteria: Criteria::of_webhook(hook),
+            sources: json!({"matchConditions": hook.at("matchConditions")}),
+            conditions: OnceLock::new(),
             fails_open: hook.text("failurePolicy") == "Ignore",
             timeout: hook
                 .int("timeoutSeconds")
@@ -97,6 +110,22 @@ impl Hook {
                 }),
             again: hook.text("reinvocationPolicy") == "IfNeeded",
         }
+    }
+}
+
+impl Hook {
+    /// The conditions under which it is asked at all; `None` if there are none.
+    pub(super) fn conditions(&self) -> Option<&Conditions> {
+        if self.sources.items("matchConditions").is_empty() {
+            return None;
+        }
+        Some(self.conditions.get_or_init(|| {
+            let environment = environment(Reach {
+                params: false,
+                authorizer: true,
+            });
+            Conditions::compile(&self.sources, &environment, self.fails_open)
+        }))
     }
 }
 

@@ -18,8 +18,14 @@ mod tests;
 
 use std::{borrow::Cow, sync::Arc};
 
-use k3_api::{go, patch::json::Patch, status::Status};
-use serde_json::{Value, json};
+use k3_api::{
+    go,
+    patch::json::Patch,
+    status::{Grouped, Status},
+};
+use k3_cel::Variables;
+use serde::Serialize;
+use serde_json::Value;
 
 use self::{
     call::Refusal,
@@ -29,16 +35,18 @@ use self::{
 use super::{
     Attributes,
     configured::Configured,
+    expression::Scene,
     reinvocation::Round,
     resource,
-    subject::{Form, Subject},
+    subject::{Form, Subject, keep_record},
 };
-use crate::{cache::Caches, outgoing::Outgoing, registry::Ask};
+use crate::{authz::Authorizer, cache::Caches, outgoing::Outgoing, registry::Ask};
 
 const GROUP: &str = "admissionregistration.k8s.io";
 
 /// All webhooks.
 pub(super) struct Webhooks {
+    authorizer: Arc<Authorizer>,
     outgoing: Arc<Outgoing>,
     mutating: Configured<Vec<Arc<Hook>>, Hooks>,
     validating: Configured<Vec<Arc<Hook>>, Hooks>,
@@ -47,9 +55,10 @@ pub(super) struct Webhooks {
 // --- Webhooks ---
 
 impl Webhooks {
-    pub(super) fn new(outgoing: Arc<Outgoing>) -> Self {
+    pub(super) fn new(authorizer: &Arc<Authorizer>, outgoing: &Arc<Outgoing>) -> Self {
         Webhooks {
-            outgoing,
+            authorizer: Arc::clone(authorizer),
+            outgoing: Arc::clone(outgoing),
             mutating: Configured::default(),
             validating: Configured::default(),
         }
@@ -63,6 +72,32 @@ impl Webhooks {
         known.get(&resource(GROUP, plural, caches), Hook::read_all, Hooks::new)
     }
 
+    /// The form in which a webhook is to be asked about a request; `None` if it is not.
+    fn matches(
+        &self,
+        hook: &Hook,
+        attributes: &Attributes<'_>,
+        subject: &Subject<'_>,
+        caches: &Caches,
+    ) -> Result<Option<Form>, Status> {
+        let (new, old) = (attributes.new_state(), attributes.old_state());
+        let Some(form) = hook.criteria.matches(subject, new, old, caches)? else {
+            return Ok(None);
+        };
+        let Some(conditions) = hook.conditions() else {
+            return Ok(Some(form));
+        };
+        let scene = Scene::new(subject, &form, new, old, &self.authorizer);
+        match conditions.hold(&scene, None, &Variables::new(Vec::new())) {
+            Ok(true) => Ok(Some(form)),
+            Ok(false) => Ok(None),
+            Err(why) => {
+                let resource = Grouped::new(&subject.form.whole.group, &subject.form.whole.plural);
+                Err(Status::forbidden(resource, &subject.name, why))
+            }
+        }
+    }
+
     /// Lets webhooks change the object, one after the other.
     pub(super) async fn admit(
         &self,
@@ -71,28 +106,30 @@ impl Webhooks {
         round: &mut Round,
     ) -> Result<(), Status> {
         let hooks = self.hooks(Sort::Mutating, caches);
-        let plural = attributes.resource.kind.plural;
+        let plural = &*attributes.resource.kind.plural;
         if hooks.has_none_of(plural) || attributes.is_exempt() {
             return Ok(());
         }
         let subject = Subject::of(attributes);
         round.begin(attributes.new_state());
         for (position, hook) in hooks.of(plural) {
-            let (new, old) = (attributes.new_state(), attributes.old_state());
-            let Some(form) = hook.criteria.matches(&subject, new, old, caches)? else {
+            let Some(form) = self.matches(hook, attributes, &subject, caches)? else {
                 continue;
             };
             if !round.includes(&hook.id) {
                 continue;
             }
             let at = format!("round_{}_index_{position}", round.number());
-            let changed = self.change(hook, attributes, &subject, form, &at).await;
+            let changed = self.change(hook, attributes, &subject, &form, &at).await;
             let mutated = matches!(changed, Ok(true));
-            attributes.ask.notes.add(
-                &format!("mutation.webhook.admission.k8s.io/{at}"),
-                json!({"configuration": hook.configuration, "webhook": hook.name, "mutated": mutated})
-                    .to_string(),
-            );
+            let note = Note {
+                configuration: &hook.configuration,
+                webhook: &hook.name,
+                mutated: Some(mutated),
+                patch: None,
+                patch_type: None,
+            };
+            note.add(&format!("mutation.webhook.admission.k8s.io/{at}"), attributes.ask);
             round.invoked(&hook.id, mutated, hook.again);
             if let Err(refusal) = changed {
                 match refusal.status(hook) {
@@ -114,7 +151,7 @@ impl Webhooks {
         hook: &Hook,
         attributes: &mut Attributes<'_>,
         subject: &Subject<'_>,
-        form: Form,
+        form: &Form,
         at: &str,
     ) -> Result<bool, Refusal> {
         let (new, old) = (attributes.new_state(), attributes.old_state());
@@ -154,11 +191,15 @@ impl Webhooks {
             .map_err(|error| internal(error.to_string()))?;
         let (patched, full) = form.complete(&patched).map_err(internal)?;
         let changed = patched != *view;
-        attributes.ask.notes.add(
-            &format!("patch.webhook.admission.k8s.io/{at}"),
-            json!({"configuration": hook.configuration, "webhook": hook.name, "patch": operations, "patchType": "JSONPatch"})
-                .to_string(),
-        );
+        let note = Note {
+            configuration: &hook.configuration,
+            webhook: &hook.name,
+            mutated: None,
+            patch: Some(&operations),
+            patch_type: Some("JSONPatch"),
+        };
+        note.add(&format!("patch.webhook.admission.k8s.io/{at}"), attributes.ask);
+        let full = keep_record(&view.into_owned(), full, attributes.warnings);
         subject.put_back(attributes.object, full, form);
         Ok(changed)
     }
@@ -170,7 +211,7 @@ impl Webhooks {
         caches: &Caches,
     ) -> Result<(), Status> {
         let hooks = self.hooks(Sort::Validating, caches);
-        let plural = attributes.resource.kind.plural;
+        let plural = &*attributes.resource.kind.plural;
         if hooks.has_none_of(plural) || attributes.is_exempt() {
             return Ok(());
         }
@@ -178,13 +219,13 @@ impl Webhooks {
         let (new, old) = (attributes.new_state(), attributes.old_state());
         let mut asked = Vec::new();
         for (_, hook) in hooks.of(plural) {
-            if let Some(form) = hook.criteria.matches(&subject, new, old, caches)? {
+            if let Some(form) = self.matches(hook, attributes, &subject, caches)? {
                 asked.push((hook, form));
             }
         }
         let calls = asked
             .iter()
-            .map(|(hook, form)| call::ask(&self.outgoing, hook, Sort::Validating, &subject, *form, new, old));
+            .map(|(hook, form)| call::ask(&self.outgoing, hook, Sort::Validating, &subject, form, new, old));
         let verdicts = futures_util::future::join_all(calls).await;
         let mut refused = None;
         for (position, ((hook, _), verdict)) in asked.into_iter().zip(verdicts).enumerate() {
@@ -207,6 +248,29 @@ impl Webhooks {
             }
         }
         refused.map_or(Ok(()), Err)
+    }
+}
+
+/// What the audit log is told of a call.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Note<'n> {
+    configuration: &'n str,
+    webhook: &'n str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mutated: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    patch: Option<&'n Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    patch_type: Option<&'n str>,
+}
+
+// --- Note ---
+
+impl Note<'_> {
+    fn add(&self, key: &str, ask: &Ask) {
+        let text = serde_json::to_string(self).expect("a note can be written");
+        ask.notes.add(key, text);
     }
 }
 

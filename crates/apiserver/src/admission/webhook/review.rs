@@ -34,7 +34,7 @@ pub(super) struct Verdict {
 /// The review of a request in a form.
 pub(super) fn question(
     subject: &Subject<'_>,
-    form: Form,
+    form: &Form,
     version: ReviewVersion,
     uid: &str,
     new: Option<&Value>,

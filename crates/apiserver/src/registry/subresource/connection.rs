@@ -7,8 +7,8 @@ use crate::registry::Ask;
 
 /// What a client asks of a stream, in the URL.
 pub(super) fn options(ask: &Ask) -> Value {
-    let part = ask.target.subresource;
-    let (kind, version) = part.map_or(("", ""), |part| (part.kind, part.version));
+    let part = ask.target.kind.subresource(ask.target.part());
+    let (kind, version) = part.map_or(("", ""), |part| (&*part.kind, &*part.version));
     let mut options = json!({"kind": kind, "apiVersion": version});
     let query = &ask.query;
     let name = ask.target.part();

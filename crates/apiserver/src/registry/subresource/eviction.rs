@@ -33,12 +33,12 @@ impl Registry {
     /// Evicts the pod that the eviction in the body names.
     pub(super) async fn evict(&self, ask: &Ask) -> Result<Answer, Status> {
         let options = WriteOptions::read(&ask.query, Writing::Create, &ask.agent)?;
-        let subresource = ask.target.subresource.expect("an eviction is a subresource");
+        let subresource = ask.target.subresource().expect("an eviction is a subresource");
         let expected = Expected {
             group: "policy",
             version: version(&ask.body),
             kind: "Eviction",
-            ty: subresource.ty,
+            ty: &subresource.ty,
         };
         let mut warnings = Warnings::default();
         let mut eviction = body::read(ask, expected, &options, &mut warnings)?;
@@ -51,7 +51,7 @@ impl Registry {
         }
         if let Some(rules) = k3_api::kinds::rules_of_part(subresource) {
             let at = Circumstances {
-                kind: ask.target.kind,
+                kind: &ask.target.kind,
                 now: ask.now,
                 user: &ask.user,
             };
@@ -62,7 +62,7 @@ impl Registry {
         let mut delete = DeleteOptions::read(&Query::default(), Some(delete.unwrap_or(&json!({}))))?;
         delete.dry_run |= options.dry_run;
         self.fresh().await?;
-        let pods = Resource::of(ask.target.kind, &self.caches);
+        let pods = Resource::of(ask.target.kind.clone(), &self.caches);
         let key = pods.key(&ask.target.namespace, &ask.target.name)?;
         let pod = pods
             .cache

@@ -35,7 +35,7 @@ impl Registry {
     /// Answers a request for what is not an object that is stored, or a part of one; `None` if it is.
     pub(crate) async fn special(&self, ask: &Ask, verb: Verb) -> Option<Result<Answer, Status>> {
         let target = &ask.target;
-        Some(match (target.kind.plural, target.part()) {
+        Some(match (&*target.kind.plural, target.part()) {
             (_, "scale") => self.scale(ask, verb).await,
             ("pods", "binding") | ("bindings", "") => self.bind(ask).await,
             ("pods", "eviction") => self.evict(ask).await,
@@ -77,7 +77,7 @@ impl Registry {
         dry_run: bool,
         warnings: &mut Warnings,
     ) -> Result<(), Status> {
-        let resource = Resource::of(ask.target.kind, &self.caches);
+        let resource = Resource::of(ask.target.kind.clone(), &self.caches);
         let mut attributes = Attributes {
             operation,
             resource: &resource,
@@ -108,7 +108,7 @@ impl Registry {
         for _ in 0..TRIES {
             let mut tree = current.tree();
             change(&mut tree)?;
-            let bytes = version::stored_bytes(&tree, resource.stored, resource.stored);
+            let bytes = version::stored_bytes(&tree, &resource.stored, &resource.stored);
             if dry_run || *current.stored() == bytes {
                 return Ok(tree);
             }
@@ -128,7 +128,7 @@ impl Registry {
 
     /// The states of the parts of a control plane: long deprecated, and answered by none.
     async fn component_statuses(&self, ask: &Ask, verb: Verb) -> Result<Answer, Status> {
-        let resource = Resource::of(ask.target.kind, &self.caches);
+        let resource = Resource::of(ask.target.kind.clone(), &self.caches);
         let health = self.caches.store().health().await;
         let (status, message) = match &health {
             Ok(_) => ("True", "ok".to_owned()),

@@ -56,7 +56,7 @@ impl Registry {
     pub(super) async fn proxy(&self, ask: &Ask) -> Result<Answer, Status> {
         self.admit_connection(ask).await?;
         self.fresh().await?;
-        let resource = Resource::of(ask.target.kind, &self.caches);
+        let resource = Resource::of(ask.target.kind.clone(), &self.caches);
         // A name may say how to talk and to which port: https:web:8443.
         let parts: Vec<_> = ask.target.name.split(':').collect();
         let ([_, name, _] | [name, _] | [name]) = parts.as_slice() else {

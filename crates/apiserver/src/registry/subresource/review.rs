@@ -26,21 +26,21 @@ impl Registry {
     pub(super) fn review(&self, ask: &Ask) -> Result<Answer, Status> {
         let options = WriteOptions::read(&ask.query, Writing::Create, &ask.agent)?;
         let mut warnings = Warnings::default();
-        let kind = ask.target.kind;
+        let kind = &ask.target.kind;
         let mut object = body::read(ask, Expected::of(kind), &options, &mut warnings)?;
-        let resource = Resource::of(kind, &self.caches);
+        let resource = Resource::of(kind.clone(), &self.caches);
         match_namespace(&mut object, &resource, &ask.target.namespace)?;
-        resource.rules.default(&mut object);
+        resource.rules().default(&mut object);
         let at = Circumstances {
             kind,
             now: ask.now,
             user: &ask.user,
         };
-        manage::with_subject(kind, resource.rules, "", |subject| {
+        manage::with_subject(kind, resource.rules(), "", |subject| {
             subject.track(None, &mut object, &options.manager, ask.now);
         });
         rules::review(&object, &at)?;
-        match kind.kind {
+        match &*kind.kind {
             "TokenReview" => token_review::refusal(&object).map_or(Ok(()), Err)?,
             "SelfSubjectRulesReview" if object.at("spec").text("namespace").is_empty() => {
                 return Err(Status::bad_request("no namespace on request"));
@@ -55,7 +55,7 @@ impl Registry {
         } else {
             Self::judge(&mut object, ask);
         }
-        let object = answer::normal(&object, kind.ty);
+        let object = answer::normal(&object, &kind.ty);
         let mut answer = answer::tree(201, object, ask, &resource)?;
         answer::warn(&mut answer, &warnings.0);
         Ok(answer)
@@ -75,7 +75,7 @@ impl Registry {
                 .collect()
         };
         let is_master = groups.iter().any(|group| group == "system:masters");
-        match ask.target.kind.kind {
+        match &*ask.target.kind.kind {
             "TokenReview" => object.set("status", json!({"user": {}})),
             "SelfSubjectRulesReview" => {
                 let (resources, paths) = if is_master {

@@ -40,7 +40,7 @@ const REPLICAS: &[&str] = &["spec", "replicas"];
 impl Registry {
     /// Reads or writes the scale of an object.
     pub(super) async fn scale(&self, ask: &Ask, verb: Verb) -> Result<Answer, Status> {
-        let resource = Resource::of(ask.target.kind, &self.caches);
+        let resource = Resource::of(ask.target.kind.clone(), &self.caches);
         if verb == Verb::Get {
             self.fresh().await?;
             let key = resource.key(&ask.target.namespace, &ask.target.name)?;
@@ -59,12 +59,12 @@ impl Registry {
             )
         } else {
             let options = WriteOptions::read(&ask.query, Writing::Update, &ask.agent)?;
-            let subresource = ask.target.subresource.expect("a scale is a subresource");
+            let subresource = ask.target.subresource().expect("a scale is a subresource");
             let expected = Expected {
-                group: subresource.group,
-                version: subresource.version,
-                kind: subresource.kind,
-                ty: subresource.ty,
+                group: &subresource.group,
+                version: &subresource.version,
+                kind: &subresource.kind,
+                ty: &subresource.ty,
             };
             let mut object = body::read(ask, expected, &options, &mut warnings)?;
             match_name(&object, &ask.target.name)?;
@@ -84,9 +84,14 @@ fn answer_scale(
     resource: &Resource,
     warnings: &[String],
 ) -> Result<Answer, Status> {
-    let scale = scale::of(resource.kind, object).ok_or_else(|| no_scale(resource))?;
-    let subresource = ask.target.subresource.expect("a scale is a subresource");
-    let mut answer = answer::value(200, &answer::normal(&scale, subresource.ty), subresource.ty, ask)?;
+    let scale = scale::of(&resource.kind, object).ok_or_else(|| no_scale(resource))?;
+    let subresource = ask.target.subresource().expect("a scale is a subresource");
+    let mut answer = answer::value(
+        200,
+        &answer::normal(&scale, &subresource.ty),
+        &subresource.ty,
+        ask,
+    )?;
     answer::warn(&mut answer, warnings);
     Ok(answer)
 }
@@ -110,28 +115,28 @@ impl NewScale {
         options: &WriteOptions,
         warnings: &mut Warnings,
     ) -> Result<Value, Status> {
-        let subresource = ask.target.subresource.expect("a scale is a subresource");
+        let subresource = ask.target.subresource().expect("a scale is a subresource");
         let version = resource.kind.api_version();
         let paths: managed::ReplicasPaths<'_> = &[(&version, REPLICAS)];
-        let mut live = scale::of(resource.kind, old).ok_or_else(|| no_scale(resource))?;
+        let mut live = scale::of(&resource.kind, old).ok_or_else(|| no_scale(resource))?;
         managed::scale_to_subresource(old, &mut live, paths).map_err(Status::internal_error)?;
-        let kind = Kind::of_part(subresource, resource.kind);
+        let kind = Kind::of_part(subresource, &resource.kind);
         let mut new = match self {
             NewScale::Put(scale) => scale.clone(),
             NewScale::Patch(Patch::Apply(configuration)) => {
                 let force = if options.force { Force::Yes } else { Force::No };
-                let applied = manage::with_subject(&kind, resource.rules, "scale", |subject| {
+                let applied = manage::with_subject(&kind, resource.rules(), "scale", |subject| {
                     subject.apply(Some(&live), configuration, &options.manager, force, ask.now)
                 });
                 let applied = applied.map_err(|error| Patch::not_applied(&error))?;
-                answer::normal(&applied, subresource.ty)
+                answer::normal(&applied, &subresource.ty)
             }
             NewScale::Patch(patch) => patch.make_as(&live, &kind, options, warnings)?,
         };
         if let Some(rules) = rules_of_part(subresource) {
             rules.default(&mut new);
             let at = Circumstances {
-                kind: resource.kind,
+                kind: &resource.kind,
                 now: ask.now,
                 user: &ask.user,
             };
@@ -139,11 +144,11 @@ impl NewScale {
                 rules,
                 &new,
                 &at,
-                Grouped::new(subresource.group, subresource.kind),
+                Grouped::new(&subresource.group, &subresource.kind),
             )?;
         }
         if !matches!(self, NewScale::Patch(Patch::Apply(_))) {
-            manage::with_subject(&kind, resource.rules, "scale", |subject| {
+            manage::with_subject(&kind, resource.rules(), "scale", |subject| {
                 subject.track(Some(&live), &mut new, &options.manager, ask.now);
             });
         }

@@ -37,12 +37,12 @@ impl Registry {
     /// Issues a token of the service account in the path, as the request in the body asks for it.
     pub(super) async fn issue_token(&self, ask: &Ask) -> Result<Answer, Status> {
         let options = WriteOptions::read(&ask.query, Writing::Create, &ask.agent)?;
-        let subresource = ask.target.subresource.expect("a token is a subresource");
+        let subresource = ask.target.subresource().expect("a token is a subresource");
         let expected = Expected {
-            group: subresource.group,
-            version: subresource.version,
-            kind: subresource.kind,
-            ty: subresource.ty,
+            group: &subresource.group,
+            version: &subresource.version,
+            kind: &subresource.kind,
+            ty: &subresource.ty,
         };
         let mut warnings = Warnings::default();
         let mut request = body::read(ask, expected, &options, &mut warnings)?;
@@ -51,7 +51,7 @@ impl Registry {
         if let Some(rules) = k3_api::kinds::rules_of_part(subresource) {
             rules.default(&mut request);
             let at = Circumstances {
-                kind: ask.target.kind,
+                kind: &ask.target.kind,
                 now: ask.now,
                 user: &ask.user,
             };
@@ -59,11 +59,11 @@ impl Registry {
                 rules,
                 &request,
                 &at,
-                Grouped::new(subresource.group, subresource.kind),
+                Grouped::new(&subresource.group, &subresource.kind),
             )?;
         }
         self.fresh().await?;
-        let accounts = Resource::of(ask.target.kind, &self.caches);
+        let accounts = Resource::of(ask.target.kind.clone(), &self.caches);
         let key = accounts.key(&ask.target.namespace, &ask.target.name)?;
         let account = accounts
             .cache
@@ -103,8 +103,8 @@ impl Registry {
         );
         answer::value(
             201,
-            &answer::normal(&request, subresource.ty),
-            subresource.ty,
+            &answer::normal(&request, &subresource.ty),
+            &subresource.ty,
             ask,
         )
     }

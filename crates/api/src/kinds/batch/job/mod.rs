@@ -142,14 +142,12 @@ impl Rules for Job {
     }
 
     fn selectable(&self) -> &'static [Selectable] {
-        const SUCCESSFUL: Selectable = Selectable {
-            field: "status.successful",
-            get: |object| {
-                let succeeded = object.at("status").int("succeeded").unwrap_or_default();
-                Cow::Owned(succeeded.to_string())
-            },
-        };
-        &[SUCCESSFUL]
+        const SUCCESSFUL: Selectable = Selectable::rule("status.successful", |object| {
+            let succeeded = object.at("status").int("succeeded").unwrap_or_default();
+            Cow::Owned(succeeded.to_string())
+        });
+        const FIELDS: &[Selectable] = &[SUCCESSFUL];
+        FIELDS
     }
 
     fn dependents(&self) -> Dependents {

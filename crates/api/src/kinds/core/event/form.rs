@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::{decode, kinds::builtin, rules::Tree};
+use crate::{kinds::builtin, rules::Tree};
 
 /// Under which names an event tells what it tells.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -54,7 +54,9 @@ fn renamed(event: &Value, group: &str, rename: impl Fn(&str) -> Option<&'static 
     });
     let renamed = Value::Object(fields.collect::<Map<_, _>>());
     // What is written though it is empty differs between the groups.
-    decode::normalize(&renamed, kind.ty).map_or(renamed, |decoded| decoded.value)
+    kind.ty
+        .normalize(&renamed)
+        .map_or(renamed, |decoded| decoded.value)
 }
 
 /// A field by its name in the core group, in an event of either group.

@@ -25,20 +25,16 @@ pub(in crate::kinds) struct Event(pub(in crate::kinds) Form);
 /// A field of the object the event is about.
 macro_rules! about {
     ($root:literal, $field:literal) => {
-        Selectable {
-            field: concat!($root, ".", $field),
-            get: |event| Cow::Borrowed(field(event, "involvedObject").text($field)),
-        }
+        Selectable::rule(concat!($root, ".", $field), |event| {
+            Cow::Borrowed(field(event, "involvedObject").text($field))
+        })
     };
 }
 
 /// Any other field, by its name in lists and its name in the core group.
 macro_rules! other {
     ($field:literal, $name:literal) => {
-        Selectable {
-            field: $field,
-            get: |event| Cow::Borrowed(text(event, $name)),
-        }
+        Selectable::rule($field, |event| Cow::Borrowed(text(event, $name)))
     };
 }
 
@@ -52,10 +48,7 @@ const CORE_SELECTABLE: &[Selectable] = &[
     about!("involvedObject", "fieldPath"),
     other!("reason", "reason"),
     other!("reportingComponent", "reportingComponent"),
-    Selectable {
-        field: "source",
-        get: |event| Cow::Borrowed(component(event)),
-    },
+    Selectable::rule("source", |event| Cow::Borrowed(component(event))),
     other!("type", "type"),
 ];
 

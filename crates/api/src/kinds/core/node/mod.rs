@@ -38,16 +38,13 @@ const COLUMNS: &[Column] = &[
     Column::field("Container-Runtime", "status.nodeInfo.containerRuntimeVersion").wide(),
 ];
 
-const SELECTABLE: &[Selectable] = &[Selectable {
-    field: "spec.unschedulable",
-    get: |node| {
-        Cow::Borrowed(if node.at("spec").flag("unschedulable") {
-            "true"
-        } else {
-            "false"
-        })
-    },
-}];
+const SELECTABLE: &[Selectable] = &[Selectable::rule("spec.unschedulable", |node| {
+    Cow::Borrowed(if node.at("spec").flag("unschedulable") {
+        "true"
+    } else {
+        "false"
+    })
+})];
 
 impl Rules for Node {
     fn default(&self, object: &mut Value) {

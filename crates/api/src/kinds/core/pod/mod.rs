@@ -154,10 +154,7 @@ impl Rules for Pod {
 /// A field that is text.
 macro_rules! text {
     ($field:literal, $part:literal, $name:literal) => {
-        Selectable {
-            field: $field,
-            get: |pod| Cow::Borrowed(pod.at($part).text($name)),
-        }
+        Selectable::rule($field, |pod| Cow::Borrowed(pod.at($part).text($name)))
     };
 }
 
@@ -168,28 +165,19 @@ const SELECTABLE: &[Selectable] = &[
     text!("spec.restartPolicy", "spec", "restartPolicy"),
     text!("spec.schedulerName", "spec", "schedulerName"),
     text!("spec.serviceAccountName", "spec", "serviceAccountName"),
-    Selectable {
-        field: "spec.hostNetwork",
-        get: |pod| {
-            Cow::Borrowed(if pod.at("spec").flag("hostNetwork") {
-                "true"
-            } else {
-                "false"
-            })
-        },
-    },
+    Selectable::rule("spec.hostNetwork", |pod| {
+        Cow::Borrowed(if pod.at("spec").flag("hostNetwork") {
+            "true"
+        } else {
+            "false"
+        })
+    }),
     text!("status.phase", "status", "phase"),
-    Selectable {
-        field: "status.podIP",
-        get: |pod| {
-            let addresses = pod.at("status").items("podIPs");
-            Cow::Borrowed(addresses.first().map_or("", |address| address.text("ip")))
-        },
-    },
+    Selectable::rule("status.podIP", |pod| {
+        let addresses = pod.at("status").items("podIPs");
+        Cow::Borrowed(addresses.first().map_or("", |address| address.text("ip")))
+    }),
     // It can be asked for, but no pod has it.
-    Selectable {
-        field: "status.podIPs",
-        get: |_| Cow::Borrowed(""),
-    },
+    Selectable::rule("status.podIPs", |_| Cow::Borrowed("")),
     text!("status.nominatedNodeName", "status", "nominatedNodeName"),
 ];

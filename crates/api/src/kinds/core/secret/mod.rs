@@ -32,10 +32,9 @@ const COLUMNS: &[Column] = &[
     Column::age(),
 ];
 
-const SELECTABLE: &[Selectable] = &[Selectable {
-    field: "type",
-    get: |secret| Cow::Borrowed(secret.text("type")),
-}];
+const SELECTABLE: &[Selectable] = &[Selectable::rule("type", |secret| {
+    Cow::Borrowed(secret.text("type"))
+})];
 
 impl Rules for Secret {
     fn default(&self, object: &mut Value) {

@@ -54,14 +54,10 @@ const TOPOLOGY_MODE: &str = "service.kubernetes.io/topology-mode";
 const AFFINITY_SECONDS: i64 = 10800;
 
 const SELECTABLE: &[Selectable] = &[
-    Selectable {
-        field: "spec.clusterIP",
-        get: |service| Cow::Borrowed(service.at("spec").text("clusterIP")),
-    },
-    Selectable {
-        field: "spec.type",
-        get: |service| Cow::Borrowed(kind(service)),
-    },
+    Selectable::rule("spec.clusterIP", |service| {
+        Cow::Borrowed(service.at("spec").text("clusterIP"))
+    }),
+    Selectable::rule("spec.type", |service| Cow::Borrowed(kind(service))),
 ];
 
 impl Rules for Service {

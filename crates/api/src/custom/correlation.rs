@@ -1,0 +1,96 @@
+//! Which value of the old object a value of the new one was: what did not change is not judged anew.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+use super::{
+    listing::{key_text, keys_of},
+    node::Node,
+};
+
+/// A value, what it was before, and the schema by which the two are compared.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Correlated<'v> {
+    pub(super) new: &'v Value,
+    pub(super) old: &'v Value,
+    pub(super) node: &'v Node,
+}
+
+/// The items of an old list, by what tells them apart.
+#[derive(Debug, Default)]
+pub(super) struct OldItems<'v> {
+    by_key: HashMap<String, &'v Value>,
+}
+
+// --- Correlated ---
+
+impl<'v> Correlated<'v> {
+    /// A field, if it was there before and the schema knows it.
+    pub(super) fn key(self, name: &str) -> Option<Correlated<'v>> {
+        let (Value::Object(new), Value::Object(old)) = (self.new, self.old) else {
+            return None;
+        };
+        Some(Correlated {
+            new: new.get(name)?,
+            old: old.get(name)?,
+            node: self.node.field(name)?,
+        })
+    }
+
+    /// The items of the old list that the new ones can be compared with; `None` if they cannot be told apart.
+    pub(super) fn old_items(self) -> Option<OldItems<'v>> {
+        let keys = self.node.keys();
+        let Value::Array(items) = self.old else {
+            return None;
+        };
+        if keys.is_empty() {
+            return None;
+        }
+        let mut by_key = HashMap::with_capacity(items.len());
+        for item in items.iter().filter(|item| item.is_object()) {
+            by_key.entry(key_text(&keys_of(item, keys))).or_insert(item);
+        }
+        Some(OldItems { by_key })
+    }
+
+    /// An item of the new list, if it was there before.
+    pub(super) fn item(self, index: usize, old: &OldItems<'v>) -> Option<Correlated<'v>> {
+        let Value::Array(items) = self.new else {
+            return None;
+        };
+        let new = items.get(index)?;
+        if !new.is_object() {
+            return None;
+        }
+        let old = old.by_key.get(&key_text(&keys_of(new, self.node.keys())))?;
+        Some(Correlated {
+            new,
+            old,
+            node: self.node.items()?,
+        })
+    }
+
+    /// Whether nothing changed. Items that can be told apart may stand elsewhere; a field the schema does not know
+    /// counts as a change.
+    pub(super) fn is_same(self) -> bool {
+        match (self.new, self.old) {
+            (Value::Array(new), Value::Array(old)) => {
+                if new.len() != old.len() {
+                    return false;
+                }
+                let Some(items) = self.old_items() else {
+                    return new == old;
+                };
+                (0..new.len()).all(|index| self.item(index, &items).is_some_and(Correlated::is_same))
+            }
+            (Value::Object(new), Value::Object(old)) => {
+                new.len() == old.len()
+                    && new
+                        .keys()
+                        .all(|name| self.key(name).is_some_and(Correlated::is_same))
+            }
+            (new, old) => new == old,
+        }
+    }
+}

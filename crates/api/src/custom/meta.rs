@@ -1,0 +1,223 @@
+//! Kind, apiVersion and metadata: the parts of an object that no schema decides, at the top and in objects inside.
+
+use serde_json::Value;
+
+use super::{
+    node::{Flag, Node},
+    shape::object_meta,
+};
+use crate::{
+    decode,
+    field::{Error, Path},
+    name::{self, Rule},
+    rules::{Errors, Tree, TreeMut, object_meta as judge_metadata},
+};
+
+/// What happens to metadata that is not metadata.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Malformed {
+    /// It is an error.
+    Refuse,
+    /// What cannot be read is dropped, field by field.
+    Drop,
+}
+
+/// Brings metadata into the form of its type. Gives the fields it does not know; the error says why it cannot be read.
+pub(super) fn settle(metadata: &mut Value, malformed: Malformed) -> Result<Vec<String>, String> {
+    match decode::normalize(metadata, *object_meta()) {
+        Ok(decoded) => {
+            let unknown = unknown_fields(&decoded.faults);
+            *metadata = decoded.value;
+            Ok(unknown)
+        }
+        Err(error) if malformed == Malformed::Refuse => Err(error.to_string()),
+        Err(_) => {
+            let Value::Object(fields) = std::mem::take(metadata) else {
+                return Err("invalid metadata: expected object".to_owned());
+            };
+            *metadata = Value::Object(serde_json::Map::new());
+            let mut unknown = Vec::new();
+            for (name, value) in fields {
+                let mut one = Value::Object(serde_json::Map::new());
+                one.set(&name, value);
+                if let Ok(decoded) = decode::normalize(&one, *object_meta()) {
+                    unknown.extend(unknown_fields(&decoded.faults));
+                    metadata.copy_from(&name, &decoded.value);
+                }
+            }
+            Ok(unknown)
+        }
+    }
+}
+
+fn unknown_fields(faults: &decode::Faults) -> Vec<String> {
+    faults
+        .warnings()
+        .filter_map(|warning| {
+            let path = warning.strip_prefix("unknown field \"")?.strip_suffix('"')?;
+            Some(path.to_owned())
+        })
+        .collect()
+}
+
+/// Brings the metadata of the objects inside a value into form. `whole`: whether the value is such an object itself.
+/// Gives the paths to the fields of metadata that are not known, sorted.
+pub(crate) fn coerce(
+    value: &mut Value,
+    node: &Node,
+    whole: bool,
+    malformed: Malformed,
+    at: &Path<'_>,
+) -> Result<Vec<String>, Box<Error>> {
+    let mut coercion = Coercion {
+        malformed,
+        unknown: Vec::new(),
+    };
+    coercion.level(value, node, whole, at)?;
+    coercion.unknown.sort();
+    Ok(coercion.unknown)
+}
+
+struct Coercion {
+    malformed: Malformed,
+    unknown: Vec<String>,
+}
+
+impl Coercion {
+    fn level(
+        &mut self,
+        value: &mut Value,
+        node: &Node,
+        whole: bool,
+        at: &Path<'_>,
+    ) -> Result<(), Box<Error>> {
+        match value {
+            Value::Object(_) => {
+                if whole || node.says(Flag::Embedded) {
+                    self.resource(value, at)?;
+                }
+                let Value::Object(fields) = value else {
+                    return Ok(());
+                };
+                for (name, value) in fields {
+                    if let Some(property) = node.property(name) {
+                        self.level(value, property, false, &at.child(name))?;
+                    } else if let Some(node) = node.field(name) {
+                        self.level(value, node, false, &at.key(name))?;
+                    }
+                }
+            }
+            Value::Array(items) => {
+                if let Some(node) = node.items() {
+                    for (index, item) in items.iter_mut().enumerate() {
+                        self.level(item, node, false, &at.index(index))?;
+                    }
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn resource(&mut self, object: &mut Value, at: &Path<'_>) -> Result<(), Box<Error>> {
+        for name in ["apiVersion", "kind"] {
+            let found = object.get(name).is_some_and(|value| !value.is_string());
+            if found && self.malformed == Malformed::Drop {
+                object.remove(name);
+            } else if found {
+                let error = Error::invalid(&at.child(name), object.at(name), "must be a string");
+                return Err(Box::new(error));
+            }
+        }
+        let Some(metadata) = object.get_mut("metadata") else {
+            return Ok(());
+        };
+        let place = at.child("metadata");
+        let before = metadata.clone();
+        match settle(metadata, self.malformed) {
+            Ok(unknown) => {
+                let prefix = place.to_string();
+                self.unknown
+                    .extend(unknown.iter().map(|path| format!("{prefix}.{path}")));
+            }
+            Err(error) if self.malformed == Malformed::Refuse => {
+                return Err(Box::new(Error::invalid(&place, before, error)));
+            }
+            Err(_) => *metadata = before,
+        }
+        Ok(())
+    }
+}
+
+/// What is wrong with the objects inside a value. `whole`: whether the value is such an object itself.
+pub(crate) fn validate(value: &Value, node: &Node, whole: bool, at: &Path<'_>, errors: &mut Errors) {
+    match value {
+        Value::Object(fields) => {
+            if whole || node.says(Flag::Embedded) {
+                resource(value, at, errors);
+            }
+            for (name, value) in fields {
+                if let Some(property) = node.property(name) {
+                    validate(value, property, false, &at.child(name), errors);
+                } else if let Some(node) = node.field(name) {
+                    validate(value, node, false, &at.key(name), errors);
+                }
+            }
+        }
+        Value::Array(items) => {
+            if let Some(node) = node.items() {
+                for (index, item) in items.iter().enumerate() {
+                    validate(item, node, false, &at.index(index), errors);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn resource(object: &Value, at: &Path<'_>, errors: &mut Errors) {
+    for name in ["apiVersion", "kind"] {
+        let place = at.child(name);
+        match object.get(name) {
+            None => errors.push(Error::required(&place, "")),
+            Some(Value::String(text)) if text.is_empty() => {
+                errors.push(Error::invalid(&place, text, "must not be empty"));
+            }
+            Some(Value::String(text)) => {
+                if let Some(detail) = fault(name, text) {
+                    errors.push(Error::invalid(&place, text, detail));
+                }
+            }
+            Some(value) => errors.push(Error::invalid(&place, value, "must be a string")),
+        }
+    }
+    let Some(given) = object.get("metadata") else {
+        return;
+    };
+    let place = at.child("metadata");
+    let mut metadata = given.clone();
+    if let Err(error) = settle(&mut metadata, Malformed::Refuse) {
+        errors.push(Error::invalid(&place, given, error));
+        return;
+    }
+    if metadata.text("name").is_empty() {
+        metadata.set("name", "fakename");
+    }
+    let namespaced = !metadata.text("namespace").is_empty();
+    errors.extend(judge_metadata(&metadata, &place, Rule::PathSegment, namespaced));
+}
+
+/// What is wrong with an apiVersion or a kind.
+fn fault(name: &str, text: &str) -> Option<String> {
+    if name == "apiVersion" {
+        let parts = text.matches('/').count();
+        return (parts > 1).then(|| format!("unexpected GroupVersion string: {text}"));
+    }
+    let faults = name::dns1035_label(&text.to_lowercase());
+    (!faults.is_empty()).then(|| {
+        format!(
+            "may have mixed case, but should otherwise match: {}",
+            faults.join(",")
+        )
+    })
+}

@@ -1,0 +1,396 @@
+//! A schema as objects are judged by it: compact, and without words for people.
+
+use serde_json::Value;
+
+use super::validate::Format;
+use crate::rules::Tree;
+
+/// A schema.
+#[derive(Debug, Default)]
+pub(crate) struct Node {
+    /// Sorted by name.
+    properties: Box<[(Box<str>, Node)]>,
+    pub(super) items: Option<Box<Node>>,
+    additional: Option<Box<Node>>,
+    /// What most schemas do not say.
+    extras: Option<Box<Extras>>,
+    pub(super) kind: Kind,
+    flags: u16,
+}
+
+/// What a value must be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Anything, or a number or a text.
+    #[default]
+    Any,
+    Object,
+    Array,
+    String,
+    Integer,
+    Number,
+    Boolean,
+}
+
+/// What a schema may say or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flag {
+    Nullable,
+    /// Fields it does not know are kept.
+    Preserve,
+    /// It is an object with kind, apiVersion and metadata.
+    Embedded,
+    IntOrString,
+    /// `additionalProperties` is said at all.
+    Additional,
+    /// `additionalProperties` is `false`.
+    NoAdditional,
+    ExclusiveMinimum,
+    ExclusiveMaximum,
+    UniqueItems,
+    /// Apply replaces an object as a whole.
+    AtomicMap,
+    /// Apply takes fields that are not known.
+    Open,
+    /// It or one below says `not` or `oneOf`.
+    Excludes,
+    /// The items of a list are told apart by value.
+    Set,
+    /// It or one below has a default.
+    Defaults,
+}
+
+/// What few schemas say.
+#[derive(Debug, Default)]
+pub(super) struct Extras {
+    pub(super) default: Option<Value>,
+    pub(super) required: Box<[Box<str>]>,
+    pub(super) options: Box<[Value]>,
+    pub(super) pattern: Box<str>,
+    pub(super) format: Option<Format>,
+    /// The fields that tell the items of a list apart.
+    pub(super) keys: Box<[String]>,
+    pub(super) bounds: Option<Box<Bounds>>,
+    pub(super) junctors: Option<Box<Junctors>>,
+}
+
+/// How much a value may be.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Bounds {
+    pub(super) minimum: Option<f64>,
+    pub(super) maximum: Option<f64>,
+    pub(super) multiple_of: Option<f64>,
+    pub(super) min_length: Option<i64>,
+    pub(super) max_length: Option<i64>,
+    pub(super) min_items: Option<i64>,
+    pub(super) max_items: Option<i64>,
+    pub(super) min_properties: Option<i64>,
+    pub(super) max_properties: Option<i64>,
+}
+
+/// Other schemas the same value is judged by.
+#[derive(Debug, Default)]
+pub(super) struct Junctors {
+    pub(super) all_of: Box<[Node]>,
+    pub(super) any_of: Box<[Node]>,
+    pub(super) one_of: Box<[Node]>,
+    pub(super) not: Option<Node>,
+}
+
+/// What a field that is not named may be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Additional<'n> {
+    /// It is not said.
+    Unsaid,
+    /// Anything.
+    Any,
+    /// Nothing.
+    Nothing,
+    /// A value of this schema.
+    Node(&'n Node),
+}
+
+/// What a schema is read for.
+#[derive(Clone, Copy)]
+struct Reading {
+    /// Whether a schema above keeps fields it does not know.
+    open: bool,
+}
+
+// --- Node ---
+
+impl Node {
+    /// Reads a schema as definitions have it. `open`: whether apply takes fields that are not known.
+    pub(crate) fn read(schema: &Value, open: bool) -> Node {
+        Reading { open }.node(schema)
+    }
+
+    /// Whether it says something.
+    pub(crate) fn says(&self, flag: Flag) -> bool {
+        self.flags & bit(flag) != 0
+    }
+
+    /// The schema of a field it names.
+    pub(crate) fn property(&self, name: &str) -> Option<&Node> {
+        let found = self
+            .properties
+            .binary_search_by(|(known, _)| (**known).cmp(name))
+            .ok()?;
+        Some(&self.properties[found].1)
+    }
+
+    /// The fields it names, sorted.
+    pub(crate) fn properties(&self) -> impl ExactSizeIterator<Item = (&str, &Node)> {
+        self.properties.iter().map(|(name, node)| (&**name, node))
+    }
+
+    /// What it says of fields it does not name.
+    pub(crate) fn additional(&self) -> Additional<'_> {
+        match &self.additional {
+            Some(node) => Additional::Node(node),
+            None if !self.says(Flag::Additional) => Additional::Unsaid,
+            None if self.says(Flag::NoAdditional) => Additional::Nothing,
+            None => Additional::Any,
+        }
+    }
+
+    /// The schema of any field; `None` if it has none.
+    pub(crate) fn field(&self, name: &str) -> Option<&Node> {
+        self.property(name).or(self.additional.as_deref())
+    }
+
+    /// The schema of the items of a list.
+    pub(crate) fn items(&self) -> Option<&Node> {
+        self.items.as_deref()
+    }
+
+    /// The value it gives to what is left out.
+    pub(crate) fn fallback(&self) -> Option<&Value> {
+        self.extras.as_ref()?.default.as_ref()
+    }
+
+    /// The fields that tell the items of a list apart; empty if it is no such list.
+    pub(crate) fn keys(&self) -> &[String] {
+        self.extras.as_ref().map_or(&[], |extras| &extras.keys)
+    }
+
+    pub(super) fn extras(&self) -> Option<&Extras> {
+        self.extras.as_deref()
+    }
+
+    /// About how many bytes it takes.
+    #[cfg(test)]
+    pub(super) fn size(&self) -> usize {
+        let extras = self.extras.as_ref().map_or(0, |extras| {
+            size_of::<Extras>()
+                + extras.required.iter().map(|name| 16 + name.len()).sum::<usize>()
+                + extras.pattern.len()
+                + extras.options.len() * size_of::<Value>()
+                + extras.keys.len() * size_of::<String>()
+                + extras.bounds.as_ref().map_or(0, |_| size_of::<Bounds>())
+                + extras.junctors.as_ref().map_or(0, |junctors| {
+                    let lists = [&junctors.all_of, &junctors.any_of, &junctors.one_of];
+                    lists
+                        .iter()
+                        .flat_map(|list| list.iter())
+                        .map(Node::size)
+                        .sum::<usize>()
+                        + size_of::<Junctors>()
+                })
+        });
+        let children = self.items.iter().chain(&self.additional).map(|node| node.size());
+        let properties = self
+            .properties
+            .iter()
+            .map(|(name, node)| 16 + name.len() + node.size());
+        size_of::<Node>() + extras + children.sum::<usize>() + properties.sum::<usize>()
+    }
+
+    fn set(&mut self, flag: Flag, on: bool) {
+        if on {
+            self.flags |= bit(flag);
+        }
+    }
+
+    /// Whether it or one below says this.
+    fn inherits(&self, flag: Flag) -> bool {
+        let junctors = self.extras().and_then(|extras| extras.junctors.as_deref());
+        self.says(flag)
+            || self.properties().any(|(_, node)| node.says(flag))
+            || self.items().is_some_and(|node| node.says(flag))
+            || self.additional.as_ref().is_some_and(|node| node.says(flag))
+            || junctors.is_some_and(|junctors| {
+                let lists = [&junctors.all_of, &junctors.any_of, &junctors.one_of];
+                lists.iter().any(|list| list.iter().any(|node| node.says(flag)))
+            })
+    }
+}
+
+fn bit(flag: Flag) -> u16 {
+    1 << flag as u16
+}
+
+// --- Reading ---
+
+impl Reading {
+    fn node(self, schema: &Value) -> Node {
+        let mut node = Node {
+            kind: Kind::read(schema.text("type")),
+            ..Node::default()
+        };
+        let flags = [
+            (Flag::Nullable, "nullable"),
+            (Flag::Preserve, "x-kubernetes-preserve-unknown-fields"),
+            (Flag::Embedded, "x-kubernetes-embedded-resource"),
+            (Flag::IntOrString, "x-kubernetes-int-or-string"),
+            (Flag::ExclusiveMinimum, "exclusiveMinimum"),
+            (Flag::ExclusiveMaximum, "exclusiveMaximum"),
+            (Flag::UniqueItems, "uniqueItems"),
+        ];
+        for (flag, name) in flags {
+            node.set(flag, schema.flag(name));
+        }
+        let below = Reading {
+            open: self.open || node.says(Flag::Preserve),
+        };
+        node.properties = schema
+            .entries("properties")
+            .iter()
+            .map(|(name, schema)| (name.as_str().into(), below.node(schema)))
+            .collect();
+        node.items = below.optional(schema.at("items")).map(Box::new);
+        match schema.at("additionalProperties") {
+            Value::Null => {}
+            Value::Bool(any) => {
+                node.set(Flag::Additional, true);
+                node.set(Flag::NoAdditional, !any);
+            }
+            schema => {
+                node.set(Flag::Additional, true);
+                node.additional = below.optional(schema).map(Box::new);
+            }
+        }
+        let open = match node.additional() {
+            Additional::Unsaid => below.open || node.properties.is_empty(),
+            Additional::Any => true,
+            Additional::Nothing | Additional::Node(_) => false,
+        };
+        node.set(Flag::Open, open);
+        node.set(Flag::AtomicMap, schema.text("x-kubernetes-map-type") == "atomic");
+        node.set(Flag::Set, schema.text("x-kubernetes-list-type") == "set");
+        node.extras = below.extras(schema, &node).map(Box::new);
+        let junctors = node.extras().and_then(|extras| extras.junctors.as_deref());
+        let excludes = junctors.is_some_and(|junctors| junctors.not.is_some() || !junctors.one_of.is_empty());
+        let excludes = excludes || node.inherits(Flag::Excludes);
+        node.set(Flag::Excludes, excludes);
+        let defaults = node.fallback().is_some() || node.inherits(Flag::Defaults);
+        node.set(Flag::Defaults, defaults);
+        node
+    }
+
+    fn optional(self, schema: &Value) -> Option<Node> {
+        schema.is_object().then(|| self.node(schema))
+    }
+
+    fn extras(self, schema: &Value, node: &Node) -> Option<Extras> {
+        let is_map = schema.text("x-kubernetes-list-type") == "map";
+        let bounds = Bounds::read(schema);
+        let junctors = self.junctors(schema);
+        let extras = Extras {
+            default: schema.get("default").filter(|value| !value.is_null()).cloned(),
+            required: schema.texts("required").map(Into::into).collect(),
+            options: schema.items("enum").into(),
+            pattern: schema.text("pattern").into(),
+            format: Format::read(schema.text("format"), node.kind, node.says(Flag::IntOrString)),
+            keys: if is_map {
+                schema
+                    .texts("x-kubernetes-list-map-keys")
+                    .map(str::to_owned)
+                    .collect()
+            } else {
+                Box::default()
+            },
+            bounds: (bounds != Bounds::default()).then(|| Box::new(bounds)),
+            junctors: junctors.map(Box::new),
+        };
+        let said = extras.default.is_some()
+            || !extras.required.is_empty()
+            || !extras.options.is_empty()
+            || !extras.pattern.is_empty()
+            || extras.format.is_some()
+            || !extras.keys.is_empty()
+            || extras.bounds.is_some()
+            || extras.junctors.is_some();
+        said.then_some(extras)
+    }
+
+    fn junctors(self, schema: &Value) -> Option<Junctors> {
+        let list = |name: &str| {
+            schema
+                .items(name)
+                .iter()
+                .map(|schema| self.node(schema))
+                .collect()
+        };
+        let junctors = Junctors {
+            all_of: list("allOf"),
+            any_of: list("anyOf"),
+            one_of: list("oneOf"),
+            not: self.optional(schema.at("not")),
+        };
+        let said = !junctors.all_of.is_empty()
+            || !junctors.any_of.is_empty()
+            || !junctors.one_of.is_empty()
+            || junctors.not.is_some();
+        said.then_some(junctors)
+    }
+}
+
+// --- Kind ---
+
+impl Kind {
+    fn read(name: &str) -> Kind {
+        match name {
+            "object" => Kind::Object,
+            "array" => Kind::Array,
+            "string" => Kind::String,
+            "integer" => Kind::Integer,
+            "number" => Kind::Number,
+            "boolean" => Kind::Boolean,
+            _ => Kind::Any,
+        }
+    }
+
+    /// Its name; empty if it may be anything.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Kind::Any => "",
+            Kind::Object => "object",
+            Kind::Array => "array",
+            Kind::String => "string",
+            Kind::Integer => "integer",
+            Kind::Number => "number",
+            Kind::Boolean => "boolean",
+        }
+    }
+}
+
+// --- Bounds ---
+
+impl Bounds {
+    fn read(schema: &Value) -> Bounds {
+        let number = |name: &str| schema.at(name).as_f64();
+        let count = |name: &str| schema.int(name);
+        Bounds {
+            minimum: number("minimum"),
+            maximum: number("maximum"),
+            multiple_of: number("multipleOf"),
+            min_length: count("minLength"),
+            max_length: count("maxLength"),
+            min_items: count("minItems"),
+            max_items: count("maxItems"),
+            min_properties: count("minProperties"),
+            max_properties: count("maxProperties"),
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Taking out what a schema does not know.
+
+use serde_json::Value;
+
+use super::node::{Additional, Flag, Node};
+
+/// Fields every object has, which its schema need not name.
+const OF_ALL: [&str; 3] = ["apiVersion", "kind", "metadata"];
+
+/// Whether a field is one every object has.
+pub(super) fn is_of_all(name: &str) -> bool {
+    OF_ALL.contains(&name)
+}
+
+/// Takes the fields out of an object that its schema does not know, and gives the paths to them, sorted.
+pub(super) fn prune(object: &mut Value, node: &Node) -> Vec<String> {
+    let mut unknown = Vec::new();
+    let mut pruning = Pruning {
+        path: String::new(),
+        unknown: &mut unknown,
+    };
+    pruning.level(object, Some(node), true, Keep::Known);
+    unknown.sort();
+    unknown
+}
+
+/// Whether a value has fields that its schema does not know. `whole`: whether it is an object with kind and metadata.
+pub(crate) fn unknown(value: &Value, node: &Node, whole: bool) -> bool {
+    let mut pruned = value.clone();
+    let mut pruning = Pruning {
+        path: String::new(),
+        unknown: &mut Vec::new(),
+    };
+    pruning.level(&mut pruned, Some(node), whole, Keep::Known);
+    pruned != *value
+}
+
+/// What happens to fields that are not known.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Keep {
+    Known,
+    All,
+}
+
+struct Pruning<'u> {
+    /// The way here.
+    path: String,
+    unknown: &'u mut Vec<String>,
+}
+
+impl Pruning<'_> {
+    fn level(&mut self, value: &mut Value, node: Option<&Node>, whole: bool, keep: Keep) {
+        let keep = match node {
+            Some(node) if node.says(Flag::Preserve) => Keep::All,
+            None if keep == Keep::All => return,
+            _ => keep,
+        };
+        match value {
+            Value::Object(fields) => {
+                let embedded = whole || node.is_some_and(|node| node.says(Flag::Embedded));
+                fields.retain(|name, value| {
+                    if embedded && is_of_all(name) {
+                        return true;
+                    }
+                    let below = match node {
+                        None => Below::Unknown,
+                        Some(node) => below(node, name),
+                    };
+                    match below {
+                        Below::Known(node) => {
+                            let length = self.enter(name);
+                            self.level(value, node, false, Keep::Known);
+                            self.path.truncate(length);
+                            true
+                        }
+                        Below::Unknown if keep == Keep::All => true,
+                        Below::Unknown => {
+                            // At the top these are none of the user's business.
+                            if node.is_none() || !is_of_all(name) || !self.path.is_empty() {
+                                let length = self.enter(name);
+                                self.unknown.push(self.path.clone());
+                                self.path.truncate(length);
+                            }
+                            false
+                        }
+                    }
+                });
+            }
+            Value::Array(items) => {
+                let node = node.and_then(Node::items);
+                for (index, item) in items.iter_mut().enumerate() {
+                    let length = self.path.len();
+                    self.path.push_str(&format!("[{index}]"));
+                    self.level(item, node, false, keep);
+                    self.path.truncate(length);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Goes on to a field; gives the length of the way before.
+    fn enter(&mut self, name: &str) -> usize {
+        let length = self.path.len();
+        if length > 0 {
+            self.path.push('.');
+        }
+        self.path.push_str(name);
+        length
+    }
+}
+
+/// What a schema says of a field.
+enum Below<'n> {
+    /// The field stays; its value is of this schema, or of one that knows nothing.
+    Known(Option<&'n Node>),
+    Unknown,
+}
+
+fn below<'n>(node: &'n Node, name: &str) -> Below<'n> {
+    match (node.property(name), node.additional()) {
+        (Some(property), _) => Below::Known(Some(property)),
+        (None, Additional::Node(node)) => Below::Known(Some(node)),
+        (None, Additional::Any | Additional::Nothing) => Below::Known(None),
+        (None, Additional::Unsaid) => Below::Unknown,
+    }
+}
+
+/// Takes out fields that are `null` where that is no value, unless a default replaces them.
+pub(super) fn prune_nulls(value: &mut Value, node: Option<&Node>) {
+    match value {
+        Value::Object(fields) => fields.retain(|name, value| {
+            let node = node.and_then(|node| node.field(name));
+            if value.is_null() {
+                return node.is_none_or(|node| node.says(Flag::Nullable) || node.fallback().is_some());
+            }
+            prune_nulls(value, node);
+            true
+        }),
+        Value::Array(items) => {
+            let node = node.and_then(Node::items);
+            for item in items {
+                prune_nulls(item, node);
+            }
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,293 @@
+//! The schemas of a version as documents show them, for `kubectl explain` and for clients that check before they send.
+
+use serde_json::{Map, Value, json};
+
+use crate::rules::{Tree, TreeMut};
+
+/// The schemas of the objects and of their lists, each with its name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Models {
+    /// Of an object.
+    pub object: (String, Value),
+    /// Of a list.
+    pub list: (String, Value),
+}
+
+/// The two forms of documents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    V2,
+    V3,
+}
+
+const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
+const OF_OBJECTS: &str = "Standard object's metadata. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
+const OF_LISTS: &str = "Standard list metadata. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds";
+const API_VERSION: &str = "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources";
+const KIND: &str = "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds";
+const INNER_API_VERSION: &str = "apiVersion defines the versioned schema of this representation of an object. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources";
+const INNER_KIND: &str = "kind is a string value representing the type of this object. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds";
+
+/// What a schema may say in documents, beside the schemas inside.
+const KEPT: [&str; 30] = [
+    "type",
+    "nullable",
+    "description",
+    "title",
+    "default",
+    "externalDocs",
+    "example",
+    "x-kubernetes-preserve-unknown-fields",
+    "x-kubernetes-embedded-resource",
+    "x-kubernetes-int-or-string",
+    "x-kubernetes-list-map-keys",
+    "x-kubernetes-list-type",
+    "x-kubernetes-map-type",
+    "x-kubernetes-validations",
+    "format",
+    "maximum",
+    "exclusiveMaximum",
+    "minimum",
+    "exclusiveMinimum",
+    "maxLength",
+    "minLength",
+    "pattern",
+    "maxItems",
+    "minItems",
+    "uniqueItems",
+    "multipleOf",
+    "enum",
+    "maxProperties",
+    "minProperties",
+    "required",
+];
+
+/// The name of a schema in documents: `com.example.stable.v1.CronTab`.
+pub fn model_name(group: &str, version: &str, kind: &str) -> String {
+    let group: Vec<_> = group.rsplit('.').collect();
+    format!("{}.{version}.{kind}", group.join("."))
+}
+
+/// The schemas of a version of a stored definition, for documents of `OpenAPI` 3; `None` if there is no such version.
+pub fn v3(crd: &Value, version: &str) -> Option<Models> {
+    models(crd, version, Form::V3)
+}
+
+/// The same for documents of `OpenAPI` 2, which say less.
+pub fn v2(crd: &Value, version: &str) -> Option<Models> {
+    models(crd, version, Form::V2)
+}
+
+fn models(crd: &Value, version: &str, form: Form) -> Option<Models> {
+    let spec = crd.at("spec");
+    let whole = spec
+        .items("versions")
+        .iter()
+        .find(|one| one.text("name") == version)?;
+    let (group, names) = (spec.text("group"), spec.at("names"));
+    let (kind, list_kind) = (names.text("kind"), names.text("listKind"));
+    let name = model_name(group, version, kind);
+    let mut object = object(whole, spec, form);
+    let mut list = json!({
+        "description": format!("{list_kind} is a list of {kind}"),
+        "type": "object",
+        "required": ["items"],
+        "properties": {
+            "apiVersion": {"description": API_VERSION, "type": "string"},
+            "kind": {"description": KIND, "type": "string"},
+            "items": {
+                "description": format!(
+                    "List of {}. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md",
+                    names.text("plural")
+                ),
+                "type": "array",
+                "items": {"$ref": form.reference(&name)},
+            },
+            "metadata": form.described("ListMeta", OF_LISTS),
+        },
+    });
+    let selectable: Vec<_> = whole
+        .items("selectableFields")
+        .iter()
+        .map(|field| {
+            let path = field.text("jsonPath");
+            json!({"fieldPath": path.strip_prefix('.').unwrap_or(path)})
+        })
+        .collect();
+    for (schema, kind) in [(&mut object, kind), (&mut list, list_kind)] {
+        let kinds = json!([{"group": group, "version": version, "kind": kind}]);
+        schema.set("x-kubernetes-group-version-kind", kinds);
+        if !selectable.is_empty() {
+            schema.set("x-kubernetes-selectable-fields", selectable.clone());
+        }
+    }
+    Some(Models {
+        object: (name, object),
+        list: (model_name(group, version, list_kind), list),
+    })
+}
+
+fn object(version: &Value, spec: &Value, form: Form) -> Value {
+    let schema = version.at("schema").at("openAPIV3Schema");
+    let preserves = schema.flag("x-kubernetes-preserve-unknown-fields") || spec.flag("preserveUnknownFields");
+    if schema.is_null() || (form == Form::V2 && preserves) {
+        return json!({"type": "object"});
+    }
+    let mut shown = form.schema(schema, true);
+    let properties = shown.make("properties");
+    properties.set("metadata", form.described("ObjectMeta", OF_OBJECTS));
+    properties.set(
+        "apiVersion",
+        json!({"description": API_VERSION, "type": "string"}),
+    );
+    properties.set("kind", json!({"description": KIND, "type": "string"}));
+    shown
+}
+
+// --- Form ---
+
+impl Form {
+    fn reference(self, name: &str) -> String {
+        match self {
+            Form::V2 => format!("#/definitions/{name}"),
+            Form::V3 => format!("#/components/schemas/{name}"),
+        }
+    }
+
+    /// A reference to a type of metadata, with words of its own.
+    fn described(self, name: &str, description: &str) -> Value {
+        let reference = json!(self.reference(&format!("{META}.{name}")));
+        match self {
+            Form::V2 => json!({"description": description, "$ref": reference}),
+            Form::V3 => json!({"description": description, "allOf": [{"$ref": reference}]}),
+        }
+    }
+
+    /// A schema as it is shown. `root`: whether it is that of a whole object.
+    fn schema(self, schema: &Value, root: bool) -> Value {
+        let mut shown = Value::Object(Map::new());
+        for name in KEPT {
+            let value = schema.at(name);
+            let empty = match value {
+                Value::Null | Value::Bool(false) => true,
+                Value::String(text) => text.is_empty(),
+                Value::Array(items) => items.is_empty(),
+                _ => false,
+            };
+            // A default may be anything.
+            if !empty || (name == "default" && schema.has(name)) {
+                shown.set(name, value.clone());
+            }
+        }
+        let named = schema.entries("properties");
+        if !named.is_empty() {
+            let inner = named
+                .iter()
+                .map(|(name, one)| (name.clone(), self.schema(one, false)));
+            shown.set("properties", Value::Object(inner.collect()));
+        }
+        if schema.at("items").is_object() {
+            shown.set("items", self.schema(schema.at("items"), false));
+        }
+        match schema.at("additionalProperties") {
+            Value::Null => {}
+            Value::Bool(any) => shown.set("additionalProperties", *any),
+            inner => shown.set("additionalProperties", self.schema(inner, false)),
+        }
+        match self {
+            Form::V2 => simplify(&mut shown, schema),
+            Form::V3 => junctors(&mut shown, schema),
+        }
+        let hides = self == Form::V2 && schema.flag("x-kubernetes-preserve-unknown-fields");
+        if !root && !hides && schema.flag("x-kubernetes-embedded-resource") {
+            self.embed(&mut shown);
+        }
+        shown
+    }
+
+    /// Gives an object inside another one the fields every object has.
+    fn embed(self, shown: &mut Value) {
+        let properties = shown.make("properties");
+        properties.set(
+            "apiVersion",
+            json!({"description": INNER_API_VERSION, "type": "string"}),
+        );
+        properties.set("kind", json!({"description": INNER_KIND, "type": "string"}));
+        properties.set("metadata", self.described("ObjectMeta", OF_OBJECTS));
+        let mut required = shown.items("required").to_vec();
+        for name in ["kind", "apiVersion"] {
+            if !required.iter().any(|one| one == name) {
+                required.push(json!(name));
+            }
+        }
+        shown.set("required", required);
+    }
+}
+
+/// The schemas a value is judged by besides.
+fn junctors(shown: &mut Value, schema: &Value) {
+    for name in ["allOf", "anyOf", "oneOf"] {
+        let inner: Vec<_> = schema
+            .items(name)
+            .iter()
+            .map(|one| Form::V3.schema(one, false))
+            .collect();
+        if !inner.is_empty() {
+            shown.set(name, inner);
+        }
+    }
+    if schema.at("not").is_object() {
+        shown.set("not", Form::V3.schema(schema.at("not"), false));
+    }
+    if !schema.flag("x-kubernetes-int-or-string") {
+        return;
+    }
+    let either = json!([{"type": "integer"}, {"type": "string"}]);
+    let said = *schema.at("anyOf") == either
+        || schema
+            .items("allOf")
+            .first()
+            .is_some_and(|first| *first.at("anyOf") == either);
+    if said {
+        return;
+    }
+    if schema.items("anyOf").is_empty() {
+        shown.set("anyOf", either);
+    } else {
+        let mut all = vec![json!({"anyOf": either})];
+        all.extend(shown.items("allOf").iter().cloned());
+        shown.set("allOf", all);
+    }
+}
+
+/// Leaves out what clients of the older documents misread.
+fn simplify(shown: &mut Value, schema: &Value) {
+    shown.remove("default");
+    let preserves = schema.flag("x-kubernetes-preserve-unknown-fields");
+    if shown.flag("nullable") {
+        for name in ["type", "nullable", "items", "properties"] {
+            shown.remove(name);
+        }
+    }
+    if preserves {
+        shown.remove("items");
+        shown.remove("properties");
+    }
+    let kind = shown.text("type");
+    if (kind == "array" && !shown.has("items")) || (kind == "object" && preserves) {
+        shown.remove("type");
+    }
+    if schema.at("additionalProperties").flag("nullable") {
+        shown.remove("required");
+    }
+    let kept: Vec<Value> = shown
+        .texts("required")
+        .filter(|name| !(shown.has("properties") && schema.at("properties").at(name).flag("nullable")))
+        .map(|name| json!(name))
+        .collect();
+    if kept.is_empty() {
+        shown.remove("required");
+    } else {
+        shown.set("required", kept);
+    }
+}

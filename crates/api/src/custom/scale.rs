@@ -1,0 +1,215 @@
+//! The scale of a custom resource, found by paths.
+
+use serde_json::{Value, json};
+
+use crate::{
+    field::{Error, Path, Shown},
+    go,
+    rules::{Errors, Tree, TreeMut},
+    status::Status,
+};
+
+/// What of the metadata of an object its scale carries.
+const METADATA: [&str; 5] = ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"];
+
+/// Where the parts of a scale are found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scale {
+    /// How many are asked for, such as `.spec.replicas`.
+    pub spec_path: String,
+    /// How many there are.
+    pub status_path: String,
+    /// Which they are, as the text of a label selector.
+    pub selector_path: Option<String>,
+}
+
+// --- Scale ---
+
+impl Scale {
+    pub(super) fn read_from(scale: &Value) -> Scale {
+        let text = |name: &str| scale.text(name).to_owned();
+        Scale {
+            spec_path: text("specReplicasPath"),
+            status_path: text("statusReplicasPath"),
+            selector_path: Some(text("labelSelectorPath")).filter(|path| !path.is_empty()),
+        }
+    }
+
+    /// The scale of an object, to be shown.
+    pub fn read(&self, object: &Value) -> Result<Value, Status> {
+        let (scale, found) = self.of(object).map_err(Status::unknown)?;
+        if !found {
+            return Err(Status::internal_error(format!(
+                "the spec replicas field {} does not exist",
+                go::quote(&self.spec_path)
+            )));
+        }
+        Ok(scale)
+    }
+
+    /// The scale of an object, to be changed: a number that no client sends stands for one that is not there.
+    pub fn before(&self, object: &Value) -> Result<Value, Status> {
+        let (mut scale, found) = self.of(object).map_err(Status::unknown)?;
+        if !found {
+            scale.make("spec").set("replicas", i64::from(i32::MIN));
+        }
+        Ok(scale)
+    }
+
+    /// Gives an object the number a scale asks for, and the resourceVersion it was read at, if it names one.
+    pub fn write(&self, object: &mut Value, scale: &Value) -> Result<(), Status> {
+        let replicas = scale.at("spec").int("replicas").unwrap_or_default();
+        if replicas == i64::from(i32::MIN) {
+            return Err(Status::bad_request(format!(
+                "the spec replicas field {} cannot be empty",
+                go::quote(&self.spec_path)
+            )));
+        }
+        let mut at = &mut *object;
+        let mut names = split(&self.spec_path).peekable();
+        while let Some(name) = names.next() {
+            if !at.is_object() {
+                let text = format!(
+                    "value cannot be set because {} is not a map[string]interface{{}}",
+                    self.spec_path
+                );
+                return Err(Status::unknown(text));
+            }
+            if names.peek().is_none() {
+                at.set(name, replicas);
+                break;
+            }
+            at = at.make(name);
+        }
+        let version = scale.at("metadata").text("resourceVersion");
+        if !version.is_empty() {
+            object.make("metadata").set("resourceVersion", version);
+        }
+        Ok(())
+    }
+
+    /// The scale of an object that was written.
+    pub fn of_written(&self, object: &Value) -> Result<Value, Status> {
+        let (scale, _) = self.of(object).map_err(Status::bad_request)?;
+        Ok(scale)
+    }
+
+    fn of(&self, object: &Value) -> Result<(Value, bool), String> {
+        let wanted = number(object, &self.spec_path)?;
+        let actual = number(object, &self.status_path)?;
+        let selector = match &self.selector_path {
+            Some(path) => text(object, path)?,
+            None => "",
+        };
+        let mut scale = json!({
+            "kind": "Scale",
+            "apiVersion": "autoscaling/v1",
+            "metadata": {},
+            "spec": {},
+            "status": {"replicas": narrow(actual.unwrap_or_default())},
+        });
+        let metadata = scale.make("metadata");
+        for name in METADATA {
+            metadata.copy_from(name, object.at("metadata"));
+        }
+        if let Some(wanted) = wanted.filter(|wanted| narrow(*wanted) != 0) {
+            scale.make("spec").set("replicas", narrow(wanted));
+        }
+        if !selector.is_empty() {
+            scale.make("status").set("selector", selector);
+        }
+        Ok((scale, wanted.is_some()))
+    }
+
+    /// What is wrong with the number that is asked for.
+    pub(super) fn validate_spec(&self, object: &Value, errors: &mut Errors) {
+        judge(object, &self.spec_path, errors);
+    }
+
+    /// What is wrong with the number there are, and with the selector.
+    pub(super) fn validate_status(&self, object: &Value, errors: &mut Errors) {
+        judge(object, &self.status_path, errors);
+        if let Some(path) = &self.selector_path
+            && let Err(fault) = text(object, path)
+        {
+            errors.push(Error::invalid(&Path::new(path), "", fault));
+        }
+    }
+}
+
+/// The lower 32 bits, as programs keep such a number.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "that is how such a number is kept"
+)]
+fn narrow(number: i64) -> i64 {
+    i64::from(number as i32)
+}
+
+fn judge(object: &Value, path: &str, errors: &mut Errors) {
+    let at = Path::new(path);
+    match number(object, path) {
+        Err(fault) => errors.push(Error::invalid(&at, Shown::Integer(0), fault)),
+        Ok(Some(number)) if number < 0 => {
+            errors.push(Error::invalid(&at, number, "should be a non-negative integer"));
+        }
+        Ok(Some(number)) if number > i64::from(i32::MAX) => {
+            let detail = format!("should be less than or equal to {}", i32::MAX);
+            errors.push(Error::invalid(&at, number, detail));
+        }
+        Ok(_) => {}
+    }
+}
+
+fn number(object: &Value, path: &str) -> Result<Option<i64>, String> {
+    match find(object, path)? {
+        None => Ok(None),
+        Some(value) => value
+            .as_i64()
+            .map(Some)
+            .ok_or_else(|| wrong(path, value, "int64")),
+    }
+}
+
+fn text<'v>(object: &'v Value, path: &str) -> Result<&'v str, String> {
+    match find(object, path)? {
+        None => Ok(""),
+        Some(value) => value.as_str().ok_or_else(|| wrong(path, value, "string")),
+    }
+}
+
+fn wrong(path: &str, value: &Value, wanted: &str) -> String {
+    let path: Vec<_> = split(path).collect();
+    let type_name = match value {
+        Value::Null => "<nil>",
+        value => go::type_name(value),
+    };
+    format!(
+        ".{} accessor error: {} is of the type {type_name}, expected {wanted}",
+        path.join("."),
+        go::plain(value)
+    )
+}
+
+fn find<'v>(object: &'v Value, path: &str) -> Result<Option<&'v Value>, String> {
+    let names: Vec<_> = split(path).collect();
+    let mut value = object;
+    for (index, name) in names.iter().enumerate() {
+        match value {
+            Value::Null => return Ok(None),
+            Value::Object(fields) => match fields.get(*name) {
+                Some(next) => value = next,
+                None => return Ok(None),
+            },
+            other => {
+                let path = names[..=index].join(".");
+                return Err(wrong(&path, other, "map[string]interface {}"));
+            }
+        }
+    }
+    Ok(Some(value))
+}
+
+fn split(path: &str) -> std::str::Split<'_, char> {
+    path.strip_prefix('.').unwrap_or(path).split('.')
+}

@@ -1,0 +1,82 @@
+//! The schema of a version, kept as text until it is needed.
+
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use serde_json::{Map, Value};
+
+use super::node::Node;
+use crate::rules::Tree;
+
+/// What people read, and what no object is judged by.
+const WORDS: [&str; 4] = ["description", "title", "example", "externalDocs"];
+
+/// A schema.
+pub(super) struct Schema {
+    /// Its text, without words for people, until it is compiled.
+    text: Mutex<Vec<u8>>,
+    node: OnceLock<Node>,
+    /// Whether apply takes fields that are not known, wherever they stand.
+    open: bool,
+}
+
+// --- Schema ---
+
+impl Schema {
+    pub(super) fn new(schema: &Value, open: bool) -> Self {
+        let text = serde_json::to_vec(&bare(schema)).unwrap_or_default();
+        Schema {
+            text: Mutex::new(text),
+            node: OnceLock::new(),
+            open,
+        }
+    }
+
+    /// The schema, compiled. The first call does it.
+    pub(super) fn node(&self) -> &Node {
+        self.node.get_or_init(|| {
+            let text = std::mem::take(&mut *self.text.lock().unwrap_or_else(PoisonError::into_inner));
+            let schema = serde_json::from_slice(&text).unwrap_or_default();
+            Node::read(&schema, self.open)
+        })
+    }
+
+    /// About how many bytes it takes.
+    #[cfg(test)]
+    pub(super) fn size(&self) -> usize {
+        let text = self.text.lock().unwrap().capacity();
+        text + self.node.get().map_or(0, Node::size)
+    }
+}
+
+impl std::fmt::Debug for Schema {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Schema")
+            .field("open", &self.open)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A schema without the words. Where names stand that users choose nothing is left out.
+fn bare(schema: &Value) -> Value {
+    let Value::Object(fields) = schema else {
+        return schema.clone();
+    };
+    let kept = fields.iter().filter(|(name, _)| !WORDS.contains(&name.as_str()));
+    let fields: Map<_, _> = kept
+        .map(|(name, value)| {
+            let value = match (name.as_str(), value) {
+                ("properties", Value::Object(named)) => {
+                    let bare = named.iter().map(|(name, schema)| (name.clone(), bare(schema)));
+                    Value::Object(bare.collect())
+                }
+                ("items" | "additionalProperties" | "not", schema) => bare(schema),
+                ("allOf" | "anyOf" | "oneOf", Value::Array(_)) => {
+                    schema.items(name).iter().map(bare).collect()
+                }
+                _ => value.clone(),
+            };
+            (name.clone(), value)
+        })
+        .collect();
+    Value::Object(fields)
+}

@@ -1,0 +1,158 @@
+//! A schema seen through [`shape`](crate::shape): what patches and apply ask of it.
+
+use serde_json::Value;
+
+use super::{
+    node::{Additional, Flag, Kind, Node},
+    schema::Schema,
+    validate::Format,
+};
+use crate::{
+    schema::{StructRef, Type, schema as table},
+    shape::{ListKind, Patch, ScalarKind, Shape, Struct, Typed},
+};
+
+/// The type of kind and apiVersion.
+static TEXT: Type = Type::String("string");
+
+/// What is in a list of which nothing is said.
+static ANY: Type = Type::Json;
+
+/// The type of the metadata of objects.
+pub(super) fn object_meta() -> &'static StructRef {
+    static META: std::sync::OnceLock<StructRef> = std::sync::OnceLock::new();
+    META.get_or_init(|| {
+        table()
+            .get("meta", "v1", "ObjectMeta")
+            .expect("the table has the metadata of objects")
+    })
+}
+
+/// The type of a field that every object has.
+fn of_all(name: &str) -> Option<&'static dyn Typed> {
+    match name {
+        "kind" | "apiVersion" => Some(&TEXT),
+        "metadata" => Some(object_meta()),
+        _ => None,
+    }
+}
+
+// --- Schema ---
+
+/// The whole object: beside what its schema says it has kind, apiVersion and metadata.
+impl Typed for Schema {
+    fn shape(&self) -> Shape<'_> {
+        Shape::Struct(self)
+    }
+}
+
+impl Struct for Schema {
+    fn name(&self) -> &str {
+        ""
+    }
+
+    fn field(&self, name: &str) -> Option<&dyn Typed> {
+        of_all(name).or_else(|| self.node().field(name).map(|node| node as &dyn Typed))
+    }
+
+    fn default_of(&self, name: &str) -> Option<&Value> {
+        self.node().default_of(name)
+    }
+
+    fn patch(&self, _: &str) -> Patch<'_> {
+        Patch::default()
+    }
+
+    fn is_atomic(&self) -> bool {
+        self.node().is_atomic()
+    }
+
+    fn keeps_unknown(&self) -> bool {
+        // The fields of all objects are named here: a schema that names none is not a free form.
+        match self.node().additional() {
+            Additional::Unsaid => self.node().says(Flag::Preserve),
+            Additional::Any => true,
+            Additional::Nothing | Additional::Node(_) => false,
+        }
+    }
+}
+
+// --- Node ---
+
+impl Typed for Node {
+    fn shape(&self) -> Shape<'_> {
+        match self.kind {
+            Kind::String | Kind::Integer | Kind::Number | Kind::Boolean => Shape::Scalar,
+            Kind::Array => Shape::List {
+                items: self.items().map_or(&ANY as &dyn Typed, |items| items),
+                kind: self.list_kind(),
+            },
+            Kind::Object if !self.says(Flag::Embedded) && self.properties().len() == 0 => {
+                match self.additional() {
+                    Additional::Node(values) => Shape::Map {
+                        values,
+                        atomic: self.says(Flag::AtomicMap),
+                    },
+                    _ => Shape::Struct(self),
+                }
+            }
+            Kind::Object => Shape::Struct(self),
+            Kind::Any if self.properties().len() > 0 => Shape::Struct(self),
+            Kind::Any => Shape::Unknown,
+        }
+    }
+
+    fn scalar(&self) -> ScalarKind {
+        match self.kind {
+            Kind::Integer | Kind::Number => ScalarKind::Number,
+            Kind::Boolean => ScalarKind::Boolean,
+            // Texts of a format of their own are compared as they are.
+            Kind::String => match self.extras().and_then(|extras| extras.format) {
+                None | Some(Format::Byte) => ScalarKind::String,
+                Some(_) => ScalarKind::Any,
+            },
+            Kind::Any | Kind::Object | Kind::Array => ScalarKind::Any,
+        }
+    }
+}
+
+impl Struct for Node {
+    fn name(&self) -> &str {
+        ""
+    }
+
+    fn field(&self, name: &str) -> Option<&dyn Typed> {
+        let of_all = of_all(name).filter(|_| self.says(Flag::Embedded));
+        of_all
+            .map(|typed| typed as &dyn Typed)
+            .or_else(|| Node::field(self, name).map(|node| node as &dyn Typed))
+    }
+
+    fn default_of(&self, name: &str) -> Option<&Value> {
+        self.property(name)?.fallback()
+    }
+
+    fn patch(&self, _: &str) -> Patch<'_> {
+        Patch::default()
+    }
+
+    fn is_atomic(&self) -> bool {
+        self.says(Flag::AtomicMap)
+    }
+
+    fn keeps_unknown(&self) -> bool {
+        self.says(Flag::Open)
+    }
+}
+
+impl Node {
+    fn list_kind(&self) -> ListKind<'_> {
+        if self.says(Flag::Set) {
+            ListKind::Set
+        } else if self.keys().is_empty() {
+            ListKind::Atomic
+        } else {
+            ListKind::Map(self.keys())
+        }
+    }
+}

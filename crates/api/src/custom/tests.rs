@@ -1,0 +1,485 @@
+//! The rules of a version, claim by claim.
+
+use serde_json::{Value, json};
+
+use super::{CustomRules, Definition, Source};
+use crate::{
+    kinds::builtin,
+    rules::{Circumstances, Errors, Rules, Tree, TreeMut, User},
+    time::Time,
+};
+
+/// A definition whose one version has this schema of `spec`, and more besides.
+pub(super) fn definition(spec_schema: Value, more: Value) -> Definition {
+    let mut version = json!({"name": "v1", "served": true, "storage": true});
+    version.set(
+        "schema",
+        json!({"openAPIV3Schema": {"type": "object", "properties": {
+            "spec": spec_schema,
+            "status": {"type": "object", "properties": {"n": {"type": "integer", "maximum": 5}, "replicas": {"type": "integer"}}},
+        }}}),
+    );
+    if let Value::Object(more) = more {
+        for (name, value) in more {
+            version.set(&name, value);
+        }
+    }
+    let crd = json!({"spec": {"group": "example.com", "scope": "Namespaced",
+        "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
+        "versions": [version]}});
+    Definition::read(&crd).unwrap()
+}
+
+pub(super) fn object(spec: Value) -> Value {
+    json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "x"}, "spec": spec})
+}
+
+pub(super) fn at<R>(ask: impl FnOnce(&Circumstances<'_>) -> R) -> R {
+    let user = User::default();
+    let kind = builtin().kind("", "v1", "ConfigMap").unwrap();
+    let now = Time::parse("2024-01-01T00:00:00Z").unwrap();
+    ask(&Circumstances {
+        kind,
+        now,
+        user: &user,
+    })
+}
+
+pub(super) fn told(errors: &Errors) -> Vec<String> {
+    errors.iter().map(ToString::to_string).collect()
+}
+
+fn wrong(schema: Value, spec: Value) -> Vec<String> {
+    let definition = definition(schema, Value::Null);
+    let mut errors = Errors::new();
+    at(|at| {
+        definition
+            .storage()
+            .rules
+            .validate(&object(spec), at, &mut errors)
+    });
+    told(&errors)
+}
+
+fn wrong_update(schema: Value, new: Value, old: Value) -> Vec<String> {
+    let definition = definition(schema, Value::Null);
+    let mut errors = Errors::new();
+    let (new, old) = (object(new), object(old));
+    at(|at| {
+        definition
+            .storage()
+            .rules
+            .validate_update(&new, &old, at, &mut errors)
+    });
+    told(&errors)
+}
+
+fn fields(fields: Value) -> Value {
+    json!({"type": "object", "properties": fields})
+}
+
+fn coerced(schema: Value, spec: Value) -> (Value, Vec<String>) {
+    let definition = definition(schema, Value::Null);
+    let mut object = object(spec);
+    let rules = &definition.storage().rules;
+    let unknown = rules.coerce(&mut object, Source::Request).unwrap();
+    rules.default(&mut object);
+    (object.at("spec").clone(), unknown)
+}
+
+#[test]
+fn a_value_of_another_type_is_told_with_both() {
+    let schema = fields(
+        json!({"i": {"type": "integer"}, "s": {"type": "string"}, "e": {"x-kubernetes-int-or-string": true},
+        "d": {"type": "string", "format": "date-time"}, "n": {"type": "string", "nullable": true}}),
+    );
+    assert_eq!(
+        wrong(
+            schema.clone(),
+            json!({"i": "x", "s": null, "e": true, "d": 5, "n": null})
+        ),
+        [
+            "spec.d: Invalid value: \"int64\": spec.d in body must be of type date-time: \"int64\"",
+            "spec.e: Invalid value: \"boolean\": spec.e in body must be of type integer,string: \"boolean\"",
+            "spec.i: Invalid value: \"string\": spec.i in body must be of type integer: \"string\"",
+            "spec.s: Invalid value: \"null\": spec.s in body must be of type string: \"null\"",
+        ]
+    );
+    assert_eq!(
+        wrong(
+            schema.clone(),
+            json!({"i": 4.0, "e": "50%", "d": "2020-01-01T00:00:00Z"})
+        ),
+        [] as [&str; 0]
+    );
+    assert_eq!(
+        wrong(schema, json!({"d": "yesterday"})),
+        ["spec.d: Invalid value: \"yesterday\": spec.d in body must be of type date-time: \"yesterday\""]
+    );
+}
+
+#[test]
+fn bounds_hold() {
+    let schema = fields(json!({
+        "i": {"type": "integer", "minimum": 1, "maximum": 10, "multipleOf": 2},
+        "f": {"type": "number", "minimum": 0.5, "exclusiveMinimum": true},
+        "w": {"type": "integer", "format": "int32"},
+        "p": {"type": "string", "pattern": "^[a-z]+$", "minLength": 2, "maxLength": 4},
+        "e": {"type": "string", "enum": ["A", "B"]},
+        "l": {"type": "array", "minItems": 1, "maxItems": 2, "items": {"type": "string"}},
+        "o": {"type": "object", "maxProperties": 1, "additionalProperties": {"type": "integer"}},
+    }));
+    let one = |spec: Value| wrong(schema.clone(), spec).join("; ");
+    assert_eq!(
+        one(json!({"i": 12})),
+        "spec.i: Invalid value: 12: spec.i in body should be less than or equal to 10"
+    );
+    assert_eq!(
+        one(json!({"i": 3})),
+        "spec.i: Invalid value: 3: spec.i in body should be a multiple of 2"
+    );
+    assert_eq!(
+        one(json!({"f": 0.5})),
+        "spec.f: Invalid value: 0.5: spec.f in body should be greater than 0.5"
+    );
+    assert_eq!(
+        one(json!({"w": 3_000_000_000_i64})),
+        "<nil>: Invalid value: \"\": Checked value must be of type integer with format int32 in spec.w"
+    );
+    assert_eq!(
+        one(json!({"p": "A"})),
+        "spec.p: Invalid value: \"A\": spec.p in body should be at least 2 chars long"
+    );
+    assert_eq!(
+        one(json!({"p": "ABC"})),
+        "spec.p: Invalid value: \"ABC\": spec.p in body should match '^[a-z]+$'"
+    );
+    assert_eq!(
+        one(json!({"p": "\u{e9}\u{e9}\u{e9}\u{e9}\u{e9}"})),
+        "spec.p: Too long: may not be more than 4 bytes"
+    );
+    assert_eq!(
+        one(json!({"e": "C"})),
+        "spec.e: Unsupported value: \"C\": supported values: \"A\", \"B\""
+    );
+    assert_eq!(
+        one(json!({"l": []})),
+        "spec.l: Invalid value: 0: spec.l in body should have at least 1 items"
+    );
+    assert_eq!(
+        one(json!({"l": ["a", "b", "c"]})),
+        "spec.l: Too many: 3: must have at most 2 items"
+    );
+    assert_eq!(
+        one(json!({"o": {"a": "x"}})),
+        "spec.o.a: Invalid value: \"string\": spec.o.a in body must be of type integer: \"string\""
+    );
+}
+
+#[test]
+fn what_must_be_there_is_asked_for() {
+    let schema = json!({"type": "object", "required": ["a"], "properties": {"a": {"type": "string"}}});
+    assert_eq!(wrong(schema, json!({})), ["spec.a: Required value"]);
+}
+
+#[test]
+fn of_several_schemas_the_nearest_tells_why() {
+    let schema = fields(json!({
+        "any": {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}},
+            "anyOf": [{"required": ["a"]}, {"required": ["b"], "properties": {"b": {"minLength": 3}}}]},
+        "one": {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}},
+            "oneOf": [{"required": ["a"]}, {"required": ["b"]}]},
+        "not": {"type": "string", "not": {"pattern": "^x"}},
+    }));
+    assert_eq!(
+        wrong(schema.clone(), json!({"any": {}})),
+        [
+            "<nil>: Invalid value: \"\": \"spec.any\" must validate at least one schema (anyOf)",
+            "spec.any.a: Required value",
+        ]
+    );
+    assert_eq!(
+        wrong(schema.clone(), json!({"one": {"a": "1", "b": "2"}})),
+        [
+            "<nil>: Invalid value: \"\": \"spec.one\" must validate one and only one schema (oneOf). Found 2 valid alternatives"
+        ]
+    );
+    assert_eq!(
+        wrong(schema, json!({"not": "xyz"})),
+        ["<nil>: Invalid value: \"\": \"spec.not\" must not validate the schema (not)"]
+    );
+}
+
+#[test]
+fn what_did_not_change_is_not_judged_anew() {
+    let schema = fields(
+        json!({"a": {"type": "string", "enum": ["good"]}, "b": {"type": "string"},
+        "m": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
+            "items": {"type": "object", "properties": {"k": {"type": "string"}, "v": {"type": "integer", "maximum": 1}}}},
+        "l": {"type": "array", "items": {"type": "integer", "maximum": 1}}}),
+    );
+    let old = json!({"a": "bad", "b": "1", "m": [{"k": "x", "v": 9}, {"k": "y", "v": 8}], "l": [5, 0]});
+    let with = |name: &str, value: Value| {
+        let mut new = old.clone();
+        new.set(name, value);
+        wrong_update(schema.clone(), new, old.clone())
+    };
+    assert_eq!(with("b", json!("2")), [] as [&str; 0]);
+    assert_eq!(
+        with("a", json!("worse")),
+        ["spec.a: Unsupported value: \"worse\": supported values: \"good\""]
+    );
+    assert_eq!(
+        with(
+            "m",
+            json!([{"k": "y", "v": 8}, {"k": "x", "v": 9}, {"k": "z", "v": 1}])
+        ),
+        [] as [&str; 0]
+    );
+    assert_eq!(
+        with("m", json!([{"k": "y", "v": 7}])),
+        ["spec.m[0].v: Invalid value: 7: spec.m[0].v in body should be less than or equal to 1"]
+    );
+    // The items of a plain list cannot be told apart.
+    assert_eq!(with("l", json!([5])).len(), 1);
+}
+
+#[test]
+fn items_of_sets_and_maps_differ() {
+    let schema = fields(json!({
+        "s": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
+        "m": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["a", "b"],
+            "items": {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "integer"}}}},
+    }));
+    let spec = json!({"s": ["x", "y", "x", "x"], "m": [{"a": "1", "b": 1}, {"a": "1"}, {"a": "1", "b": 1}]});
+    assert_eq!(
+        wrong(schema, spec),
+        [
+            "spec.m[2]: Duplicate value: {\"a\":\"1\",\"b\":1}",
+            "spec.s[2]: Duplicate value: \"x\"",
+        ]
+    );
+}
+
+#[test]
+fn unknown_fields_are_pruned_and_told() {
+    let schema = fields(json!({
+        "a": {"type": "object", "x-kubernetes-preserve-unknown-fields": true,
+            "properties": {"k": {"type": "object", "properties": {"z": {"type": "string"}}}}},
+        "b": {"type": "array", "items": {"type": "object", "properties": {"x": {"type": "string"}}}},
+    }));
+    let spec = json!({"a": {"free": 1, "k": {"z": "1", "gone": 2}}, "b": [{"x": "1", "y": 2}], "c": 3});
+    let (pruned, unknown) = coerced(schema, spec);
+    assert_eq!(
+        pruned,
+        json!({"a": {"free": 1, "k": {"z": "1"}}, "b": [{"x": "1"}]})
+    );
+    assert_eq!(unknown, ["spec.a.k.gone", "spec.b[0].y", "spec.c"]);
+}
+
+#[test]
+fn objects_inside_have_metadata() {
+    let schema = fields(
+        json!({"t": {"type": "object", "x-kubernetes-embedded-resource": true,
+        "x-kubernetes-preserve-unknown-fields": true}}),
+    );
+    let spec =
+        json!({"t": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "bogus": 1}, "x": 1}});
+    let (settled, unknown) = coerced(schema.clone(), spec);
+    assert_eq!(
+        settled,
+        json!({"t": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "x": 1}})
+    );
+    assert_eq!(unknown, ["spec.t.metadata.bogus"]);
+    assert_eq!(
+        wrong(
+            schema,
+            json!({"t": {"kind": "a_b", "metadata": {"labels": {"a b": "c"}}}})
+        )
+        .len(),
+        3
+    );
+}
+
+#[test]
+fn metadata_of_another_type_is_refused_in_a_request_and_dropped_from_the_store() {
+    let definition = definition(fields(json!({})), Value::Null);
+    let rules = &definition.storage().rules;
+    let mut bad = object(json!({}));
+    bad.make("metadata").set("labels", "x");
+    assert_eq!(
+        rules.coerce(&mut bad.clone(), Source::Request),
+        Err(
+            "json: cannot unmarshal string into Go struct field ObjectMeta.labels of type map[string]string"
+                .to_owned()
+        )
+    );
+    rules.coerce(&mut bad, Source::Storage).unwrap();
+    assert_eq!(bad.at("metadata"), &json!({"name": "x", "generation": 1}));
+}
+
+#[test]
+fn defaults_fill_what_is_left_out_wherever_its_holder_is() {
+    let schema = fields(json!({
+        "a": {"type": "object", "default": {}, "properties": {"b": {"type": "integer", "default": 3}}},
+        "l": {"type": "array", "items": {"type": "object", "properties": {"c": {"type": "string", "default": "x"}}}},
+        "m": {"type": "object", "additionalProperties": {"type": "object", "properties": {"d": {"type": "boolean", "default": true}}}},
+        "n": {"type": "string", "default": "y"},
+        "o": {"type": "string"}, "p": {"type": "string", "nullable": true},
+    }));
+    let (filled, _) = coerced(
+        schema,
+        json!({"l": [{}], "m": {"k": {}}, "n": null, "o": null, "p": null}),
+    );
+    assert_eq!(
+        filled,
+        json!({"a": {"b": 3}, "l": [{"c": "x"}], "m": {"k": {"d": true}}, "n": "y", "p": null})
+    );
+}
+
+#[test]
+fn a_status_with_a_path_of_its_own_is_written_there_alone() {
+    let definition = definition(
+        fields(json!({"a": {"type": "integer"}})),
+        json!({"subresources": {"status": {}}}),
+    );
+    let rules = &definition.storage().rules;
+    let mut new = object(json!({"a": 1}));
+    new.set("status", json!({"n": 1}));
+    at(|at| rules.prepare_create(&mut new, at));
+    assert!(!new.has("status"));
+    let mut old = object(json!({"a": 1}));
+    old.set("status", json!({"n": 1}));
+    let mut new = object(json!({"a": 2}));
+    new.make("metadata").set("labels", json!({"l": "1"}));
+    new.set("status", json!({"n": 9}));
+    let mut status = new.clone();
+    at(|at| rules.prepare_status(&mut status, &old, at));
+    assert_eq!(
+        (status.at("spec"), status.at("status")),
+        (&json!({"a": 1}), &json!({"n": 9}))
+    );
+    assert!(!status.at("metadata").has("labels"));
+    let mut errors = Errors::new();
+    at(|at| rules.validate_status(&status, &old, at, &mut errors));
+    assert_eq!(
+        told(&errors),
+        ["status.n: Invalid value: 9: n in body should be less than or equal to 5"]
+    );
+    at(|at| rules.prepare_update(&mut new, &old, at));
+    assert_eq!(new.at("status"), &json!({"n": 1}));
+    assert!(rules.raises_generation(&new, &old) && !rules.raises_generation(&old, &old));
+}
+
+#[test]
+fn another_kind_is_told_alone() {
+    let definition = definition(fields(json!({})), Value::Null);
+    let mut errors = Errors::new();
+    let mut gadget = object(json!({}));
+    gadget.set("kind", "Gadget");
+    at(|at| definition.storage().rules.validate(&gadget, at, &mut errors));
+    assert_eq!(told(&errors), ["kind: Invalid value: \"Gadget\": must be Widget"]);
+}
+
+fn scaled() -> Definition {
+    let paths = json!({"scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas",
+        "labelSelectorPath": ".status.selector"}});
+    definition(
+        fields(json!({"replicas": {"type": "integer"}})),
+        json!({"subresources": paths}),
+    )
+}
+
+#[test]
+fn a_scale_is_found_and_set_by_its_paths() {
+    let definition = scaled();
+    let version = definition.storage();
+    let scale = version.scale.as_ref().unwrap();
+    let mut widget = object(json!({"replicas": 2}));
+    widget.set("status", json!({"replicas": 1, "selector": "a=b"}));
+    let mut shown = scale.read(&widget).unwrap();
+    assert_eq!(shown.at("spec"), &json!({"replicas": 2}));
+    assert_eq!(shown.at("status"), &json!({"replicas": 1, "selector": "a=b"}));
+    shown.make("spec").set("replicas", -1);
+    scale.write(&mut widget, &shown).unwrap();
+    let mut errors = Errors::new();
+    at(|at| version.rules.validate(&widget, at, &mut errors));
+    assert_eq!(
+        told(&errors),
+        [".spec.replicas: Invalid value: -1: should be a non-negative integer"]
+    );
+    let bare = object(json!({}));
+    assert_eq!(
+        scale.read(&bare).unwrap_err().message,
+        "Internal error occurred: the spec replicas field \".spec.replicas\" does not exist"
+    );
+    let unset = scale.before(&bare).unwrap();
+    assert_eq!(
+        scale.write(&mut widget, &unset).unwrap_err().message,
+        "the spec replicas field \".spec.replicas\" cannot be empty"
+    );
+}
+
+#[test]
+fn tables_show_what_columns_name() {
+    let columns = json!([
+        {"name": "N", "type": "integer", "jsonPath": ".spec.n"},
+        {"name": "When", "type": "date", "jsonPath": ".spec.d"},
+        {"name": "O", "type": "string", "jsonPath": ".spec.o", "priority": 1, "description": "words"},
+        {"name": "L", "type": "string", "jsonPath": ".spec.l[*]"},
+        {"name": "F", "type": "number", "jsonPath": ".spec.f"},
+        {"name": "Bad", "type": "integer", "jsonPath": ".spec.o"},
+    ]);
+    let definition = definition(fields(json!({})), json!({"additionalPrinterColumns": columns}));
+    let rules = &definition.storage().rules;
+    let widget =
+        object(json!({"n": 3.7, "d": "2023-12-31T00:00:00Z", "o": {"k": "<"}, "l": ["x", "y"], "f": 2}));
+    let now = Time::parse("2024-01-01T00:00:00Z").unwrap();
+    assert_eq!(
+        rules.row(&widget, now).cells,
+        [
+            json!("x"),
+            json!(3),
+            json!("24h"),
+            json!("{\"k\":\"\\u003c\"}"),
+            json!("x"),
+            json!(2.0),
+            json!(null)
+        ]
+    );
+    assert_eq!(rules.columns().len(), 7);
+    assert_eq!(
+        rules.row(&object(json!({})), now).cells[1..],
+        [const { Value::Null }; 6]
+    );
+}
+
+#[test]
+fn finalizers_without_a_domain_are_warned_of_once() {
+    let definition = definition(fields(json!({})), Value::Null);
+    let rules: &CustomRules = &definition.storage().rules;
+    let mut new = object(json!({}));
+    new.make("metadata")
+        .set("finalizers", json!(["a", "b.c", "d.e/f", "orphan"]));
+    assert_eq!(
+        rules.warnings(&new, None),
+        [
+            "metadata.finalizers: \"a\": prefer a domain-qualified finalizer name to avoid accidental conflicts with other finalizer writers",
+            "metadata.finalizers: \"b.c\": prefer a domain-qualified finalizer name including a path (/) to avoid accidental conflicts with other finalizer writers",
+        ]
+    );
+    assert!(rules.warnings(&new, Some(&new)).is_empty());
+}
+
+#[test]
+fn a_deprecated_version_names_the_one_to_use() {
+    let schema = json!({"openAPIV3Schema": {"type": "object"}});
+    let version = |name: &str, deprecated: bool| json!({"name": name, "served": true, "storage": name == "v1", "deprecated": deprecated, "schema": schema});
+    let crd = json!({"spec": {"group": "example.com", "scope": "Cluster", "names": {"plural": "ws", "kind": "W"},
+        "versions": [version("v1alpha1", true), version("v1beta1", false), version("v1", false)]}});
+    let definition = Definition::read(&crd).unwrap();
+    assert_eq!(
+        definition.version("v1alpha1").unwrap().deprecation.as_deref(),
+        Some("example.com/v1alpha1 W is deprecated; use example.com/v1 W")
+    );
+}

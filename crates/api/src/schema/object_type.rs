@@ -1,0 +1,119 @@
+//! The type of the objects of a kind: of the table, or from a definition.
+
+use std::{fmt, sync::Arc};
+
+use serde_json::{Map, Value};
+
+use super::StructRef;
+use crate::{
+    decode::{self, DecodeError, Decoded, Fault},
+    shape::{Shape, Typed},
+};
+
+/// The type of the objects of a kind.
+#[derive(Clone)]
+pub enum ObjectType {
+    /// A struct of the table.
+    Builtin(StructRef),
+    /// What a definition says.
+    Custom(Arc<dyn CustomType>),
+}
+
+/// A type that a definition tells.
+pub trait CustomType: Send + Sync {
+    /// What patches and apply see of it.
+    fn typed(&self) -> &dyn Typed;
+
+    /// Brings a tree of a request into form: metadata as all objects have them, nothing that the type does not know. Gives the
+    /// paths of what was left out, or why the tree cannot be read.
+    fn settle(&self, object: &mut Value) -> Result<Vec<String>, String>;
+}
+
+// --- ObjectType ---
+
+impl ObjectType {
+    /// The struct of the table, if it is one.
+    pub fn table(&self) -> Option<StructRef> {
+        match self {
+            ObjectType::Builtin(of) => Some(*of),
+            ObjectType::Custom(_) => None,
+        }
+    }
+
+    /// Decodes an object in JSON.
+    pub fn json(&self, body: &[u8]) -> Result<Decoded, DecodeError> {
+        match self {
+            ObjectType::Builtin(of) => decode::json(body, *of),
+            ObjectType::Custom(of) => settled(decode::untyped(body)?, &**of),
+        }
+    }
+
+    /// Decodes an object in YAML.
+    pub fn yaml(&self, body: &[u8]) -> Result<Decoded, DecodeError> {
+        match self {
+            ObjectType::Builtin(of) => decode::yaml(body, *of),
+            ObjectType::Custom(of) => settled(decode::yaml_to_json(body)?, &**of),
+        }
+    }
+
+    /// Brings a tree into normal form, as if it had come as a body.
+    pub fn normalize(&self, value: &Value) -> Result<Decoded, DecodeError> {
+        match self {
+            ObjectType::Builtin(of) => decode::normalize(value, *of),
+            ObjectType::Custom(of) => {
+                let decoded = Decoded {
+                    value: value.clone(),
+                    faults: decode::Faults::default(),
+                };
+                settled(decoded, &**of)
+            }
+        }
+    }
+
+    /// An object of which nothing is set.
+    pub fn zero(&self) -> Map<String, Value> {
+        match self {
+            ObjectType::Builtin(of) => of.get().zero(),
+            ObjectType::Custom(_) => Map::new(),
+        }
+    }
+
+    /// Makes empty lists and maps that are always written `null`.
+    pub fn forget_empty(&self, object: &mut Value) {
+        if let ObjectType::Builtin(of) = self {
+            of.get().forget_empty(object);
+        }
+    }
+}
+
+fn settled(mut decoded: Decoded, of: &dyn CustomType) -> Result<Decoded, DecodeError> {
+    let unknown = of.settle(&mut decoded.value).map_err(DecodeError::Type)?;
+    for path in unknown {
+        decoded.faults.add(Fault::Unknown(path));
+    }
+    Ok(decoded)
+}
+
+impl Typed for ObjectType {
+    fn shape(&self) -> Shape<'_> {
+        match self {
+            ObjectType::Builtin(of) => of.shape(),
+            ObjectType::Custom(of) => of.typed().shape(),
+        }
+    }
+}
+
+impl From<StructRef> for ObjectType {
+    fn from(of: StructRef) -> Self {
+        ObjectType::Builtin(of)
+    }
+}
+
+impl fmt::Debug for ObjectType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ObjectType::Builtin(of) => of.fmt(f),
+            ObjectType::Custom(_) => f.write_str("Custom"),
+        }
+    }
+}

@@ -1,0 +1,479 @@
+//! What a queue knows. No clock and no waiting here: whoever calls says what time it is.
+
+use std::{
+    cmp::Reverse,
+    collections::BinaryHeap,
+    hash::{BuildHasher, Hash},
+    time::Duration,
+};
+
+use hashbrown::{DefaultHashBuilder, HashTable};
+use tokio::time::Instant;
+
+use super::{
+    Options,
+    lanes::{Lanes, Ticket},
+    tokens::Tokens,
+};
+
+/// The keys of a queue, and where each of them is.
+pub(super) struct State<K> {
+    options: Options<K>,
+    hasher: DefaultHashBuilder,
+    /// Positions in `slots`, by key.
+    table: HashTable<u32>,
+    slots: Vec<Option<Slot<K>>>,
+    free: Vec<u32>,
+    ready: Lanes,
+    /// When keys that wait become ready. A ticket that is no longer good is thrown away when its time comes.
+    waiting: BinaryHeap<Reverse<(Instant, u64, u32)>>,
+    /// Counts stays, so that each ticket is good for one.
+    stays: u64,
+    tokens: Option<Tokens>,
+    queued: usize,
+    running: usize,
+    closed: bool,
+    adds: u64,
+    retries: u64,
+}
+
+/// What is known of a key.
+struct Slot<K> {
+    key: K,
+    hash: u64,
+    place: Place,
+    priority: i32,
+    /// The good ticket, if it is queued or waits.
+    stay: u64,
+    /// Since when it is where it is; for a key that is queued, since it was added.
+    since: Instant,
+    /// Failures in a row.
+    failures: u32,
+    /// Until when a failure does not count as another one.
+    window: Option<Instant>,
+    /// When the first of the events came that it waits for the end of.
+    first: Option<Instant>,
+    /// What is to come after the run that goes on.
+    again: Option<Again>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Queued,
+    Waiting(Instant),
+    Running,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Again {
+    at: Instant,
+    priority: i32,
+}
+
+/// A key that was handed out.
+pub(super) struct Taken<K> {
+    pub slot: u32,
+    pub key: K,
+    pub priority: i32,
+    pub failures: u32,
+    pub waited: Duration,
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    Done,
+    Again { after: Duration, priority: i32 },
+    Failed,
+}
+
+/// What became of a key that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Failures in a row, as far as they count.
+    pub failures: u32,
+    /// When it is tried again; `None` if it was dropped, or the queue is closed.
+    pub retry_after: Option<Duration>,
+    /// It has failed so often that somebody should know; said once until it succeeds.
+    pub report: bool,
+    /// It was dropped, for it may not fail more often.
+    pub dropped: bool,
+}
+
+/// Figures of a queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Keys that are ready and not yet worked on.
+    pub depth: usize,
+    /// Keys that wait for a time to come.
+    pub waiting: usize,
+    /// Keys that are worked on.
+    pub running: usize,
+    /// How often a key became ready that was not.
+    pub adds: u64,
+    /// How often a key was to be tried again after a failure.
+    pub retries: u64,
+}
+
+// --- State ---
+
+impl<K: Clone + Eq + Hash> State<K> {
+    pub(super) fn new(options: Options<K>) -> Self {
+        State {
+            tokens: options.bucket.map(Tokens::new),
+            options,
+            hasher: DefaultHashBuilder::default(),
+            table: HashTable::new(),
+            slots: Vec::new(),
+            free: Vec::new(),
+            ready: Lanes::default(),
+            waiting: BinaryHeap::new(),
+            stays: 0,
+            queued: 0,
+            running: 0,
+            closed: false,
+            adds: 0,
+            retries: 0,
+        }
+    }
+
+    /// Something happened to a key. Tells whether somebody who waits for a key, or for a time, has to look again.
+    pub(super) fn add(&mut self, key: K, priority: i32, now: Instant) -> bool {
+        let Some(debounce) = self.options.debounce else {
+            return self.add_at(key, priority, now, now);
+        };
+        let first = self
+            .find(&key)
+            .and_then(|slot| self.slot(slot).first)
+            .unwrap_or(now);
+        let at = (now + debounce.quiet).min(first + debounce.longest);
+        let hash = self.hasher.hash_one(&key);
+        if let Some(slot) = self.find(&key)
+            && let Place::Waiting(_) = self.slot(slot).place
+            && self.slot(slot).first.is_some()
+        {
+            // Another event: the rest begins anew.
+            let slot_mut = self.slot_mut(slot);
+            slot_mut.priority = slot_mut.priority.max(priority);
+            self.wait(slot, at);
+            return true;
+        }
+        let wakes = self.add_hashed(key.clone(), hash, priority, at, now);
+        if let Some(slot) = self.find(&key) {
+            let slot = self.slot_mut(slot);
+            slot.first.get_or_insert(first);
+        }
+        wakes
+    }
+
+    /// A key is to be worked on at a time. The earliest such time counts.
+    pub(super) fn add_at(&mut self, key: K, priority: i32, at: Instant, now: Instant) -> bool {
+        let hash = self.hasher.hash_one(&key);
+        self.add_hashed(key, hash, priority, at, now)
+    }
+
+    fn add_hashed(&mut self, key: K, hash: u64, priority: i32, at: Instant, now: Instant) -> bool {
+        if self.closed {
+            return false;
+        }
+        let Some(position) = self.find_hashed(&key, hash) else {
+            let position = self.insert(key, hash, priority, now);
+            return self.place(position, at, now);
+        };
+        let slot = self.slot_mut(position);
+        match slot.place {
+            Place::Running => {
+                let again = slot.again.get_or_insert(Again { at, priority });
+                again.at = again.at.min(at);
+                again.priority = again.priority.max(priority);
+                false
+            }
+            Place::Queued => {
+                if priority <= slot.priority || at > now {
+                    return false;
+                }
+                slot.priority = priority;
+                self.requeue(position);
+                false
+            }
+            Place::Waiting(due) => {
+                slot.priority = slot.priority.max(priority);
+                if at >= due {
+                    return false;
+                }
+                self.place(position, at, now)
+            }
+        }
+    }
+
+    /// Hands out the next key that is ready.
+    pub(super) fn take(&mut self, now: Instant) -> Option<Taken<K>> {
+        self.promote(now);
+        let slots = &self.slots;
+        let is_good = |ticket: Ticket| {
+            let slot = slots.get(ticket.slot as usize).and_then(Option::as_ref);
+            slot.is_some_and(|slot| slot.place == Place::Queued && slot.stay == ticket.stay)
+        };
+        let ticket = self.ready.pop(is_good)?;
+        self.queued -= 1;
+        self.running += 1;
+        let slot = self.slot_mut(ticket.slot);
+        slot.place = Place::Running;
+        slot.first = None;
+        let waited = now.saturating_duration_since(slot.since);
+        slot.since = now;
+        Some(Taken {
+            slot: ticket.slot,
+            key: slot.key.clone(),
+            priority: slot.priority,
+            failures: slot.failures,
+            waited,
+        })
+    }
+
+    /// A run is over. Tells what became of a key that failed, and whether somebody has to look again.
+    pub(super) fn end(&mut self, position: u32, end: End, now: Instant) -> (Option<Failure>, bool) {
+        self.running -= 1;
+        let mut failure = None;
+        let mut next = self.slot_mut(position).again.take();
+        match end {
+            End::Done => self.forgive(position),
+            End::Again { after, priority } => {
+                self.forgive(position);
+                let wanted = Again {
+                    at: now + after,
+                    priority,
+                };
+                next = Some(next.map_or(wanted, |next| Again {
+                    at: next.at.min(wanted.at),
+                    priority: next.priority.max(priority),
+                }));
+            }
+            End::Failed => {
+                let (failed, retry) = self.fail(position, now);
+                failure = Some(failed);
+                let priority = self.slot(position).priority;
+                if let Some(at) = retry.filter(|_| !self.closed) {
+                    let retry = Again { at, priority };
+                    next = Some(next.map_or(retry, |next| Again {
+                        at: next.at.min(at),
+                        ..next
+                    }));
+                }
+            }
+        }
+        // A queue that closes works off what is ready, and waits for nothing.
+        let Some(again) = next.filter(|again| !self.closed || again.at <= now) else {
+            self.remove(position);
+            return (failure, false);
+        };
+        let slot = self.slot_mut(position);
+        slot.priority = again.priority;
+        (failure, self.place(position, again.at, now))
+    }
+
+    /// Takes no more keys, and forgets those that are not ready.
+    pub(super) fn close(&mut self) {
+        self.closed = true;
+        while let Some(Reverse((_, stay, position))) = self.waiting.pop() {
+            if self.is_waiting(position, stay) {
+                self.remove(position);
+            }
+        }
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Whether nothing is ready and nothing runs.
+    pub(super) fn is_idle(&self) -> bool {
+        self.queued == 0 && self.running == 0
+    }
+
+    /// When the next of the keys that wait becomes ready, at the earliest.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.waiting.peek().map(|Reverse((at, ..))| *at)
+    }
+
+    pub(super) fn figures(&self) -> Figures {
+        Figures {
+            depth: self.queued,
+            waiting: self.table.len() - self.queued - self.running,
+            running: self.running,
+            adds: self.adds,
+            retries: self.retries,
+        }
+    }
+
+    // --- where keys are ---
+
+    fn find(&self, key: &K) -> Option<u32> {
+        self.find_hashed(key, self.hasher.hash_one(key))
+    }
+
+    fn find_hashed(&self, key: &K, hash: u64) -> Option<u32> {
+        let slots = &self.slots;
+        let is_same = |position: &u32| {
+            slots[*position as usize]
+                .as_ref()
+                .is_some_and(|slot| slot.key == *key)
+        };
+        self.table.find(hash, is_same).copied()
+    }
+
+    fn slot(&self, position: u32) -> &Slot<K> {
+        self.slots[position as usize]
+            .as_ref()
+            .expect("a key that is in the table has a slot")
+    }
+
+    fn slot_mut(&mut self, position: u32) -> &mut Slot<K> {
+        self.slots[position as usize]
+            .as_mut()
+            .expect("a key that is in the table has a slot")
+    }
+
+    fn insert(&mut self, key: K, hash: u64, priority: i32, now: Instant) -> u32 {
+        let slot = Some(Slot {
+            key,
+            hash,
+            place: Place::Waiting(now),
+            priority,
+            stay: 0,
+            since: now,
+            failures: 0,
+            window: None,
+            first: None,
+            again: None,
+        });
+        let position = if let Some(position) = self.free.pop() {
+            self.slots[position as usize] = slot;
+            position
+        } else {
+            self.slots.push(slot);
+            u32::try_from(self.slots.len() - 1).expect("there are fewer keys than 2^32")
+        };
+        let slots = &self.slots;
+        let hash_of = |position: &u32| slots[*position as usize].as_ref().map_or(0, |slot| slot.hash);
+        self.table.insert_unique(hash, position, hash_of);
+        position
+    }
+
+    fn remove(&mut self, position: u32) {
+        let Some(slot) = self.slots[position as usize].take() else {
+            return;
+        };
+        if let Ok(found) = self.table.find_entry(slot.hash, |other| *other == position) {
+            found.remove();
+        }
+        self.free.push(position);
+    }
+
+    /// Lets a key be ready, or wait until it is. Tells whether somebody has to look again.
+    fn place(&mut self, position: u32, at: Instant, now: Instant) -> bool {
+        if at > now {
+            self.wait(position, at);
+            // Only who waits for a later time has to know.
+            return self.due() == Some(at);
+        }
+        self.slot_mut(position).since = now;
+        self.queued += 1;
+        self.adds += 1;
+        self.requeue(position);
+        true
+    }
+
+    fn requeue(&mut self, position: u32) {
+        self.stays += 1;
+        let stay = self.stays;
+        let slot = self.slot_mut(position);
+        slot.place = Place::Queued;
+        slot.stay = stay;
+        let priority = slot.priority;
+        let lane = (self.options.lane)(&self.slot(position).key);
+        self.ready.push(priority, lane, Ticket { slot: position, stay });
+    }
+
+    fn wait(&mut self, position: u32, at: Instant) {
+        self.stays += 1;
+        let stay = self.stays;
+        let slot = self.slot_mut(position);
+        slot.place = Place::Waiting(at);
+        slot.stay = stay;
+        self.waiting.push(Reverse((at, stay, position)));
+    }
+
+    fn is_waiting(&self, position: u32, stay: u64) -> bool {
+        let slot = self.slots[position as usize].as_ref();
+        slot.is_some_and(|slot| slot.stay == stay && matches!(slot.place, Place::Waiting(_)))
+    }
+
+    fn promote(&mut self, now: Instant) {
+        while let Some(&Reverse((at, stay, position))) = self.waiting.peek() {
+            let is_good = self.is_waiting(position, stay);
+            if is_good && at > now {
+                break;
+            }
+            self.waiting.pop();
+            if is_good {
+                self.place(position, at, now);
+            }
+        }
+    }
+
+    // --- failures ---
+
+    fn forgive(&mut self, position: u32) {
+        let slot = self.slot_mut(position);
+        slot.failures = 0;
+        slot.window = None;
+    }
+
+    /// A key failed. When it is to be tried again; `None` if it is dropped.
+    fn fail(&mut self, position: u32, now: Instant) -> (Failure, Option<Instant>) {
+        let slot = self.slot_mut(position);
+        if let Some(window) = slot.window.filter(|window| *window > now) {
+            // An event ran it early: it fails as it would have failed anyway.
+            let failures = slot.failures;
+            self.retries += 1;
+            return (
+                Failure {
+                    failures,
+                    retry_after: Some(window - now),
+                    report: false,
+                    dropped: false,
+                },
+                Some(window),
+            );
+        }
+        slot.failures = slot.failures.saturating_add(1);
+        let failures = slot.failures;
+        let report = failures == self.options.report_after;
+        if self.options.max_retries.is_some_and(|most| failures > most) {
+            self.forgive(position);
+            let failure = Failure {
+                failures,
+                retry_after: None,
+                report,
+                dropped: true,
+            };
+            return (failure, None);
+        }
+        let own = self.options.backoff.after(failures);
+        let shared = self
+            .tokens
+            .as_mut()
+            .map_or(Duration::ZERO, |tokens| tokens.take(now));
+        let delay = own.max(shared);
+        self.slot_mut(position).window = Some(now + delay);
+        self.retries += 1;
+        let failure = Failure {
+            failures,
+            retry_after: (!self.closed).then_some(delay),
+            report,
+            dropped: false,
+        };
+        (failure, Some(now + delay))
+    }
+}

@@ -1,0 +1,43 @@
+//! Tokens that come at a steady rate.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::Bucket;
+
+/// A bucket of tokens. Whoever takes one that is not there yet waits until it is.
+#[derive(Debug)]
+pub(super) struct Tokens {
+    bucket: Bucket,
+    /// Below zero if tokens were taken that are still to come.
+    left: f64,
+    at: Option<Instant>,
+}
+
+// --- Tokens ---
+
+impl Tokens {
+    pub(super) fn new(bucket: Bucket) -> Self {
+        Tokens {
+            bucket,
+            left: bucket.burst,
+            at: None,
+        }
+    }
+
+    /// Takes a token. Gives how long it is until it is there.
+    pub(super) fn take(&mut self, now: Instant) -> Duration {
+        if let Some(at) = self.at {
+            let came = now.saturating_duration_since(at).as_secs_f64() * self.bucket.rate;
+            self.left = (self.left + came).min(self.bucket.burst);
+        }
+        self.at = Some(now);
+        self.left -= 1.0;
+        if self.left >= 0.0 {
+            return Duration::ZERO;
+        }
+        // A rate of nothing means that no further token ever comes.
+        Duration::try_from_secs_f64(-self.left / self.bucket.rate).unwrap_or(Duration::MAX / 4)
+    }
+}
