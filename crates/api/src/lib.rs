@@ -17,7 +17,6 @@ pub mod kinds;
 pub mod name;
 pub mod patch;
 pub mod protobuf;
-pub mod quantity;
 pub mod rules;
 pub mod schema;
 pub mod selector;
@@ -25,3 +24,5 @@ pub mod shape;
 pub mod status;
 pub mod text;
 pub mod time;
+
+pub use k3_quantity as quantity;
