@@ -11,7 +11,7 @@ use k3_api::{
     time::Time,
 };
 use k3_storage::{StorageConfig, Write};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{Admission, Attributes, Operation, Plugin};
 use crate::{
@@ -57,7 +57,6 @@ impl Request<'_> {
 /// What plugins read.
 pub(super) struct World {
     caches: Arc<Caches>,
-    authorizer: Arc<Authorizer>,
     _feed: Feed,
 }
 
@@ -66,32 +65,7 @@ impl World {
     pub(super) async fn new() -> Self {
         let store = k3_storage::open(StorageConfig::Memory).await.unwrap();
         let (caches, feed) = Caches::fill(store, registry::selectable).await.unwrap();
-        let authorizer = Arc::new(Authorizer::new(Arc::clone(&caches)));
-        World {
-            caches,
-            authorizer,
-            _feed: feed,
-        }
-    }
-
-    /// Who decides in it.
-    pub(super) fn authorizer(&self) -> Arc<Authorizer> {
-        Arc::clone(&self.authorizer)
-    }
-
-    /// Lets the user that plugins are asked for do what rules allow, besides what was allowed before.
-    pub(super) async fn let_tester(&self, rules: &Value) {
-        let name = format!("r{}", self.caches.applied());
-        let version = "rbac.authorization.k8s.io/v1";
-        self.put(
-            json!({"apiVersion": version, "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules}),
-        )
-        .await;
-        self.put(json!({
-            "apiVersion": version, "kind": "ClusterRoleBinding", "metadata": {"name": name},
-            "roleRef": {"kind": "ClusterRole", "name": name}, "subjects": [{"kind": "User", "name": "tester"}],
-        }))
-        .await;
+        World { caches, _feed: feed }
     }
 
     /// Puts an object in, as it is.
