@@ -1,8 +1,18 @@
 //! Admission: what is changed in an object, or refused, beyond the rules of its kind. A plugin a file.
 //!
+//! ```text
+//! a plugin a file
+//! policy, webhook  what a cluster is configured to change or refuse
+//! matching         which requests a policy or a webhook is about
+//! subject          what is asked about, as they see it
+//! expression       the expressions in their configurations
+//! configured       what is made of configurations, once
+//! reinvocation     who is asked again, when somebody later changed the object
+//! ```
+//!
 //! Plugins run in the order of [`Admission::new`]: first each may change the object, then, when the rules of the kind have been
 //! asked, each may refuse it. They read the cluster from the caches, so they never wait. Whoever asks may wait and ask again:
-//! changing an object twice is changing it once. What does wait (webhooks, quotas) comes after them, in [`Admission::admit`]
+//! changing an object twice is changing it once. What is configured (policies, webhooks) and what waits comes after them, in [`Admission::admit`]
 //! and [`Admission::validate`].
 
 mod claim_resize;
@@ -117,10 +127,16 @@ impl Attributes<'_> {
     /// The answer that refuses it. An object whose name is yet to be made up is called by what the name begins with.
     pub(super) fn forbidden(&self, why: impl std::fmt::Display) -> Status {
         let metadata = self.object.at("metadata");
-        let name = [metadata.text("name"), metadata.text("generateName"), "Unknown"]
-            .into_iter()
-            .find(|name| !name.is_empty())
-            .unwrap_or_default();
+        let asked = self.ask.target.name.as_str();
+        let name = [
+            asked,
+            metadata.text("name"),
+            metadata.text("generateName"),
+            "Unknown",
+        ]
+        .into_iter()
+        .find(|name| !name.is_empty())
+        .unwrap_or_default();
         Status::forbidden(self.resource.grouped(), name, why)
     }
 }

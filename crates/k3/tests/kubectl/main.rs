@@ -7,6 +7,7 @@ mod access;
 mod cluster;
 mod discovery;
 mod objects;
+mod policy;
 #[path = "../program/mod.rs"]
 mod program;
 mod removal;

@@ -77,7 +77,10 @@ pub(super) static NAMESPACE: LazyLock<Decl> = LazyLock::new(|| {
         "kubernetes.Namespace",
         [
             ("metadata", metadata),
-            ("spec", object("kubernetes.NamespaceSpec", [("finalizers", list(text()))])),
+            (
+                "spec",
+                object("kubernetes.NamespaceSpec", [("finalizers", list(text()))]),
+            ),
             (
                 "status",
                 object(
@@ -114,6 +117,8 @@ fn map(values: Decl) -> Decl {
 fn object<const N: usize>(name: &str, fields: [(&str, Decl); N]) -> Decl {
     let fields = fields
         .into_iter()
-        .fold(ObjectDecl::new(name), |object, (name, decl)| object.field(name, decl));
+        .fold(ObjectDecl::new(name), |object, (name, decl)| {
+            object.field(name, decl)
+        });
     Decl::from(Shape::Object(Arc::new(fields)))
 }

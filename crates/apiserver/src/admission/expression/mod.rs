@@ -128,10 +128,7 @@ impl Expression {
             *budget = budget.checked_sub(cost).ok_or(Fault::Budget)?;
         }
         outcome.result.map_err(|error| {
-            Fault::Failed(format!(
-                "expression '{}' resulted in error: {error}",
-                self.source
-            ))
+            Fault::Failed(format!("expression '{}' resulted in error: {error}", self.source))
         })
     }
 }

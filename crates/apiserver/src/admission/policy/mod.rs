@@ -97,11 +97,14 @@ impl Policies {
                     }
                 };
                 let namespace = namespace.as_ref().map_err(Clone::clone)?.as_ref();
-                let at = scenes.iter().position(|(form, _)| *form == run.form).unwrap_or_else(|| {
-                    let scene = Scene::new(&subject, &run.form, new, old, &self.authorizer);
-                    scenes.push((run.form.clone(), scene));
-                    scenes.len() - 1
-                });
+                let at = scenes
+                    .iter()
+                    .position(|(form, _)| *form == run.form)
+                    .unwrap_or_else(|| {
+                        let scene = Scene::new(&subject, &run.form, new, old, &self.authorizer);
+                        scenes.push((run.form.clone(), scene));
+                        scenes.len() - 1
+                    });
                 let judgement = policy.compiled(Compiled::compile).judge(
                     &scenes[at].1,
                     run.params.as_ref(),
@@ -167,8 +170,14 @@ impl Policies {
                     let (new, old) = (attributes.new_state(), attributes.old_state());
                     let scene = Scene::new(&subject, &run.form, new, old, &self.authorizer);
                     let view = subject.view(attributes.object, &run.form);
-                    let changed =
-                        compiled.change(mutation, &view, &run.form, &scene, run.params.as_ref(), namespace.as_ref());
+                    let changed = compiled.change(
+                        mutation,
+                        &view,
+                        &run.form,
+                        &scene,
+                        run.params.as_ref(),
+                        namespace.as_ref(),
+                    );
                     drop(scene);
                     match changed {
                         Ok(changed) => {
@@ -212,7 +221,9 @@ fn runs<'p, E>(
     for binding in bindings {
         let matched = match &binding.criteria {
             None => Ok(true),
-            Some(criteria) => criteria.matches(subject, new, old, caches).map(|form| form.is_some()),
+            Some(criteria) => criteria
+                .matches(subject, new, old, caches)
+                .map(|form| form.is_some()),
         };
         let collected = match matched {
             Ok(false) => continue,

@@ -88,9 +88,10 @@ impl Compiled {
 
     /// Whether the conditions of the policy hold.
     pub(super) fn applies(&self, scene: &Scene<'_>, params: Option<&Value>) -> Result<bool, String> {
-        self.conditions.is_empty().then_some(Ok(true)).unwrap_or_else(|| {
-            self.conditions.hold(scene, params, &self.composition.variables())
-        })
+        self.conditions
+            .is_empty()
+            .then_some(Ok(true))
+            .unwrap_or_else(|| self.conditions.hold(scene, params, &self.composition.variables()))
     }
 
     /// The object, changed by one mutation and complete.
@@ -143,7 +144,8 @@ fn patched(object: &Value, operations: &k3_cel::Value<'_>) -> Result<Option<Valu
     })?;
     let operations = operations.as_array().cloned().unwrap_or_default();
     let operations: Vec<Value> = operations.into_iter().map(operation).collect();
-    let patch = Patch::try_new(Value::Array(operations)).map_err(|error| failed(format!("JSON Patch: {error}")))?;
+    let patch =
+        Patch::try_new(Value::Array(operations)).map_err(|error| failed(format!("JSON Patch: {error}")))?;
     match patch.apply(object.clone()) {
         Ok(changed) => Ok(Some(changed)),
         Err(error) if is_failed_test(&error) => Ok(None),

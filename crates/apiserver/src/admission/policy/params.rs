@@ -43,11 +43,14 @@ pub(super) fn collect(
     let namespace = match (kind.is_namespaced(), said) {
         (false, "") => "",
         (false, _) => {
-            return Err("paramRef.namespace must not be provided for a cluster-scoped `paramKind`".to_owned());
+            return Err(
+                "paramRef.namespace must not be provided for a cluster-scoped `paramKind`".to_owned(),
+            );
         }
         (true, "") if namespace.is_empty() => {
             return Err(
-                "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources".to_owned(),
+                "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources"
+                    .to_owned(),
             );
         }
         (true, "") => namespace,
@@ -62,8 +65,7 @@ pub(super) fn collect(
         let object = key.and_then(|key| resource.cache.get(&key));
         object.into_iter().map(|object| read(&object)).collect()
     } else if reference.has("selector") {
-        let selector =
-            Selector::from_object(reference.get("selector")).map_err(|error| error.to_string())?;
+        let selector = Selector::from_object(reference.get("selector")).map_err(|error| error.to_string())?;
         let snapshot = resource.cache.snapshot(0);
         let prefix = resource.under(namespace);
         snapshot

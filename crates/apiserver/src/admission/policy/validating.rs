@@ -107,7 +107,10 @@ impl Compiled {
         fails_open: bool,
     ) -> Judgement {
         let failed = |why: String| Judgement {
-            objections: failure(why, fails_open).map(|objection| (0, objection)).into_iter().collect(),
+            objections: failure(why, fails_open)
+                .map(|objection| (0, objection))
+                .into_iter()
+                .collect(),
             ..Judgement::default()
         };
         if !self.conditions.is_empty() {
@@ -234,7 +237,9 @@ impl Compiled {
                         key: key.clone(),
                         value: text.to_owned(),
                     }),
-                    None => annotations.push(Annotation::Failed(unsupported(&expression.source, &value.ty()))),
+                    None => {
+                        annotations.push(Annotation::Failed(unsupported(&expression.source, &value.ty())))
+                    }
                 },
                 Err(Fault::Failed(why)) => {
                     if !fails_open {

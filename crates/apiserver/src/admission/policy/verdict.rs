@@ -116,7 +116,8 @@ impl Verdict {
     /// All runs of a policy are done: the audit log gets its notes.
     pub(super) fn note<E>(&mut self, policy: &Policy<E>, ask: &Ask) {
         for (key, values) in std::mem::take(&mut self.notes) {
-            ask.notes.add(&format!("{}/{key}", policy.name), values.join(", "));
+            ask.notes
+                .add(&format!("{}/{key}", policy.name), values.join(", "));
         }
     }
 
@@ -154,7 +155,11 @@ impl Verdict {
 impl Misconfigured<'_> {
     /// What is wrong, in words.
     pub(super) fn message(&self) -> String {
-        let what = if self.binding.is_some() { "binding" } else { "policy" };
+        let what = if self.binding.is_some() {
+            "binding"
+        } else {
+            "policy"
+        };
         format!("failed to configure {what}: {}", self.why)
     }
 }

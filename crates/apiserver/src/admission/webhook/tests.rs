@@ -536,3 +536,54 @@ async fn reviews_come_in_the_first_version_that_both_sides_know() {
             .ends_with("webhook does not accept known AdmissionReview versions (v1, v1beta1)")
     );
 }
+
+#[tokio::test]
+async fn conditions_decide_whether_a_webhook_is_asked_at_all() {
+    let callee = Callee::new(|_, review| answer(review, &json!({"allowed": false}))).await;
+    let denied = Some("admission webhook \"deny.example.com\" denied the request without explanation");
+    let failed =
+        Some("configmaps \"c\" is forbidden: expression 'object.x == 1' resulted in error: no such key: x");
+    for (expressions, policy, why) in [
+        (
+            &["object.metadata.name == 'c'", "request.operation == 'CREATE'"][..],
+            "Fail",
+            denied,
+        ),
+        (&["object.metadata.name == 'c'", "false"], "Fail", None),
+        (&["object.x == 1", "false"], "Fail", None),
+        (&["object.x == 1", "true"], "Fail", failed),
+        (&["object.x == 1", "true"], "Ignore", None),
+    ] {
+        let conditions: Vec<Value> = expressions
+            .iter()
+            .map(|expression| json!({"name": "c", "expression": expression}))
+            .collect();
+        let cluster = Cluster::new().await;
+        let with = json!({"matchConditions": conditions, "failurePolicy": policy});
+        cluster
+            .configure(VALIDATING, "c", &[(&callee, "/deny", with)])
+            .await;
+        let said = cluster.create(config_map(&json!({}))).await.err();
+        assert_eq!(said.as_deref(), why, "{expressions:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_webhook_does_not_spoil_the_record_of_who_set_what() {
+    let callee = Callee::new(|_, review| {
+        let operations = json!([{"op": "add", "path": "/metadata/managedFields", "value": [{"manager": "m", "operation": "Nonsense"}]}]);
+        answer(review, &patch(&operations))
+    })
+    .await;
+    let cluster = Cluster::new().await;
+    cluster
+        .configure(MUTATING, "c", &[(&callee, "/m", json!({}))])
+        .await;
+    let passed = cluster.create(config_map(&json!({}))).await.unwrap();
+    assert!(!passed.object.at("metadata").has("managedFields"));
+    assert!(
+        passed.warnings[0].starts_with(".metadata.managedFields was in an invalid state after admission; "),
+        "{:?}",
+        passed.warnings
+    );
+}
