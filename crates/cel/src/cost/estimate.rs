@@ -332,6 +332,8 @@ impl<'c> Estimator<'c> {
             }),
             Step::Field(of, field) => match &self.decl(of)?.shape {
                 Shape::Object(object) => object.get(field),
+                // Attributes of devices are all of one size, whatever their names.
+                Shape::Map(_, values) if matches!(values.shape, Shape::Dyn) => Some(values),
                 _ => None,
             },
             Step::Items(of) => match &self.decl(of)?.shape {
