@@ -1,7 +1,6 @@
 //! Expressions of webhooks and policies: what they may speak of, and what their results mean.
 //!
 //! ```text
-//! declared    the types of `request` and `namespaceObject`
 //! scene       what the variables are for one request
 //! authority   what `authorizer` asks
 //! conditions  the conditions under which a webhook or a policy is asked at all
@@ -12,11 +11,11 @@
 
 mod authority;
 mod conditions;
-mod declared;
 mod scene;
 
 use std::rc::Rc;
 
+use k3_api::admission::{Reach, environment};
 use k3_cel::{Bindings, Decl, Environment, ObjectDecl, PER_CALL_LIMIT, Program, Shape, Value, Variables};
 
 pub(super) use self::{
@@ -27,13 +26,6 @@ pub(super) use self::{
 /// What is said when all expressions together cost too much.
 const OUT_OF_BUDGET: &str =
     "validation failed due to running out of cost budget, no further validation rules will be run";
-
-/// What an expression may speak of beside the request itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Reach {
-    pub params: bool,
-    pub authorizer: bool,
-}
 
 /// A compiled expression.
 #[derive(Debug)]
@@ -56,24 +48,6 @@ pub(super) enum Fault {
     Failed(String),
     /// There is nothing left to spend.
     Budget,
-}
-
-/// An environment with the variables that all expressions of admission have.
-pub(super) fn environment(reach: Reach) -> Environment {
-    let mut environment = Environment::new()
-        .variable("object", Decl::from(Shape::Dyn))
-        .variable("oldObject", Decl::from(Shape::Dyn))
-        .variable("namespaceObject", declared::NAMESPACE.clone())
-        .variable("request", declared::REQUEST.clone());
-    if reach.params {
-        environment = environment.variable("params", Decl::from(Shape::Dyn));
-    }
-    if reach.authorizer {
-        environment = environment
-            .variable("authorizer", declared::authorizer())
-            .variable("authorizer.requestResource", declared::resource_check());
-    }
-    environment
 }
 
 /// Errors as one text.
@@ -150,7 +124,7 @@ impl Composition {
     /// Compiles variables, which come as names with expressions.
     pub(super) fn compile<'v>(reach: Reach, variables: impl Iterator<Item = (&'v str, &'v str)>) -> Self {
         let mut fields = ObjectDecl::new("kubernetes.variables");
-        let declare = |fields: &ObjectDecl| Decl::from(Shape::Object(fields.clone().into()));
+        let declare = |fields: &ObjectDecl| Decl::object(fields.clone());
         let mut compiled = Vec::new();
         for (name, source) in variables {
             let environment = environment(reach).variable("variables", declare(&fields));
@@ -159,7 +133,7 @@ impl Composition {
                 Ok(program) => Decl::from(program.result_type()),
                 Err(_) => Decl::from(Shape::Dyn),
             };
-            fields = fields.field(name, decl);
+            fields = fields.plain(name, decl);
             compiled.push((name.to_owned(), expression));
         }
         Composition {

@@ -2,14 +2,16 @@
 
 use std::{borrow::Cow, rc::Rc, sync::Arc};
 
-use k3_api::rules::Tree;
+use k3_api::{
+    admission::{NAMESPACE, REQUEST},
+    rules::Tree,
+};
 use k3_cel::{Bindings, Decl, ResourceCheck, Shape, Variables};
 use serde_json::{Value, json};
 
 use super::{
     super::subject::{Form, Subject},
     authority::Authority,
-    declared,
 };
 use crate::authz::Authorizer;
 
@@ -99,7 +101,7 @@ impl<'o> Scene<'o> {
         let mut bindings = Bindings::new()
             .json("object", &self.object, &any)
             .json("oldObject", &self.old, &any)
-            .json("request", &self.request, &declared::REQUEST)
+            .json("request", &self.request, &REQUEST)
             .lazy("variables", Rc::clone(variables) as Rc<_>);
         bindings = match sight.params {
             Some(params) => bindings.json("params", params, &any),
@@ -107,7 +109,7 @@ impl<'o> Scene<'o> {
         };
         bindings = match sight.namespace {
             Some(namespace) if namespace.has("metadata") => {
-                bindings.json("namespaceObject", namespace, &declared::NAMESPACE)
+                bindings.json("namespaceObject", namespace, &NAMESPACE)
             }
             _ => bindings.value("namespaceObject", k3_cel::Value::Null),
         };

@@ -1,6 +1,7 @@
 //! One policy that changes objects.
 
 use k3_api::{
+    admission::Reach,
     patch::json::{Error, Patch},
     rules::Tree,
     status::{Cause, Reason, Status},
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 use super::{
     super::{
         Attributes,
-        expression::{Composition, Conditions, Expression, Reach, Scene, Sight},
+        expression::{Composition, Conditions, Expression, Scene, Sight},
         subject::Form,
     },
     Misconfigured, apply,

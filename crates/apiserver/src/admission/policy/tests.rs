@@ -315,7 +315,7 @@ async fn a_binding_says_what_follows() {
 async fn the_audit_log_is_told_what_a_policy_wants_it_to_know() {
     let cluster = Cluster::validating(json!({"auditAnnotations": [
         {"key": "data", "valueExpression": "'has ' + string(size(object.data))"},
-        {"key": "none", "valueExpression": "object.metadata.name == 'c' ? null : 'x'"},
+        {"key": "none", "valueExpression": "null"},
     ]}))
     .await;
     let passed = cluster.create(json!({"k": "1"})).await.unwrap();

@@ -2,12 +2,12 @@
 
 use std::rc::Rc;
 
-use k3_api::rules::Tree;
+use k3_api::{admission::Reach, rules::Tree};
 use k3_cel::{BUDGET, Type, Variables};
 use serde_json::Value;
 
 use super::{
-    super::expression::{Composition, Conditions, Expression, Fault, Reach, Scene, Sight},
+    super::expression::{Composition, Conditions, Expression, Fault, Scene, Sight},
     source::Policy,
 };
 

@@ -6,12 +6,15 @@ use std::{
     time::Duration,
 };
 
-use k3_api::rules::Tree;
+use k3_api::{
+    admission::{Reach, environment},
+    rules::Tree,
+};
 use serde_json::{Value, json};
 
 use super::super::{
     configured::Index,
-    expression::{Conditions, Reach, environment},
+    expression::Conditions,
     matching::Criteria,
 };
 use crate::outgoing::{CallError, Destination};
