@@ -227,7 +227,7 @@ fn variables(variables: &[Value], reach: Reach, at: &Path<'_>, errors: &mut Erro
         let missing = "expression is not specified";
         let wanted = Wanted::new(reach, &[]).with_variables(&known);
         let ty = wanted.validate(variable.text("expression"), missing, &place.child("expression"), errors);
-        known = known.field(name, Decl::from(ty.as_ref().unwrap_or(&Type::Dyn)));
+        known = known.plain(name, Decl::from(ty.as_ref().unwrap_or(&Type::Dyn)));
     }
     known
 }
