@@ -55,10 +55,11 @@ impl Cluster {
         let allocation = Allocation::new(Arc::clone(&caches), clock.clone(), &config.service_range);
         allocation.repair(&mut Orphans::new()).await.unwrap();
         let authorizer = Arc::new(Authorizer::new(Arc::clone(&caches)));
-        let converter = Arc::new(Converter::new(Arc::new(Outgoing::new(Arc::clone(&caches)))));
+        let outgoing = Arc::new(Outgoing::new(Arc::clone(&caches)));
+        let converter = Arc::new(Converter::new(Arc::clone(&outgoing)));
         let registry = Registry {
             caches,
-            admission: Admission::new(&authorizer),
+            admission: Admission::new(&authorizer, &outgoing),
             authorizer,
             allocation,
             clock,
