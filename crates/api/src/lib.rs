@@ -4,6 +4,7 @@
 //! through [`shape::Typed`]: which fields there are, how lists and maps are merged. No clocks, no I/O:
 //! time and randomness are passed in.
 
+pub mod admission;
 pub mod apply;
 pub mod base64;
 pub mod bootstrap;
@@ -17,7 +18,6 @@ pub mod kinds;
 pub mod name;
 pub mod patch;
 pub mod protobuf;
-pub mod quantity;
 pub mod rules;
 pub mod schema;
 pub mod selector;
@@ -25,3 +25,5 @@ pub mod shape;
 pub mod status;
 pub mod text;
 pub mod time;
+
+pub use k3_quantity as quantity;

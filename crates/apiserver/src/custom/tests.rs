@@ -41,6 +41,7 @@ impl Node {
         let config = Config {
             tokens: TokenFile::default(),
             anonymous: false,
+            guard_owners: false,
             service_range: service_range("10.0.0.0/24").unwrap(),
             issuer: "https://issuer".to_owned(),
             signing_key: key.as_ref().to_vec(),
@@ -48,13 +49,14 @@ impl Node {
         };
         let clock = Arc::new(SystemClock);
         let authorizer = Arc::new(Authorizer::new(Arc::clone(&caches)));
+        let outgoing = Arc::new(Outgoing::new(Arc::clone(&caches)));
         let registry = Registry {
             allocation: Allocation::new(Arc::clone(&caches), clock.clone(), &config.service_range),
-            admission: Admission::new(&authorizer),
+            admission: Admission::new(&authorizer, &outgoing),
             authorizer,
             clock,
             signer: Signer::new(config.issuer.clone(), &config.signing_key).unwrap(),
-            converter: Arc::new(Converter::new(Arc::new(Outgoing::new(Arc::clone(&caches))))),
+            converter: Arc::new(Converter::new(outgoing)),
             caches,
         };
         let registry = Arc::new(registry);

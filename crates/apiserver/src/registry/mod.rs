@@ -47,9 +47,11 @@ pub(crate) use self::{
     ask::{Ask, Notes},
     commit::{not_committed, unavailable},
     create::{random_bytes, random_number, random_uid},
-    own::{own_object, own_user},
+    delete::options_body as delete_body,
+    own::{own_change, own_object, own_user},
     resource::{Resource, selectable},
     subresource::{BadSigningKey, Signer},
+    version::{convert, others},
 };
 use crate::{
     admission::Admission, allocation::Allocation, authz::Authorizer, cache::Caches, custom::Converter,

@@ -31,6 +31,21 @@ pub(crate) fn own_object(resource: &Resource, object: &Value, manager: &str, now
     ))
 }
 
+/// An object of which the server changes a part by itself, as it is stored.
+pub(crate) fn own_change(
+    resource: &Resource,
+    old: &Value,
+    mut new: Value,
+    part: &str,
+    manager: &str,
+    now: Time,
+) -> Bytes {
+    manage::with_subject(&resource.kind, resource.rules(), part, None, |subject| {
+        subject.track(Some(old), &mut new, manager, now);
+    });
+    version::stored_bytes(&new, &resource.kind, &resource.stored)
+}
+
 /// Who the server is when it does something by itself.
 pub(crate) fn own_user() -> User {
     User {

@@ -73,10 +73,15 @@ impl Server {
         let allocation = Allocation::new(Arc::clone(&caches), Arc::clone(&clock), &config.service_range);
         let keeper = allocation.keep_true().await.map_err(ReadError::from)?;
         let authorizer = Arc::new(Authorizer::new(Arc::clone(&caches)));
-        let converter = Arc::new(Converter::new(Arc::new(Outgoing::new(Arc::clone(&caches)))));
+        let outgoing = Arc::new(Outgoing::new(Arc::clone(&caches)));
+        let mut admission = Admission::new(&authorizer, &outgoing);
+        if config.guard_owners {
+            admission.guard_owners(&authorizer);
+        }
+        let converter = Arc::new(Converter::new(outgoing));
         let registry = Registry {
             caches,
-            admission: Admission::new(&authorizer),
+            admission,
             authorizer,
             allocation,
             clock,

@@ -8,6 +8,7 @@ mod cluster;
 mod custom;
 mod discovery;
 mod objects;
+mod policy;
 #[path = "../program/mod.rs"]
 mod program;
 mod removal;

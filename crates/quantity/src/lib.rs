@@ -15,7 +15,7 @@ use std::{
     str::FromStr,
 };
 
-use serde_json::Value;
+use serde_json::{Number, Value};
 
 use self::decimal::Decimal;
 pub use self::parse::ParseError;
@@ -76,7 +76,7 @@ impl Quantity {
     pub fn from_value(value: &Value) -> Result<Self, ParseError> {
         match value {
             Value::String(text) => text.trim().parse(),
-            Value::Number(_) => crate::go::json(value).parse(),
+            Value::Number(number) => written(number).parse(),
             Value::Null => Ok(Self::zero()),
             _ => Err(ParseError::Format),
         }
@@ -218,6 +218,15 @@ impl Eq for Quantity {}
 impl Hash for Quantity {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.amount.base1000().hash(state);
+    }
+}
+
+/// A number as clients write it in JSON: with an exponent if it is very large or very small.
+fn written(number: &Number) -> String {
+    match number.as_f64().filter(|_| number.is_f64()) {
+        Some(float) if float != 0.0 && !(1e-6..1e21).contains(&float.abs()) => format!("{float:e}"),
+        Some(float) => format!("{float}"),
+        None => number.to_string(),
     }
 }
 

@@ -1,0 +1,115 @@
+//! What can be said of constants before anything runs.
+
+use super::Checked;
+use crate::{
+    function::{
+        formatting::{self, Piece},
+        regex, time,
+    },
+    source::Issue,
+    syntax::ast::{Id, Kind, Literal},
+    types::Type,
+};
+
+/// What is wrong with constants in a checked tree.
+pub(super) fn check(checked: &Checked) -> Vec<Issue> {
+    let mut issues = Vec::new();
+    // Nodes with the calls of `format` around them, whose arguments may be of any types.
+    let mut open = vec![(checked.ast.root, false)];
+    while let Some((id, formatted)) = open.pop() {
+        let node = checked.ast.node(id);
+        let mut inner = formatted;
+        match &node.kind {
+            Kind::Call { function, target, args } => {
+                inner |= &**function == "format";
+                call(checked, function, args, &mut issues);
+                if let ("format", Some(target), [arg]) = (&**function, target, &args[..]) {
+                    places(checked, node.offset, *target, *arg, &mut issues);
+                }
+            }
+            Kind::List { items, optional } if !formatted => list(checked, items, optional, &mut issues),
+            Kind::Map(entries) if !formatted => {
+                let keys: Vec<Id> = entries.iter().map(|entry| entry.key).collect();
+                each_like_first(checked, &keys, &[], false, &mut issues);
+                let values: Vec<Id> = entries.iter().map(|entry| entry.value).collect();
+                let optional: Vec<bool> = entries.iter().map(|entry| entry.optional).collect();
+                each_like_first(checked, &values, &optional, false, &mut issues);
+            }
+            _ => {}
+        }
+        crate::syntax::each_child(&node.kind, |child| open.push((child, inner)));
+    }
+    issues
+}
+
+fn call(checked: &Checked, function: &str, args: &[Id], issues: &mut Vec<Issue>) {
+    let Some(arg) = args.first() else {
+        return;
+    };
+    let node = checked.ast.node(*arg);
+    let fine = match (function, &node.kind) {
+        ("duration", Kind::Literal(Literal::String(text))) => time::parse_duration(text).is_some(),
+        ("timestamp", Kind::Literal(Literal::String(text))) => time::parse_timestamp(text).is_some(),
+        ("timestamp", Kind::Literal(Literal::Int(seconds))) => time::from_unix(*seconds).is_some(),
+        ("matches", Kind::Literal(Literal::String(text))) => regex::compile(text).is_ok(),
+        _ => true,
+    };
+    if !fine {
+        issues.push(Issue { offset: Some(node.offset), message: format!("invalid {function} argument") });
+    }
+}
+
+/// Whether the values of a constant list can stand in the places of a constant format.
+fn places(checked: &Checked, offset: u32, format: Id, values: Id, issues: &mut Vec<Issue>) {
+    let (Kind::Literal(Literal::String(format)), Kind::List { items, .. }) =
+        (checked.ast.kind(format), checked.ast.kind(values))
+    else {
+        return;
+    };
+    let mut filled = 0;
+    for piece in formatting::pieces(format, items.len()) {
+        match piece {
+            Err(message) => {
+                issues.push(Issue { offset: Some(offset), message });
+                return;
+            }
+            Ok(Piece::Text(_)) => {}
+            Ok(Piece::Place(clause)) => {
+                let item = items[filled];
+                filled += 1;
+                if let Some(why) = formatting::refusal(clause, &checked.types[item as usize]) {
+                    let offset = Some(checked.ast.node(item).offset);
+                    issues.push(Issue { offset, message: format!("error during formatting: {why}") });
+                    return;
+                }
+            }
+        }
+    }
+    if items.len() > filled {
+        let count = items.len();
+        let message = format!("too many arguments supplied to string.format (expected {filled}, got {count})");
+        issues.push(Issue { offset: Some(offset), message });
+    }
+}
+
+fn list(checked: &Checked, items: &[Id], optional: &[bool], issues: &mut Vec<Issue>) {
+    each_like_first(checked, items, optional, true, issues);
+}
+
+/// Whether all have the type of the first.
+fn each_like_first(checked: &Checked, ids: &[Id], optional: &[bool], once: bool, issues: &mut Vec<Issue>) {
+    let ty = |at: usize| match (&checked.types[ids[at] as usize], optional.get(at)) {
+        (Type::Optional(inner), Some(true)) => Type::clone(inner),
+        (other, _) => other.clone(),
+    };
+    for at in 1..ids.len() {
+        let (first, found) = (ty(0), ty(at));
+        if first != found {
+            let message = format!("expected type '{}' but found '{}'", first.short(), found.short());
+            issues.push(Issue { offset: Some(checked.ast.node(ids[at]).offset), message });
+            if once {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! What variables are declared as: how their JSON is read, and how large it can be.
+
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
+
+use crate::{escape::escape, types::Type};
+
+/// How many there can be of what has no bound.
+pub const UNBOUNDED: u64 = i64::MAX as u64;
+
+/// A declared type.
+#[derive(Clone, Debug)]
+pub struct Decl {
+    /// What it looks like.
+    pub shape: Shape,
+    /// The most bytes of a text, items of a list or entries of a map. Estimates are made with it; what has no size of
+    /// its own, as numbers and objects, counts as nothing.
+    pub max: u64,
+}
+
+/// What declared values look like.
+#[derive(Clone, Debug)]
+pub enum Shape {
+    /// Anything; JSON is read as it comes, whole numbers as `int`.
+    Dyn,
+    /// Null.
+    Null,
+    /// A truth.
+    Bool,
+    /// A whole number.
+    Int,
+    /// A whole number that is not negative; only given as a value.
+    Uint,
+    /// A number.
+    Double,
+    /// A text.
+    String,
+    /// Bytes; JSON has them as base64.
+    Bytes,
+    /// A time; JSON has it as RFC 3339.
+    Timestamp,
+    /// A day; JSON has it as `2006-01-02`. In expressions it is a time.
+    Date,
+    /// A span of time; JSON has it as `1h30m`.
+    Duration,
+    /// A whole number or a text. Expressions are not checked for which.
+    IntOrString,
+    /// A type.
+    Type,
+    /// Something with functions of its own; only given as a value.
+    Opaque(Opaque),
+    /// Something that may be absent.
+    Optional(Arc<Decl>),
+    /// A list of items.
+    List(Arc<Decl>, ListKind),
+    /// A map from keys to values; JSON has texts as keys.
+    Map(Arc<Decl>, Arc<Decl>),
+    /// An object with named fields.
+    Object(Arc<ObjectDecl>),
+}
+
+/// What items of a list are to each other: it decides when lists are equal and how they are joined.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ListKind {
+    /// Items in their order.
+    Atomic,
+    /// Items of which each is there once, in any order.
+    Set,
+    /// Objects that are told apart by these properties, in any order.
+    Map(Arc<[String]>),
+}
+
+/// What is known by functions alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Opaque {
+    /// An amount.
+    Quantity,
+    /// An IP address.
+    Ip,
+    /// A range of IP addresses.
+    Cidr,
+    /// A URL.
+    Url,
+    /// A semantic version.
+    Semver,
+    /// A named format of texts.
+    Format,
+    /// Whom to ask what is allowed.
+    Authorizer,
+    /// A question about a path.
+    PathCheck,
+    /// The beginning of a question about a resource.
+    GroupCheck,
+    /// A question about a resource.
+    ResourceCheck,
+    /// An answer.
+    Decision,
+}
+
+/// An object with named fields.
+#[derive(Clone, Debug)]
+pub struct ObjectDecl {
+    name: String,
+    fields: BTreeMap<Box<str>, Field>,
+}
+
+/// A field of an object.
+#[derive(Clone, Debug)]
+pub(crate) struct Field {
+    /// The property of JSON.
+    pub(crate) property: Box<str>,
+    /// What it is.
+    pub(crate) decl: Decl,
+}
+
+/// The name of objects that have none of their own yet.
+const UNNAMED: &str = "object";
+
+// --- Decl ---
+
+impl Decl {
+    /// A declared type of bounded size.
+    pub fn new(shape: Shape, max: u64) -> Self {
+        Decl { shape, max }
+    }
+
+    /// A list.
+    pub fn list(items: Decl, kind: ListKind, max: u64) -> Self {
+        Decl::new(Shape::List(Arc::new(items), kind), max)
+    }
+
+    /// A map from texts.
+    pub fn map(values: Decl, max: u64) -> Self {
+        Decl::new(Shape::Map(Arc::new(Shape::String.into()), Arc::new(values)), max)
+    }
+
+    /// An object.
+    pub fn object(object: ObjectDecl) -> Self {
+        Shape::Object(Arc::new(object)).into()
+    }
+
+    /// What estimates take for its size.
+    pub(crate) fn size(&self) -> u64 {
+        let sized = !matches!(
+            self.shape,
+            Shape::Null | Shape::Bool | Shape::Int | Shape::Uint | Shape::Double | Shape::Type | Shape::Object(_)
+        );
+        if sized || self.max != UNBOUNDED { self.max } else { 0 }
+    }
+
+    /// What expressions see.
+    pub fn ty(&self) -> Type {
+        match &self.shape {
+            Shape::Dyn | Shape::IntOrString => Type::Dyn,
+            Shape::Null => Type::Null,
+            Shape::Bool => Type::Bool,
+            Shape::Int => Type::Int,
+            Shape::Uint => Type::Uint,
+            Shape::Double => Type::Double,
+            Shape::String => Type::String,
+            Shape::Bytes => Type::Bytes,
+            Shape::Timestamp | Shape::Date => Type::Timestamp,
+            Shape::Duration => Type::Duration,
+            Shape::Type => Type::Type(None),
+            Shape::Opaque(opaque) => Type::Opaque(*opaque),
+            Shape::Optional(inner) => Type::Optional(Arc::new(inner.ty())),
+            Shape::List(items, _) => Type::List(Arc::new(items.ty())),
+            Shape::Map(keys, values) => Type::Map(Arc::new(keys.ty()), Arc::new(values.ty())),
+            Shape::Object(object) => Type::Object(Arc::clone(object)),
+        }
+    }
+
+    /// The same with names for the objects in it that have none: types are told apart by their names.
+    #[must_use]
+    pub fn named(self, name: &str) -> Self {
+        let shape = match self.shape {
+            Shape::List(items, kind) => Shape::List(Arc::new(owned(&items).named(&format!("{name}.@idx"))), kind),
+            Shape::Map(keys, values) => Shape::Map(keys, Arc::new(owned(&values).named(&format!("{name}.@elem")))),
+            Shape::Object(object) => {
+                let name = if object.name == UNNAMED { name } else { &object.name };
+                let fields = object.fields.iter().map(|(field, inner)| {
+                    let decl = inner.decl.clone().named(&format!("{name}.{field}"));
+                    (field.clone(), Field { property: inner.property.clone(), decl })
+                });
+                Shape::Object(Arc::new(ObjectDecl { name: name.to_owned(), fields: fields.collect() }))
+            }
+            other => other,
+        };
+        Decl { shape, max: self.max }
+    }
+}
+
+fn owned(decl: &Arc<Decl>) -> Decl {
+    Decl::clone(decl)
+}
+
+impl From<Shape> for Decl {
+    /// Without a size: it counts as nothing in estimates.
+    fn from(shape: Shape) -> Self {
+        Decl { shape, max: 0 }
+    }
+}
+
+impl From<&Type> for Decl {
+    /// What results of a program are declared as.
+    fn from(ty: &Type) -> Self {
+        match ty {
+            Type::Null => Shape::Null,
+            Type::Bool => Shape::Bool,
+            Type::Int => Shape::Int,
+            Type::Uint => Shape::Uint,
+            Type::Double => Shape::Double,
+            Type::String => Shape::String,
+            Type::Bytes => Shape::Bytes,
+            Type::Timestamp => Shape::Timestamp,
+            Type::Duration => Shape::Duration,
+            Type::Type(_) => Shape::Type,
+            Type::Opaque(opaque) => Shape::Opaque(*opaque),
+            Type::Optional(inner) => Shape::Optional(Arc::new(Decl::from(&**inner))),
+            Type::List(items) => Shape::List(Arc::new(Decl::from(&**items)), ListKind::Atomic),
+            Type::Map(keys, values) => Shape::Map(Arc::new(Decl::from(&**keys)), Arc::new(Decl::from(&**values))),
+            Type::Object(object) => Shape::Object(Arc::clone(object)),
+            Type::Dyn | Type::Error | Type::Message(_) | Type::Param(_) => Shape::Dyn,
+        }
+        .into()
+    }
+}
+
+// --- ObjectDecl ---
+
+impl Default for ObjectDecl {
+    fn default() -> Self {
+        ObjectDecl::new(UNNAMED)
+    }
+}
+
+impl ObjectDecl {
+    /// An object without fields. With [`Decl::named`] one with the default name gets another.
+    pub fn new(name: &str) -> Self {
+        ObjectDecl { name: name.to_owned(), fields: BTreeMap::new() }
+    }
+
+    /// With a property. One whose name cannot be a field's is left out.
+    #[must_use]
+    pub fn field(mut self, property: &str, decl: impl Into<Decl>) -> Self {
+        if let Some(field) = escape(property) {
+            self.fields.insert(Cow::into_owned(field).into(), Field { property: property.into(), decl: decl.into() });
+        }
+        self
+    }
+
+    /// With a property whose name stands for itself, even if it is a word of the language: types that are not made from schemas.
+    #[must_use]
+    pub fn plain(mut self, property: &str, decl: impl Into<Decl>) -> Self {
+        self.fields.insert(property.into(), Field { property: property.into(), decl: decl.into() });
+        self
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What a field is, by the name that expressions use.
+    pub fn get(&self, field: &str) -> Option<&Decl> {
+        self.fields.get(field).map(|field| &field.decl)
+    }
+
+    pub(crate) fn find(&self, field: &str) -> Option<&Field> {
+        self.fields.get(field)
+    }
+
+    /// The field of a property.
+    pub(crate) fn of_property(&self, property: &str) -> Option<(&str, &Field)> {
+        let plain = self.fields.get_key_value(property).filter(|(_, field)| &*field.property == property);
+        let found = match plain {
+            Some(found) => Some(found),
+            None => self.fields.get_key_value(&*escape(property)?),
+        };
+        found.map(|(name, field)| (&**name, field))
+    }
+}

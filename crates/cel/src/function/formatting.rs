@@ -1,0 +1,305 @@
+//! Texts with places for values: `'%s is %d'.format([a, b])`.
+
+use super::{convert, no_overload};
+use crate::{
+    error::EvalError,
+    types::Type,
+    value::{Result, Value, type_name},
+};
+
+const PRECISION: usize = 6;
+/// More digits after the point than any number has.
+const MOST_DIGITS: usize = 1100;
+/// The deepest value that is written.
+const DEEPEST: u32 = 64;
+
+type Written = std::result::Result<String, String>;
+
+/// A place for a value.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Clause {
+    String,
+    Decimal,
+    Fixed(usize),
+    Scientific,
+    Binary,
+    Hex { upper: bool },
+    Octal,
+}
+
+/// A piece of a format.
+pub(crate) enum Piece<'f> {
+    Text(&'f str),
+    Place(Clause),
+}
+
+pub(super) fn format<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
+    let [Value::String(format), Value::List(list)] = args else {
+        return no_overload(name, args);
+    };
+    let mut text = String::new();
+    let mut index = 0;
+    for piece in pieces(format, list.len()) {
+        match piece.map_err(EvalError::new)? {
+            Piece::Text(piece) => text.push_str(piece),
+            Piece::Place(clause) => {
+                let value = list.get(index).ok_or_else(|| EvalError::new(format!("index {index} out of range")))??;
+                let written = write(clause, &value).map_err(|why| EvalError::new(format!("error during formatting: {why}")))?;
+                text.push_str(&written);
+                index += 1;
+            }
+        }
+    }
+    Ok(Value::text(text))
+}
+
+/// Cuts a format into pieces, for as many values as there are.
+pub(crate) fn pieces(format: &str, values: usize) -> impl Iterator<Item = std::result::Result<Piece<'_>, String>> {
+    let mut rest = format;
+    let mut index = 0;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let percent = rest.find('%').unwrap_or(rest.len());
+        if percent > 0 {
+            let text = &rest[..percent];
+            rest = &rest[percent..];
+            return Some(Ok(Piece::Text(text)));
+        }
+        if rest.starts_with("%%") {
+            rest = &rest[2..];
+            return Some(Ok(Piece::Text("%")));
+        }
+        if index >= values {
+            rest = "";
+            return Some(Err(format!("index {index} out of range")));
+        }
+        index += 1;
+        let read = clause(&rest[1..]);
+        rest = read.as_ref().map_or("", |(_, after)| after);
+        Some(read.map(|(clause, _)| Piece::Place(clause)))
+    })
+}
+
+fn clause(text: &str) -> std::result::Result<(Clause, &str), String> {
+    let wrong = |why: String| Err(format!("could not parse formatting clause: {why}"));
+    if text.is_empty() {
+        return Err("unexpected end of string".to_owned());
+    }
+    let mut rest = text;
+    let mut precision = PRECISION;
+    if let Some(after) = text.strip_prefix('.') {
+        let digits = after.bytes().take_while(u8::is_ascii_digit).count();
+        rest = &after[digits..];
+        if rest.is_empty() {
+            return wrong("error while parsing precision: could not find end of precision specifier".to_owned());
+        }
+        precision = match after[..digits].parse::<usize>() {
+            Ok(number) => number.min(MOST_DIGITS),
+            Err(_) => {
+                let number = &after[..digits];
+                return wrong(format!(
+                    "error while parsing precision: error while converting precision to integer: strconv.Atoi: parsing \
+                     {number:?}: invalid syntax"
+                ));
+            }
+        };
+    }
+    let letter = rest.chars().next().unwrap_or_default();
+    let clause = match letter {
+        's' => Clause::String,
+        'd' => Clause::Decimal,
+        'f' => Clause::Fixed(precision),
+        'e' => Clause::Scientific,
+        'b' => Clause::Binary,
+        'x' | 'X' => Clause::Hex { upper: letter == 'X' },
+        'o' => Clause::Octal,
+        other => return wrong(format!("unrecognized formatting clause \"{other}\"")),
+    };
+    Ok((clause, &rest[1..]))
+}
+
+/// Whether values of a type can stand in a place; what is said of those that cannot.
+pub(crate) fn refusal(clause: Clause, ty: &Type) -> Option<String> {
+    let fine = match clause {
+        Clause::String => matches!(
+            ty,
+            Type::List(_)
+                | Type::Map(..)
+                | Type::Int
+                | Type::Uint
+                | Type::Double
+                | Type::Bool
+                | Type::String
+                | Type::Timestamp
+                | Type::Bytes
+                | Type::Duration
+                | Type::Type(_)
+                | Type::Null
+        ),
+        Clause::Decimal | Clause::Octal => matches!(ty, Type::Int | Type::Uint),
+        Clause::Fixed(_) | Clause::Scientific => matches!(ty, Type::Double | Type::String),
+        Clause::Binary => matches!(ty, Type::Int | Type::Uint | Type::Bool),
+        Clause::Hex { .. } => matches!(ty, Type::Int | Type::Uint | Type::String | Type::Bytes),
+    };
+    let what = match clause {
+        Clause::String => {
+            "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, and \
+             timestamps"
+        }
+        Clause::Decimal => "decimal clause can only be used on integers",
+        Clause::Octal => "octal clause can only be used on integers",
+        Clause::Fixed(_) => "fixed-point clause can only be used on doubles",
+        Clause::Scientific => "scientific clause can only be used on doubles",
+        Clause::Binary => "only integers and bools can be formatted as binary",
+        Clause::Hex { .. } => "only integers, byte buffers, and strings can be formatted as hex",
+    };
+    (!fine && !ty.is_dyn()).then(|| format!("{what}, was given {}", type_name(ty)))
+}
+
+fn write(clause: Clause, value: &Value<'_>) -> Written {
+    if let Some(why) = refusal(clause, &value.ty()) {
+        return Err(why);
+    }
+    Ok(match (clause, value) {
+        (Clause::String, value) => return string(value, 0),
+        (Clause::Decimal, value) => value.to_string(),
+        (Clause::Octal, Value::Int(number)) => signed(*number, |number| format!("{number:o}")),
+        (Clause::Octal, Value::Uint(number)) => format!("{number:o}"),
+        (Clause::Binary, Value::Bool(truth)) => u8::from(*truth).to_string(),
+        (Clause::Binary, Value::Int(number)) => signed(*number, |number| format!("{number:b}")),
+        (Clause::Binary, Value::Uint(number)) => format!("{number:b}"),
+        (Clause::Hex { upper }, value) => {
+            let hex = match value {
+                Value::Int(number) => signed(*number, |number| format!("{number:x}")),
+                Value::Uint(number) => format!("{number:x}"),
+                Value::String(text) => bytes(text.as_bytes()),
+                Value::Bytes(data) => bytes(data),
+                _ => String::new(),
+            };
+            if upper { hex.to_uppercase() } else { hex }
+        }
+        (Clause::Fixed(precision), value) => grouped(&match number(clause, value)? {
+            number if number.is_finite() => format!("{number:.precision$}"),
+            number => return Ok(special(number)),
+        }),
+        (Clause::Scientific, value) => match number(clause, value)? {
+            number if number.is_finite() => scientific(number),
+            number => special(number),
+        },
+        _ => String::new(),
+    })
+}
+
+fn signed(number: i64, write: impl Fn(u64) -> String) -> String {
+    let text = write(number.unsigned_abs());
+    if number < 0 { format!("-{text}") } else { text }
+}
+
+fn bytes(data: &[u8]) -> String {
+    data.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn number(clause: Clause, value: &Value<'_>) -> std::result::Result<f64, String> {
+    match value {
+        Value::Double(number) => Ok(*number),
+        Value::String(text) => match &**text {
+            "NaN" => Ok(f64::NAN),
+            "Infinity" => Ok(f64::INFINITY),
+            "-Infinity" => Ok(f64::NEG_INFINITY),
+            _ => {
+                let what = if matches!(clause, Clause::Fixed(_)) { "fixed-point" } else { "scientific" };
+                Err(format!("{what} clause can only be used on doubles, was given string"))
+            }
+        },
+        other => Err(format!("could not convert \"{other}\" to float64")),
+    }
+}
+
+fn special(number: f64) -> String {
+    match number {
+        number if number.is_nan() => "NaN",
+        number if number > 0.0 => "\u{221e}",
+        _ => "-\u{221e}",
+    }
+    .to_owned()
+}
+
+/// With commas between thousands, as English has it.
+fn grouped(text: &str) -> String {
+    let (sign, digits) = text.strip_prefix('-').map_or(("", text), |digits| ("-", digits));
+    let (whole, fraction) = digits.split_at(digits.find('.').unwrap_or(digits.len()));
+    let mut out = String::from(sign);
+    for (at, digit) in whole.chars().enumerate() {
+        if at > 0 && (whole.len() - at) % 3 == 0 {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out + fraction
+}
+
+fn scientific(number: f64) -> String {
+    let text = format!("{number:.PRECISION$e}");
+    let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let raised: String = format!("{:02}", exponent.abs())
+        .chars()
+        .filter_map(|c| "\u{2070}\u{b9}\u{b2}\u{b3}\u{2074}\u{2075}\u{2076}\u{2077}\u{2078}\u{2079}".chars().nth(c.to_digit(10)? as usize))
+        .collect();
+    format!("{digits}\u{202f}\u{d7}\u{202f}10{}{raised}", if exponent < 0 { "\u{207b}" } else { "" })
+}
+
+fn string(value: &Value<'_>, depth: u32) -> Written {
+    match value {
+        Value::List(_) | Value::Map(_) => nested(value, depth),
+        Value::Null => Ok("null".to_owned()),
+        Value::Type(ty) => Ok(type_name(ty)),
+        value => match convert::text(value) {
+            Ok(Some(text)) => Ok(text.as_str().unwrap_or_default().to_owned()),
+            Ok(None) => Err(refusal(Clause::String, &value.ty()).unwrap_or_default()),
+            Err(error) => Err(error.to_string()),
+        },
+    }
+}
+
+/// A value within a list or a map.
+fn nested(value: &Value<'_>, depth: u32) -> Written {
+    if depth > DEEPEST {
+        return Err("value nests too deep".to_owned());
+    }
+    Ok(match value {
+        Value::String(text) => format!("{:?}", &**text),
+        Value::Bytes(_) => format!("b{:?}", string(value, depth)?),
+        Value::Timestamp(_) => format!("timestamp(\"{value}\")"),
+        Value::Duration(_) => format!("duration(\"{value}\")"),
+        Value::Double(number) if !number.is_finite() => format!("{:?}", convert::double(*number)),
+        Value::Double(number) => format!("{number:.6}"),
+        Value::List(list) => {
+            let items = list
+                .iter()
+                .map(|item| nested(&item.map_err(|error| error.to_string())?, depth + 1))
+                .collect::<std::result::Result<Vec<_>, _>>()?;
+            format!("[{}]", items.join(", "))
+        }
+        Value::Map(map) => {
+            let mut entries = Vec::new();
+            for key in map.keys() {
+                if matches!(key, Value::Double(_)) {
+                    return Err("no formatting function for map key of type double".to_owned());
+                }
+                if let Some(value) = map.find(&key) {
+                    entries.push((nested(&key, depth + 1)?, nested(&value.map_err(|error| error.to_string())?, depth + 1)?));
+                }
+            }
+            entries.sort();
+            let entries: Vec<String> = entries.into_iter().map(|(key, value)| format!("{key}:{value}")).collect();
+            format!("{{{}}}", entries.join(", "))
+        }
+        Value::Optional(_) | Value::Opaque(_) | Value::Message(..) => {
+            return Err(format!("no formatting function for {}", value.type_name()));
+        }
+        other => string(other, depth)?,
+    })
+}

@@ -1,0 +1,237 @@
+//! Regular expressions, in the syntax that Go reads.
+//!
+//! Promises: matching is linear in the text. What means something else here than in Go is rewritten: classes are of
+//! ASCII, a brace that repeats nothing is itself, and a bracket in a class is too.
+
+use regex::{Regex, RegexBuilder};
+
+use super::{Implementation, no_overload};
+use crate::{
+    error::EvalError,
+    value::{Result, Value},
+};
+
+/// The most memory of a compiled expression.
+const LARGEST: usize = 2 << 20;
+const MOST_REPEATED: u32 = 1000;
+
+pub(super) fn implementation(name: &str) -> Option<Implementation> {
+    Some(match name {
+        "matches" | "find" | "findAll" => run,
+        _ => return None,
+    })
+}
+
+fn run<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
+    let [_, Value::String(pattern), ..] = args else {
+        return mismatch(name, args);
+    };
+    let regex = compile(pattern).map_err(|error| match name {
+        "matches" => EvalError::new(error),
+        _ => EvalError::new(format!("Illegal regex: {error}")),
+    })?;
+    with(name, &regex, args)
+}
+
+fn mismatch<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
+    match (name, &args[0]) {
+        ("matches", Value::String(_)) => Err(EvalError::no_such_overload()),
+        ("matches", _) => Err(EvalError::new("no such overload: matches")),
+        _ => no_overload(name, args),
+    }
+}
+
+/// Runs one of the functions with an expression that is compiled already.
+pub(crate) fn with<'a>(name: &str, regex: &Regex, args: &[Value<'a>]) -> Result<'a> {
+    let Value::String(text) = &args[0] else {
+        return mismatch(name, args);
+    };
+    let most = match args.get(2) {
+        None => -1,
+        Some(Value::Int(most)) => *most,
+        Some(_) => return no_overload(name, args),
+    };
+    let most = usize::try_from(most).unwrap_or(usize::MAX);
+    Ok(match name {
+        "matches" => Value::Bool(regex.is_match(text)),
+        "find" => Value::text(regex.find(text).map_or("", |found| found.as_str())),
+        _ => Value::texts(regex.find_iter(text).take(most).map(|found| found.as_str())),
+    })
+}
+
+/// Compiles an expression; what is wrong is told as Go begins to.
+pub(crate) fn compile(pattern: &str) -> std::result::Result<Regex, String> {
+    let failed = |why: &str| format!("error parsing regexp: {why}: `{pattern}`");
+    let rewritten = Rewrite { rest: pattern.chars().collect(), at: 0, out: String::new() }.run().map_err(|why| failed(&why))?;
+    RegexBuilder::new(&rewritten)
+        .size_limit(LARGEST)
+        .dfa_size_limit(LARGEST)
+        .nest_limit(200)
+        .build()
+        .map_err(|error| failed(&told(&error.to_string())))
+}
+
+/// What is wrong, in Go's words where there are any.
+fn told(text: &str) -> String {
+    let last = text.lines().last().unwrap_or_default();
+    match last.strip_prefix("error: ").unwrap_or(last) {
+        "unclosed group" => "missing closing )",
+        "unopened group" => "unexpected )",
+        "repetition operator missing expression" => "missing argument to repetition operator",
+        "unclosed character class" => "missing closing ]",
+        other => other,
+    }
+    .to_owned()
+}
+
+struct Rewrite {
+    rest: Vec<char>,
+    at: usize,
+    out: String,
+}
+
+impl Rewrite {
+    fn peek(&self, ahead: usize) -> Option<char> {
+        self.rest.get(self.at + ahead).copied()
+    }
+
+    fn run(mut self) -> std::result::Result<String, String> {
+        while let Some(c) = self.peek(0) {
+            match c {
+                '\\' => self.escape(false)?,
+                '[' => self.class()?,
+                '{' => self.brace()?,
+                // Outside of a repetition these are themselves.
+                '}' | ']' => {
+                    self.out.push('\\');
+                    self.out.push(c);
+                    self.at += 1;
+                }
+                _ => {
+                    self.out.push(c);
+                    self.at += 1;
+                }
+            }
+        }
+        Ok(self.out)
+    }
+
+    fn escape(&mut self, class: bool) -> std::result::Result<(), String> {
+        let Some(c) = self.peek(1) else {
+            return Err("trailing backslash at end of expression".to_owned());
+        };
+        self.at += 2;
+        let ascii = match (c, class) {
+            ('d', false) => "[0-9]",
+            ('d', true) => "0-9",
+            ('D', _) => "[^0-9]",
+            ('w', false) => "[0-9A-Za-z_]",
+            ('w', true) => "0-9A-Za-z_",
+            ('W', _) => "[^0-9A-Za-z_]",
+            ('s', false) => "[\\t\\n\\x0C\\r ]",
+            ('s', true) => "\\t\\n\\x0C\\r ",
+            ('S', _) => "[^\\t\\n\\x0C\\r ]",
+            ('b', false) => "(?-u:\\b)",
+            ('<', _) => "<",
+            ('>', _) => ">",
+            ('Q', false) => {
+                self.quoted();
+                return Ok(());
+            }
+            _ => {
+                self.out.push('\\');
+                self.out.push(c);
+                if matches!(c, 'p' | 'P' | 'x') && self.peek(0) == Some('{') {
+                    while let Some(c) = self.peek(0) {
+                        self.out.push(c);
+                        self.at += 1;
+                        if c == '}' {
+                            break;
+                        }
+                    }
+                }
+                return Ok(());
+            }
+        };
+        self.out.push_str(ascii);
+        Ok(())
+    }
+
+    /// What stands between `\Q` and `\E` is itself.
+    fn quoted(&mut self) {
+        while let Some(c) = self.peek(0) {
+            if c == '\\' && self.peek(1) == Some('E') {
+                self.at += 2;
+                return;
+            }
+            self.out.push_str(&regex::escape(&c.to_string()));
+            self.at += 1;
+        }
+    }
+
+    fn class(&mut self) -> std::result::Result<(), String> {
+        self.out.push('[');
+        self.at += 1;
+        if self.peek(0) == Some('^') {
+            self.out.push('^');
+            self.at += 1;
+        }
+        let mut first = true;
+        while let Some(c) = self.peek(0) {
+            match c {
+                ']' if !first => {
+                    self.out.push(']');
+                    self.at += 1;
+                    return Ok(());
+                }
+                '\\' => self.escape(true)?,
+                '[' if self.peek(1) == Some(':') => {
+                    let end = self.rest[self.at..].windows(2).position(|pair| pair == [':', ']']);
+                    let Some(end) = end else {
+                        return Err("missing closing ]".to_owned());
+                    };
+                    self.out.extend(&self.rest[self.at..self.at + end + 2]);
+                    self.at += end + 2;
+                }
+                '[' | ']' | '&' | '~' => {
+                    self.out.push('\\');
+                    self.out.push(c);
+                    self.at += 1;
+                }
+                '-' if self.peek(1) == Some('-') => {
+                    self.out.push_str("\\-");
+                    self.at += 1;
+                }
+                _ => {
+                    self.out.push(c);
+                    self.at += 1;
+                }
+            }
+            first = false;
+        }
+        Err("missing closing ]".to_owned())
+    }
+
+    fn brace(&mut self) -> std::result::Result<(), String> {
+        let end = self.rest[self.at..].iter().position(|c| *c == '}');
+        let inner: Option<String> = end.map(|end| self.rest[self.at + 1..self.at + end].iter().collect());
+        let counts = inner.as_deref().and_then(|inner| {
+            let (low, high) = inner.split_once(',').unwrap_or((inner, ""));
+            let number = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+            (!low.is_empty() && number(low) && number(high)).then_some((low, high))
+        });
+        let (Some(end), Some((low, high))) = (end, counts) else {
+            self.out.push_str("\\{");
+            self.at += 1;
+            return Ok(());
+        };
+        for count in [low, high] {
+            if !count.is_empty() && count.parse::<u32>().is_ok_and(|count| count > MOST_REPEATED) || count.len() > 9 {
+                return Err("invalid repeat count".to_owned());
+            }
+        }
+        self.out.extend(&self.rest[self.at..=self.at + end]);
+        self.at += end + 1;
+        Ok(())
+    }
+}

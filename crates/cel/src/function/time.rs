@@ -1,0 +1,376 @@
+//! Times and spans of time.
+
+use std::fmt;
+
+use super::Implementation;
+use crate::{
+    error::EvalError,
+    value::{Result, Value},
+};
+
+const NANOS: i128 = 1_000_000_000;
+const DAY: i64 = 86_400;
+/// The first second of the year 1, and the last of the year 9999.
+const FIRST: i64 = -62_135_596_800;
+const LAST: i64 = 253_402_300_799;
+
+/// A time, to the nanosecond.
+#[derive(Clone, Copy, Debug)]
+pub struct Timestamp {
+    seconds: i64,
+    nanos: u32,
+    /// Seconds east of Greenwich that it was written with; it is written so again.
+    offset: i32,
+}
+
+/// A day and what is left of it.
+struct Civil {
+    year: i64,
+    month: i64,
+    day: i64,
+    second_of_day: i64,
+    days: i64,
+}
+
+pub(super) fn implementation(name: &str) -> Option<Implementation> {
+    Some(match name {
+        "getFullYear" | "getMonth" | "getDayOfYear" | "getDayOfMonth" | "getDate" | "getDayOfWeek" | "getHours"
+        | "getMinutes" | "getSeconds" | "getMilliseconds" => part,
+        _ => return None,
+    })
+}
+
+fn part<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
+    let (time, zone) = match args {
+        [Value::Duration(nanos)] => {
+            return Ok(Value::Int(match name {
+                "getHours" => nanos / 3_600_000_000_000,
+                "getMinutes" => nanos / 60_000_000_000,
+                "getSeconds" => nanos / 1_000_000_000,
+                "getMilliseconds" => nanos / 1_000_000,
+                _ => return super::no_overload(name, args),
+            }));
+        }
+        [Value::Timestamp(time)] => (*time, 0),
+        [Value::Timestamp(time), Value::String(zone)] => (*time, zone_offset(zone)?),
+        _ => return super::no_overload(name, args),
+    };
+    let civil = Civil::of(time.seconds + zone);
+    Ok(Value::Int(match name {
+        "getFullYear" => civil.year,
+        "getMonth" => civil.month - 1,
+        "getDayOfYear" => civil.days - days_of(civil.year, 1, 1),
+        "getDayOfMonth" => civil.day - 1,
+        "getDate" => civil.day,
+        "getDayOfWeek" => (civil.days + 4).rem_euclid(7),
+        "getHours" => civil.second_of_day / 3600,
+        "getMinutes" => civil.second_of_day / 60 % 60,
+        "getSeconds" => civil.second_of_day % 60,
+        _ => i64::from(time.nanos / 1_000_000),
+    }))
+}
+
+/// How many seconds east of Greenwich a zone is at a time: a name, or hours and minutes.
+fn zone_offset(zone: &str) -> std::result::Result<i64, EvalError> {
+    let Some((hours, minutes)) = zone.split_once(':') else {
+        return named_offset(zone).ok_or_else(|| EvalError::new(format!("unknown time zone {zone}")));
+    };
+    let number = |text: &str| {
+        let wrong = || EvalError::new(format!("strconv.Atoi: parsing \"{text}\": invalid syntax"));
+        text.parse::<i32>().map(i64::from).map_err(|_| wrong())
+    };
+    let (hours, minutes) = (number(hours)?, number(minutes)?);
+    let minutes = if zone.starts_with('-') { hours * 60 - minutes } else { hours * 60 + minutes };
+    Ok(minutes.clamp(-100_000_000, 100_000_000) * 60)
+}
+
+fn named_offset(zone: &str) -> Option<i64> {
+    matches!(zone, "" | "UTC" | "Local" | "GMT" | "Etc/UTC").then_some(0)
+}
+
+// --- Timestamp ---
+
+impl Timestamp {
+    /// A time by its seconds since 1970 and nanoseconds after.
+    pub fn new(seconds: i64, nanos: u32) -> Option<Self> {
+        (FIRST..=LAST).contains(&seconds).then_some(Timestamp { seconds, nanos, offset: 0 })
+    }
+
+    pub(crate) fn seconds(self) -> i64 {
+        self.seconds
+    }
+
+    pub(crate) fn is_zero(self) -> bool {
+        self.seconds == FIRST && self.nanos == 0
+    }
+
+    pub(super) fn plus(self, nanos: i128) -> Option<Self> {
+        let total = self.total() + nanos;
+        let seconds = i64::try_from(total.div_euclid(NANOS)).ok()?;
+        let nanos = u32::try_from(total.rem_euclid(NANOS)).ok()?;
+        Some(Timestamp { offset: self.offset, ..Timestamp::new(seconds, nanos)? })
+    }
+
+    pub(super) fn since(self, other: Self) -> Option<i64> {
+        i64::try_from(self.total() - other.total()).ok()
+    }
+
+    fn total(self) -> i128 {
+        i128::from(self.seconds) * NANOS + i128::from(self.nanos)
+    }
+}
+
+impl PartialEq for Timestamp {
+    fn eq(&self, other: &Self) -> bool {
+        self.total() == other.total()
+    }
+}
+
+impl Eq for Timestamp {}
+
+impl Ord for Timestamp {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.total().cmp(&other.total())
+    }
+}
+
+impl PartialOrd for Timestamp {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let civil = Civil::of(self.seconds + i64::from(self.offset));
+        let (hour, minute, second) = (civil.second_of_day / 3600, civil.second_of_day / 60 % 60, civil.second_of_day % 60);
+        write!(f, "{:04}-{:02}-{:02}T{hour:02}:{minute:02}:{second:02}", civil.year, civil.month, civil.day)?;
+        if self.nanos > 0 {
+            let fraction = format!("{:09}", self.nanos);
+            write!(f, ".{}", fraction.trim_end_matches('0'))?;
+        }
+        if self.offset == 0 {
+            return f.write_str("Z");
+        }
+        let minutes = self.offset.abs() / 60;
+        write!(f, "{}{:02}:{:02}", if self.offset < 0 { '-' } else { '+' }, minutes / 60, minutes % 60)
+    }
+}
+
+// --- Civil ---
+
+impl Civil {
+    fn of(seconds: i64) -> Self {
+        let days = seconds.div_euclid(DAY);
+        // Years begin in March, so that a leap day ends one; 400 of them are an era.
+        let shifted = days + 719_468;
+        let era = shifted.div_euclid(146_097);
+        let day_of_era = shifted.rem_euclid(146_097);
+        let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+        let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+        let march_month = (5 * day_of_year + 2) / 153;
+        let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
+        Civil {
+            year: year_of_era + era * 400 + i64::from(month <= 2),
+            month,
+            day: day_of_year - (153 * march_month + 2) / 5 + 1,
+            second_of_day: seconds.rem_euclid(DAY),
+            days,
+        }
+    }
+}
+
+/// The days from 1970 to a date.
+fn days_of(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let era = year.div_euclid(400);
+    let year_of_era = year.rem_euclid(400);
+    let day_of_year = (153 * (if month > 2 { month - 3 } else { month + 9 }) + 2) / 5 + day - 1;
+    era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
+}
+
+// --- reading ---
+
+/// A time by its seconds, if years have four digits then.
+pub(crate) fn from_unix(seconds: i64) -> Option<Timestamp> {
+    Timestamp::new(seconds, 0)
+}
+
+/// A time as RFC 3339 has it.
+pub(crate) fn parse_timestamp(text: &str) -> Option<Timestamp> {
+    let (date, rest) = text.split_at_checked(10)?;
+    let days = parse_days(date)?;
+    let rest = rest.strip_prefix('T')?;
+    let (clock, rest) = rest.split_at_checked(8)?;
+    let clock = clock.as_bytes();
+    if clock[2] != b':' || clock[5] != b':' {
+        return None;
+    }
+    let (hour, minute, second) = (two(&clock[..2])?, two(&clock[3..5])?, two(&clock[6..])?);
+    if hour > 23 || minute > 59 || second > 59 {
+        return None;
+    }
+    let (nanos, rest) = fraction(rest)?;
+    let offset = zone(rest)?;
+    let seconds = days * DAY + hour * 3600 + minute * 60 + second - i64::from(offset);
+    Some(Timestamp { offset, ..Timestamp::new(seconds, nanos)? })
+}
+
+/// A time as schemas have it: the letters may be small, and there may be no zone.
+pub(crate) fn parse_date_time(text: &str) -> Option<Timestamp> {
+    if text.is_empty() {
+        return from_unix(0);
+    }
+    let upper = text.to_ascii_uppercase().replacen(' ', "T", 1);
+    parse_timestamp(&upper).or_else(|| parse_timestamp(&format!("{upper}Z")))
+}
+
+/// A day as schemas have it.
+pub(crate) fn parse_date(text: &str) -> Option<Timestamp> {
+    from_unix(parse_days(text)? * DAY)
+}
+
+fn parse_days(date: &str) -> Option<i64> {
+    let bytes = date.as_bytes();
+    if bytes.len() != 10 || bytes[4] != b'-' || bytes[7] != b'-' {
+        return None;
+    }
+    let year = two(&bytes[..2])? * 100 + two(&bytes[2..4])?;
+    let (month, day) = (two(&bytes[5..7])?, two(&bytes[8..])?);
+    if !(1..=12).contains(&month) || day < 1 {
+        return None;
+    }
+    let (next_year, next_month) = if month == 12 { (year + 1, 1) } else { (year, month + 1) };
+    let days = days_of(year, month, day);
+    (days < days_of(next_year, next_month, 1)).then_some(days)
+}
+
+fn two(digits: &[u8]) -> Option<i64> {
+    match digits {
+        [tens @ b'0'..=b'9', ones @ b'0'..=b'9'] => Some(i64::from(tens - b'0') * 10 + i64::from(ones - b'0')),
+        _ => None,
+    }
+}
+
+fn fraction(rest: &str) -> Option<(u32, &str)> {
+    let Some(after) = rest.strip_prefix(['.', ',']) else {
+        return Some((0, rest));
+    };
+    let length = after.bytes().take_while(u8::is_ascii_digit).count();
+    if length == 0 {
+        return None;
+    }
+    let digits = format!("{:0<9}", &after[..length.min(9)]);
+    Some((digits.parse().ok()?, &after[length..]))
+}
+
+fn zone(text: &str) -> Option<i32> {
+    if text == "Z" {
+        return Some(0);
+    }
+    let bytes = text.as_bytes();
+    if bytes.len() != 6 || bytes[3] != b':' {
+        return None;
+    }
+    let (hours, minutes) = (two(&bytes[1..3])?, two(&bytes[4..])?);
+    if hours > 24 || minutes > 60 {
+        return None;
+    }
+    let seconds = i32::try_from(hours * 3600 + minutes * 60).ok()?;
+    match bytes[0] {
+        b'+' => Some(seconds),
+        b'-' => Some(-seconds),
+        _ => None,
+    }
+}
+
+/// A span of time as Go writes it, in nanoseconds.
+pub(crate) fn parse_duration(text: &str) -> Option<i64> {
+    let (negative, mut rest) = match text.as_bytes().first()? {
+        b'-' => (true, &text[1..]),
+        b'+' => (false, &text[1..]),
+        _ => (false, text),
+    };
+    if rest == "0" {
+        return Some(0);
+    }
+    let mut total: i128 = 0;
+    if rest.is_empty() {
+        return None;
+    }
+    while !rest.is_empty() {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let whole: i128 = if digits == 0 { 0 } else { rest[..digits].parse().ok()? };
+        rest = &rest[digits..];
+        let mut part = "";
+        if let Some(after) = rest.strip_prefix('.') {
+            let length = after.bytes().take_while(u8::is_ascii_digit).count();
+            part = &after[..length];
+            rest = &after[length..];
+        }
+        if digits == 0 && part.is_empty() {
+            return None;
+        }
+        let end = rest.find(|c: char| c == '.' || c.is_ascii_digit()).unwrap_or(rest.len());
+        let unit: i128 = match &rest[..end] {
+            "ns" => 1,
+            "us" | "\u{b5}s" | "\u{3bc}s" => 1_000,
+            "ms" => 1_000_000,
+            "s" => NANOS,
+            "m" => 60 * NANOS,
+            "h" => 3600 * NANOS,
+            _ => return None,
+        };
+        rest = &rest[end..];
+        let part = &part[..part.len().min(18)];
+        let fraction = part.parse::<i128>().unwrap_or(0) * unit / 10_i128.pow(u32::try_from(part.len()).ok()?);
+        total = total.checked_add(whole.checked_mul(unit)?)?.checked_add(fraction)?;
+        if total > 1 << 63 {
+            return None;
+        }
+    }
+    i64::try_from(if negative { -total } else { total }).ok()
+}
+
+/// A span of time as schemas have it: as Go writes it, or in words.
+pub(crate) fn parse_loose_duration(text: &str) -> Option<i64> {
+    if let Some(nanos) = parse_duration(text) {
+        return Some(nanos);
+    }
+    let mut rest = text.trim();
+    let mut total: i64 = 0;
+    if rest.is_empty() {
+        return None;
+    }
+    while !rest.is_empty() {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let number: i64 = rest[..digits].parse().ok()?;
+        rest = rest[digits..].trim_start();
+        let end = rest.find(|c: char| !c.is_alphabetic()).unwrap_or(rest.len());
+        let unit: i64 = match rest[..end].to_lowercase().trim_end_matches('s') {
+            "n" | "nano" | "nanosecond" => 1,
+            "u" | "micro" | "microsecond" | "\u{b5}" => 1_000,
+            "m" if &rest[..end] == "ms" => 1_000_000,
+            "milli" | "millisecond" => 1_000_000,
+            "" | "sec" | "second" => 1_000_000_000,
+            "m" | "min" | "minute" => 60_000_000_000,
+            "h" | "hr" | "hour" => 3_600_000_000_000,
+            "d" | "day" => 86_400_000_000_000,
+            "w" | "wk" | "week" => 604_800_000_000_000,
+            _ => return None,
+        };
+        if end == 0 {
+            return None;
+        }
+        rest = rest[end..].trim_start();
+        total = total.checked_add(number.checked_mul(unit)?)?;
+    }
+    Some(total)
+}
+
+/// A span of time in seconds, as CEL writes it.
+pub(crate) fn duration_text(nanos: i64) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "seconds are told as a number of the same precision")]
+    let seconds = (nanos / 1_000_000_000) as f64 + (nanos % 1_000_000_000) as f64 / 1e9;
+    format!("{seconds}s")
+}

@@ -1,0 +1,41 @@
+//! CEL, the expression language of Kubernetes.
+//!
+//! Promises: expressions are read, checked, run and priced as Kubernetes does it, down to the words of errors. No
+//! text makes this panic, overflow the stack or run without end. Nothing here waits or reads anything: what is outside
+//! is given as values, or asked through a trait.
+
+mod bindings;
+mod check;
+mod cost;
+mod decl;
+mod environment;
+mod error;
+mod escape;
+mod evaluate;
+mod function;
+mod program;
+mod source;
+mod syntax;
+mod types;
+mod value;
+
+pub use self::{
+    bindings::{Bindings, Lazy, Variables},
+    cost::Estimate,
+    decl::{Decl, ListKind, ObjectDecl, Opaque, Shape, UNBOUNDED},
+    environment::Environment,
+    error::{ErrorKind, EvalError},
+    escape::{escape, unescape},
+    function::time::Timestamp,
+    program::{Outcome, Program},
+    source::CompileError,
+    types::Type,
+    value::{Authorizer, Check, Decision, Entries, List, Map, ResourceCheck, Target, Text, Value},
+};
+
+/// What one expression may cost when it runs.
+pub const PER_CALL_LIMIT: u64 = 1_000_000;
+/// What all expressions for one object may cost together.
+pub const BUDGET: u64 = 10_000_000;
+/// What all match conditions for one request may cost together.
+pub const MATCH_CONDITIONS_BUDGET: u64 = 2_500_000;

@@ -1,0 +1,338 @@
+//! What is written as a call and means more: loops, presence, names for values.
+
+use std::sync::Arc;
+
+use super::{
+    ast::{Comprehension, Entry, Id, Init, Kind, Literal},
+    parser::Parser,
+    recovery::Stop,
+};
+
+/// What a loop folds into; no name of a user looks like it.
+pub(crate) const ACCUMULATOR: &str = "@result";
+const OLD_ACCUMULATOR: &str = "__result__";
+const UNUSED: &str = "#unused";
+const OVERWRITES: &str = "iteration variable overwrites accumulator variable";
+const NOT_SIMPLE: &str = "argument must be a simple name";
+
+/// Which macros there are besides those that are always there.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Macros {
+    /// `cel.bind`.
+    pub(crate) bind: bool,
+}
+
+type Read<T> = Result<T, Stop>;
+
+/// What a call of a function becomes, if it is a macro.
+pub(super) fn global(parser: &mut Parser<'_>, offset: u32, name: &str, args: &[Id]) -> Read<Option<Id>> {
+    if name != "has" || args.len() != 1 {
+        return Ok(None);
+    }
+    let kind = match parser.ast.kind(args[0]) {
+        Kind::Select { operand, field, .. } => Kind::Select { operand: *operand, field: Arc::clone(field), test: true },
+        _ => {
+            let at = parser.ast.node(args[0]).offset;
+            return parser.wrong(at, "invalid argument to has() macro".to_owned()).map(Some);
+        }
+    };
+    parser.node(offset, kind).map(Some)
+}
+
+/// What a call of a method becomes, if it is a macro.
+pub(super) fn receiver(
+    parser: &mut Parser<'_>,
+    macros: Macros,
+    offset: u32,
+    name: &str,
+    target: Id,
+    args: &[Id],
+) -> Read<Option<Id>> {
+    let mut make = Make { parser, offset };
+    let loops = match (name, args.len()) {
+        ("all", 2 | 3) => Loop::All,
+        ("exists", 2 | 3) => Loop::Exists,
+        ("exists_one" | "existsOne", 2 | 3) => Loop::ExistsOne,
+        ("filter", 2) => Loop::Filter,
+        ("map", 2 | 3) => Loop::Map,
+        ("transformList", 3 | 4) => Loop::TransformList,
+        ("transformMap", 3 | 4) => Loop::TransformMap,
+        ("transformMapEntry", 3 | 4) => Loop::TransformMapEntry,
+        ("sortBy", 2) => return make.sort_by(target, args).map(Some),
+        ("optMap", 2) => return make.opt_map(target, args, false).map(Some),
+        ("optFlatMap", 2) => return make.opt_map(target, args, true).map(Some),
+        ("bind", 3) if macros.bind && matches!(make.parser.ast.kind(target), Kind::Ident(name) if &**name == "cel") => {
+            return make.bind(args).map(Some);
+        }
+        _ => return Ok(None),
+    };
+    make.fold(loops, target, args).map(Some)
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Loop {
+    All,
+    Exists,
+    ExistsOne,
+    Filter,
+    Map,
+    TransformList,
+    TransformMap,
+    TransformMapEntry,
+}
+
+/// Makes the nodes of a macro; they all stand where its bracket does.
+struct Make<'p, 's> {
+    parser: &'p mut Parser<'s>,
+    offset: u32,
+}
+
+impl Make<'_, '_> {
+    fn node(&mut self, kind: Kind) -> Read<Id> {
+        self.parser.node(self.offset, kind)
+    }
+
+    fn literal(&mut self, literal: Literal) -> Read<Id> {
+        self.node(Kind::Literal(literal))
+    }
+
+    fn ident(&mut self, name: &str) -> Read<Id> {
+        self.node(Kind::Ident(name.into()))
+    }
+
+    fn accu(&mut self) -> Read<Id> {
+        self.ident(ACCUMULATOR)
+    }
+
+    fn list(&mut self, items: Vec<Id>) -> Read<Id> {
+        self.node(Kind::List { items, optional: Vec::new() })
+    }
+
+    fn call(&mut self, name: &str, args: Vec<Id>) -> Read<Id> {
+        self.node(Kind::Call { function: name.into(), target: None, args })
+    }
+
+    fn method(&mut self, name: &str, target: Id, args: Vec<Id>) -> Read<Id> {
+        self.node(Kind::Call { function: name.into(), target: Some(target), args })
+    }
+
+    fn wrong(&mut self, at: Id, message: &str) -> Read<Id> {
+        let offset = self.parser.ast.node(at).offset;
+        self.parser.wrong(offset, message.to_owned())
+    }
+
+    fn simple(&self, id: Id) -> Option<Arc<str>> {
+        match self.parser.ast.kind(id) {
+            Kind::Ident(name) => Some(Arc::clone(name)),
+            _ => None,
+        }
+    }
+
+    fn fold(&mut self, loops: Loop, target: Id, args: &[Id]) -> Read<Id> {
+        // With two names what is asked comes third.
+        let two = match loops {
+            Loop::All | Loop::Exists | Loop::ExistsOne => args.len() == 3,
+            Loop::Filter | Loop::Map => false,
+            _ => true,
+        };
+        let not_simple = if matches!(loops, Loop::Filter | Loop::Map) { "argument is not an identifier" } else { NOT_SIMPLE };
+        let Some(var) = self.simple(args[0]) else {
+            return self.wrong(args[0], not_simple);
+        };
+        let mut var2 = None;
+        if two {
+            let Some(second) = self.simple(args[1]) else {
+                return self.wrong(args[1], not_simple);
+            };
+            if var == second {
+                return self.wrong(args[1], &format!("duplicate variable name: {var}"));
+            }
+            var2 = Some(second);
+        }
+        for (arg, name) in args.iter().zip(std::iter::once(&var).chain(&var2)) {
+            if &**name == ACCUMULATOR || &**name == OLD_ACCUMULATOR {
+                return self.wrong(*arg, OVERWRITES);
+            }
+        }
+        let rest = &args[if two { 2 } else { 1 }..];
+        let (filter, asked) = match rest {
+            [filter, asked] => (Some(*filter), *asked),
+            _ => (None, rest[0]),
+        };
+        let accu = self.accu()?;
+        let (init, condition, step) = match loops {
+            Loop::All => {
+                let init = self.literal(Literal::Bool(true))?;
+                (init, self.call("@not_strictly_false", vec![accu])?, self.logical("_&&_", asked)?)
+            }
+            Loop::Exists => {
+                let init = self.literal(Literal::Bool(false))?;
+                let not = self.call("!_", vec![accu])?;
+                (init, self.call("@not_strictly_false", vec![not])?, self.logical("_||_", asked)?)
+            }
+            Loop::ExistsOne => {
+                let init = self.literal(Literal::Int(0))?;
+                let one = self.literal(Literal::Int(1))?;
+                let more = self.call("_+_", vec![accu, one])?;
+                let same = self.accu()?;
+                (init, self.literal(Literal::Bool(true))?, self.call("_?_:_", vec![asked, more, same])?)
+            }
+            Loop::Filter => {
+                let item = self.copy_name(args[0], &var)?;
+                let item = self.list(vec![item])?;
+                let more = self.call("_+_", vec![accu, item])?;
+                (self.list(Vec::new())?, self.literal(Literal::Bool(true))?, self.when(Some(asked), more)?)
+            }
+            Loop::Map | Loop::TransformList => {
+                let item = self.list(vec![asked])?;
+                let more = self.call("_+_", vec![accu, item])?;
+                (self.list(Vec::new())?, self.literal(Literal::Bool(true))?, self.when(filter, more)?)
+            }
+            Loop::TransformMap => {
+                let key = self.ident(&var)?;
+                let more = self.call("cel.@mapInsert", vec![accu, key, asked])?;
+                (self.node(Kind::Map(Vec::new()))?, self.literal(Literal::Bool(true))?, self.when(filter, more)?)
+            }
+            Loop::TransformMapEntry => {
+                let more = self.call("cel.@mapInsert", vec![accu, asked])?;
+                (self.node(Kind::Map(Vec::new()))?, self.literal(Literal::Bool(true))?, self.when(filter, more)?)
+            }
+        };
+        let mut result = self.accu()?;
+        if loops == Loop::ExistsOne {
+            let one = self.literal(Literal::Int(1))?;
+            result = self.call("_==_", vec![result, one])?;
+        }
+        let accu = ACCUMULATOR.into();
+        self.node(Kind::Comprehension(Box::new(Comprehension { range: target, var, var2, accu, init, condition, step, result })))
+    }
+
+    fn logical(&mut self, name: &str, asked: Id) -> Read<Id> {
+        let accu = self.accu()?;
+        self.call(name, vec![accu, asked])
+    }
+
+    fn copy_name(&mut self, like: Id, name: &str) -> Read<Id> {
+        let offset = self.parser.ast.node(like).offset;
+        self.parser.node(offset, Kind::Ident(name.into()))
+    }
+
+    fn when(&mut self, filter: Option<Id>, more: Id) -> Read<Id> {
+        let Some(filter) = filter else {
+            return Ok(more);
+        };
+        let same = self.accu()?;
+        self.call("_?_:_", vec![filter, more, same])
+    }
+
+    /// A name for a value: a loop over nothing whose first value is the result's.
+    fn named(&mut self, name: Arc<str>, init: Id, result: Id) -> Read<Id> {
+        let range = self.list(Vec::new())?;
+        let condition = self.literal(Literal::Bool(false))?;
+        let step = self.ident(&name)?;
+        let it = Comprehension { range, var: UNUSED.into(), var2: None, accu: name, init, condition, step, result };
+        self.node(Kind::Comprehension(Box::new(it)))
+    }
+
+    fn bind(&mut self, args: &[Id]) -> Read<Id> {
+        let Some(name) = self.simple(args[0]) else {
+            return self.wrong(args[0], "cel.bind() variable names must be simple identifiers");
+        };
+        self.named(name, args[1], args[2])
+    }
+
+    fn opt_map(&mut self, target: Id, args: &[Id], flat: bool) -> Read<Id> {
+        let Some(name) = self.simple(args[0]) else {
+            let macro_name = if flat { "optFlatMap" } else { "optMap" };
+            return self.wrong(args[0], &format!("{macro_name}() variable name must be a simple identifier"));
+        };
+        let there = self.method("hasValue", target, Vec::new())?;
+        let copy = self.copy(target)?;
+        let value = self.method("value", copy, Vec::new())?;
+        let mut mapped = self.named(name, value, args[1])?;
+        if !flat {
+            mapped = self.call("optional.of", vec![mapped])?;
+        }
+        let none = self.call("optional.none", Vec::new())?;
+        self.call("_?_:_", vec![there, mapped, none])
+    }
+
+    fn sort_by(&mut self, target: Id, args: &[Id]) -> Read<Id> {
+        const INPUT: &str = "@__sortBy_input__";
+        if !matches!(
+            self.parser.ast.kind(target),
+            Kind::List { .. } | Kind::Select { .. } | Kind::Ident(_) | Kind::Comprehension(_) | Kind::Call { .. }
+        ) {
+            let message = "sortBy can only be applied to a list, identifier, comprehension, call or select expression";
+            return self.wrong(target, message);
+        }
+        let range = self.ident(INPUT)?;
+        let keys = self.fold(Loop::Map, range, args)?;
+        if matches!(self.parser.ast.kind(keys), Kind::Broken) {
+            return Ok(keys);
+        }
+        let input = self.ident(INPUT)?;
+        let sorted = self.method("@sortByAssociatedKeys", input, vec![keys])?;
+        self.named(INPUT.into(), target, sorted)
+    }
+
+    /// The same again, at the same places.
+    fn copy(&mut self, id: Id) -> Read<Id> {
+        let offset = self.parser.ast.node(id).offset;
+        let kind = match self.parser.ast.kind(id) {
+            Kind::Broken => Kind::Broken,
+            Kind::Literal(literal) => Kind::Literal(literal.clone()),
+            Kind::Ident(name) => Kind::Ident(Arc::clone(name)),
+            Kind::Select { operand, field, test } => {
+                let (operand, field, test) = (*operand, Arc::clone(field), *test);
+                Kind::Select { operand: self.copy(operand)?, field, test }
+            }
+            Kind::Call { function, target, args } => {
+                let (function, target, args) = (Arc::clone(function), *target, args.clone());
+                let target = target.map(|target| self.copy(target)).transpose()?;
+                Kind::Call { function, target, args: self.copies(&args)? }
+            }
+            Kind::List { items, optional } => {
+                let (items, optional) = (items.clone(), optional.clone());
+                Kind::List { items: self.copies(&items)?, optional }
+            }
+            Kind::Map(entries) => {
+                let entries: Vec<_> = entries.iter().map(|entry| (entry.key, entry.value, entry.optional)).collect();
+                let copy = entries
+                    .into_iter()
+                    .map(|(key, value, optional)| Ok(Entry { key: self.copy(key)?, value: self.copy(value)?, optional }))
+                    .collect::<Read<_>>()?;
+                Kind::Map(copy)
+            }
+            Kind::Struct { name, fields } => {
+                let name = Arc::clone(name);
+                let fields: Vec<_> =
+                    fields.iter().map(|it| (it.offset, Arc::clone(&it.field), it.value, it.optional)).collect();
+                let copy = fields
+                    .into_iter()
+                    .map(|(offset, field, value, optional)| Ok(Init { offset, field, value: self.copy(value)?, optional }))
+                    .collect::<Read<_>>()?;
+                Kind::Struct { name, fields: copy }
+            }
+            Kind::Comprehension(it) => {
+                let (range, init, condition, step, result) = (it.range, it.init, it.condition, it.step, it.result);
+                let (var, var2, accu) = (Arc::clone(&it.var), it.var2.clone(), Arc::clone(&it.accu));
+                Kind::Comprehension(Box::new(Comprehension {
+                    range: self.copy(range)?,
+                    var,
+                    var2,
+                    accu,
+                    init: self.copy(init)?,
+                    condition: self.copy(condition)?,
+                    step: self.copy(step)?,
+                    result: self.copy(result)?,
+                }))
+            }
+        };
+        self.parser.node(offset, kind)
+    }
+
+    fn copies(&mut self, ids: &[Id]) -> Read<Vec<Id>> {
+        ids.iter().map(|id| self.copy(*id)).collect()
+    }
+}

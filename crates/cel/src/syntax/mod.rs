@@ -1,0 +1,14 @@
+//! From text to tree.
+
+pub(crate) mod ast;
+mod lexer;
+mod macros;
+mod parser;
+mod recovery;
+mod token;
+mod unescape;
+
+pub(crate) use self::{
+    macros::{ACCUMULATOR, Macros},
+    parser::{each_child, parse},
+};

@@ -1,0 +1,627 @@
+//! Reads an expression.
+//!
+//! Promises: any text is a tree or issues; the tree is no deeper than the limits below, however the text nests.
+
+use std::sync::Arc;
+
+use super::{
+    ast::{Ast, Entry, Id, Init, Kind, Literal},
+    lexer,
+    macros::{self, Macros},
+    recovery::{DEEPEST, Failure, Rule, Stop, Tokens},
+    token::{Set, Token},
+    unescape,
+};
+use crate::source::{Issue, Source};
+
+/// The longest expression, in characters.
+const LONGEST: usize = 100_000;
+/// The most nodes of a tree. Macros that repeat what they are called on could make more.
+const MOST_NODES: usize = 400_000;
+/// The deepest tree that is worked on: what recurses over it stays within a small stack.
+const DEEPEST_TREE: u32 = 400;
+
+const RELATIONS: Set = Set::of(&[
+    Token::Less,
+    Token::LessEquals,
+    Token::GreaterEquals,
+    Token::Greater,
+    Token::Equals,
+    Token::NotEquals,
+    Token::In,
+]);
+const CALCULATIONS: Set = Set::of(&[Token::Star, Token::Slash, Token::Percent, Token::Plus, Token::Minus]);
+/// What can follow an operand within its expression.
+const OPERATORS: Set = RELATIONS.with(CALCULATIONS).with(Set::of(&[Token::And, Token::Or]));
+const ACCESS: Set = Set::of(&[Token::Dot, Token::LeftBracket]);
+const PRIMARY: Set = Set::of(&[
+    Token::LeftBracket,
+    Token::LeftBrace,
+    Token::LeftParen,
+    Token::Dot,
+    Token::Minus,
+    Token::True,
+    Token::False,
+    Token::Null,
+    Token::Float,
+    Token::Int,
+    Token::Uint,
+    Token::String,
+    Token::Bytes,
+    Token::Ident,
+]);
+const EXPR: Set = PRIMARY.with(Set::of(&[Token::Not]));
+const OPT_EXPR: Set = EXPR.with(Set::of(&[Token::Question]));
+const NAMES: Set = Set::of(&[Token::Ident, Token::EscapedIdent]);
+
+const RESERVED: [&str; 18] = [
+    "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop", "package", "namespace",
+    "return", "var", "void", "while", "in",
+];
+
+type Read<T> = Result<T, Stop>;
+
+/// Reads a source with the macros of an environment.
+pub(crate) fn parse(source: &Source, macros: Macros) -> Result<Ast, Vec<Issue>> {
+    if source.chars.len() > LONGEST {
+        let size = source.chars.len();
+        let message = format!("expression code point size exceeds limit: size: {size}, limit {LONGEST}");
+        return Err(vec![Issue { offset: None, message }]);
+    }
+    let (lexemes, unknown) = lexer::cut(&source.chars);
+    let tokens = Tokens::new(source, lexemes, &unknown)?;
+    let mut parser = Parser { tokens, ast: Ast::default(), heights: Vec::new(), macros };
+    // A halt has its issue already.
+    if let Ok(root) = parser.start() {
+        parser.ast.root = root;
+    }
+    if parser.tokens.issues.is_empty() { Ok(parser.ast) } else { Err(parser.tokens.issues) }
+}
+
+pub(super) struct Parser<'s> {
+    pub(super) tokens: Tokens<'s>,
+    pub(super) ast: Ast,
+    /// Of each node: how deep operators nest in it, and how deep nodes do.
+    pub(super) heights: Vec<(u32, u32)>,
+    macros: Macros,
+}
+
+impl Parser<'_> {
+    /// Adds a node; its children are there already.
+    pub(super) fn node(&mut self, offset: u32, kind: Kind) -> Read<Id> {
+        self.weighed(offset, kind, 0)
+    }
+
+    fn weighed(&mut self, offset: u32, kind: Kind, weight: u32) -> Read<Id> {
+        let mut height = (0, 0);
+        each_child(&kind, |child| {
+            let (operators, nodes) = self.heights[child as usize];
+            height = (height.0.max(operators), height.1.max(nodes));
+        });
+        let height = (height.0 + weight, height.1 + 1);
+        let id = self.ast.add(offset, kind);
+        self.heights.push(height);
+        if height.0 > DEEPEST || height.1 > DEEPEST_TREE || self.ast.nodes.len() > MOST_NODES {
+            self.tokens.halt("max recursion depth exceeded".to_owned())?;
+        }
+        Ok(id)
+    }
+
+    fn broken(&mut self) -> Read<Id> {
+        self.node(0, Kind::Broken)
+    }
+
+    /// A node for something that is wrong.
+    pub(super) fn wrong(&mut self, offset: u32, message: String) -> Read<Id> {
+        self.tokens.issue(Some(offset), message);
+        self.node(offset, Kind::Broken)
+    }
+
+    fn start(&mut self) -> Read<Id> {
+        self.tokens.enter(Rule::Start, Set::NONE, false)?;
+        let root = self.expr(Set::of(&[Token::Eof]), false)?;
+        let end = self.tokens.take(Token::Eof, Set::NONE).map(|_| ());
+        self.tokens.leave(Rule::Start, end)?;
+        Ok(root)
+    }
+
+    fn expr(&mut self, follow: Set, open: bool) -> Read<Id> {
+        self.tokens.enter(Rule::Expr, follow, open)?;
+        let result = self.conditional();
+        match self.tokens.leave(Rule::Expr, result)? {
+            Some(id) => Ok(id),
+            None => self.broken(),
+        }
+    }
+
+    fn conditional(&mut self) -> Read<Id> {
+        let condition = self.logic(Set::of(&[Token::Question]), true)?;
+        if self.tokens.la() != Token::Question {
+            return Ok(condition);
+        }
+        let offset = self.tokens.take(Token::Question, Set::NONE)?;
+        let yes = self.logic(Set::of(&[Token::Colon]), false)?;
+        self.tokens.take(Token::Colon, EXPR)?;
+        let no = self.expr(Set::NONE, true)?;
+        self.operator(offset, "_?_:_", vec![condition, yes, no], 1)
+    }
+
+    fn operator(&mut self, offset: u32, name: &str, args: Vec<Id>, weight: u32) -> Read<Id> {
+        self.weighed(offset, Kind::Call { function: name.into(), target: None, args }, weight)
+    }
+
+    /// Terms joined by `||`, each of them joined by `&&`.
+    fn logic(&mut self, follow: Set, open: bool) -> Read<Id> {
+        // These two rules never fail by themselves; what may follow them is all that is kept of them.
+        self.tokens.enter(Rule::Start, follow.with(Set::of(&[Token::Or, Token::And])), open)?;
+        let mut ors = Vec::new();
+        let mut or_offsets = Vec::new();
+        loop {
+            let mut ands = vec![self.relation(false)?];
+            let mut and_offsets = Vec::new();
+            while self.tokens.la() == Token::And {
+                and_offsets.push(self.tokens.take(Token::And, Set::NONE)?);
+                ands.push(self.relation(false)?);
+            }
+            ors.push(self.balanced("_&&_", &ands, &and_offsets)?);
+            if self.tokens.la() != Token::Or {
+                break;
+            }
+            or_offsets.push(self.tokens.take(Token::Or, Set::NONE)?);
+        }
+        self.tokens.leave(Rule::Start, Ok(()))?;
+        self.balanced("_||_", &ors, &or_offsets)
+    }
+
+    /// A tree of terms that is as flat as can be.
+    fn balanced(&mut self, name: &str, terms: &[Id], offsets: &[u32]) -> Read<Id> {
+        if offsets.is_empty() {
+            return Ok(terms[0]);
+        }
+        let middle = offsets.len() / 2;
+        let left = self.balanced(name, &terms[..=middle], &offsets[..middle])?;
+        let right = self.balanced(name, &terms[middle + 1..], &offsets[middle + 1..])?;
+        self.operator(offsets[middle], name, vec![left, right], 0)
+    }
+
+    fn relation(&mut self, right: bool) -> Read<Id> {
+        self.tokens.enter(Rule::Relation, RELATIONS, true)?;
+        let mut left = self.calc(0)?;
+        while !right && RELATIONS.has(self.tokens.la()) {
+            let name = match self.tokens.la() {
+                Token::Less => "_<_",
+                Token::LessEquals => "_<=_",
+                Token::GreaterEquals => "_>=_",
+                Token::Greater => "_>_",
+                Token::Equals => "_==_",
+                Token::NotEquals => "_!=_",
+                _ => "@in",
+            };
+            let offset = self.tokens.take(self.tokens.la(), Set::NONE)?;
+            let operand = self.relation(true)?;
+            left = self.operator(offset, name, vec![left, operand], 1)?;
+        }
+        self.tokens.leave(Rule::Relation, Ok(()))?;
+        Ok(left)
+    }
+
+    /// Sums, or products if `level` is one, or one operand.
+    fn calc(&mut self, level: u8) -> Read<Id> {
+        self.tokens.enter(Rule::Calc, CALCULATIONS, true)?;
+        let mut left = self.unary()?;
+        loop {
+            let (name, right) = match self.tokens.la() {
+                Token::Star if level < 2 => ("_*_", 2),
+                Token::Slash if level < 2 => ("_/_", 2),
+                Token::Percent if level < 2 => ("_%_", 2),
+                Token::Plus if level < 1 => ("_+_", 1),
+                Token::Minus if level < 1 => ("_-_", 1),
+                _ => break,
+            };
+            let offset = self.tokens.take(self.tokens.la(), Set::NONE)?;
+            let operand = self.calc(right)?;
+            left = self.operator(offset, name, vec![left, operand], 1)?;
+        }
+        self.tokens.leave(Rule::Calc, Ok(()))?;
+        Ok(left)
+    }
+
+    fn unary(&mut self) -> Read<Id> {
+        self.tokens.enter(Rule::Unary, Set::NONE, true)?;
+        let result = self.signed();
+        match self.tokens.leave(Rule::Unary, result)? {
+            Some(id) => Ok(id),
+            None => self.broken(),
+        }
+    }
+
+    fn signed(&mut self) -> Read<Id> {
+        self.tokens.sync(EXPR)?;
+        let (sign, name, expected) = match (self.tokens.la(), self.tokens.peek(1)) {
+            (Token::Not, _) => (Token::Not, "!_", EXPR),
+            (Token::Minus, Token::Int | Token::Float) => return self.member(),
+            (Token::Minus, next) if PRIMARY.has(next) => (Token::Minus, "-_", PRIMARY),
+            (Token::Minus, _) => return Err(Stop::Failed(Failure::NoAlternative(self.tokens.at + 1))),
+            (token, _) if PRIMARY.has(token) => return self.member(),
+            _ => return Err(Stop::Failed(Failure::NoAlternative(self.tokens.at))),
+        };
+        let offset = self.tokens.offset();
+        let mut odd = false;
+        while self.tokens.la() == sign {
+            if sign == Token::Minus && !PRIMARY.has(self.tokens.peek(1)) {
+                return Err(Stop::Failed(Failure::NoAlternative(self.tokens.at + 1)));
+            }
+            self.tokens.take(sign, Set::NONE)?;
+            odd = !odd;
+            self.tokens.sync_loop(expected)?;
+        }
+        let operand = self.member()?;
+        if odd { self.operator(offset, name, vec![operand], 0) } else { Ok(operand) }
+    }
+
+    fn member(&mut self) -> Read<Id> {
+        self.tokens.enter(Rule::Member, Set::NONE, true)?;
+        let result = self.accesses();
+        match self.tokens.leave(Rule::Member, result)? {
+            Some(id) => Ok(id),
+            None => self.broken(),
+        }
+    }
+
+    fn accesses(&mut self) -> Read<Id> {
+        let mut operand = self.primary()?;
+        loop {
+            operand = match (self.tokens.la(), self.tokens.peek(1), self.tokens.peek(2)) {
+                (Token::Dot, Token::Ident, Token::LeftParen) => self.method(operand)?,
+                (Token::Dot, Token::Question | Token::Ident | Token::EscapedIdent, _) => self.select(operand)?,
+                (Token::Dot, ..) => return Err(Stop::Failed(Failure::NoAlternative(self.tokens.at + 1))),
+                (Token::LeftBracket, ..) => self.index(operand)?,
+                _ => return Ok(operand),
+            };
+        }
+    }
+
+    fn method(&mut self, target: Id) -> Read<Id> {
+        self.tokens.take(Token::Dot, Set::NONE)?;
+        let name = self.word()?;
+        let offset = self.tokens.take(Token::LeftParen, Set::NONE)?;
+        let args = self.arguments()?;
+        let mut height = self.heights[target as usize].0;
+        for arg in &args {
+            height = height.max(self.heights[*arg as usize].0);
+        }
+        if let Some(id) = macros::receiver(self, self.macros, offset, &name, target, &args)? {
+            self.heights[id as usize].0 = height + 1;
+            return Ok(id);
+        }
+        self.weighed(offset, Kind::Call { function: name, target: Some(target), args }, 1)
+    }
+
+    fn select(&mut self, operand: Id) -> Read<Id> {
+        let offset = self.tokens.take(Token::Dot, Set::NONE)?;
+        let optional = self.question()?;
+        let at = self.tokens.offset();
+        let Some(field) = self.name(ACCESS)? else {
+            return self.broken();
+        };
+        if optional {
+            let field = self.node(at, Kind::Literal(Literal::String(field)))?;
+            return self.operator(offset, "_?._", vec![operand, field], 1);
+        }
+        self.weighed(offset, Kind::Select { operand, field, test: false }, 1)
+    }
+
+    fn index(&mut self, operand: Id) -> Read<Id> {
+        let offset = self.tokens.take(Token::LeftBracket, Set::NONE)?;
+        self.tokens.sync(OPT_EXPR)?;
+        let optional = self.question()?;
+        let index = self.expr(Set::of(&[Token::RightBracket]), false)?;
+        self.close(Token::RightBracket)?;
+        self.operator(offset, if optional { "_[?_]" } else { "_[_]" }, vec![operand, index], 1)
+    }
+
+    fn question(&mut self) -> Read<bool> {
+        let there = self.tokens.la() == Token::Question;
+        if there {
+            self.tokens.take(Token::Question, Set::NONE)?;
+        }
+        Ok(there)
+    }
+
+    /// A bracket at the end of an operand.
+    fn close(&mut self, token: Token) -> Read<()> {
+        let after = self.tokens.following(ACCESS.with(OPERATORS));
+        self.tokens.take(token, after).map(|_| ())
+    }
+
+    fn word(&mut self) -> Read<Arc<str>> {
+        let lexeme = self.tokens.lexeme(self.tokens.at);
+        self.tokens.take(Token::Ident, Set::NONE)?;
+        Ok(self.tokens.source.text(lexeme.start, lexeme.end).into())
+    }
+
+    /// A name, perhaps in backquotes.
+    fn name(&mut self, follow: Set) -> Read<Option<Arc<str>>> {
+        self.tokens.enter(Rule::EscapeIdent, follow, true)?;
+        let result = self.tokens.sync(NAMES).and_then(|()| {
+            let lexeme = self.tokens.lexeme(self.tokens.at);
+            let quote = u32::from(lexeme.token == Token::EscapedIdent);
+            if !NAMES.has(lexeme.token) {
+                return Err(Stop::Failed(Failure::NoAlternative(self.tokens.at)));
+            }
+            self.tokens.take(lexeme.token, Set::NONE)?;
+            Ok(self.tokens.source.text(lexeme.start + quote, lexeme.end - quote).into())
+        });
+        self.tokens.leave(Rule::EscapeIdent, result)
+    }
+
+    /// The rest of a call after its bracket.
+    fn arguments(&mut self) -> Read<Vec<Id>> {
+        self.tokens.sync(EXPR.with(Set::of(&[Token::RightParen])))?;
+        let mut args = Vec::new();
+        if EXPR.has(self.tokens.la()) {
+            self.tokens.enter(Rule::ExprList, Set::of(&[Token::RightParen]), false)?;
+            args.push(self.expr(Set::of(&[Token::Comma]), true)?);
+            while self.tokens.la() == Token::Comma {
+                self.tokens.take(Token::Comma, Set::NONE)?;
+                args.push(self.expr(Set::of(&[Token::Comma]), true)?);
+            }
+            self.tokens.leave(Rule::ExprList, Ok(()))?;
+        }
+        self.close(Token::RightParen)?;
+        Ok(args)
+    }
+
+    fn primary(&mut self) -> Read<Id> {
+        self.tokens.enter(Rule::Primary, ACCESS, true)?;
+        let result = self.operand();
+        match self.tokens.leave(Rule::Primary, result)? {
+            Some(id) => Ok(id),
+            None => self.broken(),
+        }
+    }
+
+    fn operand(&mut self) -> Read<Id> {
+        self.tokens.sync(PRIMARY)?;
+        match self.tokens.la() {
+            Token::Ident => self.named(0),
+            Token::Dot if self.tokens.peek(1) == Token::Ident => self.named(1),
+            Token::Dot => Err(Stop::Failed(Failure::NoAlternative(self.tokens.at + 1))),
+            Token::LeftParen => {
+                self.tokens.take(Token::LeftParen, Set::NONE)?;
+                let inner = self.expr(Set::of(&[Token::RightParen]), false)?;
+                self.close(Token::RightParen)?;
+                Ok(inner)
+            }
+            Token::LeftBracket => self.list(),
+            Token::LeftBrace => self.map(),
+            token if PRIMARY.has(token) => self.literal(),
+            _ => Err(Stop::Failed(Failure::NoAlternative(self.tokens.at))),
+        }
+    }
+
+    /// A name, a call of a function, or a message; `dots` before it.
+    fn named(&mut self, dots: usize) -> Read<Id> {
+        let start = self.tokens.offset();
+        let mut end = dots + 1;
+        while self.tokens.peek(end) == Token::Dot && self.tokens.peek(end + 1) == Token::Ident {
+            end += 2;
+        }
+        let message = self.tokens.peek(end) == Token::LeftBrace;
+        let mut name = String::new();
+        if dots == 1 {
+            self.tokens.take(Token::Dot, Set::NONE)?;
+            name.push('.');
+        }
+        let offset = self.tokens.offset();
+        let word = self.word()?;
+        name.push_str(&word);
+        if message {
+            while self.tokens.la() == Token::Dot {
+                self.tokens.take(Token::Dot, Set::NONE)?;
+                name.push('.');
+                name.push_str(&self.word()?);
+            }
+            return self.message(name.into());
+        }
+        let reserved = RESERVED.contains(&&*word);
+        if self.tokens.la() == Token::LeftParen {
+            let offset = self.tokens.take(Token::LeftParen, Set::NONE)?;
+            let args = self.arguments()?;
+            if reserved {
+                return self.wrong(start, format!("reserved identifier: {word}"));
+            }
+            if let Some(id) = macros::global(self, offset, &name, &args)? {
+                return Ok(id);
+            }
+            return self.operator(offset, &name, args, 0);
+        }
+        if reserved {
+            return self.wrong(start, format!("reserved identifier: {word}"));
+        }
+        self.node(offset, Kind::Ident(name.into()))
+    }
+
+    fn list(&mut self) -> Read<Id> {
+        let offset = self.tokens.take(Token::LeftBracket, Set::NONE)?;
+        self.tokens.sync(OPT_EXPR.with(Set::of(&[Token::Comma, Token::RightBracket])))?;
+        let mut items = Vec::new();
+        let mut optional = Vec::new();
+        if OPT_EXPR.has(self.tokens.la()) {
+            self.tokens.enter(Rule::ListInit, Set::of(&[Token::Comma, Token::RightBracket]), false)?;
+            loop {
+                let (item, is_optional) = self.opt_expr(Set::of(&[Token::Comma]), true)?;
+                items.push(item);
+                optional.push(is_optional);
+                if !self.another(OPT_EXPR) {
+                    break;
+                }
+                self.tokens.take(Token::Comma, Set::NONE)?;
+            }
+            self.tokens.leave(Rule::ListInit, Ok(()))?;
+        }
+        self.trailing(Token::RightBracket)?;
+        if !optional.contains(&true) {
+            optional.clear();
+        }
+        self.node(offset, Kind::List { items, optional })
+    }
+
+    /// Whether there is a comma, and something after it.
+    fn another(&self, something: Set) -> bool {
+        self.tokens.la() == Token::Comma && something.has(self.tokens.peek(1))
+    }
+
+    fn trailing(&mut self, closing: Token) -> Read<()> {
+        self.tokens.sync(Set::of(&[Token::Comma, closing]))?;
+        if self.tokens.la() == Token::Comma {
+            self.tokens.take(Token::Comma, Set::NONE)?;
+        }
+        self.close(closing)
+    }
+
+    fn opt_expr(&mut self, follow: Set, open: bool) -> Read<(Id, bool)> {
+        self.tokens.enter(Rule::OptExpr, follow, open)?;
+        let result = self.tokens.sync(OPT_EXPR).and_then(|()| {
+            let optional = self.question()?;
+            Ok((self.expr(Set::NONE, true)?, optional))
+        });
+        match self.tokens.leave(Rule::OptExpr, result)? {
+            Some(read) => Ok(read),
+            None => Ok((self.broken()?, false)),
+        }
+    }
+
+    fn map(&mut self) -> Read<Id> {
+        let offset = self.tokens.take(Token::LeftBrace, Set::NONE)?;
+        self.tokens.sync(OPT_EXPR.with(Set::of(&[Token::Comma, Token::RightBrace])))?;
+        let mut entries = Vec::new();
+        if OPT_EXPR.has(self.tokens.la()) {
+            self.tokens.enter(Rule::MapInit, Set::of(&[Token::Comma, Token::RightBrace]), false)?;
+            let result = self.entries(&mut entries);
+            self.tokens.leave(Rule::MapInit, result)?;
+        }
+        self.trailing(Token::RightBrace)?;
+        self.node(offset, Kind::Map(entries))
+    }
+
+    fn entries(&mut self, entries: &mut Vec<Entry>) -> Read<()> {
+        loop {
+            let (key, optional) = self.opt_expr(Set::of(&[Token::Colon]), false)?;
+            self.tokens.take(Token::Colon, EXPR)?;
+            let value = self.expr(Set::of(&[Token::Comma]), true)?;
+            entries.push(Entry { key, value, optional });
+            if !self.another(OPT_EXPR) {
+                return Ok(());
+            }
+            self.tokens.take(Token::Comma, Set::NONE)?;
+        }
+    }
+
+    fn message(&mut self, name: Arc<str>) -> Read<Id> {
+        let offset = self.tokens.take(Token::LeftBrace, Set::NONE)?;
+        let start = NAMES.with(Set::of(&[Token::Question]));
+        self.tokens.sync(start.with(Set::of(&[Token::Comma, Token::RightBrace])))?;
+        let mut fields = Vec::new();
+        if start.has(self.tokens.la()) {
+            self.tokens.enter(Rule::FieldInit, Set::of(&[Token::Comma, Token::RightBrace]), false)?;
+            let result = self.inits(start, &mut fields);
+            self.tokens.leave(Rule::FieldInit, result)?;
+        }
+        self.trailing(Token::RightBrace)?;
+        self.node(offset, Kind::Struct { name, fields })
+    }
+
+    fn inits(&mut self, start: Set, fields: &mut Vec<Init>) -> Read<()> {
+        loop {
+            self.tokens.enter(Rule::OptField, Set::of(&[Token::Colon]), false)?;
+            let result = self.tokens.sync(start).and_then(|()| {
+                let optional = self.question()?;
+                Ok((self.name(Set::NONE)?, optional))
+            });
+            let field = self.tokens.leave(Rule::OptField, result)?;
+            let offset = self.tokens.take(Token::Colon, EXPR)?;
+            let value = self.expr(Set::of(&[Token::Comma]), true)?;
+            if let Some((Some(field), optional)) = field {
+                fields.push(Init { offset, field, value, optional });
+            }
+            if !self.another(start) {
+                return Ok(());
+            }
+            self.tokens.take(Token::Comma, Set::NONE)?;
+        }
+    }
+
+    fn literal(&mut self) -> Read<Id> {
+        self.tokens.enter(Rule::Literal, Set::NONE, true)?;
+        let result = self.constant();
+        match self.tokens.leave(Rule::Literal, result)? {
+            Some(id) => Ok(id),
+            None => self.broken(),
+        }
+    }
+
+    fn constant(&mut self) -> Read<Id> {
+        let offset = self.tokens.offset();
+        let negative = self.tokens.la() == Token::Minus;
+        if negative {
+            if !matches!(self.tokens.peek(1), Token::Int | Token::Float) {
+                return Err(Stop::Failed(Failure::NoAlternative(self.tokens.at + 1)));
+            }
+            self.tokens.take(Token::Minus, Set::NONE)?;
+        }
+        let lexeme = self.tokens.lexeme(self.tokens.at);
+        let text = self.tokens.source.text(lexeme.start, lexeme.end);
+        self.tokens.take(lexeme.token, Set::NONE)?;
+        match constant(lexeme.token, negative, &text) {
+            Ok(literal) => self.node(offset, Kind::Literal(literal)),
+            Err(message) => self.wrong(offset, message.to_owned()),
+        }
+    }
+}
+
+fn constant(token: Token, negative: bool, text: &str) -> Result<Literal, &'static str> {
+    let sign = if negative { "-" } else { "" };
+    Ok(match token {
+        Token::Int => match text.strip_prefix("0x") {
+            Some(hex) => i64::from_str_radix(&format!("{sign}{hex}"), 16),
+            None => format!("{sign}{text}").parse(),
+        }
+        .map(Literal::Int)
+        .map_err(|_| "invalid int literal")?,
+        Token::Uint => {
+            let digits = &text[..text.len() - 1];
+            match digits.strip_prefix("0x") {
+                Some(hex) => u64::from_str_radix(hex, 16),
+                None => digits.parse(),
+            }
+            .map(Literal::Uint)
+            .map_err(|_| "invalid uint literal")?
+        }
+        Token::Float => match format!("{sign}{text}").parse::<f64>() {
+            Ok(number) if number.is_finite() => Literal::Double(number),
+            _ => return Err("invalid double literal"),
+        },
+        Token::String => Literal::String(unescape::text(text)?.into()),
+        Token::Bytes => Literal::Bytes(unescape::bytes(&text[1..])?.into()),
+        Token::True => Literal::Bool(true),
+        Token::False => Literal::Bool(false),
+        _ => Literal::Null,
+    })
+}
+
+/// Shows the children of a node.
+pub(crate) fn each_child(kind: &Kind, mut show: impl FnMut(Id)) {
+    match kind {
+        Kind::Broken | Kind::Literal(_) | Kind::Ident(_) => {}
+        Kind::Select { operand, .. } => show(*operand),
+        Kind::Call { target, args, .. } => target.iter().chain(args).for_each(|id| show(*id)),
+        Kind::List { items, .. } => items.iter().for_each(|id| show(*id)),
+        Kind::Map(entries) => entries.iter().for_each(|entry| {
+            show(entry.key);
+            show(entry.value);
+        }),
+        Kind::Struct { fields, .. } => fields.iter().for_each(|field| show(field.value)),
+        Kind::Comprehension(it) => [it.range, it.init, it.condition, it.step, it.result].into_iter().for_each(show),
+    }
+}
