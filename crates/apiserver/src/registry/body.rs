@@ -261,7 +261,10 @@ impl<'e> Expected<'e> {
         } else {
             not_handled(kind, short, self.kind, &why)
         };
-        Err(Mismatch { why, status })
+        Err(Mismatch {
+            why,
+            status: Box::new(status),
+        })
     }
 }
 
@@ -269,11 +272,11 @@ impl<'e> Expected<'e> {
 struct Mismatch {
     why: String,
     /// The answer to it.
-    status: Status,
+    status: Box<Status>,
 }
 
 impl From<Mismatch> for Status {
     fn from(mismatch: Mismatch) -> Self {
-        mismatch.status
+        *mismatch.status
     }
 }

@@ -442,7 +442,7 @@ impl Selection {
                 "metadata.namespace" => selection.namespaces.push(term.clone()),
                 field => match resource.cache.field_position(field) {
                     Some(position) if resource.selects_by(field) => {
-                        selection.fields.push((position, term.clone()))
+                        selection.fields.push((position, term.clone()));
                     }
                     _ => return Err(Status::bad_request(resource.rules().not_selectable(field))),
                 },
