@@ -51,6 +51,7 @@ fn expressions_that_hold() {
         "timestamp('2023-05-06T07:08:09Z').getMonth() == 4 && timestamp('2023-05-06T07:08:09Z').getDate() == 6",
         "timestamp('2023-05-06T07:08:09Z').getDayOfYear() == 125 && timestamp('2023-05-06T07:08:09Z').getFullYear() == 2023",
         "timestamp('2023-05-06T07:08:09Z').getHours('02:00') == 9 && timestamp('2023-05-06T07:08:09Z').getHours('-02:30') == 4",
+        "timestamp('2023-07-06T07:08:09Z').getHours('Europe/Paris') == 9 && timestamp('2023-01-06T07:08:09Z').getHours('America/New_York') == 2",
         "string(timestamp('2023-05-06T07:08:09.5Z')) == '2023-05-06T07:08:09.5Z' && int(timestamp('1970-01-01T00:01:00Z')) == 60",
         "duration('1h30m') == duration('90m') && string(duration('90s')) == '90s' && duration('1.5s').getMilliseconds() == 1500",
         "timestamp('2023-01-01T00:00:00Z') + duration('24h') == timestamp('2023-01-02T00:00:00Z')",

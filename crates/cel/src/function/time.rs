@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use k3_zone::{Date, Zone, days_in, weekday_of};
+
 use super::Implementation;
 use crate::{
     error::EvalError,
@@ -21,15 +23,6 @@ pub struct Timestamp {
     nanos: u32,
     /// Seconds east of Greenwich that it was written with; it is written so again.
     offset: i32,
-}
-
-/// A day and what is left of it.
-struct Civil {
-    year: i64,
-    month: i64,
-    day: i64,
-    second_of_day: i64,
-    days: i64,
 }
 
 pub(super) fn implementation(name: &str) -> Option<Implementation> {
@@ -52,28 +45,31 @@ fn part<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
             }));
         }
         [Value::Timestamp(time)] => (*time, 0),
-        [Value::Timestamp(time), Value::String(zone)] => (*time, zone_offset(zone)?),
+        [Value::Timestamp(time), Value::String(zone)] => (*time, zone_offset(zone, time.seconds)?),
         _ => return super::no_overload(name, args),
     };
-    let civil = Civil::of(time.seconds + zone);
+    let (days, second) = ((time.seconds + zone).div_euclid(DAY), (time.seconds + zone).rem_euclid(DAY));
+    let date = Date::from_days(days);
     Ok(Value::Int(match name {
-        "getFullYear" => civil.year,
-        "getMonth" => civil.month - 1,
-        "getDayOfYear" => civil.days - days_of(civil.year, 1, 1),
-        "getDayOfMonth" => civil.day - 1,
-        "getDate" => civil.day,
-        "getDayOfWeek" => (civil.days + 4).rem_euclid(7),
-        "getHours" => civil.second_of_day / 3600,
-        "getMinutes" => civil.second_of_day / 60 % 60,
-        "getSeconds" => civil.second_of_day % 60,
+        "getFullYear" => date.year,
+        "getMonth" => date.month - 1,
+        "getDayOfYear" => days - Date { month: 1, day: 1, ..date }.days(),
+        "getDayOfMonth" => date.day - 1,
+        "getDate" => date.day,
+        "getDayOfWeek" => weekday_of(days),
+        "getHours" => second / 3600,
+        "getMinutes" => second / 60 % 60,
+        "getSeconds" => second % 60,
         _ => i64::from(time.nanos / 1_000_000),
     }))
 }
 
 /// How many seconds east of Greenwich a zone is at a time: a name, or hours and minutes.
-fn zone_offset(zone: &str) -> std::result::Result<i64, EvalError> {
+fn zone_offset(zone: &str, at: i64) -> std::result::Result<i64, EvalError> {
     let Some((hours, minutes)) = zone.split_once(':') else {
-        return named_offset(zone).ok_or_else(|| EvalError::new(format!("unknown time zone {zone}")));
+        // Servers run in universal time.
+        let zone = Zone::named(if zone == "Local" { "UTC" } else { zone });
+        return zone.map(|zone| zone.span(at).offset).map_err(|error| EvalError::new(error.to_string()));
     };
     let number = |text: &str| {
         let wrong = || EvalError::new(format!("strconv.Atoi: parsing \"{text}\": invalid syntax"));
@@ -82,10 +78,6 @@ fn zone_offset(zone: &str) -> std::result::Result<i64, EvalError> {
     let (hours, minutes) = (number(hours)?, number(minutes)?);
     let minutes = if zone.starts_with('-') { hours * 60 - minutes } else { hours * 60 + minutes };
     Ok(minutes.clamp(-100_000_000, 100_000_000) * 60)
-}
-
-fn named_offset(zone: &str) -> Option<i64> {
-    matches!(zone, "" | "UTC" | "Local" | "GMT" | "Etc/UTC").then_some(0)
 }
 
 // --- Timestamp ---
@@ -142,9 +134,11 @@ impl PartialOrd for Timestamp {
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let civil = Civil::of(self.seconds + i64::from(self.offset));
-        let (hour, minute, second) = (civil.second_of_day / 3600, civil.second_of_day / 60 % 60, civil.second_of_day % 60);
-        write!(f, "{:04}-{:02}-{:02}T{hour:02}:{minute:02}:{second:02}", civil.year, civil.month, civil.day)?;
+        let seconds = self.seconds + i64::from(self.offset);
+        let date = Date::from_days(seconds.div_euclid(DAY));
+        let second = seconds.rem_euclid(DAY);
+        let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+        write!(f, "{:04}-{:02}-{:02}T{hour:02}:{minute:02}:{second:02}", date.year, date.month, date.day)?;
         if self.nanos > 0 {
             let fraction = format!("{:09}", self.nanos);
             write!(f, ".{}", fraction.trim_end_matches('0'))?;
@@ -155,38 +149,6 @@ impl fmt::Display for Timestamp {
         let minutes = self.offset.abs() / 60;
         write!(f, "{}{:02}:{:02}", if self.offset < 0 { '-' } else { '+' }, minutes / 60, minutes % 60)
     }
-}
-
-// --- Civil ---
-
-impl Civil {
-    fn of(seconds: i64) -> Self {
-        let days = seconds.div_euclid(DAY);
-        // Years begin in March, so that a leap day ends one; 400 of them are an era.
-        let shifted = days + 719_468;
-        let era = shifted.div_euclid(146_097);
-        let day_of_era = shifted.rem_euclid(146_097);
-        let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-        let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-        let march_month = (5 * day_of_year + 2) / 153;
-        let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
-        Civil {
-            year: year_of_era + era * 400 + i64::from(month <= 2),
-            month,
-            day: day_of_year - (153 * march_month + 2) / 5 + 1,
-            second_of_day: seconds.rem_euclid(DAY),
-            days,
-        }
-    }
-}
-
-/// The days from 1970 to a date.
-fn days_of(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let era = year.div_euclid(400);
-    let year_of_era = year.rem_euclid(400);
-    let day_of_year = (153 * (if month > 2 { month - 3 } else { month + 9 }) + 2) / 5 + day - 1;
-    era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
 }
 
 // --- reading ---
@@ -240,9 +202,7 @@ fn parse_days(date: &str) -> Option<i64> {
     if !(1..=12).contains(&month) || day < 1 {
         return None;
     }
-    let (next_year, next_month) = if month == 12 { (year + 1, 1) } else { (year, month + 1) };
-    let days = days_of(year, month, day);
-    (days < days_of(next_year, next_month, 1)).then_some(days)
+    (day <= days_in(year, month)).then(|| Date { year, month, day }.days())
 }
 
 fn two(digits: &[u8]) -> Option<i64> {
