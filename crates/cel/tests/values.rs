@@ -12,7 +12,10 @@ fn run(source: &str) -> Result<Json, String> {
     });
     let program = Program::compile(&environment, source).map_err(|error| error.to_string())?;
     let bindings = Bindings::new().json("object", &object, &Shape::Dyn.into());
-    let value = program.evaluate(&bindings, PER_CALL_LIMIT).result.map_err(|error| error.to_string())?;
+    let value = program
+        .evaluate(&bindings, PER_CALL_LIMIT)
+        .result
+        .map_err(|error| error.to_string())?;
     value.to_json().map_err(|error| error.to_string())
 }
 
@@ -108,7 +111,11 @@ fn expressions_that_hold() {
         "object['null'] == null && !(object.n == null) && object.n != 'a'",
         "[1].all(int, int == 1) && {'b-c': 1}.`b-c` == 1",
     ];
-    let failed: Vec<_> = sources.iter().map(|source| (source, run(source))).filter(|(_, is)| *is != Ok(Json::Bool(true))).collect();
+    let failed: Vec<_> = sources
+        .iter()
+        .map(|source| (source, run(source)))
+        .filter(|(_, is)| *is != Ok(Json::Bool(true)))
+        .collect();
     assert!(failed.is_empty(), "{failed:#?}");
 }
 
@@ -135,13 +142,28 @@ fn expressions_that_fail() {
         ("int(1e30 * object.f)", "integer overflow"),
         ("optional.none().value()", "optional.none() dereference"),
         ("'abc'.substring(5)", "index out of range: 5"),
-        ("'abc'.substring(2, 1)", "invalid substring range. start: 2, end: 1"),
+        (
+            "'abc'.substring(2, 1)",
+            "invalid substring range. start: 2, end: 1",
+        ),
         ("[].min()", "min called on empty list"),
-        ("ip('x')", "IP Address \"x\" parse error during conversion from string: ParseAddr(\"x\"): unable to parse IP"),
-        ("quantity('x')", "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"),
+        (
+            "ip('x')",
+            "IP Address \"x\" parse error during conversion from string: ParseAddr(\"x\"): unable to parse IP",
+        ),
+        (
+            "quantity('x')",
+            "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
+        ),
         ("object.list.map(x, x / 0)", "division by zero"),
-        ("lists.range(1000000).map(x, x).size()", "operation cancelled: actual cost limit exceeded"),
-        ("timestamp('9999-12-31T23:59:59Z') + duration('1s')", "timestamp overflow"),
+        (
+            "lists.range(1000000).map(x, x).size()",
+            "operation cancelled: actual cost limit exceeded",
+        ),
+        (
+            "timestamp('9999-12-31T23:59:59Z') + duration('1s')",
+            "timestamp overflow",
+        ),
     ] {
         assert_eq!(run(source).unwrap_err(), error, "{source}");
     }

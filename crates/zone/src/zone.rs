@@ -188,7 +188,11 @@ mod tests {
     /// What clocks are ahead of UTC at a time like `2026-01-01T00:00:00Z`.
     fn offset(zone: &str, at: &str) -> i64 {
         let number = |from: usize, to: usize| at[from..to].parse::<i64>().unwrap();
-        let date = Date { year: number(0, 4), month: number(5, 7), day: number(8, 10) };
+        let date = Date {
+            year: number(0, 4),
+            month: number(5, 7),
+            day: number(8, 10),
+        };
         let at = date.days() * 86_400 + number(11, 13) * 3600 + number(14, 16) * 60 + number(17, 19);
         Zone::named(zone).unwrap().span(at).offset
     }

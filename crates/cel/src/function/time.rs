@@ -27,8 +27,8 @@ pub struct Timestamp {
 
 pub(super) fn implementation(name: &str) -> Option<Implementation> {
     Some(match name {
-        "getFullYear" | "getMonth" | "getDayOfYear" | "getDayOfMonth" | "getDate" | "getDayOfWeek" | "getHours"
-        | "getMinutes" | "getSeconds" | "getMilliseconds" => part,
+        "getFullYear" | "getMonth" | "getDayOfYear" | "getDayOfMonth" | "getDate" | "getDayOfWeek"
+        | "getHours" | "getMinutes" | "getSeconds" | "getMilliseconds" => part,
         _ => return None,
     })
 }
@@ -48,12 +48,22 @@ fn part<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
         [Value::Timestamp(time), Value::String(zone)] => (*time, zone_offset(zone, time.seconds)?),
         _ => return super::no_overload(name, args),
     };
-    let (days, second) = ((time.seconds + zone).div_euclid(DAY), (time.seconds + zone).rem_euclid(DAY));
+    let (days, second) = (
+        (time.seconds + zone).div_euclid(DAY),
+        (time.seconds + zone).rem_euclid(DAY),
+    );
     let date = Date::from_days(days);
     Ok(Value::Int(match name {
         "getFullYear" => date.year,
         "getMonth" => date.month - 1,
-        "getDayOfYear" => days - Date { month: 1, day: 1, ..date }.days(),
+        "getDayOfYear" => {
+            days - Date {
+                month: 1,
+                day: 1,
+                ..date
+            }
+            .days()
+        }
         "getDayOfMonth" => date.day - 1,
         "getDate" => date.day,
         "getDayOfWeek" => weekday_of(days),
@@ -69,14 +79,20 @@ fn zone_offset(zone: &str, at: i64) -> std::result::Result<i64, EvalError> {
     let Some((hours, minutes)) = zone.split_once(':') else {
         // Servers run in universal time.
         let zone = Zone::named(if zone == "Local" { "UTC" } else { zone });
-        return zone.map(|zone| zone.span(at).offset).map_err(|error| EvalError::new(error.to_string()));
+        return zone
+            .map(|zone| zone.span(at).offset)
+            .map_err(|error| EvalError::new(error.to_string()));
     };
     let number = |text: &str| {
         let wrong = || EvalError::new(format!("strconv.Atoi: parsing \"{text}\": invalid syntax"));
         text.parse::<i32>().map(i64::from).map_err(|_| wrong())
     };
     let (hours, minutes) = (number(hours)?, number(minutes)?);
-    let minutes = if zone.starts_with('-') { hours * 60 - minutes } else { hours * 60 + minutes };
+    let minutes = if zone.starts_with('-') {
+        hours * 60 - minutes
+    } else {
+        hours * 60 + minutes
+    };
     Ok(minutes.clamp(-100_000_000, 100_000_000) * 60)
 }
 
@@ -85,7 +101,11 @@ fn zone_offset(zone: &str, at: i64) -> std::result::Result<i64, EvalError> {
 impl Timestamp {
     /// A time by its seconds since 1970 and nanoseconds after.
     pub fn new(seconds: i64, nanos: u32) -> Option<Self> {
-        (FIRST..=LAST).contains(&seconds).then_some(Timestamp { seconds, nanos, offset: 0 })
+        (FIRST..=LAST).contains(&seconds).then_some(Timestamp {
+            seconds,
+            nanos,
+            offset: 0,
+        })
     }
 
     pub(crate) fn seconds(self) -> i64 {
@@ -100,7 +120,10 @@ impl Timestamp {
         let total = self.total() + nanos;
         let seconds = i64::try_from(total.div_euclid(NANOS)).ok()?;
         let nanos = u32::try_from(total.rem_euclid(NANOS)).ok()?;
-        Some(Timestamp { offset: self.offset, ..Timestamp::new(seconds, nanos)? })
+        Some(Timestamp {
+            offset: self.offset,
+            ..Timestamp::new(seconds, nanos)?
+        })
     }
 
     pub(super) fn since(self, other: Self) -> Option<i64> {
@@ -138,7 +161,11 @@ impl fmt::Display for Timestamp {
         let date = Date::from_days(seconds.div_euclid(DAY));
         let second = seconds.rem_euclid(DAY);
         let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-        write!(f, "{:04}-{:02}-{:02}T{hour:02}:{minute:02}:{second:02}", date.year, date.month, date.day)?;
+        write!(
+            f,
+            "{:04}-{:02}-{:02}T{hour:02}:{minute:02}:{second:02}",
+            date.year, date.month, date.day
+        )?;
         if self.nanos > 0 {
             let fraction = format!("{:09}", self.nanos);
             write!(f, ".{}", fraction.trim_end_matches('0'))?;
@@ -147,7 +174,13 @@ impl fmt::Display for Timestamp {
             return f.write_str("Z");
         }
         let minutes = self.offset.abs() / 60;
-        write!(f, "{}{:02}:{:02}", if self.offset < 0 { '-' } else { '+' }, minutes / 60, minutes % 60)
+        write!(
+            f,
+            "{}{:02}:{:02}",
+            if self.offset < 0 { '-' } else { '+' },
+            minutes / 60,
+            minutes % 60
+        )
     }
 }
 
@@ -175,7 +208,10 @@ pub(crate) fn parse_timestamp(text: &str) -> Option<Timestamp> {
     let (nanos, rest) = fraction(rest)?;
     let offset = zone(rest)?;
     let seconds = days * DAY + hour * 3600 + minute * 60 + second - i64::from(offset);
-    Some(Timestamp { offset, ..Timestamp::new(seconds, nanos)? })
+    Some(Timestamp {
+        offset,
+        ..Timestamp::new(seconds, nanos)?
+    })
 }
 
 /// A time as schemas have it: the letters may be small, and there may be no zone.
@@ -207,7 +243,9 @@ fn parse_days(date: &str) -> Option<i64> {
 
 fn two(digits: &[u8]) -> Option<i64> {
     match digits {
-        [tens @ b'0'..=b'9', ones @ b'0'..=b'9'] => Some(i64::from(tens - b'0') * 10 + i64::from(ones - b'0')),
+        [tens @ b'0'..=b'9', ones @ b'0'..=b'9'] => {
+            Some(i64::from(tens - b'0') * 10 + i64::from(ones - b'0'))
+        }
         _ => None,
     }
 }
@@ -260,7 +298,11 @@ pub(crate) fn parse_duration(text: &str) -> Option<i64> {
     }
     while !rest.is_empty() {
         let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-        let whole: i128 = if digits == 0 { 0 } else { rest[..digits].parse().ok()? };
+        let whole: i128 = if digits == 0 {
+            0
+        } else {
+            rest[..digits].parse().ok()?
+        };
         rest = &rest[digits..];
         let mut part = "";
         if let Some(after) = rest.strip_prefix('.') {
@@ -271,7 +313,9 @@ pub(crate) fn parse_duration(text: &str) -> Option<i64> {
         if digits == 0 && part.is_empty() {
             return None;
         }
-        let end = rest.find(|c: char| c == '.' || c.is_ascii_digit()).unwrap_or(rest.len());
+        let end = rest
+            .find(|c: char| c == '.' || c.is_ascii_digit())
+            .unwrap_or(rest.len());
         let unit: i128 = match &rest[..end] {
             "ns" => 1,
             "us" | "\u{b5}s" | "\u{3bc}s" => 1_000,
@@ -283,8 +327,11 @@ pub(crate) fn parse_duration(text: &str) -> Option<i64> {
         };
         rest = &rest[end..];
         let part = &part[..part.len().min(18)];
-        let fraction = part.parse::<i128>().unwrap_or(0) * unit / 10_i128.pow(u32::try_from(part.len()).ok()?);
-        total = total.checked_add(whole.checked_mul(unit)?)?.checked_add(fraction)?;
+        let fraction =
+            part.parse::<i128>().unwrap_or(0) * unit / 10_i128.pow(u32::try_from(part.len()).ok()?);
+        total = total
+            .checked_add(whole.checked_mul(unit)?)?
+            .checked_add(fraction)?;
         if total > 1 << 63 {
             return None;
         }
@@ -330,7 +377,10 @@ pub(crate) fn parse_loose_duration(text: &str) -> Option<i64> {
 
 /// A span of time in seconds, as CEL writes it.
 pub(crate) fn duration_text(nanos: i64) -> String {
-    #[expect(clippy::cast_precision_loss, reason = "seconds are told as a number of the same precision")]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "seconds are told as a number of the same precision"
+    )]
     let seconds = (nanos / 1_000_000_000) as f64 + (nanos % 1_000_000_000) as f64 / 1e9;
     format!("{seconds}s")
 }
