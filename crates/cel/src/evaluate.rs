@@ -19,6 +19,8 @@ const SELECT: u64 = 1;
 const LIST: u64 = 10;
 const MAP: u64 = 30;
 const MESSAGE: u64 = 40;
+/// The most items that one run makes.
+const MOST_MADE: usize = 50_000_000;
 
 /// One run of an expression.
 pub(crate) struct Evaluation<'p, 'b, 'a> {
@@ -28,6 +30,8 @@ pub(crate) struct Evaluation<'p, 'b, 'a> {
     locals: Vec<Local<'p, 'a>>,
     cost: u64,
     limit: u64,
+    /// How many items have been made.
+    made: usize,
 }
 
 /// A variable of a loop.
@@ -53,6 +57,7 @@ impl<'p, 'b, 'a> Evaluation<'p, 'b, 'a> {
             locals: Vec::new(),
             cost: 0,
             limit,
+            made: 0,
         }
     }
 
@@ -405,48 +410,76 @@ impl<'p, 'b, 'a> Evaluation<'p, 'b, 'a> {
         let Some(call) = plan.calls.get(&id) else {
             return Err(EvalError::no_such_overload());
         };
-        if function == "_+_"
-            && let Some(sum) = self.append(args)
+        if matches!(function, "_+_" | "cel.@mapInsert")
+            && let Some(grown) = self.grow(function, args)
         {
-            return sum;
+            return grown;
         }
         let mut values = Vec::with_capacity(args.len() + 1);
         for arg in target.iter().chain(args) {
             values.push(self.eval(*arg)?);
         }
         let result = run(call, function, &values)?;
+        self.work(&result)?;
         if !call.membership {
             self.pay(track::call(function, call.overload, &values, Some(&result)))?;
         }
         Ok(result)
     }
 
-    /// Adds items to what a loop has gathered without copying it.
-    fn append(&mut self, args: &'p [Id]) -> Option<Result<'a>> {
+    /// Counts what has been made. Costs do not tell of all of it: joining two lists costs the same whatever their length.
+    fn work(&mut self, made: &Value<'a>) -> std::result::Result<(), EvalError> {
+        let size = match made {
+            Value::List(list) => list.len(),
+            Value::Map(map) => map.len(),
+            Value::String(text) => text.len() / 16,
+            _ => 0,
+        };
+        self.made += size;
+        if self.made > MOST_MADE {
+            return Err(EvalError::cost_limit());
+        }
+        Ok(())
+    }
+
+    /// Adds to what a loop has gathered without copying it.
+    fn grow(&mut self, function: &str, args: &'p [Id]) -> Option<Result<'a>> {
         let Kind::Ident(name) = &self.plan.ast.node(args[0]).kind else {
             return None;
         };
         let at = self.locals.iter().rposition(|local| *local.name == **name)?;
-        if self.locals[at].init.is_none() {
-            return None;
-        }
         // Only what is gathered by this very loop may be taken out of it.
-        if !matches!(self.local(at), Ok(Value::List(List::Owned(_)))) || &**name != crate::syntax::ACCUMULATOR
-        {
+        if &**name != crate::syntax::ACCUMULATOR || self.locals[at].init.is_none() {
             return None;
         }
-        let more = match self.eval(args[1]) {
-            Ok(Value::List(more)) => more,
-            Ok(_) => return Some(Err(EvalError::no_such_overload())),
-            Err(error) => return Some(Err(error)),
-        };
-        if let Err(error) = self.pay(SELECT).and_then(|()| self.pay(SELECT)) {
-            return Some(Err(error));
+        match (function, self.local(at)) {
+            ("_+_", Ok(Value::List(List::Owned(_)))) | ("cel.@mapInsert", Ok(Value::Map(Map::Owned(_)))) => {}
+            _ => return None,
         }
-        let Some(Ok(Value::List(list))) = self.locals[at].value.take() else {
-            return Some(Err(EvalError::no_such_overload()));
-        };
-        Some(list.join(&more).map(Value::List))
+        Some(self.gather(at, &args[1..]))
+    }
+
+    fn gather(&mut self, at: usize, more: &'p [Id]) -> Result<'a> {
+        let mut values = Vec::with_capacity(more.len());
+        for value in more {
+            values.push(self.eval(*value)?);
+        }
+        self.pay(2 * SELECT)?;
+        match (self.locals[at].value.take(), values.as_slice()) {
+            (Some(Ok(Value::List(list))), [Value::List(more)]) => list.join(more).map(Value::List),
+            (Some(Ok(Value::Map(map))), [key, value]) => {
+                map.insert(key.clone(), value.clone()).map(Value::Map)
+            }
+            (Some(Ok(Value::Map(mut map))), [Value::Map(more)]) => {
+                for key in more.keys() {
+                    if let Some(value) = more.find(&key) {
+                        map = map.insert(key, value?)?;
+                    }
+                }
+                Ok(Value::Map(map))
+            }
+            _ => Err(EvalError::no_such_overload()),
+        }
     }
 
     // --- loops ---

@@ -1,5 +1,4 @@
 //! What expressions can cost, and what they do cost.
-#![expect(clippy::unwrap_used, reason = "in a test a panic is the answer")]
 
 use k3_cel::{Bindings, Decl, Environment, ListKind, ObjectDecl, PER_CALL_LIMIT, Program, Shape};
 use serde_json::{Value as Json, json};

@@ -1,5 +1,4 @@
 //! What expressions give: a source, and its value or error.
-#![expect(clippy::unwrap_used, reason = "in a test a panic is the answer")]
 
 use k3_cel::{Bindings, Environment, PER_CALL_LIMIT, Program, Shape};
 use serde_json::{Value as Json, json};

@@ -49,9 +49,10 @@ impl Known {
             return self.learn(*param, a, b, undo).0;
         }
         match (a, b) {
-            (Type::Dyn | Type::Error, _) | (_, Type::Dyn | Type::Error) => true,
+            (Type::Dyn | Type::Error, _) | (_, Type::Dyn | Type::Error) | (Type::Type(_), Type::Type(_)) => {
+                true
+            }
             (Type::Null, other) | (other, Type::Null) => nullable(other),
-            (Type::Type(_), Type::Type(_)) => true,
             (Type::List(a), Type::List(b)) | (Type::Optional(a), Type::Optional(b)) => self.fits(a, b, undo),
             (Type::Map(a, b), Type::Map(c, d)) => self.fits(a, c, undo) && self.fits(b, d, undo),
             _ => a == b,
@@ -137,11 +138,10 @@ pub(super) fn most_general<'t>(a: &'t Type, b: &'t Type) -> &'t Type {
 
 fn is_general(a: &Type, b: &Type) -> bool {
     match (a, b) {
-        (Type::Dyn | Type::Param(_), _) => true,
+        (Type::Dyn | Type::Param(_), _) | (Type::Type(_), Type::Type(_)) => true,
         (_, Type::Dyn | Type::Param(_)) => false,
         (Type::List(a), Type::List(b)) | (Type::Optional(a), Type::Optional(b)) => is_general(a, b),
         (Type::Map(a, b), Type::Map(c, d)) => is_general(a, c) && is_general(b, d),
-        (Type::Type(_), Type::Type(_)) => true,
         _ => a == b,
     }
 }

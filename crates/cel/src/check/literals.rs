@@ -119,12 +119,12 @@ fn each_like_first(checked: &Checked, ids: &[Id], optional: &[bool], once: bool,
         (Type::Optional(inner), Some(true)) => Type::clone(inner),
         (other, _) => other.clone(),
     };
-    for at in 1..ids.len() {
+    for (at, id) in ids.iter().enumerate().skip(1) {
         let (first, found) = (ty(0), ty(at));
         if first != found {
             let message = format!("expected type '{}' but found '{}'", first.short(), found.short());
             issues.push(Issue {
-                offset: Some(checked.ast.node(ids[at]).offset),
+                offset: Some(checked.ast.node(*id).offset),
                 message,
             });
             if once {

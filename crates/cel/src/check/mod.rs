@@ -193,7 +193,7 @@ impl Checker<'_> {
         };
         match &ty {
             Type::Type(Some(of)) if self.environment.find(name).is_none() => {
-                self.type_names.push((id, Type::clone(of)))
+                self.type_names.push((id, Type::clone(of)));
             }
             _ => {
                 self.variables.insert(name.into());

@@ -71,17 +71,17 @@ fn lists(estimator: &Estimator<'_>, overload: &str, target: Option<&Arg>, args: 
             made(target.size(), depth as f64)
         }
         ("list_distinct", Some(target), []) => made(target.size().times(target.size()), 2.0),
-        (_, Some(list), []) if overload.ends_with("_sort") => sorted(list, overload),
-        (_, Some(_), [keys]) if overload.ends_with("_sortByAssociatedKeys") => sorted(keys, overload),
+        (_, Some(list), []) if overload.ends_with("_sort") => Some(sorted(list, overload)),
+        (_, Some(_), [keys]) if overload.ends_with("_sortByAssociatedKeys") => Some(sorted(keys, overload)),
         _ => None,
     }
 }
 
-fn sorted(keys: &Arg, overload: &str) -> Option<Answer> {
+fn sorted(keys: &Arg, overload: &str) -> Answer {
     let texts = overload.starts_with("list_string_") || overload.starts_with("list_bytes_");
     let size = keys.size().times(keys.size());
     let factor = if texts { 2.0 + TEXT } else { 2.0 };
-    Some((size.scaled(factor).plus(Estimate::fixed(1 + LIST)), Some(size)))
+    (size.scaled(factor).plus(Estimate::fixed(1 + LIST)), Some(size))
 }
 
 fn library(
@@ -91,7 +91,6 @@ fn library(
     target: Option<&Arg>,
     args: &[Arg],
 ) -> Option<Answer> {
-    let address = Estimate { min: 4, max: 16 };
     let only = |cost: Estimate| Some((cost, None));
     match (function, target, args) {
         ("check", ..) => only(Estimate::fixed(AUTHORIZER_CHECK)),
@@ -182,21 +181,29 @@ fn library(
                 }),
             ))
         }
-        ("ip", ..) if overload == "cidr_ip" => only(Estimate::ONE),
+        _ => opaque(function, overload, args),
+    }
+}
+
+/// What functions of addresses, amounts, versions and formats cost.
+fn opaque(function: &str, overload: &str, args: &[Arg]) -> Option<Answer> {
+    let address = Estimate { min: 4, max: 16 };
+    let only = |cost: Estimate| Some((cost, None));
+    match (function, args) {
+        ("ip", _) if overload == "cidr_ip" => only(Estimate::ONE),
         (
             "cidr" | "isIP" | "isCIDR" | "ip" | "quantity" | "isQuantity" | "semver" | "isSemver",
-            _,
             [text, ..],
         ) => only(traversed(text.size())),
-        ("ip.isCanonical", _, [text]) => only(text.size().scaled(2.0 * TEXT)),
-        ("containsIP", _, [other]) => {
+        ("ip.isCanonical", [text]) => only(text.size().scaled(2.0 * TEXT)),
+        ("containsIP", [other]) => {
             let mut cost = traversed(address.plus(address));
             if overload == "cidr_contains_ip_string" {
                 cost = cost.plus(traversed(other.size()));
             }
             only(cost)
         }
-        ("containsCIDR", _, [other]) => {
+        ("containsCIDR", [other]) => {
             let mut cost = traversed(address.plus(address))
                 .plus(traversed(address))
                 .plus(Estimate::ONE);
@@ -205,8 +212,8 @@ fn library(
             }
             only(cost)
         }
-        ("validate", _, [text]) => only(traversed(text.size()).scaled(LONGEST_FORMAT * REGEX)),
-        ("_==_", _, [a, b]) if a.ty == b.ty => match &a.ty {
+        ("validate", [text]) => only(traversed(text.size()).scaled(LONGEST_FORMAT * REGEX)),
+        ("_==_", [a, b]) if a.ty == b.ty => match &a.ty {
             Type::Opaque(Opaque::Format) => only(traversed(Estimate {
                 min: 1,
                 max: LONGEST_FORMAT_NAME,

@@ -13,6 +13,7 @@ pub(crate) fn call(function: &str, overload: &str, args: &[Value<'_>], result: O
     }
     match function {
         "check" => AUTHORIZER_CHECK,
+        "ip" if overload == "cidr_ip" => 1,
         "fieldSelector" | "labelSelector" => selector(Estimate::fixed(arg(1))).max,
         "isSorted" | "sum" | "max" | "min" | "indexOf" | "lastIndexOf" => args.first().map_or(0, traversal),
         "url"
@@ -22,6 +23,7 @@ pub(crate) fn call(function: &str, overload: &str, args: &[Value<'_>], result: O
         | "trim"
         | "jsonpatch.escapeKey"
         | "cidr"
+        | "ip"
         | "isIP"
         | "isCIDR"
         | "quantity"
@@ -31,8 +33,6 @@ pub(crate) fn call(function: &str, overload: &str, args: &[Value<'_>], result: O
         "replace" | "split" | "ip.isCanonical" => scale(arg(0), 2.0 * TEXT),
         "join" => scale(result.map_or(1, size), 2.0 * TEXT),
         "find" | "findAll" => searched(),
-        "ip" if overload == "cidr_ip" => 1,
-        "ip" => traversed(0),
         "containsIP" => {
             let text = if overload == "cidr_contains_ip_string" {
                 traversed(1)

@@ -318,21 +318,20 @@ fn uri(text: &str) -> Vec<String> {
 fn is_uuid(text: &str) -> bool {
     let hex: Vec<u8> = text.bytes().filter(|b| *b != b'-').collect();
     let dashes: Vec<usize> = text.match_indices('-').map(|(at, _)| at).collect();
-    let placed = match dashes[..] {
-        [] => true,
-        _ => {
-            let groups: Vec<usize> = text.split('-').map(str::len).collect();
-            let mut rest = &[8, 4, 4, 4, 12][..];
-            // Each dash may be left out.
-            groups.iter().all(|group| {
-                let mut sum = 0;
-                while sum < *group && !rest.is_empty() {
-                    sum += rest[0];
-                    rest = &rest[1..];
-                }
-                sum == *group && sum > 0
-            })
-        }
+    let placed = if dashes.is_empty() {
+        true
+    } else {
+        let groups: Vec<usize> = text.split('-').map(str::len).collect();
+        let mut rest = &[8, 4, 4, 4, 12][..];
+        // Each dash may be left out.
+        groups.iter().all(|group| {
+            let mut sum = 0;
+            while sum < *group && !rest.is_empty() {
+                sum += rest[0];
+                rest = &rest[1..];
+            }
+            sum == *group && sum > 0
+        })
     };
     hex.len() == 32 && placed && hex.iter().all(u8::is_ascii_hexdigit)
 }

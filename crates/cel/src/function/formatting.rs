@@ -103,15 +103,14 @@ fn clause(text: &str) -> std::result::Result<(Clause, &str), String> {
                 "error while parsing precision: could not find end of precision specifier".to_owned(),
             );
         }
-        precision = match after[..digits].parse::<usize>() {
-            Ok(number) => number.min(MOST_DIGITS),
-            Err(_) => {
-                let number = &after[..digits];
-                return wrong(format!(
-                    "error while parsing precision: error while converting precision to integer: strconv.Atoi: parsing \
-                     {number:?}: invalid syntax"
-                ));
-            }
+        precision = if let Ok(number) = after[..digits].parse::<usize>() {
+            number.min(MOST_DIGITS)
+        } else {
+            let number = &after[..digits];
+            return wrong(format!(
+                "error while parsing precision: error while converting precision to integer: strconv.Atoi: parsing \
+                 {number:?}: invalid syntax"
+            ));
         };
     }
     let letter = rest.chars().next().unwrap_or_default();
@@ -206,7 +205,11 @@ fn signed(number: i64, write: impl Fn(u64) -> String) -> String {
 }
 
 fn bytes(data: &[u8]) -> String {
-    data.iter().map(|byte| format!("{byte:02x}")).collect()
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |four: u8| char::from(DIGITS[usize::from(four)]);
+    data.iter()
+        .flat_map(|byte| [digit(byte >> 4), digit(byte & 15)])
+        .collect()
 }
 
 fn number(clause: Clause, value: &Value<'_>) -> std::result::Result<f64, String> {

@@ -255,14 +255,12 @@ fn extreme<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
 }
 
 /// Where a value stands in a list.
-pub(super) fn index_of<'a>(name: &str, list: &List<'a>, value: &Value<'a>) -> Result<'a> {
+pub(super) fn index_of<'a>(name: &str, list: &List<'a>, value: &Value<'a>) -> Value<'a> {
     let is = |at: &usize| matches!(list.get(*at), Some(Ok(item)) if same(&item, value));
     let found = if name == "lastIndexOf" {
         (0..list.len()).rev().find(is)
     } else {
         (0..list.len()).find(is)
     };
-    Ok(Value::Int(
-        found.map_or(-1, |at| i64::try_from(at).unwrap_or(i64::MAX)),
-    ))
+    Value::Int(found.map_or(-1, |at| i64::try_from(at).unwrap_or(i64::MAX)))
 }

@@ -75,9 +75,9 @@ fn sum<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
     };
     let mut total = Quantity::clone(quantity);
     if name == "add" {
-        total.add(&other)
+        total.add(&other);
     } else {
-        total.sub(&other)
+        total.sub(&other);
     }
     Ok(Value::quantity(total))
 }

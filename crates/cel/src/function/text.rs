@@ -14,8 +14,8 @@ pub(super) fn implementation(name: &str) -> Option<Implementation> {
         "contains" | "endsWith" | "startsWith" => test,
         "charAt" => char_at,
         "indexOf" | "lastIndexOf" => index_of,
-        "lowerAscii" => |name, args| map(name, args, |text| text.to_ascii_lowercase()),
-        "upperAscii" => |name, args| map(name, args, |text| text.to_ascii_uppercase()),
+        "lowerAscii" => |name, args| map(name, args, str::to_ascii_lowercase),
+        "upperAscii" => |name, args| map(name, args, str::to_ascii_uppercase),
         "trim" => |name, args| map(name, args, |text| text.trim_matches(is_space).to_owned()),
         "strings.quote" => |name, args| map(name, args, quote),
         "jsonpatch.escapeKey" => {
@@ -75,7 +75,7 @@ fn index_of<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
     let (text, part, offset) = match args {
         [Value::String(text), Value::String(part)] => (text, part, None),
         [Value::String(text), Value::String(part), Value::Int(offset)] => (text, part, Some(*offset)),
-        [Value::List(list), item] => return super::lists::index_of(name, list, item),
+        [Value::List(list), item] => return Ok(super::lists::index_of(name, list, item)),
         _ => return super::no_overload(name, args),
     };
     let count = text.chars().count();

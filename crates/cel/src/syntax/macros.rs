@@ -23,24 +23,25 @@ pub(crate) struct Macros {
 }
 
 type Read<T> = Result<T, Stop>;
+/// The names of a loop's items.
+type Names = (Arc<str>, Option<Arc<str>>);
 
 /// What a call of a function becomes, if it is a macro.
 pub(super) fn global(parser: &mut Parser<'_>, offset: u32, name: &str, args: &[Id]) -> Read<Option<Id>> {
     if name != "has" || args.len() != 1 {
         return Ok(None);
     }
-    let kind = match parser.ast.kind(args[0]) {
-        Kind::Select { operand, field, .. } => Kind::Select {
+    let kind = if let Kind::Select { operand, field, .. } = parser.ast.kind(args[0]) {
+        Kind::Select {
             operand: *operand,
             field: Arc::clone(field),
             test: true,
-        },
-        _ => {
-            let at = parser.ast.node(args[0]).offset;
-            return parser
-                .wrong(at, "invalid argument to has() macro".to_owned())
-                .map(Some);
         }
+    } else {
+        let at = parser.ast.node(args[0]).offset;
+        return parser
+            .wrong(at, "invalid argument to has() macro".to_owned())
+            .map(Some);
     };
     parser.node(offset, kind).map(Some)
 }
@@ -148,6 +149,31 @@ impl Make<'_, '_> {
         }
     }
 
+    /// The names of the items, or that there is something wrong with them.
+    fn names(&mut self, args: &[Id], two: bool, not_simple: &str) -> Read<Result<Names, Id>> {
+        let Some(var) = self.simple(args[0]) else {
+            return self.wrong(args[0], not_simple).map(Err);
+        };
+        let mut var2 = None;
+        if two {
+            let Some(second) = self.simple(args[1]) else {
+                return self.wrong(args[1], not_simple).map(Err);
+            };
+            if var == second {
+                return self
+                    .wrong(args[1], &format!("duplicate variable name: {var}"))
+                    .map(Err);
+            }
+            var2 = Some(second);
+        }
+        for (arg, name) in args.iter().zip(std::iter::once(&var).chain(&var2)) {
+            if &**name == ACCUMULATOR || &**name == OLD_ACCUMULATOR {
+                return self.wrong(*arg, OVERWRITES).map(Err);
+            }
+        }
+        Ok(Ok((var, var2)))
+    }
+
     fn fold(&mut self, loops: Loop, target: Id, args: &[Id]) -> Read<Id> {
         // With two names what is asked comes third.
         let two = match loops {
@@ -160,31 +186,43 @@ impl Make<'_, '_> {
         } else {
             NOT_SIMPLE
         };
-        let Some(var) = self.simple(args[0]) else {
-            return self.wrong(args[0], not_simple);
+        let (var, var2) = match self.names(args, two, not_simple)? {
+            Ok(names) => names,
+            Err(broken) => return Ok(broken),
         };
-        let mut var2 = None;
-        if two {
-            let Some(second) = self.simple(args[1]) else {
-                return self.wrong(args[1], not_simple);
-            };
-            if var == second {
-                return self.wrong(args[1], &format!("duplicate variable name: {var}"));
-            }
-            var2 = Some(second);
-        }
-        for (arg, name) in args.iter().zip(std::iter::once(&var).chain(&var2)) {
-            if &**name == ACCUMULATOR || &**name == OLD_ACCUMULATOR {
-                return self.wrong(*arg, OVERWRITES);
-            }
-        }
         let rest = &args[if two { 2 } else { 1 }..];
-        let (filter, asked) = match rest {
+        let asked = match rest {
             [filter, asked] => (Some(*filter), *asked),
             _ => (None, rest[0]),
         };
+        let (init, condition, step) = self.steps(loops, (args[0], &var), asked)?;
+        let mut result = self.accu()?;
+        if loops == Loop::ExistsOne {
+            let one = self.literal(Literal::Int(1))?;
+            result = self.call("_==_", vec![result, one])?;
+        }
+        let accu = ACCUMULATOR.into();
+        self.node(Kind::Comprehension(Box::new(Comprehension {
+            range: target,
+            var,
+            var2,
+            accu,
+            init,
+            condition,
+            step,
+            result,
+        })))
+    }
+
+    /// What a loop begins with, how long it goes on, and what it does with each item.
+    fn steps(
+        &mut self,
+        loops: Loop,
+        (name, var): (Id, &str),
+        (filter, asked): (Option<Id>, Id),
+    ) -> Read<(Id, Id, Id)> {
         let accu = self.accu()?;
-        let (init, condition, step) = match loops {
+        Ok(match loops {
             Loop::All => {
                 let init = self.literal(Literal::Bool(true))?;
                 (
@@ -214,7 +252,7 @@ impl Make<'_, '_> {
                 )
             }
             Loop::Filter => {
-                let item = self.copy_name(args[0], &var)?;
+                let item = self.copy_name(name, var)?;
                 let item = self.list(vec![item])?;
                 let more = self.call("_+_", vec![accu, item])?;
                 (
@@ -233,7 +271,7 @@ impl Make<'_, '_> {
                 )
             }
             Loop::TransformMap => {
-                let key = self.ident(&var)?;
+                let key = self.ident(var)?;
                 let more = self.call("cel.@mapInsert", vec![accu, key, asked])?;
                 (
                     self.node(Kind::Map(Vec::new()))?,
@@ -249,23 +287,7 @@ impl Make<'_, '_> {
                     self.when(filter, more)?,
                 )
             }
-        };
-        let mut result = self.accu()?;
-        if loops == Loop::ExistsOne {
-            let one = self.literal(Literal::Int(1))?;
-            result = self.call("_==_", vec![result, one])?;
-        }
-        let accu = ACCUMULATOR.into();
-        self.node(Kind::Comprehension(Box::new(Comprehension {
-            range: target,
-            var,
-            var2,
-            accu,
-            init,
-            condition,
-            step,
-            result,
-        })))
+        })
     }
 
     fn logical(&mut self, name: &str, asked: Id) -> Read<Id> {

@@ -33,7 +33,6 @@ pub(crate) fn equal(a: &Value<'_>, b: &Value<'_>) -> Result<bool, EvalError> {
             return Err(EvalError::no_such_overload());
         }
         (Value::Map(a), Value::Map(b)) => maps(a, b)?,
-        (Value::Map(Map::Object { .. }), _) => return Err(EvalError::no_such_overload()),
         (Value::Message(a, fields), Value::Message(b, others)) => {
             if a != b || fields.len() != others.len() {
                 return Ok(false);
@@ -52,7 +51,7 @@ pub(crate) fn equal(a: &Value<'_>, b: &Value<'_>) -> Result<bool, EvalError> {
             _ => false,
         },
         (Value::Opaque(a), Value::Opaque(b)) => a.equals(b)?,
-        (Value::Opaque(_), _) => return Err(EvalError::no_such_overload()),
+        (Value::Map(Map::Object { .. }) | Value::Opaque(_), _) => return Err(EvalError::no_such_overload()),
         _ => false,
     })
 }

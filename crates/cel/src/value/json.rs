@@ -55,12 +55,11 @@ impl<'a> Value<'a> {
             },
             Shape::Bytes => {
                 let text = text("string")?;
-                match STANDARD.decode(text) {
-                    Ok(bytes) => Value::Bytes(bytes.into()),
-                    Err(_) => {
-                        let message = format!("Invalid byte formatted string {text}: illegal base64 data");
-                        return Err(EvalError::new(message));
-                    }
+                if let Ok(bytes) = STANDARD.decode(text) {
+                    Value::Bytes(bytes.into())
+                } else {
+                    let message = format!("Invalid byte formatted string {text}: illegal base64 data");
+                    return Err(EvalError::new(message));
                 }
             }
             Shape::Timestamp => {

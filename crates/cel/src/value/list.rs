@@ -76,7 +76,7 @@ impl<'a> List<'a> {
             List::Owned(items) | List::Joined(items, _) => {
                 Arc::try_unwrap(items).unwrap_or_else(|items| items.to_vec())
             }
-            json => json.to_vec()?,
+            json @ List::Json { .. } => json.to_vec()?,
         };
         match &kind {
             ListKind::Atomic => {

@@ -35,7 +35,7 @@ pub enum Map<'a> {
 /// The entries of a map, in their order.
 #[derive(Clone, Debug, Default)]
 pub struct Entries<'a> {
-    entries: Vec<(Value<'a>, Value<'a>)>,
+    pairs: Vec<(Value<'a>, Value<'a>)>,
     places: HashMap<Key, usize>,
     /// What keys that are not there have.
     default: Option<Value<'a>>,
@@ -56,7 +56,7 @@ impl<'a> Map<'a> {
     pub fn len(&self) -> usize {
         match self {
             Map::Json { entries, .. } | Map::Object { entries, .. } => entries.len(),
-            Map::Owned(map) => map.entries.len(),
+            Map::Owned(map) => map.pairs.len(),
         }
     }
 
@@ -114,7 +114,7 @@ impl<'a> Map<'a> {
                 .filter_map(|key| escape::escape(key))
                 .map(Value::text)
                 .collect(),
-            Map::Owned(map) => map.entries.iter().map(|(key, _)| key.clone()).collect(),
+            Map::Owned(map) => map.pairs.iter().map(|(key, _)| key.clone()).collect(),
         }
     }
 
@@ -148,10 +148,10 @@ impl<'a> Entries<'a> {
         let name = Key::of(&key)
             .ok_or_else(|| EvalError::new(format!("unsupported key type: {}", key.type_name())))?;
         if let Some(at) = self.places.get(&name) {
-            self.entries[*at].1 = value;
+            self.pairs[*at].1 = value;
         } else {
-            self.places.insert(name, self.entries.len());
-            self.entries.push((key, value));
+            self.places.insert(name, self.pairs.len());
+            self.pairs.push((key, value));
         }
         Ok(())
     }
@@ -161,7 +161,7 @@ impl<'a> Entries<'a> {
         let Some(at) = Key::of(key).and_then(|key| self.places.remove(&key)) else {
             return;
         };
-        self.entries.remove(at);
+        self.pairs.remove(at);
         for place in self.places.values_mut().filter(|place| **place > at) {
             *place -= 1;
         }
@@ -177,7 +177,7 @@ impl<'a> Entries<'a> {
     fn find(&self, key: &Key) -> Option<&Value<'a>> {
         self.places
             .get(key)
-            .map(|at| &self.entries[*at].1)
+            .map(|at| &self.pairs[*at].1)
             .or(self.default.as_ref())
     }
 }

@@ -173,14 +173,13 @@ impl<'a> Value<'a> {
             Value::Bool(truth) => !truth,
             Value::Int(number) => *number == 0,
             Value::Uint(number) => *number == 0,
-            #[expect(clippy::float_cmp, reason = "nothing is exact")]
             Value::Double(number) => *number == 0.0,
             Value::String(text) => text.is_empty(),
             Value::Bytes(bytes) => bytes.is_empty(),
             Value::Timestamp(time) => time.is_zero(),
             Value::Duration(nanos) => *nanos == 0,
-            Value::List(list) => list.len() == 0,
-            Value::Map(map) => map.len() == 0,
+            Value::List(list) => list.is_empty(),
+            Value::Map(map) => map.is_empty(),
             Value::Message(_, fields) => fields.is_empty(),
             Value::Type(_) | Value::Optional(_) | Value::Opaque(_) => false,
         }
