@@ -9,6 +9,7 @@ mod columns;
 mod correlation;
 mod default;
 mod definition;
+pub(crate) mod expression;
 mod json_path;
 mod listing;
 mod meta;
@@ -25,7 +26,14 @@ mod tests;
 pub(crate) mod validate;
 
 pub use self::{
-    definition::{BadDefinition, Conversion, Definition, Names, Version, convert},
+    definition::{BadDefinition, Conversion, Definition, Names, Version, compare_versions, convert},
     rules::{CustomRules, Source},
     scale::Scale,
 };
+pub(crate) use self::{
+    meta::{Malformed, coerce as coerce_metadata, validate as validate_metadata},
+    node::Node,
+    prune::unknown as has_unknown_fields,
+    validate::validate as validate_value,
+};
+pub use crate::kinds::structural_problems;

@@ -1,42 +1,73 @@
 //! Admission: what is changed in an object, or refused, beyond the rules of its kind. A plugin a file.
 //!
+//! ```text
+//! a plugin a file
+//! policy, webhook  what a cluster is configured to change or refuse
+//! matching         which requests a policy or a webhook is about
+//! subject          what is asked about, as they see it
+//! expression       the expressions in their configurations
+//! configured       what is made of configurations, once
+//! reinvocation     who is asked again, when somebody later changed the object
+//! ```
+//!
 //! Plugins run in the order of [`Admission::new`]: first each may change the object, then, when the rules of the kind have been
 //! asked, each may refuse it. They read the cluster from the caches, so they never wait. Whoever asks may wait and ask again:
-//! changing an object twice is changing it once. What does wait (webhooks, quotas) comes after them, in [`Admission::admit`]
+//! changing an object twice is changing it once. What is configured (policies, webhooks) and what waits comes after them, in [`Admission::admit`]
 //! and [`Admission::validate`].
 
+mod certificate_approval;
+mod certificate_signing;
+mod certificate_subject_restriction;
 mod claim_resize;
+mod configured;
 mod default_ingress_class;
 mod default_storage_class;
 mod default_toleration_seconds;
+mod expression;
+mod limit_ranger;
 mod marked_class;
+mod matching;
 mod namespace_lifecycle;
 mod node_features;
+mod node_restriction;
+mod owner_references;
 mod pod_resize;
+mod pod_security;
 mod pod_topology_labels;
+mod policy;
 mod priority;
+mod quota;
+mod reinvocation;
 mod remembered;
 mod runtime_class;
 mod service_account;
 mod storage_protection;
+mod subject;
 mod taint_nodes;
 #[cfg(test)]
 mod testing;
+mod trust_bundle_attest;
+mod webhook;
 
 use std::sync::Arc;
 
 use k3_api::{kinds::builtin, rules::Tree, status::Status};
 use serde_json::Value;
 
+use self::{policy::Policies, reinvocation::Round, webhook::Webhooks};
 use crate::{
     authz::Authorizer,
     cache::Caches,
+    outgoing::Outgoing,
     registry::{Ask, Resource},
 };
 
 /// The plugins, in order.
 pub(crate) struct Admission {
     plugins: Vec<Box<dyn Plugin>>,
+    quotas: quota::Quotas,
+    policies: Policies,
+    webhooks: Webhooks,
 }
 
 /// What is being done to an object.
@@ -45,6 +76,8 @@ pub(crate) enum Operation {
     Create,
     Update,
     Delete,
+    /// A stream to a pod, a node or a service.
+    Connect,
 }
 
 /// What a plugin is asked about.
@@ -101,10 +134,18 @@ impl Attributes<'_> {
         self.operation == Operation::Create && self.subresource.is_empty() && self.is_of(group, plural)
     }
 
+    /// The name of the object: as it is asked for, or as it says itself; empty if it is yet to be made up.
+    fn name(&self) -> &str {
+        match self.ask.target.name.as_str() {
+            "" => self.object.at("metadata").text("name"),
+            name => name,
+        }
+    }
+
     /// The answer that refuses it. An object whose name is yet to be made up is called by what the name begins with.
-    fn forbidden(&self, why: impl std::fmt::Display) -> Status {
-        let metadata = self.object.at("metadata");
-        let name = [metadata.text("name"), metadata.text("generateName"), "Unknown"]
+    pub(super) fn forbidden(&self, why: impl std::fmt::Display) -> Status {
+        let beginning = self.object.at("metadata").text("generateName");
+        let name = [self.name(), beginning, "Unknown"]
             .into_iter()
             .find(|name| !name.is_empty())
             .unwrap_or_default();
@@ -131,33 +172,81 @@ fn object(group: &str, plural: &str, namespace: &str, name: &str, caches: &Cache
 // --- Admission ---
 
 impl Admission {
-    /// All plugins.
-    pub(crate) fn new(_: &Arc<Authorizer>) -> Self {
+    /// All plugins that always run, and what a cluster configures.
+    pub(crate) fn new(authorizer: &Arc<Authorizer>, outgoing: &Arc<Outgoing>) -> Self {
+        let (policies, webhooks) = (Policies::new(authorizer), Webhooks::new(authorizer, outgoing));
+        let authorizer = || Arc::clone(authorizer);
         Admission {
+            policies,
+            webhooks,
             plugins: vec![
                 Box::new(namespace_lifecycle::NamespaceLifecycle),
+                Box::new(limit_ranger::LimitRanger::default()),
                 Box::new(service_account::ServiceAccount),
+                Box::new(node_restriction::NodeRestriction(authorizer())),
                 Box::new(taint_nodes::TaintNodes),
+                Box::new(pod_security::PodSecurity),
                 Box::new(priority::Priority::default()),
                 Box::new(default_toleration_seconds::DefaultTolerationSeconds),
                 Box::new(default_storage_class::DefaultStorageClass::default()),
                 Box::new(storage_protection::StorageProtection),
                 Box::new(claim_resize::ClaimResize),
                 Box::new(runtime_class::RuntimeClass),
+                Box::new(certificate_approval::CertificateApproval(authorizer())),
+                Box::new(certificate_signing::CertificateSigning(authorizer())),
+                Box::new(trust_bundle_attest::TrustBundleAttest(authorizer())),
+                Box::new(certificate_subject_restriction::CertificateSubjectRestriction),
                 Box::new(default_ingress_class::DefaultIngressClass::default()),
                 Box::new(pod_topology_labels::PodTopologyLabels),
                 Box::new(node_features::NodeFeatures),
                 Box::new(pod_resize::PodResize),
             ],
+            quotas: quota::Quotas::default(),
         }
     }
 
-    /// Lets each plugin change the object.
-    #[expect(clippy::unused_async, reason = "webhooks are asked here, after the plugins")]
+    /// Also asks who names an owner whether they may.
+    pub(crate) fn guard_owners(&mut self, authorizer: &Arc<Authorizer>) {
+        let plugin = owner_references::OwnerReferences(Arc::clone(authorizer));
+        self.plugins.push(Box::new(plugin));
+    }
+
+    /// Lets each plugin, then policies and webhooks, change the object.
     pub(crate) async fn admit(&self, attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Status> {
+        self.admit_by_plugins(attributes, caches)?;
+        self.admit_by_configuration(attributes, caches).await
+    }
+
+    /// Lets each plugin change the object. May be asked again.
+    pub(crate) fn admit_by_plugins(
+        &self,
+        attributes: &mut Attributes<'_>,
+        caches: &Caches,
+    ) -> Result<(), Status> {
         self.plugins
             .iter()
             .try_for_each(|plugin| plugin.admit(attributes, caches))
+    }
+
+    /// Lets policies and webhooks change the object after the plugins. When one does, all plugins run once more, and those that
+    /// want to see what others did after them.
+    pub(crate) async fn admit_by_configuration(
+        &self,
+        attributes: &mut Attributes<'_>,
+        caches: &Caches,
+    ) -> Result<(), Status> {
+        let (mut policies, mut webhooks) = (Round::default(), Round::default());
+        loop {
+            let mut changed = self.policies.admit(attributes, caches, &mut policies);
+            if changed.is_ok() {
+                changed = self.webhooks.admit(attributes, caches, &mut webhooks).await;
+            }
+            changed.map_err(|status| tell(status, attributes))?;
+            if !Round::go_on([&mut policies, &mut webhooks]) {
+                return Ok(());
+            }
+            self.admit_by_plugins(attributes, caches)?;
+        }
     }
 
     /// Whether a plugin refuses what it would not refuse a little later.
@@ -167,11 +256,7 @@ impl Admission {
             .any(|plugin| plugin.awaits(attributes, caches))
     }
 
-    /// Lets each plugin refuse the object.
-    #[expect(
-        clippy::unused_async,
-        reason = "webhooks and quotas are asked here, after the plugins"
-    )]
+    /// Lets each plugin, then policies, webhooks and quotas, refuse the object.
     pub(crate) async fn validate(
         &self,
         attributes: &mut Attributes<'_>,
@@ -179,6 +264,21 @@ impl Admission {
     ) -> Result<(), Status> {
         self.plugins
             .iter()
-            .try_for_each(|plugin| plugin.validate(attributes, caches))
+            .try_for_each(|plugin| plugin.validate(attributes, caches))?;
+        let mut judged = self.policies.validate(attributes, caches);
+        if judged.is_ok() {
+            judged = self.webhooks.validate(attributes, caches).await;
+        }
+        if judged.is_ok() {
+            // Last of all: what is charged is to be stored.
+            judged = self.quotas.charge(attributes, caches).await;
+        }
+        judged.map_err(|status| tell(status, attributes))
     }
+}
+
+/// A refusal does not swallow what the client was to be told.
+fn tell(mut status: Status, attributes: &mut Attributes<'_>) -> Status {
+    status.warnings = std::mem::take(attributes.warnings);
+    status
 }

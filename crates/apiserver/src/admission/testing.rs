@@ -1,35 +1,135 @@
 //! A small cluster for the tests of plugins.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use bytes::Bytes;
 use k3_api::{
     encode,
     kinds::builtin,
     rules::{Tree, User},
+    status::Status,
     time::Time,
 };
-use k3_storage::{StorageConfig, Write};
-use serde_json::Value;
+use k3_storage::{StorageConfig, Store, Write};
+use serde_json::{Value, json};
 
-use super::{Attributes, Operation, Plugin};
+use super::{Admission, Attributes, Operation, Plugin};
 use crate::{
+    authz::Authorizer,
     cache::{Caches, Feed},
+    outgoing::Outgoing,
     registry::{self, Ask, Resource},
+    request::Query,
 };
+
+/// A write, as all of admission sees it.
+pub(super) struct Request<'r> {
+    pub operation: Operation,
+    pub part: &'r str,
+    pub object: Value,
+    pub old: Option<Value>,
+    pub query: &'r str,
+    pub dry_run: bool,
+}
+
+/// What came of a write.
+#[derive(Debug)]
+pub(super) struct Passed {
+    pub object: Value,
+    pub warnings: Vec<String>,
+    pub notes: BTreeMap<String, String>,
+}
+
+impl Request<'_> {
+    /// A new object.
+    pub(super) fn create(object: Value) -> Self {
+        Request {
+            operation: Operation::Create,
+            part: "",
+            object,
+            old: None,
+            query: "",
+            dry_run: false,
+        }
+    }
+}
 
 /// What plugins read.
 pub(super) struct World {
     caches: Arc<Caches>,
+    authorizer: Arc<Authorizer>,
     _feed: Feed,
 }
+
+/// What a plugin is asked.
+pub(super) struct Question {
+    pub operation: Operation,
+    pub subresource: String,
+    pub namespace: String,
+    pub object: Value,
+    pub ask: Ask,
+    pub dry_run: bool,
+    /// What the client was told.
+    pub warnings: Vec<String>,
+    resource: Resource,
+}
+
+// --- Question ---
+
+impl Question {
+    /// It, as plugins see it.
+    pub(super) fn attributes<'q>(&'q mut self, old: Option<&'q Value>) -> Attributes<'q> {
+        Attributes {
+            operation: self.operation,
+            resource: &self.resource,
+            subresource: &self.subresource,
+            namespace: &self.namespace,
+            object: &mut self.object,
+            old,
+            ask: &self.ask,
+            dry_run: self.dry_run,
+            warnings: &mut self.warnings,
+        }
+    }
+}
+
+// --- World ---
 
 impl World {
     /// A cluster with nothing in it.
     pub(super) async fn new() -> Self {
-        let store = k3_storage::open(StorageConfig::Memory).await.unwrap();
+        Self::over(k3_storage::open(StorageConfig::Memory).await.unwrap()).await
+    }
+
+    /// What a server sees of the cluster in a store.
+    pub(super) async fn over(store: Arc<dyn Store>) -> Self {
         let (caches, feed) = Caches::fill(store, registry::selectable).await.unwrap();
-        World { caches, _feed: feed }
+        let authorizer = Arc::new(Authorizer::new(Arc::clone(&caches)));
+        World {
+            caches,
+            authorizer,
+            _feed: feed,
+        }
+    }
+
+    /// Who decides in it.
+    pub(super) fn authorizer(&self) -> Arc<Authorizer> {
+        Arc::clone(&self.authorizer)
+    }
+
+    /// Lets the user that plugins are asked for do what rules allow, besides what was allowed before.
+    pub(super) async fn let_tester(&self, rules: &Value) {
+        let name = format!("r{}", self.caches.applied());
+        let version = "rbac.authorization.k8s.io/v1";
+        self.put(
+            json!({"apiVersion": version, "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules}),
+        )
+        .await;
+        self.put(json!({
+            "apiVersion": version, "kind": "ClusterRoleBinding", "metadata": {"name": name},
+            "roleRef": {"kind": "ClusterRole", "name": name}, "subjects": [{"kind": "User", "name": "tester"}],
+        }))
+        .await;
     }
 
     /// Puts an object in, as it is.
@@ -80,32 +180,97 @@ impl World {
         plugin: &dyn Plugin,
         operation: Operation,
         subresource: &str,
-        mut object: Value,
+        object: Value,
         old: Option<&Value>,
     ) -> Result<Value, String> {
+        let mut question = self.question(operation, subresource, object);
+        self.put_to(plugin, &mut question, old)
+            .map_err(|status| status.message)?;
+        Ok(question.object)
+    }
+
+    /// A question about an object, by somebody without rights of any kind.
+    pub(super) fn question(&self, operation: Operation, subresource: &str, object: Value) -> Question {
         let resource = self.resource(&object);
         let namespace = object.at("metadata").text("namespace").to_owned();
         let user = User {
             name: "tester".to_owned(),
             ..User::default()
         };
-        let ask = Ask::own(resource.kind.clone(), &namespace, user, Time::from_unix(0, 0));
-        let mut attributes = Attributes {
+        Question {
             operation,
-            resource: &resource,
-            subresource,
-            namespace: &namespace,
-            object: &mut object,
-            old,
-            ask: &ask,
+            subresource: subresource.to_owned(),
+            ask: Ask::own(resource.kind.clone(), &namespace, user, Time::from_unix(0, 0)),
+            resource,
+            namespace,
+            object,
             dry_run: false,
-            warnings: &mut Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+
+    /// What a plugin says to a question, first to change the object, then to refuse it.
+    pub(super) fn put_to(
+        &self,
+        plugin: &dyn Plugin,
+        question: &mut Question,
+        old: Option<&Value>,
+    ) -> Result<(), Status> {
+        let mut attributes = question.attributes(old);
+        plugin.admit(&mut attributes, &self.caches)?;
+        plugin.validate(&mut attributes, &self.caches)
+    }
+
+    /// The caches of the cluster.
+    pub(super) fn caches(&self) -> &Arc<Caches> {
+        &self.caches
+    }
+
+    /// All of admission.
+    pub(super) fn admission(&self) -> Admission {
+        let authorizer = Arc::new(Authorizer::new(Arc::clone(&self.caches)));
+        let outgoing = Arc::new(Outgoing::new(Arc::clone(&self.caches)));
+        Admission::new(&authorizer, &outgoing)
+    }
+
+    /// Takes a write through all of admission.
+    pub(super) async fn pass(
+        &self,
+        admission: &Admission,
+        mut request: Request<'_>,
+    ) -> Result<Passed, Status> {
+        let resource = self.resource(&request.object);
+        let metadata = request.object.at("metadata");
+        let namespace = metadata.text("namespace").to_owned();
+        let user = User {
+            name: "tester".to_owned(),
+            groups: vec!["system:masters".to_owned()],
+            ..User::default()
         };
-        plugin
-            .admit(&mut attributes, &self.caches)
-            .and_then(|()| plugin.validate(&mut attributes, &self.caches))
-            .map_err(|status| status.message)?;
-        Ok(object)
+        let mut ask = Ask::own(resource.kind.clone(), &namespace, user, Time::from_unix(0, 0));
+        if request.operation != Operation::Create {
+            metadata.text("name").clone_into(&mut ask.target.name);
+        }
+        ask.query = Query::parse(request.query);
+        let mut warnings = Vec::new();
+        let mut attributes = Attributes {
+            operation: request.operation,
+            resource: &resource,
+            subresource: request.part,
+            namespace: &namespace,
+            object: &mut request.object,
+            old: request.old.as_ref(),
+            ask: &ask,
+            dry_run: request.dry_run,
+            warnings: &mut warnings,
+        };
+        admission.admit(&mut attributes, &self.caches).await?;
+        admission.validate(&mut attributes, &self.caches).await?;
+        Ok(Passed {
+            object: request.object,
+            warnings,
+            notes: ask.notes.all(),
+        })
     }
 
     fn resource(&self, object: &Value) -> Resource {

@@ -2,12 +2,7 @@
 
 use std::io;
 
-use k3_api::{
-    go,
-    rules::Tree,
-    status::Status,
-    time::Time,
-};
+use k3_api::{go, rules::Tree, status::Status, time::Time};
 use rustls::CertificateError;
 use serde_json::Value;
 
@@ -15,11 +10,9 @@ use serde_json::Value;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub(crate) struct CallError {
-    code: u16,
     text: String,
 }
 
-const UNAVAILABLE: u16 = 503;
 /// So much of an answer that makes no sense is repeated.
 const MOST_REPEATED: usize = 2048;
 
@@ -28,10 +21,7 @@ const MOST_REPEATED: usize = 2048;
 impl CallError {
     /// A failure of its own.
     pub(super) fn new(text: impl Into<String>) -> Self {
-        CallError {
-            code: UNAVAILABLE,
-            text: text.into(),
-        }
+        CallError { text: text.into() }
     }
 
     /// A call that was not answered.
@@ -53,13 +43,7 @@ impl CallError {
                 && said.text("status") != "Success"
         });
         if let Some(said) = said {
-            return CallError {
-                code: said
-                    .int("code")
-                    .and_then(|code| u16::try_from(code).ok())
-                    .unwrap_or(code),
-                text: said.text("message").to_owned(),
-            };
+            return CallError::new(said.text("message"));
         }
         let message = if media.is_empty() || media.starts_with("text/") {
             let shown = &body[..body.len().min(MOST_REPEATED)];
@@ -67,10 +51,7 @@ impl CallError {
         } else {
             "unknown".to_owned()
         };
-        CallError {
-            code,
-            text: Status::generic(code, &message).message,
-        }
+        CallError::new(Status::generic(code, &message).message)
     }
 
     /// An answer of success with nothing in it.
@@ -78,11 +59,6 @@ impl CallError {
         CallError::new(format!(
             "0-length response with status code: {code} and content type: {media}"
         ))
-    }
-
-    /// The HTTP code that stands for it.
-    pub(crate) fn code(&self) -> u16 {
-        self.code
     }
 }
 
@@ -106,10 +82,15 @@ pub(super) fn system(error: &io::Error) -> String {
 
 /// Why there is no secure connection.
 pub(super) fn handshake(error: &io::Error, server: &str) -> String {
-    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    let inner = error
+        .get_ref()
+        .and_then(|inner| inner.downcast_ref::<rustls::Error>());
     match inner {
         Some(rustls::Error::InvalidCertificate(problem)) => {
-            format!("tls: failed to verify certificate: x509: {}", certificate(problem, server))
+            format!(
+                "tls: failed to verify certificate: x509: {}",
+                certificate(problem, server)
+            )
         }
         Some(rustls::Error::InvalidMessage(_)) => {
             "http: server gave HTTP response to HTTPS client".to_owned()
@@ -199,7 +180,11 @@ mod tests {
             "the server responded with the status code 302 but did not return more information"
         );
         assert_eq!(
-            text(500, "application/json", r#"{"kind":"Status","apiVersion":"v1","message":"no way","code":403}"#),
+            text(
+                500,
+                "application/json",
+                r#"{"kind":"Status","apiVersion":"v1","message":"no way","code":403}"#
+            ),
             "no way"
         );
     }

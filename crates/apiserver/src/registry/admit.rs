@@ -1,11 +1,12 @@
-//! Admission of a new object, which may need what is only just coming.
+//! Admission of a new object, which may need what is only just coming; and of roles and bindings, which must not give away what
+//! their maker does not have.
 
 use std::time::Duration;
 
 use k3_api::status::Status;
 
 use super::Registry;
-use crate::admission::Attributes;
+use crate::{admission::Attributes, authz::Grant};
 
 /// How often, and after which time, it is looked again for what comes with a namespace.
 const LOOKS: usize = 10;
@@ -14,15 +15,40 @@ const PAUSE: Duration = Duration::from_millis(100);
 // --- Registry ---
 
 impl Registry {
-    /// Lets admission change a new object. No refusal comes from a cache that is behind the store; and for what is made for every
-    /// namespace soon after it, there is a little patience.
+    /// Refuses to give away what the user does not have.
+    pub(super) fn check_grant(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
+        if !attributes.subresource.is_empty() {
+            return Ok(());
+        }
+        let kind = &attributes.resource.kind;
+        self.authorizer.check_grant(&Grant {
+            user: &attributes.ask.user,
+            group: &kind.group,
+            resource: &kind.plural,
+            namespace: attributes.namespace,
+            name: &attributes.ask.target.name,
+            object: attributes.object,
+            old: attributes.old,
+        })
+    }
+
+    /// Lets admission change a new object.
     pub(super) async fn admit_new(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
+        self.admit_patiently(attributes).await?;
+        self.admission
+            .admit_by_configuration(attributes, &self.caches)
+            .await
+    }
+
+    /// Lets the plugins change a new object. No refusal comes from a cache that is behind the store; and for what is made for
+    /// every namespace soon after it, there is a little patience.
+    async fn admit_patiently(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
         let known = self.caches.applied();
-        let Err(mut refusal) = self.admission.admit(attributes, &self.caches).await else {
+        let Err(mut refusal) = self.admission.admit_by_plugins(attributes, &self.caches) else {
             return Ok(());
         };
         if self.fresh().await? > known {
-            match self.admission.admit(attributes, &self.caches).await {
+            match self.admission.admit_by_plugins(attributes, &self.caches) {
                 Ok(()) => return Ok(()),
                 Err(status) => refusal = status,
             }
@@ -37,6 +63,6 @@ impl Registry {
                 break;
             }
         }
-        self.admission.admit(attributes, &self.caches).await
+        self.admission.admit_by_plugins(attributes, &self.caches)
     }
 }

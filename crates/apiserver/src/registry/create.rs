@@ -147,9 +147,15 @@ impl Registry {
         ] {
             metadata.remove(system);
         }
+        if resource.custom.as_ref().is_some_and(|served| served.terminating) {
+            let name = object.at("metadata").text("name");
+            let why = "create not allowed while custom resource definition is terminating";
+            return Err(Status::forbidden(resource.grouped(), name, why));
+        }
         // Updates by those who do not apply are tracked before admission: what it adds belongs to nobody by itself.
         if recording == Recording::Needed {
-            manage::with_subject(kind, resource.rules(), ask.target.part(), |subject| {
+            let custom = self.custom(resource);
+            manage::with_subject(kind, resource.rules(), ask.target.part(), custom, |subject| {
                 subject.track(None, &mut object, &options.manager, ask.now);
             });
         }
@@ -165,6 +171,7 @@ impl Registry {
             warnings: &mut warnings.0,
         };
         self.admit_new(&mut attributes).await?;
+        self.check_grant(&attributes)?;
         // Admission sees a name that is to be made up as its beginning.
         let metadata = object.make("metadata");
         if metadata.text("name").is_empty() && !metadata.text("generateName").is_empty() {
@@ -188,7 +195,13 @@ impl Registry {
             }
         };
         let name = object.at("metadata").text("name").to_owned();
-        let bytes = version::stored_bytes(&object, judged, &resource.stored);
+        let bytes = match self.stored(&object, judged, resource).await {
+            Ok(bytes) => bytes,
+            Err(status) => {
+                reservation.give_back().await;
+                return Err(status);
+            }
+        };
         if options.dry_run {
             return match resource.cache.get(&key) {
                 Some(_) => Err(Self::already_exists(resource, &key, &name)),
@@ -326,7 +339,7 @@ pub(crate) fn random_number() -> u32 {
 }
 
 /// A random UUID, version 4.
-pub(super) fn random_uid() -> String {
+pub(crate) fn random_uid() -> String {
     let mut bytes: [u8; 16] = random_bytes();
     bytes[6] = bytes[6] & 0x0f | 0x40;
     bytes[8] = bytes[8] & 0x3f | 0x80;

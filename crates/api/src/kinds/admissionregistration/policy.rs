@@ -247,7 +247,7 @@ fn variables(variables: &[Value], reach: Reach, at: &Path<'_>, errors: &mut Erro
             &place.child("expression"),
             errors,
         );
-        known = known.field(name, Decl::from(ty.as_ref().unwrap_or(&Type::Dyn)));
+        known = known.plain(name, Decl::from(ty.as_ref().unwrap_or(&Type::Dyn)));
     }
     known
 }
@@ -276,6 +276,7 @@ fn validations(object: &Value, asked: &Asked<'_>, at: &Path<'_>, errors: &mut Er
         let detail = format!("must not have more than {MAX_ANNOTATIONS} auditAnnotations");
         errors.push(Error::invalid(&place, shown, detail));
     }
+    let repeated = demand::repeated(annotations.iter().map(|annotation| annotation.text("key")));
     for (index, annotation) in annotations.iter().enumerate() {
         let place = place.index(index);
         let key = annotation.text("key");
@@ -286,7 +287,7 @@ fn validations(object: &Value, asked: &Asked<'_>, at: &Path<'_>, errors: &mut Er
             &place,
             errors,
         );
-        if annotations[..index].iter().any(|other| other.text("key") == key) {
+        if repeated[index] {
             errors.push(Error::duplicate(&place.child("key"), key));
         }
     }

@@ -1,0 +1,64 @@
+//! No request for a client certificate of this server makes its owner a master.
+
+use k3_api::{kinds::requested_organizations, rules::Tree, status::Status};
+
+use super::{Attributes, Plugin};
+use crate::cache::Caches;
+
+const SIGNER: &str = "kubernetes.io/kube-apiserver-client";
+
+/// The plugin.
+pub(super) struct CertificateSubjectRestriction;
+
+impl Plugin for CertificateSubjectRestriction {
+    fn validate(&self, attributes: &mut Attributes<'_>, _: &Caches) -> Result<(), Status> {
+        let spec = attributes.object.at("spec");
+        if !attributes.creates("certificates.k8s.io", "certificatesigningrequests")
+            || spec.text("signerName") != SIGNER
+        {
+            return Ok(());
+        }
+        let groups = requested_organizations(spec.text("request"))
+            .map_err(|error| attributes.forbidden(format!("failed to parse CSR: {error}")))?;
+        if groups.iter().any(|group| group == "system:masters") {
+            return Err(attributes.forbidden(format!(
+                "use of {SIGNER} signer with system:masters group is not allowed"
+            )));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{CertificateParams, DnType, KeyPair};
+    use serde_json::{Value, json};
+
+    use super::{super::testing::World, *};
+
+    fn request(signer: &str, groups: &[&str]) -> Value {
+        let mut params = CertificateParams::default();
+        for group in groups {
+            params.distinguished_name.push(DnType::OrganizationName, *group);
+        }
+        let key = KeyPair::generate().unwrap();
+        let pem = params.serialize_request(&key).unwrap().pem().unwrap();
+        json!({
+            "apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": {"name": "r"},
+            "spec": {"signerName": signer, "request": k3_api::base64::encode(pem.as_bytes())},
+        })
+    }
+
+    #[tokio::test]
+    async fn nobody_asks_to_be_a_master() {
+        let world = World::new().await;
+        let made = |signer, groups| world.admit(&CertificateSubjectRestriction, request(signer, groups));
+        assert_eq!(
+            made(SIGNER, &["system:masters"]).unwrap_err(),
+            "certificatesigningrequests.certificates.k8s.io \"r\" is forbidden: use of kubernetes.io/kube-apiserver-client signer \
+             with system:masters group is not allowed"
+        );
+        assert!(made(SIGNER, &["devs"]).is_ok());
+        assert!(made("example.com/a", &["system:masters"]).is_ok());
+    }
+}
