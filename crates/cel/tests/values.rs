@@ -151,6 +151,11 @@ fn expressions_that_fail() {
             "IP Address \"x\" parse error during conversion from string: ParseAddr(\"x\"): unable to parse IP",
         ),
         (
+            "ip('2001:db8:::68')",
+            "IP Address \"2001:db8:::68\" parse error during conversion from string: ParseAddr(\"2001:db8:::68\"): each \
+             colon-separated field must have at least one digit (at \":68\")",
+        ),
+        (
             "quantity('x')",
             "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
         ),

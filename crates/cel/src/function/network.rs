@@ -84,13 +84,7 @@ fn parse_ip(text: &str) -> std::result::Result<IpAddr, String> {
 fn why_not(text: &str) -> String {
     match text.find(['.', ':']) {
         None => return "unable to parse IP".to_owned(),
-        Some(at) if text.as_bytes()[at] == b':' => {
-            let strange = text.find(|c: char| !c.is_ascii_hexdigit() && c != ':' && c != '.');
-            return match strange {
-                Some(at) => format!("unexpected character, want colon (at {:?})", &text[at..]),
-                None => "address string too short".to_owned(),
-            };
-        }
+        Some(at) if text.as_bytes()[at] == b':' => return why_not_six(text),
         Some(_) => {}
     }
     let mut fields = 0;
@@ -123,6 +117,47 @@ fn why_not(text: &str) -> String {
         }
     }
     "IPv4 address too short".to_owned()
+}
+
+/// The same of a text with colons.
+fn why_not_six(text: &str) -> String {
+    let at = |message: &str, rest: &str| format!("{message} (at {rest:?})");
+    let leading = text.starts_with("::");
+    let mut gap = leading;
+    let mut rest = if leading { &text[2..] } else { text };
+    let mut groups = 0;
+    while groups < 8 && !rest.is_empty() {
+        let digits = rest.bytes().take_while(u8::is_ascii_hexdigit).count();
+        let after = &rest[digits..];
+        match after.chars().next() {
+            _ if digits > 4 => return at("each group must have 4 or less digits", rest),
+            _ if digits == 0 => return at("each colon-separated field must have at least one digit", rest),
+            Some('.') if !gap && groups != 6 => {
+                return at(
+                    "embedded IPv4 address must replace the final 2 fields of the address",
+                    rest,
+                );
+            }
+            Some('.') => return why_not(rest),
+            Some(':') if after.len() == 1 => return at("colon must be followed by more characters", after),
+            None | Some(':') => {}
+            Some(_) => return at("unexpected character, want colon", after),
+        }
+        groups += 1;
+        rest = after.strip_prefix(':').unwrap_or(after);
+        if let Some(more) = rest.strip_prefix(':') {
+            if gap {
+                return at("multiple :: in address", rest);
+            }
+            gap = true;
+            rest = more;
+        }
+    }
+    match (rest.is_empty(), gap) {
+        (false, _) => at("trailing garbage after address", rest),
+        (true, false) => "address string too short".to_owned(),
+        (true, true) => "the :: must expand to at least one field of zeros".to_owned(),
+    }
 }
 
 fn cidr<'a>(text: &str) -> Result<'a> {
