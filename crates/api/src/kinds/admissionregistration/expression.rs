@@ -2,7 +2,7 @@
 //!
 //! Every expression is compiled when it is written, against what it may speak of, and must give what is wanted of it.
 
-use k3_cel::{Decl, Environment, ObjectDecl, Program, Type};
+use k3_cel::{CompileError, Decl, Environment, ObjectDecl, Program, Type};
 
 use crate::{
     admission::{self, Reach},
@@ -98,11 +98,14 @@ impl Wanted {
     }
 
     fn compile(&self, text: &str) -> Result<Type, Fault> {
-        let program =
-            Program::compile(&self.environment, text).map_err(|error| match error.is_instantiation() {
-                true => Fault::Internal(format!("program instantiation failed: {error}")),
-                false => Fault::Invalid(format!("compilation failed: {error}")),
-            })?;
+        let failed = |error: CompileError| {
+            if error.is_instantiation() {
+                Fault::Internal(format!("program instantiation failed: {error}"))
+            } else {
+                Fault::Invalid(format!("compilation failed: {error}"))
+            }
+        };
+        let program = Program::compile(&self.environment, text).map_err(failed)?;
         let found = program.result_type().to_string();
         if self.gives.is_empty() || self.gives.contains(&found.as_str()) {
             return Ok(program.result_type().clone());
