@@ -9,6 +9,7 @@ mod claim_resize;
 mod default_ingress_class;
 mod default_storage_class;
 mod default_toleration_seconds;
+mod ephemeral_tokens;
 mod marked_class;
 mod namespace_lifecycle;
 mod node_features;
@@ -136,6 +137,7 @@ impl Admission {
         Admission {
             plugins: vec![
                 Box::new(namespace_lifecycle::NamespaceLifecycle),
+                Box::new(ephemeral_tokens::EphemeralTokens),
                 Box::new(service_account::ServiceAccount),
                 Box::new(taint_nodes::TaintNodes),
                 Box::new(priority::Priority::default()),

@@ -16,12 +16,13 @@ use super::{
     repair::Orphans,
 };
 use crate::{
-    Config, TokenFile,
+    Authentication, Config,
     admission::Admission,
+    authn::{Authenticator, Signer},
     authz::Authorizer,
     cache::{Caches, Feed},
     http::Answer,
-    registry::{self, Ask, Registry, Resource, Signer},
+    registry::{self, Ask, Registry, Resource},
     request::Query,
     service_range::service_range,
 };
@@ -41,8 +42,8 @@ impl Cluster {
         let algorithm = &ring::signature::ECDSA_P256_SHA256_FIXED_SIGNING;
         let key = ring::signature::EcdsaKeyPair::generate_pkcs8(algorithm, &random).unwrap();
         let config = Config {
-            tokens: TokenFile::default(),
-            anonymous: false,
+            authentication: Authentication::default(),
+            unrestricted_update: false,
             service_range: service_range(range).unwrap(),
             issuer: "https://issuer".to_owned(),
             signing_key: key.as_ref().to_vec(),
@@ -52,13 +53,16 @@ impl Cluster {
         let allocation = Allocation::new(Arc::clone(&caches), clock.clone(), &config.service_range);
         allocation.repair(&mut Orphans::new()).await.unwrap();
         let authorizer = Arc::new(Authorizer::new(Arc::clone(&caches)));
+        let signer = Signer::new(config.issuer.clone(), &config.signing_key).unwrap();
+        let authenticator = Authenticator::new(Authentication::default(), signer, Arc::clone(&caches));
         let registry = Registry {
             caches,
             admission: Admission::new(&authorizer),
             authorizer,
             allocation,
             clock,
-            signer: Signer::new(config.issuer.clone(), &config.signing_key).unwrap(),
+            authenticator,
+            unrestricted_update: false,
         };
         crate::bootstrap::run(&registry, &config).await.unwrap();
         Cluster {

@@ -47,9 +47,10 @@ pub(crate) use self::{
     create::{random_bytes, random_number},
     own::own_object,
     resource::{Resource, selectable},
-    subresource::{BadSigningKey, Signer},
 };
-use crate::{admission::Admission, allocation::Allocation, authz::Authorizer, cache::Caches};
+use crate::{
+    admission::Admission, allocation::Allocation, authn::Authenticator, authz::Authorizer, cache::Caches,
+};
 
 /// What is behind the verbs.
 pub(crate) struct Registry {
@@ -58,7 +59,9 @@ pub(crate) struct Registry {
     pub admission: Admission,
     pub allocation: Arc<Allocation>,
     pub clock: Arc<dyn Clock>,
-    pub signer: Signer,
+    pub authenticator: Authenticator,
+    /// Whether a PUT of an object may change its status too.
+    pub unrestricted_update: bool,
 }
 
 // --- Registry ---

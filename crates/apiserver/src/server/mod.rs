@@ -27,9 +27,10 @@ use crate::{
     Config,
     admission::Admission,
     allocation::{Allocation, Keeper},
+    authn::{Authenticator, BadSigningKey, Signer},
     authz::Authorizer,
     cache::{Caches, Feed},
-    registry::{self, BadSigningKey, Registry, Signer},
+    registry::{self, Registry},
 };
 
 /// A server that is ready to take requests.
@@ -64,19 +65,23 @@ pub enum StartError {
 
 impl Server {
     /// Reads what is stored, and makes what every cluster has.
-    pub async fn start(config: Config, store: Arc<dyn Store>) -> Result<Self, StartError> {
+    pub async fn start(mut config: Config, store: Arc<dyn Store>) -> Result<Self, StartError> {
         let (caches, feed) = Caches::fill(store, registry::selectable).await?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let allocation = Allocation::new(Arc::clone(&caches), Arc::clone(&clock), &config.service_range);
         let keeper = allocation.keep_true().await.map_err(ReadError::from)?;
         let authorizer = Arc::new(Authorizer::new(Arc::clone(&caches)));
+        let signer = Signer::new(config.issuer.clone(), &config.signing_key)?;
+        let authentication = std::mem::take(&mut config.authentication);
+        let authenticator = Authenticator::new(authentication, signer, Arc::clone(&caches));
         let registry = Registry {
             caches,
             admission: Admission::new(&authorizer),
             authorizer,
             allocation,
             clock,
-            signer: Signer::new(config.issuer.clone(), &config.signing_key)?,
+            authenticator,
+            unrestricted_update: config.unrestricted_update,
         };
         crate::bootstrap::run(&registry, &config).await?;
         Ok(Server {
@@ -94,6 +99,12 @@ impl Server {
         tls: Arc<rustls::ServerConfig>,
         stop: impl Future<Output = ()> + Send,
     ) {
-        connection::serve(&self.handler, listener, tls, stop).await;
+        connection::serve(&self.handler, listener, Some(tls), stop).await;
+    }
+
+    /// The same without TLS: whoever is on the way reads and changes everything. For a listener that only this machine can
+    /// reach.
+    pub async fn serve_plain(&self, listener: TcpListener, stop: impl Future<Output = ()> + Send) {
+        connection::serve(&self.handler, listener, None, stop).await;
     }
 }

@@ -2,7 +2,7 @@
 
 use k3_api::{
     kinds::token_review,
-    rules::{self, Circumstances, Tree, TreeMut},
+    rules::{self, Circumstances, Tree, TreeMut, User},
     status::Status,
 };
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ use crate::{
 
 impl Registry {
     /// Answers the question in the body.
-    pub(super) fn review(&self, ask: &Ask) -> Result<Answer, Status> {
+    pub(super) async fn review(&self, ask: &Ask) -> Result<Answer, Status> {
         let options = WriteOptions::read(&ask.query, Writing::Create, &ask.agent)?;
         let mut warnings = Warnings::default();
         let kind = &ask.target.kind;
@@ -47,13 +47,18 @@ impl Registry {
             }
             _ => {}
         }
-        if kind.kind == "SelfSubjectReview" {
-            object.set("status", json!({"userInfo": user_info(ask)}));
-            object
-                .make("metadata")
-                .set("creationTimestamp", ask.now.truncated().to_string());
-        } else {
-            Self::judge(&mut object, ask);
+        match &*kind.kind {
+            "SelfSubjectReview" => {
+                object.set("status", json!({"userInfo": user_info(&ask.user)}));
+                object
+                    .make("metadata")
+                    .set("creationTimestamp", ask.now.truncated().to_string());
+            }
+            "TokenReview" => {
+                let status = self.token_status(object.at("spec"), ask.now).await;
+                object.set("status", status);
+            }
+            _ => Self::judge(&mut object, ask),
         }
         let object = answer::normal(&object, &kind.ty);
         let mut answer = answer::tree(201, object, ask, &resource)?;
@@ -76,7 +81,6 @@ impl Registry {
         };
         let is_master = groups.iter().any(|group| group == "system:masters");
         match &*ask.target.kind.kind {
-            "TokenReview" => object.set("status", json!({"user": {}})),
             "SelfSubjectRulesReview" => {
                 let (resources, paths) = if is_master {
                     (
@@ -96,8 +100,8 @@ impl Registry {
     }
 }
 
-fn user_info(ask: &Ask) -> Value {
-    let user = &ask.user;
+/// A user as answers tell of it.
+pub(super) fn user_info(user: &User) -> Value {
     let mut info = json!({"username": user.name, "groups": user.groups});
     if !user.uid.is_empty() {
         info.set("uid", user.uid.as_str());
