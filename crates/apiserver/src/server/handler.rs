@@ -8,7 +8,7 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use k3_api::{rules::User, status::Status};
 
 use super::{
-    deprecation, health, metrics,
+    deprecation, health, issuer, metrics,
     verb::{self, Verb},
 };
 use crate::{
@@ -217,23 +217,14 @@ impl Handler {
         {
             return Ok(answer);
         }
+        let (address, port) = self.config.advertise;
+        let address = SocketAddr::new(address, port);
+        if let Some(answer) = issuer::answer(&head.path, accept, &self.registry.authenticator, address) {
+            return answer;
+        }
         let document = match head.path.as_str() {
             "/" => self.discovery.index(&PATHS),
             "/version" | "/version/" => discovery::version(),
-            "/.well-known/openid-configuration" => {
-                let (address, port) = self.config.advertise;
-                self.registry
-                    .authenticator
-                    .issuer_configuration(&SocketAddr::new(address, port).to_string())
-            }
-            "/openid/v1/jwks" => {
-                let media = "application/jwk-set+json";
-                if !accept.is_empty() && !accept.contains("*/*") && !accept.contains(media) {
-                    return Err(web::refused(&[media]));
-                }
-                let keys = self.registry.authenticator.key_set().to_string();
-                return Ok(web::answer(200, media, keys));
-            }
             _ => return self.nowhere(head),
         };
         Ok(web::json(

@@ -6,6 +6,7 @@
 //! verb         which verb of the registry a method and a path mean
 //! health       whether the server is alive and ready
 //! metrics      figures for those who watch over it
+//! issuer       what others need to verify the tokens that are issued here
 //! deprecation  what users of old kinds are told
 //! ```
 
@@ -13,6 +14,7 @@ mod connection;
 mod deprecation;
 mod handler;
 mod health;
+mod issuer;
 mod metrics;
 mod verb;
 

@@ -6,8 +6,10 @@
 mod access;
 mod cluster;
 mod discovery;
+mod identity;
 mod objects;
 #[path = "../program/mod.rs"]
 mod program;
 mod removal;
+mod tokens;
 mod watching;
