@@ -16,7 +16,7 @@ use super::{
     repair::Orphans,
 };
 use crate::{
-    Config, TokenFile,
+    Config, Limits, TokenFile,
     admission::Admission,
     authz::Authorizer,
     cache::{Caches, Feed},
@@ -50,6 +50,8 @@ impl Cluster {
             signing_key: key.as_ref().to_vec(),
             advertise: (Ipv4Addr::new(192, 168, 0, 1).into(), 6443),
             guard_owners: false,
+            limits: Limits::default(),
+            audit: None,
         };
         let clock = Arc::new(SystemClock);
         let allocation = Allocation::new(Arc::clone(&caches), clock.clone(), &config.service_range);
@@ -64,6 +66,7 @@ impl Cluster {
             allocation,
             clock,
             signer: Signer::new(config.issuer.clone(), &config.signing_key).unwrap(),
+            metrics: Arc::default(),
             converter,
         };
         crate::bootstrap::run(&registry, &config).await.unwrap();

@@ -81,6 +81,11 @@ impl Server {
         self.child.wait().unwrap()
     }
 
+    /// Its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// The port it listens on.
     pub(crate) fn port(&self) -> u16 {
         let text = fs::read_to_string(&self.kubeconfig).unwrap();

@@ -8,7 +8,7 @@ use std::{
 use clap::{ArgAction, Args, ValueEnum};
 use k3_apiserver::{Subnet, service_range};
 
-use super::storage::StorageFlags;
+use super::{audit::AuditFlags, limits::LimitFlags, storage::StorageFlags};
 use crate::{certificates::Name, log::LogLevel};
 
 const EXAMPLES: &str = "\
@@ -52,6 +52,12 @@ pub(crate) struct StartFlags {
 
     #[command(flatten)]
     pub(super) access: AccessFlags,
+
+    #[command(flatten)]
+    pub(super) limits: LimitFlags,
+
+    #[command(flatten)]
+    pub(super) audit: AuditFlags,
 
     #[command(flatten)]
     pub(super) parts: PartFlags,

@@ -1,7 +1,9 @@
 //! `k3 start`: flags, what they mean, and the life of the server.
 
 mod address;
+mod audit;
 mod flags;
+mod limits;
 mod mysql_url;
 mod run;
 mod storage;

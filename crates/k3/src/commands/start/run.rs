@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use k3_apiserver::{Config, Server, TokenFile, kubernetes_address};
+use k3_apiserver::{AuditConfig, Config, Server, TokenFile, kubernetes_address};
 use k3_storage::{Compactor, OpenError, StorageConfig, Store, SystemClock};
 use tokio::{net::TcpListener, sync::oneshot};
 
@@ -33,6 +33,7 @@ pub(crate) fn run(flags: StartFlags) -> Result<(), Failure> {
         None => default_data_dir()?,
     };
     let storage = flags.storage.config(&data_dir)?;
+    let audit = flags.audit.config()?;
     let tokens = match &flags.access.token_auth_file {
         Some(file) => TokenFile::read(file).map_err(|error| {
             Failure::new(
@@ -55,7 +56,7 @@ pub(crate) fn run(flags: StartFlags) -> Result<(), Failure> {
             )
             .because(error)
         })?;
-    runtime.block_on(live(flags, &data_dir, storage, tokens))
+    runtime.block_on(live(flags, &data_dir, storage, tokens, audit))
 }
 
 /// Everything that can be stopped by a signal.
@@ -64,6 +65,7 @@ async fn live(
     data_dir: &Path,
     storage: StorageConfig,
     tokens: TokenFile,
+    audit: Option<AuditConfig>,
 ) -> Result<(), Failure> {
     let mut signals = Signals::listen().map_err(|error| {
         Failure::new("cannot listen for signals", "this should not happen; try again").because(error)
@@ -76,7 +78,15 @@ async fn live(
             return Ok(());
         }
     };
-    let outcome = serve(flags, data_dir, listener, store.clone(), tokens, &mut signals).await;
+    let outcome = serve(
+        flags,
+        data_dir,
+        listener,
+        store.clone(),
+        (tokens, audit),
+        &mut signals,
+    )
+    .await;
     store.close().await;
     outcome
 }
@@ -86,7 +96,7 @@ async fn serve(
     data_dir: &Path,
     listener: TcpListener,
     store: Arc<dyn Store>,
-    tokens: TokenFile,
+    (tokens, audit): (TokenFile, Option<AuditConfig>),
     signals: &mut Signals,
 ) -> Result<(), Failure> {
     let listening = listener.local_addr().map_err(|error| {
@@ -116,6 +126,8 @@ async fn serve(
             .access
             .enable_admission_plugins
             .contains(&Plugin::OwnerReferencesPermissionEnforcement),
+        limits: flags.limits.limits(),
+        audit,
     };
     let server = tokio::select! {
         started = Server::start(config, store) => started.map_err(|error| {
