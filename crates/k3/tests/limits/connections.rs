@@ -2,9 +2,10 @@
 
 use std::{
     net::{Ipv4Addr, TcpStream},
-    process::Command,
     time::Duration,
 };
+
+use rustix::process::{Resource, Rlimit, prlimit};
 
 use crate::wire::{Cluster, Who};
 
@@ -110,11 +111,11 @@ fn a_request_to_switch_protocols_is_answered_as_what_it_is() {
 #[test]
 fn a_server_without_files_to_open_waits_and_goes_on() {
     let cluster = Cluster::start(&[]);
-    let pid = cluster.server.id();
-    let limited = Command::new("prlimit")
-        .args(["--pid", &pid.to_string(), "--nofile=48:48"])
-        .status();
-    assert!(limited.unwrap().success());
+    let limit = Rlimit {
+        current: Some(48),
+        maximum: Some(48),
+    };
+    prlimit(Some(cluster.server.id()), Resource::Nofile, limit).unwrap();
     let crowd: Vec<_> = (0..200)
         .map(|_| {
             TcpStream::connect_timeout(

@@ -82,8 +82,8 @@ impl Server {
     }
 
     /// Its process.
-    pub(crate) fn id(&self) -> u32 {
-        self.child.id()
+    pub(crate) fn id(&self) -> Pid {
+        Pid::from_child(&self.child)
     }
 
     /// The port it listens on.
@@ -97,7 +97,7 @@ impl Server {
     }
 
     fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).unwrap();
+        kill_process(self.id(), signal).unwrap();
     }
 }
 
