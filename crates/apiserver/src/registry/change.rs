@@ -21,6 +21,7 @@ use super::{
     create::{Recording, dedup_owners, match_namespace},
     manage,
     patch::Patch,
+    step::{ADMIT_CHANGE, VALIDATE_CHANGE},
     subresource::NewScale,
     version,
 };
@@ -296,7 +297,8 @@ impl Registry {
             dry_run: options.dry_run,
             warnings: &mut warnings.0,
         };
-        self.admission.admit(&mut attributes, &self.caches).await?;
+        let admitted = self.admission.admit(&mut attributes, &self.caches);
+        self.step(ADMIT_CHANGE, admitted).await?;
         self.check_grant(&attributes)?;
         let part = match subresource {
             "" | "scale" => Part::Object,
@@ -354,7 +356,8 @@ impl Registry {
             dry_run: options.dry_run,
             warnings: &mut warnings.0,
         };
-        self.admission.validate(&mut attributes, &self.caches).await?;
+        let validated = self.admission.validate(&mut attributes, &self.caches);
+        self.step(VALIDATE_CHANGE, validated).await?;
         rules::of(judged).default(new);
         judged.ty.forget_empty(new);
         managed::settle(old, new);
