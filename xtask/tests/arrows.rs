@@ -36,16 +36,22 @@ const ROOMS: &[Room] = &[
         knows: &[],
         bans: &["tokio", "hyper", "kube"],
     },
+    // Days and clocks; nobody asks one here.
+    Room {
+        folder: "crates/zone",
+        knows: &[],
+        bans: &["tokio", "hyper", "kube"],
+    },
     // A language over JSON: what objects are, and where they come from, it does not know.
     Room {
         folder: "crates/cel",
-        knows: &["crates/quantity"],
+        knows: &["crates/quantity", "crates/zone"],
         bans: &["tokio", "hyper", "hyper-util", "kube", "redb", "sqlx", "tonic"],
     },
     // Pure code: no I/O, no runtime, no HTTP, no storage engine.
     Room {
         folder: "crates/api",
-        knows: &["crates/cel", "crates/quantity"],
+        knows: &["crates/cel", "crates/quantity", "crates/zone"],
         bans: &[
             "tokio",
             "hyper",
