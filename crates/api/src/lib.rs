@@ -4,6 +4,7 @@
 //! through [`shape::Typed`]: which fields there are, how lists and maps are merged. No clocks, no I/O:
 //! time and randomness are passed in.
 
+pub mod admission;
 pub mod apply;
 pub mod base64;
 pub mod bootstrap;

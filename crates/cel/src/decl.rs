@@ -12,7 +12,8 @@ pub const UNBOUNDED: u64 = i64::MAX as u64;
 pub struct Decl {
     /// What it looks like.
     pub shape: Shape,
-    /// The most bytes of a text, items of a list or entries of a map. Estimates are made with it.
+    /// The most bytes of a text, items of a list or entries of a map. Estimates are made with it; what has no size of
+    /// its own, as numbers and objects, counts as nothing.
     pub max: u64,
 }
 
@@ -137,6 +138,15 @@ impl Decl {
         Shape::Object(Arc::new(object)).into()
     }
 
+    /// What estimates take for its size.
+    pub(crate) fn size(&self) -> u64 {
+        let sized = !matches!(
+            self.shape,
+            Shape::Null | Shape::Bool | Shape::Int | Shape::Uint | Shape::Double | Shape::Type | Shape::Object(_)
+        );
+        if sized || self.max != UNBOUNDED { self.max } else { 0 }
+    }
+
     /// What expressions see.
     pub fn ty(&self) -> Type {
         match &self.shape {
@@ -163,32 +173,15 @@ impl Decl {
     #[must_use]
     pub fn named(self, name: &str) -> Self {
         let shape = match self.shape {
-            Shape::List(items, kind) => {
-                Shape::List(Arc::new(owned(&items).named(&format!("{name}.@idx"))), kind)
-            }
-            Shape::Map(keys, values) => {
-                Shape::Map(keys, Arc::new(owned(&values).named(&format!("{name}.@elem"))))
-            }
+            Shape::List(items, kind) => Shape::List(Arc::new(owned(&items).named(&format!("{name}.@idx"))), kind),
+            Shape::Map(keys, values) => Shape::Map(keys, Arc::new(owned(&values).named(&format!("{name}.@elem")))),
             Shape::Object(object) => {
-                let name = if object.name == UNNAMED {
-                    name
-                } else {
-                    &object.name
-                };
+                let name = if object.name == UNNAMED { name } else { &object.name };
                 let fields = object.fields.iter().map(|(field, inner)| {
                     let decl = inner.decl.clone().named(&format!("{name}.{field}"));
-                    (
-                        field.clone(),
-                        Field {
-                            property: inner.property.clone(),
-                            decl,
-                        },
-                    )
+                    (field.clone(), Field { property: inner.property.clone(), decl })
                 });
-                Shape::Object(Arc::new(ObjectDecl {
-                    name: name.to_owned(),
-                    fields: fields.collect(),
-                }))
+                Shape::Object(Arc::new(ObjectDecl { name: name.to_owned(), fields: fields.collect() }))
             }
             other => other,
         };
@@ -201,11 +194,9 @@ fn owned(decl: &Arc<Decl>) -> Decl {
 }
 
 impl From<Shape> for Decl {
+    /// Without a size: it counts as nothing in estimates.
     fn from(shape: Shape) -> Self {
-        Decl {
-            shape,
-            max: UNBOUNDED,
-        }
+        Decl { shape, max: 0 }
     }
 }
 
@@ -226,9 +217,7 @@ impl From<&Type> for Decl {
             Type::Opaque(opaque) => Shape::Opaque(*opaque),
             Type::Optional(inner) => Shape::Optional(Arc::new(Decl::from(&**inner))),
             Type::List(items) => Shape::List(Arc::new(Decl::from(&**items)), ListKind::Atomic),
-            Type::Map(keys, values) => {
-                Shape::Map(Arc::new(Decl::from(&**keys)), Arc::new(Decl::from(&**values)))
-            }
+            Type::Map(keys, values) => Shape::Map(Arc::new(Decl::from(&**keys)), Arc::new(Decl::from(&**values))),
             Type::Object(object) => Shape::Object(Arc::clone(object)),
             Type::Dyn | Type::Error | Type::Message(_) | Type::Param(_) => Shape::Dyn,
         }
@@ -247,23 +236,14 @@ impl Default for ObjectDecl {
 impl ObjectDecl {
     /// An object without fields. With [`Decl::named`] one with the default name gets another.
     pub fn new(name: &str) -> Self {
-        ObjectDecl {
-            name: name.to_owned(),
-            fields: BTreeMap::new(),
-        }
+        ObjectDecl { name: name.to_owned(), fields: BTreeMap::new() }
     }
 
     /// With a property. One whose name cannot be a field's is left out.
     #[must_use]
     pub fn field(mut self, property: &str, decl: impl Into<Decl>) -> Self {
         if let Some(field) = escape(property) {
-            self.fields.insert(
-                Cow::into_owned(field).into(),
-                Field {
-                    property: property.into(),
-                    decl: decl.into(),
-                },
-            );
+            self.fields.insert(Cow::into_owned(field).into(), Field { property: property.into(), decl: decl.into() });
         }
         self
     }
@@ -285,8 +265,6 @@ impl ObjectDecl {
     /// The field of a property.
     pub(crate) fn of_property(&self, property: &str) -> Option<(&str, &Field)> {
         let field = escape(property)?;
-        self.fields
-            .get_key_value(&*field)
-            .map(|(name, field)| (&**name, field))
+        self.fields.get_key_value(&*field).map(|(name, field)| (&**name, field))
     }
 }

@@ -47,30 +47,17 @@ enum Place<'a> {
 
 impl<'p, 'b, 'a> Evaluation<'p, 'b, 'a> {
     pub(crate) fn new(plan: &'p Plan, bindings: &'b Bindings<'a>, limit: u64) -> Self {
-        Evaluation {
-            plan,
-            bindings,
-            locals: Vec::new(),
-            cost: 0,
-            limit,
-        }
+        Evaluation { plan, bindings, locals: Vec::new(), cost: 0, limit }
     }
 
     pub(crate) fn run(mut self) -> Outcome<'a> {
         let result = self.eval(self.plan.ast.root);
-        Outcome {
-            result,
-            cost: self.cost,
-        }
+        Outcome { result, cost: self.cost }
     }
 
     fn pay(&mut self, cost: u64) -> std::result::Result<(), EvalError> {
         self.cost = self.cost.saturating_add(cost);
-        if self.cost > self.limit {
-            Err(EvalError::cost_limit())
-        } else {
-            Ok(())
-        }
+        if self.cost > self.limit { Err(EvalError::cost_limit()) } else { Ok(()) }
     }
 
     fn eval(&mut self, id: Id) -> Result<'a> {
@@ -86,20 +73,14 @@ impl<'p, 'b, 'a> Evaluation<'p, 'b, 'a> {
             }
             Kind::Select { test: true, .. } => self.place(id).map(Place::value),
             Kind::Select { .. } => self.walk(id),
-            Kind::Call {
-                function,
-                target,
-                args,
-            } => match (&**function, target) {
+            Kind::Call { function, target, args } => match (&**function, target) {
                 ("_[_]" | "_[?_]" | "_?._", None) => self.walk(id),
                 ("_?_:_", None) => self.place(id).map(Place::value),
                 ("_&&_", None) => self.logic(args, false),
                 ("_||_", None) => self.logic(args, true),
                 ("_==_" | "_!=_", None) => self.equality(function, args),
                 ("@not_strictly_false", None) => self.not_strictly_false(args[0]),
-                ("or" | "orValue", Some(target)) if args.len() == 1 => {
-                    self.optional_or(function, *target, args[0])
-                }
+                ("or" | "orValue", Some(target)) if args.len() == 1 => self.optional_or(function, *target, args[0]),
                 _ => self.call(id, function, *target, args),
             },
             Kind::List { items, optional } => self.list(items, optional),
@@ -119,11 +100,7 @@ impl<'p, 'b, 'a> Evaluation<'p, 'b, 'a> {
                 let mut made: Vec<(Arc<str>, Value<'a>)> = Vec::new();
                 for field in fields {
                     made.retain(|(other, _)| *other != field.field);
-                    if let Some(value) = self.entry(
-                        field.value,
-                        field.optional,
-                        &Value::text(Arc::clone(&field.field)),
-                    )? {
+                    if let Some(value) = self.entry(field.value, field.optional, &Value::text(Arc::clone(&field.field)))? {
                         made.push((Arc::clone(&field.field), value));
                     }
                 }
@@ -135,19 +112,13 @@ impl<'p, 'b, 'a> Evaluation<'p, 'b, 'a> {
         }
     }
 
-    fn entry(
-        &mut self,
-        value: Id,
-        optional: bool,
-        key: &Value<'a>,
-    ) -> std::result::Result<Option<Value<'a>>, EvalError> {
+    fn entry(&mut self, value: Id, optional: bool, key: &Value<'a>) -> std::result::Result<Option<Value<'a>>, EvalError> {
         let value = self.eval(value)?;
         match value {
             value if !optional => Ok(Some(value)),
             Value::Optional(value) => Ok(value.map(|value| Value::clone(&value))),
             other => {
-                let message =
-                    format!("cannot initialize optional entry '{key}' from non-optional value {other}");
+                let message = format!("cannot initialize optional entry '{key}' from non-optional value {other}");
                 Err(EvalError::new(message))
             }
         }
@@ -165,8 +136,7 @@ impl<'p, 'b, 'a> Evaluation<'p, 'b, 'a> {
                 Value::Optional(Some(value)) => list.push(Value::clone(&value)),
                 Value::Optional(None) => {}
                 other => {
-                    let message =
-                        format!("cannot initialize optional list element from non-optional value {other}");
+                    let message = format!("cannot initialize optional list element from non-optional value {other}");
                     return Err(EvalError::new(message));
                 }
             }
@@ -190,11 +160,7 @@ impl<'p, 'b, 'a> Evaluation<'p, 'b, 'a> {
         loop {
             id = match &self.plan.ast.node(id).kind {
                 Kind::Select { operand, .. } => *operand,
-                Kind::Call {
-                    function,
-                    target: None,
-                    args,
-                } => match &**function {
+                Kind::Call { function, target: None, args } => match &**function {
                     "_[_]" | "_[?_]" | "_?._" => args[0],
                     "_?_:_" => return true,
                     _ => return false,
@@ -211,11 +177,7 @@ impl<'p, 'b, 'a> Evaluation<'p, 'b, 'a> {
         }
         match &self.plan.ast.node(id).kind {
             Kind::Ident(_) | Kind::Select { .. } => true,
-            Kind::Call {
-                function,
-                target: None,
-                ..
-            } => {
+            Kind::Call { function, target: None, .. } => {
                 matches!(&**function, "_[_]" | "_[?_]" | "_?._" | "_?_:_")
             }
             _ => false,
@@ -236,11 +198,7 @@ impl<'p, 'b, 'a> Evaluation<'p, 'b, 'a> {
                 }
                 let place = self.place(*operand)?;
                 let key = Value::text(Arc::clone(field));
-                if *test {
-                    self.presence(place, &key)
-                } else {
-                    self.step(place, &key, false)
-                }
+                if *test { self.presence(place, &key) } else { self.step(place, &key, false) }
             }
             Kind::Call { function, args, .. } => match &**function {
                 "_?_:_" => match self.eval(args[0])? {
@@ -265,12 +223,7 @@ impl<'p, 'b, 'a> Evaluation<'p, 'b, 'a> {
         }
     }
 
-    fn step(
-        &mut self,
-        place: Place<'a>,
-        key: &Value<'a>,
-        optional: bool,
-    ) -> std::result::Result<Place<'a>, EvalError> {
+    fn step(&mut self, place: Place<'a>, key: &Value<'a>, optional: bool) -> std::result::Result<Place<'a>, EvalError> {
         let (value, maybe) = match place {
             Place::There(value) => (value, optional),
             Place::Maybe(value) => (value, true),
@@ -368,11 +321,7 @@ impl<'p, 'b, 'a> Evaluation<'p, 'b, 'a> {
     fn equality(&mut self, function: &str, args: &'p [Id]) -> Result<'a> {
         let values = [self.eval(args[0])?, self.eval(args[1])?];
         let same = equal(&values[0], &values[1]);
-        let overload = if function == "_==_" {
-            "equals"
-        } else {
-            "not_equals"
-        };
+        let overload = if function == "_==_" { "equals" } else { "not_equals" };
         self.pay(track::call(function, overload, &values, None))?;
         match (function, same) {
             ("_==_", same) => same.map(Value::Bool),
@@ -431,8 +380,7 @@ impl<'p, 'b, 'a> Evaluation<'p, 'b, 'a> {
             return None;
         }
         // Only what is gathered by this very loop may be taken out of it.
-        if !matches!(self.local(at), Ok(Value::List(List::Owned(_)))) || &**name != crate::syntax::ACCUMULATOR
-        {
+        if !matches!(self.local(at), Ok(Value::List(List::Owned(_)))) || &**name != crate::syntax::ACCUMULATOR {
             return None;
         }
         let more = match self.eval(args[1]) {
@@ -454,30 +402,18 @@ impl<'p, 'b, 'a> Evaluation<'p, 'b, 'a> {
     fn fold(&mut self, it: &'p Comprehension) -> Result<'a> {
         let range = self.eval(it.range)?;
         let depth = self.locals.len();
-        self.locals.push(Local {
-            name: &it.accu,
-            value: None,
-            init: Some(it.init),
-        });
+        self.locals.push(Local { name: &it.accu, value: None, init: Some(it.init) });
         let result = self.rounds(it, depth, &range).and_then(|()| self.eval(it.result));
         self.locals.truncate(depth);
         result
     }
 
-    fn rounds(
-        &mut self,
-        it: &'p Comprehension,
-        accu: usize,
-        range: &Value<'a>,
-    ) -> std::result::Result<(), EvalError> {
+    fn rounds(&mut self, it: &'p Comprehension, accu: usize, range: &Value<'a>) -> std::result::Result<(), EvalError> {
         let keys = match range {
             Value::List(_) => None,
             Value::Map(map) => Some(map.keys()),
             other => {
-                return Err(EvalError::new(format!(
-                    "got '{}', expected iterable type",
-                    other.type_name()
-                )));
+                return Err(EvalError::new(format!("got '{}', expected iterable type", other.type_name())));
             }
         };
         let rounds = match (range, &keys) {
@@ -491,22 +427,14 @@ impl<'p, 'b, 'a> Evaluation<'p, 'b, 'a> {
                 (Value::List(list), _, None) => item(list, round),
                 _ => Ok(Value::Int(i64::try_from(round).unwrap_or(i64::MAX))),
             };
-            self.locals.push(Local {
-                name: &it.var,
-                value: Some(first),
-                init: None,
-            });
+            self.locals.push(Local { name: &it.var, value: Some(first), init: None });
             if let Some(var2) = &it.var2 {
                 let second = match (range, &keys) {
                     (Value::Map(map), Some(keys)) => entry(map, &keys[round]),
                     (Value::List(list), _) => item(list, round),
                     _ => Err(EvalError::no_such_overload()),
                 };
-                self.locals.push(Local {
-                    name: var2,
-                    value: Some(second),
-                    init: None,
-                });
+                self.locals.push(Local { name: var2, value: Some(second), init: None });
             }
             let condition = self.eval(it.condition);
             match condition {
@@ -547,13 +475,11 @@ impl<'a> Place<'a> {
 }
 
 fn item<'a>(list: &List<'a>, at: usize) -> Result<'a> {
-    list.get(at)
-        .unwrap_or_else(|| Err(EvalError::new(format!("index out of bounds: {at}"))))
+    list.get(at).unwrap_or_else(|| Err(EvalError::new(format!("index out of bounds: {at}"))))
 }
 
 fn entry<'a>(map: &Map<'a>, key: &Value<'a>) -> Result<'a> {
-    map.find(key)
-        .unwrap_or_else(|| Err(EvalError::new(format!("no such key: {key}"))))
+    map.find(key).unwrap_or_else(|| Err(EvalError::new(format!("no such key: {key}"))))
 }
 
 fn bad_index(key: &Value<'_>) -> EvalError {
@@ -572,15 +498,9 @@ fn part<'a>(value: &Value<'a>, key: &Value<'a>) -> std::result::Result<Result<'a
             let index = match key {
                 Value::Int(index) => *index,
                 Value::Uint(index) => i64::try_from(*index).unwrap_or(-1),
-                #[expect(
-                    clippy::cast_possible_truncation,
-                    clippy::float_cmp,
-                    reason = "only whole numbers pass"
-                )]
+                #[expect(clippy::cast_possible_truncation, clippy::float_cmp, reason = "only whole numbers pass")]
                 Value::Double(index) if index.trunc() == *index && index.abs() < 9e15 => *index as i64,
-                Value::Double(_) => {
-                    return Err(EvalError::new(format!("unsupported index value {key} in list")));
-                }
+                Value::Double(_) => return Err(EvalError::new(format!("unsupported index value {key} in list"))),
                 _ => return Err(bad_index(key)),
             };
             match usize::try_from(index).ok().and_then(|at| list.get(at)) {
@@ -588,10 +508,12 @@ fn part<'a>(value: &Value<'a>, key: &Value<'a>) -> std::result::Result<Result<'a
                 None => Ok(Err(EvalError::new(format!("index out of bounds: {key}")))),
             }
         }
-        Value::Message(_, fields) => match fields.iter().find(|(name, _)| key.as_str() == Some(name)) {
-            Some((_, value)) => Ok(Ok(value.clone())),
-            None => missing(),
-        },
+        Value::Message(_, fields) => {
+            match fields.iter().find(|(name, _)| key.as_str() == Some(name)) {
+                Some((_, value)) => Ok(Ok(value.clone())),
+                None => missing(),
+            }
+        }
         _ => missing(),
     }
 }

@@ -102,22 +102,13 @@ impl Program {
 
 impl Plan {
     fn new(checked: Checked, estimate: Estimate) -> Result<Plan, CompileError> {
-        let Checked {
-            ast,
-            types,
-            mut overloads,
-            variables,
-            type_names,
-        } = checked;
+        let Checked { ast, types, mut overloads, variables, type_names } = checked;
         let root = ast.root;
         let mut plan = Plan {
             result: types[root as usize].clone(),
             ast,
             calls: HashMap::new(),
-            constants: type_names
-                .into_iter()
-                .map(|(id, ty)| (id, Value::Type(Arc::new(ty))))
-                .collect(),
+            constants: type_names.into_iter().map(|(id, ty)| (id, Value::Type(Arc::new(ty)))).collect(),
             estimate,
             variables,
         };
@@ -133,10 +124,7 @@ impl Plan {
         let constant = match &self.ast.node(id).kind {
             Kind::Literal(literal) => Some(of_literal(literal)),
             Kind::List { items, optional } if optional.is_empty() => {
-                let items: Option<Vec<_>> = items
-                    .iter()
-                    .map(|item| self.constants.get(item).cloned())
-                    .collect();
+                let items: Option<Vec<_>> = items.iter().map(|item| self.constants.get(item).cloned()).collect();
                 items.map(Value::list)
             }
             Kind::Map(entries) if entries.iter().all(|entry| !entry.optional) => {
@@ -150,11 +138,7 @@ impl Plan {
                 }
                 known.then(|| map.into())
             }
-            Kind::Call {
-                function,
-                target,
-                args,
-            } => {
+            Kind::Call { function, target, args } => {
                 let function = Arc::clone(function);
                 let args: Vec<Id> = target.iter().chain(args).copied().collect();
                 self.call(id, &function, &args, overloads)?
@@ -181,9 +165,7 @@ impl Plan {
             && let Some(arg) = self.constants.get(arg)
             && let Some(run) = implementation
         {
-            return run(function, std::slice::from_ref(arg))
-                .map(Some)
-                .map_err(|error| failed(error.to_string()));
+            return run(function, std::slice::from_ref(arg)).map(Some).map_err(|error| failed(error.to_string()));
         }
         let mut membership = false;
         if function == "@in"
@@ -210,15 +192,7 @@ impl Plan {
             [one] => one,
             _ => "",
         };
-        self.calls.insert(
-            id,
-            Call {
-                overload,
-                implementation,
-                regex: OnceLock::new(),
-                membership,
-            },
-        );
+        self.calls.insert(id, Call { overload, implementation, regex: OnceLock::new(), membership });
         Ok(None)
     }
 }

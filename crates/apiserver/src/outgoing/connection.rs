@@ -73,11 +73,14 @@ impl Endpoint {
             .get(header::CONTENT_TYPE)
             .and_then(|media| media.to_str().ok())
             .unwrap_or_default();
-        let body = Limited::new(body, LONGEST_ANSWER).collect().await.map_err(|error| {
-            CallError::new(format!(
-                "unexpected error when reading response body. Please retry. Original error: {error}"
-            ))
-        })?;
+        let body = Limited::new(body, LONGEST_ANSWER)
+            .collect()
+            .await
+            .map_err(|error| {
+                CallError::new(format!(
+                    "unexpected error when reading response body. Please retry. Original error: {error}"
+                ))
+            })?;
         let body = body.to_bytes();
         self.keep(connection);
         let code = head.status.as_u16();
@@ -85,7 +88,11 @@ impl Endpoint {
             return Err(CallError::answer(code, media, &body));
         }
         if body.is_empty() {
-            let media = if media.is_empty() { "application/json" } else { media };
+            let media = if media.is_empty() {
+                "application/json"
+            } else {
+                media
+            };
             return Err(CallError::nothing(code, media));
         }
         Ok(body)
@@ -146,9 +153,11 @@ impl Endpoint {
         let failed = |why: String| CallError::post(url, why);
         let (host, port) = match &self.to.place {
             Place::Host { host, port, .. } => (host.clone(), *port),
-            Place::Service { namespace, name, port } => {
-                service::resolve(caches, namespace, name, *port).map_err(failed)?
-            }
+            Place::Service {
+                namespace,
+                name,
+                port,
+            } => service::resolve(caches, namespace, name, *port).map_err(failed)?,
         };
         let stream = connect_tcp(&host, port).await.map_err(failed)?;
         let server = self.to.server_name();

@@ -24,9 +24,17 @@ pub(crate) struct Destination {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Place {
     /// The one at an address: a name or a number, as in a URL.
-    Host { authority: String, host: String, port: u16 },
+    Host {
+        authority: String,
+        host: String,
+        port: u16,
+    },
     /// One behind a service of the cluster.
-    Service { namespace: String, name: String, port: u16 },
+    Service {
+        namespace: String,
+        name: String,
+        port: u16,
+    },
 }
 
 // --- Destination ---
@@ -61,10 +69,7 @@ impl Destination {
         let host = uri.host().unwrap_or_default();
         Ok(Destination {
             place: Place::Host {
-                authority: uri
-                    .authority()
-                    .map(ToString::to_string)
-                    .unwrap_or_default(),
+                authority: uri.authority().map(ToString::to_string).unwrap_or_default(),
                 host: host.trim_start_matches('[').trim_end_matches(']').to_owned(),
                 port: uri.port_u16().unwrap_or(HTTPS),
             },
@@ -143,10 +148,7 @@ mod tests {
                 "https://127.0.0.1:8443/mutate?timeout=10s",
             ),
             (json!({"url": "https://h"}), "https://h/?timeout=10s"),
-            (
-                json!({"url": "https://h//a/../b/"}),
-                "https://h/b?timeout=10s",
-            ),
+            (json!({"url": "https://h//a/../b/"}), "https://h/b?timeout=10s"),
             (
                 json!({"service": {"namespace": "n", "name": "s", "path": "/x", "port": 8443}}),
                 "https://s.n.svc:8443/x?timeout=10s",
@@ -159,7 +161,10 @@ mod tests {
             assert_eq!(url(&client), expected);
         }
         let to = Destination::read(&json!({"url": "https://[::1]:9/"})).unwrap();
-        assert_eq!((to.server_name().as_str(), to.authority().as_str()), ("::1", "[::1]:9"));
+        assert_eq!(
+            (to.server_name().as_str(), to.authority().as_str()),
+            ("::1", "[::1]:9")
+        );
         assert_eq!(to.url(None), "https://[::1]:9/");
     }
 

@@ -2,12 +2,7 @@
 
 use std::io;
 
-use k3_api::{
-    go,
-    rules::Tree,
-    status::Status,
-    time::Time,
-};
+use k3_api::{go, rules::Tree, status::Status, time::Time};
 use rustls::CertificateError;
 use serde_json::Value;
 
@@ -106,10 +101,15 @@ pub(super) fn system(error: &io::Error) -> String {
 
 /// Why there is no secure connection.
 pub(super) fn handshake(error: &io::Error, server: &str) -> String {
-    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    let inner = error
+        .get_ref()
+        .and_then(|inner| inner.downcast_ref::<rustls::Error>());
     match inner {
         Some(rustls::Error::InvalidCertificate(problem)) => {
-            format!("tls: failed to verify certificate: x509: {}", certificate(problem, server))
+            format!(
+                "tls: failed to verify certificate: x509: {}",
+                certificate(problem, server)
+            )
         }
         Some(rustls::Error::InvalidMessage(_)) => {
             "http: server gave HTTP response to HTTPS client".to_owned()
@@ -199,7 +199,11 @@ mod tests {
             "the server responded with the status code 302 but did not return more information"
         );
         assert_eq!(
-            text(500, "application/json", r#"{"kind":"Status","apiVersion":"v1","message":"no way","code":403}"#),
+            text(
+                500,
+                "application/json",
+                r#"{"kind":"Status","apiVersion":"v1","message":"no way","code":403}"#
+            ),
             "no way"
         );
     }

@@ -12,7 +12,12 @@ use crate::{
 };
 
 /// The address and port to connect to, or why there is none.
-pub(super) fn resolve(caches: &Caches, namespace: &str, name: &str, port: u16) -> Result<(String, u16), String> {
+pub(super) fn resolve(
+    caches: &Caches,
+    namespace: &str,
+    name: &str,
+    port: u16,
+) -> Result<(String, u16), String> {
     let absent = || format!("service {} not found", go::quote(name));
     let services = resource("", "services", caches);
     let key = services.key(namespace, name).map_err(|_| absent())?;
@@ -30,14 +35,17 @@ pub(super) fn resolve(caches: &Caches, namespace: &str, name: &str, port: u16) -
         "ClusterIP" | "LoadBalancer" | "NodePort" => {}
         other => return Err(format!("unsupported service type {}", go::quote(other))),
     }
-    let found = found
-        .ok_or_else(|| format!("no service port {port} found for service {}", go::quote(name)))?;
+    let found =
+        found.ok_or_else(|| format!("no service port {port} found for service {}", go::quote(name)))?;
     let ready = endpoints(caches, namespace, name, found.text("name"));
     if ready.is_empty() {
         return Ok((spec.text("clusterIP").to_owned(), port));
     }
     let chosen = random_number() as usize % ready.len();
-    Ok(ready.into_iter().nth(chosen).expect("the position is within the list"))
+    Ok(ready
+        .into_iter()
+        .nth(chosen)
+        .expect("the position is within the list"))
 }
 
 /// The endpoints of a service's port that take requests.
@@ -47,7 +55,12 @@ fn endpoints(caches: &Caches, namespace: &str, service: &str, port: &str) -> Vec
     let prefix = slices.under(namespace);
     let mut ready = Vec::new();
     for slice in snapshot.under(&prefix, None).map(|slice| slice.tree()) {
-        if slice.at("metadata").at("labels").text("kubernetes.io/service-name") != service {
+        if slice
+            .at("metadata")
+            .at("labels")
+            .text("kubernetes.io/service-name")
+            != service
+        {
             continue;
         }
         let number = slice

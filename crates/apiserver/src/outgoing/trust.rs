@@ -39,8 +39,9 @@ pub(super) fn client(authorities: &[u8]) -> Result<ClientConfig, CallError> {
     } else {
         authorities
     };
-    let believed: Vec<CertificateDer<'static>> =
-        CertificateDer::pem_slice_iter(pem).filter_map(Result::ok).collect();
+    let believed: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(pem)
+        .filter_map(Result::ok)
+        .collect();
     if believed.is_empty() && !authorities.is_empty() {
         return Err(CallError::authorities());
     }
@@ -52,7 +53,11 @@ pub(super) fn client(authorities: &[u8]) -> Result<ClientConfig, CallError> {
             .build()
             .ok(),
         // Those of the system are authorities and nothing else.
-        believed: if authorities.is_empty() { Vec::new() } else { believed },
+        believed: if authorities.is_empty() {
+            Vec::new()
+        } else {
+            believed
+        },
         provider: Arc::clone(&provider),
     };
     let config = ClientConfig::builder_with_provider(provider)
@@ -94,7 +99,11 @@ impl Verifier {
             return Err(CertificateError::ExpiredContext { time: now, not_after }.into());
         }
         if now.as_secs() < not_before.as_secs() {
-            return Err(CertificateError::NotValidYetContext { time: now, not_before }.into());
+            return Err(CertificateError::NotValidYetContext {
+                time: now,
+                not_before,
+            }
+            .into());
         }
         Ok(())
     }
@@ -140,6 +149,8 @@ impl ServerCertVerifier for Verifier {
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
+        self.provider
+            .signature_verification_algorithms
+            .supported_schemes()
     }
 }

@@ -45,7 +45,7 @@ pub(crate) use self::{
     ask::{Ask, Notes},
     commit::{not_committed, unavailable},
     create::{random_bytes, random_number},
-    own::own_object,
+    own::{own_change, own_object},
     resource::{Resource, selectable},
     subresource::{BadSigningKey, Signer},
 };

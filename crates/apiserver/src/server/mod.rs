@@ -70,9 +70,13 @@ impl Server {
         let allocation = Allocation::new(Arc::clone(&caches), Arc::clone(&clock), &config.service_range);
         let keeper = allocation.keep_true().await.map_err(ReadError::from)?;
         let authorizer = Arc::new(Authorizer::new(Arc::clone(&caches)));
+        let mut admission = Admission::new(&authorizer);
+        if config.guard_owners {
+            admission.guard_owners(&authorizer);
+        }
         let registry = Registry {
             caches,
-            admission: Admission::new(&authorizer),
+            admission,
             authorizer,
             allocation,
             clock,

@@ -22,10 +22,7 @@ impl Known {
             return false;
         }
         let mut undo = Vec::new();
-        let fits = wanted
-            .iter()
-            .zip(given)
-            .all(|(wanted, given)| self.fits(wanted, given, &mut undo));
+        let fits = wanted.iter().zip(given).all(|(wanted, given)| self.fits(wanted, given, &mut undo));
         if !fits {
             for (param, before) in undo.into_iter().rev() {
                 match before {
@@ -90,12 +87,8 @@ impl Known {
     /// Whether an unknown type is part of another.
     fn mentions(&self, param: u32, ty: &Type) -> bool {
         match ty {
-            Type::Param(other) => {
-                *other == param || self.types.get(other).is_some_and(|ty| self.mentions(param, ty))
-            }
-            Type::List(inner) | Type::Optional(inner) | Type::Type(Some(inner)) => {
-                self.mentions(param, inner)
-            }
+            Type::Param(other) => *other == param || self.types.get(other).is_some_and(|ty| self.mentions(param, ty)),
+            Type::List(inner) | Type::Optional(inner) | Type::Type(Some(inner)) => self.mentions(param, inner),
             Type::Map(keys, values) => self.mentions(param, keys) || self.mentions(param, values),
             _ => false,
         }
@@ -123,11 +116,7 @@ impl Known {
 type Undo = Vec<(u32, Option<Type>)>;
 
 fn nullable(ty: &Type) -> bool {
-    ty.is_struct()
-        || matches!(
-            ty,
-            Type::Null | Type::Opaque(_) | Type::Optional(_) | Type::Timestamp | Type::Duration
-        )
+    ty.is_struct() || matches!(ty, Type::Null | Type::Opaque(_) | Type::Optional(_) | Type::Timestamp | Type::Duration)
 }
 
 /// The less special of two types that fit.

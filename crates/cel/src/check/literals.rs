@@ -49,10 +49,7 @@ fn call(checked: &Checked, function: &str, args: &[Id], issues: &mut Vec<Issue>)
         _ => true,
     };
     if !fine {
-        issues.push(Issue {
-            offset: Some(node.offset),
-            message: format!("invalid {function} argument"),
-        });
+        issues.push(Issue { offset: Some(node.offset), message: format!("invalid {function} argument") });
     }
 }
 
@@ -70,10 +67,7 @@ fn each_like_first(checked: &Checked, ids: &[Id], optional: &[bool], once: bool,
         let (first, found) = (ty(0), ty(at));
         if first != found {
             let message = format!("expected type '{}' but found '{}'", first.short(), found.short());
-            issues.push(Issue {
-                offset: Some(checked.ast.node(ids[at]).offset),
-                message,
-            });
+            issues.push(Issue { offset: Some(checked.ast.node(ids[at]).offset), message });
             if once {
                 return;
             }

@@ -68,11 +68,7 @@ pub(crate) fn check(environment: &Environment, ast: Ast) -> Result<Checked, Vec<
         type_names: checker.type_names,
     };
     let issues = literals::check(&checked);
-    if issues.is_empty() {
-        Ok(checked)
-    } else {
-        Err(issues)
-    }
+    if issues.is_empty() { Ok(checked) } else { Err(issues) }
 }
 
 struct Checker<'e> {
@@ -92,10 +88,7 @@ struct Checker<'e> {
 
 impl Checker<'_> {
     fn issue(&mut self, offset: u32, message: String) {
-        self.issues.push(Issue {
-            offset: Some(offset),
-            message,
-        });
+        self.issues.push(Issue { offset: Some(offset), message });
     }
 
     fn issue_at(&mut self, id: Id, message: String) {
@@ -108,14 +101,7 @@ impl Checker<'_> {
     }
 
     fn mismatch(&mut self, id: Id, expected: &Type, found: &Type) {
-        self.issue_at(
-            id,
-            format!(
-                "expected type '{}' but found '{}'",
-                expected.short(),
-                found.short()
-            ),
-        );
+        self.issue_at(id, format!("expected type '{}' but found '{}'", expected.short(), found.short()));
     }
 
     fn fresh(&mut self) -> Type {
@@ -156,11 +142,7 @@ impl Checker<'_> {
     // --- names ---
 
     fn local(&self, name: &str) -> Option<&Type> {
-        self.scope
-            .iter()
-            .rev()
-            .find(|(local, _)| &**local == name)
-            .map(|(_, ty)| ty)
+        self.scope.iter().rev().find(|(local, _)| &**local == name).map(|(_, ty)| ty)
     }
 
     /// A variable or a type of the environment.
@@ -186,15 +168,9 @@ impl Checker<'_> {
 
     fn reference(&mut self, id: Id, name: &str, ty: Type) -> Type {
         // A variable of the environment that a loop hides is told from the loop's by its dot.
-        let shown: Arc<str> = if self.local(name).is_some() {
-            format!(".{name}").into()
-        } else {
-            name.into()
-        };
+        let shown: Arc<str> = if self.local(name).is_some() { format!(".{name}").into() } else { name.into() };
         match &ty {
-            Type::Type(Some(of)) if self.environment.find(name).is_none() => {
-                self.type_names.push((id, Type::clone(of)))
-            }
+            Type::Type(Some(of)) if self.environment.find(name).is_none() => self.type_names.push((id, Type::clone(of))),
             _ => {
                 self.variables.insert(name.into());
             }
@@ -207,11 +183,7 @@ impl Checker<'_> {
     fn qualified(&self, id: Id) -> Option<String> {
         match self.ast.kind(id) {
             Kind::Ident(name) => Some(name.to_string()),
-            Kind::Select {
-                operand,
-                field,
-                test: false,
-            } => {
+            Kind::Select { operand, field, test: false } => {
                 let mut name = self.qualified(*operand)?;
                 name.push('.');
                 name.push_str(field);
@@ -232,11 +204,7 @@ impl Checker<'_> {
             }
         }
         let ty = self.field(id, operand, field, false);
-        if test {
-            Type::Bool
-        } else {
-            self.known.resolve(&ty, false)
-        }
+        if test { Type::Bool } else { self.known.resolve(&ty, false) }
     }
 
     fn field(&mut self, id: Id, operand: Id, field: &str, optional: bool) -> Type {
@@ -259,19 +227,12 @@ impl Checker<'_> {
             }
             other => {
                 if !other.is_dyn_or_error() {
-                    self.issue_at(
-                        id,
-                        format!("type '{}' does not support field selection", other.short()),
-                    );
+                    self.issue_at(id, format!("type '{}' does not support field selection", other.short()));
                 }
                 Type::Dyn
             }
         };
-        if absent || optional {
-            Type::Optional(Arc::new(ty))
-        } else {
-            ty
-        }
+        if absent || optional { Type::Optional(Arc::new(ty)) } else { ty }
     }
 
     /// What a field of an object is; `offset` says where it stands, if not at the node.
@@ -295,12 +256,7 @@ impl Checker<'_> {
     // --- calls ---
 
     fn call(&mut self, id: Id) -> Type {
-        let Kind::Call {
-            function,
-            target,
-            args,
-        } = self.ast.kind(id)
-        else {
+        let Kind::Call { function, target, args } = self.ast.kind(id) else {
             return Type::Error;
         };
         let (name, target, args) = (Arc::clone(function), *target, args.clone());
@@ -320,11 +276,8 @@ impl Checker<'_> {
         if let Some(prefix) = self.qualified(target) {
             let full = format!("{}.{name}", prefix.strip_prefix('.').unwrap_or(&prefix));
             if let Some(function) = signature::find(&full, self.environment.patch_types()) {
-                self.ast.nodes[id as usize].kind = Kind::Call {
-                    function: full.as_str().into(),
-                    target: None,
-                    args: args.clone(),
-                };
+                self.ast.nodes[id as usize].kind =
+                    Kind::Call { function: full.as_str().into(), target: None, args: args.clone() };
                 return self.resolve(id, &full, function, None, &args);
             }
         }
@@ -346,31 +299,16 @@ impl Checker<'_> {
         self.known.resolve(&ty, false)
     }
 
-    fn resolve(
-        &mut self,
-        id: Id,
-        name: &str,
-        function: &'static Function,
-        target: Option<Id>,
-        args: &[Id],
-    ) -> Type {
+    fn resolve(&mut self, id: Id, name: &str, function: &'static Function, target: Option<Id>, args: &[Id]) -> Type {
         let given: Vec<Type> = target.iter().chain(args).map(|arg| self.ty(*arg)).collect();
         if matches!(name, "_&&_" | "_||_") {
             return self.logic(id, function, args, &given);
         }
         let mut result: Option<Type> = None;
-        for overload in function
-            .overloads
-            .iter()
-            .filter(|overload| overload.method == target.is_some())
-        {
+        for overload in function.overloads.iter().filter(|overload| overload.method == target.is_some()) {
             let first = self.unknown;
             self.unknown += overload.unknown;
-            let wanted: Vec<Type> = overload
-                .params
-                .iter()
-                .map(|param| instantiate(param, first))
-                .collect();
+            let wanted: Vec<Type> = overload.params.iter().map(|param| instantiate(param, first)).collect();
             if !self.known.assign_all(&given, &wanted) {
                 continue;
             }
@@ -389,10 +327,7 @@ impl Checker<'_> {
                 Some(_) => format!("{}.({})", shown[0], shown[1..].join(", ")),
                 None => format!("({})", shown.join(", ")),
             };
-            self.issue_at(
-                id,
-                format!("found no matching overload for '{name}' applied to '{signature}'"),
-            );
+            self.issue_at(id, format!("found no matching overload for '{name}' applied to '{signature}'"));
             Type::Error
         })
     }
@@ -444,11 +379,7 @@ impl Checker<'_> {
         let mut joined = None;
         for (at, item) in items.into_iter().enumerate() {
             self.node(item);
-            let ty = if optional.get(at) == Some(&true) {
-                self.unwrapped(item)
-            } else {
-                self.ty(item)
-            };
+            let ty = if optional.get(at) == Some(&true) { self.unwrapped(item) } else { self.ty(item) };
             joined = Some(self.join(item, joined, ty));
         }
         let items = joined.unwrap_or_else(|| self.fresh());
@@ -459,10 +390,7 @@ impl Checker<'_> {
         let Kind::Map(entries) = self.ast.kind(id) else {
             return Type::Error;
         };
-        let entries: Vec<_> = entries
-            .iter()
-            .map(|entry| (entry.key, entry.value, entry.optional))
-            .collect();
+        let entries: Vec<_> = entries.iter().map(|entry| (entry.key, entry.value, entry.optional)).collect();
         let mut joined: Option<(Type, Type)> = None;
         for (key, value, optional) in entries {
             self.node(key);
@@ -470,11 +398,7 @@ impl Checker<'_> {
             let ty = self.ty(key);
             let keys = self.join(key, keys, ty);
             self.node(value);
-            let ty = if optional {
-                self.unwrapped(value)
-            } else {
-                self.ty(value)
-            };
+            let ty = if optional { self.unwrapped(value) } else { self.ty(value) };
             joined = Some((keys, self.join(value, values, ty)));
         }
         let (keys, values) = joined.unwrap_or_else(|| (self.fresh(), self.fresh()));
@@ -486,10 +410,7 @@ impl Checker<'_> {
             return Type::Error;
         };
         let name = Arc::clone(name);
-        let fields: Vec<_> = fields
-            .iter()
-            .map(|it| (it.offset, Arc::clone(&it.field), it.value, it.optional))
-            .collect();
+        let fields: Vec<_> = fields.iter().map(|it| (it.offset, Arc::clone(&it.field), it.value, it.optional)).collect();
         let plain = name.strip_prefix('.').unwrap_or(&name);
         let ty = match type_named(plain, self.environment.patch_types()) {
             None => return self.undeclared(id, &name),
@@ -502,11 +423,7 @@ impl Checker<'_> {
         for (offset, field, value, optional) in fields {
             self.node(value);
             let wanted = self.member(id, Some(offset), &ty, &field);
-            let given = if optional {
-                self.unwrapped(value)
-            } else {
-                self.ty(value)
-            };
+            let given = if optional { self.unwrapped(value) } else { self.ty(value) };
             if !self.known.assign(&wanted, &given) {
                 let message = format!(
                     "expected type of field '{field}' is '{}' but provided type is '{}'",

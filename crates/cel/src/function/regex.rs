@@ -62,13 +62,7 @@ pub(crate) fn with<'a>(name: &str, regex: &Regex, args: &[Value<'a>]) -> Result<
 /// Compiles an expression; what is wrong is told as Go begins to.
 pub fn compile(pattern: &str) -> std::result::Result<Regex, String> {
     let failed = |why: &str| format!("error parsing regexp: {why}: `{pattern}`");
-    let rewritten = Rewrite {
-        rest: pattern.chars().collect(),
-        at: 0,
-        out: String::new(),
-    }
-    .run()
-    .map_err(|why| failed(&why))?;
+    let rewritten = Rewrite { rest: pattern.chars().collect(), at: 0, out: String::new() }.run().map_err(|why| failed(&why))?;
     RegexBuilder::new(&rewritten)
         .size_limit(LARGEST)
         .dfa_size_limit(LARGEST)
@@ -215,9 +209,7 @@ impl Rewrite {
                 }
                 '\\' => self.escape(true)?,
                 '[' if self.peek(1) == Some(':') => {
-                    let end = self.rest[self.at..]
-                        .windows(2)
-                        .position(|pair| pair == [':', ']']);
+                    let end = self.rest[self.at..].windows(2).position(|pair| pair == [':', ']']);
                     let Some(end) = end else {
                         return Err("missing closing ]".to_owned());
                     };
@@ -257,9 +249,7 @@ impl Rewrite {
             return Ok(());
         };
         for count in [low, high] {
-            if !count.is_empty() && count.parse::<u32>().is_ok_and(|count| count > MOST_REPEATED)
-                || count.len() > 9
-            {
+            if !count.is_empty() && count.parse::<u32>().is_ok_and(|count| count > MOST_REPEATED) || count.len() > 9 {
                 return Err("invalid repeat count".to_owned());
             }
         }

@@ -30,16 +30,10 @@ pub(super) fn global(parser: &mut Parser<'_>, offset: u32, name: &str, args: &[I
         return Ok(None);
     }
     let kind = match parser.ast.kind(args[0]) {
-        Kind::Select { operand, field, .. } => Kind::Select {
-            operand: *operand,
-            field: Arc::clone(field),
-            test: true,
-        },
+        Kind::Select { operand, field, .. } => Kind::Select { operand: *operand, field: Arc::clone(field), test: true },
         _ => {
             let at = parser.ast.node(args[0]).offset;
-            return parser
-                .wrong(at, "invalid argument to has() macro".to_owned())
-                .map(Some);
+            return parser.wrong(at, "invalid argument to has() macro".to_owned()).map(Some);
         }
     };
     parser.node(offset, kind).map(Some)
@@ -67,10 +61,7 @@ pub(super) fn receiver(
         ("sortBy", 2) => return make.sort_by(target, args).map(Some),
         ("optMap", 2) => return make.opt_map(target, args, false).map(Some),
         ("optFlatMap", 2) => return make.opt_map(target, args, true).map(Some),
-        ("bind", 3)
-            if macros.bind
-                && matches!(make.parser.ast.kind(target), Kind::Ident(name) if &**name == "cel") =>
-        {
+        ("bind", 3) if macros.bind && matches!(make.parser.ast.kind(target), Kind::Ident(name) if &**name == "cel") => {
             return make.bind(args).map(Some);
         }
         _ => return Ok(None),
@@ -114,26 +105,15 @@ impl Make<'_, '_> {
     }
 
     fn list(&mut self, items: Vec<Id>) -> Read<Id> {
-        self.node(Kind::List {
-            items,
-            optional: Vec::new(),
-        })
+        self.node(Kind::List { items, optional: Vec::new() })
     }
 
     fn call(&mut self, name: &str, args: Vec<Id>) -> Read<Id> {
-        self.node(Kind::Call {
-            function: name.into(),
-            target: None,
-            args,
-        })
+        self.node(Kind::Call { function: name.into(), target: None, args })
     }
 
     fn method(&mut self, name: &str, target: Id, args: Vec<Id>) -> Read<Id> {
-        self.node(Kind::Call {
-            function: name.into(),
-            target: Some(target),
-            args,
-        })
+        self.node(Kind::Call { function: name.into(), target: Some(target), args })
     }
 
     fn wrong(&mut self, at: Id, message: &str) -> Read<Id> {
@@ -155,11 +135,7 @@ impl Make<'_, '_> {
             Loop::Filter | Loop::Map => false,
             _ => true,
         };
-        let not_simple = if matches!(loops, Loop::Filter | Loop::Map) {
-            "argument is not an identifier"
-        } else {
-            NOT_SIMPLE
-        };
+        let not_simple = if matches!(loops, Loop::Filter | Loop::Map) { "argument is not an identifier" } else { NOT_SIMPLE };
         let Some(var) = self.simple(args[0]) else {
             return self.wrong(args[0], not_simple);
         };
@@ -187,67 +163,39 @@ impl Make<'_, '_> {
         let (init, condition, step) = match loops {
             Loop::All => {
                 let init = self.literal(Literal::Bool(true))?;
-                (
-                    init,
-                    self.call("@not_strictly_false", vec![accu])?,
-                    self.logical("_&&_", asked)?,
-                )
+                (init, self.call("@not_strictly_false", vec![accu])?, self.logical("_&&_", asked)?)
             }
             Loop::Exists => {
                 let init = self.literal(Literal::Bool(false))?;
                 let not = self.call("!_", vec![accu])?;
-                (
-                    init,
-                    self.call("@not_strictly_false", vec![not])?,
-                    self.logical("_||_", asked)?,
-                )
+                (init, self.call("@not_strictly_false", vec![not])?, self.logical("_||_", asked)?)
             }
             Loop::ExistsOne => {
                 let init = self.literal(Literal::Int(0))?;
                 let one = self.literal(Literal::Int(1))?;
                 let more = self.call("_+_", vec![accu, one])?;
                 let same = self.accu()?;
-                (
-                    init,
-                    self.literal(Literal::Bool(true))?,
-                    self.call("_?_:_", vec![asked, more, same])?,
-                )
+                (init, self.literal(Literal::Bool(true))?, self.call("_?_:_", vec![asked, more, same])?)
             }
             Loop::Filter => {
                 let item = self.copy_name(args[0], &var)?;
                 let item = self.list(vec![item])?;
                 let more = self.call("_+_", vec![accu, item])?;
-                (
-                    self.list(Vec::new())?,
-                    self.literal(Literal::Bool(true))?,
-                    self.when(Some(asked), more)?,
-                )
+                (self.list(Vec::new())?, self.literal(Literal::Bool(true))?, self.when(Some(asked), more)?)
             }
             Loop::Map | Loop::TransformList => {
                 let item = self.list(vec![asked])?;
                 let more = self.call("_+_", vec![accu, item])?;
-                (
-                    self.list(Vec::new())?,
-                    self.literal(Literal::Bool(true))?,
-                    self.when(filter, more)?,
-                )
+                (self.list(Vec::new())?, self.literal(Literal::Bool(true))?, self.when(filter, more)?)
             }
             Loop::TransformMap => {
                 let key = self.ident(&var)?;
                 let more = self.call("cel.@mapInsert", vec![accu, key, asked])?;
-                (
-                    self.node(Kind::Map(Vec::new()))?,
-                    self.literal(Literal::Bool(true))?,
-                    self.when(filter, more)?,
-                )
+                (self.node(Kind::Map(Vec::new()))?, self.literal(Literal::Bool(true))?, self.when(filter, more)?)
             }
             Loop::TransformMapEntry => {
                 let more = self.call("cel.@mapInsert", vec![accu, asked])?;
-                (
-                    self.node(Kind::Map(Vec::new()))?,
-                    self.literal(Literal::Bool(true))?,
-                    self.when(filter, more)?,
-                )
+                (self.node(Kind::Map(Vec::new()))?, self.literal(Literal::Bool(true))?, self.when(filter, more)?)
             }
         };
         let mut result = self.accu()?;
@@ -256,16 +204,7 @@ impl Make<'_, '_> {
             result = self.call("_==_", vec![result, one])?;
         }
         let accu = ACCUMULATOR.into();
-        self.node(Kind::Comprehension(Box::new(Comprehension {
-            range: target,
-            var,
-            var2,
-            accu,
-            init,
-            condition,
-            step,
-            result,
-        })))
+        self.node(Kind::Comprehension(Box::new(Comprehension { range: target, var, var2, accu, init, condition, step, result })))
     }
 
     fn logical(&mut self, name: &str, asked: Id) -> Read<Id> {
@@ -291,16 +230,7 @@ impl Make<'_, '_> {
         let range = self.list(Vec::new())?;
         let condition = self.literal(Literal::Bool(false))?;
         let step = self.ident(&name)?;
-        let it = Comprehension {
-            range,
-            var: UNUSED.into(),
-            var2: None,
-            accu: name,
-            init,
-            condition,
-            step,
-            result,
-        };
+        let it = Comprehension { range, var: UNUSED.into(), var2: None, accu: name, init, condition, step, result };
         self.node(Kind::Comprehension(Box::new(it)))
     }
 
@@ -314,10 +244,7 @@ impl Make<'_, '_> {
     fn opt_map(&mut self, target: Id, args: &[Id], flat: bool) -> Read<Id> {
         let Some(name) = self.simple(args[0]) else {
             let macro_name = if flat { "optFlatMap" } else { "optMap" };
-            return self.wrong(
-                args[0],
-                &format!("{macro_name}() variable name must be a simple identifier"),
-            );
+            return self.wrong(args[0], &format!("{macro_name}() variable name must be a simple identifier"));
         };
         let there = self.method("hasValue", target, Vec::new())?;
         let copy = self.copy(target)?;
@@ -334,14 +261,9 @@ impl Make<'_, '_> {
         const INPUT: &str = "@__sortBy_input__";
         if !matches!(
             self.parser.ast.kind(target),
-            Kind::List { .. }
-                | Kind::Select { .. }
-                | Kind::Ident(_)
-                | Kind::Comprehension(_)
-                | Kind::Call { .. }
+            Kind::List { .. } | Kind::Select { .. } | Kind::Ident(_) | Kind::Comprehension(_) | Kind::Call { .. }
         ) {
-            let message =
-                "sortBy can only be applied to a list, identifier, comprehension, call or select expression";
+            let message = "sortBy can only be applied to a list, identifier, comprehension, call or select expression";
             return self.wrong(target, message);
         }
         let range = self.ident(INPUT)?;
@@ -363,71 +285,37 @@ impl Make<'_, '_> {
             Kind::Ident(name) => Kind::Ident(Arc::clone(name)),
             Kind::Select { operand, field, test } => {
                 let (operand, field, test) = (*operand, Arc::clone(field), *test);
-                Kind::Select {
-                    operand: self.copy(operand)?,
-                    field,
-                    test,
-                }
+                Kind::Select { operand: self.copy(operand)?, field, test }
             }
-            Kind::Call {
-                function,
-                target,
-                args,
-            } => {
+            Kind::Call { function, target, args } => {
                 let (function, target, args) = (Arc::clone(function), *target, args.clone());
                 let target = target.map(|target| self.copy(target)).transpose()?;
-                Kind::Call {
-                    function,
-                    target,
-                    args: self.copies(&args)?,
-                }
+                Kind::Call { function, target, args: self.copies(&args)? }
             }
             Kind::List { items, optional } => {
                 let (items, optional) = (items.clone(), optional.clone());
-                Kind::List {
-                    items: self.copies(&items)?,
-                    optional,
-                }
+                Kind::List { items: self.copies(&items)?, optional }
             }
             Kind::Map(entries) => {
-                let entries: Vec<_> = entries
-                    .iter()
-                    .map(|entry| (entry.key, entry.value, entry.optional))
-                    .collect();
+                let entries: Vec<_> = entries.iter().map(|entry| (entry.key, entry.value, entry.optional)).collect();
                 let copy = entries
                     .into_iter()
-                    .map(|(key, value, optional)| {
-                        Ok(Entry {
-                            key: self.copy(key)?,
-                            value: self.copy(value)?,
-                            optional,
-                        })
-                    })
+                    .map(|(key, value, optional)| Ok(Entry { key: self.copy(key)?, value: self.copy(value)?, optional }))
                     .collect::<Read<_>>()?;
                 Kind::Map(copy)
             }
             Kind::Struct { name, fields } => {
                 let name = Arc::clone(name);
-                let fields: Vec<_> = fields
-                    .iter()
-                    .map(|it| (it.offset, Arc::clone(&it.field), it.value, it.optional))
-                    .collect();
+                let fields: Vec<_> =
+                    fields.iter().map(|it| (it.offset, Arc::clone(&it.field), it.value, it.optional)).collect();
                 let copy = fields
                     .into_iter()
-                    .map(|(offset, field, value, optional)| {
-                        Ok(Init {
-                            offset,
-                            field,
-                            value: self.copy(value)?,
-                            optional,
-                        })
-                    })
+                    .map(|(offset, field, value, optional)| Ok(Init { offset, field, value: self.copy(value)?, optional }))
                     .collect::<Read<_>>()?;
                 Kind::Struct { name, fields: copy }
             }
             Kind::Comprehension(it) => {
-                let (range, init, condition, step, result) =
-                    (it.range, it.init, it.condition, it.step, it.result);
+                let (range, init, condition, step, result) = (it.range, it.init, it.condition, it.step, it.result);
                 let (var, var2, accu) = (Arc::clone(&it.var), it.var2.clone(), Arc::clone(&it.accu));
                 Kind::Comprehension(Box::new(Comprehension {
                     range: self.copy(range)?,

@@ -30,17 +30,9 @@ const RELATIONS: Set = Set::of(&[
     Token::NotEquals,
     Token::In,
 ]);
-const CALCULATIONS: Set = Set::of(&[
-    Token::Star,
-    Token::Slash,
-    Token::Percent,
-    Token::Plus,
-    Token::Minus,
-]);
+const CALCULATIONS: Set = Set::of(&[Token::Star, Token::Slash, Token::Percent, Token::Plus, Token::Minus]);
 /// What can follow an operand within its expression.
-const OPERATORS: Set = RELATIONS
-    .with(CALCULATIONS)
-    .with(Set::of(&[Token::And, Token::Or]));
+const OPERATORS: Set = RELATIONS.with(CALCULATIONS).with(Set::of(&[Token::And, Token::Or]));
 const ACCESS: Set = Set::of(&[Token::Dot, Token::LeftBracket]);
 const PRIMARY: Set = Set::of(&[
     Token::LeftBracket,
@@ -63,24 +55,8 @@ const OPT_EXPR: Set = EXPR.with(Set::of(&[Token::Question]));
 const NAMES: Set = Set::of(&[Token::Ident, Token::EscapedIdent]);
 
 const RESERVED: [&str; 18] = [
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-    "in",
+    "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop", "package", "namespace",
+    "return", "var", "void", "while", "in",
 ];
 
 type Read<T> = Result<T, Stop>;
@@ -90,28 +66,16 @@ pub(crate) fn parse(source: &Source, macros: Macros) -> Result<Ast, Vec<Issue>> 
     if source.chars.len() > LONGEST {
         let size = source.chars.len();
         let message = format!("expression code point size exceeds limit: size: {size}, limit {LONGEST}");
-        return Err(vec![Issue {
-            offset: None,
-            message,
-        }]);
+        return Err(vec![Issue { offset: None, message }]);
     }
     let (lexemes, unknown) = lexer::cut(&source.chars);
     let tokens = Tokens::new(source, lexemes, &unknown)?;
-    let mut parser = Parser {
-        tokens,
-        ast: Ast::default(),
-        heights: Vec::new(),
-        macros,
-    };
+    let mut parser = Parser { tokens, ast: Ast::default(), heights: Vec::new(), macros };
     // A halt has its issue already.
     if let Ok(root) = parser.start() {
         parser.ast.root = root;
     }
-    if parser.tokens.issues.is_empty() {
-        Ok(parser.ast)
-    } else {
-        Err(parser.tokens.issues)
-    }
+    if parser.tokens.issues.is_empty() { Ok(parser.ast) } else { Err(parser.tokens.issues) }
 }
 
 pub(super) struct Parser<'s> {
@@ -150,7 +114,7 @@ impl Parser<'_> {
     /// A node for something that is wrong.
     pub(super) fn wrong(&mut self, offset: u32, message: String) -> Read<Id> {
         self.tokens.issue(Some(offset), message);
-        self.broken()
+        self.node(offset, Kind::Broken)
     }
 
     fn start(&mut self) -> Read<Id> {
@@ -183,22 +147,13 @@ impl Parser<'_> {
     }
 
     fn operator(&mut self, offset: u32, name: &str, args: Vec<Id>, weight: u32) -> Read<Id> {
-        self.weighed(
-            offset,
-            Kind::Call {
-                function: name.into(),
-                target: None,
-                args,
-            },
-            weight,
-        )
+        self.weighed(offset, Kind::Call { function: name.into(), target: None, args }, weight)
     }
 
     /// Terms joined by `||`, each of them joined by `&&`.
     fn logic(&mut self, follow: Set, open: bool) -> Read<Id> {
         // These two rules never fail by themselves; what may follow them is all that is kept of them.
-        self.tokens
-            .enter(Rule::Start, follow.with(Set::of(&[Token::Or, Token::And])), open)?;
+        self.tokens.enter(Rule::Start, follow.with(Set::of(&[Token::Or, Token::And])), open)?;
         let mut ors = Vec::new();
         let mut or_offsets = Vec::new();
         loop {
@@ -293,16 +248,15 @@ impl Parser<'_> {
         let offset = self.tokens.offset();
         let mut odd = false;
         while self.tokens.la() == sign {
+            if sign == Token::Minus && !PRIMARY.has(self.tokens.peek(1)) {
+                return Err(Stop::Failed(Failure::NoAlternative(self.tokens.at + 1)));
+            }
             self.tokens.take(sign, Set::NONE)?;
             odd = !odd;
             self.tokens.sync_loop(expected)?;
         }
         let operand = self.member()?;
-        if odd {
-            self.operator(offset, name, vec![operand], 0)
-        } else {
-            Ok(operand)
-        }
+        if odd { self.operator(offset, name, vec![operand], 0) } else { Ok(operand) }
     }
 
     fn member(&mut self) -> Read<Id> {
@@ -319,9 +273,7 @@ impl Parser<'_> {
         loop {
             operand = match (self.tokens.la(), self.tokens.peek(1), self.tokens.peek(2)) {
                 (Token::Dot, Token::Ident, Token::LeftParen) => self.method(operand)?,
-                (Token::Dot, Token::Question | Token::Ident | Token::EscapedIdent, _) => {
-                    self.select(operand)?
-                }
+                (Token::Dot, Token::Question | Token::Ident | Token::EscapedIdent, _) => self.select(operand)?,
                 (Token::Dot, ..) => return Err(Stop::Failed(Failure::NoAlternative(self.tokens.at + 1))),
                 (Token::LeftBracket, ..) => self.index(operand)?,
                 _ => return Ok(operand),
@@ -342,15 +294,7 @@ impl Parser<'_> {
             self.heights[id as usize].0 = height + 1;
             return Ok(id);
         }
-        self.weighed(
-            offset,
-            Kind::Call {
-                function: name,
-                target: Some(target),
-                args,
-            },
-            1,
-        )
+        self.weighed(offset, Kind::Call { function: name, target: Some(target), args }, 1)
     }
 
     fn select(&mut self, operand: Id) -> Read<Id> {
@@ -364,15 +308,7 @@ impl Parser<'_> {
             let field = self.node(at, Kind::Literal(Literal::String(field)))?;
             return self.operator(offset, "_?._", vec![operand, field], 1);
         }
-        self.weighed(
-            offset,
-            Kind::Select {
-                operand,
-                field,
-                test: false,
-            },
-            1,
-        )
+        self.weighed(offset, Kind::Select { operand, field, test: false }, 1)
     }
 
     fn index(&mut self, operand: Id) -> Read<Id> {
@@ -381,12 +317,7 @@ impl Parser<'_> {
         let optional = self.question()?;
         let index = self.expr(Set::of(&[Token::RightBracket]), false)?;
         self.close(Token::RightBracket)?;
-        self.operator(
-            offset,
-            if optional { "_[?_]" } else { "_[_]" },
-            vec![operand, index],
-            1,
-        )
+        self.operator(offset, if optional { "_[?_]" } else { "_[_]" }, vec![operand, index], 1)
     }
 
     fn question(&mut self) -> Read<bool> {
@@ -419,11 +350,7 @@ impl Parser<'_> {
                 return Err(Stop::Failed(Failure::NoAlternative(self.tokens.at)));
             }
             self.tokens.take(lexeme.token, Set::NONE)?;
-            Ok(self
-                .tokens
-                .source
-                .text(lexeme.start + quote, lexeme.end - quote)
-                .into())
+            Ok(self.tokens.source.text(lexeme.start + quote, lexeme.end - quote).into())
         });
         self.tokens.leave(Rule::EscapeIdent, result)
     }
@@ -433,8 +360,7 @@ impl Parser<'_> {
         self.tokens.sync(EXPR.with(Set::of(&[Token::RightParen])))?;
         let mut args = Vec::new();
         if EXPR.has(self.tokens.la()) {
-            self.tokens
-                .enter(Rule::ExprList, Set::of(&[Token::RightParen]), false)?;
+            self.tokens.enter(Rule::ExprList, Set::of(&[Token::RightParen]), false)?;
             args.push(self.expr(Set::of(&[Token::Comma]), true)?);
             while self.tokens.la() == Token::Comma {
                 self.tokens.take(Token::Comma, Set::NONE)?;
@@ -518,16 +444,11 @@ impl Parser<'_> {
 
     fn list(&mut self) -> Read<Id> {
         let offset = self.tokens.take(Token::LeftBracket, Set::NONE)?;
-        self.tokens
-            .sync(OPT_EXPR.with(Set::of(&[Token::Comma, Token::RightBracket])))?;
+        self.tokens.sync(OPT_EXPR.with(Set::of(&[Token::Comma, Token::RightBracket])))?;
         let mut items = Vec::new();
         let mut optional = Vec::new();
         if OPT_EXPR.has(self.tokens.la()) {
-            self.tokens.enter(
-                Rule::ListInit,
-                Set::of(&[Token::Comma, Token::RightBracket]),
-                false,
-            )?;
+            self.tokens.enter(Rule::ListInit, Set::of(&[Token::Comma, Token::RightBracket]), false)?;
             loop {
                 let (item, is_optional) = self.opt_expr(Set::of(&[Token::Comma]), true)?;
                 items.push(item);
@@ -573,12 +494,10 @@ impl Parser<'_> {
 
     fn map(&mut self) -> Read<Id> {
         let offset = self.tokens.take(Token::LeftBrace, Set::NONE)?;
-        self.tokens
-            .sync(OPT_EXPR.with(Set::of(&[Token::Comma, Token::RightBrace])))?;
+        self.tokens.sync(OPT_EXPR.with(Set::of(&[Token::Comma, Token::RightBrace])))?;
         let mut entries = Vec::new();
         if OPT_EXPR.has(self.tokens.la()) {
-            self.tokens
-                .enter(Rule::MapInit, Set::of(&[Token::Comma, Token::RightBrace]), false)?;
+            self.tokens.enter(Rule::MapInit, Set::of(&[Token::Comma, Token::RightBrace]), false)?;
             let result = self.entries(&mut entries);
             self.tokens.leave(Rule::MapInit, result)?;
         }
@@ -602,15 +521,10 @@ impl Parser<'_> {
     fn message(&mut self, name: Arc<str>) -> Read<Id> {
         let offset = self.tokens.take(Token::LeftBrace, Set::NONE)?;
         let start = NAMES.with(Set::of(&[Token::Question]));
-        self.tokens
-            .sync(start.with(Set::of(&[Token::Comma, Token::RightBrace])))?;
+        self.tokens.sync(start.with(Set::of(&[Token::Comma, Token::RightBrace])))?;
         let mut fields = Vec::new();
         if start.has(self.tokens.la()) {
-            self.tokens.enter(
-                Rule::FieldInit,
-                Set::of(&[Token::Comma, Token::RightBrace]),
-                false,
-            )?;
+            self.tokens.enter(Rule::FieldInit, Set::of(&[Token::Comma, Token::RightBrace]), false)?;
             let result = self.inits(start, &mut fields);
             self.tokens.leave(Rule::FieldInit, result)?;
         }
@@ -620,8 +534,7 @@ impl Parser<'_> {
 
     fn inits(&mut self, start: Set, fields: &mut Vec<Init>) -> Read<()> {
         loop {
-            self.tokens
-                .enter(Rule::OptField, Set::of(&[Token::Colon]), false)?;
+            self.tokens.enter(Rule::OptField, Set::of(&[Token::Colon]), false)?;
             let result = self.tokens.sync(start).and_then(|()| {
                 let optional = self.question()?;
                 Ok((self.name(Set::NONE)?, optional))
@@ -630,12 +543,7 @@ impl Parser<'_> {
             let offset = self.tokens.take(Token::Colon, EXPR)?;
             let value = self.expr(Set::of(&[Token::Comma]), true)?;
             if let Some((Some(field), optional)) = field {
-                fields.push(Init {
-                    offset,
-                    field,
-                    value,
-                    optional,
-                });
+                fields.push(Init { offset, field, value, optional });
             }
             if !self.another(start) {
                 return Ok(());
@@ -714,8 +622,6 @@ pub(crate) fn each_child(kind: &Kind, mut show: impl FnMut(Id)) {
             show(entry.value);
         }),
         Kind::Struct { fields, .. } => fields.iter().for_each(|field| show(field.value)),
-        Kind::Comprehension(it) => [it.range, it.init, it.condition, it.step, it.result]
-            .into_iter()
-            .for_each(show),
+        Kind::Comprehension(it) => [it.range, it.init, it.condition, it.step, it.result].into_iter().for_each(show),
     }
 }

@@ -93,10 +93,9 @@ impl<'a> Map<'a> {
     pub(crate) fn has(&self, name: &str) -> bool {
         match self {
             Map::Json { entries, .. } => entries.contains_key(name),
-            Map::Object { entries, decl } => decl
-                .find(name)
-                .and_then(|field| entries.get(&*field.property))
-                .is_some_and(|value| !value.is_null()),
+            Map::Object { entries, decl } => {
+                decl.find(name).and_then(|field| entries.get(&*field.property)).is_some_and(|value| !value.is_null())
+            }
             Map::Owned(map) => map.places.contains_key(&Key::String(name.into())) || map.default.is_some(),
         }
     }
@@ -104,10 +103,7 @@ impl<'a> Map<'a> {
     /// The keys.
     pub(crate) fn keys(&self) -> Vec<Value<'a>> {
         match self {
-            Map::Json { entries, .. } => entries
-                .keys()
-                .map(|key| Value::String(Text::Borrowed(key)))
-                .collect(),
+            Map::Json { entries, .. } => entries.keys().map(|key| Value::String(Text::Borrowed(key))).collect(),
             Map::Object { entries, decl } => entries
                 .keys()
                 .filter(|key| decl.of_property(key).is_some())
@@ -145,8 +141,7 @@ impl<'a> Map<'a> {
 impl<'a> Entries<'a> {
     /// Adds an entry; one of the same key is replaced.
     pub fn insert(&mut self, key: Value<'a>, value: Value<'a>) -> Result<(), EvalError> {
-        let name = Key::of(&key)
-            .ok_or_else(|| EvalError::new(format!("unsupported key type: {}", key.type_name())))?;
+        let name = Key::of(&key).ok_or_else(|| EvalError::new(format!("unsupported key type: {}", key.type_name())))?;
         if let Some(at) = self.places.get(&name) {
             self.entries[*at].1 = value;
         } else {
@@ -175,10 +170,7 @@ impl<'a> Entries<'a> {
     }
 
     fn find(&self, key: &Key) -> Option<&Value<'a>> {
-        self.places
-            .get(key)
-            .map(|at| &self.entries[*at].1)
-            .or(self.default.as_ref())
+        self.places.get(key).map(|at| &self.entries[*at].1).or(self.default.as_ref())
     }
 }
 
@@ -197,14 +189,8 @@ impl Key {
             Value::Bool(truth) => Key::Bool(*truth),
             Value::Int(number) => Key::Number((*number).into()),
             Value::Uint(number) => Key::Number((*number).into()),
-            #[expect(
-                clippy::float_cmp,
-                clippy::cast_possible_truncation,
-                reason = "only whole numbers within range are keys"
-            )]
-            Value::Double(number) if number.trunc() == *number && number.abs() < 1.9e19 => {
-                Key::Number(*number as i128)
-            }
+            #[expect(clippy::float_cmp, clippy::cast_possible_truncation, reason = "only whole numbers within range are keys")]
+            Value::Double(number) if number.trunc() == *number && number.abs() < 1.9e19 => Key::Number(*number as i128),
             Value::String(text) => Key::String((**text).into()),
             _ => return None,
         })

@@ -11,15 +11,15 @@ pub(crate) mod opaque;
 
 use std::{fmt, ops::Deref, sync::Arc};
 
-pub(crate) use self::{
-    compare::{compare, equal, is_ordered},
-    map::Key,
-    opaque::Thing,
-};
 pub use self::{
     list::List,
     map::{Entries, Map},
     opaque::{Authorizer, Check, Decision, ResourceCheck, Target},
+};
+pub(crate) use self::{
+    compare::{compare, equal, is_ordered},
+    map::Key,
+    opaque::Thing,
 };
 use crate::{
     error::EvalError,
@@ -103,9 +103,7 @@ impl<'a> Value<'a> {
 
     /// A semantic version, if the text is one.
     pub fn semver(text: &str) -> std::result::Result<Self, EvalError> {
-        Ok(Value::Opaque(Thing::Semver(Arc::new(
-            Semver::parse(text).map_err(EvalError::new)?,
-        ))))
+        Ok(Value::Opaque(Thing::Semver(Arc::new(Semver::parse(text).map_err(EvalError::new)?))))
     }
 
     /// The truth that it is.

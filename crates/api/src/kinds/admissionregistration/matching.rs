@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{expression, rule};
+use super::{expression::Wanted, rule};
 use crate::{
+    admission::Reach,
     field::{Error, Path},
     kinds::demand,
     name,
@@ -65,18 +66,15 @@ pub(super) fn selector(selector: &Value, values: InvalidValues, at: &Path<'_>, e
 }
 
 /// What is wrong with the conditions of a webhook or policy.
-pub(super) fn conditions(conditions: &[Value], at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn conditions(conditions: &[Value], params: bool, at: &Path<'_>, errors: &mut Errors) {
+    let wanted = Wanted::new(Reach { params, authorizer: true }, &["bool"]);
     if conditions.len() > MAX_CONDITIONS {
         errors.push(Error::too_many(at, Some(conditions.len()), MAX_CONDITIONS));
     }
+    let repeated = demand::repeated(conditions.iter().map(|condition| condition.text("name")));
     for (index, condition) in conditions.iter().enumerate() {
         let place = at.index(index);
-        expression::validate(
-            condition.text("expression"),
-            "",
-            &place.child("expression"),
-            errors,
-        );
+        wanted.validate(condition.text("expression").trim(), "", &place.child("expression"), errors);
         let place = place.child("name");
         let text = condition.text("name");
         if text.is_empty() {
@@ -84,7 +82,7 @@ pub(super) fn conditions(conditions: &[Value], at: &Path<'_>, errors: &mut Error
             continue;
         }
         demand::tell(text, name::label_key(text), &place, errors);
-        if conditions[..index].iter().any(|other| other.text("name") == text) {
+        if repeated[index] {
             errors.push(Error::duplicate(&place, text));
         }
     }

@@ -1,9 +1,15 @@
 //! Policies: expressions that judge or change objects.
 
+use k3_cel::{Decl, ObjectDecl, Type};
 use serde_json::{Value, json};
 
-use super::{Sort, expression, json_path, matching, reserved, rule, webhook};
+use super::{
+    Sort,
+    expression::{self, Wanted},
+    json_path, matching, reserved, rule, webhook,
+};
 use crate::{
+    admission::Reach,
     field::{Error, Path, Shown},
     kinds::{condition, demand, printed, status_meta},
     name,
@@ -154,17 +160,20 @@ impl Policy {
             errors.push(Error::required(&constraints, ""));
         }
         if conditions {
-            matching::conditions(
-                spec.items("matchConditions"),
-                &at.child("matchConditions"),
-                errors,
-            );
+            let place = at.child("matchConditions");
+            matching::conditions(spec.items("matchConditions"), spec.has("paramKind"), &place, errors);
         }
-        variables(spec.items("variables"), &at.child("variables"), errors);
+        let reach = Reach { params: spec.has("paramKind"), authorizer: true };
+        let known = variables(spec.items("variables"), reach, &at.child("variables"), errors);
         match self.0 {
-            Sort::Validating => validations(object, &at, errors),
+            Sort::Validating => {
+                // Without variables of its own a policy does not know what they are.
+                let known = if spec.items("variables").is_empty() { None } else { Some(&known) };
+                validations(object, &Asked { reach, known }, &at, errors);
+            }
             Sort::Mutating => {
-                mutations(spec.items("mutations"), &at.child("mutations"), errors);
+                let asked = Asked { reach, known: Some(&known) };
+                mutations(spec.items("mutations"), &asked, &at.child("mutations"), errors);
                 one_of(
                     spec,
                     "reinvocationPolicy",
@@ -186,7 +195,26 @@ fn one_of(spec: &Value, field: &str, supported: &[&str], at: &Path<'_>, errors: 
     }
 }
 
-fn variables(variables: &[Value], at: &Path<'_>, errors: &mut Errors) {
+/// What the expressions of a policy may speak of.
+struct Asked<'k> {
+    reach: Reach,
+    /// Its own variables.
+    known: Option<&'k ObjectDecl>,
+}
+
+impl Asked<'_> {
+    fn wanted(&self, reach: Reach, gives: &'static [&'static str]) -> Wanted {
+        let wanted = Wanted::new(reach, gives);
+        match self.known {
+            Some(known) => wanted.with_variables(known),
+            None => wanted,
+        }
+    }
+}
+
+/// What is wrong with variables, and what they are.
+fn variables(variables: &[Value], reach: Reach, at: &Path<'_>, errors: &mut Errors) -> ObjectDecl {
+    let mut known = ObjectDecl::new("kubernetes.variables");
     for (index, variable) in variables.iter().enumerate() {
         let place = at.index(index);
         let name = variable.text("name");
@@ -197,16 +225,14 @@ fn variables(variables: &[Value], at: &Path<'_>, errors: &mut Errors) {
             errors.push(Error::invalid(&place.child("name"), name, detail));
         }
         let missing = "expression is not specified";
-        expression::validate(
-            variable.text("expression"),
-            missing,
-            &place.child("expression"),
-            errors,
-        );
+        let wanted = Wanted::new(reach, &[]).with_variables(&known);
+        let ty = wanted.validate(variable.text("expression"), missing, &place.child("expression"), errors);
+        known = known.field(name, Decl::from(ty.as_ref().unwrap_or(&Type::Dyn)));
     }
+    known
 }
 
-fn validations(object: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validations(object: &Value, asked: &Asked<'_>, at: &Path<'_>, errors: &mut Errors) {
     let spec = object.at("spec");
     let (validations, annotations) = (spec.items("validations"), spec.items("auditAnnotations"));
     if validations.is_empty() && annotations.is_empty() {
@@ -218,7 +244,7 @@ fn validations(object: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
     let place = at.child("validations");
     for (index, validation) in validations.iter().enumerate() {
-        judge_validation(validation, &place.index(index), errors);
+        judge_validation(validation, asked, &place.index(index), errors);
     }
     let place = at.child("auditAnnotations");
     if annotations.len() > MAX_ANNOTATIONS {
@@ -230,24 +256,21 @@ fn validations(object: &Value, at: &Path<'_>, errors: &mut Errors) {
         let detail = format!("must not have more than {MAX_ANNOTATIONS} auditAnnotations");
         errors.push(Error::invalid(&place, shown, detail));
     }
+    let repeated = demand::repeated(annotations.iter().map(|annotation| annotation.text("key")));
     for (index, annotation) in annotations.iter().enumerate() {
         let place = place.index(index);
         let key = annotation.text("key");
-        judge_annotation(annotation, object.at("metadata").text("name"), &place, errors);
-        if annotations[..index].iter().any(|other| other.text("key") == key) {
+        judge_annotation(annotation, object.at("metadata").text("name"), asked, &place, errors);
+        if repeated[index] {
             errors.push(Error::duplicate(&place.child("key"), key));
         }
     }
 }
 
-fn judge_validation(validation: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let missing = "expression is not specified";
-    expression::validate(
-        validation.text("expression"),
-        missing,
-        &at.child("expression"),
-        errors,
-    );
+fn judge_validation(validation: &Value, asked: &Asked<'_>, at: &Path<'_>, errors: &mut Errors) {
+    let wanted = asked.wanted(asked.reach, &["bool"]);
+    let place = at.child("expression");
+    wanted.validate(validation.text("expression"), "expression is not specified", &place, errors);
     for name in ["messageExpression", "message"] {
         let text = validation.text(name);
         if !text.is_empty() && text.trim().is_empty() {
@@ -257,7 +280,8 @@ fn judge_validation(validation: &Value, at: &Path<'_>, errors: &mut Errors) {
                 "must be non-empty if specified",
             ));
         } else if name == "messageExpression" && !text.is_empty() {
-            expression::validate(text, "", &at.child(name), errors);
+            let reach = Reach { authorizer: false, ..asked.reach };
+            asked.wanted(reach, &["string"]).validate(text, "", &at.child(name), errors);
         } else if expression::has_lines(text.trim()) {
             errors.push(Error::invalid(
                 &at.child(name),
@@ -272,7 +296,7 @@ fn judge_validation(validation: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn judge_annotation(annotation: &Value, policy: &str, at: &Path<'_>, errors: &mut Errors) {
+fn judge_annotation(annotation: &Value, policy: &str, asked: &Asked<'_>, at: &Path<'_>, errors: &mut Errors) {
     let place = at.child("key");
     let key = annotation.text("key");
     if policy.is_empty() {
@@ -287,23 +311,24 @@ fn judge_annotation(annotation: &Value, policy: &str, at: &Path<'_>, errors: &mu
         let detail = format!("must not exceed {MAX_ANNOTATION} bytes in length");
         errors.push(Error::required(&place, detail));
     } else {
-        expression::validate(text, "valueExpression is not specified", &place, errors);
+        let wanted = asked.wanted(asked.reach, &["string", "null_type"]);
+        wanted.validate_trimmed(text.trim(), text, "valueExpression is not specified", &place, errors);
     }
 }
 
-fn mutations(mutations: &[Value], at: &Path<'_>, errors: &mut Errors) {
+fn mutations(mutations: &[Value], asked: &Asked<'_>, at: &Path<'_>, errors: &mut Errors) {
     if mutations.is_empty() {
         errors.push(Error::required(at, "mutations must contain at least one item"));
     }
     for (index, mutation) in mutations.iter().enumerate() {
         let place = at.index(index);
-        let (kind, wanted, other) = match mutation.text("patchType") {
+        let (kind, wanted, other, gives): (_, _, _, &[&str]) = match mutation.text("patchType") {
             "" => {
                 errors.push(Error::required(&place.child("patchType"), ""));
                 continue;
             }
-            kind @ "JSONPatch" => (kind, "jsonPatch", "applyConfiguration"),
-            kind @ "ApplyConfiguration" => (kind, "applyConfiguration", "jsonPatch"),
+            kind @ "JSONPatch" => (kind, "jsonPatch", "applyConfiguration", &["list(JSONPatch)"]),
+            kind @ "ApplyConfiguration" => (kind, "applyConfiguration", "jsonPatch", &["Object"]),
             unknown => {
                 let supported = ["ApplyConfiguration", "JSONPatch"];
                 errors.push(Error::not_supported(
@@ -316,8 +341,9 @@ fn mutations(mutations: &[Value], at: &Path<'_>, errors: &mut Errors) {
         };
         let wanted_place = place.child(wanted);
         if mutation.has(wanted) {
-            let text = mutation.at(wanted).text("expression");
-            expression::validate(text, "", &wanted_place.child("expression"), errors);
+            let text = mutation.at(wanted).text("expression").trim();
+            let wanted = asked.wanted(asked.reach, gives).with_patch_types();
+            wanted.validate(text, "", &wanted_place.child("expression"), errors);
         } else {
             let detail = format!("must be specified when patchType is {kind}");
             errors.push(Error::required(&wanted_place, detail));

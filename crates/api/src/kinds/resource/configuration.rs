@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{declared, word};
+use super::{declared, selector, word};
 use crate::{
     field::{Error, Path},
     rules::{Errors, Tree},
@@ -30,13 +30,22 @@ pub(super) fn judge_selectors(of: &Value, age: Age, at: &Path<'_>, errors: &mut 
         return;
     }
     let place = at.child("selectors");
-    for (index, selector) in selectors.iter().enumerate() {
+    for (index, one) in selectors.iter().enumerate() {
         let place = place.index(index);
         let place = place.child("cel");
-        if !selector.has("cel") {
+        if !one.has("cel") {
             errors.push(Error::required(&place, ""));
-        } else if age == Age::New && selector.at("cel").text("expression").len() > EXPRESSION_BYTES {
-            errors.push(Error::too_long(&place.child("expression"), EXPRESSION_BYTES));
+            continue;
+        }
+        let text = one.at("cel").text("expression");
+        let place = place.child("expression");
+        if age == Age::Stored {
+            continue;
+        }
+        if text.len() > EXPRESSION_BYTES {
+            errors.push(Error::too_long(&place, EXPRESSION_BYTES));
+        } else {
+            selector::judge(text, &place, errors);
         }
     }
 }

@@ -14,6 +14,7 @@ mod device_taint_rule;
 mod resource_claim;
 mod resource_claim_template;
 mod resource_slice;
+mod selector;
 mod taint;
 mod word;
 
