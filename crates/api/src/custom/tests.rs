@@ -1,5 +1,10 @@
 //! The rules of a version, claim by claim.
 
+#![expect(
+    clippy::needless_pass_by_value,
+    reason = "claims read better without ampersands"
+)]
+
 use serde_json::{Value, json};
 
 use super::{CustomRules, Definition, Source};
@@ -57,7 +62,7 @@ fn wrong(schema: Value, spec: Value) -> Vec<String> {
         definition
             .storage()
             .rules
-            .validate(&object(spec), at, &mut errors)
+            .validate(&object(spec), at, &mut errors);
     });
     told(&errors)
 }
@@ -70,7 +75,7 @@ fn wrong_update(schema: Value, new: Value, old: Value) -> Vec<String> {
         definition
             .storage()
             .rules
-            .validate_update(&new, &old, at, &mut errors)
+            .validate_update(&new, &old, at, &mut errors);
     });
     told(&errors)
 }

@@ -177,7 +177,7 @@ impl Rewrite {
             number = number * 8 + digit;
             self.at += 1;
         }
-        self.out.push_str(&format!("\\x{{{number:X}}}"));
+        self.out.extend(["\\x{", &format!("{number:X}"), "}"]);
     }
 
     /// What stands between `\Q` and `\E` is itself.

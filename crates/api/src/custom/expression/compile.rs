@@ -70,7 +70,7 @@ impl Scope {
             message: None,
             uses_old: false,
         };
-        if rule.rule.trim().is_empty() {
+        if rule.expression.trim().is_empty() {
             return compiled;
         }
         let environment = if rule.optional_old {
@@ -78,7 +78,7 @@ impl Scope {
         } else {
             &self.plain
         };
-        let program = match Program::compile(environment, &rule.rule) {
+        let program = match Program::compile(environment, &rule.expression) {
             Err(error) => Err(format!("compilation failed: {error}")),
             Ok(program) if *program.result_type() != Type::Bool => {
                 Err("cel expression must evaluate to a bool".to_owned())
@@ -139,12 +139,11 @@ impl Tree {
                 .filter_map(|(name, rules)| {
                     let node = node.property(name)?;
                     let own;
-                    let decl = match (k3_cel::escape(name), decl) {
-                        (Some(escaped), decl) => field_of(decl?, &escaped)?,
-                        (None, _) => {
-                            own = declare(node, node.says(Flag::Embedded))?.decl;
-                            &own
-                        }
+                    let decl = if let Some(escaped) = k3_cel::escape(name) {
+                        field_of(decl?, &escaped)?
+                    } else {
+                        own = declare(node, node.says(Flag::Embedded))?.decl;
+                        &own
                     };
                     Some((name.into(), Tree::build(rules, node, Some(decl))?))
                 })
