@@ -30,10 +30,22 @@ const ROOMS: &[Room] = &[
             "k8s-openapi",
         ],
     },
+    // A number, and how it is written.
+    Room {
+        folder: "crates/quantity",
+        knows: &[],
+        bans: &["tokio", "hyper", "kube"],
+    },
+    // A language over JSON: what objects are, and where they come from, it does not know.
+    Room {
+        folder: "crates/cel",
+        knows: &["crates/quantity"],
+        bans: &["tokio", "hyper", "hyper-util", "kube", "redb", "sqlx", "tonic"],
+    },
     // Pure code: no I/O, no runtime, no HTTP, no storage engine.
     Room {
         folder: "crates/api",
-        knows: &[],
+        knows: &["crates/cel", "crates/quantity"],
         bans: &[
             "tokio",
             "hyper",
@@ -54,7 +66,7 @@ const ROOMS: &[Room] = &[
     // Does not know which controllers exist, nor what a store is made of.
     Room {
         folder: "crates/apiserver",
-        knows: &["crates/api", "crates/descriptions", "crates/storage"],
+        knows: &["crates/api", "crates/cel", "crates/descriptions", "crates/storage"],
         bans: &["kube", "redb", "sqlx"],
     },
     // Knows any cluster through `kube::Client`, and k3 not at all.

@@ -248,6 +248,13 @@ impl ObjectDecl {
         self
     }
 
+    /// With a property whose name stands for itself, even if it is a word of the language: types that are not made from schemas.
+    #[must_use]
+    pub fn plain(mut self, property: &str, decl: impl Into<Decl>) -> Self {
+        self.fields.insert(property.into(), Field { property: property.into(), decl: decl.into() });
+        self
+    }
+
     /// Its name.
     pub fn name(&self) -> &str {
         &self.name
@@ -264,7 +271,11 @@ impl ObjectDecl {
 
     /// The field of a property.
     pub(crate) fn of_property(&self, property: &str) -> Option<(&str, &Field)> {
-        let field = escape(property)?;
-        self.fields.get_key_value(&*field).map(|(name, field)| (&**name, field))
+        let plain = self.fields.get_key_value(property).filter(|(_, field)| &*field.property == property);
+        let found = match plain {
+            Some(found) => Some(found),
+            None => self.fields.get_key_value(&*escape(property)?),
+        };
+        found.map(|(name, field)| (&**name, field))
     }
 }

@@ -18,6 +18,8 @@ pub struct Status {
     pub code: u16,
     /// The word programs look for; `Unknown` is left out.
     pub reason: Reason,
+    /// The word of somebody else's making that stands for the reason; empty if there is none.
+    pub word: String,
     /// What people read.
     pub message: String,
     /// What it is about. Some answers carry details without content: `Some` of the default.
@@ -26,6 +28,8 @@ pub struct Status {
     pub success: bool,
     /// Where a list went on: the token that a `410` offers to continue with.
     pub continue_token: String,
+    /// What the client is told besides, in headers.
+    pub warnings: Vec<String>,
 }
 
 /// What a status is about.
@@ -313,12 +317,9 @@ impl Status {
     /// Something was done, and this is what it was done to.
     pub fn success(details: Details) -> Self {
         Status {
-            code: 0,
-            reason: Reason::Unknown,
-            message: String::new(),
             details: Some(Box::new(details)),
             success: true,
-            continue_token: String::new(),
+            ..Self::bare(0, Reason::Unknown, "")
         }
     }
 
@@ -333,10 +334,12 @@ impl Status {
         Status {
             code,
             reason,
+            word: String::new(),
             message: message.into(),
             details: None,
             success: false,
             continue_token: String::new(),
+            warnings: Vec::new(),
         }
     }
 }

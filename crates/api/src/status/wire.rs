@@ -21,7 +21,12 @@ impl Status {
             if self.success { "Success" } else { "Failure" },
         );
         push_text(&mut out, "message", &self.message);
-        push_text(&mut out, "reason", self.reason.word());
+        let reason = if self.word.is_empty() {
+            self.reason.word()
+        } else {
+            &self.word
+        };
+        push_text(&mut out, "reason", reason);
         if let Some(details) = &self.details {
             push_name(&mut out, "details");
             push_details(&mut out, details);

@@ -1,19 +1,32 @@
 //! Admission: what is changed in an object, or refused, beyond the rules of its kind. A plugin a file.
 //!
+//! ```text
+//! a plugin a file
+//! policy, webhook  what a cluster is configured to change or refuse
+//! matching         which requests a policy or a webhook is about
+//! subject          what is asked about, as they see it
+//! expression       the expressions in their configurations
+//! configured       what is made of configurations, once
+//! reinvocation     who is asked again, when somebody later changed the object
+//! ```
+//!
 //! Plugins run in the order of [`Admission::new`]: first each may change the object, then, when the rules of the kind have been
 //! asked, each may refuse it. They read the cluster from the caches, so they never wait. Whoever asks may wait and ask again:
-//! changing an object twice is changing it once. What does wait (webhooks, quotas) comes after them, in [`Admission::admit`]
+//! changing an object twice is changing it once. What is configured (policies, webhooks) and what waits comes after them, in [`Admission::admit`]
 //! and [`Admission::validate`].
 
 mod certificate_approval;
 mod certificate_signing;
 mod certificate_subject_restriction;
 mod claim_resize;
+mod configured;
 mod default_ingress_class;
 mod default_storage_class;
 mod default_toleration_seconds;
+mod expression;
 mod limit_ranger;
 mod marked_class;
+mod matching;
 mod namespace_lifecycle;
 mod node_features;
 mod node_restriction;
@@ -21,25 +34,31 @@ mod owner_references;
 mod pod_resize;
 mod pod_security;
 mod pod_topology_labels;
+mod policy;
 mod priority;
 mod quota;
+mod reinvocation;
 mod remembered;
 mod runtime_class;
 mod service_account;
 mod storage_protection;
+mod subject;
 mod taint_nodes;
 #[cfg(test)]
 mod testing;
 mod trust_bundle_attest;
+mod webhook;
 
 use std::sync::Arc;
 
 use k3_api::{kinds::builtin, rules::Tree, status::Status};
 use serde_json::Value;
 
+use self::{policy::Policies, reinvocation::Round, webhook::Webhooks};
 use crate::{
     authz::Authorizer,
     cache::Caches,
+    outgoing::Outgoing,
     registry::{Ask, Resource},
 };
 
@@ -47,6 +66,8 @@ use crate::{
 pub(crate) struct Admission {
     plugins: Vec<Box<dyn Plugin>>,
     quotas: quota::Quotas,
+    policies: Policies,
+    webhooks: Webhooks,
 }
 
 /// What is being done to an object.
@@ -55,6 +76,8 @@ pub(crate) enum Operation {
     Create,
     Update,
     Delete,
+    /// A stream to a pod, a node or a service.
+    Connect,
 }
 
 /// What a plugin is asked about.
@@ -120,7 +143,7 @@ impl Attributes<'_> {
     }
 
     /// The answer that refuses it. An object whose name is yet to be made up is called by what the name begins with.
-    fn forbidden(&self, why: impl std::fmt::Display) -> Status {
+    pub(super) fn forbidden(&self, why: impl std::fmt::Display) -> Status {
         let beginning = self.object.at("metadata").text("generateName");
         let name = [self.name(), beginning, "Unknown"]
             .into_iter()
@@ -149,10 +172,13 @@ fn object(group: &str, plural: &str, namespace: &str, name: &str, caches: &Cache
 // --- Admission ---
 
 impl Admission {
-    /// All plugins that always run.
-    pub(crate) fn new(authorizer: &Arc<Authorizer>) -> Self {
+    /// All plugins that always run, and what a cluster configures.
+    pub(crate) fn new(authorizer: &Arc<Authorizer>, outgoing: &Arc<Outgoing>) -> Self {
+        let (policies, webhooks) = (Policies::new(authorizer), Webhooks::new(authorizer, outgoing));
         let authorizer = || Arc::clone(authorizer);
         Admission {
+            policies,
+            webhooks,
             plugins: vec![
                 Box::new(namespace_lifecycle::NamespaceLifecycle),
                 Box::new(limit_ranger::LimitRanger::default()),
@@ -185,12 +211,42 @@ impl Admission {
         self.plugins.push(Box::new(plugin));
     }
 
-    /// Lets each plugin change the object.
-    #[expect(clippy::unused_async, reason = "webhooks are asked here, after the plugins")]
+    /// Lets each plugin, then policies and webhooks, change the object.
     pub(crate) async fn admit(&self, attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Status> {
+        self.admit_by_plugins(attributes, caches)?;
+        self.admit_by_configuration(attributes, caches).await
+    }
+
+    /// Lets each plugin change the object. May be asked again.
+    pub(crate) fn admit_by_plugins(
+        &self,
+        attributes: &mut Attributes<'_>,
+        caches: &Caches,
+    ) -> Result<(), Status> {
         self.plugins
             .iter()
             .try_for_each(|plugin| plugin.admit(attributes, caches))
+    }
+
+    /// Lets policies and webhooks change the object after the plugins. When one does, all plugins run once more, and those that
+    /// want to see what others did after them.
+    pub(crate) async fn admit_by_configuration(
+        &self,
+        attributes: &mut Attributes<'_>,
+        caches: &Caches,
+    ) -> Result<(), Status> {
+        let (mut policies, mut webhooks) = (Round::default(), Round::default());
+        loop {
+            let mut changed = self.policies.admit(attributes, caches, &mut policies);
+            if changed.is_ok() {
+                changed = self.webhooks.admit(attributes, caches, &mut webhooks).await;
+            }
+            changed.map_err(|status| tell(status, attributes))?;
+            if !Round::go_on([&mut policies, &mut webhooks]) {
+                return Ok(());
+            }
+            self.admit_by_plugins(attributes, caches)?;
+        }
     }
 
     /// Whether a plugin refuses what it would not refuse a little later.
@@ -200,7 +256,7 @@ impl Admission {
             .any(|plugin| plugin.awaits(attributes, caches))
     }
 
-    /// Lets each plugin refuse the object.
+    /// Lets each plugin, then policies, webhooks and quotas, refuse the object.
     pub(crate) async fn validate(
         &self,
         attributes: &mut Attributes<'_>,
@@ -209,7 +265,20 @@ impl Admission {
         self.plugins
             .iter()
             .try_for_each(|plugin| plugin.validate(attributes, caches))?;
-        // Last of all: what is charged is to be stored.
-        self.quotas.charge(attributes, caches).await
+        let mut judged = self.policies.validate(attributes, caches);
+        if judged.is_ok() {
+            judged = self.webhooks.validate(attributes, caches).await;
+        }
+        if judged.is_ok() {
+            // Last of all: what is charged is to be stored.
+            judged = self.quotas.charge(attributes, caches).await;
+        }
+        judged.map_err(|status| tell(status, attributes))
     }
+}
+
+/// A refusal does not swallow what the client was to be told.
+fn tell(mut status: Status, attributes: &mut Attributes<'_>) -> Status {
+    status.warnings = std::mem::take(attributes.warnings);
+    status
 }

@@ -43,7 +43,7 @@ impl Plugin for Priority {
                 }
                 Ok(())
             }
-            Operation::Delete => Ok(()),
+            Operation::Delete | Operation::Connect => Ok(()),
         }
     }
 

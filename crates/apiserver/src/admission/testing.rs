@@ -1,6 +1,6 @@
 //! A small cluster for the tests of plugins.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use bytes::Bytes;
 use k3_api::{
@@ -13,12 +13,46 @@ use k3_api::{
 use k3_storage::{StorageConfig, Store, Write};
 use serde_json::{Value, json};
 
-use super::{Attributes, Operation, Plugin};
+use super::{Admission, Attributes, Operation, Plugin};
 use crate::{
     authz::Authorizer,
     cache::{Caches, Feed},
+    outgoing::Outgoing,
     registry::{self, Ask, Resource},
+    request::Query,
 };
+
+/// A write, as all of admission sees it.
+pub(super) struct Request<'r> {
+    pub operation: Operation,
+    pub part: &'r str,
+    pub object: Value,
+    pub old: Option<Value>,
+    pub query: &'r str,
+    pub dry_run: bool,
+}
+
+/// What came of a write.
+#[derive(Debug)]
+pub(super) struct Passed {
+    pub object: Value,
+    pub warnings: Vec<String>,
+    pub notes: BTreeMap<String, String>,
+}
+
+impl Request<'_> {
+    /// A new object.
+    pub(super) fn create(object: Value) -> Self {
+        Request {
+            operation: Operation::Create,
+            part: "",
+            object,
+            old: None,
+            query: "",
+            dry_run: false,
+        }
+    }
+}
 
 /// What plugins read.
 pub(super) struct World {
@@ -190,6 +224,53 @@ impl World {
     /// The caches of the cluster.
     pub(super) fn caches(&self) -> &Arc<Caches> {
         &self.caches
+    }
+
+    /// All of admission.
+    pub(super) fn admission(&self) -> Admission {
+        let authorizer = Arc::new(Authorizer::new(Arc::clone(&self.caches)));
+        let outgoing = Arc::new(Outgoing::new(Arc::clone(&self.caches)));
+        Admission::new(&authorizer, &outgoing)
+    }
+
+    /// Takes a write through all of admission.
+    pub(super) async fn pass(
+        &self,
+        admission: &Admission,
+        mut request: Request<'_>,
+    ) -> Result<Passed, Status> {
+        let resource = self.resource(&request.object);
+        let metadata = request.object.at("metadata");
+        let namespace = metadata.text("namespace").to_owned();
+        let user = User {
+            name: "tester".to_owned(),
+            groups: vec!["system:masters".to_owned()],
+            ..User::default()
+        };
+        let mut ask = Ask::own(resource.kind.clone(), &namespace, user, Time::from_unix(0, 0));
+        if request.operation != Operation::Create {
+            metadata.text("name").clone_into(&mut ask.target.name);
+        }
+        ask.query = Query::parse(request.query);
+        let mut warnings = Vec::new();
+        let mut attributes = Attributes {
+            operation: request.operation,
+            resource: &resource,
+            subresource: request.part,
+            namespace: &namespace,
+            object: &mut request.object,
+            old: request.old.as_ref(),
+            ask: &ask,
+            dry_run: request.dry_run,
+            warnings: &mut warnings,
+        };
+        admission.admit(&mut attributes, &self.caches).await?;
+        admission.validate(&mut attributes, &self.caches).await?;
+        Ok(Passed {
+            object: request.object,
+            warnings,
+            notes: ask.notes.all(),
+        })
     }
 
     fn resource(&self, object: &Value) -> Resource {

@@ -20,7 +20,9 @@ use crate::{
     admission::Admission,
     authz::Authorizer,
     cache::{Caches, Feed},
+    custom::Converter,
     http::Answer,
+    outgoing::Outgoing,
     registry::{self, Ask, Registry, Resource, Signer},
     request::Query,
     service_range::service_range,
@@ -53,13 +55,16 @@ impl Cluster {
         let allocation = Allocation::new(Arc::clone(&caches), clock.clone(), &config.service_range);
         allocation.repair(&mut Orphans::new()).await.unwrap();
         let authorizer = Arc::new(Authorizer::new(Arc::clone(&caches)));
+        let outgoing = Arc::new(Outgoing::new(Arc::clone(&caches)));
+        let converter = Arc::new(Converter::new(Arc::clone(&outgoing)));
         let registry = Registry {
             caches,
-            admission: Admission::new(&authorizer),
+            admission: Admission::new(&authorizer, &outgoing),
             authorizer,
             allocation,
             clock,
             signer: Signer::new(config.issuer.clone(), &config.signing_key).unwrap(),
+            converter,
         };
         crate::bootstrap::run(&registry, &config).await.unwrap();
         Cluster {

@@ -2,11 +2,8 @@
 
 use std::sync::Arc;
 
-use k3_api::{
-    kinds::builtin,
-    rules::{Tree, User},
-};
-use k3_storage::{Store, Write, memory::MemoryStore};
+use k3_api::{kinds::builtin, rules::{Tree, User}};
+use k3_storage::{Write, memory::MemoryStore};
 use serde_json::Value;
 
 use super::{Action, Authorizer, Decision, Object, What};
@@ -53,8 +50,8 @@ impl World {
         let (resource, key) = self.place(object);
         let bytes = k3_api::encode::encode_stored(object.as_object().unwrap());
         let write = match resource.cache.get(&key) {
-            Some(old) => Write::update(key, k3_storage::Revision::new(old.revision), bytes.into()),
-            None => Write::create(key, bytes.into()),
+            Some(old) => Write::update(key, k3_storage::Revision::new(old.revision), bytes),
+            None => Write::create(key, bytes),
         };
         let revision = self.caches.store().commit(write).await.unwrap();
         self.caches.reach(revision.get()).await;

@@ -1,6 +1,9 @@
 //! What is sent back.
 
-use http::{HeaderName, HeaderValue, Response, StatusCode, header};
+use http::{
+    HeaderName, HeaderValue, Response, StatusCode,
+    header::{self, WARNING},
+};
 use k3_api::{encode, protobuf, schema::schema, status::Status};
 
 use super::{Body, Format};
@@ -60,10 +63,50 @@ pub(crate) fn status(status: &Status, format: Format, pretty: bool) -> Answer {
     if retry > 0 {
         set(&mut answer, header::RETRY_AFTER, HeaderValue::from(retry));
     }
+    warn(&mut answer, &status.warnings);
     answer
 }
 
 /// Sets a header.
 pub(crate) fn set(answer: &mut Answer, name: HeaderName, value: HeaderValue) {
     answer.headers_mut().insert(name, value);
+}
+
+/// All warnings together have no more letters than this, or each is cut.
+const MOST_WARNED: usize = 4096;
+/// So much is left of a warning that is cut.
+const CUT: usize = 256;
+
+/// Tells the client something besides: each thing once, and no more than clients take.
+pub(crate) fn warn(answer: &mut Answer, warnings: &[String]) {
+    let mut told: Vec<&str> = Vec::new();
+    for warning in warnings.iter().filter(|warning| !warning.is_empty()) {
+        if !told.contains(&warning.as_str()) {
+            told.push(warning);
+        }
+    }
+    let letters = |text: &str| text.chars().count();
+    let cuts = told.iter().map(|text| letters(text)).sum::<usize>() > MOST_WARNED;
+    let mut written = 0;
+    for warning in told {
+        let limit = if cuts { CUT } else { usize::MAX };
+        if cuts && written >= MOST_WARNED {
+            break;
+        }
+        written += letters(warning).min(limit);
+        let text: String = warning
+            .chars()
+            .take(limit)
+            .map(|letter| if letter.is_control() { ' ' } else { letter })
+            .flat_map(|letter| {
+                (letter == '"' || letter == '\\')
+                    .then_some('\\')
+                    .into_iter()
+                    .chain([letter])
+            })
+            .collect();
+        if let Ok(value) = HeaderValue::from_bytes(format!("299 - \"{text}\"").as_bytes()) {
+            answer.headers_mut().append(WARNING, value);
+        }
+    }
 }

@@ -6,7 +6,7 @@ mod gzip;
 mod negotiation;
 
 pub(crate) use self::{
-    answer::{Answer, answer, json, set, status, text},
+    answer::{Answer, answer, json, set, status, text, warn},
     body::{Body, Pieces},
     gzip::compress,
     negotiation::{Accepted, Form, Format, Offer, negotiate, refused},

@@ -10,11 +10,9 @@ use serde_json::Value;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub(crate) struct CallError {
-    code: u16,
     text: String,
 }
 
-const UNAVAILABLE: u16 = 503;
 /// So much of an answer that makes no sense is repeated.
 const MOST_REPEATED: usize = 2048;
 
@@ -23,10 +21,7 @@ const MOST_REPEATED: usize = 2048;
 impl CallError {
     /// A failure of its own.
     pub(super) fn new(text: impl Into<String>) -> Self {
-        CallError {
-            code: UNAVAILABLE,
-            text: text.into(),
-        }
+        CallError { text: text.into() }
     }
 
     /// A call that was not answered.
@@ -48,13 +43,7 @@ impl CallError {
                 && said.text("status") != "Success"
         });
         if let Some(said) = said {
-            return CallError {
-                code: said
-                    .int("code")
-                    .and_then(|code| u16::try_from(code).ok())
-                    .unwrap_or(code),
-                text: said.text("message").to_owned(),
-            };
+            return CallError::new(said.text("message"));
         }
         let message = if media.is_empty() || media.starts_with("text/") {
             let shown = &body[..body.len().min(MOST_REPEATED)];
@@ -62,10 +51,7 @@ impl CallError {
         } else {
             "unknown".to_owned()
         };
-        CallError {
-            code,
-            text: Status::generic(code, &message).message,
-        }
+        CallError::new(Status::generic(code, &message).message)
     }
 
     /// An answer of success with nothing in it.
@@ -73,11 +59,6 @@ impl CallError {
         CallError::new(format!(
             "0-length response with status code: {code} and content type: {media}"
         ))
-    }
-
-    /// The HTTP code that stands for it.
-    pub(crate) fn code(&self) -> u16 {
-        self.code
     }
 }
 

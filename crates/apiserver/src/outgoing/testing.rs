@@ -19,7 +19,7 @@ use k3_api::base64;
 use rcgen::{CertificateParams, KeyPair};
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use serde_json::{Value, json};
-use tokio::{net::TcpListener, task::JoinSet};
+use tokio::{net::TcpListener, sync::Barrier, task::JoinSet};
 use tokio_rustls::TlsAcceptor;
 
 /// What the server says.
@@ -29,6 +29,8 @@ pub(crate) enum Reply {
     Json(Value),
     /// This code, and this text.
     Text(u16, &'static str),
+    /// This JSON, when as many as the barrier wants are being answered.
+    Together(Arc<Barrier>, Value),
     /// Nothing, for as long as anybody waits.
     Never,
 }
@@ -138,6 +140,10 @@ async fn reply(
     let (code, media, text) = match script(&path, &body) {
         Reply::Json(value) => (200, "application/json", value.to_string()),
         Reply::Text(code, text) => (code, "text/plain", text.to_owned()),
+        Reply::Together(barrier, value) => {
+            barrier.wait().await;
+            (200, "application/json", value.to_string())
+        }
         Reply::Never => {
             tokio::time::sleep(Duration::from_hours(1)).await;
             (200, "text/plain", String::new())

@@ -32,15 +32,23 @@ impl Registry {
         })
     }
 
-    /// Lets admission change a new object. No refusal comes from a cache that is behind the store; and for what is made for every
-    /// namespace soon after it, there is a little patience.
+    /// Lets admission change a new object.
     pub(super) async fn admit_new(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
+        self.admit_patiently(attributes).await?;
+        self.admission
+            .admit_by_configuration(attributes, &self.caches)
+            .await
+    }
+
+    /// Lets the plugins change a new object. No refusal comes from a cache that is behind the store; and for what is made for
+    /// every namespace soon after it, there is a little patience.
+    async fn admit_patiently(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
         let known = self.caches.applied();
-        let Err(mut refusal) = self.admission.admit(attributes, &self.caches).await else {
+        let Err(mut refusal) = self.admission.admit_by_plugins(attributes, &self.caches) else {
             return Ok(());
         };
         if self.fresh().await? > known {
-            match self.admission.admit(attributes, &self.caches).await {
+            match self.admission.admit_by_plugins(attributes, &self.caches) {
                 Ok(()) => return Ok(()),
                 Err(status) => refusal = status,
             }
@@ -55,6 +63,6 @@ impl Registry {
                 break;
             }
         }
-        self.admission.admit(attributes, &self.caches).await
+        self.admission.admit_by_plugins(attributes, &self.caches)
     }
 }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderValue, header::WARNING};
 use k3_api::{
     encode,
     encode::Stored,
@@ -15,6 +14,7 @@ use k3_api::{
 use serde_json::{Value, json};
 
 use super::{Ask, Resource, ask::Warnings, table, version};
+pub(crate) use crate::http::warn;
 use crate::{
     cache::Object,
     http::{self as web, Answer, Form, Format},
@@ -141,30 +141,6 @@ pub(super) fn go_type(resource: &Resource, suffix: &str) -> String {
     format!("{package}.{}{suffix}", resource.kind.kind)
 }
 
-/// Adds warnings to an answer, as clients show them to people.
-pub(crate) fn warn(answer: &mut Answer, warnings: &[String]) {
-    let mut told: Vec<&String> = Vec::new();
-    for warning in warnings {
-        if told.contains(&warning) {
-            continue;
-        }
-        told.push(warning);
-        let text: String = warning
-            .chars()
-            .map(|letter| if letter.is_control() { ' ' } else { letter })
-            .flat_map(|letter| {
-                (letter == '"' || letter == '\\')
-                    .then_some('\\')
-                    .into_iter()
-                    .chain([letter])
-            })
-            .collect();
-        if let Ok(value) = HeaderValue::from_bytes(format!("299 - \"{text}\"").as_bytes()) {
-            answer.headers_mut().append(WARNING, value);
-        }
-    }
-}
-
 // --- Made ---
 
 impl Made {
@@ -188,6 +164,7 @@ impl Made {
                 tree.make("metadata").set("resourceVersion", revision.to_string());
                 tree
             }
+            // A custom object that is kept is in the version of the request.
             Made::Kept(object) => version::convert(object.tree(), &resource.stored, &resource.kind),
             Made::Dry(tree) => {
                 let judged = version::judged(&resource.kind);

@@ -42,7 +42,7 @@ pub(super) fn judged(kind: &Kind) -> &Kind {
 }
 
 /// The other kinds that objects of a kind are served as.
-pub(super) fn others(kind: &Kind) -> impl Iterator<Item = &'static Kind> + '_ {
+pub(crate) fn others(kind: &Kind) -> impl Iterator<Item = &'static Kind> + '_ {
     let is_served_twice = matches!(&*kind.kind, "HorizontalPodAutoscaler" | "Event");
     let all = if is_served_twice { builtin().all() } else { &[] };
     all.iter()
@@ -68,7 +68,7 @@ pub(super) fn stored_bytes(object: &Value, kind: &Kind, stored: &Kind) -> Bytes 
 }
 
 /// An object of one kind as an object of another that is stored with it.
-pub(super) fn convert(object: Value, from: &Kind, to: &Kind) -> Value {
+pub(crate) fn convert(object: Value, from: &Kind, to: &Kind) -> Value {
     if is_same(from, to) {
         return object;
     }

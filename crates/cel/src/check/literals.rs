@@ -2,7 +2,10 @@
 
 use super::Checked;
 use crate::{
-    function::{regex, time},
+    function::{
+        formatting::{self, Piece},
+        regex, time,
+    },
     source::Issue,
     syntax::ast::{Id, Kind, Literal},
     types::Type,
@@ -17,9 +20,12 @@ pub(super) fn check(checked: &Checked) -> Vec<Issue> {
         let node = checked.ast.node(id);
         let mut inner = formatted;
         match &node.kind {
-            Kind::Call { function, args, .. } => {
+            Kind::Call { function, target, args } => {
                 inner |= &**function == "format";
                 call(checked, function, args, &mut issues);
+                if let ("format", Some(target), [arg]) = (&**function, target, &args[..]) {
+                    places(checked, node.offset, *target, *arg, &mut issues);
+                }
             }
             Kind::List { items, optional } if !formatted => list(checked, items, optional, &mut issues),
             Kind::Map(entries) if !formatted => {
@@ -50,6 +56,39 @@ fn call(checked: &Checked, function: &str, args: &[Id], issues: &mut Vec<Issue>)
     };
     if !fine {
         issues.push(Issue { offset: Some(node.offset), message: format!("invalid {function} argument") });
+    }
+}
+
+/// Whether the values of a constant list can stand in the places of a constant format.
+fn places(checked: &Checked, offset: u32, format: Id, values: Id, issues: &mut Vec<Issue>) {
+    let (Kind::Literal(Literal::String(format)), Kind::List { items, .. }) =
+        (checked.ast.kind(format), checked.ast.kind(values))
+    else {
+        return;
+    };
+    let mut filled = 0;
+    for piece in formatting::pieces(format, items.len()) {
+        match piece {
+            Err(message) => {
+                issues.push(Issue { offset: Some(offset), message });
+                return;
+            }
+            Ok(Piece::Text(_)) => {}
+            Ok(Piece::Place(clause)) => {
+                let item = items[filled];
+                filled += 1;
+                if let Some(why) = formatting::refusal(clause, &checked.types[item as usize]) {
+                    let offset = Some(checked.ast.node(item).offset);
+                    issues.push(Issue { offset, message: format!("error during formatting: {why}") });
+                    return;
+                }
+            }
+        }
+    }
+    if items.len() > filled {
+        let count = items.len();
+        let message = format!("too many arguments supplied to string.format (expected {filled}, got {count})");
+        issues.push(Issue { offset: Some(offset), message });
     }
 }
 

@@ -6,7 +6,7 @@
 mod authorization;
 pub(crate) mod convert;
 pub(crate) mod format;
-mod formatting;
+pub(crate) mod formatting;
 mod lists;
 pub(crate) mod network;
 mod operators;

@@ -68,12 +68,20 @@ pub fn compile(pattern: &str) -> std::result::Result<Regex, String> {
         .dfa_size_limit(LARGEST)
         .nest_limit(200)
         .build()
-        .map_err(|error| failed(&first_line(&error.to_string())))
+        .map_err(|error| failed(&told(&error.to_string())))
 }
 
-fn first_line(text: &str) -> String {
+/// What is wrong, in Go's words where there are any.
+fn told(text: &str) -> String {
     let last = text.lines().last().unwrap_or_default();
-    last.strip_prefix("error: ").unwrap_or(last).to_owned()
+    match last.strip_prefix("error: ").unwrap_or(last) {
+        "unclosed group" => "missing closing )",
+        "unopened group" => "unexpected )",
+        "repetition operator missing expression" => "missing argument to repetition operator",
+        "unclosed character class" => "missing closing ]",
+        other => other,
+    }
+    .to_owned()
 }
 
 struct Rewrite {

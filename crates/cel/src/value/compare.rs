@@ -6,7 +6,11 @@ use std::{
 };
 
 use super::{List, Map, Value};
-use crate::{decl::ListKind, error::EvalError, escape};
+use crate::{
+    decl::{ListKind, Shape},
+    error::EvalError,
+    escape,
+};
 
 /// Whether two values are equal. Numbers are by amount, whatever their types.
 pub(crate) fn equal(a: &Value<'_>, b: &Value<'_>) -> Result<bool, EvalError> {
@@ -23,7 +27,10 @@ pub(crate) fn equal(a: &Value<'_>, b: &Value<'_>) -> Result<bool, EvalError> {
         (Value::Duration(a), Value::Duration(b)) => a == b,
         (Value::Type(a), Value::Type(b)) => super::type_name(a) == super::type_name(b),
         (Value::List(a), Value::List(b)) => lists(a, b)?,
-        (Value::List(List::Json { .. } | List::Joined(..)), _) => return Err(EvalError::no_such_overload()),
+        // What is declared is compared with its like alone.
+        (Value::List(List::Json { decl, .. }), _) if !matches!(decl.shape, Shape::Dyn) => {
+            return Err(EvalError::no_such_overload());
+        }
         (Value::Map(a), Value::Map(b)) => maps(a, b)?,
         (Value::Map(Map::Object { .. }), _) => return Err(EvalError::no_such_overload()),
         (Value::Message(a, fields), Value::Message(b, others)) => {

@@ -91,10 +91,9 @@ impl<'a> Value<'a> {
         match json {
             Json::Null => Value::Null,
             Json::Bool(truth) => Value::Bool(*truth),
-            Json::Number(number) => match (number.as_i64(), number.as_u64()) {
-                (Some(number), _) => Value::Int(number),
-                (None, Some(number)) => Value::Uint(number),
-                (None, None) => Value::Double(number.as_f64().unwrap_or(f64::NAN)),
+            Json::Number(number) => match number.as_i64() {
+                Some(number) => Value::Int(number),
+                None => Value::Double(number.as_f64().unwrap_or(f64::NAN)),
             },
             Json::String(text) => Value::String(Text::Borrowed(text)),
             Json::Array(items) => Value::List(List::Json { items, decl: decl(), kind: crate::decl::ListKind::Atomic }),

@@ -5,8 +5,10 @@
 
 mod access;
 mod cluster;
+mod custom;
 mod discovery;
 mod objects;
+mod policy;
 #[path = "../program/mod.rs"]
 mod program;
 mod removal;

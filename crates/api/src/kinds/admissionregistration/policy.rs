@@ -161,33 +161,18 @@ impl Policy {
         }
         if conditions {
             let place = at.child("matchConditions");
-            matching::conditions(
-                spec.items("matchConditions"),
-                spec.has("paramKind"),
-                &place,
-                errors,
-            );
+            matching::conditions(spec.items("matchConditions"), spec.has("paramKind"), &place, errors);
         }
-        let reach = Reach {
-            params: spec.has("paramKind"),
-            authorizer: true,
-        };
+        let reach = Reach { params: spec.has("paramKind"), authorizer: true };
         let known = variables(spec.items("variables"), reach, &at.child("variables"), errors);
         match self.0 {
             Sort::Validating => {
                 // Without variables of its own a policy does not know what they are.
-                let known = if spec.items("variables").is_empty() {
-                    None
-                } else {
-                    Some(&known)
-                };
+                let known = if spec.items("variables").is_empty() { None } else { Some(&known) };
                 validations(object, &Asked { reach, known }, &at, errors);
             }
             Sort::Mutating => {
-                let asked = Asked {
-                    reach,
-                    known: Some(&known),
-                };
+                let asked = Asked { reach, known: Some(&known) };
                 mutations(spec.items("mutations"), &asked, &at.child("mutations"), errors);
                 one_of(
                     spec,
@@ -241,13 +226,8 @@ fn variables(variables: &[Value], reach: Reach, at: &Path<'_>, errors: &mut Erro
         }
         let missing = "expression is not specified";
         let wanted = Wanted::new(reach, &[]).with_variables(&known);
-        let ty = wanted.validate(
-            variable.text("expression"),
-            missing,
-            &place.child("expression"),
-            errors,
-        );
-        known = known.field(name, Decl::from(ty.as_ref().unwrap_or(&Type::Dyn)));
+        let ty = wanted.validate(variable.text("expression"), missing, &place.child("expression"), errors);
+        known = known.plain(name, Decl::from(ty.as_ref().unwrap_or(&Type::Dyn)));
     }
     known
 }
@@ -280,13 +260,7 @@ fn validations(object: &Value, asked: &Asked<'_>, at: &Path<'_>, errors: &mut Er
     for (index, annotation) in annotations.iter().enumerate() {
         let place = place.index(index);
         let key = annotation.text("key");
-        judge_annotation(
-            annotation,
-            object.at("metadata").text("name"),
-            asked,
-            &place,
-            errors,
-        );
+        judge_annotation(annotation, object.at("metadata").text("name"), asked, &place, errors);
         if repeated[index] {
             errors.push(Error::duplicate(&place.child("key"), key));
         }
@@ -296,12 +270,7 @@ fn validations(object: &Value, asked: &Asked<'_>, at: &Path<'_>, errors: &mut Er
 fn judge_validation(validation: &Value, asked: &Asked<'_>, at: &Path<'_>, errors: &mut Errors) {
     let wanted = asked.wanted(asked.reach, &["bool"]);
     let place = at.child("expression");
-    wanted.validate(
-        validation.text("expression"),
-        "expression is not specified",
-        &place,
-        errors,
-    );
+    wanted.validate(validation.text("expression"), "expression is not specified", &place, errors);
     for name in ["messageExpression", "message"] {
         let text = validation.text(name);
         if !text.is_empty() && text.trim().is_empty() {
@@ -311,13 +280,8 @@ fn judge_validation(validation: &Value, asked: &Asked<'_>, at: &Path<'_>, errors
                 "must be non-empty if specified",
             ));
         } else if name == "messageExpression" && !text.is_empty() {
-            let reach = Reach {
-                authorizer: false,
-                ..asked.reach
-            };
-            asked
-                .wanted(reach, &["string"])
-                .validate(text, "", &at.child(name), errors);
+            let reach = Reach { authorizer: false, ..asked.reach };
+            asked.wanted(reach, &["string"]).validate(text, "", &at.child(name), errors);
         } else if expression::has_lines(text.trim()) {
             errors.push(Error::invalid(
                 &at.child(name),
@@ -348,13 +312,7 @@ fn judge_annotation(annotation: &Value, policy: &str, asked: &Asked<'_>, at: &Pa
         errors.push(Error::required(&place, detail));
     } else {
         let wanted = asked.wanted(asked.reach, &["string", "null_type"]);
-        wanted.validate_trimmed(
-            text.trim(),
-            text,
-            "valueExpression is not specified",
-            &place,
-            errors,
-        );
+        wanted.validate_trimmed(text.trim(), text, "valueExpression is not specified", &place, errors);
     }
 }
 
@@ -442,7 +400,7 @@ mod tests {
             "paramKind": {"apiVersion": "a/b/c", "kind": "1"},
             "variables": [{"name": "for", "expression": " "}],
             "validations": [{"expression": "", "message": "a\nb", "reason": "Why"}],
-            "auditAnnotations": [{"key": "k", "valueExpression": "x"}, {"key": "k"}],
+            "auditAnnotations": [{"key": "k", "valueExpression": "'x'"}, {"key": "k"}],
         }));
         let told: Vec<_> = told(Sort::Validating, &bad)
             .iter()
@@ -460,6 +418,74 @@ mod tests {
                 "spec.validations[0].reason: Unsupported value",
                 "spec.auditAnnotations[1].valueExpression: Required value",
                 "spec.auditAnnotations[1].key: Duplicate value",
+            ]
+        );
+    }
+
+    #[test]
+    fn expressions_speak_of_what_they_may_and_give_what_is_wanted() {
+        let object = spec(&json!({
+            "variables": [
+                {"name": "a", "expression": "object.spec.replicas"},
+                {"name": "b", "expression": "variables.a > 1 && authorizer.path('/x').check('get').allowed()"},
+                {"name": "c", "expression": "variables.d"},
+            ],
+            "matchConditions": [{"name": "m", "expression": "variables.a"}],
+            "validations": [
+                {"expression": "variables.b && request.operation == 'CREATE'", "messageExpression": "string(authorizer)"},
+                {"expression": "params.x", "messageExpression": "1"},
+            ],
+            "auditAnnotations": [{"key": "k", "valueExpression": " 1 "}, {"key": "l", "valueExpression": "null"}],
+        }));
+        let told: Vec<_> = told(Sort::Validating, &object).iter().map(|text| text.split('\n').next().unwrap().to_owned()).collect();
+        let undeclared = |name: &str| format!("undeclared reference to '{name}' (in container '')");
+        assert_eq!(
+            told,
+            [
+                format!(
+                    "spec.matchConditions[0].expression: Invalid value: \"variables.a\": compilation failed: ERROR: <input>:1:1: {}",
+                    undeclared("variables")
+                ),
+                "spec.variables[2].expression: Invalid value: \"variables.d\": compilation failed: ERROR: <input>:1:10: \
+                 undefined field 'd'"
+                    .to_owned(),
+                format!(
+                    "spec.validations[0].messageExpression: Invalid value: \"string(authorizer)\": compilation failed: \
+                     ERROR: <input>:1:8: {}",
+                    undeclared("authorizer")
+                ),
+                format!(
+                    "spec.validations[1].expression: Invalid value: \"params.x\": compilation failed: ERROR: <input>:1:1: {}",
+                    undeclared("params")
+                ),
+                "spec.validations[1].messageExpression: Invalid value: \"1\": must evaluate to string but got int".to_owned(),
+                "spec.auditAnnotations[0].valueExpression: Invalid value: \" 1 \": must evaluate to one of [string null_type] \
+                 but got int"
+                    .to_owned(),
+            ]
+        );
+    }
+
+    #[test]
+    fn mutations_give_parts_of_objects_or_patches() {
+        let object = spec(&json!({
+            "reinvocationPolicy": "Never",
+            "mutations": [
+                {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": "Object{spec: Object.spec{a: 1}}"}},
+                {"patchType": "JSONPatch", "jsonPatch": {
+                    "expression": "[JSONPatch{op: 'add', path: '/a/' + jsonpatch.escapeKey('b/c'), value: 1}]",
+                }},
+                {"patchType": "JSONPatch", "jsonPatch": {"expression": "[1]"}},
+                {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": "{'a': 1}"}},
+            ],
+        }));
+        assert_eq!(
+            told(Sort::Mutating, &object),
+            [
+                "spec.mutations[2].jsonPatch.expression: Invalid value: \"[1]\": must evaluate to list(JSONPatch) but got \
+                 list(int)",
+                "spec.mutations[3].applyConfiguration.expression: Invalid value: \"{'a': 1}\": must evaluate to Object but got \
+                 map(string, int)",
             ]
         );
     }

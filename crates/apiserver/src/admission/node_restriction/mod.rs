@@ -126,7 +126,7 @@ fn slice(asked: &Asked<'_>) -> Result<(), Status> {
     let word = match asked.attributes.operation {
         Operation::Create => "create",
         Operation::Delete => "delete",
-        Operation::Update => return Ok(()),
+        Operation::Update | Operation::Connect => return Ok(()),
     };
     if asked.object().at("spec").text("nodeName") == asked.node {
         return Ok(());
@@ -162,6 +162,7 @@ impl Asked<'_> {
             Operation::Create => "CREATE",
             Operation::Update => "UPDATE",
             Operation::Delete => "DELETE",
+            Operation::Connect => "CONNECT",
         }
     }
 

@@ -1,6 +1,7 @@
 //! Subresources that are more than a part of their object, and kinds that are questions: a file each.
 
 mod binding;
+mod connection;
 mod eviction;
 mod node;
 mod review;
@@ -56,9 +57,29 @@ impl Registry {
         dry_run: bool,
         warnings: &mut Warnings,
     ) -> Result<(), Status> {
+        self.admit_as(Operation::Create, ask, object, dry_run, warnings)
+            .await
+    }
+
+    /// Takes a request for a stream through admission. Its options stand for an object.
+    async fn admit_connection(&self, ask: &Ask) -> Result<(), Status> {
+        let mut options = connection::options(ask);
+        let mut warnings = Warnings::default();
+        self.admit_as(Operation::Connect, ask, &mut options, false, &mut warnings)
+            .await
+    }
+
+    async fn admit_as(
+        &self,
+        operation: Operation,
+        ask: &Ask,
+        object: &mut Value,
+        dry_run: bool,
+        warnings: &mut Warnings,
+    ) -> Result<(), Status> {
         let resource = Resource::of(ask.target.kind.clone(), &self.caches);
         let mut attributes = Attributes {
-            operation: Operation::Create,
+            operation,
             resource: &resource,
             subresource: ask.target.part(),
             namespace: &ask.target.namespace,

@@ -43,6 +43,7 @@ impl Registry {
         if verb != Verb::Create {
             self.require_create(ask)?;
         }
+        self.admit_connection(ask).await?;
         let pod = self.pod(ask).await?;
         if ask.target.part() != "portforward" {
             container(&pod, ask.query.text("container"))?;
@@ -82,6 +83,7 @@ impl Registry {
 
     /// A request to be passed on to a service, a pod or a node.
     pub(super) async fn proxy(&self, ask: &Ask) -> Result<Answer, Status> {
+        self.admit_connection(ask).await?;
         self.fresh().await?;
         let resource = Resource::of(ask.target.kind.clone(), &self.caches);
         // A name may say how to talk and to which port: https:web:8443.

@@ -1,0 +1,158 @@
+//! Expressions of webhooks and policies: what they may speak of, and what their results mean.
+//!
+//! ```text
+//! scene       what the variables are for one request
+//! authority   what `authorizer` asks
+//! conditions  the conditions under which a webhook or a policy is asked at all
+//! ```
+//!
+//! Promises: an expression is compiled once. One that does not compile is an error of every request that needs it, not of the
+//! server. No request costs more than its budget.
+
+mod authority;
+mod conditions;
+mod scene;
+
+use std::rc::Rc;
+
+use k3_api::admission::{Reach, environment};
+use k3_cel::{Bindings, Decl, Environment, ObjectDecl, PER_CALL_LIMIT, Program, Shape, Value, Variables};
+
+pub(super) use self::{
+    conditions::Conditions,
+    scene::{Scene, Sight},
+};
+
+/// What is said when all expressions together cost too much.
+const OUT_OF_BUDGET: &str =
+    "validation failed due to running out of cost budget, no further validation rules will be run";
+
+/// A compiled expression.
+#[derive(Debug)]
+pub(super) struct Expression {
+    pub source: String,
+    program: Result<Program, String>,
+}
+
+/// Named expressions that others may use, each of which may use those before it.
+#[derive(Debug)]
+pub(super) struct Composition {
+    variables: Vec<(String, Expression)>,
+    declared: Decl,
+}
+
+/// Why an expression has no result.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// It failed; others may still be asked.
+    Failed(String),
+    /// There is nothing left to spend.
+    Budget,
+}
+
+/// Errors as one text.
+pub(super) fn joined(errors: &[String]) -> String {
+    match errors {
+        [one] => one.clone(),
+        many => format!("[{}]", many.join(", ")),
+    }
+}
+
+// --- Expression ---
+
+impl Expression {
+    /// Compiles an expression that must give one of some types; no types: any.
+    pub(super) fn compile(environment: &Environment, source: &str, gives: &[&str]) -> Self {
+        let program = Program::compile(environment, source)
+            .map_err(|error| format!("compilation failed: {error}"))
+            .and_then(|program| {
+                let found = program.result_type().to_string();
+                if gives.is_empty() || gives.contains(&found.as_str()) {
+                    return Ok(program);
+                }
+                Err(match gives {
+                    [one] => format!("must evaluate to {one} but got {found}"),
+                    several => format!("must evaluate to one of [{}] but got {found}", several.join(" ")),
+                })
+            });
+        Expression {
+            source: source.to_owned(),
+            program,
+        }
+    }
+
+    /// Why it did not compile.
+    pub(super) fn error(&self) -> Option<&str> {
+        self.program.as_ref().err().map(String::as_str)
+    }
+
+    /// Runs it, and takes what it costs from the budget.
+    pub(super) fn evaluate<'a>(
+        &self,
+        bindings: &Bindings<'a>,
+        variables: &Rc<Variables<'a>>,
+        budget: &mut u64,
+    ) -> Result<Value<'a>, Fault> {
+        let program = self
+            .program
+            .as_ref()
+            .map_err(|why| Fault::Failed(format!("compilation error: {why}")))?;
+        let outcome = program.evaluate(bindings, PER_CALL_LIMIT);
+        for cost in [variables.take_cost(), outcome.cost] {
+            *budget = budget.checked_sub(cost).ok_or(Fault::Budget)?;
+        }
+        outcome.result.map_err(|error| {
+            Fault::Failed(format!("expression '{}' resulted in error: {error}", self.source))
+        })
+    }
+}
+
+// --- Fault ---
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Fault::Failed(why) => f.write_str(why),
+            Fault::Budget => f.write_str(OUT_OF_BUDGET),
+        }
+    }
+}
+
+// --- Composition ---
+
+impl Composition {
+    /// Compiles variables, which come as names with expressions.
+    pub(super) fn compile<'v>(reach: Reach, variables: impl Iterator<Item = (&'v str, &'v str)>) -> Self {
+        let mut fields = ObjectDecl::new("kubernetes.variables");
+        let declare = |fields: &ObjectDecl| Decl::object(fields.clone());
+        let mut compiled = Vec::new();
+        for (name, source) in variables {
+            let environment = environment(reach).variable("variables", declare(&fields));
+            let expression = Expression::compile(&environment, source, &[]);
+            let decl = match &expression.program {
+                Ok(program) => Decl::from(program.result_type()),
+                Err(_) => Decl::from(Shape::Dyn),
+            };
+            fields = fields.plain(name, decl);
+            compiled.push((name.to_owned(), expression));
+        }
+        Composition {
+            variables: compiled,
+            declared: declare(&fields),
+        }
+    }
+
+    /// The environment of those who use the variables.
+    pub(super) fn environment(&self, reach: Reach) -> Environment {
+        environment(reach).variable("variables", self.declared.clone())
+    }
+
+    /// The variables for one run: each is found out when it is asked for, once.
+    pub(super) fn variables(&self) -> Rc<Variables<'_>> {
+        let programs = self.variables.iter().map(|(name, expression)| {
+            let program = expression.program.as_ref().map_err(Clone::clone);
+            (name.as_str(), program)
+        });
+        Variables::new(programs.collect())
+    }
+}

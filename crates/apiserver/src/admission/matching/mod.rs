@@ -1,0 +1,162 @@
+//! Which requests a webhook or a policy is about: by rules, and by the labels of the namespace and the object.
+//!
+//! A rule that is about another version of the same objects matches too, unless it is to be taken exactly; whoever is asked then
+//! sees the object in the version the rule names. What is wrong with a selector is an error only of requests it would decide.
+
+mod rule;
+
+use k3_api::{
+    rules::Tree,
+    selector::label::{Labels, Selector},
+    status::{Grouped, Status},
+};
+use serde_json::Value;
+
+use self::rule::Rule;
+use super::{
+    Operation, object,
+    subject::{Form, Subject},
+};
+use crate::cache::Caches;
+
+/// What must hold of a request.
+#[derive(Debug)]
+pub(super) struct Criteria {
+    /// `None`: all requests.
+    rules: Option<Vec<Rule>>,
+    excluded: Vec<Rule>,
+    /// Whether the same objects in other versions are meant, too.
+    equivalent: bool,
+    namespaces: Result<Selector, String>,
+    objects: Result<Selector, String>,
+}
+
+/// The labels in a tree.
+pub(super) struct TreeLabels<'t>(pub &'t Value);
+
+impl Labels for TreeLabels<'_> {
+    fn get(&self, key: &str) -> Option<&str> {
+        self.0.get(key)?.as_str()
+    }
+}
+
+// --- Criteria ---
+
+impl Criteria {
+    /// Those of a webhook.
+    pub(super) fn of_webhook(webhook: &Value) -> Self {
+        Criteria {
+            rules: Some(read_rules(webhook, "rules")),
+            ..Self::of_resources(webhook)
+        }
+    }
+
+    /// Those of a policy or a binding. No rules: all requests.
+    pub(super) fn of_resources(matching: &Value) -> Self {
+        let selector = |name: &str| match matching.at(name) {
+            Value::Null => Ok(Selector::new(Vec::new())),
+            selector => Selector::from_object(Some(selector)).map_err(|error| error.to_string()),
+        };
+        let rules = read_rules(matching, "resourceRules");
+        Criteria {
+            rules: (!rules.is_empty()).then_some(rules),
+            excluded: read_rules(matching, "excludeResourceRules"),
+            equivalent: matching.text("matchPolicy") == "Equivalent",
+            namespaces: selector("namespaceSelector"),
+            objects: selector("objectSelector"),
+        }
+    }
+
+    /// The resources that it names; `None` if it may be about any.
+    pub(super) fn resources(&self) -> Option<Vec<&str>> {
+        let named: Vec<&str> = self.rules.as_ref()?.iter().flat_map(Rule::resources).collect();
+        (!named.contains(&"*")).then_some(named)
+    }
+
+    /// The form in which a request is meant; `None` if it is not.
+    pub(super) fn matches(
+        &self,
+        subject: &Subject<'_>,
+        new: Option<&Value>,
+        old: Option<&Value>,
+        caches: &Caches,
+    ) -> Result<Option<Form>, Status> {
+        // Rules are cheapest, and which of the three refuses first makes no difference.
+        if find(&self.excluded, self.equivalent, subject).is_some() {
+            return Ok(None);
+        }
+        let form = match &self.rules {
+            None => subject.form.clone(),
+            Some(rules) => match find(rules, self.equivalent, subject) {
+                Some(form) => form,
+                None => return Ok(None),
+            },
+        };
+        let by_namespace = self.is_in_namespace(subject, new, caches);
+        let by_object = self.is_labelled(new, old);
+        // An error counts only if the other one does not say no.
+        if matches!(by_namespace, Ok(false)) || matches!(by_object, Ok(false)) {
+            return Ok(None);
+        }
+        by_namespace?;
+        by_object?;
+        Ok(Some(form))
+    }
+
+    fn is_in_namespace(
+        &self,
+        subject: &Subject<'_>,
+        new: Option<&Value>,
+        caches: &Caches,
+    ) -> Result<bool, Status> {
+        let is_namespace = &*subject.form.whole.plural == "namespaces";
+        if subject.namespace.is_empty() && !is_namespace {
+            return Ok(true);
+        }
+        let selector = self.namespaces.as_ref().map_err(Status::internal_error)?;
+        if selector.is_everything() {
+            return Ok(true);
+        }
+        let is_written = matches!(subject.operation, Operation::Create | Operation::Update);
+        // The namespace itself is not there yet, or still as it was.
+        if is_namespace && subject.subresource.is_empty() && is_written {
+            let labels = new.unwrap_or(&Value::Null).at("metadata").at("labels");
+            return Ok(selector.matches(&TreeLabels(labels)));
+        }
+        let namespace = object("", "namespaces", "", &subject.namespace, caches)
+            .ok_or_else(|| Status::not_found(Grouped::new("", "namespaces"), &subject.namespace))?;
+        Ok(selector.matches(&TreeLabels(namespace.at("metadata").at("labels"))))
+    }
+
+    /// Whether the object has the labels, as it is or as it would be.
+    fn is_labelled(&self, new: Option<&Value>, old: Option<&Value>) -> Result<bool, Status> {
+        let selector = self.objects.as_ref().map_err(Status::internal_error)?;
+        if selector.is_everything() {
+            return Ok(true);
+        }
+        let mut states = [new, old].into_iter().flatten();
+        Ok(states.any(|state| {
+            // What is not an object of the API has no labels at all, not even none.
+            state.has("metadata") && selector.matches(&TreeLabels(state.at("metadata").at("labels")))
+        }))
+    }
+}
+
+fn read_rules(tree: &Value, name: &str) -> Vec<Rule> {
+    tree.items(name).iter().map(Rule::read).collect()
+}
+
+/// The form in which the first rule matches.
+fn find(rules: &[Rule], equivalent: bool, subject: &Subject<'_>) -> Option<Form> {
+    if rules.iter().any(|rule| rule.matches(subject, &subject.form)) {
+        return Some(subject.form.clone());
+    }
+    if !equivalent {
+        return None;
+    }
+    rules.iter().find_map(|rule| {
+        subject
+            .equivalents()
+            .find(|equivalent| rule.matches(subject, equivalent))
+    })
+}

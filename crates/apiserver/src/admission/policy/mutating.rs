@@ -1,0 +1,221 @@
+//! One policy that changes objects.
+
+use k3_api::{
+    admission::Reach,
+    patch::json::{Error, Patch},
+    rules::Tree,
+    status::{Cause, Reason, Status},
+};
+use k3_cel::BUDGET;
+use serde_json::{Value, json};
+
+use super::{
+    super::{
+        Attributes,
+        expression::{Composition, Conditions, Expression, Scene, Sight},
+        subject::Form,
+    },
+    Misconfigured, apply,
+    source::{Binding, Policy},
+};
+
+/// The expressions of a policy, compiled.
+#[derive(Debug)]
+pub(super) struct Compiled {
+    composition: Composition,
+    conditions: Conditions,
+    pub mutations: Vec<Mutation>,
+}
+
+/// How an object is changed.
+#[derive(Debug)]
+pub(super) enum Mutation {
+    /// By operations.
+    Patch(Expression),
+    /// By what it is to have.
+    Apply(Expression),
+}
+
+/// Why an object is not changed.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// It is the policy's fault: whether the request fails is for the policy to say.
+    Policy(String),
+    /// The request fails.
+    Status(Box<Status>),
+}
+
+/// What went wrong with all policies.
+#[derive(Debug, Default)]
+pub(super) struct Errors(Vec<(String, Reason)>);
+
+// --- Compiled ---
+
+impl Compiled {
+    /// Compiles the expressions of a policy.
+    pub(super) fn compile(policy: &Policy<Compiled>) -> Self {
+        let spec = &policy.spec;
+        let reach = Reach {
+            params: spec.has("paramKind"),
+            authorizer: true,
+        };
+        let variables = spec.items("variables").iter();
+        let composition = Composition::compile(
+            reach,
+            variables.map(|variable| (variable.text("name"), variable.text("expression"))),
+        );
+        let environment = composition.environment(reach);
+        let with_patches = environment.clone().with_patch_types();
+        let mutation = |mutation: &Value| {
+            let (field, gives) = match mutation.text("patchType") {
+                "JSONPatch" => ("jsonPatch", "list(JSONPatch)"),
+                "ApplyConfiguration" => ("applyConfiguration", "Object"),
+                _ => return None,
+            };
+            let source = mutation.at(field).text("expression");
+            let expression = Expression::compile(&with_patches, source, &[gives]);
+            Some(if field == "jsonPatch" {
+                Mutation::Patch(expression)
+            } else {
+                Mutation::Apply(expression)
+            })
+        };
+        Compiled {
+            conditions: Conditions::compile(spec, &environment, policy.fails_open),
+            mutations: spec.items("mutations").iter().filter_map(mutation).collect(),
+            composition,
+        }
+    }
+
+    /// Whether the conditions of the policy hold.
+    pub(super) fn applies(&self, scene: &Scene<'_>, params: Option<&Value>) -> Result<bool, String> {
+        self.conditions
+            .is_empty()
+            .then_some(Ok(true))
+            .unwrap_or_else(|| self.conditions.hold(scene, params, &self.composition.variables()))
+    }
+
+    /// The object, changed by one mutation and complete.
+    pub(super) fn change(
+        &self,
+        mutation: &Mutation,
+        object: &Value,
+        form: &Form,
+        scene: &Scene<'_>,
+        params: Option<&Value>,
+        namespace: Option<&Value>,
+    ) -> Result<Value, Failure> {
+        let (Mutation::Patch(expression) | Mutation::Apply(expression)) = mutation;
+        if let Some(why) = expression.error() {
+            return Err(Failure::Policy(why.to_owned()));
+        }
+        let variables = self.composition.variables();
+        let sight = Sight {
+            params,
+            namespace,
+            authorizer: true,
+        };
+        let bindings = scene.bindings(sight, &variables);
+        let mut budget = BUDGET;
+        let value = expression
+            .evaluate(&bindings, &variables, &mut budget)
+            .map_err(|fault| Failure::Policy(fault.to_string()))?;
+        let changed = match mutation {
+            Mutation::Apply(_) => apply::apply(object, &value, form).map_err(Failure::Policy)?,
+            Mutation::Patch(_) => match patched(object, &value)? {
+                Some(changed) => changed,
+                // A test that fails keeps the object as it is.
+                None => return Ok(object.clone()),
+            },
+        };
+        let internal = |why: String| Failure::Status(Box::new(Status::internal_error(why)));
+        let (_, full) = form.complete(&changed).map_err(internal)?;
+        Ok(full)
+    }
+}
+
+/// The object after the operations that an expression made; `None` if one of them is a test that fails.
+fn patched(object: &Value, operations: &k3_cel::Value<'_>) -> Result<Option<Value>, Failure> {
+    let failed = |why: String| Failure::Policy(why);
+    apply::check_names(operations).map_err(|why| failed(format!("type mismatch: {why}")))?;
+    let operations = operations.to_json().map_err(|error| {
+        failed(format!(
+            "JSONPath valueExpression evaluated to a type that could not marshal to JSON: {error}"
+        ))
+    })?;
+    let operations = operations.as_array().cloned().unwrap_or_default();
+    let operations: Vec<Value> = operations.into_iter().map(operation).collect();
+    let patch =
+        Patch::try_new(Value::Array(operations)).map_err(|error| failed(format!("JSON Patch: {error}")))?;
+    match patch.apply(object.clone()) {
+        Ok(changed) => Ok(Some(changed)),
+        Err(error) if is_failed_test(&error) => Ok(None),
+        Err(error) => Err(failed(format!("JSON Patch: {error}"))),
+    }
+}
+
+/// Whether a patch does not apply because it tests for something else than there is.
+fn is_failed_test(error: &Error) -> bool {
+    matches!(error, Error::Operation(why) if why.starts_with("testing value ") && why.ends_with(" failed"))
+}
+
+/// An operation as JSON patches have it: without a place to copy from where none is said.
+fn operation(said: Value) -> Value {
+    let mut operation = json!({"op": said.text("op"), "path": said.text("path")});
+    if !said.text("from").is_empty() {
+        operation["from"] = said.text("from").into();
+    }
+    if let Some(value) = said.get("value") {
+        operation["value"] = value.clone();
+    }
+    operation
+}
+
+// --- Errors ---
+
+impl Errors {
+    /// A policy cannot be run.
+    pub(super) fn misconfigured<E>(&mut self, policy: &Policy<E>, problem: &Misconfigured<'_>) {
+        let text = match problem.binding {
+            Some(binding) => denied(policy, binding, &problem.message()),
+            None => format!("policy \"{}\" denied request: {}", policy.name, problem.message()),
+        };
+        self.add(policy, text, Reason::Unknown);
+    }
+
+    /// A policy failed.
+    pub(super) fn failed<E>(&mut self, policy: &Policy<E>, binding: &Binding, why: String) {
+        self.add(policy, denied(policy, binding, &why), Reason::Invalid);
+    }
+
+    fn add<E>(&mut self, policy: &Policy<E>, text: String, reason: Reason) {
+        if !policy.fails_open {
+            self.0.push((text, reason));
+        }
+    }
+
+    /// All policies are done.
+    pub(super) fn end(self, attributes: &Attributes<'_>) -> Result<(), Status> {
+        let Some((message, reason)) = self.0.first() else {
+            return Ok(());
+        };
+        let mut status = attributes.forbidden("admission request denied by policy");
+        status.message.clone_from(message);
+        if *reason != Reason::Unknown {
+            status.reason = *reason;
+        }
+        let causes = self.0.iter().map(|(message, _)| Cause {
+            message: message.clone(),
+            ..Cause::default()
+        });
+        status.details.get_or_insert_default().causes.extend(causes);
+        Err(status)
+    }
+}
+
+fn denied<E>(policy: &Policy<E>, binding: &Binding, why: &str) -> String {
+    format!(
+        "policy '{}' with binding '{}' denied request: {why}",
+        policy.name, binding.name
+    )
+}

@@ -1,0 +1,83 @@
+//! The parameters of a policy, as a binding names them.
+
+use k3_api::{
+    kinds::{KindRef, builtin},
+    rules::Tree,
+    selector::label::Selector,
+};
+use serde_json::Value;
+
+use crate::{
+    cache::Caches,
+    registry::{self, Resource},
+};
+
+/// Which kind the parameters of a policy are of; or why there is no such kind.
+pub(super) fn kind(said: &Value) -> Result<Option<KindRef>, String> {
+    if said.is_null() {
+        return Ok(None);
+    }
+    let version = said.text("apiVersion");
+    let (group, version) = version.split_once('/').unwrap_or(("", version));
+    match builtin().kind(group, version, said.text("kind")) {
+        Some(kind) => Ok(Some(kind.into())),
+        None => Err(format!(
+            "failed to find resource referenced by paramKind: '{group}/{version}, Kind={}'",
+            said.text("kind")
+        )),
+    }
+}
+
+/// The parameters that a binding names for a request in a namespace: each is one run of the policy. `None` is a run without.
+pub(super) fn collect(
+    kind: Option<&KindRef>,
+    reference: &Value,
+    namespace: &str,
+    caches: &Caches,
+) -> Result<Vec<Option<Value>>, String> {
+    let Some(kind) = kind.filter(|_| !reference.is_null()) else {
+        return Ok(vec![None]);
+    };
+    let resource = Resource::of(kind.clone(), caches);
+    let said = reference.text("namespace");
+    let namespace = match (kind.is_namespaced(), said) {
+        (false, "") => "",
+        (false, _) => {
+            return Err(
+                "paramRef.namespace must not be provided for a cluster-scoped `paramKind`".to_owned(),
+            );
+        }
+        (true, "") if namespace.is_empty() => {
+            return Err(
+                "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources"
+                    .to_owned(),
+            );
+        }
+        (true, "") => namespace,
+        (true, said) => said,
+    };
+    let read = |object: &crate::cache::Object| {
+        Some(registry::convert(object.tree(), &resource.stored, &resource.kind))
+    };
+    let name = reference.text("name");
+    let found: Vec<Option<Value>> = if !name.is_empty() {
+        let key = resource.key(namespace, name).ok();
+        let object = key.and_then(|key| resource.cache.get(&key));
+        object.into_iter().map(|object| read(&object)).collect()
+    } else if reference.has("selector") {
+        let selector = Selector::from_object(reference.get("selector")).map_err(|error| error.to_string())?;
+        let snapshot = resource.cache.snapshot(0);
+        let prefix = resource.under(namespace);
+        snapshot
+            .under(&prefix, None)
+            .filter(|object| selector.matches(&object.labels()))
+            .map(|object| read(object))
+            .collect()
+    } else {
+        return Err("one of name or selector must be provided".to_owned());
+    };
+    if found.is_empty() && reference.text("parameterNotFoundAction") == "Deny" {
+        return Err("no params found for policy binding with `Deny` parameterNotFoundAction".to_owned());
+    }
+    Ok(found)
+}

@@ -1,0 +1,120 @@
+//! Who is asked again, when somebody later changed the object.
+//!
+//! There are two rounds at most. In the second one all plugins run again, and of webhooks and policies those that ask for it and
+//! before whose back the object was changed; none is asked for the first time.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+/// What those of one sort have done, over both rounds.
+#[derive(Debug, Default)]
+pub(super) struct Round {
+    /// Whether it is the second one.
+    again: bool,
+    /// Whether there must be a second one.
+    wanted: bool,
+    /// The object as the first round left it.
+    left: Option<Value>,
+    /// Those that were asked, want to be asked again, and after whom nothing was changed yet.
+    waiting: BTreeSet<String>,
+    /// Those that are asked in the second round.
+    called: BTreeSet<String>,
+}
+
+// --- Round ---
+
+impl Round {
+    /// Begins a round with an object.
+    pub(super) fn begin(&mut self, object: Option<&Value>) {
+        if self.again && self.left.as_ref() != object {
+            self.recall();
+        }
+    }
+
+    /// Ends a round with an object.
+    pub(super) fn end(&mut self, object: Option<&Value>) {
+        if !self.again && !self.waiting.is_empty() {
+            self.left = object.cloned();
+        }
+    }
+
+    /// Whether somebody is asked in this round.
+    pub(super) fn includes(&self, id: &str) -> bool {
+        !self.again || self.called.contains(id)
+    }
+
+    /// Somebody was asked.
+    pub(super) fn invoked(&mut self, id: &str, changed: bool, again: bool) {
+        if changed {
+            self.recall();
+            self.wanted = true;
+        }
+        if again {
+            self.waiting.insert(id.to_owned());
+        }
+    }
+
+    /// The number of the round.
+    pub(super) fn number(&self) -> usize {
+        usize::from(self.again)
+    }
+
+    /// Goes on to the second round, for all sorts if one of them wants it. Tells whether there is one: there is no third.
+    pub(super) fn go_on<const N: usize>(rounds: [&mut Round; N]) -> bool {
+        let wanted = rounds.iter().any(|round| round.wanted && !round.again);
+        let is_over = rounds.iter().any(|round| round.again);
+        for round in rounds {
+            round.again = true;
+        }
+        wanted && !is_over
+    }
+
+    /// All that wait are asked again.
+    fn recall(&mut self) {
+        self.called.append(&mut self.waiting);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn who_asks_for_it_is_asked_again_after_a_later_change() {
+        let mut round = Round::default();
+        round.begin(Some(&json!(0)));
+        round.invoked("first", false, true);
+        round.invoked("second", true, true);
+        round.invoked("third", false, false);
+        round.end(Some(&json!(1)));
+        assert!(Round::go_on([&mut round]));
+        round.begin(Some(&json!(1)));
+        // The second one saw its own change.
+        assert_eq!(
+            ["first", "second", "third", "new"].map(|id| round.includes(id)),
+            [true, false, false, false]
+        );
+    }
+
+    #[test]
+    fn all_who_ask_for_it_are_asked_again_when_plugins_changed_the_object() {
+        let mut round = Round::default();
+        round.begin(Some(&json!(0)));
+        round.invoked("a", true, true);
+        round.invoked("b", false, false);
+        round.end(Some(&json!(1)));
+        assert!(Round::go_on([&mut round]));
+        round.begin(Some(&json!(2)));
+        assert_eq!(["a", "b"].map(|id| round.includes(id)), [true, false]);
+    }
+
+    #[test]
+    fn without_a_change_there_is_one_round() {
+        let mut round = Round::default();
+        round.invoked("a", false, true);
+        assert!(!Round::go_on([&mut round]));
+    }
+}

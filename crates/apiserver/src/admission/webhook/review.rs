@@ -1,0 +1,307 @@
+//! The question that a webhook is asked, and what it answers.
+
+use std::borrow::Cow;
+
+use k3_api::{base64, go, rules::Tree};
+use serde_json::{Value, json};
+
+use super::{
+    super::subject::{Form, Subject},
+    hook::ReviewVersion,
+};
+
+/// Whether webhooks may change objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sort {
+    Mutating,
+    Validating,
+}
+
+/// What a webhook said.
+#[derive(Debug, PartialEq)]
+pub(super) struct Verdict {
+    pub allowed: bool,
+    /// The patch, as it came; empty for none.
+    pub patch: Vec<u8>,
+    /// How the patch is written.
+    pub patch_type: String,
+    /// The `Status` of a refusal; `null` for none.
+    pub result: Value,
+    pub warnings: Vec<String>,
+    pub annotations: Vec<(String, String)>,
+}
+
+/// The review of a request in a form.
+pub(super) fn question(
+    subject: &Subject<'_>,
+    form: &Form,
+    version: ReviewVersion,
+    uid: &str,
+    new: Option<&Value>,
+    old: Option<&Value>,
+) -> Value {
+    let view = |state: Option<&Value>| {
+        state.map_or(Value::Null, |state| match subject.view(state, form) {
+            Cow::Borrowed(state) => state.clone(),
+            Cow::Owned(state) => state,
+        })
+    };
+    let mut request = json!({
+        "uid": uid,
+        "kind": form.shown_kind(),
+        "resource": form.shown_resource(),
+        "requestKind": subject.form.shown_kind(),
+        "requestResource": subject.form.shown_resource(),
+        "operation": subject.operation.word(),
+        "userInfo": subject.user(),
+        "object": view(new),
+        "oldObject": view(old),
+        "dryRun": subject.dry_run,
+        "options": subject.options(),
+    });
+    for (name, text) in [
+        ("subResource", subject.subresource),
+        ("requestSubResource", subject.subresource),
+        ("name", &subject.name),
+        ("namespace", &subject.namespace),
+    ] {
+        if !text.is_empty() {
+            request[name] = text.into();
+        }
+    }
+    json!({"kind": "AdmissionReview", "apiVersion": version.api_version(), "request": request})
+}
+
+/// Reads what a webhook answered to a review, as a client that knows both versions of reviews does.
+pub(super) fn decode(answer: &[u8], asked: ReviewVersion) -> Result<Value, String> {
+    let review: Value = serde_json::from_slice(answer).map_err(|error| {
+        format!(
+            "couldn't get version/kind; json parse error: {}",
+            syntax(answer, &error)
+        )
+    })?;
+    if !review.is_object() {
+        return Err(format!(
+            "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type struct {{ APIVersion \
+             string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
+            go_kind(&review)
+        ));
+    }
+    let (version, kind) = (review.text("apiVersion"), review.text("kind"));
+    let is_known = matches!(version, "" | "admission.k8s.io/v1" | "admission.k8s.io/v1beta1")
+        && matches!(kind, "" | "AdmissionReview");
+    if kind == "Status" && version == "v1" && review.text("status") != "Success" {
+        return Err(review.text("message").to_owned());
+    }
+    if !is_known {
+        return Err(format!(
+            "no kind {} is registered for version {} in scheme \"k8s.io/apiserver/pkg/util/webhook/client.go:72\"",
+            go::quote(kind),
+            go::quote(version)
+        ));
+    }
+    if !version.is_empty() && version != asked.api_version() {
+        let short = |version: &str| version.rsplit('/').next().unwrap_or_default().to_owned();
+        return Err(format!(
+            "converting ({}.AdmissionReview) to ({}.AdmissionReview): unknown conversion",
+            short(version),
+            short(asked.api_version())
+        ));
+    }
+    Ok(review)
+}
+
+/// Where text ceases to be JSON, in Go's words.
+fn syntax(answer: &[u8], error: &serde_json::Error) -> String {
+    if error.is_eof() {
+        return "unexpected end of JSON input".to_owned();
+    }
+    let first = answer.iter().find(|byte| !byte.is_ascii_whitespace());
+    match first {
+        Some(byte) if !matches!(byte, b'{' | b'[' | b'"' | b'-' | b'0'..=b'9' | b't' | b'f' | b'n') => {
+            format!(
+                "invalid character '{}' looking for beginning of value",
+                char::from(*byte)
+            )
+        }
+        _ => error.to_string(),
+    }
+}
+
+fn go_kind(value: &Value) -> &'static str {
+    match value {
+        Value::Array(_) => "array",
+        Value::String(_) => "string",
+        Value::Bool(_) => "bool",
+        _ => "number",
+    }
+}
+
+// --- Verdict ---
+
+impl Verdict {
+    /// Reads a review that was answered; or why it is no answer.
+    pub(super) fn read(review: &Value, asked: ReviewVersion, uid: &str, sort: Sort) -> Result<Self, String> {
+        let response = review.at("response");
+        if response.is_null() {
+            return Err("webhook response was absent".to_owned());
+        }
+        let patch = base64::decode(response.text("patch"))
+            .map_err(|_| "illegal base64 data in response.patch".to_owned())?;
+        let patch_type = response.at("patchType").as_str();
+        let patch_type = match asked {
+            ReviewVersion::V1 => {
+                check(review, asked, uid)?;
+                check_patch(&patch, patch_type, sort)?;
+                patch_type.unwrap_or_default()
+            }
+            // Nothing was checked in these times, and there was one sort of patch.
+            ReviewVersion::V1Beta1 => "JSONPatch",
+        };
+        Ok(Verdict {
+            allowed: response.flag("allowed"),
+            patch_type: patch_type.to_owned(),
+            patch: if sort == Sort::Mutating { patch } else { Vec::new() },
+            result: response.at("status").clone(),
+            warnings: response.texts("warnings").map(str::to_owned).collect(),
+            annotations: response
+                .entries("auditAnnotations")
+                .iter()
+                .map(|(key, value)| (key.clone(), value.as_str().unwrap_or_default().to_owned()))
+                .collect(),
+        })
+    }
+}
+
+/// An answer must be to this question, and say what it is.
+fn check(review: &Value, asked: ReviewVersion, uid: &str) -> Result<(), String> {
+    let said = review.at("response").text("uid");
+    if said != uid {
+        return Err(format!(
+            "expected response.uid={}, got {}",
+            go::quote(uid),
+            go::quote(said)
+        ));
+    }
+    let (version, kind) = (review.text("apiVersion"), review.text("kind"));
+    if (version, kind) != (asked.api_version(), "AdmissionReview") {
+        let version = if version.is_empty() { "/" } else { version };
+        return Err(format!(
+            "expected webhook response of {}, Kind=AdmissionReview, got {version}, Kind={kind}",
+            asked.api_version()
+        ));
+    }
+    Ok(())
+}
+
+/// A patch comes with its type, and only from who may change objects.
+fn check_patch(patch: &[u8], patch_type: Option<&str>, sort: Sort) -> Result<(), String> {
+    let why = match (sort, patch.is_empty(), patch_type) {
+        (Sort::Mutating, false, None) => "webhook returned response.patch but not response.patchType",
+        (Sort::Mutating, true, Some(_)) => "webhook returned response.patchType but not response.patch",
+        (Sort::Mutating, _, Some("")) => "webhook returned invalid response.patchType of \"\"",
+        (Sort::Validating, false, _) => "validating webhook may not return response.patch",
+        (Sort::Validating, _, Some(_)) => "validating webhook may not return response.patchType",
+        _ => return Ok(()),
+    };
+    Err(why.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(response: &Value, sort: Sort) -> Result<Verdict, String> {
+        let review =
+            json!({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "response": response});
+        Verdict::read(&review, ReviewVersion::V1, "u", sort)
+    }
+
+    #[test]
+    fn an_answer_is_to_the_question_that_was_asked() {
+        let v1 = |review: &Value| Verdict::read(review, ReviewVersion::V1, "u", Sort::Mutating).unwrap_err();
+        assert_eq!(v1(&json!({})), "webhook response was absent");
+        assert_eq!(
+            v1(&json!({"response": {"uid": "x"}})),
+            "expected response.uid=\"u\", got \"x\""
+        );
+        assert_eq!(
+            v1(&json!({"response": {"uid": "u"}})),
+            "expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got /, Kind="
+        );
+        let old = json!({"response": {"allowed": true, "patch": "W10="}});
+        let verdict = Verdict::read(&old, ReviewVersion::V1Beta1, "u", Sort::Mutating).unwrap();
+        assert!(verdict.allowed);
+        assert_eq!(
+            (verdict.patch.as_slice(), verdict.patch_type.as_str()),
+            (&b"[]"[..], "JSONPatch")
+        );
+    }
+
+    #[test]
+    fn a_patch_comes_with_its_type_from_who_may_change_objects() {
+        for (patch, patch_type, sort, why) in [
+            (
+                json!("W10="),
+                json!(null),
+                Sort::Mutating,
+                "webhook returned response.patch but not response.patchType",
+            ),
+            (
+                json!(null),
+                json!("JSONPatch"),
+                Sort::Mutating,
+                "webhook returned response.patchType but not response.patch",
+            ),
+            (
+                json!("W10="),
+                json!(""),
+                Sort::Mutating,
+                "webhook returned invalid response.patchType of \"\"",
+            ),
+            (
+                json!("W10="),
+                json!("JSONPatch"),
+                Sort::Validating,
+                "validating webhook may not return response.patch",
+            ),
+            (
+                json!(null),
+                json!("JSONPatch"),
+                Sort::Validating,
+                "validating webhook may not return response.patchType",
+            ),
+        ] {
+            let response = json!({"uid": "u", "patch": patch, "patchType": patch_type});
+            assert_eq!(read(&response, sort).unwrap_err(), why);
+        }
+        assert!(
+            read(
+                &json!({"uid": "u", "patch": "W10=", "patchType": "JSONPatch"}),
+                Sort::Mutating
+            )
+            .is_ok()
+        );
+    }
+
+    #[test]
+    fn what_is_no_review_is_told_apart() {
+        let wrong = |text: &str| decode(text.as_bytes(), ReviewVersion::V1).unwrap_err();
+        assert_eq!(
+            wrong("hello"),
+            "couldn't get version/kind; json parse error: invalid character 'h' looking for beginning of value"
+        );
+        assert_eq!(
+            wrong("{"),
+            "couldn't get version/kind; json parse error: unexpected end of JSON input"
+        );
+        assert!(
+            wrong(r#"{"kind":"Pod","apiVersion":"v1"}"#)
+                .starts_with(r#"no kind "Pod" is registered for version "v1""#)
+        );
+        assert_eq!(
+            wrong(r#"{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1beta1"}"#),
+            "converting (v1beta1.AdmissionReview) to (v1.AdmissionReview): unknown conversion"
+        );
+    }
+}

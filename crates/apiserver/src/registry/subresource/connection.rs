@@ -1,0 +1,43 @@
+//! The options of a stream, as an object: admission sees no other.
+
+use k3_api::rules::TreeMut;
+use serde_json::{Value, json};
+
+use crate::registry::Ask;
+
+/// What a client asks of a stream, in the URL.
+pub(super) fn options(ask: &Ask) -> Value {
+    let part = ask.target.kind.subresource(ask.target.part());
+    let (kind, version) = part.map_or(("", ""), |part| (&*part.kind, &*part.version));
+    let mut options = json!({"kind": kind, "apiVersion": version});
+    let query = &ask.query;
+    let name = ask.target.part();
+    if matches!(name, "exec" | "attach") {
+        for flag in ["stdin", "tty"] {
+            if query.flag(flag).unwrap_or_default() {
+                options.set(flag, true);
+            }
+        }
+        // Who wants none of what is written has to say so.
+        for flag in ["stdout", "stderr"] {
+            if query.flag(flag).unwrap_or(true) {
+                options.set(flag, true);
+            }
+        }
+        if !query.text("container").is_empty() {
+            options.set("container", query.text("container"));
+        }
+    }
+    match name {
+        "exec" => options.set("command", query.all("command").collect::<Vec<_>>()),
+        "portforward" => {
+            let ports: Vec<i64> = query.all("ports").filter_map(|port| port.parse().ok()).collect();
+            if !ports.is_empty() {
+                options.set("ports", ports);
+            }
+        }
+        "proxy" if !query.text("path").is_empty() => options.set("path", query.text("path")),
+        _ => {}
+    }
+    options
+}
