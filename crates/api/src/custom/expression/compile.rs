@@ -107,7 +107,7 @@ impl Scope {
 impl Tree {
     /// The rules of a whole schema; `None` if it has none.
     pub(crate) fn of(node: &Node, root: bool) -> Option<Tree> {
-        if !node.says(Flag::Ruled) {
+        if !node.says(Flag::Ruled) || !is_ruled(node) {
             return None;
         }
         let decl = declare(node, root).map(|declared| declared.decl);
@@ -174,6 +174,14 @@ impl Tree {
             .ok()?;
         Some(&self.properties[found].1)
     }
+}
+
+/// Whether a schema or one inside has rules. Those that only `allOf` brings do not count: they are asked along with others.
+fn is_ruled(node: &Node) -> bool {
+    !node.rules().is_empty()
+        || node.items().is_some_and(is_ruled)
+        || node.values().is_some_and(is_ruled)
+        || node.properties().any(|(_, node)| is_ruled(node))
 }
 
 /// What the items of a list, or the values of a map, are declared as.
