@@ -425,6 +425,15 @@ fn a_scale_is_found_and_set_by_its_paths() {
         scale.write(&mut widget, &unset).unwrap_err().message,
         "the spec replicas field \".spec.replicas\" cannot be empty"
     );
+    let odd = object(json!("text"));
+    assert_eq!(
+        scale.read(&odd).unwrap_err().message,
+        ".spec.replicas accessor error: text is of the type string, expected map[string]interface{}"
+    );
+    assert_eq!(
+        scale.write(&mut odd.clone(), &shown).unwrap_err().message,
+        "value cannot be set because .spec is not a map[string]interface{}"
+    );
 }
 
 #[test]
