@@ -4,21 +4,22 @@ use std::net::IpAddr;
 
 use k3_api::name::Subnet;
 
-use crate::authn::TokenFile;
+use crate::authn::Authentication;
 
 /// The settings of a server.
 #[derive(Debug)]
 pub struct Config {
-    /// Users by their static tokens.
-    pub tokens: TokenFile,
-    /// Whether requests without credentials are taken as `system:anonymous`.
-    pub anonymous: bool,
+    /// How users are known.
+    pub authentication: Authentication,
     /// Where services get their addresses from.
     pub service_range: Subnet,
     /// Who service-account tokens are issued by: a URL.
     pub issuer: String,
     /// The key service-account tokens are signed with: ECDSA P-256, PKCS#8 DER.
     pub signing_key: Vec<u8>,
+    /// Whether a PUT of an object may change its status too, which otherwise has a path of its own. Off: with it a client that
+    /// writes back what it read some time ago undoes the work of controllers.
+    pub unrestricted_update: bool,
     /// Where clients in the cluster reach this server.
     pub advertise: (IpAddr, u16),
     /// Whether who names an owner must be allowed to delete the dependent, and to set finalizers on an owner that is held up:

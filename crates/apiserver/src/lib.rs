@@ -20,7 +20,10 @@ mod service_range;
 pub use k3_api::name::Subnet;
 
 pub use self::{
-    authn::{BadCertificate, Certificate, TokenFile, TokenFileError, TokenFileProblem},
+    authn::{
+        Anonymous, Authentication, BadCertificate, BadEphemeralToken, BadPublicKey, BadSigningKey,
+        Certificate, EphemeralToken, KubectlRule, PublicKey, TokenFile, TokenFileError, TokenFileProblem,
+    },
     config::Config,
     server::{Server, StartError},
     service_range::{BadServiceRange, kubernetes_address, service_range},

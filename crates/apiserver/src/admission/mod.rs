@@ -23,6 +23,7 @@ mod configured;
 mod default_ingress_class;
 mod default_storage_class;
 mod default_toleration_seconds;
+mod ephemeral_tokens;
 mod expression;
 mod limit_ranger;
 mod marked_class;
@@ -181,6 +182,7 @@ impl Admission {
             webhooks,
             plugins: vec![
                 Box::new(namespace_lifecycle::NamespaceLifecycle),
+                Box::new(ephemeral_tokens::EphemeralTokens),
                 Box::new(limit_ranger::LimitRanger::default()),
                 Box::new(service_account::ServiceAccount),
                 Box::new(node_restriction::NodeRestriction(authorizer())),

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use k3_api::status::Status;
+use k3_api::{status::Status, time::Time};
 use k3_storage::{CommitError, Entry, StoreError, Write};
+use serde_json::Value;
 
 use super::Registry;
+use crate::authn::EphemeralToken;
 
 /// How long a read waits for the cache to have what is stored. Longer than a store takes to come back from a short failure.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -74,7 +76,11 @@ fn too_large(bytes: usize) -> Status {
     ))
 }
 
-/// How long an object lives, by its kind: events are forgotten after an hour.
-pub(super) fn time_to_live(kind: &str) -> Option<Duration> {
-    (kind == "Event").then_some(Duration::from_hours(1))
+/// How long an object lives: events are forgotten after an hour, tokens for a while when that is over.
+pub(super) fn time_to_live(kind: &str, object: &Value, now: Time) -> Option<Duration> {
+    match kind {
+        "Event" => Some(Duration::from_hours(1)),
+        "Secret" => EphemeralToken::life(object, now),
+        _ => None,
+    }
 }

@@ -50,11 +50,11 @@ pub(crate) use self::{
     delete::options_body as delete_body,
     own::{own_change, own_object, own_user},
     resource::{Resource, selectable},
-    subresource::{BadSigningKey, Signer},
     version::{convert, others},
 };
 use crate::{
-    admission::Admission, allocation::Allocation, authz::Authorizer, cache::Caches, custom::Converter,
+    admission::Admission, allocation::Allocation, authn::Authenticator, authz::Authorizer, cache::Caches,
+    custom::Converter,
 };
 
 /// What is behind the verbs.
@@ -64,7 +64,9 @@ pub(crate) struct Registry {
     pub admission: Admission,
     pub allocation: Arc<Allocation>,
     pub clock: Arc<dyn Clock>,
-    pub signer: Signer,
+    pub authenticator: Authenticator,
+    /// Whether a PUT of an object may change its status too.
+    pub unrestricted_update: bool,
     pub converter: Arc<Converter>,
 }
 

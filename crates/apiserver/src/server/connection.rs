@@ -8,13 +8,15 @@ use hyper_util::{
     server::{conn::auto, graceful::GracefulShutdown},
 };
 use tokio::{
+    io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
     task::JoinSet,
     time,
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
-use super::handler::{Handler, Peer};
+use super::handler::Handler;
+use crate::authn::{Peer, ShownCertificate};
 
 /// How long a client may take to agree on TLS, and to send its headers.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -31,10 +33,10 @@ const STREAMS: u32 = 250;
 pub(super) async fn serve(
     handler: &Arc<Handler>,
     listener: TcpListener,
-    tls: Arc<rustls::ServerConfig>,
+    tls: Option<Arc<rustls::ServerConfig>>,
     stop: impl Future<Output = ()> + Send,
 ) {
-    let acceptor = TlsAcceptor::from(tls);
+    let acceptor = tls.map(TlsAcceptor::from);
     let server = Arc::new(builder());
     let graceful = GracefulShutdown::new();
     let mut connections = JoinSet::new();
@@ -42,12 +44,23 @@ pub(super) async fn serve(
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => {
+                Ok((stream, address)) => {
                     let watcher = graceful.watcher();
                     let (handler, acceptor, server) = (Arc::clone(handler), acceptor.clone(), Arc::clone(&server));
                     connections.spawn(async move {
+                        let mut peer = Peer {
+                            address: Some(address),
+                            certificate: None,
+                        };
+                        // Small answers must not wait for more to come.
+                        let _ = stream.set_nodelay(true);
+                        let Some(acceptor) = acceptor else {
+                            return run(stream, peer, handler, &server, watcher).await;
+                        };
                         if let Some(stream) = handshake(stream, &acceptor).await {
-                            run(stream, handler, &server, watcher).await;
+                            let shown = stream.get_ref().1.peer_certificates();
+                            peer.certificate = shown.and_then(ShownCertificate::new);
+                            run(stream, peer, handler, &server, watcher).await;
                         }
                     });
                 }
@@ -84,8 +97,6 @@ fn builder() -> auto::Builder<TokioExecutor> {
 }
 
 async fn handshake(stream: TcpStream, acceptor: &TlsAcceptor) -> Option<TlsStream<TcpStream>> {
-    // Small answers must not wait for more to come.
-    let _ = stream.set_nodelay(true);
     match time::timeout(PATIENCE, acceptor.accept(stream)).await {
         Ok(Ok(stream)) => Some(stream),
         Ok(Err(error)) => {
@@ -97,17 +108,13 @@ async fn handshake(stream: TcpStream, acceptor: &TlsAcceptor) -> Option<TlsStrea
 }
 
 async fn run(
-    stream: TlsStream<TcpStream>,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    peer: Peer,
     handler: Arc<Handler>,
     server: &auto::Builder<TokioExecutor>,
     watcher: hyper_util::server::graceful::Watcher,
 ) {
-    let certificates = stream.get_ref().1.peer_certificates();
-    let peer = Arc::new(Peer {
-        certificate: certificates
-            .and_then(<[_]>::first)
-            .map(|certificate| certificate.to_vec()),
-    });
+    let peer = Arc::new(peer);
     let service = service_fn(move |request| {
         let (handler, peer) = (Arc::clone(&handler), Arc::clone(&peer));
         async move { Ok::<_, std::convert::Infallible>(handler.handle(request, &peer).await) }

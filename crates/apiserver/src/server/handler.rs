@@ -12,11 +12,12 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use k3_api::{rules::User, status::Status};
 
 use super::{
-    deprecation, health, metrics,
+    deprecation, health, issuer, metrics,
     verb::{self, Verb},
 };
 use crate::{
-    Config, authn,
+    Config,
+    authn::{Credentials, Peer},
     authz::Identity,
     custom::PREFIX,
     discovery::{self, Discovery, Group},
@@ -49,12 +50,6 @@ pub(super) struct Handler {
     openapi: Mutex<(u64, Arc<OpenApi>)>,
 }
 
-/// Who is at the other end of a connection.
-pub(super) struct Peer {
-    /// The certificate it showed, verified, as DER.
-    pub certificate: Option<Vec<u8>>,
-}
-
 /// A request that was found to be allowed.
 struct Allowed {
     /// Who it is answered for, and who made it.
@@ -69,6 +64,8 @@ struct Allowed {
 struct Head {
     method: Method,
     path: String,
+    /// The host that is asked, perhaps with a port.
+    host: String,
     query: Query,
     headers: HeaderMap,
     pretty: bool,
@@ -121,7 +118,27 @@ impl Handler {
         B::Data: Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let user = self.authenticate(head, peer)?;
+        let credentials = Credentials {
+            headers: &head.headers,
+            path: &head.path,
+            host: &head.host,
+            peer,
+            now: self.registry.now(),
+        };
+        let known = self.registry.authenticator.authenticate(&credentials).await?;
+        let mut answer = self.answer_to(head, body, known.user).await?;
+        if let Some(warning) = known.warning {
+            warn(&mut answer, &[warning.to_owned()]);
+        }
+        Ok(answer)
+    }
+
+    async fn answer_to<B>(&self, head: &Head, body: B, user: User) -> Result<Answer, Status>
+    where
+        B: http_body::Body + Send,
+        B::Data: Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
         let authorizer = &self.registry.authorizer;
         let info = Info::read(&head.method, &head.path, &head.query);
         let identity = authorizer.impersonate(user, &head.headers, &info)?;
@@ -137,25 +154,6 @@ impl Handler {
             }
             Route::Nowhere => self.nowhere(head),
             Route::Other => self.document(head).await,
-        }
-    }
-
-    fn authenticate(&self, head: &Head, peer: &Peer) -> Result<User, Status> {
-        let refused = || Status::unauthorized("Unauthorized");
-        if let Some(certificate) = &peer.certificate {
-            match authn::certificate_user(certificate) {
-                Ok(Some(user)) => return Ok(user),
-                Ok(None) => {}
-                Err(error) => {
-                    tracing::debug!(%error, "a client certificate names no user");
-                    return Err(refused());
-                }
-            }
-        }
-        match head.bearer() {
-            Some(token) => self.config.tokens.user(token).cloned().ok_or_else(refused),
-            None if self.config.anonymous => Ok(authn::anonymous()),
-            None => Err(refused()),
         }
     }
 
@@ -280,23 +278,14 @@ impl Handler {
         {
             return Ok(answer);
         }
+        let (address, port) = self.config.advertise;
+        let address = SocketAddr::new(address, port);
+        if let Some(answer) = issuer::answer(&head.path, accept, &self.registry.authenticator, address) {
+            return answer;
+        }
         let document = match head.path.as_str() {
             "/" => discovery.index(&PATHS),
             "/version" | "/version/" => discovery::version(),
-            "/.well-known/openid-configuration" => {
-                let (address, port) = self.config.advertise;
-                self.registry
-                    .signer
-                    .configuration(&SocketAddr::new(address, port).to_string())
-            }
-            "/openid/v1/jwks" => {
-                let media = "application/jwk-set+json";
-                if !accept.is_empty() && !accept.contains("*/*") && !accept.contains(media) {
-                    return Err(web::refused(&[media]));
-                }
-                let keys = self.registry.signer.key_set().to_string();
-                return Ok(web::answer(200, media, keys));
-            }
             _ => return self.nowhere(head),
         };
         Ok(web::json(
@@ -363,11 +352,11 @@ fn finish(mut answer: Answer, head: &Head) -> Answer {
 impl Head {
     fn read(parts: &http::request::Parts) -> Self {
         let query = Query::parse(parts.uri.query().unwrap_or_default());
-        let agent = parts
-            .headers
-            .get(header::USER_AGENT)
-            .and_then(|agent| agent.to_str().ok())
-            .unwrap_or_default();
+        let text = |name| {
+            let value = parts.headers.get(name).and_then(|value| value.to_str().ok());
+            value.unwrap_or_default()
+        };
+        let agent = text(header::USER_AGENT);
         let is_read_by_people = ["curl", "Wget", "Mozilla/5.0"]
             .iter()
             .any(|program| agent.starts_with(program));
@@ -378,6 +367,10 @@ impl Head {
         Head {
             method: parts.method.clone(),
             path: parts.uri.path().to_owned(),
+            host: parts.uri.authority().map_or_else(
+                || text(header::HOST).to_owned(),
+                |authority| authority.as_str().to_owned(),
+            ),
             query,
             headers: parts.headers.clone(),
             pretty,
@@ -390,13 +383,6 @@ impl Head {
             .get(name)
             .and_then(|value| value.to_str().ok())
             .unwrap_or_default()
-    }
-
-    /// The token of an `Authorization: Bearer` header.
-    fn bearer(&self) -> Option<&str> {
-        let (scheme, token) = self.text(&header::AUTHORIZATION).split_once(' ')?;
-        let token = token.trim();
-        (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
     }
 
     fn accepted(&self, offer: Offer) -> Result<Accepted, Status> {

@@ -6,6 +6,7 @@
 //! verb         which verb of the registry a method and a path mean
 //! health       whether the server is alive and ready
 //! metrics      figures for those who watch over it
+//! issuer       what others need to verify the tokens that are issued here
 //! deprecation  what users of old kinds are told
 //! ```
 
@@ -13,6 +14,7 @@ mod connection;
 mod deprecation;
 mod handler;
 mod health;
+mod issuer;
 mod metrics;
 mod verb;
 
@@ -27,11 +29,12 @@ use crate::{
     Config,
     admission::Admission,
     allocation::{Allocation, Keeper},
+    authn::{Authenticator, BadSigningKey, Signer},
     authz::Authorizer,
     cache::{Caches, Feed},
     custom::{self, Converter},
     outgoing::Outgoing,
-    registry::{self, BadSigningKey, Registry, Signer},
+    registry::{self, Registry},
 };
 
 /// A server that is ready to take requests.
@@ -67,7 +70,7 @@ pub enum StartError {
 
 impl Server {
     /// Reads what is stored, and makes what every cluster has.
-    pub async fn start(config: Config, store: Arc<dyn Store>) -> Result<Self, StartError> {
+    pub async fn start(mut config: Config, store: Arc<dyn Store>) -> Result<Self, StartError> {
         let (caches, feed) = Caches::fill(store, registry::selectable).await?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let allocation = Allocation::new(Arc::clone(&caches), Arc::clone(&clock), &config.service_range);
@@ -79,13 +82,17 @@ impl Server {
             admission.guard_owners(&authorizer);
         }
         let converter = Arc::new(Converter::new(outgoing));
+        let signer = Signer::new(config.issuer.clone(), &config.signing_key)?;
+        let authentication = std::mem::take(&mut config.authentication);
+        let authenticator = Authenticator::new(authentication, signer, Arc::clone(&caches));
         let registry = Registry {
             caches,
             admission,
             authorizer,
             allocation,
             clock,
-            signer: Signer::new(config.issuer.clone(), &config.signing_key)?,
+            authenticator,
+            unrestricted_update: config.unrestricted_update,
             converter,
         };
         let registry = Arc::new(registry);
@@ -106,6 +113,12 @@ impl Server {
         tls: Arc<rustls::ServerConfig>,
         stop: impl Future<Output = ()> + Send,
     ) {
-        connection::serve(&self.handler, listener, tls, stop).await;
+        connection::serve(&self.handler, listener, Some(tls), stop).await;
+    }
+
+    /// The same without TLS: whoever is on the way reads and changes everything. For a listener that only this machine can
+    /// reach.
+    pub async fn serve_plain(&self, listener: TcpListener, stop: impl Future<Output = ()> + Send) {
+        connection::serve(&self.handler, listener, None, stop).await;
     }
 }

@@ -1,5 +1,6 @@
 //! `k3 start`: flags, what they mean, and the life of the server.
 
+mod access;
 mod address;
 mod flags;
 mod mysql_url;
