@@ -6,6 +6,7 @@ use k3_api::{
     apply::managed,
     field::{Error, Path},
     go,
+    kinds::Kind,
     rules::{self, Circumstances, Part, Tree, TreeMut},
     status::{Grouped, Status},
 };
@@ -240,7 +241,7 @@ impl Registry {
             return Ok(Made::Dry(new));
         }
         let revision = k3_storage::Revision::new(current.revision);
-        if is_gone(&new, &old) {
+        if is_gone(&new, &old, &resource.kind) {
             return match self.commit(Write::delete(key.clone(), revision)).await {
                 Ok(_) => {
                     reservation.give_back().await;
@@ -251,7 +252,7 @@ impl Registry {
             };
         }
         let mut write = Write::update(key.clone(), revision, bytes.clone());
-        if let Some(time) = time_to_live(&resource.kind.kind, &new, ask.now) {
+        if let Some(time) = time_to_live(&resource.kind, &new, ask.now) {
             write = write.expiring(time);
         }
         let revision = match self.commit(write).await {
@@ -406,12 +407,13 @@ fn read_entry(entry: Entry) -> Arc<Object> {
 }
 
 /// Whether an object that is being deleted has nothing left to wait for.
-fn is_gone(new: &Value, old: &Value) -> bool {
+fn is_gone(new: &Value, old: &Value, kind: &Kind) -> bool {
     let before = old.at("metadata");
     new.at("metadata").items("finalizers").is_empty()
         && before.has("deletionTimestamp")
         && before.int("deletionGracePeriodSeconds").unwrap_or_default() == 0
-        && new.way("spec.finalizers").as_array().is_none_or(Vec::is_empty)
+        // Only a namespace is held by what its spec says.
+        && (kind.rules.is_some() || new.way("spec.finalizers").as_array().is_none_or(Vec::is_empty))
 }
 
 /// Refuses an object with another name than the URL says.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use k3_api::{status::Status, time::Time};
+use k3_api::{kinds::Kind, status::Status, time::Time};
 use k3_storage::{CommitError, Entry, Expect, Operation, StoreError, Write};
 use serde_json::Value;
 use tokio::time::Instant;
@@ -92,8 +92,10 @@ fn too_large() -> Status {
 }
 
 /// How long an object lives: events are forgotten after an hour, tokens for a while when that is over.
-pub(super) fn time_to_live(kind: &str, object: &Value, now: Time) -> Option<Duration> {
-    match kind {
+pub(super) fn time_to_live(kind: &Kind, object: &Value, now: Time) -> Option<Duration> {
+    match &*kind.kind {
+        // A custom kind may be called the same.
+        _ if kind.rules.is_some() => None,
         "Event" => Some(Duration::from_hours(1)),
         "Secret" => EphemeralToken::life(object, now),
         _ => None,

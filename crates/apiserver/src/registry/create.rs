@@ -211,7 +211,7 @@ impl Registry {
             };
         }
         let mut write = Write::create(key.clone(), bytes.clone());
-        if let Some(time) = time_to_live(&kind.kind, &object, ask.now) {
+        if let Some(time) = time_to_live(kind, &object, ask.now) {
             write = write.expiring(time);
         }
         match self.commit(write).await {

@@ -10,9 +10,7 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
-use k3_api::{
-    custom::Source, encode, protobuf, rules::TreeMut, schema::ObjectType, status::Status, time::Time,
-};
+use k3_api::{encode, protobuf, rules::TreeMut, schema::ObjectType, status::Status, time::Time};
 use serde_json::{Value, json};
 use tokio::time::{Instant, Sleep};
 
@@ -284,9 +282,7 @@ impl WatchBody {
         let converter = Arc::clone(&self.converter);
         let has_webhook = served.has_webhook();
         let mut converting: Converting = Box::pin(async move {
-            let converted = converter
-                .convert(&served, vec![tree], &version, Source::Storage)
-                .await;
+            let converted = converter.show(&served, vec![tree], &version).await;
             (word, converted.map(|mut trees| trees.pop().unwrap_or_default()))
         });
         if has_webhook {
