@@ -2,11 +2,8 @@
 
 use std::sync::Arc;
 
-use k3_api::{
-    kinds::builtin,
-    rules::{Tree, User},
-};
-use k3_storage::{Store, Write, memory::MemoryStore};
+use k3_api::{kinds::builtin, rules::{Tree, User}};
+use k3_storage::{Write, memory::MemoryStore};
 use serde_json::Value;
 
 use super::{Action, Authorizer, Decision, Object, What};
@@ -25,9 +22,7 @@ pub(crate) struct World {
 impl World {
     /// A cluster with nothing in it.
     pub(crate) async fn new() -> Self {
-        let (caches, feed) = Caches::fill(MemoryStore::new(), registry::selectable)
-            .await
-            .unwrap();
+        let (caches, feed) = Caches::fill(MemoryStore::new(), registry::selectable).await.unwrap();
         let authorizer = Arc::new(Authorizer::new(Arc::clone(&caches)));
         World {
             caches,
@@ -42,9 +37,7 @@ impl World {
         let kind = builtin().kind(group, version, object.text("kind")).unwrap();
         let resource = Resource::of(kind, &self.caches);
         let metadata = object.at("metadata");
-        let key = resource
-            .key(metadata.text("namespace"), metadata.text("name"))
-            .unwrap();
+        let key = resource.key(metadata.text("namespace"), metadata.text("name")).unwrap();
         (resource, key)
     }
 
@@ -53,8 +46,8 @@ impl World {
         let (resource, key) = self.place(object);
         let bytes = k3_api::encode::encode_stored(object.as_object().unwrap());
         let write = match resource.cache.get(&key) {
-            Some(old) => Write::update(key, k3_storage::Revision::new(old.revision), bytes.into()),
-            None => Write::create(key, bytes.into()),
+            Some(old) => Write::update(key, k3_storage::Revision::new(old.revision), bytes),
+            None => Write::create(key, bytes),
         };
         let revision = self.caches.store().commit(write).await.unwrap();
         self.caches.reach(revision.get()).await;
@@ -71,11 +64,7 @@ impl World {
 
     /// What is said to a user who wants to do something: to `group/resource/part` or to a path.
     pub(crate) fn ask(&self, who: &User, verb: &str, what: What<'_>) -> Decision {
-        let action = Action {
-            user: who,
-            verb,
-            what,
-        };
+        let action = Action { user: who, verb, what };
         self.authorizer.decide(&action)
     }
 
