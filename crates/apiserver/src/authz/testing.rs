@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use k3_api::{kinds::builtin, rules::{Tree, User}};
+use k3_api::{
+    kinds::builtin,
+    rules::{Tree, User},
+};
 use k3_storage::{Write, memory::MemoryStore};
 use serde_json::Value;
 
@@ -22,7 +25,9 @@ pub(crate) struct World {
 impl World {
     /// A cluster with nothing in it.
     pub(crate) async fn new() -> Self {
-        let (caches, feed) = Caches::fill(MemoryStore::new(), registry::selectable).await.unwrap();
+        let (caches, feed) = Caches::fill(MemoryStore::new(), registry::selectable)
+            .await
+            .unwrap();
         let authorizer = Arc::new(Authorizer::new(Arc::clone(&caches)));
         World {
             caches,
@@ -37,7 +42,9 @@ impl World {
         let kind = builtin().kind(group, version, object.text("kind")).unwrap();
         let resource = Resource::of(kind, &self.caches);
         let metadata = object.at("metadata");
-        let key = resource.key(metadata.text("namespace"), metadata.text("name")).unwrap();
+        let key = resource
+            .key(metadata.text("namespace"), metadata.text("name"))
+            .unwrap();
         (resource, key)
     }
 
@@ -64,7 +71,11 @@ impl World {
 
     /// What is said to a user who wants to do something: to `group/resource/part` or to a path.
     pub(crate) fn ask(&self, who: &User, verb: &str, what: What<'_>) -> Decision {
-        let action = Action { user: who, verb, what };
+        let action = Action {
+            user: who,
+            verb,
+            what,
+        };
         self.authorizer.decide(&action)
     }
 

@@ -48,7 +48,8 @@ impl Rbac {
         let state = State {
             index: Index::default(),
             roles: ["clusterroles", "roles"].map(|plural| Following::new(GROUP, plural, &caches)),
-            bindings: ["clusterrolebindings", "rolebindings"].map(|plural| Following::new(GROUP, plural, &caches)),
+            bindings: ["clusterrolebindings", "rolebindings"]
+                .map(|plural| Following::new(GROUP, plural, &caches)),
         };
         Rbac {
             caches,
