@@ -10,4 +10,5 @@ mod objects;
 #[path = "../program/mod.rs"]
 mod program;
 mod removal;
+mod rights;
 mod watching;
