@@ -19,6 +19,7 @@ mod certificate_approval;
 mod certificate_signing;
 mod certificate_subject_restriction;
 mod claim_resize;
+mod claim_status;
 mod configured;
 mod default_ingress_class;
 mod default_storage_class;
@@ -32,10 +33,12 @@ mod namespace_lifecycle;
 mod node_features;
 mod node_restriction;
 mod owner_references;
+mod pod_certificate_signing;
 mod pod_resize;
 mod pod_security;
 mod pod_topology_labels;
 mod policy;
+mod policy_parameters;
 mod priority;
 mod quota;
 mod reinvocation;
@@ -181,6 +184,10 @@ impl Admission {
             policies,
             webhooks,
             plugins: vec![
+                // First what the rules of a kind would ask if they knew who may do what.
+                Box::new(pod_certificate_signing::PodCertificateSigning(authorizer())),
+                Box::new(policy_parameters::PolicyParameters(authorizer())),
+                Box::new(claim_status::ClaimStatus(authorizer())),
                 Box::new(namespace_lifecycle::NamespaceLifecycle),
                 Box::new(ephemeral_tokens::EphemeralTokens),
                 Box::new(limit_ranger::LimitRanger::default()),
