@@ -38,6 +38,7 @@ fn a_write_too_many_is_429_while_reads_and_administrators_go_on() {
     );
     assert!(refused.head.contains("retry-after: 1"), "{}", refused.head);
     // A read has a pool of its own, and the administrator is never kept out.
+    let mut wire = cluster.connect(Who::Nobody, "http/1.1");
     assert_eq!(wire.ask("GET", "/version", alice, b"").code, 200);
     assert_eq!(
         cluster
@@ -63,7 +64,7 @@ fn a_user_has_so_many_watches_and_no_more() {
     fs::write(&file, "alice-token,alice,1\n").unwrap();
     let file = format!("--token-auth-file={}", file.display());
     let cluster = Cluster::start(&["--max-watches-per-user=2", &file]);
-    let binding = br#"{"metadata":{"name":"alice"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"view"},"subjects":[{"kind":"User","apiGroup":"rbac.authorization.k8s.io","name":"alice"}]}"#;
+    let binding = br#"{"metadata":{"name":"alice"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"cluster-admin"},"subjects":[{"kind":"User","apiGroup":"rbac.authorization.k8s.io","name":"alice"}]}"#;
     let bindings = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
     assert_eq!(cluster.ask("POST", bindings, binding).code, 201);
     let watch = |headers: &str, who: Who| {

@@ -10,6 +10,5 @@ mod http2;
 mod load;
 mod paths;
 #[path = "../program/mod.rs"]
-#[expect(dead_code, reason = "other tests use more of it")]
 mod program;
 mod wire;
