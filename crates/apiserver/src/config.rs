@@ -21,4 +21,7 @@ pub struct Config {
     pub signing_key: Vec<u8>,
     /// Where clients in the cluster reach this server.
     pub advertise: (IpAddr, u16),
+    /// Whether who names an owner must be allowed to delete the dependent, and to set finalizers on an owner that is held up:
+    /// the plugin `OwnerReferencesPermissionEnforcement`.
+    pub guard_owners: bool,
 }

@@ -11,7 +11,7 @@ use super::{
 
 /// A value, what it was before, and the schema by which the two are compared.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Correlated<'v> {
+pub(crate) struct Correlated<'v> {
     pub(super) new: &'v Value,
     pub(super) old: &'v Value,
     pub(super) node: &'v Node,
@@ -21,6 +21,18 @@ pub(super) struct Correlated<'v> {
 #[derive(Debug, Default)]
 pub(super) struct OldItems<'v> {
     by_key: HashMap<String, &'v Value>,
+}
+
+// --- OldItems ---
+
+impl<'v> OldItems<'v> {
+    /// The old item that a new one was.
+    pub(super) fn get(&self, item: &Value, node: &Node) -> Option<&'v Value> {
+        if !item.is_object() {
+            return None;
+        }
+        self.by_key.get(&key_text(&keys_of(item, node.keys()))).copied()
+    }
 }
 
 // --- Correlated ---
@@ -60,13 +72,9 @@ impl<'v> Correlated<'v> {
             return None;
         };
         let new = items.get(index)?;
-        if !new.is_object() {
-            return None;
-        }
-        let old = old.by_key.get(&key_text(&keys_of(new, self.node.keys())))?;
         Some(Correlated {
             new,
-            old,
+            old: old.get(new, self.node)?,
             node: self.node.items()?,
         })
     }

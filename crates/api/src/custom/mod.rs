@@ -9,6 +9,7 @@ mod columns;
 mod correlation;
 mod default;
 mod definition;
+pub(crate) mod expression;
 mod json_path;
 mod listing;
 mod meta;
@@ -29,3 +30,10 @@ pub use self::{
     rules::{CustomRules, Source},
     scale::Scale,
 };
+pub(crate) use self::{
+    meta::{Malformed, coerce as coerce_metadata, validate as validate_metadata},
+    node::Node,
+    prune::unknown as has_unknown_fields,
+    validate::validate as validate_value,
+};
+pub use crate::kinds::structural_problems;

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::validate::Format;
+use super::{expression::Rule, validate::Format};
 use crate::rules::Tree;
 
 /// A schema.
@@ -47,7 +47,6 @@ pub(crate) enum Flag {
     NoAdditional,
     ExclusiveMinimum,
     ExclusiveMaximum,
-    UniqueItems,
     /// Apply replaces an object as a whole.
     AtomicMap,
     /// Apply takes fields that are not known.
@@ -58,6 +57,8 @@ pub(crate) enum Flag {
     Set,
     /// It or one below has a default.
     Defaults,
+    /// It or one below has rules.
+    Ruled,
 }
 
 /// What few schemas say.
@@ -72,6 +73,7 @@ pub(super) struct Extras {
     pub(super) keys: Box<[String]>,
     pub(super) bounds: Option<Box<Bounds>>,
     pub(super) junctors: Option<Box<Junctors>>,
+    pub(super) rules: Box<[Rule]>,
 }
 
 /// How much a value may be.
@@ -174,36 +176,24 @@ impl Node {
         self.extras.as_ref().map_or(&[], |extras| &extras.keys)
     }
 
-    pub(super) fn extras(&self) -> Option<&Extras> {
-        self.extras.as_deref()
+    /// The rules it has itself.
+    pub(crate) fn rules(&self) -> &[Rule] {
+        self.extras.as_ref().map_or(&[], |extras| &extras.rules)
     }
 
-    /// About how many bytes it takes.
-    #[cfg(test)]
-    pub(super) fn size(&self) -> usize {
-        let extras = self.extras.as_ref().map_or(0, |extras| {
-            size_of::<Extras>()
-                + extras.required.iter().map(|name| 16 + name.len()).sum::<usize>()
-                + extras.pattern.len()
-                + extras.options.len() * size_of::<Value>()
-                + extras.keys.len() * size_of::<String>()
-                + extras.bounds.as_ref().map_or(0, |_| size_of::<Bounds>())
-                + extras.junctors.as_ref().map_or(0, |junctors| {
-                    let lists = [&junctors.all_of, &junctors.any_of, &junctors.one_of];
-                    lists
-                        .iter()
-                        .flat_map(|list| list.iter())
-                        .map(Node::size)
-                        .sum::<usize>()
-                        + size_of::<Junctors>()
-                })
-        });
-        let children = self.items.iter().chain(&self.additional).map(|node| node.size());
-        let properties = self
-            .properties
-            .iter()
-            .map(|(name, node)| 16 + name.len() + node.size());
-        size_of::<Node>() + extras + children.sum::<usize>() + properties.sum::<usize>()
+    /// The schema of the values of a map.
+    pub(super) fn values(&self) -> Option<&Node> {
+        self.additional.as_deref()
+    }
+
+    /// The schemas that all must fit besides.
+    pub(super) fn all_of(&self) -> &[Node] {
+        let junctors = self.extras().and_then(|extras| extras.junctors.as_deref());
+        junctors.map_or(&[], |junctors| &junctors.all_of)
+    }
+
+    pub(super) fn extras(&self) -> Option<&Extras> {
+        self.extras.as_deref()
     }
 
     fn set(&mut self, flag: Flag, on: bool) {
@@ -245,7 +235,6 @@ impl Reading {
             (Flag::IntOrString, "x-kubernetes-int-or-string"),
             (Flag::ExclusiveMinimum, "exclusiveMinimum"),
             (Flag::ExclusiveMaximum, "exclusiveMaximum"),
-            (Flag::UniqueItems, "uniqueItems"),
         ];
         for (flag, name) in flags {
             node.set(flag, schema.flag(name));
@@ -285,6 +274,8 @@ impl Reading {
         node.set(Flag::Excludes, excludes);
         let defaults = node.fallback().is_some() || node.inherits(Flag::Defaults);
         node.set(Flag::Defaults, defaults);
+        let ruled = !node.rules().is_empty() || node.inherits(Flag::Ruled);
+        node.set(Flag::Ruled, ruled);
         node
     }
 
@@ -312,6 +303,7 @@ impl Reading {
             },
             bounds: (bounds != Bounds::default()).then(|| Box::new(bounds)),
             junctors: junctors.map(Box::new),
+            rules: Rule::read_all(schema),
         };
         let said = extras.default.is_some()
             || !extras.required.is_empty()
@@ -320,7 +312,8 @@ impl Reading {
             || extras.format.is_some()
             || !extras.keys.is_empty()
             || extras.bounds.is_some()
-            || extras.junctors.is_some();
+            || extras.junctors.is_some()
+            || !extras.rules.is_empty();
         said.then_some(extras)
     }
 

@@ -291,3 +291,86 @@ fn simplify(shown: &mut Value, schema: &Value) {
         shown.set("required", kept);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn crd(spec: &Value) -> Value {
+        json!({"spec": {"group": "stable.example.com", "scope": "Namespaced",
+            "names": {"plural": "crontabs", "kind": "CronTab", "listKind": "CronTabList"},
+            "versions": [{"name": "v1", "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}},
+                "selectableFields": [{"jsonPath": ".spec.a"}]}]}})
+    }
+
+    fn shown(form: fn(&Value, &str) -> Option<Models>, spec: &Value) -> Value {
+        form(&crd(spec), "v1")
+            .unwrap()
+            .object
+            .1
+            .way("properties.spec")
+            .clone()
+    }
+
+    #[test]
+    fn an_object_has_what_all_have() {
+        let models = v3(&crd(&json!({"type": "string"})), "v1").unwrap();
+        let (name, object) = models.object;
+        assert_eq!(
+            (name.as_str(), models.list.0.as_str()),
+            (
+                "com.example.stable.v1.CronTab",
+                "com.example.stable.v1.CronTabList"
+            )
+        );
+        assert_eq!(object.way("properties.kind").text("description"), KIND);
+        assert_eq!(
+            object.at("x-kubernetes-group-version-kind"),
+            &json!([{"group": "stable.example.com", "version": "v1", "kind": "CronTab"}])
+        );
+        assert_eq!(
+            object.at("x-kubernetes-selectable-fields"),
+            &json!([{"fieldPath": "spec.a"}])
+        );
+        let items = models.list.1.way("properties.items.items").clone();
+        assert_eq!(
+            items,
+            json!({"$ref": "#/components/schemas/com.example.stable.v1.CronTab"})
+        );
+        assert_eq!(v3(&crd(&json!({})), "v2"), None);
+    }
+
+    #[test]
+    fn a_number_or_a_text_is_either() {
+        let either = json!([{"type": "integer"}, {"type": "string"}]);
+        let mark = json!({"x-kubernetes-int-or-string": true});
+        let said = json!({"x-kubernetes-int-or-string": true, "anyOf": either});
+        assert_eq!(shown(v3, &mark), said);
+        assert_eq!(shown(v2, &mark), mark);
+        assert_eq!(shown(v3, &said), said);
+    }
+
+    #[test]
+    fn an_object_inside_has_what_all_have_where_clients_can_read_it() {
+        let mut inner = json!({"type": "object", "x-kubernetes-embedded-resource": true, "properties": {"spec": {"type": "object"}}});
+        for form in [v2, v3] {
+            let shown = shown(form, &inner);
+            assert_eq!(shown.at("required"), &json!(["kind", "apiVersion"]));
+            assert_eq!(shown.way("properties.kind").text("description"), INNER_KIND);
+        }
+        inner.set("x-kubernetes-preserve-unknown-fields", true);
+        assert!(!shown(v2, &inner).has("properties") && !shown(v2, &inner).has("type"));
+        assert!(shown(v3, &inner).at("properties").has("metadata"));
+    }
+
+    #[test]
+    fn older_documents_say_less() {
+        let spec = json!({"type": "object", "required": ["a", "b"], "anyOf": [{"required": ["a"]}], "properties": {
+            "a": {"type": "string", "nullable": true, "default": "x"}, "b": {"type": "integer", "minimum": 1}}});
+        assert_eq!(
+            shown(v2, &spec),
+            json!({"type": "object", "required": ["b"], "properties": {"a": {}, "b": {"type": "integer", "minimum": 1}}})
+        );
+        assert_eq!(shown(v3, &spec), spec);
+    }
+}

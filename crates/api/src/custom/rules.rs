@@ -1,11 +1,13 @@
 //! The rules of the objects of one version of a definition.
 
+use std::sync::OnceLock;
+
 use serde_json::{Map, Value};
 
 use super::{
     columns::Columns,
     correlation::Correlated,
-    default, listing,
+    default, expression, listing,
     meta::{self, Malformed},
     node::Node,
     prune,
@@ -34,6 +36,8 @@ pub struct CustomRules {
     columns: Columns,
     selectable: Vec<Selectable>,
     schema: Schema,
+    /// The rules of the schema, compiled when they are first asked.
+    expressions: OnceLock<Option<expression::Tree>>,
     /// Whether fields that no schema knows are kept, as definitions of old could ask for.
     preserves: bool,
 }
@@ -74,6 +78,7 @@ impl CustomRules {
             columns: Columns::read(version),
             selectable: version.items("selectableFields").iter().map(way).collect(),
             schema: Schema::new(version.at("schema").at("openAPIV3Schema"), preserves),
+            expressions: OnceLock::new(),
             preserves,
         }
     }
@@ -124,13 +129,6 @@ impl CustomRules {
         Ok(unknown)
     }
 
-    /// About how many bytes it takes.
-    #[cfg(test)]
-    pub(super) fn size(&self) -> usize {
-        let columns = self.columns.heads.len() * 400;
-        size_of::<Self>() + columns + self.selectable.len() * 100 + self.schema.size()
-    }
-
     pub(super) fn node(&self) -> &Node {
         self.schema.node()
     }
@@ -171,6 +169,35 @@ impl CustomRules {
                 meta::validate(value, property, false, &Path::new(name), errors);
             }
         }
+    }
+
+    /// Asks the rules of the schema, unless something is wrong that keeps them from being asked. Gives what is wrong with
+    /// parts that did not change.
+    fn ask(&self, new: &Value, old: Option<&Value>, errors: &mut Errors) -> Errors {
+        let tree = self
+            .expressions
+            .get_or_init(|| expression::Tree::of(self.node(), true));
+        let Some(tree) = tree else {
+            return Errors::new();
+        };
+        if errors.iter().any(is_blocking) {
+            let detail = "some validation rules were not checked because the object was invalid; correct the existing \
+                errors to complete validation";
+            errors.push(Error::invalid(&Path::NOWHERE, Value::Null, detail));
+            return Errors::new();
+        }
+        let correlated = old.map(|old| Correlated {
+            new,
+            old,
+            node: self.node(),
+        });
+        expression::validate(tree, self.node(), (new, old), correlated, &Path::NOWHERE, errors)
+    }
+
+    /// What rules say of parts that did not change, as warnings.
+    fn tolerated(&self, new: &Value, old: &Value) -> Vec<String> {
+        let tolerated = self.ask(new, Some(old), &mut Errors::new());
+        tolerated.iter().map(ToString::to_string).collect()
     }
 
     fn repeated(&self, object: &Value) -> Errors {
@@ -230,6 +257,7 @@ impl Rules for CustomRules {
         }
         self.validate_inside(object, errors);
         errors.extend(self.repeated(object));
+        self.ask(object, None, errors);
     }
 
     fn validate_update(&self, new: &Value, old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
@@ -245,6 +273,7 @@ impl Rules for CustomRules {
         if self.repeated(old).is_empty() {
             errors.extend(self.repeated(new));
         }
+        self.ask(new, Some(old), errors);
     }
 
     fn validate_status(&self, new: &Value, old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
@@ -266,6 +295,7 @@ impl Rules for CustomRules {
         if !repeated.is_empty() && self.repeated(old).is_empty() {
             errors.extend(repeated);
         }
+        self.ask(new, Some(old), errors);
     }
 
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
@@ -277,7 +307,15 @@ impl Rules for CustomRules {
             .collect();
         added.sort_unstable();
         added.dedup();
-        added.into_iter().flat_map(finalizer_warnings).collect()
+        let tolerated = old.map_or_else(Vec::new, |old| self.tolerated(new, old));
+        tolerated
+            .into_iter()
+            .chain(added.into_iter().flat_map(finalizer_warnings))
+            .collect()
+    }
+
+    fn status_warnings(&self, new: &Value, old: &Value) -> Vec<String> {
+        self.tolerated(new, old)
     }
 
     fn has_generation(&self) -> bool {
@@ -325,7 +363,7 @@ impl Rules for CustomRules {
 }
 
 /// Whether errors keep the rules of a schema from being asked: what is of another type cannot be read.
-pub(super) fn is_blocking(error: &Error) -> bool {
+fn is_blocking(error: &Error) -> bool {
     matches!(
         error.kind,
         ErrorKind::NotSupported

@@ -39,13 +39,6 @@ impl Schema {
             Node::read(&schema, self.open)
         })
     }
-
-    /// About how many bytes it takes.
-    #[cfg(test)]
-    pub(super) fn size(&self) -> usize {
-        let text = self.text.lock().unwrap().capacity();
-        text + self.node.get().map_or(0, Node::size)
-    }
 }
 
 impl std::fmt::Debug for Schema {

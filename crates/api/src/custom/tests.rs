@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::{CustomRules, Definition, Source};
 use crate::{
+    apply::typed,
     kinds::builtin,
     rules::{Circumstances, Errors, Rules, Tree, TreeMut, User},
     time::Time,
@@ -481,5 +482,101 @@ fn a_deprecated_version_names_the_one_to_use() {
     assert_eq!(
         definition.version("v1alpha1").unwrap().deprecation.as_deref(),
         Some("example.com/v1alpha1 W is deprecated; use example.com/v1 W")
+    );
+}
+
+#[test]
+fn apply_merges_as_the_schema_says() {
+    let schema = fields(json!({
+        "map": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
+            "items": {"type": "object", "properties": {"k": {"type": "string"}, "v": {"type": "integer"}}}},
+        "set": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
+        "plain": {"type": "array", "items": {"type": "string"}},
+        "atomic": {"type": "object", "x-kubernetes-map-type": "atomic", "additionalProperties": {"type": "string"}},
+        "granular": {"type": "object", "additionalProperties": {"type": "string"}},
+        "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+        "either": {"x-kubernetes-int-or-string": true},
+        "inner": {"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true},
+    }));
+    let definition = definition(schema, Value::Null);
+    let live = object(
+        json!({"map": [{"k": "a", "v": 1}], "set": ["x"], "plain": ["x"], "atomic": {"a": "1"},
+        "granular": {"a": "1"}, "free": {"a": {"b": 1}}, "either": 1, "inner": {"metadata": {"finalizers": ["f"]}}}),
+    );
+    let applied = object(
+        json!({"map": [{"k": "b", "v": 2}, {"k": "a", "v": 3}], "set": ["y"], "plain": ["y"],
+        "atomic": {"b": "2"}, "granular": {"b": "2"}, "free": {"a": {"c": 2}}, "either": "50%",
+        "inner": {"metadata": {"finalizers": ["g"]}}}),
+    );
+    let merged = typed::merge(&live, &applied, definition.storage().rules.typed()).unwrap();
+    let spec = merged.at("spec");
+    assert_eq!(spec.items("map").len(), 2);
+    assert_eq!(spec.items("set").len(), 2);
+    assert_eq!(spec.items("plain"), [json!("y")]);
+    assert_eq!(spec.at("atomic"), &json!({"b": "2"}));
+    assert_eq!(spec.at("granular"), &json!({"a": "1", "b": "2"}));
+    assert_eq!(spec.at("free"), &json!({"a": {"b": 1, "c": 2}}));
+    assert_eq!(spec.at("either"), &json!("50%"));
+    assert_eq!(spec.way("inner.metadata").items("finalizers").len(), 2);
+}
+
+#[test]
+fn a_rule_about_what_did_not_change_is_a_warning() {
+    let schema = fields(json!({
+        "a": {"type": "string", "x-kubernetes-validations": [{"rule": "self == 'good'"}]}, "b": {"type": "string"},
+        "c": {"type": "integer", "x-kubernetes-validations": [
+            {"rule": "self >= oldSelf.orValue(3)", "optionalOldSelf": true, "messageExpression": "'not ' + string(self)"}]},
+    }));
+    let old = json!({"a": "bad", "b": "1"});
+    assert_eq!(
+        wrong_update(schema.clone(), json!({"a": "bad", "b": "2"}), old.clone()),
+        [] as [&str; 0]
+    );
+    assert_eq!(
+        wrong_update(schema.clone(), json!({"a": "worse", "b": "1"}), old.clone()),
+        ["spec.a: Invalid value: \"worse\": failed rule: self == 'good'"]
+    );
+    assert_eq!(
+        wrong_update(schema.clone(), json!({"c": 2}), old.clone()),
+        ["spec.c: Invalid value: 2: not 2"]
+    );
+    let definition = definition(schema, Value::Null);
+    let (new, old) = (object(json!({"a": "bad", "b": "2"})), object(old));
+    assert_eq!(
+        definition.storage().rules.warnings(&new, Some(&old)),
+        ["spec.a: Invalid value: \"bad\": failed rule: self == 'good'"]
+    );
+}
+
+#[test]
+fn rules_are_not_asked_of_what_cannot_be_read() {
+    let schema = json!({"type": "object", "x-kubernetes-validations": [{"rule": "self.a > 1"}],
+        "properties": {"a": {"type": "integer"}}});
+    assert_eq!(
+        wrong(schema.clone(), json!({"a": "x"})),
+        [
+            "spec.a: Invalid value: \"string\": spec.a in body must be of type integer: \"string\"",
+            "<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation",
+        ]
+    );
+    assert_eq!(
+        wrong(schema, json!({})),
+        ["spec: Invalid value: \"object\": no such key: a evaluating rule: self.a > 1"]
+    );
+}
+
+#[test]
+fn rules_have_reasons_and_fields() {
+    let schema = json!({"type": "object", "properties": {"a": {"type": "object", "properties": {"b": {"type": "string"}}}},
+    "x-kubernetes-validations": [
+        {"rule": "has(self.a)", "reason": "FieldValueRequired", "message": "a is needed", "fieldPath": ".a.b"},
+        {"rule": "has(self.a)", "reason": "FieldValueForbidden", "message": " not without a "},
+    ]});
+    assert_eq!(
+        wrong(schema, json!({})),
+        [
+            "spec.a.b: Required value: a is needed",
+            "spec: Forbidden: not without a"
+        ]
     );
 }

@@ -46,10 +46,18 @@ mod webhook_client;
 
 use crate::rules::Rules;
 
-pub(crate) use self::apiextensions::go_regexp_fault;
+pub use self::apiextensions::structural_problems;
+pub(crate) use self::apiextensions::{go_regexp_fault, resolve_field_path};
 pub use self::{
     authentication::token_review,
-    core::{event, pod::resources::requests as pod_requests, service},
+    certificates::{requested_common_name, requested_organizations},
+    core::{
+        event,
+        pod::resources::{
+            is_extended as is_extended_resource, requests as pod_requests, total as pod_amounts,
+        },
+        service,
+    },
     registry::{Kind, KindRef, Persistence, Registry, Scope, Subresource, builtin},
 };
 

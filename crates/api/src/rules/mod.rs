@@ -217,6 +217,11 @@ pub trait Rules: Send + Sync {
         let _ = now;
         columns::name_and_creation(object)
     }
+
+    /// Arranges the rows of a list, for what shows only beside others.
+    fn arrange(&self, rows: &mut [(Value, Row)]) {
+        let _ = rows;
+    }
 }
 
 // --- Selectable ---

@@ -45,7 +45,8 @@ fn size(claim: &Value) -> Quantity {
     Quantity::from_value(size).unwrap_or_else(|_| Quantity::zero())
 }
 
-fn class(claim: &Value) -> &str {
+/// The class of a claim; empty if it has none.
+pub(super) fn class(claim: &Value) -> &str {
     let annotations = claim.at("metadata").entries("annotations");
     match annotations.get(CLASS) {
         Some(class) => class.as_str().unwrap_or_default(),

@@ -12,23 +12,31 @@
 //!
 //! Plugins run in the order of [`Admission::new`]: first each may change the object, then, when the rules of the kind have been
 //! asked, each may refuse it. They read the cluster from the caches, so they never wait. Whoever asks may wait and ask again:
-//! changing an object twice is changing it once. What is configured (policies, webhooks) and what waits comes after them, in [`Admission::admit`]
-//! and [`Admission::validate`].
+//! changing an object twice is changing it once. What is configured (policies, webhooks) and what waits comes after them, in
+//! [`Admission::admit`] and [`Admission::validate`].
 
+mod certificate_approval;
+mod certificate_signing;
+mod certificate_subject_restriction;
 mod claim_resize;
 mod configured;
 mod default_ingress_class;
 mod default_storage_class;
 mod default_toleration_seconds;
 mod expression;
+mod limit_ranger;
 mod marked_class;
 mod matching;
 mod namespace_lifecycle;
 mod node_features;
+mod node_restriction;
+mod owner_references;
 mod pod_resize;
+mod pod_security;
 mod pod_topology_labels;
 mod policy;
 mod priority;
+mod quota;
 mod reinvocation;
 mod remembered;
 mod runtime_class;
@@ -38,6 +46,7 @@ mod subject;
 mod taint_nodes;
 #[cfg(test)]
 mod testing;
+mod trust_bundle_attest;
 mod webhook;
 
 use std::sync::Arc;
@@ -58,6 +67,7 @@ pub(crate) struct Admission {
     plugins: Vec<Box<dyn Plugin>>,
     policies: Policies,
     webhooks: Webhooks,
+    quotas: quota::Quotas,
 }
 
 /// What is being done to an object.
@@ -124,19 +134,21 @@ impl Attributes<'_> {
         self.operation == Operation::Create && self.subresource.is_empty() && self.is_of(group, plural)
     }
 
+    /// The name of the object: as it is asked for, or as it says itself; empty if it is yet to be made up.
+    fn name(&self) -> &str {
+        match self.ask.target.name.as_str() {
+            "" => self.object.at("metadata").text("name"),
+            name => name,
+        }
+    }
+
     /// The answer that refuses it. An object whose name is yet to be made up is called by what the name begins with.
-    pub(super) fn forbidden(&self, why: impl std::fmt::Display) -> Status {
-        let metadata = self.object.at("metadata");
-        let asked = self.ask.target.name.as_str();
-        let name = [
-            asked,
-            metadata.text("name"),
-            metadata.text("generateName"),
-            "Unknown",
-        ]
-        .into_iter()
-        .find(|name| !name.is_empty())
-        .unwrap_or_default();
+    fn forbidden(&self, why: impl std::fmt::Display) -> Status {
+        let beginning = self.object.at("metadata").text("generateName");
+        let name = [self.name(), beginning, "Unknown"]
+            .into_iter()
+            .find(|name| !name.is_empty())
+            .unwrap_or_default();
         Status::forbidden(self.resource.grouped(), name, why)
     }
 }
@@ -160,27 +172,43 @@ fn object(group: &str, plural: &str, namespace: &str, name: &str, caches: &Cache
 // --- Admission ---
 
 impl Admission {
-    /// All plugins.
+    /// All plugins that always run.
     pub(crate) fn new(authorizer: &Arc<Authorizer>, outgoing: &Arc<Outgoing>) -> Self {
+        let (policies, webhooks) = (Policies::new(authorizer), Webhooks::new(authorizer, outgoing));
+        let authorizer = || Arc::clone(authorizer);
         Admission {
-            policies: Policies::new(authorizer),
-            webhooks: Webhooks::new(authorizer, outgoing),
+            policies,
+            webhooks,
             plugins: vec![
                 Box::new(namespace_lifecycle::NamespaceLifecycle),
+                Box::new(limit_ranger::LimitRanger::default()),
                 Box::new(service_account::ServiceAccount),
+                Box::new(node_restriction::NodeRestriction(authorizer())),
                 Box::new(taint_nodes::TaintNodes),
+                Box::new(pod_security::PodSecurity),
                 Box::new(priority::Priority::default()),
                 Box::new(default_toleration_seconds::DefaultTolerationSeconds),
                 Box::new(default_storage_class::DefaultStorageClass::default()),
                 Box::new(storage_protection::StorageProtection),
                 Box::new(claim_resize::ClaimResize),
                 Box::new(runtime_class::RuntimeClass),
+                Box::new(certificate_approval::CertificateApproval(authorizer())),
+                Box::new(certificate_signing::CertificateSigning(authorizer())),
+                Box::new(trust_bundle_attest::TrustBundleAttest(authorizer())),
+                Box::new(certificate_subject_restriction::CertificateSubjectRestriction),
                 Box::new(default_ingress_class::DefaultIngressClass::default()),
                 Box::new(pod_topology_labels::PodTopologyLabels),
                 Box::new(node_features::NodeFeatures),
                 Box::new(pod_resize::PodResize),
             ],
+            quotas: quota::Quotas::default(),
         }
+    }
+
+    /// Also asks who names an owner whether they may.
+    pub(crate) fn guard_owners(&mut self, authorizer: &Arc<Authorizer>) {
+        let plugin = owner_references::OwnerReferences(Arc::clone(authorizer));
+        self.plugins.push(Box::new(plugin));
     }
 
     /// Lets each plugin, then policies and webhooks, change the object.
@@ -189,14 +217,22 @@ impl Admission {
         self.admit_by_configuration(attributes, caches).await
     }
 
+    /// Plugins are about what is stored: they have nothing to say to a stream.
+    fn plugins_for(&self, operation: Operation) -> impl Iterator<Item = &dyn Plugin> {
+        let all: &[Box<dyn Plugin>] = match operation {
+            Operation::Connect => &[],
+            _ => &self.plugins,
+        };
+        all.iter().map(AsRef::as_ref)
+    }
+
     /// Lets each plugin change the object. May be asked again.
     pub(crate) fn admit_by_plugins(
         &self,
         attributes: &mut Attributes<'_>,
         caches: &Caches,
     ) -> Result<(), Status> {
-        self.plugins
-            .iter()
+        self.plugins_for(attributes.operation)
             .try_for_each(|plugin| plugin.admit(attributes, caches))
     }
 
@@ -234,14 +270,15 @@ impl Admission {
         attributes: &mut Attributes<'_>,
         caches: &Caches,
     ) -> Result<(), Status> {
-        self.plugins
-            .iter()
+        self.plugins_for(attributes.operation)
             .try_for_each(|plugin| plugin.validate(attributes, caches))?;
         let mut judged = self.policies.validate(attributes, caches);
         if judged.is_ok() {
             judged = self.webhooks.validate(attributes, caches).await;
         }
-        judged.map_err(|status| tell(status, attributes))
+        judged.map_err(|status| tell(status, attributes))?;
+        // Last of all: what is charged is to be stored.
+        self.quotas.charge(attributes, caches).await
     }
 }
 

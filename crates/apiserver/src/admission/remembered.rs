@@ -1,6 +1,9 @@
 //! What follows from all objects of a resource, remembered until one of them changes.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use serde_json::Value;
 
@@ -8,6 +11,17 @@ use crate::{cache::Object, registry::Resource};
 
 /// Something that was found out, and at which revision of the resource.
 pub(super) struct Remembered<T>(Mutex<Option<(u64, T)>>);
+
+/// Something that was found out about each of some namespaces, and from which states of its objects.
+pub(super) struct RememberedIn<T>(Mutex<HashMap<Box<str>, Known<T>>>);
+
+/// What was found out, and the revisions of the objects it follows from.
+type Known<T> = (Vec<u64>, Arc<T>);
+
+/// More namespaces than this are not remembered at once.
+const MOST_NAMESPACES: usize = 4096;
+
+// --- Remembered ---
 
 impl<T> Default for Remembered<T> {
     fn default() -> Self {
@@ -34,5 +48,53 @@ impl<T: Clone> Remembered<T> {
         let value = find(&objects);
         *known = Some((snapshot.revision, value.clone()));
         value
+    }
+}
+
+// --- RememberedIn ---
+
+impl<T> Default for RememberedIn<T> {
+    fn default() -> Self {
+        RememberedIn(Mutex::default())
+    }
+}
+
+impl<T> RememberedIn<T> {
+    /// What `find` finds among the objects of a namespace; `None` if there are none. It is asked once per state of the objects.
+    pub(super) fn get(
+        &self,
+        of: &Resource,
+        namespace: &str,
+        find: impl FnOnce(&[Value]) -> T,
+    ) -> Option<Arc<T>> {
+        let snapshot = of.cache.snapshot(0);
+        if snapshot.objects.is_empty() {
+            return None;
+        }
+        let prefix = of.under(namespace);
+        let revisions: Vec<_> = snapshot
+            .under(&prefix, None)
+            .map(|object| object.revision)
+            .collect();
+        if revisions.is_empty() {
+            return None;
+        }
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((from, value)) = known.get(namespace)
+            && *from == revisions
+        {
+            return Some(Arc::clone(value));
+        }
+        let objects: Vec<_> = snapshot
+            .under(&prefix, None)
+            .map(|object| object.tree())
+            .collect();
+        let value = Arc::new(find(&objects));
+        // Namespaces come and go; those that are still there are found out about again.
+        if known.len() >= MOST_NAMESPACES {
+            known.clear();
+        }
+        known.insert(namespace.into(), (revisions, Arc::clone(&value)));
+        Some(value)
     }
 }

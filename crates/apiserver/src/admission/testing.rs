@@ -10,8 +10,8 @@ use k3_api::{
     status::Status,
     time::Time,
 };
-use k3_storage::{StorageConfig, Write};
-use serde_json::Value;
+use k3_storage::{StorageConfig, Store, Write};
+use serde_json::{Value, json};
 
 use super::{Admission, Attributes, Operation, Plugin};
 use crate::{
@@ -57,15 +57,79 @@ impl Request<'_> {
 /// What plugins read.
 pub(super) struct World {
     caches: Arc<Caches>,
+    authorizer: Arc<Authorizer>,
     _feed: Feed,
 }
+
+/// What a plugin is asked.
+pub(super) struct Question {
+    pub operation: Operation,
+    pub subresource: String,
+    pub namespace: String,
+    pub object: Value,
+    pub ask: Ask,
+    pub dry_run: bool,
+    /// What the client was told.
+    pub warnings: Vec<String>,
+    resource: Resource,
+}
+
+// --- Question ---
+
+impl Question {
+    /// It, as plugins see it.
+    pub(super) fn attributes<'q>(&'q mut self, old: Option<&'q Value>) -> Attributes<'q> {
+        Attributes {
+            operation: self.operation,
+            resource: &self.resource,
+            subresource: &self.subresource,
+            namespace: &self.namespace,
+            object: &mut self.object,
+            old,
+            ask: &self.ask,
+            dry_run: self.dry_run,
+            warnings: &mut self.warnings,
+        }
+    }
+}
+
+// --- World ---
 
 impl World {
     /// A cluster with nothing in it.
     pub(super) async fn new() -> Self {
-        let store = k3_storage::open(StorageConfig::Memory).await.unwrap();
+        Self::over(k3_storage::open(StorageConfig::Memory).await.unwrap()).await
+    }
+
+    /// What a server sees of the cluster in a store.
+    pub(super) async fn over(store: Arc<dyn Store>) -> Self {
         let (caches, feed) = Caches::fill(store, registry::selectable).await.unwrap();
-        World { caches, _feed: feed }
+        let authorizer = Arc::new(Authorizer::new(Arc::clone(&caches)));
+        World {
+            caches,
+            authorizer,
+            _feed: feed,
+        }
+    }
+
+    /// Who decides in it.
+    pub(super) fn authorizer(&self) -> Arc<Authorizer> {
+        Arc::clone(&self.authorizer)
+    }
+
+    /// Lets the user that plugins are asked for do what rules allow, besides what was allowed before.
+    pub(super) async fn let_tester(&self, rules: &Value) {
+        let name = format!("r{}", self.caches.applied());
+        let version = "rbac.authorization.k8s.io/v1";
+        self.put(
+            json!({"apiVersion": version, "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules}),
+        )
+        .await;
+        self.put(json!({
+            "apiVersion": version, "kind": "ClusterRoleBinding", "metadata": {"name": name},
+            "roleRef": {"kind": "ClusterRole", "name": name}, "subjects": [{"kind": "User", "name": "tester"}],
+        }))
+        .await;
     }
 
     /// Puts an object in, as it is.
@@ -116,32 +180,50 @@ impl World {
         plugin: &dyn Plugin,
         operation: Operation,
         subresource: &str,
-        mut object: Value,
+        object: Value,
         old: Option<&Value>,
     ) -> Result<Value, String> {
+        let mut question = self.question(operation, subresource, object);
+        self.put_to(plugin, &mut question, old)
+            .map_err(|status| status.message)?;
+        Ok(question.object)
+    }
+
+    /// A question about an object, by somebody without rights of any kind.
+    pub(super) fn question(&self, operation: Operation, subresource: &str, object: Value) -> Question {
         let resource = self.resource(&object);
         let namespace = object.at("metadata").text("namespace").to_owned();
         let user = User {
             name: "tester".to_owned(),
             ..User::default()
         };
-        let ask = Ask::own(resource.kind.clone(), &namespace, user, Time::from_unix(0, 0));
-        let mut attributes = Attributes {
+        Question {
             operation,
-            resource: &resource,
-            subresource,
-            namespace: &namespace,
-            object: &mut object,
-            old,
-            ask: &ask,
+            subresource: subresource.to_owned(),
+            ask: Ask::own(resource.kind.clone(), &namespace, user, Time::from_unix(0, 0)),
+            resource,
+            namespace,
+            object,
             dry_run: false,
-            warnings: &mut Vec::new(),
-        };
-        plugin
-            .admit(&mut attributes, &self.caches)
-            .and_then(|()| plugin.validate(&mut attributes, &self.caches))
-            .map_err(|status| status.message)?;
-        Ok(object)
+            warnings: Vec::new(),
+        }
+    }
+
+    /// What a plugin says to a question, first to change the object, then to refuse it.
+    pub(super) fn put_to(
+        &self,
+        plugin: &dyn Plugin,
+        question: &mut Question,
+        old: Option<&Value>,
+    ) -> Result<(), Status> {
+        let mut attributes = question.attributes(old);
+        plugin.admit(&mut attributes, &self.caches)?;
+        plugin.validate(&mut attributes, &self.caches)
+    }
+
+    /// The caches of the cluster.
+    pub(super) fn caches(&self) -> &Arc<Caches> {
+        &self.caches
     }
 
     /// All of admission.

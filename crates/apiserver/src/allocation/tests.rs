@@ -48,6 +48,7 @@ impl Cluster {
             issuer: "https://issuer".to_owned(),
             signing_key: key.as_ref().to_vec(),
             advertise: (Ipv4Addr::new(192, 168, 0, 1).into(), 6443),
+            guard_owners: false,
         };
         let clock = Arc::new(SystemClock);
         let allocation = Allocation::new(Arc::clone(&caches), clock.clone(), &config.service_range);

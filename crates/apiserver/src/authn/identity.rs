@@ -2,9 +2,9 @@
 
 use k3_api::rules::User;
 
-const ANONYMOUS: &str = "system:anonymous";
-const AUTHENTICATED: &str = "system:authenticated";
-const UNAUTHENTICATED: &str = "system:unauthenticated";
+pub(crate) const ANONYMOUS: &str = "system:anonymous";
+pub(crate) const AUTHENTICATED: &str = "system:authenticated";
+pub(crate) const UNAUTHENTICATED: &str = "system:unauthenticated";
 
 /// Who asks without credentials.
 pub(crate) fn anonymous() -> User {

@@ -14,6 +14,6 @@ pub use self::{
     token_file::{TokenFile, TokenFileError, TokenFileProblem},
 };
 pub(crate) use self::{
-    identity::{anonymous, authenticated},
+    identity::{ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, anonymous, authenticated},
     x509::certificate_user,
 };

@@ -1,6 +1,13 @@
 //! What somebody wants to do, and what is said to it.
 
-use k3_api::{go::quote, rules::User};
+use std::borrow::Cow;
+
+use k3_api::{
+    go::quote,
+    rules::User,
+    selector::field::Term,
+    status::{Grouped, Status},
+};
 
 /// What somebody wants to do.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +44,8 @@ pub(crate) struct Object<'a> {
     pub namespace: &'a str,
     /// The name of the object.
     pub name: &'a str,
+    /// What the fields of the objects are to be like.
+    pub fields: &'a [Term],
 }
 
 /// What is said to it.
@@ -53,8 +62,24 @@ pub(crate) enum Decision {
 // --- Action ---
 
 impl Action<'_> {
+    /// The answer that refuses it.
+    pub(crate) fn refused(&self, reason: &str) -> Status {
+        let why = self.refusal(reason);
+        match &self.what {
+            What::Object(object) => {
+                Status::forbidden(Grouped::new(object.group, object.resource), object.name, why)
+            }
+            What::Path(_) => {
+                let mut status = Status::forbidden(Grouped::new("", ""), "", &why);
+                status.message = format!("forbidden: {why}");
+                status.details = Some(Box::default());
+                status
+            }
+        }
+    }
+
     /// The words that refuse it.
-    pub(crate) fn refusal(&self, reason: &str) -> String {
+    fn refusal(&self, reason: &str) -> String {
         let mut text = format!("User {} cannot {} ", quote(&self.user.name), self.verb);
         match &self.what {
             What::Path(path) => text = format!("{text}path {}", quote(path)),
@@ -75,9 +100,19 @@ impl Action<'_> {
                 }
             }
         }
+        let mut text = without_markup(&text).into_owned();
         if !reason.is_empty() {
             text = format!("{text}: {reason}");
         }
         text
     }
+}
+
+/// What the client said, in a form that no browser takes for markup.
+fn without_markup(text: &str) -> Cow<'_, str> {
+    if !text.contains(['&', '<', '>']) {
+        return Cow::Borrowed(text);
+    }
+    let text = text.replace('&', "&amp;");
+    Cow::Owned(text.replace('<', "&lt;").replace('>', "&gt;"))
 }

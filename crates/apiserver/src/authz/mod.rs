@@ -1,42 +1,65 @@
 //! Who may do what.
 //!
-//! [`Authorizer::decide`] says whether a user may do something; it reads the caches and never waits. The server asks it about
-//! every request, and so do reviews, admission plugins and policies that need to know.
+//! ```text
+//! action         what somebody wants to do, and what is said to it
+//! rbac           roles and bindings decide, from an index
+//! node           nodes may do what the pods on them need
+//! escalation     nobody gives away what they do not have
+//! impersonation  acting as somebody else
+//! signer         who may approve, sign and attest for a signer
+//! following      how an index follows the caches
+//! ```
 //!
-//! For now: members of `system:masters` may do everything, others may look at what the server says of itself.
+//! [`Authorizer::decide`] says whether a user may do something; it reads the caches and never waits. The server asks it about
+//! every request, and so do reviews, admission plugins and policies that need to know. Members of `system:masters` may do
+//! everything; then nodes are asked about, then roles; and whether the server is alive, everybody may know.
 
 mod action;
+mod escalation;
+mod following;
+mod impersonation;
+mod node;
+mod rbac;
+mod signer;
+#[cfg(test)]
+pub(crate) mod testing;
 
 use std::sync::Arc;
 
-use k3_api::{
-    rules::User,
-    status::{Grouped, Status},
-};
+use k3_api::{rules::User, status::Status};
+use serde_json::Value;
 
-pub(crate) use self::action::{Action, Decision, Object, What};
-use crate::{cache::Caches, request::Target, server::Verb};
+pub(crate) use self::{
+    action::{Action, Decision, Object, What},
+    escalation::Grant,
+    impersonation::{Identity, Impersonator},
+    node::name_of as node_name,
+};
+use self::{impersonation::Modes, node::Nodes, rbac::Rbac};
+use crate::cache::Caches;
 
 const MASTERS: &str = "system:masters";
 
-/// Paths that everybody may read who is known.
-const OPEN: [&str; 9] = [
-    "/api",
-    "/apis",
-    "/healthz",
-    "/livez",
-    "/openapi",
-    "/openid",
-    "/readyz",
-    "/version",
-    "/.well-known",
-];
 /// Paths that everybody may read.
-const PUBLIC: [&str; 4] = ["/healthz", "/livez", "/readyz", "/version"];
+const ALWAYS: [&str; 3] = ["/healthz", "/livez", "/readyz"];
 
 /// What decides.
 pub(crate) struct Authorizer {
-    _caches: Arc<Caches>,
+    rbac: Rbac,
+    nodes: Nodes,
+    modes: Modes,
+}
+
+/// The rules a user has, as a review of rules shows them.
+pub(crate) struct RuleList {
+    /// Those for resources.
+    pub resources: Vec<Value>,
+    /// Those for paths.
+    pub paths: Vec<Value>,
+    /// Whether there are more that cannot be told.
+    pub incomplete: bool,
+    /// What kept rules from being found.
+    pub error: Option<String>,
 }
 
 // --- Authorizer ---
@@ -44,74 +67,68 @@ pub(crate) struct Authorizer {
 impl Authorizer {
     /// An authorizer over a cluster.
     pub(crate) fn new(caches: Arc<Caches>) -> Self {
-        Authorizer { _caches: caches }
+        Authorizer {
+            rbac: Rbac::new(Arc::clone(&caches)),
+            nodes: Nodes::new(caches),
+            modes: Modes::default(),
+        }
     }
 
     /// Whether a user may do something.
-    #[expect(clippy::unused_self, reason = "roles are read from the caches")]
     pub(crate) fn decide(&self, action: &Action<'_>) -> Decision {
-        if action.user.groups.iter().any(|group| group == MASTERS) {
+        if is_master(action.user) {
             return Decision::Allow(String::new());
         }
-        let What::Path(path) = &action.what else {
-            return Decision::NoOpinion(String::new());
-        };
-        let known = action
-            .user
-            .groups
-            .iter()
-            .any(|group| group == "system:authenticated");
-        let open: &[&str] = if known { &OPEN } else { &PUBLIC };
-        let is_open = open
-            .iter()
-            .any(|open| path == open || path.starts_with(&format!("{open}/")));
-        if is_open && action.verb == "get" {
-            Decision::Allow(String::new())
-        } else {
-            Decision::NoOpinion(String::new())
+        let mut reasons = Vec::new();
+        if let Some(decision) = self.nodes.decide(action) {
+            match decision {
+                Decision::NoOpinion(reason) if reason.is_empty() => {}
+                Decision::NoOpinion(reason) => reasons.push(format!("node: {reason}")),
+                decided => return decided,
+            }
+        }
+        match self.rbac.decide(action) {
+            Decision::NoOpinion(reason) if reason.is_empty() => {}
+            Decision::NoOpinion(reason) => reasons.push(format!("rbac: {reason}")),
+            decided => return decided,
+        }
+        match &action.what {
+            What::Path(path) if ALWAYS.contains(path) => Decision::Allow(String::new()),
+            _ => Decision::NoOpinion(reasons.join("\n")),
         }
     }
 
-    /// Refuses what a user may not do to a resource.
-    pub(crate) fn resource(&self, user: &User, verb: Verb, target: &Target) -> Result<(), Status> {
-        let object = Object {
-            group: &target.kind.group,
-            version: &target.kind.version,
-            resource: &target.kind.plural,
-            subresource: target.part(),
-            namespace: &target.namespace,
-            name: &target.name,
-        };
-        let action = Action {
-            user,
-            verb: verb.word(),
-            what: What::Object(object),
-        };
-        match self.decide(&action) {
-            Decision::Allow(_) => Ok(()),
-            Decision::Deny(reason) | Decision::NoOpinion(reason) => Err(Status::forbidden(
-                Grouped::new(&target.kind.group, &target.kind.plural),
-                &target.name,
-                action.refusal(&reason),
-            )),
+    /// Whether a user may do something, when only that counts.
+    pub(crate) fn allows(&self, action: &Action<'_>) -> bool {
+        matches!(self.decide(action), Decision::Allow(_))
+    }
+
+    /// Refuses what a user may not do; tells why they may do the rest.
+    pub(crate) fn require(&self, action: &Action<'_>) -> Result<String, Status> {
+        match self.decide(action) {
+            Decision::Allow(reason) => Ok(reason),
+            Decision::Deny(reason) | Decision::NoOpinion(reason) => Err(action.refused(&reason)),
         }
     }
 
-    /// Refuses what a user may not do at a path that is no resource.
-    pub(crate) fn path(&self, user: &User, method: &str, path: &str) -> Result<(), Status> {
-        let action = Action {
-            user,
-            verb: method,
-            what: What::Path(path),
-        };
-        let reason = match self.decide(&action) {
-            Decision::Allow(_) => return Ok(()),
-            Decision::Deny(reason) | Decision::NoOpinion(reason) => reason,
-        };
-        let why = action.refusal(&reason);
-        let mut status = Status::forbidden(Grouped::new("", ""), "", &why);
-        status.message = format!("forbidden: {why}");
-        status.details = Some(Box::default());
-        Err(status)
+    /// The rules a user has in a namespace.
+    pub(crate) fn rules(&self, user: &User, namespace: &str) -> RuleList {
+        let (rules, missing) = self.rbac.rules(user, namespace);
+        let incomplete = node::name_of(user).is_some();
+        let mut errors = Vec::new();
+        if incomplete {
+            errors.push("node authorizer does not support user rule resolution".to_owned());
+        }
+        errors.extend(missing.iter().map(ToString::to_string));
+        RuleList {
+            resources: rules.iter().filter_map(rbac::Rule::of_resources).collect(),
+            paths: rules.iter().filter_map(rbac::Rule::of_paths).collect(),
+            incomplete,
+            error: rbac::aggregate(errors),
+        }
     }
+}
+
+fn is_master(user: &User) -> bool {
+    user.groups.iter().any(|group| group == MASTERS)
 }

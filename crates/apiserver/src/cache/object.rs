@@ -127,6 +127,13 @@ impl Object {
     }
 }
 
+/// Two are the same state if the same commit wrote them.
+impl PartialEq for Object {
+    fn eq(&self, other: &Self) -> bool {
+        self.revision == other.revision && self.key == other.key
+    }
+}
+
 /// Reads the labels alone. Metadata come first in what is stored, with their fields sorted: what follows the labels is never
 /// looked at, and what stands before them is skipped.
 fn read_labels(bytes: &[u8], place: usize) -> LabelList {

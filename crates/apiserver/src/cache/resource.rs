@@ -165,6 +165,11 @@ impl ResourceCache {
         }
     }
 
+    /// The last event, or where the cache began.
+    pub(crate) fn revision(&self) -> u64 {
+        self.lock().revision
+    }
+
     /// One object as it is.
     pub(crate) fn get(&self, key: &str) -> Option<Arc<Object>> {
         self.lock().objects.get(key).cloned()

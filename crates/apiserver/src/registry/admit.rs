@@ -1,11 +1,12 @@
-//! Admission of a new object, which may need what is only just coming.
+//! Admission of a new object, which may need what is only just coming; and of roles and bindings, which must not give away what
+//! their maker does not have.
 
 use std::time::Duration;
 
 use k3_api::status::Status;
 
 use super::Registry;
-use crate::admission::Attributes;
+use crate::{admission::Attributes, authz::Grant};
 
 /// How often, and after which time, it is looked again for what comes with a namespace.
 const LOOKS: usize = 10;
@@ -14,6 +15,23 @@ const PAUSE: Duration = Duration::from_millis(100);
 // --- Registry ---
 
 impl Registry {
+    /// Refuses to give away what the user does not have.
+    pub(super) fn check_grant(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
+        if !attributes.subresource.is_empty() {
+            return Ok(());
+        }
+        let kind = &attributes.resource.kind;
+        self.authorizer.check_grant(&Grant {
+            user: &attributes.ask.user,
+            group: &kind.group,
+            resource: &kind.plural,
+            namespace: attributes.namespace,
+            name: &attributes.ask.target.name,
+            object: attributes.object,
+            old: attributes.old,
+        })
+    }
+
     /// Lets admission change a new object.
     pub(super) async fn admit_new(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
         self.admit_patiently(attributes).await?;

@@ -71,8 +71,7 @@ pub(super) fn tree(code: u16, tree: Value, ask: &Ask, resource: &Resource) -> Re
             go_type(resource, "")
         ))),
         Form::Table => {
-            let metadata = json!({"resourceVersion": tree.at("metadata").text("resourceVersion")});
-            let table = table::of(std::iter::once(tree), &metadata, ask, resource)?;
+            let table = table::of_one(tree, ask, resource)?;
             Ok(web::json(
                 code,
                 encode::encode(&table),

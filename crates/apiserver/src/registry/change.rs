@@ -273,6 +273,7 @@ impl Registry {
             warnings: &mut warnings.0,
         };
         self.admission.admit(&mut attributes, &self.caches).await?;
+        self.check_grant(&attributes)?;
         let part = match subresource {
             "" | "scale" => Part::Object,
             "status" => Part::Status,

@@ -165,6 +165,7 @@ impl Registry {
             warnings: &mut warnings.0,
         };
         self.admit_new(&mut attributes).await?;
+        self.check_grant(&attributes)?;
         // Admission sees a name that is to be made up as its beginning.
         let metadata = object.make("metadata");
         if metadata.text("name").is_empty() && !metadata.text("generateName").is_empty() {

@@ -361,7 +361,7 @@ pub(super) fn answer_trees(
     let accepted = ask.accepted;
     match accepted.form {
         Form::Table => {
-            let table = table::of(trees.into_iter(), metadata, ask, resource)?;
+            let table = table::of_list(trees, metadata, ask, resource)?;
             Ok(web::json(
                 200,
                 encode::encode(&table),

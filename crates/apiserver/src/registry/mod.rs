@@ -46,7 +46,7 @@ pub(crate) use self::{
     commit::{not_committed, unavailable},
     create::{random_bytes, random_number, random_uid},
     delete::options_body as delete_body,
-    own::own_object,
+    own::{own_change, own_object},
     resource::{Resource, selectable},
     subresource::{BadSigningKey, Signer},
     version::{convert, others},

@@ -22,3 +22,18 @@ pub(crate) fn own_object(resource: &Resource, object: &Value, manager: &str, now
         stored.as_object().expect("an object is one"),
     ))
 }
+
+/// An object of which the server changes a part by itself, as it is stored.
+pub(crate) fn own_change(
+    resource: &Resource,
+    old: &Value,
+    mut new: Value,
+    part: &str,
+    manager: &str,
+    now: Time,
+) -> Bytes {
+    manage::with_subject(&resource.kind, resource.rules(), part, |subject| {
+        subject.track(Some(old), &mut new, manager, now);
+    });
+    version::stored_bytes(&new, &resource.kind, &resource.stored)
+}

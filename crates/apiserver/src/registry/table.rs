@@ -1,7 +1,7 @@
 //! Tables: what people want to see of objects.
 
 use k3_api::{
-    rules::{Description, Tree},
+    rules::{Description, Row, Tree},
     status::{Grouped, Status},
     time::Time,
 };
@@ -10,9 +10,32 @@ use serde_json::{Value, json};
 use super::{Ask, Resource, answer};
 use crate::openapi::column_description;
 
-/// A table of objects. `metadata` is that of the list, or of the one object.
-pub(super) fn of(
-    objects: impl Iterator<Item = Value>,
+/// A table of a list of objects.
+pub(super) fn of_list(
+    objects: Vec<Value>,
+    metadata: &Value,
+    ask: &Ask,
+    resource: &Resource,
+) -> Result<Value, Status> {
+    let rules = resource.rules();
+    let with_row = |object| {
+        let row = rules.row(&object, ask.now);
+        (object, row)
+    };
+    let mut rows: Vec<_> = objects.into_iter().map(with_row).collect();
+    rules.arrange(&mut rows);
+    of_rows(rows, metadata, ask, resource)
+}
+
+/// A table of one object.
+pub(super) fn of_one(object: Value, ask: &Ask, resource: &Resource) -> Result<Value, Status> {
+    let metadata = json!({"resourceVersion": object.at("metadata").text("resourceVersion")});
+    let row = resource.rules().row(&object, ask.now);
+    of_rows(vec![(object, row)], &metadata, ask, resource)
+}
+
+fn of_rows(
+    rows: Vec<(Value, Row)>,
     metadata: &Value,
     ask: &Ask,
     resource: &Resource,
@@ -31,8 +54,9 @@ pub(super) fn of(
         ));
     }
     let version = ask.accepted.version;
-    let rows: Vec<_> = objects
-        .map(|object| row(object, include, version, ask.now, resource))
+    let rows: Vec<_> = rows
+        .into_iter()
+        .map(|(object, shown)| row(object, shown, include, version))
         .collect();
     Ok(json!({
         "kind": "Table",
@@ -53,12 +77,13 @@ pub(super) fn event(
     resource: &Resource,
 ) -> Value {
     let metadata = json!({"resourceVersion": object.at("metadata").text("resourceVersion")});
+    let shown = resource.rules().row(&object, now);
     json!({
         "kind": "Table",
         "apiVersion": format!("meta.k8s.io/{version}"),
         "metadata": metadata,
         "columnDefinitions": if with_columns { columns(resource) } else { Vec::new() },
-        "rows": [row(object, include, version, now, resource)],
+        "rows": [row(object, shown, include, version)],
     })
 }
 
@@ -85,8 +110,7 @@ fn definition(column: &k3_api::rules::Column, resource: &Resource) -> Value {
     })
 }
 
-fn row(object: Value, include: &str, version: &str, now: Time, resource: &Resource) -> Value {
-    let shown = resource.rules().row(&object, now);
+fn row(object: Value, shown: Row, include: &str, version: &str) -> Value {
     let mut row = json!({"cells": shown.cells});
     if !shown.conditions.is_empty() {
         row["conditions"] = shown.conditions.into();

@@ -65,7 +65,7 @@ impl Query {
 }
 
 /// Decodes %XX, and + as a space where that is what it stands for. `None` if it is malformed.
-pub(super) fn decode(text: &str, plus: bool) -> Option<String> {
+pub(crate) fn decode(text: &str, plus: bool) -> Option<String> {
     if !text.contains(['%', '+']) {
         return Some(text.to_owned());
     }

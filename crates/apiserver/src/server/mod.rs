@@ -72,9 +72,13 @@ impl Server {
         let keeper = allocation.keep_true().await.map_err(ReadError::from)?;
         let authorizer = Arc::new(Authorizer::new(Arc::clone(&caches)));
         let outgoing = Arc::new(Outgoing::new(Arc::clone(&caches)));
+        let mut admission = Admission::new(&authorizer, &outgoing);
+        if config.guard_owners {
+            admission.guard_owners(&authorizer);
+        }
         let registry = Registry {
             caches,
-            admission: Admission::new(&authorizer, &outgoing),
+            admission,
             authorizer,
             allocation,
             clock,

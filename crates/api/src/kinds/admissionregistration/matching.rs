@@ -71,6 +71,7 @@ pub(super) fn conditions(conditions: &[Value], params: bool, at: &Path<'_>, erro
     if conditions.len() > MAX_CONDITIONS {
         errors.push(Error::too_many(at, Some(conditions.len()), MAX_CONDITIONS));
     }
+    let repeated = demand::repeated(conditions.iter().map(|condition| condition.text("name")));
     for (index, condition) in conditions.iter().enumerate() {
         let place = at.index(index);
         wanted.validate(condition.text("expression").trim(), "", &place.child("expression"), errors);
@@ -81,7 +82,7 @@ pub(super) fn conditions(conditions: &[Value], params: bool, at: &Path<'_>, erro
             continue;
         }
         demand::tell(text, name::label_key(text), &place, errors);
-        if conditions[..index].iter().any(|other| other.text("name") == text) {
+        if repeated[index] {
             errors.push(Error::duplicate(&place, text));
         }
     }

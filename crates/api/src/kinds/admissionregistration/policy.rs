@@ -256,11 +256,12 @@ fn validations(object: &Value, asked: &Asked<'_>, at: &Path<'_>, errors: &mut Er
         let detail = format!("must not have more than {MAX_ANNOTATIONS} auditAnnotations");
         errors.push(Error::invalid(&place, shown, detail));
     }
+    let repeated = demand::repeated(annotations.iter().map(|annotation| annotation.text("key")));
     for (index, annotation) in annotations.iter().enumerate() {
         let place = place.index(index);
         let key = annotation.text("key");
         judge_annotation(annotation, object.at("metadata").text("name"), asked, &place, errors);
-        if annotations[..index].iter().any(|other| other.text("key") == key) {
+        if repeated[index] {
             errors.push(Error::duplicate(&place.child("key"), key));
         }
     }

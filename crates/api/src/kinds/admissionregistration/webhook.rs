@@ -7,7 +7,10 @@ use serde_json::{Value, json};
 use super::{Sort, matching, reserved, rule};
 use crate::{
     field::{Error, Path},
-    kinds::webhook_client::{self, REVIEW_VERSIONS},
+    kinds::{
+        demand,
+        webhook_client::{self, REVIEW_VERSIONS},
+    },
     name,
     rules::{Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, named_row},
     selector::label::InvalidValues,
@@ -215,7 +218,6 @@ impl Demands {
         let unchanged = hooks.len() == before.len()
             && same.all(|(new, old)| new.at("matchConditions") == old.at("matchConditions"));
         let has_none = |hook: &Value| NO_SIDE_EFFECTS.contains(&hook.text("sideEffects"));
-        let names = |index: usize| &before[..index];
         let bad_selector = |hook: &Value| {
             ["namespaceSelector", "objectSelector"].iter().any(|name| {
                 let mut errors = Errors::new();
@@ -234,11 +236,7 @@ impl Demands {
                 let mut versions = hook.texts("admissionReviewVersions").peekable();
                 versions.peek().is_none() || versions.any(|version| REVIEW_VERSIONS.contains(&version))
             }),
-            unique_names: before.iter().enumerate().all(|(index, hook)| {
-                !names(index)
-                    .iter()
-                    .any(|other| other.text("name") == hook.text("name"))
-            }),
+            unique_names: !demand::repeated(before.iter().map(|hook| hook.text("name"))).contains(&true),
             values: if before.iter().any(bad_selector) {
                 InvalidValues::Taken
             } else {

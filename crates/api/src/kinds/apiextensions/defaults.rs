@@ -1,84 +1,167 @@
 //! The defaults of a schema: values of its own, which must be as the schema says.
-//!
-//! Whether a default has the type and the bounds that are asked for is for the judge of custom resources to say, who has
-//! his place in [`judge`].
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::schema::{self, Additional};
+use super::schema;
 use crate::{
-    field::{Error, Path},
-    rules::{Errors, Tree},
+    custom::{
+        Malformed, Node, coerce_metadata, expression, has_unknown_fields, validate_metadata, validate_value,
+    },
+    field::{self, Error, Path},
+    rules::{Errors, Tree, TreeMut},
 };
+
+/// The way from an object to a part of it: a field by its name, or an item.
+#[derive(Clone, Copy)]
+enum Way<'w> {
+    Whole,
+    Field(&'w Way<'w>, &'w str),
+    Item(&'w Way<'w>),
+}
+
+/// Where a schema stands.
+#[derive(Clone, Copy)]
+struct Place<'p> {
+    /// Whether it is that of a part every object has.
+    in_metadata: bool,
+    /// Whether it is that of a whole object.
+    whole: bool,
+    /// The schema of the object it is in.
+    object: &'p Value,
+    /// The way from that object here.
+    way: Way<'p>,
+}
 
 /// What is wrong with the defaults of a structural schema.
 pub(super) fn validate(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
-    walk(schema, false, true, at, errors);
+    let place = Place {
+        in_metadata: false,
+        whole: true,
+        object: schema,
+        way: Way::Whole,
+    };
+    walk(schema, place, at, errors);
 }
 
-/// `in_metadata`: whether the schema is that of a part every object has. `resource`: whether it is that of an object.
-fn walk(schema: &Value, in_metadata: bool, resource: bool, at: &Path<'_>, errors: &mut Errors) {
-    let resource = resource || schema.flag("x-kubernetes-embedded-resource");
-    let in_metadata = in_metadata && !resource;
-    if schema.has("default") && !in_metadata {
-        judge(schema, &at.child("default"), errors);
+fn walk(schema: &Value, place: Place<'_>, at: &Path<'_>, errors: &mut Errors) {
+    let whole = place.whole || schema.flag("x-kubernetes-embedded-resource");
+    let place = if whole {
+        Place {
+            in_metadata: false,
+            whole,
+            object: schema,
+            way: Way::Whole,
+        }
+    } else {
+        place
+    };
+    if schema.has("default") {
+        let at = at.child("default");
+        if place.in_metadata {
+            judge_in_metadata(schema, place, &at, errors);
+        } else {
+            judge(schema, whole, &at, errors);
+        }
     }
+    let inside = Place {
+        whole: false,
+        ..place
+    };
     if let Some(items) = schema::items(schema) {
-        walk(items, in_metadata, false, &at.child("items"), errors);
+        let way = Way::Item(&place.way);
+        walk(items, Place { way, ..inside }, &at.child("items"), errors);
     }
     let properties_at = at.child("properties");
     for (name, property) in schema.entries("properties") {
-        let of_all = resource && matches!(name.as_str(), "metadata" | "apiVersion" | "kind");
-        walk(
-            property,
-            in_metadata || of_all,
-            false,
-            &properties_at.key(name),
-            errors,
-        );
+        let of_all = whole && matches!(name.as_str(), "metadata" | "apiVersion" | "kind");
+        let below = Place {
+            in_metadata: place.in_metadata || of_all,
+            way: Way::Field(&place.way, name),
+            ..inside
+        };
+        walk(property, below, &properties_at.key(name), errors);
     }
 }
 
-fn judge(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn judge(schema: &Value, whole: bool, at: &Path<'_>, errors: &mut Errors) {
     let default = schema.at("default");
-    if has_unknown(default, Some(schema), false) {
+    let node = Node::read(schema, false);
+    if has_unknown_fields(default, &node, whole) {
         errors.push(Error::invalid(at, default, "must not have unknown fields"));
     }
+    if let Err(error) = coerce_metadata(&mut default.clone(), &node, whole, Malformed::Refuse, at) {
+        errors.push(*error);
+        return;
+    }
+    let before = errors.len();
+    validate_metadata(default, &node, whole, at, errors);
+    if errors.len() == before {
+        validate_value(default, &node, at, errors);
+    }
+    if errors.len() == before {
+        ask(default, &node, whole, at, errors);
+    }
 }
 
-/// Whether a value has fields that its schema does not know. `kept`: whether such fields are kept all the way here.
-fn has_unknown(value: &Value, schema: Option<&Value>, kept: bool) -> bool {
-    let kept = match schema {
-        Some(schema) if schema.flag("x-kubernetes-preserve-unknown-fields") => true,
-        // Lists inside what is kept hand it on; what a schema names is judged anew.
-        _ => kept && value.is_array(),
+/// Asks the rules of the schema: of a default that stays, and then of one that comes anew.
+fn ask(default: &Value, node: &Node, whole: bool, at: &Path<'_>, errors: &mut Errors) {
+    let Some(tree) = expression::Tree::of(node, whole) else {
+        return;
     };
-    match value {
-        Value::Object(fields) => fields.iter().any(|(name, value)| {
-            let Some(schema) = schema else {
-                return true;
-            };
-            let of_all = matches!(name.as_str(), "metadata" | "apiVersion" | "kind");
-            if of_all && schema.flag("x-kubernetes-embedded-resource") {
-                return false;
-            }
-            match (schema.entries("properties").get(name), schema::additional(schema)) {
-                (Some(property), _) => has_unknown(value, Some(property), false),
-                (None, Additional::Schema(schema)) => has_unknown(value, Some(schema), false),
-                (None, Additional::Allowed(_)) => has_unknown(value, None, false),
-                (None, Additional::Unsaid) => !kept,
-            }
-        }),
-        Value::Array(items) => {
-            let schema = schema.and_then(schema::items);
-            items.iter().any(|item| {
-                if kept && schema.is_none() {
-                    return false;
-                }
-                has_unknown(item, schema, kept)
-            })
+    for old in [Some(default), None] {
+        let before = errors.len();
+        expression::validate(&tree, node, (default, old), None, at, errors);
+        if errors.len() > before {
+            return;
         }
-        _ => false,
+    }
+}
+
+/// A default within metadata is judged in an object that has nothing else.
+fn judge_in_metadata(schema: &Value, place: Place<'_>, at: &Path<'_>, errors: &mut Errors) {
+    let default = schema.at("default");
+    let object = Node::read(place.object, false);
+    let mut holder = place.way.around(default.clone());
+    holder.fill("kind", "Validation");
+    holder.fill("apiVersion", "validation/v1");
+    let fault = match coerce_metadata(&mut holder, &object, true, Malformed::Refuse, &Path::NOWHERE) {
+        Err(error) => Some(error.to_string()),
+        Ok(_) => {
+            let mut wrong = Errors::new();
+            validate_metadata(&holder, &object, true, &Path::NOWHERE, &mut wrong);
+            field::aggregate(&wrong)
+        }
+    };
+    match fault {
+        Some(fault) => {
+            let detail = format!("must result in valid metadata: {fault}");
+            errors.push(Error::invalid(at, default, detail));
+        }
+        None => {
+            let node = Node::read(schema, false);
+            let before = errors.len();
+            validate_value(default, &node, at, errors);
+            if errors.len() == before {
+                ask(default, &node, false, at, errors);
+            }
+        }
+    }
+}
+
+// --- Way ---
+
+impl Way<'_> {
+    /// An object that has nothing but a value at the end of this way.
+    fn around(self, value: Value) -> Value {
+        match self {
+            Way::Whole => value,
+            Way::Field(above, name) => {
+                let mut holder = json!({});
+                holder.set(name, value);
+                above.around(holder)
+            }
+            Way::Item(above) => above.around(json!([value])),
+        }
     }
 }
 
@@ -95,6 +178,9 @@ mod tests {
             "b": {"type": "object", "properties": {"x": {"type": "integer"}}, "default": {"y": 1}},
             "c": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "default": {"y": {"z": 1}}},
             "d": {"type": "array", "items": {"type": "object"}, "default": [{"y": 1}]},
+            "e": {"type": "integer", "default": "x"},
+            "f": {"type": "integer", "minimum": 5, "default": 1},
+            "g": {"type": "integer", "default": 1, "x-kubernetes-validations": [{"rule": "self > 1"}]},
         }});
         let mut errors = Errors::new();
         validate(&schema, &Path::new("s"), &mut errors);
@@ -104,6 +190,9 @@ mod tests {
             [
                 "s.properties[b].default: Invalid value: {\"y\":1}: must not have unknown fields",
                 "s.properties[d].default: Invalid value: [{\"y\":1}]: must not have unknown fields",
+                "s.properties[e].default: Invalid value: \"string\":  in body must be of type integer: \"string\"",
+                "s.properties[f].default: Invalid value: 1:  in body should be greater than or equal to 5",
+                "s.properties[g].default: Invalid value: 1: failed rule: self > 1",
             ]
         );
     }

@@ -1,11 +1,14 @@
 //! The schema of a version.
-//!
-//! What needs the language of expressions, the rules in `x-kubernetes-validations`, is judged in [`expressions`]: a
-//! compiler has its place there.
 
 use serde_json::Value;
 
-use super::{defaults, field_path, internal::Field, printed, schema, structural};
+use super::{
+    defaults,
+    expressions::{self, Costs},
+    field_path,
+    internal::Field,
+    printed, schema, structural,
+};
 use crate::{
     field::{Error, Path, Shown},
     rules::{Errors, Tree},
@@ -66,7 +69,7 @@ enum NoDefault<'p> {
 }
 
 /// What is wrong with the schema of a version. `has_status`: whether the status is judged apart.
-pub(super) fn validate(holder: &Value, has_status: bool, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate(holder: &Value, has_status: bool, costs: Costs, at: &Path<'_>, errors: &mut Errors) {
     let schema = holder.at("openAPIV3Schema");
     if schema.is_null() {
         return;
@@ -81,19 +84,28 @@ pub(super) fn validate(holder: &Value, has_status: bool, at: &Path<'_>, errors: 
         errors.push(Error::forbidden(&at.child("nullable"), detail));
     }
     let unsupported = schema::unsupported(schema);
+    // Rules are asked for only where values can be.
+    let mut asks = false;
     if unsupported.is_none() {
         let faults = structural::validate(schema, &at);
         if faults.is_empty() {
+            let before = errors.len();
             defaults::validate(schema, &at, errors);
+            asks = errors.len() == before;
         }
         errors.extend(faults);
     }
+    let judged = errors.len();
     let place = Place {
         root: true,
         in_metadata: false,
         no_default: None,
     };
     judge(schema, place, &at, errors);
+    if asks {
+        let told = expressions::validate(schema, costs, &errors[judged..], &at);
+        errors.extend(told);
+    }
     if let Some(fault) = unsupported.filter(|_| errors.len() == before) {
         errors.push(Error::invalid(&at, "", fault));
     }
@@ -141,7 +153,7 @@ fn judge(schema: &Value, place: Place<'_>, at: &Path<'_>, errors: &mut Errors) {
     judge_list_type(schema, at, errors);
     judge_map_list(schema, at, errors);
     judge_members(schema, at, errors);
-    expressions(schema, at, errors);
+    judge_rules(schema, at, errors);
 }
 
 /// What a schema may not say at all.
@@ -398,8 +410,8 @@ fn judge_members(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// What is wrong with the rules of a schema.
-fn expressions(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
+/// What is wrong with the rules of a schema, beside their expressions.
+fn judge_rules(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
     let has_lines = |text: &str| text.contains(['\n', '\r']);
     let list = at.child("x-kubernetes-validations");
     for (index, rule) in schema.items("x-kubernetes-validations").iter().enumerate() {

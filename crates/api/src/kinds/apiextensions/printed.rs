@@ -121,6 +121,11 @@ pub(super) fn versions(versions: &Value) -> String {
     }
 }
 
+/// A rule.
+pub(super) fn rule(rule: &Value) -> String {
+    internal::print(rule, &RULE)
+}
+
 /// A schema.
 pub(super) fn schema(schema: &Value) -> String {
     internal::print(schema, &SCHEMA)

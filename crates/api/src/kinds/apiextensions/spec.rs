@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::{
     conversion::{self, Demands},
+    expressions::Costs,
     form::Form,
     names, openapi, printed, schema, version,
 };
@@ -52,7 +53,12 @@ pub(super) fn validate(spec: &Value, old: Option<&Value>, demands: Demands, erro
     judge_versions(&form, old, &versions_at, errors);
     judge_names(spec.at("names"), &at.child("names"), errors);
     let place = at.child("validation");
-    openapi::validate(form.common.schema, form.has_any_status(), &place, errors);
+    let first = form
+        .versions
+        .first()
+        .map_or("", |version| version.whole.text("name"));
+    let costs = Costs::of(form.common.schema, old, first);
+    openapi::validate(form.common.schema, form.has_any_status(), costs, &place, errors);
     version::subresources(form.common.subresources, &at.child("subresources"), errors);
     version::columns(form.common.columns, &at.child("additionalPrinterColumns"), errors);
     judge_selectable(&form, old, &at, errors);

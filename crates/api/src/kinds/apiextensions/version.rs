@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{field_path, form::Version, openapi, schema};
+use super::{expressions::Costs, field_path, form::Version, openapi, schema};
 use crate::{
     field::{Error, Path},
     go,
@@ -32,7 +32,8 @@ pub(super) fn validate(
     errors: &mut Errors,
 ) {
     deprecation(version.whole, &at.child("deprecationWarning"), errors);
-    openapi::validate(version.own.schema, has_status, &at.child("schema"), errors);
+    let costs = Costs::of(version.own.schema, old, version.whole.text("name"));
+    openapi::validate(version.own.schema, has_status, costs, &at.child("schema"), errors);
     subresources(version.own.subresources, &at.child("subresources"), errors);
     columns(version.own.columns, &at.child("additionalPrinterColumns"), errors);
     let fields = version.own.selectable;

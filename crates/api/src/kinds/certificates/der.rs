@@ -10,6 +10,7 @@ pub(super) const OBJECT: u8 = 0x06;
 pub(super) const UTC_TIME: u8 = 0x17;
 pub(super) const GENERALIZED_TIME: u8 = 0x18;
 pub(super) const SEQUENCE: u8 = 0x30;
+pub(super) const SET: u8 = 0x31;
 
 /// The tag of a part that has only a number, and holds others.
 pub(super) const fn part(number: u8) -> u8 {

@@ -11,6 +11,7 @@ mod signer;
 mod signing_request;
 mod x509;
 
+pub use self::signing_request::{requested_common_name, requested_organizations};
 use crate::rules::Rules;
 
 /// The rules of a kind of this group.

@@ -311,11 +311,24 @@ fn validate_change(new: &Value, old: &Value, door: Door, errors: &mut Errors) {
 }
 
 fn read_request(text: &str) -> Result<(), String> {
+    signature::verify(&Request::read(&request_block(text)?.bytes)?)
+}
+
+fn request_block(text: &str) -> Result<pem::Block, String> {
     let bytes = base64::decode(text).unwrap_or_default();
     let block = pem::blocks(&bytes).into_iter().next();
     let block = block.filter(|block| block.kind == "CERTIFICATE REQUEST");
-    let block = block.ok_or("PEM block type must be CERTIFICATE REQUEST")?;
-    signature::verify(&Request::read(&block.bytes)?)
+    Ok(block.ok_or("PEM block type must be CERTIFICATE REQUEST")?)
+}
+
+/// The organizations that the certificate is to name which a `spec.request` asks for.
+pub fn requested_organizations(request: &str) -> Result<Vec<String>, String> {
+    Ok(Request::read(&request_block(request)?.bytes)?.organizations())
+}
+
+/// The common name that the certificate is to have which a `spec.request` asks for; empty if it is to have none.
+pub fn requested_common_name(request: &str) -> Result<String, String> {
+    Ok(Request::read(&request_block(request)?.bytes)?.common_name())
 }
 
 fn read_certificates(text: &str) -> Result<(), String> {

@@ -4,7 +4,7 @@
 
 use super::der::{
     self, BIT_STRING, BOOLEAN, Element, GENERALIZED_TIME, INTEGER, OBJECT, OCTET_STRING, Reader, SEQUENCE,
-    UTC_TIME, part,
+    SET, UTC_TIME, part,
 };
 use crate::time::Time;
 
@@ -28,6 +28,8 @@ pub(super) struct Certificate<'d> {
 /// A request for a certificate.
 #[derive(Debug)]
 pub(super) struct Request<'d> {
+    /// Whom it is for.
+    subject: &'d [u8],
     /// The key to be certified, with its algorithm.
     pub(super) public_key: &'d [u8],
     /// The key alone.
@@ -53,6 +55,8 @@ pub(super) enum Key {
 
 const BASIC_CONSTRAINTS: &[u8] = &[0x55, 0x1d, 0x13];
 const ALTERNATIVE_NAMES: &[u8] = &[0x55, 0x1d, 0x11];
+const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
+const ORGANIZATION: &[u8] = &[0x55, 0x04, 0x0a];
 const RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01];
 const ELLIPTIC: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01];
 const ED25519: &[u8] = &[0x2b, 0x65, 0x70];
@@ -244,12 +248,13 @@ impl<'d> Request<'d> {
         let mut inner = enter(&mut signed, "tbsCertificateRequest")?;
         let mut read = || {
             inner.next(INTEGER)?;
-            inner.next(SEQUENCE)?;
+            let subject = inner.next(SEQUENCE)?.content;
             let key = inner.next(SEQUENCE)?;
             inner.next(part(0))?;
             let mut parts = Reader::new(key.content);
             parts.next(SEQUENCE)?;
             Some(Request {
+                subject,
                 public_key: key.whole,
                 key_bits: whole_bytes(&mut parts)?,
                 signed: { before }.any()?.whole,
@@ -261,6 +266,43 @@ impl<'d> Request<'d> {
         Key::read(request.public_key)?;
         Ok(request)
     }
+
+    /// The organizations of whom it is for.
+    pub(super) fn organizations(&self) -> Vec<String> {
+        self.subject_names(ORGANIZATION)
+    }
+
+    /// The common name of whom it is for: the last one, if there are several.
+    pub(super) fn common_name(&self) -> String {
+        self.subject_names(COMMON_NAME).pop().unwrap_or_default()
+    }
+
+    fn subject_names(&self, wanted: &[u8]) -> Vec<String> {
+        let mut found = Vec::new();
+        let mut subject = Reader::new(self.subject);
+        while let Some(mut set) = subject.enter(SET) {
+            while let Some(mut attribute) = set.enter(SEQUENCE) {
+                let name = attribute.next(OBJECT);
+                if let (Some(name), Some(value)) = (name, attribute.any())
+                    && name.content == wanted
+                {
+                    found.push(text(value.tag, value.content));
+                }
+            }
+        }
+        found
+    }
+}
+
+/// A text, whatever its letters are made of.
+fn text(tag: u8, bytes: &[u8]) -> String {
+    const WIDE: u8 = 0x1e;
+    if tag != WIDE {
+        return String::from_utf8_lossy(bytes).into_owned();
+    }
+    let (letters, _) = bytes.as_chunks::<2>();
+    let letters: Vec<_> = letters.iter().copied().map(u16::from_be_bytes).collect();
+    String::from_utf16_lossy(&letters)
 }
 
 /// Bits that are a whole number of bytes.

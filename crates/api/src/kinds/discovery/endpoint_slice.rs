@@ -181,13 +181,14 @@ fn validate_ports(ports: &[Value], errors: &mut Errors) {
         errors.push(Error::too_many(&list, Some(ports.len()), MOST_PORTS));
         return;
     }
+    let repeated = demand::repeated(ports.iter().map(|other| other.text("name")));
     for (index, port) in ports.iter().enumerate() {
         let at = list.index(index);
         let (name, place) = (port.text("name"), at.child("name"));
         if !name.is_empty() {
             demand::tell(name, name::dns1123_label(name), &place, errors);
         }
-        if ports[..index].iter().any(|other| other.text("name") == name) {
+        if repeated[index] {
             errors.push(Error::duplicate(&place, name));
         }
         match port.at("protocol").as_str() {

@@ -101,6 +101,14 @@ impl Rules for FlowSchema {
             json!(dangling.map_or("?", |one| one.text("status"))),
         ])
     }
+
+    /// In the order in which schemas are tried.
+    fn arrange(&self, rows: &mut [(Value, Row)]) {
+        rows.sort_by_cached_key(|(schema, _)| {
+            let precedence = schema.at("spec").int("matchingPrecedence").unwrap_or_default();
+            (precedence, schema.at("metadata").text("name").to_owned())
+        });
+    }
 }
 
 fn is_same(one: &Value, other: &Value) -> bool {

@@ -18,9 +18,10 @@ pub(super) fn few(items: &[Value], most: usize, at: &Path<'_>, errors: &mut Erro
 
 /// Items of a list are told apart by some of their fields; errors show them whole.
 pub(super) fn unique(items: &[Value], keys: &[&str], ty: &str, at: &Path<'_>, errors: &mut Errors) {
+    let key = |item: &'_ Value| keys.iter().map(|key| item.at(key).clone()).collect::<Vec<_>>();
+    let repeated = demand::repeated(items.iter().map(key));
     for (index, item) in items.iter().enumerate() {
-        let same = |other: &Value| keys.iter().all(|key| other.at(key) == item.at(key));
-        if items[..index].iter().any(same) {
+        if repeated[index] {
             errors.push(Error::duplicate(
                 &at.index(index),
                 printed::wire("resource", ty, item),
@@ -35,8 +36,9 @@ pub(super) fn set(tree: &Value, name: &str, most: usize, at: &Path<'_>, errors: 
     if !few(items, most, &place, errors) {
         return;
     }
+    let repeated = demand::repeated(items);
     for (index, item) in items.iter().enumerate() {
-        if items[..index].contains(item) {
+        if repeated[index] {
             let shown = Shown::Text(item.as_str().unwrap_or_default().to_owned());
             errors.push(Error::duplicate(&place.index(index), shown));
         }

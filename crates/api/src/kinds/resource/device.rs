@@ -212,8 +212,9 @@ pub(super) fn judge_conditions(of: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
     for list in CONDITION_LISTS {
         let (items, place) = (of.items(list), at.child(list));
+        let repeated = demand::repeated(items);
         for (index, item) in items.iter().enumerate() {
-            if items[..index].contains(item) {
+            if repeated[index] {
                 errors.push(Error::duplicate(&place.index(index), item));
             }
             if list == bad && of.items(good).contains(item) {

@@ -226,10 +226,10 @@ fn judge_devices(spec: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) 
             .unwrap_or(&Value::Null);
         device::judge(one, old, each_selects, &at.index(index), errors);
     }
-    for (index, one) in devices.iter().enumerate() {
-        let name = one.text("name");
-        if devices[..index].iter().any(|other| other.text("name") == name) {
-            errors.push(Error::duplicate(&at.index(index), name));
+    let names: Vec<_> = devices.iter().map(|device| device.text("name")).collect();
+    for (index, repeats) in demand::repeated(&names).into_iter().enumerate() {
+        if repeats {
+            errors.push(Error::duplicate(&at.index(index), names[index]));
         }
     }
 }

@@ -1,6 +1,9 @@
 //! Storage classes: who makes volumes, and how.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use serde_json::{Value, json};
 
@@ -14,6 +17,12 @@ use crate::{
 
 /// The fields that cannot change, in the order in which they are told.
 const IMMUTABLE: [&str; 4] = ["provisioner", "parameters", "reclaimPolicy", "volumeBindingMode"];
+
+/// What marks the class of claims that name none.
+const DEFAULT: [&str; 2] = [
+    "storageclass.kubernetes.io/is-default-class",
+    "storageclass.beta.kubernetes.io/is-default-class",
+];
 
 /// The rules of storage classes.
 pub(super) struct StorageClass;
@@ -76,6 +85,25 @@ impl Rules for StorageClass {
             ],
         )
     }
+
+    /// The class of claims that name none is marked: the newest of those that are to be it.
+    fn arrange(&self, rows: &mut [(Value, Row)]) {
+        let created = |class: &Value| Time::parse(class.at("metadata").text("creationTimestamp")).ok();
+        let name = |class: &Value| class.at("metadata").text("name").to_owned();
+        let default = rows
+            .iter_mut()
+            .filter(|(class, _)| is_default(class))
+            .max_by_key(|(class, _)| (created(class), Reverse(name(class))));
+        if let Some((class, row)) = default {
+            row.cells[0] = json!(format!("{} (default)", name(class)));
+        }
+    }
+}
+
+/// Whether a class is to be that of claims that name none.
+fn is_default(class: &Value) -> bool {
+    let annotations = class.at("metadata").at("annotations");
+    DEFAULT.iter().any(|name| annotations.text(name) == "true")
 }
 
 fn validate(object: &Value, errors: &mut Errors) {
@@ -161,6 +189,26 @@ mod tests {
                 "allowedTopologies[1].matchLabelExpressions: Duplicate value: \"\"",
             ]
         );
+    }
+
+    #[test]
+    fn a_list_marks_the_newest_default() {
+        let class = |name: &str, day: &str, default: &str| {
+            let class = json!({"metadata": {
+                "name": name, "creationTimestamp": format!("2026-01-{day}T00:00:00Z"), "annotations": {DEFAULT[0]: default},
+            }});
+            let row = StorageClass.row(&class, Time::from_unix(0, 0));
+            (class, row)
+        };
+        let mut rows = [
+            class("a", "01", "true"),
+            class("c", "02", "true"),
+            class("b", "02", "true"),
+            class("d", "03", "false"),
+        ];
+        StorageClass.arrange(&mut rows);
+        let names = rows.map(|(_, row)| row.cells[0].clone());
+        assert_eq!(names, ["a", "c", "b (default)", "d"].map(Value::from));
     }
 
     #[test]

@@ -41,7 +41,7 @@ impl Registry {
             ("pods", "eviction") => self.evict(ask).await,
             ("serviceaccounts", "token") => self.issue_token(ask).await,
             ("pods", "log") => self.log(ask).await,
-            ("pods", "exec" | "attach" | "portforward") => self.stream(ask).await,
+            ("pods", "exec" | "attach" | "portforward") => self.stream(ask, verb).await,
             (_, "proxy") => self.proxy(ask).await,
             ("componentstatuses", "") => self.component_statuses(ask, verb).await,
             _ if target.kind.persistence == Persistence::Virtual => self.review(ask),

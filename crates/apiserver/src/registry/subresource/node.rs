@@ -12,8 +12,10 @@ use k3_api::{
 use serde_json::Value;
 
 use crate::{
+    authz::{Action, Decision, Object, What},
     http::{self as web, Answer, Body},
     registry::{Ask, Registry, Resource},
+    server::Verb,
 };
 
 // --- Registry ---
@@ -37,8 +39,11 @@ impl Registry {
     }
 
     /// A command in a container, its terminal, or its ports.
-    pub(super) async fn stream(&self, ask: &Ask) -> Result<Answer, Status> {
+    pub(super) async fn stream(&self, ask: &Ask, verb: Verb) -> Result<Answer, Status> {
         self.admit_connection(ask).await?;
+        if verb != Verb::Create {
+            self.require_create(ask)?;
+        }
         let pod = self.pod(ask).await?;
         if ask.target.part() != "portforward" {
             container(&pod, ask.query.text("container"))?;
@@ -49,6 +54,30 @@ impl Registry {
                 ask.target.name
             ))),
             node => Err(unreachable_node(node)),
+        }
+    }
+
+    /// Refuses who may not create: a WebSocket begins with a GET, but it is no less than a POST.
+    fn require_create(&self, ask: &Ask) -> Result<(), Status> {
+        let target = &ask.target;
+        let pod = Object {
+            version: &target.kind.version,
+            resource: &target.kind.plural,
+            subresource: target.part(),
+            namespace: &target.namespace,
+            name: &target.name,
+            ..Object::default()
+        };
+        let action = Action {
+            user: &ask.user,
+            verb: "create",
+            what: What::Object(pod),
+        };
+        match self.authorizer.decide(&action) {
+            Decision::Allow(_) => Ok(()),
+            Decision::Deny(reason) | Decision::NoOpinion(reason) => {
+                Err(Status::forbidden(Grouped::new("", "pods"), &target.name, reason))
+            }
         }
     }
 

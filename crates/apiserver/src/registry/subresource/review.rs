@@ -1,13 +1,19 @@
 //! Kinds that are questions: they are answered, and nothing is stored.
 
 use k3_api::{
+    field::Path,
     kinds::token_review,
-    rules::{self, Circumstances, Tree, TreeMut},
+    rules::{self, Circumstances, Tree, TreeMut, User},
+    selector::{
+        field::{self, Operator, Term},
+        label,
+    },
     status::Status,
 };
 use serde_json::{Value, json};
 
 use crate::{
+    authz::{Action, Decision, Object, What},
     http::Answer,
     registry::{
         Ask, Registry, Resource, answer,
@@ -41,19 +47,18 @@ impl Registry {
         });
         rules::review(&object, &at)?;
         match &*kind.kind {
-            "TokenReview" => token_review::refusal(&object).map_or(Ok(()), Err)?,
-            "SelfSubjectRulesReview" if object.at("spec").text("namespace").is_empty() => {
-                return Err(Status::bad_request("no namespace on request"));
+            "TokenReview" => {
+                token_review::refusal(&object).map_or(Ok(()), Err)?;
+                object.set("status", json!({"user": {}}));
             }
-            _ => {}
-        }
-        if kind.kind == "SelfSubjectReview" {
-            object.set("status", json!({"userInfo": user_info(ask)}));
-            object
-                .make("metadata")
-                .set("creationTimestamp", ask.now.truncated().to_string());
-        } else {
-            Self::judge(&mut object, ask);
+            "SelfSubjectReview" => {
+                object.set("status", json!({"userInfo": user_info(ask)}));
+                object
+                    .make("metadata")
+                    .set("creationTimestamp", ask.now.truncated().to_string());
+            }
+            "SelfSubjectRulesReview" => object = self.list_rules(&object, ask)?,
+            _ => self.judge(&mut object, ask),
         }
         let object = answer::normal(&object, &kind.ty);
         let mut answer = answer::tree(201, object, ask, &resource)?;
@@ -61,38 +66,168 @@ impl Registry {
         Ok(answer)
     }
 
-    /// Says what may be done. There is one rule so far: members of `system:masters` may do everything.
-    fn judge(object: &mut Value, ask: &Ask) {
+    /// Says whether somebody may do something.
+    fn judge(&self, object: &mut Value, ask: &Ask) {
+        let spec = object.at("spec");
         let is_own = ask.target.kind.kind.starts_with("Self");
-        let groups: Vec<String> = if is_own {
-            ask.user.groups.clone()
-        } else {
-            let groups = object.pointer("/spec/groups").and_then(Value::as_array);
-            groups
-                .into_iter()
-                .flatten()
-                .filter_map(|group| group.as_str().map(str::to_owned))
-                .collect()
-        };
-        let is_master = groups.iter().any(|group| group == "system:masters");
-        match &*ask.target.kind.kind {
-            "TokenReview" => object.set("status", json!({"user": {}})),
-            "SelfSubjectRulesReview" => {
-                let (resources, paths) = if is_master {
-                    (
-                        json!([{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]),
-                        json!([{"verbs": ["*"], "nonResourceURLs": ["*"]}]),
-                    )
-                } else {
-                    (json!([]), json!([]))
-                };
-                object.set(
-                    "status",
-                    json!({"resourceRules": resources, "nonResourceRules": paths, "incomplete": false}),
-                );
+        let user = if is_own { ask.user.clone() } else { user_in(spec) };
+        let (resource, other) = (spec.at("resourceAttributes"), spec.at("nonResourceAttributes"));
+        let selected = Selected::read(resource);
+        let action = if resource.is_null() {
+            Action {
+                user: &user,
+                verb: other.text("verb"),
+                what: What::Path(other.text("path")),
             }
-            _ => object.set("status", json!({"allowed": is_master})),
+        } else {
+            let version = resource.text("version");
+            Action {
+                user: &user,
+                verb: resource.text("verb"),
+                what: What::Object(Object {
+                    group: resource.text("group"),
+                    version: if version.is_empty() { "*" } else { version },
+                    resource: resource.text("resource"),
+                    subresource: resource.text("subresource"),
+                    namespace: resource.text("namespace"),
+                    name: resource.text("name"),
+                    fields: &selected.fields,
+                }),
+            }
+        };
+        let decision = self.authorizer.decide(&action);
+        let mut status = json!({"allowed": matches!(decision, Decision::Allow(_))});
+        if matches!(decision, Decision::Deny(_)) {
+            status.set("denied", true);
         }
+        let (Decision::Allow(reason) | Decision::Deny(reason) | Decision::NoOpinion(reason)) = decision;
+        if !reason.is_empty() {
+            status.set("reason", reason);
+        }
+        if !selected.faults.is_empty() {
+            status.set("evaluationError", selected.faults.join("; "));
+        }
+        object.set("status", status);
+    }
+
+    /// Says what who asks may do in a namespace. The answer does not repeat the question.
+    fn list_rules(&self, object: &Value, ask: &Ask) -> Result<Value, Status> {
+        let namespace = object.at("spec").text("namespace");
+        if namespace.is_empty() {
+            return Err(Status::bad_request("no namespace on request"));
+        }
+        let rules = self.authorizer.rules(&ask.user, namespace);
+        let mut status = json!({
+            "resourceRules": rules.resources,
+            "nonResourceRules": rules.paths,
+            "incomplete": rules.incomplete,
+        });
+        if let Some(error) = rules.error {
+            status.set("evaluationError", error);
+        }
+        Ok(json!({
+            "kind": object.text("kind"),
+            "apiVersion": object.text("apiVersion"),
+            "metadata": {},
+            "spec": {},
+            "status": status,
+        }))
+    }
+}
+
+/// What the selectors of a question ask for, and what cannot be understood of them.
+#[derive(Default)]
+struct Selected {
+    fields: Vec<Term>,
+    faults: Vec<String>,
+}
+
+impl Selected {
+    fn read(attributes: &Value) -> Self {
+        let mut selected = Selected::default();
+        let (fields, sound) = read_fields(attributes.at("fieldSelector"));
+        selected.note("fieldSelector", sound, !fields.is_empty());
+        selected.fields = fields;
+        let (labels, sound) = read_labels(attributes.at("labelSelector"));
+        selected.note("labelSelector", sound, labels > 0);
+        selected
+    }
+
+    fn note(&mut self, name: &str, is_sound: bool, is_used: bool) {
+        if !is_sound {
+            let how = if is_used { "partially ignored" } else { "ignored" };
+            self.faults
+                .push(format!("spec.resourceAttributes.{name} {how} due to parse error"));
+        }
+    }
+}
+
+/// The fields that are understood, and whether those are all.
+fn read_fields(selector: &Value) -> (Vec<Term>, bool) {
+    let raw = selector.text("rawSelector");
+    if !raw.is_empty() {
+        return match field::Selector::parse(raw) {
+            Ok(selector) => (selector.terms().to_vec(), true),
+            Err(_) => (Vec::new(), false),
+        };
+    }
+    let all = selector.items("requirements");
+    let read = |requirement: &Value| {
+        let operator = match requirement.text("operator") {
+            "In" => Operator::Equals,
+            "NotIn" => Operator::NotEquals,
+            _ => return None,
+        };
+        let [value] = requirement.items("values") else {
+            return None;
+        };
+        Some(Term {
+            field: requirement.text("key").to_owned(),
+            value: value.as_str().unwrap_or_default().to_owned(),
+            operator,
+        })
+    };
+    let terms: Vec<_> = all.iter().filter_map(read).collect();
+    let is_sound = terms.len() == all.len();
+    (terms, is_sound)
+}
+
+/// How many requirements of labels are understood, and whether those are all.
+fn read_labels(selector: &Value) -> (usize, bool) {
+    let raw = selector.text("rawSelector");
+    if !raw.is_empty() {
+        return match label::Selector::parse(raw) {
+            Ok(selector) => (selector.requirements().len(), true),
+            Err(_) => (0, false),
+        };
+    }
+    let all = selector.items("requirements");
+    let is_sound = |requirement: &&Value| {
+        let operator = match requirement.text("operator") {
+            "In" => label::Operator::In,
+            "NotIn" => label::Operator::NotIn,
+            "Exists" => label::Operator::Exists,
+            "DoesNotExist" => label::Operator::DoesNotExist,
+            _ => return false,
+        };
+        let values = requirement.texts("values").map(str::to_owned).collect();
+        label::Requirement::try_new(requirement.text("key"), operator, values, &Path::NOWHERE).is_ok()
+    };
+    let sound = all.iter().filter(is_sound).count();
+    (sound, sound == all.len())
+}
+
+/// Whom a question is about.
+fn user_in(spec: &Value) -> User {
+    let extra = spec.entries("extra").keys().map(|key| {
+        let values = spec.at("extra").texts(key).map(str::to_owned);
+        (key.clone(), values.collect())
+    });
+    User {
+        name: spec.text("user").to_owned(),
+        uid: spec.text("uid").to_owned(),
+        groups: spec.texts("groups").map(str::to_owned).collect(),
+        extra: extra.collect(),
     }
 }
 

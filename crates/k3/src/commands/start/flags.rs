@@ -5,7 +5,7 @@ use std::{
     path::PathBuf,
 };
 
-use clap::{ArgAction, Args};
+use clap::{ArgAction, Args, ValueEnum};
 use k3_apiserver::{Subnet, service_range};
 
 use super::storage::StorageFlags;
@@ -110,6 +110,18 @@ pub(crate) struct AccessFlags {
     /// Who service-account tokens say they are issued by: a URL
     #[arg(long, value_name = "URL", default_value = "https://kubernetes.default.svc", value_parser = issuer)]
     pub(super) service_account_issuer: String,
+
+    /// Admission plugins to run besides those that always run; may be repeated, or a list with commas
+    #[arg(long, value_enum, value_name = "PLUGIN", value_delimiter = ',')]
+    pub(super) enable_admission_plugins: Vec<Plugin>,
+}
+
+/// A plugin that runs only where it is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Plugin {
+    /// Who names an owner may delete the dependent; who lets it hold up the owner may set finalizers there
+    #[value(name = "OwnerReferencesPermissionEnforcement")]
+    OwnerReferencesPermissionEnforcement,
 }
 
 #[derive(Debug, Args)]

@@ -13,7 +13,7 @@ use k3_apiserver::{Config, Server, TokenFile, kubernetes_address};
 use k3_storage::{Compactor, OpenError, StorageConfig, Store, SystemClock};
 use tokio::{net::TcpListener, sync::oneshot};
 
-use super::{StartFlags, address};
+use super::{StartFlags, address, flags::Plugin};
 use crate::{
     certificates::{CertificateError, Certificates, Names},
     failure::Failure,
@@ -112,6 +112,10 @@ async fn serve(
         issuer: flags.access.service_account_issuer,
         signing_key: certificates.signing_key,
         advertise: (advertise, listening.port()),
+        guard_owners: flags
+            .access
+            .enable_admission_plugins
+            .contains(&Plugin::OwnerReferencesPermissionEnforcement),
     };
     let server = tokio::select! {
         started = Server::start(config, store) => started.map_err(|error| {

@@ -6,7 +6,7 @@ use super::indexes;
 use crate::{
     field::{Error, Path, Shown},
     go,
-    kinds::{count, printed},
+    kinds::{count, demand, printed},
     name,
     rules::{Errors, Tree},
 };
@@ -84,12 +84,13 @@ fn exit_codes(codes: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
         errors.push(Error::too_many(&place, Some(values.len()), MAX_CODES));
     }
     let values: Vec<_> = values.iter().filter_map(Value::as_i64).collect();
+    let repeated = demand::repeated(&values);
     for (index, value) in values.iter().enumerate() {
         if operator == "In" && *value == 0 {
             let detail = "must not be 0 for the In operator";
             errors.push(Error::invalid(&place.index(index), *value, detail));
         }
-        if values[..index].contains(value) {
+        if repeated[index] {
             errors.push(Error::duplicate(&place.index(index), *value));
         }
     }

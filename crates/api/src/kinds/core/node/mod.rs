@@ -13,7 +13,7 @@ use crate::{
     apply::managed::Reset,
     field::{Error, Path, Shown},
     go,
-    kinds::{printed, reset},
+    kinds::{demand, printed, reset},
     name::{self, Strictness},
     rules::{Circumstances, Column, Errors, Row, Rules, Selectable, Tree, TreeMut, age},
     time::Time,
@@ -328,13 +328,10 @@ fn addresses(errors: &mut Errors, node: &Value) {
     let status = Path::new("status");
     let place = status.child("addresses");
     let addresses = node.at("status").items("addresses");
+    let key = |address: &'_ Value| ["type", "address"].map(|name| address.text(name).to_owned());
+    let repeated = demand::repeated(addresses.iter().map(key));
     for (index, address) in addresses.iter().enumerate() {
-        let same = |other: &Value| {
-            ["type", "address"]
-                .iter()
-                .all(|name| other.text(name) == address.text(name))
-        };
-        if addresses[..index].iter().any(same) {
+        if repeated[index] {
             let shown = Shown::Printed(printed::go_struct("core", "NodeAddress", address));
             errors.push(Error::duplicate(&place.index(index), shown));
         }

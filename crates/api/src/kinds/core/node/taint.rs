@@ -4,7 +4,10 @@ use serde_json::Value;
 
 use crate::{
     field::{Error, Path, Shown},
-    kinds::{demand::tell, printed},
+    kinds::{
+        demand::{self, tell},
+        printed,
+    },
     name,
     rules::{Errors, Tree},
 };
@@ -14,6 +17,11 @@ const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
 /// What is wrong with taints: each has its own key and effect.
 pub(super) fn taints(errors: &mut Errors, at: &Path<'_>, taints: &[Value]) {
+    let repeated = demand::repeated(
+        taints
+            .iter()
+            .map(|taint| (taint.text("key"), taint.text("effect"))),
+    );
     for (index, taint) in taints.iter().enumerate() {
         let place = at.index(index);
         let (key, value, effect) = (taint.text("key"), taint.text("value"), taint.text("effect"));
@@ -28,11 +36,7 @@ pub(super) fn taints(errors: &mut Errors, at: &Path<'_>, taints: &[Value]) {
             let shown = printed::word(effect);
             errors.push(Error::not_supported(&place.child("effect"), shown, EFFECTS));
         }
-        let before = &taints[..index];
-        if before
-            .iter()
-            .any(|other| other.text("key") == key && other.text("effect") == effect)
-        {
+        if repeated[index] {
             let shown = Shown::Printed(printed::go_struct("core", "Taint", taint));
             errors.push(Error {
                 detail: "taints must be unique by key and effect pair".to_owned(),

@@ -1,5 +1,7 @@
 //! Containers: those that do the work, those that prepare it or run beside it, and those that look into a running pod.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::{
@@ -74,14 +76,20 @@ impl Pod<'_> {
     /// What is wrong with the containers that run before, or beside, the others.
     pub(super) fn validate_init_containers(&self, at: &Path<'_>, errors: &mut Errors) {
         let containers = self.spec.items("initContainers");
+        let repeated = demand::repeated(containers.iter().map(|container| container.text("name")));
+        let working: HashSet<_> = self
+            .spec
+            .items("containers")
+            .iter()
+            .map(|other| other.text("name"))
+            .collect();
         for (index, container) in containers.iter().enumerate() {
             let place = at.index(index);
             self.validate(container, &place, errors);
             restart::validate_init(container, &place, errors);
             let name = container.text("name");
-            let named = |list: &[Value]| list.iter().any(|other| other.text("name") == name);
             // Without a name, only containers that do the work collide.
-            if named(self.spec.items("containers")) || (!name.is_empty() && named(&containers[..index])) {
+            if working.contains(name) || (!name.is_empty() && repeated[index]) {
                 errors.duplicate(&place.child("name"), name);
             }
             // They run one by one, so each is judged alone, as if it were the first.
@@ -102,19 +110,21 @@ impl Pod<'_> {
     pub(super) fn validate_ephemeral_containers(&self, at: &Path<'_>, errors: &mut Errors) {
         const DETAIL: &str = "cannot be set for an Ephemeral Container";
         let containers = self.spec.items("ephemeralContainers");
-        let named = |list: &[Value], name: &str| list.iter().any(|other| other.text("name") == name);
-        let permanent = |name: &str| {
-            named(self.spec.items("containers"), name) || named(self.spec.items("initContainers"), name)
-        };
+        let repeated = demand::repeated(containers.iter().map(|container| container.text("name")));
+        let permanent: HashSet<_> = ["containers", "initContainers"]
+            .into_iter()
+            .flat_map(|list| self.spec.items(list))
+            .map(|other| other.text("name"))
+            .collect();
         for (index, container) in containers.iter().enumerate() {
             let place = at.index(index);
             self.validate(container, &place, errors);
             validate_image(container, &place, errors);
             let (name, target) = (container.text("name"), container.text("targetContainerName"));
-            if permanent(name) || named(&containers[..index], name) {
+            if permanent.contains(name) || repeated[index] {
                 errors.duplicate(&place.child("name"), name);
             }
-            if !target.is_empty() && !permanent(target) {
+            if !target.is_empty() && !permanent.contains(target) {
                 errors.push(Error::not_found(&place.child("targetContainerName"), target));
             }
             for field in NOT_EPHEMERAL {

@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     field::{Error, Path},
+    kinds::demand,
     rules::{Errors, Tree},
 };
 
@@ -24,6 +25,7 @@ fn volume<'v>(volumes: &'v [Value], name: &str) -> Option<&'v Value> {
 pub(super) fn validate(container: &Value, volumes: &[Value], at: &Path<'_>, errors: &mut Errors) {
     let mounts = container.items("volumeMounts");
     let devices = container.items("volumeDevices");
+    let repeated = demand::repeated(mounts.iter().map(|mount| mount.text("mountPath")));
     for (index, mount) in mounts.iter().enumerate() {
         let place = at.index(index);
         let (name, path) = (mount.text("name"), mount.text("mountPath"));
@@ -38,10 +40,7 @@ pub(super) fn validate(container: &Value, volumes: &[Value], at: &Path<'_>, erro
         if path.is_empty() {
             errors.required(&path_at, "");
         }
-        if mounts[..index]
-            .iter()
-            .any(|other| other.text("mountPath") == path)
-        {
+        if repeated[index] {
             errors.invalid(&path_at, path, "must be unique");
         }
         if devices.iter().any(|device| device.text("name") == name) {
@@ -104,14 +103,12 @@ fn read_only(mount: &Value, at: &Path<'_>, errors: &mut Errors) {
 
 fn bind_options(mount: &Value, volume: Option<&Value>, at: &Path<'_>, errors: &mut Errors) {
     let options = mount.items("bindMountOptions");
+    let repeated = demand::repeated(options);
     for (index, option) in mount.texts("bindMountOptions").enumerate() {
         if !BIND_OPTIONS.contains(&option) {
             errors.unsupported(&at.index(index), option, &BIND_OPTIONS);
         }
-        if options[..index]
-            .iter()
-            .any(|other| other.as_str() == Some(option))
-        {
+        if repeated[index] {
             errors.duplicate(&at.index(index), option);
         }
     }

@@ -1,5 +1,7 @@
 //! Ports that more than one container defines, or one more than once.
 
+use std::collections::HashMap;
+
 use serde_json::Value;
 
 use super::profile::visit;
@@ -29,10 +31,11 @@ pub(super) fn warnings(spec: &Value, at: &Path<'_>, told: &mut Vec<String>) {
             all.push((port, port_at.to_string()));
         }
     });
-    for (index, (port, port_at)) in all.iter().enumerate() {
+    let mut named: HashMap<&str, &str> = HashMap::new();
+    for (port, port_at) in &all {
         let name = port.text("name");
-        let first = all[..index].iter().find(|(other, _)| other.text("name") == name);
-        if let Some((_, first_at)) = first.filter(|_| !name.is_empty()) {
+        let first_at = *named.entry(name).or_insert(port_at);
+        if !name.is_empty() && !std::ptr::eq(first_at, port_at.as_str()) {
             told.push(format!(
                 "{port_at}: duplicate port name {} with {first_at}, services and probes that select ports by name will \
                  use {first_at}",

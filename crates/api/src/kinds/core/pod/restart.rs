@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::{options::Options, report::Report};
 use crate::{
     field::{Error, Path},
+    kinds::demand,
     rules::{Errors, Tree},
 };
 
@@ -73,12 +74,10 @@ pub(super) fn validate_init(container: &Value, at: &Path<'_>, errors: &mut Error
 /// What is wrong with how a container is resized.
 pub(super) fn validate_resize(container: &Value, pod_policy: &str, at: &Path<'_>, errors: &mut Errors) {
     let policies = container.items("resizePolicy");
+    let repeated = demand::repeated(policies.iter().map(|policy| policy.text("resourceName")));
     for (index, policy) in policies.iter().enumerate() {
         let (resource, restart) = (policy.text("resourceName"), policy.text("restartPolicy"));
-        if policies[..index]
-            .iter()
-            .any(|other| other.text("resourceName") == resource)
-        {
+        if repeated[index] {
             errors.duplicate(&at.index(index), resource);
         }
         errors.word(at, resource, &["cpu", "memory"]);

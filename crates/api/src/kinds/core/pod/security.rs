@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     field::Path,
+    kinds::demand,
     name::in_range,
     rules::{Errors, Tree},
 };
@@ -147,6 +148,7 @@ pub(super) fn validate_container(
 
 fn sysctls(spec: &Value, options: &Options, at: &Path<'_>, errors: &mut Errors) {
     let settings = spec.at("securityContext").items("sysctls");
+    let repeated = demand::repeated(settings.iter().map(|setting| setting.text("name")));
     for (index, setting) in settings.iter().enumerate() {
         let item_at = at.index(index);
         let (name, place) = (setting.text("name"), item_at.child("name"));
@@ -154,7 +156,7 @@ fn sysctls(spec: &Value, options: &Options, at: &Path<'_>, errors: &mut Errors) 
             errors.required(&place, "");
         } else if !is_sysctl(name) {
             errors.invalid(&place, name, SYSCTL_RULE);
-        } else if settings[..index].iter().any(|other| other.text("name") == name) {
+        } else if repeated[index] {
             errors.duplicate(&place, name);
         }
         if let Some(detail) = shared_with_host(name, spec).filter(|_| !options.host_sysctls) {

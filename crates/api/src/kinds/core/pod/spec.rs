@@ -14,7 +14,7 @@ use super::{
 use crate::{
     field::{Error, Path},
     go,
-    kinds::core::volume,
+    kinds::{core::volume, demand},
     name::{self, dns1123_label, dns1123_subdomain, label_key},
     rules::{Errors, Tree},
 };
@@ -154,6 +154,7 @@ fn tokens_without_account(volumes: &[Value], at: &Path<'_>, errors: &mut Errors)
 }
 
 fn resource_claims(claims: &[Value], metadata: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let repeated = demand::repeated(claims.iter().map(|claim| claim.text("name")));
     for (index, claim) in claims.iter().enumerate() {
         if metadata.at("annotations").has(annotations::MIRROR) {
             errors.forbidden(&Path::new(""), "static pods do not support resource claims");
@@ -164,7 +165,7 @@ fn resource_claims(claims: &[Value], metadata: &Value, at: &Path<'_>, errors: &m
         let name_at = place.child("name");
         if name.is_empty() {
             errors.required(&name_at, "");
-        } else if claims[..index].iter().any(|other| other.text("name") == name) {
+        } else if repeated[index] {
             errors.duplicate(&name_at, name);
         } else {
             errors.faults(&name_at, name, dns1123_label(name));
@@ -206,10 +207,11 @@ fn gates(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
     let list_at = at.child("schedulingGates");
     let gates = spec.items("schedulingGates");
+    let repeated = demand::repeated(gates.iter().map(|gate| gate.text("name")));
     for (index, gate) in gates.iter().enumerate() {
         let name = gate.text("name");
         errors.faults(&list_at.index(index), name, label_key(name));
-        if gates[..index].iter().any(|other| other.text("name") == name) {
+        if repeated[index] {
             errors.duplicate(&list_at.index(index), name);
         }
     }

@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::{annotations, internal, options::Options, report::Report, resources::amount, restart, security};
 use crate::{
     field::{Error, Path},
+    kinds::demand,
     name::{Strictness, dns1123_label, dns1123_subdomain, label_key, legacy_ip, parse_ip_sloppy},
     rules::{Errors, Tree},
 };
@@ -125,6 +126,7 @@ fn restarts(
 
 fn claims(status: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     let statuses = status.items("resourceClaimStatuses");
+    let repeated = demand::repeated(statuses.iter().map(|status| status.text("name")));
     for (index, claim) in statuses.iter().enumerate() {
         let place = at.index(index);
         let name = claim.text("name");
@@ -133,7 +135,7 @@ fn claims(status: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
             let detail = "must match the name of an entry in `spec.resourceClaims`";
             errors.invalid(&place.child("name"), name, detail);
         }
-        if statuses[..index].iter().any(same) {
+        if repeated[index] {
             errors.duplicate(&place.child("name"), name);
         }
         if let Some(claim) = claim.at("resourceClaimName").as_str() {
@@ -152,6 +154,7 @@ fn extended_claim(status: &Value, spec: &Value, at: &Path<'_>, errors: &mut Erro
     if mappings.is_empty() {
         errors.required(&list_at, "at least one request mapping is required");
     }
+    let repeated = demand::repeated(mappings);
     for (index, mapping) in mappings.iter().enumerate() {
         let place = list_at.index(index);
         let (container, resource) = (mapping.text("containerName"), mapping.text("resourceName"));
@@ -174,7 +177,7 @@ fn extended_claim(status: &Value, spec: &Value, at: &Path<'_>, errors: &mut Erro
             Some(_) => {}
         }
         errors.faults(&at.child("requestName"), request, dns1123_label(request));
-        if mappings[..index].contains(mapping) {
+        if repeated[index] {
             errors.duplicate(&place.child("containerName"), container);
             errors.duplicate(&place.child("resourceName"), resource);
             errors.duplicate(&place.child("requestName"), request);
@@ -329,6 +332,7 @@ fn unasked(name: &str, container: &Value, status: &Value) -> Option<&'static str
 }
 
 fn devices(devices: &[Value], at: &Path<'_>, errors: &mut Errors) {
+    let repeated = demand::repeated(devices.iter().map(|device| device.text("resourceID")));
     for (index, device) in devices.iter().enumerate() {
         let place = at.index(index);
         let health = device.text("health");
@@ -343,10 +347,7 @@ fn devices(devices: &[Value], at: &Path<'_>, errors: &mut Errors) {
             }
         }
         let id = device.text("resourceID");
-        if devices[..index]
-            .iter()
-            .any(|other| other.text("resourceID") == id)
-        {
+        if repeated[index] {
             errors.duplicate(&place.child("resourceID"), id);
         }
     }

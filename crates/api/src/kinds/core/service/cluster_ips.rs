@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{EXTERNAL_NAME, NONE, families::Family, is_headless, kind};
 use crate::{
     field::{Error, Path},
-    kinds::printed,
+    kinds::{demand, printed},
     name::{self, Strictness},
     rules::{Errors, Tree},
 };
@@ -36,12 +36,13 @@ pub(super) fn judge(errors: &mut Errors, service: &Value, old: Option<&Value>) {
         _ => {}
     }
     let families: Vec<_> = spec.texts("ipFamilies").collect();
+    let repeated = demand::repeated(&families);
     for (index, family) in families.iter().enumerate() {
         let place = families_place.index(index);
         if !FAMILIES.contains(family) {
             errors.push(Error::not_supported(&place, printed::word(family), FAMILIES));
         }
-        if families[..index].contains(family) {
+        if repeated[index] {
             errors.push(Error::duplicate(&place, printed::word(family)));
         }
     }

@@ -13,7 +13,7 @@ use crate::{
     go,
     kinds::{
         core::endpoint_ip::endpoint_ip,
-        demand::{choice, port_number, protocol, tell},
+        demand::{self, choice, port_number, protocol, tell},
         printed,
     },
     name::{self, Strictness},
@@ -196,21 +196,21 @@ fn port_conflicts(errors: &mut Errors, service: &Value) {
             }
         }
     }
-    let repeats = |index: usize, name: &str| {
-        let port = &ports[index];
-        ports[..index].iter().any(|other| {
-            number(other, name) == number(port, name) && other.text("protocol") == port.text("protocol")
-        })
+    let repeated = |name: &str| {
+        let key = |port| (number(port, name), port.text("protocol"));
+        demand::repeated(ports.iter().map(key))
     };
+    let repeats = repeated("nodePort");
     for (index, port) in ports.iter().enumerate() {
         let node_port = number(port, "nodePort");
-        if node_port != 0 && repeats(index, "nodePort") {
+        if node_port != 0 && repeats[index] {
             let place = root.index(index);
             errors.push(Error::duplicate(&place.child("nodePort"), node_port));
         }
     }
+    let repeats = repeated("port");
     for (index, port) in ports.iter().enumerate() {
-        if repeats(index, "port") {
+        if repeats[index] {
             let shown = format!(
                 "{{\"Name\":\"\",\"Protocol\":{},\"AppProtocol\":null,\"Port\":{},\"TargetPort\":0,\"NodePort\":0}}",
                 go::json_string(port.text("protocol")),

@@ -6,15 +6,15 @@
 mod amount;
 mod name;
 mod requirements;
-mod total;
+pub mod total;
 
-pub use self::total::requests;
 pub(super) use self::{
     amount::default_requirements,
     name::{is_hugepages, suits_pod},
     requirements::{Holder, Pages, validate_requirements},
     total::totals,
 };
+pub use self::{name::is_extended, total::requests};
 pub(crate) use crate::kinds::demand::amount;
 
 pub(crate) use self::{

@@ -73,7 +73,7 @@ fn is_native(name: &str) -> bool {
 }
 
 /// Whether the name is one of an extended resource.
-fn is_extended(resource: &str) -> bool {
+pub fn is_extended(resource: &str) -> bool {
     // A quota of it needs a name too.
     !is_native(resource)
         && !resource.starts_with(REQUESTS)

@@ -1,4 +1,4 @@
-//! What the containers of a pod ask for in all.
+//! Amounts by the names of resources, and what the containers of a pod ask for in all.
 
 use std::collections::BTreeMap;
 
@@ -8,19 +8,24 @@ use super::{amount, name::suits_pod};
 use crate::{quantity::Quantity, rules::Tree};
 
 /// Amounts by the names of resources.
-pub(in super::super) type Totals = BTreeMap<String, Quantity>;
+pub type Totals = BTreeMap<String, Quantity>;
 
-/// The requests or the limits (`of`) of a pod's containers in all. Init containers run one after the other, sidecars
-/// along with all that follows them, so the most of any moment counts.
-pub(in super::super) fn totals(spec: &Value, of: &str) -> Totals {
+/// The requests or the limits (`of`) of a pod's containers in all.
+pub fn totals(spec: &Value, of: &str) -> Totals {
+    aggregate(spec, |container| list(container, of))
+}
+
+/// What a pod's containers have of something in all. Init containers run one after the other, sidecars along with all that
+/// follows them, so the most of any moment counts.
+pub fn aggregate(spec: &Value, list: impl Fn(&Value) -> Totals) -> Totals {
     let mut total = Totals::new();
     for container in spec.items("containers") {
-        add(&mut total, &list(container, of));
+        add(&mut total, &list(container));
     }
     let mut sidecars = Totals::new();
     let mut starting = Totals::new();
     for container in spec.items("initContainers") {
-        let mut own = list(container, of);
+        let mut own = list(container);
         if container.text("restartPolicy") == "Always" {
             add(&mut total, &own);
             add(&mut sidecars, &own);
@@ -47,14 +52,16 @@ fn list(container: &Value, of: &str) -> Totals {
     amounts(container.at("resources").entries(of))
 }
 
-fn amounts(entries: &Map<String, Value>) -> Totals {
+/// The amounts in a map of an object.
+pub fn amounts(entries: &Map<String, Value>) -> Totals {
     entries
         .iter()
         .map(|(name, value)| (name.clone(), amount(value)))
         .collect()
 }
 
-fn add(total: &mut Totals, more: &Totals) {
+/// Adds amounts to others.
+pub fn add(total: &mut Totals, more: &Totals) {
     for (name, amount) in more {
         match total.get_mut(name) {
             Some(sum) => sum.add(amount),
@@ -63,7 +70,8 @@ fn add(total: &mut Totals, more: &Totals) {
     }
 }
 
-fn raise(total: &mut Totals, least: &Totals) {
+/// Raises amounts to others where these are greater.
+pub fn raise(total: &mut Totals, least: &Totals) {
     for (name, amount) in least {
         if total.get(name).is_none_or(|sum| sum < amount) {
             total.insert(name.clone(), amount.clone());

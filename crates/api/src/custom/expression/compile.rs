@@ -1,0 +1,194 @@
+//! Compiling the rules of a schema.
+
+use k3_cel::{Decl, Environment, Program, Shape, Type};
+
+use super::{
+    super::node::{Flag, Node},
+    declare::declare,
+    rule::Rule,
+};
+
+/// The value a rule speaks of.
+const SELF: &str = "self";
+/// What it was before.
+const OLD: &str = "oldSelf";
+
+/// What the rules of one schema see.
+pub(crate) struct Scope {
+    /// The type of `self`.
+    decl: Decl,
+    /// With an old value that is there.
+    plain: Environment,
+    /// With an old value that may be missing.
+    optional: Environment,
+}
+
+/// A compiled rule.
+#[derive(Debug)]
+pub(crate) struct Compiled {
+    /// `None` if the rule is empty; the error is the text that tells why it cannot be compiled.
+    pub(crate) program: Option<Result<Program, String>>,
+    /// The same of the expression that tells what is wrong.
+    pub(crate) message: Option<Result<Program, String>>,
+    /// Whether it speaks of the old value.
+    pub(crate) uses_old: bool,
+}
+
+/// The rules of a schema and of all schemas inside that have some.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    /// The rules, as written and compiled.
+    pub(super) rules: Vec<(Rule, Compiled)>,
+    /// The type of `self`; `None` if expressions see nothing of it.
+    pub(super) decl: Option<Decl>,
+    pub(super) items: Option<Box<Tree>>,
+    /// Sorted by name.
+    pub(super) properties: Vec<(Box<str>, Tree)>,
+    pub(super) additional: Option<Box<Tree>>,
+    /// The rules that `allOf` brings.
+    pub(super) all_of: Vec<Tree>,
+}
+
+// --- Scope ---
+
+impl Scope {
+    pub(crate) fn new(decl: Decl) -> Scope {
+        let decl = decl.named("selfType");
+        let base = Environment::new().variable(SELF, decl.clone());
+        let optional = Decl::from(Shape::Optional(decl.clone().into()));
+        Scope {
+            plain: base.clone().variable(OLD, decl.clone()),
+            optional: base.variable(OLD, optional),
+            decl,
+        }
+    }
+
+    /// Compiles a rule.
+    pub(crate) fn compile(&self, rule: &Rule) -> Compiled {
+        let mut compiled = Compiled {
+            program: None,
+            message: None,
+            uses_old: false,
+        };
+        if rule.rule.trim().is_empty() {
+            return compiled;
+        }
+        let environment = if rule.optional_old {
+            &self.optional
+        } else {
+            &self.plain
+        };
+        let program = match Program::compile(environment, &rule.rule) {
+            Err(error) => Err(format!("compilation failed: {error}")),
+            Ok(program) if *program.result_type() != Type::Bool => {
+                Err("cel expression must evaluate to a bool".to_owned())
+            }
+            Ok(program) => Ok(program),
+        };
+        if let Ok(program) = &program {
+            compiled.uses_old = program.uses(OLD);
+            if !rule.message_expression.is_empty() {
+                compiled.message = Some(match Program::compile(environment, &rule.message_expression) {
+                    Err(error) => Err(format!("messageExpression compilation failed: {error}")),
+                    Ok(program) if *program.result_type() != Type::String => {
+                        Err("messageExpression must evaluate to a string".to_owned())
+                    }
+                    Ok(program) => Ok(program),
+                });
+            }
+        }
+        compiled.program = Some(program);
+        compiled
+    }
+}
+
+// --- Tree ---
+
+impl Tree {
+    /// The rules of a whole schema; `None` if it has none.
+    pub(crate) fn of(node: &Node, root: bool) -> Option<Tree> {
+        if !node.says(Flag::Ruled) {
+            return None;
+        }
+        let decl = declare(node, root).map(|declared| declared.decl);
+        Tree::build(node, node, decl.as_ref())
+    }
+
+    /// `rules`: the schema that has the rules; `node`: the schema of the value, which is another one within `allOf`.
+    fn build(rules: &Node, node: &Node, decl: Option<&Decl>) -> Option<Tree> {
+        if !rules.says(Flag::Ruled) {
+            return None;
+        }
+        let scope = decl
+            .filter(|_| !rules.rules().is_empty())
+            .map(|decl| Scope::new(decl.clone()));
+        let compiled = rules.rules().iter().filter_map(|rule| {
+            let compiled = scope.as_ref()?.compile(rule);
+            Some((rule.clone(), compiled))
+        });
+        let tree = Tree {
+            rules: compiled.collect(),
+            decl: scope.as_ref().map(|scope| scope.decl.clone()),
+            items: rules
+                .items()
+                .zip(node.items())
+                .and_then(|(rules, node)| Tree::build(rules, node, items_of(decl)))
+                .map(Box::new),
+            properties: rules
+                .properties()
+                .filter_map(|(name, rules)| {
+                    let node = node.property(name)?;
+                    let own;
+                    let decl = match (k3_cel::escape(name), decl) {
+                        (Some(escaped), decl) => field_of(decl?, &escaped)?,
+                        (None, _) => {
+                            own = declare(node, node.says(Flag::Embedded))?.decl;
+                            &own
+                        }
+                    };
+                    Some((name.into(), Tree::build(rules, node, Some(decl))?))
+                })
+                .collect(),
+            additional: match (rules.values(), node.values()) {
+                (Some(rules), Some(node)) => Tree::build(rules, node, items_of(decl)).map(Box::new),
+                _ => None,
+            },
+            all_of: rules
+                .all_of()
+                .iter()
+                .filter_map(|rules| Tree::build(rules, node, decl))
+                .collect(),
+        };
+        let empty = tree.rules.is_empty()
+            && tree.items.is_none()
+            && tree.properties.is_empty()
+            && tree.additional.is_none()
+            && tree.all_of.is_empty();
+        (!empty).then_some(tree)
+    }
+
+    /// The rules of a field.
+    pub(super) fn property(&self, name: &str) -> Option<&Tree> {
+        let found = self
+            .properties
+            .binary_search_by(|(known, _)| (**known).cmp(name))
+            .ok()?;
+        Some(&self.properties[found].1)
+    }
+}
+
+/// What the items of a list, or the values of a map, are declared as.
+fn items_of(decl: Option<&Decl>) -> Option<&Decl> {
+    match &decl?.shape {
+        Shape::List(items, _) => Some(items),
+        Shape::Map(_, values) => Some(values),
+        _ => None,
+    }
+}
+
+fn field_of<'d>(decl: &'d Decl, escaped: &str) -> Option<&'d Decl> {
+    match &decl.shape {
+        Shape::Object(object) => object.get(escaped),
+        _ => None,
+    }
+}

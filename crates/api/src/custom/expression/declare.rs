@@ -1,0 +1,150 @@
+//! What expressions see of a value of a schema, and how large it can be.
+
+use k3_cel::{Decl, ListKind, ObjectDecl, Shape};
+use serde_json::Value;
+
+use super::super::{
+    node::{Additional, Extras, Flag, Kind, Node},
+    validate::Format,
+};
+
+/// The largest request.
+const MAX_REQUEST: u64 = 3 * 1024 * 1024;
+/// The longest name of an object.
+const MAX_NAME: u64 = 253;
+
+/// A declared type, and the fewest bytes of a value of it in JSON.
+#[derive(Clone, Debug)]
+pub(crate) struct Declared {
+    pub(crate) decl: Decl,
+    pub(crate) least: u64,
+}
+
+// --- Declared ---
+
+impl Declared {
+    fn new(shape: Shape, max: u64, least: u64) -> Option<Declared> {
+        Some(Declared {
+            decl: Decl::new(shape, max),
+            least,
+        })
+    }
+
+    /// How often such a value can be in a request.
+    pub(crate) fn most(&self) -> u64 {
+        MAX_REQUEST / (self.least + 1)
+    }
+}
+
+/// What expressions see of values of a schema; `None` if they see nothing. `root`: whether it is a whole object.
+pub(crate) fn declare(node: &Node, root: bool) -> Option<Declared> {
+    let bounds = node.extras().and_then(|extras| extras.bounds.as_deref());
+    let size = |count: Option<i64>| count.map(|count| u64::try_from(count).unwrap_or_default());
+    let longest = size(bounds.and_then(|bounds| bounds.max_length));
+    if node.says(Flag::IntOrString) {
+        let max = longest.map_or(MAX_REQUEST - 2, |longest| longest * 4);
+        return Declared::new(Shape::IntOrString, max, 1);
+    }
+    match node.kind {
+        Kind::Any => None,
+        Kind::Boolean => Declared::new(Shape::Bool, k3_cel::UNBOUNDED, 4),
+        Kind::Integer => Declared::new(Shape::Int, k3_cel::UNBOUNDED, 1),
+        Kind::Number => Declared::new(Shape::Double, k3_cel::UNBOUNDED, 1),
+        Kind::String => text(node.extras(), longest),
+        Kind::Array => {
+            let items = node.items()?;
+            let items = declare(items, items.says(Flag::Embedded))?;
+            let most = size(bounds.and_then(|bounds| bounds.max_items));
+            let most = most.unwrap_or((MAX_REQUEST - 2) / (items.least + 1));
+            let kind = if node.says(Flag::Set) {
+                ListKind::Set
+            } else if node.keys().is_empty() {
+                ListKind::Atomic
+            } else {
+                ListKind::Map(node.keys().into())
+            };
+            Declared::new(Shape::List(items.decl.into(), kind), most, 2)
+        }
+        Kind::Object => {
+            if let Additional::Node(values) = node.additional() {
+                let values = declare(values, values.says(Flag::Embedded))?;
+                let most = size(bounds.and_then(|bounds| bounds.max_properties));
+                let most = most.unwrap_or((MAX_REQUEST - 2) / (values.least + 6));
+                let keys = Decl::from(Shape::String);
+                return Declared::new(Shape::Map(keys.into(), values.decl.into()), most, 2);
+            }
+            Some(object(node, root))
+        }
+    }
+}
+
+fn text(extras: Option<&Extras>, longest: Option<u64>) -> Option<Declared> {
+    match extras.and_then(|extras| extras.format) {
+        Some(Format::Byte) => Declared::new(Shape::Bytes, longest.unwrap_or(MAX_REQUEST - 2), 2),
+        Some(Format::Duration) => Declared::new(Shape::Duration, 32, 3),
+        Some(Format::Date) => Declared::new(Shape::Date, 12, 12),
+        Some(Format::DateTime) => Declared::new(Shape::Timestamp, 32, 21),
+        _ => {
+            let options = extras.map_or(&[] as &[Value], |extras| &extras.options);
+            let option = options.iter().filter_map(Value::as_str).map(str::len).max();
+            let max = match (longest, options.is_empty()) {
+                (Some(longest), _) => longest * 4,
+                (None, false) => option.unwrap_or_default() as u64,
+                (None, true) => MAX_REQUEST - 2,
+            };
+            Declared::new(Shape::String, max, 2)
+        }
+    }
+}
+
+fn object(node: &Node, root: bool) -> Declared {
+    let required = node
+        .extras()
+        .map_or(&[] as &[Box<str>], |extras| &extras.required);
+    let mut fields = ObjectDecl::new("object");
+    let mut least = 2;
+    let mut add = |name: &str, found: Option<Declared>, defaulted: bool| {
+        let Some(found) = found else {
+            return;
+        };
+        if !defaulted && required.iter().any(|one| **one == *name) {
+            least += name.len() as u64 + found.least + 4;
+        }
+        let taken = std::mem::replace(&mut fields, ObjectDecl::new("object"));
+        fields = taken.field(name, found.decl);
+    };
+    let text = |max: u64| Declared::new(Shape::String, max, 2);
+    let hidden = |name: &str| root && super::super::prune::is_of_all(name);
+    for (name, property) in node.properties().filter(|(name, _)| !hidden(name)) {
+        let found = declare(property, property.says(Flag::Embedded));
+        add(name, found, property.fallback().is_some());
+    }
+    if root {
+        add("kind", text(MAX_REQUEST - 2), false);
+        add("apiVersion", text(MAX_REQUEST - 2), false);
+        let metadata = node.property("metadata");
+        let longest = |name: &str, most: u64| {
+            let extras = metadata
+                .and_then(|node| node.property(name))
+                .and_then(Node::extras);
+            let bounds = extras.and_then(|extras| extras.bounds.as_deref());
+            let given = bounds.and_then(|bounds| bounds.max_length);
+            given.map_or(most, |given| most.min(u64::try_from(given).unwrap_or_default()))
+        };
+        let names = ObjectDecl::new("object")
+            .field("name", Decl::new(Shape::String, longest("name", MAX_NAME) * 4))
+            .field(
+                "generateName",
+                Decl::new(Shape::String, longest("generateName", MAX_NAME - 1) * 4),
+            );
+        let metadata = Declared {
+            decl: Decl::object(names),
+            least: 2,
+        };
+        add("metadata", Some(metadata), false);
+    }
+    Declared {
+        decl: Decl::object(fields),
+        least,
+    }
+}

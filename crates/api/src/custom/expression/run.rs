@@ -1,0 +1,323 @@
+//! Asking the rules of a schema about an object.
+
+use k3_cel::{BUDGET, Bindings, ErrorKind, PER_CALL_LIMIT, Program, Value as Cel};
+use serde_json::Value;
+
+use super::{
+    compile::{Compiled, Tree},
+    rule::{Reason, Rule},
+};
+use crate::{
+    custom::{
+        correlation::{Correlated, OldItems},
+        node::Node,
+    },
+    field::{Error, Path, Shown},
+    rules::Errors,
+};
+
+/// The longest message an expression may make.
+const MAX_MESSAGE: usize = 5 * 1024;
+
+/// What all rules for one object may cost is used up, or one of them cost too much.
+struct Exhausted;
+
+/// Asks the rules of a schema about a value. `old`: what it was; `correlated`: how the two are compared. Gives what is wrong
+/// with parts that did not change: users are warned of it.
+pub(crate) fn validate(
+    tree: &Tree,
+    node: &Node,
+    (value, old): (&Value, Option<&Value>),
+    correlated: Option<Correlated<'_>>,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) -> Errors {
+    let mut run = Run {
+        budget: BUDGET,
+        errors,
+        tolerated: Errors::new(),
+    };
+    let ratchet = Ratchet {
+        current: correlated,
+        nearest: None,
+    };
+    // When the budget is used up, that is the last thing told.
+    let _: Result<(), Exhausted> = run.level(tree, node, (value, old), ratchet, at);
+    run.tolerated
+}
+
+/// What a value was, or the nearest value above it of which that is known.
+#[derive(Clone, Copy, Default)]
+struct Ratchet<'v> {
+    current: Option<Correlated<'v>>,
+    nearest: Option<Correlated<'v>>,
+}
+
+struct Run<'e> {
+    budget: u64,
+    errors: &'e mut Errors,
+    /// What is wrong with parts that did not change.
+    tolerated: Errors,
+}
+
+impl Run<'_> {
+    fn level(
+        &mut self,
+        tree: &Tree,
+        node: &Node,
+        (value, old): (&Value, Option<&Value>),
+        ratchet: Ratchet<'_>,
+        at: &Path<'_>,
+    ) -> Result<(), Exhausted> {
+        if value.is_null() {
+            return Ok(());
+        }
+        let old = old.filter(|old| !old.is_null());
+        self.rules(tree, node, (value, old), ratchet, at)?;
+        for all_of in &tree.all_of {
+            let above = Ratchet {
+                current: None,
+                nearest: ratchet.nearest,
+            };
+            self.level(all_of, node, (value, old), above, at)?;
+        }
+        match value {
+            Value::Array(items) => self.list(tree, node, (items, old), ratchet, at),
+            Value::Object(fields) => {
+                if let (Some(tree), Some(node)) = (&tree.additional, node.values()) {
+                    for (name, value) in fields {
+                        let old = old.and_then(|old| old.get(name));
+                        self.level(tree, node, (value, old), ratchet.key(name), &at.key(name))?;
+                    }
+                }
+                for (name, value) in fields {
+                    if let (Some(tree), Some(node)) = (tree.property(name), node.property(name)) {
+                        let old = old.and_then(|old| old.get(name));
+                        self.level(tree, node, (value, old), ratchet.key(name), &at.child(name))?;
+                    }
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn list(
+        &mut self,
+        tree: &Tree,
+        node: &Node,
+        (items, old): (&[Value], Option<&Value>),
+        ratchet: Ratchet<'_>,
+        at: &Path<'_>,
+    ) -> Result<(), Exhausted> {
+        let (Some(tree), Some(inner)) = (&tree.items, node.items()) else {
+            return Ok(());
+        };
+        let whole = Value::Null;
+        let pair = Correlated {
+            new: &whole,
+            old: old.unwrap_or(&whole),
+            node,
+        };
+        let known = pair.old_items();
+        let compared = ratchet.current.and_then(Correlated::old_items);
+        for (index, item) in items.iter().enumerate() {
+            let old = known.as_ref().and_then(|known| known.get(item, node));
+            let below = ratchet.index(index, compared.as_ref());
+            self.level(tree, inner, (item, old), below, &at.index(index))?;
+        }
+        Ok(())
+    }
+
+    fn rules(
+        &mut self,
+        tree: &Tree,
+        node: &Node,
+        (value, old): (&Value, Option<&Value>),
+        ratchet: Ratchet<'_>,
+        at: &Path<'_>,
+    ) -> Result<(), Exhausted> {
+        let Some(decl) = tree.decl.as_ref().filter(|_| !tree.rules.is_empty()) else {
+            return Ok(());
+        };
+        let kind = node.kind.name();
+        if self.budget == 0 {
+            return self.out_of_budget(at, kind);
+        }
+        let bare = Bindings::new().json("self", value, decl);
+        let plain = match old {
+            Some(old) => bare.clone().json("oldSelf", old, decl),
+            None => bare.clone(),
+        };
+        let optional = old.and_then(|old| Cel::read(old, decl).ok());
+        let optional = bare.value("oldSelf", Cel::optional(optional));
+        for (rule, compiled) in &tree.rules {
+            let program = match &compiled.program {
+                None => continue,
+                Some(Err(error)) => {
+                    self.errors
+                        .push(Error::invalid(at, kind, format!("rule compile error: {error}")));
+                    continue;
+                }
+                Some(Ok(program)) => program,
+            };
+            if compiled.uses_old && old.is_none() && !rule.optional_old {
+                continue;
+            }
+            let bindings = if rule.optional_old { &optional } else { &plain };
+            if self.holds(program, rule, bindings, (at, kind))? {
+                continue;
+            }
+            let place = if rule.field_path.is_empty() {
+                *at
+            } else {
+                at.child(&rule.field_path)
+            };
+            let ratcheted = !compiled.uses_old && ratchet.is_same();
+            let mut told = Vec::new();
+            let detail = self.message(compiled, rule, &plain, (&place, kind), &mut told);
+            if let Ok(detail) = &detail {
+                let shown = match value {
+                    Value::Object(_) | Value::Array(_) if matches!(kind, "object" | "array") => {
+                        Shown::Omitted
+                    }
+                    value => Shown::from(value),
+                };
+                told.push(rule.reason.error(&place, shown, detail));
+            }
+            if ratcheted {
+                self.tolerated.append(&mut told);
+            } else {
+                self.errors.append(&mut told);
+            }
+            detail?;
+        }
+        Ok(())
+    }
+
+    /// Whether a rule holds. What keeps it from being asked is told, and it counts as holding.
+    fn holds(
+        &mut self,
+        program: &Program,
+        rule: &Rule,
+        bindings: &Bindings<'_>,
+        (at, kind): (&Path<'_>, &str),
+    ) -> Result<bool, Exhausted> {
+        let outcome = program.evaluate(bindings, PER_CALL_LIMIT);
+        if outcome.cost > self.budget {
+            self.out_of_budget(at, kind)?;
+        }
+        self.budget -= outcome.cost;
+        let error = match outcome.result {
+            Ok(value) => return Ok(value.as_bool() == Some(true)),
+            Err(error) => error,
+        };
+        let named = rule.named();
+        let detail = match error.kind() {
+            ErrorKind::NoSuchOverload => format!(
+                "'{error}': call arguments did not match a supported operator, function or macro signature for rule: {named}"
+            ),
+            ErrorKind::CostLimit => format!(
+                "'{error}': no further validation rules will be run due to call cost exceeds limit for rule: {named}"
+            ),
+            ErrorKind::Failed => format!("{error} evaluating rule: {named}"),
+        };
+        self.errors.push(Error::invalid(at, kind, detail));
+        if error.kind() == ErrorKind::CostLimit {
+            return Err(Exhausted);
+        }
+        Ok(true)
+    }
+
+    fn out_of_budget(&mut self, at: &Path<'_>, kind: &str) -> Result<(), Exhausted> {
+        let detail =
+            "validation failed due to running out of cost budget, no further validation rules will be run";
+        self.errors.push(Error::invalid(at, kind, detail));
+        Err(Exhausted)
+    }
+
+    /// What is told of a rule that does not hold.
+    fn message(
+        &mut self,
+        compiled: &Compiled,
+        rule: &Rule,
+        bindings: &Bindings<'_>,
+        (place, kind): (&Path<'_>, &str),
+        told: &mut Errors,
+    ) -> Result<String, Exhausted> {
+        let Some(Ok(program)) = &compiled.message else {
+            return Ok(rule.told());
+        };
+        let outcome = program.evaluate(bindings, PER_CALL_LIMIT);
+        if outcome.cost > self.budget {
+            let detail = "messageExpression evaluation failed due to running out of cost budget, no further validation \
+                rules will be run";
+            told.push(Error::invalid(place, kind, detail));
+            return Err(Exhausted);
+        }
+        match outcome.result {
+            Err(error) if error.kind() == ErrorKind::CostLimit => {
+                let detail = format!(
+                    "no further validation rules will be run due to call cost exceeds limit for messageExpression: {}",
+                    crate::go::quote(&rule.message_expression)
+                );
+                told.push(Error::invalid(place, kind, detail));
+                Err(Exhausted)
+            }
+            result => {
+                self.budget -= outcome.cost;
+                let message = result.ok();
+                let message = message.as_ref().and_then(|value| value.as_str()).map(str::trim);
+                let usable = message.filter(|message| {
+                    !message.is_empty() && message.len() <= MAX_MESSAGE && !message.contains('\n')
+                });
+                Ok(usable.map_or_else(|| rule.told(), str::to_owned))
+            }
+        }
+    }
+}
+
+// --- Ratchet ---
+
+impl<'v> Ratchet<'v> {
+    fn key(self, name: &str) -> Self {
+        let Some(current) = self.current else {
+            return self;
+        };
+        // What everybody sees in one version only cannot be compared.
+        if self.nearest.is_none() && matches!(name, "apiVersion" | "kind") {
+            return Ratchet::default();
+        }
+        Ratchet {
+            current: current.key(name),
+            nearest: Some(current),
+        }
+    }
+
+    fn index(self, index: usize, old: Option<&OldItems<'v>>) -> Self {
+        let Some(current) = self.current else {
+            return self;
+        };
+        Ratchet {
+            current: old.and_then(|old| current.item(index, old)),
+            nearest: Some(current),
+        }
+    }
+
+    fn is_same(self) -> bool {
+        self.current.or(self.nearest).is_some_and(Correlated::is_same)
+    }
+}
+
+// --- Reason ---
+
+impl Reason {
+    fn error(self, at: &Path<'_>, value: Shown, detail: &str) -> Error {
+        match self {
+            Reason::Invalid => Error::invalid(at, value, detail),
+            Reason::Forbidden => Error::forbidden(at, detail),
+            Reason::Required => Error::required(at, detail),
+            Reason::Duplicate => Error::duplicate(at, value),
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! The expressions in the rules of a schema: whether they compile, and what asking them can cost.
+
+use serde_json::Value;
+
+use super::{printed, schema};
+use crate::{
+    custom::{
+        Node,
+        expression::{Compiled, Scope, declare},
+    },
+    field::{Error, Path, Shown},
+    rules::{Errors, Tree},
+};
+
+/// What one expression may cost for one object.
+const MOST: u64 = 10_000_000;
+/// What all expressions of a schema may cost for one object.
+const MOST_IN_ALL: u64 = 100_000_000;
+/// How many of those that cost most are told.
+const TOLD: usize = 4;
+
+const RULES: &str = "x-kubernetes-validations";
+
+/// Whether the cost of single expressions is judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Costs {
+    /// It is.
+    Judged,
+    /// The schema is as it was: what was accepted stays so.
+    Unchanged,
+}
+
+/// Where a schema stands.
+#[derive(Clone, Copy)]
+struct Place<'p> {
+    /// Whether it is that of a whole object.
+    whole: bool,
+    /// How often a value of it can be in an object; `None` if there is no bound but the size of a request.
+    most: Option<u64>,
+    /// The place of the list above in which old and new items cannot be told apart.
+    uncorrelated: Option<&'p str>,
+}
+
+struct Judging<'e> {
+    costs: Costs,
+    /// What is wrong with the schemas otherwise: rules there are not compiled.
+    known: &'e [Error],
+    told: Errors,
+    total: u64,
+    /// Those that cost most, with their places.
+    expensive: Vec<(u64, String)>,
+}
+
+/// What is wrong with the expressions of a schema. `known`: what is wrong with it otherwise.
+pub(super) fn validate(schema: &Value, costs: Costs, known: &[Error], at: &Path<'_>) -> Errors {
+    if !schema::any(schema, &mut |one| !one.items(RULES).is_empty()) {
+        return Errors::new();
+    }
+    let mut judging = Judging {
+        costs,
+        known,
+        told: Errors::new(),
+        total: 0,
+        expensive: Vec::new(),
+    };
+    let place = Place {
+        whole: true,
+        most: Some(1),
+        uncorrelated: None,
+    };
+    judging.level(schema, place, at);
+    judging.sum_up(at);
+    judging.told
+}
+
+impl Judging<'_> {
+    fn level(&mut self, schema: &Value, place: Place<'_>, at: &Path<'_>) {
+        let inside = |one: &Value| Place {
+            whole: one.flag("x-kubernetes-embedded-resource"),
+            most: place
+                .most
+                .zip(factor(schema))
+                .map(|(most, factor)| times(most, factor)),
+            uncorrelated: place.uncorrelated,
+        };
+        let additional = schema.at("additionalProperties");
+        if additional.is_object() {
+            self.level(additional, inside(additional), &at.child("additionalProperties"));
+        }
+        let properties = at.child("properties");
+        for (name, property) in schema.entries("properties") {
+            self.level(property, inside(property), &properties.key(name));
+        }
+        if let Some(items) = schema::items(schema) {
+            let here = at.to_string();
+            let mut inside = inside(items);
+            if schema.text("x-kubernetes-list-type") != "map" {
+                inside.uncorrelated = inside.uncorrelated.or(Some(&here));
+            }
+            self.level(items, inside, &at.child("items"));
+        }
+        if !schema.items(RULES).is_empty() {
+            let here = at.to_string();
+            if !self.known.iter().any(|error| error.field.starts_with(&here)) {
+                self.rules(schema, place, at);
+            }
+        }
+    }
+
+    fn rules(&mut self, schema: &Value, place: Place<'_>, at: &Path<'_>) {
+        let list = at.child(RULES);
+        let node = Node::read(schema, false);
+        let Some(declared) = declare(&node, place.whole) else {
+            let detail = "internal error: failed to construct type information for x-kubernetes-validations rules: unable \
+                to convert structural schema to CEL declarations";
+            self.told.push(Error::internal(&list, detail));
+            return;
+        };
+        let often = place.most.unwrap_or_else(|| declared.most());
+        let scope = Scope::new(declared.decl);
+        for (index, (rule, given)) in node.rules().iter().zip(schema.items(RULES)).enumerate() {
+            let at = list.index(index);
+            let compiled = scope.compile(rule);
+            self.rule(given, &compiled, often, &at);
+            if compiled.uses_old {
+                if let Some(within) = place.uncorrelated {
+                    let detail = format!(
+                        "oldSelf cannot be used on the uncorrelatable portion of the schema within {within}"
+                    );
+                    self.told
+                        .push(Error::invalid(&at.child("rule"), given.text("rule"), detail));
+                }
+            } else if given.has("optionalOldSelf") {
+                let detail = "may not be set if oldSelf is not used in rule";
+                let place = at.child("optionalOldSelf");
+                self.told
+                    .push(Error::invalid(&place, given.at("optionalOldSelf"), detail));
+            }
+        }
+    }
+
+    fn rule(&mut self, given: &Value, compiled: &Compiled, often: u64, at: &Path<'_>) {
+        let shown = || Shown::Printed(printed::rule(given));
+        let place = at.child("rule");
+        match &compiled.program {
+            None => {}
+            Some(Ok(program)) => self.cost(
+                "estimated rule cost",
+                times(program.estimate().max, often),
+                &place,
+            ),
+            Some(Err(fault)) => self.told.push(Error::invalid(&place, shown(), fault)),
+        }
+        let place = at.child("messageExpression");
+        match &compiled.message {
+            None => {}
+            Some(Ok(program)) => {
+                self.cost("estimated messageExpression cost", program.estimate().max, &place)
+            }
+            Some(Err(fault)) => self.told.push(Error::invalid(&place, shown(), fault)),
+        }
+    }
+
+    fn cost(&mut self, what: &str, cost: u64, at: &Path<'_>) {
+        if self.costs == Costs::Judged && cost > MOST {
+            self.told.push(Error::forbidden(at, exceeds(what, cost, MOST)));
+        }
+        self.total = self.total.saturating_add(cost);
+        // What is less than a hundredth is no help to who looks for savings.
+        if cost >= MOST_IN_ALL / 100 {
+            self.expensive.push((cost, at.to_string()));
+        }
+    }
+
+    fn sum_up(&mut self, at: &Path<'_>) {
+        if self.total <= MOST_IN_ALL {
+            return;
+        }
+        self.expensive.sort_by_key(|(cost, _)| std::cmp::Reverse(*cost));
+        for (_, place) in self.expensive.iter().take(TOLD) {
+            let detail =
+                "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema";
+            self.told.push(Error::forbidden(&Path::new(place), detail));
+        }
+        let what = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema";
+        self.told
+            .push(Error::forbidden(at, exceeds(what, self.total, MOST_IN_ALL)));
+    }
+}
+
+// --- Costs ---
+
+impl Costs {
+    /// Whether the schema of a version is as it was in the old definition.
+    pub(super) fn of(holder: &Value, old: Option<&Value>, version: &str) -> Costs {
+        let before = old.into_iter().flat_map(|old| old.items("versions"));
+        let mut before = before.filter(|one| one.text("name") == version);
+        match before.next() {
+            Some(before) if before.at("schema") == holder => Costs::Unchanged,
+            _ => Costs::Judged,
+        }
+    }
+}
+
+/// How many more values there can be of the schemas inside; `None` if there is no bound.
+fn factor(schema: &Value) -> Option<u64> {
+    let count = |name: &str| {
+        schema
+            .int(name)
+            .map(|count| u64::try_from(count).unwrap_or_default())
+    };
+    match schema.text("type") {
+        "object" if schema.has("additionalProperties") => count("maxProperties"),
+        "array" => count("maxItems"),
+        _ => Some(1),
+    }
+}
+
+fn times(cost: u64, often: u64) -> u64 {
+    cost.saturating_mul(often)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "it is told to one digit")]
+fn exceeds(what: &str, cost: u64, most: u64) -> String {
+    let factor = cost as f64 / most as f64;
+    let factor = if factor > 100.0 {
+        "more than 100x".to_owned()
+    } else if factor < 1.5 {
+        format!("{factor:.6}x")
+    } else {
+        format!("{factor:.1}x")
+    };
+    format!(
+        "{what} exceeds budget by factor of {factor} (try simplifying the rule, or adding maxItems, maxProperties, and \
+         maxLength where arrays, maps, and strings are declared)"
+    )
+}

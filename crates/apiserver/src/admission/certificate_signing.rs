@@ -1,0 +1,71 @@
+//! Who puts a certificate or a condition into a request may sign for its signer.
+
+use std::sync::Arc;
+
+use k3_api::{go::quote, rules::Tree, status::Status};
+
+use super::{Attributes, Operation, Plugin};
+use crate::{authz::Authorizer, cache::Caches};
+
+/// The plugin.
+pub(super) struct CertificateSigning(pub Arc<Authorizer>);
+
+impl Plugin for CertificateSigning {
+    fn validate(&self, attributes: &mut Attributes<'_>, _: &Caches) -> Result<(), Status> {
+        let concerns = attributes.operation == Operation::Update
+            && attributes.subresource == "status"
+            && attributes.is_of("certificates.k8s.io", "certificatesigningrequests");
+        let (Some(old), true) = (attributes.old, concerns) else {
+            return Ok(());
+        };
+        let (before, after) = (old.at("status"), attributes.object.at("status"));
+        let changes = before.text("certificate") != after.text("certificate")
+            || before.items("conditions") != after.items("conditions");
+        let signer = old.at("spec").text("signerName");
+        if !changes || self.0.allows_signer(&attributes.ask.user, "sign", signer) {
+            return Ok(());
+        }
+        let signer = quote(signer);
+        Err(attributes.forbidden(format!(
+            "user not permitted to sign requests with signerName {signer}"
+        )))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{super::testing::World, *};
+
+    #[tokio::test]
+    async fn only_who_may_sign_changes_certificate_or_conditions() {
+        let world = World::new().await;
+        let plugin = CertificateSigning(world.authorizer());
+        let request = |status: serde_json::Value| {
+            json!({
+                "apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": {"name": "r"},
+                "spec": {"signerName": "example.com/a"}, "status": status,
+            })
+        };
+        let bare = request(json!({}));
+        let update = |part: &str, new| world.update_part(&plugin, part, new, &bare);
+        for signed in [
+            json!({"certificate": "eA=="}),
+            json!({"conditions": [{"type": "Failed"}]}),
+        ] {
+            let refused = update("status", request(signed.clone())).unwrap_err();
+            let why = "user not permitted to sign requests with signerName \"example.com/a\"";
+            assert!(refused.ends_with(why), "{refused}");
+            assert!(update("", request(signed)).is_ok());
+        }
+        assert!(update("status", request(json!({"other": 1}))).is_ok());
+        world
+            .let_tester(
+                &json!([{"verbs": ["sign"], "apiGroups": ["certificates.k8s.io"], "resources": ["signers"],
+            "resourceNames": ["example.com/a"]}]),
+            )
+            .await;
+        assert!(update("status", request(json!({"certificate": "eA=="}))).is_ok());
+    }
+}

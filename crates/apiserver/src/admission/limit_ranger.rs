@@ -1,0 +1,533 @@
+//! Containers get the requests and limits that their namespace gives them, and nothing in it is smaller or larger than it says.
+
+use k3_api::{
+    kinds::pod_amounts::{self, Totals},
+    quantity::Quantity,
+    rules::{Tree, TreeMut},
+    status::Status,
+};
+use serde_json::{Map, Value};
+
+use super::{Attributes, Operation, Plugin, remembered::RememberedIn, resource};
+use crate::cache::Caches;
+
+/// Where it is written down what was set.
+const ANNOTATION: &str = "kubernetes.io/limit-ranger";
+
+/// The largest amount whose thousandths can be compared.
+const MOST_MILLI: i64 = i64::MAX / 1000;
+
+/// The plugin.
+#[derive(Default)]
+pub(super) struct LimitRanger {
+    /// The limit ranges of a namespace.
+    known: RememberedIn<Vec<Range>>,
+}
+
+/// What a limit range says.
+struct Range {
+    limits: Vec<Limit>,
+    /// What containers get that say nothing themselves, as text.
+    default_requests: Map<String, Value>,
+    default_limits: Map<String, Value>,
+}
+
+/// The bounds of one type of thing.
+struct Limit {
+    of: String,
+    min: Totals,
+    max: Totals,
+    ratio: Totals,
+}
+
+/// What a thing asks for.
+#[derive(Default)]
+struct Asked {
+    requests: Totals,
+    limits: Totals,
+}
+
+impl Plugin for LimitRanger {
+    fn admit(&self, attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Status> {
+        if concerns(attributes) && attributes.is_of("", "pods") {
+            let ranges = self.ranges(attributes, caches);
+            for range in ranges.iter().flat_map(|ranges| ranges.iter()) {
+                range.fill(attributes.object);
+            }
+        }
+        Ok(())
+    }
+
+    fn validate(&self, attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Status> {
+        if !concerns(attributes) {
+            return Ok(());
+        }
+        let ranges = self.ranges(attributes, caches);
+        for range in ranges.iter().flat_map(|ranges| ranges.iter()) {
+            let mut faults = Vec::new();
+            if attributes.is_of("", "pods") {
+                range.judge_pod(attributes.object.at("spec"), &mut faults);
+            } else {
+                range.judge_claim(attributes.object.at("spec"), &mut faults);
+            }
+            if let Some(why) = aggregate(faults) {
+                return Err(attributes.forbidden(why));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether limit ranges hold for what is asked: new pods, pods that are resized, claims. Nothing that is going is held up.
+fn concerns(attributes: &Attributes<'_>) -> bool {
+    let is_going = |old: &Value| old.at("metadata").has("deletionTimestamp");
+    let is_pod = attributes.is_of("", "pods");
+    let is_claim = attributes.is_of("", "persistentvolumeclaims");
+    let concerns = match (attributes.operation, attributes.subresource) {
+        (Operation::Create, "") => is_pod || is_claim,
+        (Operation::Update, "") => is_claim,
+        (Operation::Update, "resize") => is_pod,
+        _ => false,
+    };
+    concerns && !attributes.old.is_some_and(is_going)
+}
+
+/// All faults as one text, each once.
+fn aggregate(faults: Vec<String>) -> Option<String> {
+    let mut told: Vec<String> = Vec::new();
+    for fault in faults {
+        if !told.contains(&fault) {
+            told.push(fault);
+        }
+    }
+    match told.as_slice() {
+        [] => None,
+        [fault] => Some(fault.clone()),
+        _ => Some(format!("[{}]", told.join(", "))),
+    }
+}
+
+// --- LimitRanger ---
+
+impl LimitRanger {
+    /// What the limit ranges of the namespace say; `None` if it has none.
+    fn ranges(&self, attributes: &Attributes<'_>, caches: &Caches) -> Option<std::sync::Arc<Vec<Range>>> {
+        let ranges = resource("", "limitranges", caches);
+        self.known.get(&ranges, attributes.namespace, |objects| {
+            objects.iter().map(Range::read).collect()
+        })
+    }
+}
+
+// --- Range ---
+
+impl Range {
+    fn read(object: &Value) -> Self {
+        let limits = object.at("spec").items("limits");
+        let defaults = |field: &str| {
+            let mut all = Map::new();
+            for limit in limits.iter().filter(|limit| limit.text("type") == "Container") {
+                all.extend(limit.entries(field).clone());
+            }
+            all
+        };
+        let bounds = |limit: &Value, field: &str| pod_amounts::amounts(limit.entries(field));
+        Range {
+            default_requests: defaults("defaultRequest"),
+            default_limits: defaults("default"),
+            limits: limits
+                .iter()
+                .map(|limit| Limit {
+                    of: limit.text("type").to_owned(),
+                    min: bounds(limit, "min"),
+                    max: bounds(limit, "max"),
+                    ratio: bounds(limit, "maxLimitRequestRatio"),
+                })
+                .collect(),
+        }
+    }
+
+    /// Gives the containers of a pod what they do not say themselves.
+    fn fill(&self, pod: &mut Value) {
+        let mut done = Vec::new();
+        let spec = pod.make("spec");
+        for (list, word) in [("containers", "container"), ("initContainers", "init container")] {
+            for container in spec.items_mut(list) {
+                let name = container.text("name").to_owned();
+                let limits = fill(container, "limits", &self.default_limits);
+                let requests = fill(container, "requests", &self.default_requests);
+                for (set, what) in [(requests, "request"), (limits, "limit")] {
+                    if !set.is_empty() {
+                        done.push(format!("{} {what} for {word} {name}", set.join(", ")));
+                    }
+                }
+            }
+        }
+        if !done.is_empty() {
+            let text = format!("LimitRanger plugin set: {}", done.join("; "));
+            pod.make("metadata").make("annotations").set(ANNOTATION, text);
+        }
+    }
+
+    fn judge_pod(&self, spec: &Value, faults: &mut Vec<String>) {
+        for limit in &self.limits {
+            match limit.of.as_str() {
+                "Container" => {
+                    for list in ["containers", "initContainers"] {
+                        for container in spec.items(list) {
+                            limit.judge(&Asked::of(container), faults);
+                        }
+                    }
+                }
+                "Pod" => limit.judge(&Asked::of_pod(spec), faults),
+                _ => {}
+            }
+        }
+    }
+
+    fn judge_claim(&self, spec: &Value, faults: &mut Vec<String>) {
+        let asked = Asked {
+            limits: Totals::new(),
+            ..Asked::of(spec)
+        };
+        for limit in &self.limits {
+            if limit.of == "PersistentVolumeClaim" {
+                faults.extend(
+                    limit
+                        .min
+                        .iter()
+                        .filter_map(|(name, least)| limit.below(name, least, &asked)),
+                );
+                faults.extend(
+                    limit
+                        .max
+                        .iter()
+                        .filter_map(|(name, most)| limit.request_above(name, most, &asked)),
+                );
+            }
+        }
+    }
+}
+
+/// Sets what a container does not say of its requests or limits. Gives the names of what was set.
+fn fill(container: &mut Value, field: &str, defaults: &Map<String, Value>) -> Vec<String> {
+    let said = container.at("resources").entries(field);
+    let mut missing: Vec<_> = defaults
+        .keys()
+        .filter(|name| !said.contains_key(*name))
+        .cloned()
+        .collect();
+    if missing.is_empty() {
+        return missing;
+    }
+    missing.sort();
+    let list = container.make("resources").make(field);
+    for name in &missing {
+        list.set(name, defaults[name].clone());
+    }
+    missing
+}
+
+// --- Limit ---
+
+impl Limit {
+    fn judge(&self, asked: &Asked, faults: &mut Vec<String>) {
+        faults.extend(
+            self.min
+                .iter()
+                .filter_map(|(name, least)| self.below(name, least, asked)),
+        );
+        faults.extend(
+            self.max
+                .iter()
+                .filter_map(|(name, most)| self.above(name, most, asked)),
+        );
+        faults.extend(
+            self.ratio
+                .iter()
+                .filter_map(|(name, most)| self.apart(name, most, asked)),
+        );
+    }
+
+    /// Why something is less than the least.
+    fn below(&self, name: &str, least: &Quantity, asked: &Asked) -> Option<String> {
+        let (request, limit) = asked.get(name);
+        let begin = format!("minimum {name} usage per {} is {least}", self.of);
+        let Some(request) = request else {
+            return Some(format!("{begin}.  No request is specified"));
+        };
+        let [requested, limited, bound] = comparable([Some(request), limit, Some(least)]);
+        if requested < bound {
+            return Some(format!("{begin}, but request is {request}"));
+        }
+        limit
+            .filter(|_| limited < bound)
+            .map(|limit| format!("{begin}, but limit is {limit}"))
+    }
+
+    /// Why something is more than the most.
+    fn above(&self, name: &str, most: &Quantity, asked: &Asked) -> Option<String> {
+        let (request, limit) = asked.get(name);
+        let begin = format!("maximum {name} usage per {} is {most}", self.of);
+        let Some(limit) = limit else {
+            return Some(format!("{begin}.  No limit is specified"));
+        };
+        let [requested, limited, bound] = comparable([request, Some(limit), Some(most)]);
+        if limited > bound {
+            return Some(format!("{begin}, but limit is {limit}"));
+        }
+        request
+            .filter(|_| requested > bound)
+            .map(|request| format!("{begin}, but request is {request}"))
+    }
+
+    /// Why something without limits is more than the most.
+    fn request_above(&self, name: &str, most: &Quantity, asked: &Asked) -> Option<String> {
+        let begin = format!("maximum {name} usage per {} is {most}", self.of);
+        let Some(request) = asked.requests.get(name) else {
+            return Some(format!("{begin}.  No request is specified"));
+        };
+        let [requested, bound] = comparable([Some(request), Some(most)]);
+        (requested > bound).then(|| format!("{begin}, but request is {request}"))
+    }
+
+    /// Why the limit is too many times the request.
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "the ratio is told, and compared, as a number with a fraction"
+    )]
+    fn apart(&self, name: &str, most: &Quantity, asked: &Asked) -> Option<String> {
+        let (request, limit) = asked.get(name);
+        let begin = format!("{name} max limit to request ratio per {} is {most}", self.of);
+        let [requested, limited, _] = comparable([request, limit, Some(most)]);
+        if request.is_none() || requested == 0 {
+            return Some(format!("{begin}, but no request is specified or request is 0"));
+        }
+        if limit.is_none() || limited == 0 {
+            return Some(format!("{begin}, but no limit is specified or limit is 0"));
+        }
+        let ratio = limited as f64 / requested as f64;
+        let is_above = if most.value() <= MOST_MILLI {
+            ratio * 1000.0 > most.milli_value() as f64
+        } else {
+            ratio > most.value() as f64
+        };
+        is_above.then(|| format!("{begin}, but provided ratio is {ratio:.6}"))
+    }
+}
+
+/// Amounts in thousandths, or in whole units if one of them is too large for that. What is not there is nothing.
+fn comparable<const N: usize>(amounts: [Option<&Quantity>; N]) -> [i64; N] {
+    let fits = amounts
+        .iter()
+        .flatten()
+        .all(|amount| amount.value() <= MOST_MILLI);
+    amounts.map(|amount| match amount {
+        Some(amount) if fits => amount.milli_value(),
+        Some(amount) => amount.value(),
+        None => 0,
+    })
+}
+
+// --- Asked ---
+
+impl Asked {
+    /// What a container or a claim asks for.
+    fn of(thing: &Value) -> Self {
+        let list = |field: &str| pod_amounts::amounts(thing.at("resources").entries(field));
+        Asked {
+            requests: list("requests"),
+            limits: list("limits"),
+        }
+    }
+
+    /// What a pod asks for: its containers in all, or itself where it says so.
+    fn of_pod(spec: &Value) -> Self {
+        let total = |of: &str| {
+            let mut total = pod_amounts::totals(spec, of);
+            let own = pod_amounts::amounts(spec.at("resources").entries(of));
+            total.extend(
+                own.into_iter()
+                    .filter(|(name, _)| matches!(name.as_str(), "cpu" | "memory")),
+            );
+            total
+        };
+        Asked {
+            requests: total("requests"),
+            limits: total("limits"),
+        }
+    }
+
+    fn get(&self, name: &str) -> (Option<&Quantity>, Option<&Quantity>) {
+        (self.requests.get(name), self.limits.get(name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{super::testing::World, *};
+
+    async fn world(limits: Value) -> World {
+        let world = World::new().await;
+        world
+            .put(json!({
+                "apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "l", "namespace": "n"},
+                "spec": {"limits": limits},
+            }))
+            .await;
+        world
+    }
+
+    fn pod(spec: &Value) -> Value {
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "n"}, "spec": spec})
+    }
+
+    fn container(requests: &Value, limits: &Value) -> Value {
+        json!({"containers": [{"name": "c", "resources": {"requests": requests, "limits": limits}}]})
+    }
+
+    fn refusal(world: &World, spec: &Value) -> String {
+        let refused = world.admit(&LimitRanger::default(), pod(spec));
+        let why = refused.err().unwrap_or_default();
+        why.replace("pods \"p\" is forbidden: ", "")
+    }
+
+    #[tokio::test]
+    async fn containers_get_what_they_leave_out_and_it_is_written_down() {
+        let world = world(json!([
+            {"type": "Container", "default": {"cpu": "1", "memory": "1Gi"}, "defaultRequest": {"cpu": "100m"}},
+            {"type": "Pod", "default": {"x": "1"}},
+        ]))
+        .await;
+        let made = world
+            .admit(
+                &LimitRanger::default(),
+                pod(&json!({
+                    "containers": [{"name": "a", "resources": {"limits": {"cpu": "2"}}}, {"name": "b", "resources": {
+                        "limits": {"cpu": "2", "memory": "2Gi"}, "requests": {"cpu": "2"},
+                    }}],
+                    "initContainers": [{"name": "i"}],
+                })),
+            )
+            .unwrap();
+        assert_eq!(
+            made.at("spec"),
+            &json!({
+                "containers": [
+                    {"name": "a", "resources": {"limits": {"cpu": "2", "memory": "1Gi"}, "requests": {"cpu": "100m"}}},
+                    {"name": "b", "resources": {"limits": {"cpu": "2", "memory": "2Gi"}, "requests": {"cpu": "2"}}},
+                ],
+                "initContainers": [
+                    {"name": "i", "resources": {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "100m"}}},
+                ],
+            })
+        );
+        assert_eq!(
+            made.way("metadata.annotations").at(ANNOTATION),
+            "LimitRanger plugin set: cpu request for container a; memory limit for container a; cpu request for init container \
+             i; cpu, memory limit for init container i"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_container_is_within_bounds() {
+        let world = world(json!([
+            {"type": "Container", "min": {"cpu": "100m"}, "max": {"cpu": "1"}, "maxLimitRequestRatio": {"cpu": "2"}},
+        ]))
+        .await;
+        for (requests, limits, why) in [
+            (json!({"cpu": "500m"}), json!({"cpu": "1"}), ""),
+            (
+                json!({"cpu": "50m"}),
+                json!({"cpu": "100m"}),
+                "minimum cpu usage per Container is 100m, but request is 50m",
+            ),
+            (
+                json!({"cpu": "1"}),
+                json!({"cpu": "2"}),
+                "maximum cpu usage per Container is 1, but limit is 2",
+            ),
+            (
+                json!({"cpu": "300m"}),
+                json!({"cpu": "1"}),
+                "cpu max limit to request ratio per Container is 2, but provided ratio is 3.333333",
+            ),
+            (
+                json!({"cpu": "1"}),
+                json!({}),
+                "[maximum cpu usage per Container is 1.  No limit is specified, cpu max limit to request ratio per Container is 2, \
+                 but no limit is specified or limit is 0]",
+            ),
+            (
+                json!({}),
+                json!({"cpu": "1"}),
+                "[minimum cpu usage per Container is 100m.  No request is specified, cpu max limit to request ratio per Container \
+                 is 2, but no request is specified or request is 0]",
+            ),
+        ] {
+            assert_eq!(refusal(&world, &container(&requests, &limits)), why);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_pod_as_a_whole_is_within_bounds_by_its_containers_or_by_itself() {
+        let world = world(json!([{"type": "Pod", "max": {"cpu": "1"}}])).await;
+        let limits = |cpu: &str| json!({"resources": {"limits": {"cpu": cpu}}});
+        let mut two = json!({"containers": [limits("600m"), limits("600m")]});
+        let why = "maximum cpu usage per Pod is 1, but limit is 1200m";
+        assert_eq!(refusal(&world, &two), why);
+        two["resources"] = limits("1").at("resources").clone();
+        assert_eq!(refusal(&world, &two), "");
+    }
+
+    #[tokio::test]
+    async fn only_what_changes_the_resources_of_a_pod_is_judged() {
+        let world = world(json!([{"type": "Container", "max": {"cpu": "1"}}])).await;
+        let (old, new) = (
+            pod(&container(&json!({}), &json!({"cpu": "1"}))),
+            pod(&container(&json!({}), &json!({"cpu": "2"}))),
+        );
+        let plugin = LimitRanger::default();
+        let update = |part: &str, old: &Value| world.update_part(&plugin, part, new.clone(), old);
+        assert!(update("", &old).is_ok());
+        assert!(update("status", &old).is_ok());
+        assert!(update("resize", &old).is_err());
+        let mut going = old;
+        going["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        assert!(update("resize", &going).is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_claim_is_within_bounds() {
+        let world = world(json!([
+            {"type": "PersistentVolumeClaim", "min": {"storage": "1Gi"}, "max": {"storage": "5Gi"}},
+        ]))
+        .await;
+        for (size, why) in [
+            ("5Gi", ""),
+            (
+                "6Gi",
+                "maximum storage usage per PersistentVolumeClaim is 5Gi, but request is 6Gi",
+            ),
+            (
+                "500Mi",
+                "minimum storage usage per PersistentVolumeClaim is 1Gi, but request is 500Mi",
+            ),
+        ] {
+            let claim = json!({
+                "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c", "namespace": "n"},
+                "spec": {"resources": {"requests": {"storage": size}}},
+            });
+            let refused = world
+                .admit(&LimitRanger::default(), claim)
+                .err()
+                .unwrap_or_default();
+            assert_eq!(
+                refused.replace("persistentvolumeclaims \"c\" is forbidden: ", ""),
+                why
+            );
+        }
+    }
+}

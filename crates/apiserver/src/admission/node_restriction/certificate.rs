@@ -1,0 +1,145 @@
+//! Certificates for the pods of a node, and for the node itself.
+
+use k3_api::{go, kinds::requested_common_name, rules::Tree, status::Status};
+use serde_json::Value;
+
+use super::{Asked, MIRROR, not_found};
+use crate::{
+    admission::{Operation, object},
+    authz::Authorizer,
+    cache::Caches,
+};
+
+/// Who signs for nodes.
+const OF_NODES: [&str; 2] = [
+    "kubernetes.io/kubelet-serving",
+    "kubernetes.io/kube-apiserver-client-kubelet",
+];
+
+/// A node asks for a certificate of itself alone.
+pub(super) fn of_node(asked: &Asked<'_>) -> Result<(), Status> {
+    let spec = asked.object().at("spec");
+    if asked.attributes.operation != Operation::Create || !OF_NODES.contains(&spec.text("signerName")) {
+        return Ok(());
+    }
+    let node = asked.node;
+    match requested_common_name(spec.text("request")) {
+        Ok(name) if name == format!("system:node:{node}") => Ok(()),
+        Ok(_) => asked.refuse(format!("can only create a node CSR with CN=system:node:{node}")),
+        Err(why) => asked.refuse(format!("unable to parse csr: {why}")),
+    }
+}
+
+/// A node asks for certificates of the pods it runs, from those who the pods name.
+pub(super) fn of_pod(asked: &Asked<'_>, authorizer: &Authorizer, caches: &Caches) -> Result<(), Status> {
+    if asked.attributes.operation != Operation::Create {
+        return asked.refuse(format!("unexpected operation {}", asked.operation()));
+    }
+    if !asked.part().is_empty() {
+        return asked.refuse(format!("unexpected subresource {}", asked.part()));
+    }
+    let spec = asked.object().at("spec");
+    let namespace = asked.attributes.namespace;
+    let full = |name: &str| go::quote(&format!("{namespace}/{name}"));
+    let (node, pod_name, account) = (
+        spec.text("nodeName"),
+        spec.text("podName"),
+        spec.text("serviceAccountName"),
+    );
+    let (quoted_node, quoted_pod) = (go::quote(node), full(pod_name));
+    if node != asked.node {
+        return asked.refuse(format!(
+            "PodCertificateRequest.Spec.NodeName={quoted_node}, which is not the requesting node {}",
+            asked.quoted()
+        ));
+    }
+    let look = |plural: &str, singular: &str, of: &str, name: &str, shown: &str| {
+        object("", plural, of, name, caches).ok_or_else(|| {
+            let missing = not_found("", singular, name).message;
+            let what = if singular == "serviceaccount" {
+                "service account"
+            } else {
+                singular
+            };
+            Status::unknown(format!(
+                "while retrieving {what} {shown} named in the PodCertificateRequest: {missing}"
+            ))
+        })
+    };
+    let uid = |object: &Value| object.at("metadata").text("uid").to_owned();
+    // A uid that differs may be one that this server does not know yet: whoever asks again may be right.
+    let differs = |why: String| {
+        Err(Status::unknown(format!(
+            "PodCertificateRequest for pod {quoted_pod} {why}"
+        )))
+    };
+    let (said, known) = (
+        spec.text("nodeUID"),
+        uid(&look("nodes", "node", "", node, &quoted_node)?),
+    );
+    if said != known {
+        let (said, known) = (go::quote(said), go::quote(&known));
+        return differs(format!(
+            "names node UID {said}, inconsistent with the running node ({known})"
+        ));
+    }
+    let pod = look("pods", "pod", namespace, pod_name, &quoted_pod)?;
+    let (said, known) = (spec.text("podUID"), uid(&pod));
+    if said != known {
+        let (said, known) = (go::quote(said), go::quote(&known));
+        return differs(format!(
+            "contains pod UID ({said}) which differs from running pod {known}"
+        ));
+    }
+    if pod.at("spec").text("nodeName") != node {
+        return asked.refuse(format!(
+            "pod {quoted_pod} is not running on node {quoted_node} named in the PodCertificateRequest"
+        ));
+    }
+    if pod.at("metadata").entries("annotations").contains_key(MIRROR) {
+        return asked.refuse(format!("pod {quoted_pod} is a mirror pod"));
+    }
+    let running = pod.at("spec").text("serviceAccountName");
+    if account != running {
+        let (account, running) = (go::quote(account), go::quote(running));
+        return asked.refuse(format!(
+            "PodCertificateRequest for pod {quoted_pod} contains serviceAccountName ({account}) that differs from running pod \
+             ({running})"
+        ));
+    }
+    let known = look(
+        "serviceaccounts",
+        "serviceaccount",
+        namespace,
+        account,
+        &full(account),
+    )?;
+    let (said, known) = (spec.text("serviceAccountUID"), uid(&known));
+    if said != known {
+        let (said, known) = (go::quote(said), go::quote(&known));
+        return differs(format!(
+            "names service account UID {said}, which differs from the running service account ({known})"
+        ));
+    }
+    let signer = spec.text("signerName");
+    // Roles have no resources with slashes.
+    let resource = signer.replace('/', ":");
+    let verb = "request-serviceaccounts-podcertificate-signer";
+    if names(&pod, signer) || asked.may(authorizer, verb, &resource, account) {
+        return Ok(());
+    }
+    let signer = go::quote(signer);
+    asked.refuse(format!(
+        "pod {quoted_pod} does not mount a podCertificate projected volume for signer {signer}"
+    ))
+}
+
+/// Whether a pod has a volume with a certificate by somebody.
+fn names(pod: &Value, signer: &str) -> bool {
+    let volumes = pod.at("spec").items("volumes").iter();
+    volumes
+        .flat_map(|volume| volume.at("projected").items("sources"))
+        .any(|source| {
+            source.has("podCertificate") && source.at("podCertificate").text("signerName") == signer
+        })
+}

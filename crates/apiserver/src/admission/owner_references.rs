@@ -1,0 +1,184 @@
+//! Who names an owner may delete the dependent, and who lets a dependent hold up its owner may set finalizers on the owner.
+//!
+//! Not asked unless the server is told to: upstream has it off, too.
+
+use std::sync::Arc;
+
+use k3_api::{kinds::builtin, rules::Tree, status::Status};
+use serde_json::Value;
+
+use super::{Attributes, Operation, Plugin};
+use crate::{
+    authz::{Action, Authorizer, Decision, Object, What},
+    cache::Caches,
+};
+
+/// The plugin.
+pub(super) struct OwnerReferences(pub Arc<Authorizer>);
+
+impl Plugin for OwnerReferences {
+    fn validate(&self, attributes: &mut Attributes<'_>, _: &Caches) -> Result<(), Status> {
+        let is_pod_status = attributes.is_of("", "pods") && attributes.subresource == "status";
+        if attributes.operation == Operation::Delete || is_pod_status {
+            return Ok(());
+        }
+        let new = attributes.object.at("metadata").items("ownerReferences");
+        let old = attributes
+            .old
+            .map_or(&[][..], |old| old.at("metadata").items("ownerReferences"));
+        if new == old {
+            return Ok(());
+        }
+        let kind = &attributes.resource.kind;
+        if attributes.operation == Operation::Update {
+            let dependent = Object {
+                group: &kind.group,
+                version: &kind.version,
+                resource: &kind.plural,
+                subresource: attributes.subresource,
+                namespace: attributes.namespace,
+                name: attributes.object.at("metadata").text("name"),
+                ..Object::default()
+            };
+            self.require(attributes, "delete", dependent).map_err(|reason| {
+                attributes.forbidden(format!(
+                    "cannot set an ownerRef on a resource you can't delete: {reason}, <nil>"
+                ))
+            })?;
+        }
+        let blocks = |owner: &Value| owner.flag("blockOwnerDeletion");
+        let blocked = |owner: &Value| {
+            old.iter()
+                .any(|old| old.text("uid") == owner.text("uid") && blocks(old))
+        };
+        let newly: Vec<_> = new
+            .iter()
+            .filter(|owner| blocks(owner) && !blocked(owner))
+            .collect();
+        if newly.is_empty() {
+            return Ok(());
+        }
+        let anything = Object {
+            group: "*",
+            version: "*",
+            resource: "*",
+            subresource: "finalizers",
+            name: "*",
+            ..Object::default()
+        };
+        if self.require(attributes, "update", anything).is_ok() {
+            return Ok(());
+        }
+        newly
+            .into_iter()
+            .try_for_each(|owner| self.check_owner(attributes, owner))
+    }
+}
+
+// --- OwnerReferences ---
+
+impl OwnerReferences {
+    fn check_owner(&self, attributes: &Attributes<'_>, owner: &Value) -> Result<(), Status> {
+        let (version, kind) = (owner.text("apiVersion"), owner.text("kind"));
+        let (group, number) = version.split_once('/').unwrap_or(("", version));
+        let Some(found) = builtin().kind(group, number, kind) else {
+            let unknown = format!("no matches for kind \"{kind}\" in version \"{version}\"");
+            return Err(attributes.forbidden(format!(
+                "cannot set blockOwnerDeletion in this case because cannot find RESTMapping for APIVersion {version} Kind \
+                 {kind}: {unknown}"
+            )));
+        };
+        let object = Object {
+            group: &found.group,
+            version: &found.version,
+            resource: &found.plural,
+            subresource: "finalizers",
+            // An owner within a namespace is in that of its dependent.
+            namespace: if found.is_namespaced() {
+                attributes.namespace
+            } else {
+                ""
+            },
+            name: owner.text("name"),
+            ..Object::default()
+        };
+        self.require(attributes, "update", object).map_err(|reason| {
+            attributes.forbidden(format!(
+                "cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on: {reason}, \
+                 <nil>"
+            ))
+        })
+    }
+
+    /// Whether who asks may do something; if not, the reason.
+    fn require(&self, attributes: &Attributes<'_>, verb: &str, object: Object<'_>) -> Result<(), String> {
+        let action = Action {
+            user: &attributes.ask.user,
+            verb,
+            what: What::Object(object),
+        };
+        match self.0.decide(&action) {
+            Decision::Allow(_) => Ok(()),
+            Decision::Deny(reason) | Decision::NoOpinion(reason) => Err(reason),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{super::testing::World, *};
+
+    fn map(owners: &Value) -> Value {
+        json!({"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "m", "namespace": "a", "ownerReferences": owners}})
+    }
+
+    fn owner(blocks: bool) -> Value {
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "d", "uid": "1", "blockOwnerDeletion": blocks})
+    }
+
+    #[tokio::test]
+    async fn an_owner_is_named_by_who_may_delete_the_dependent() {
+        let world = World::new().await;
+        let plugin = OwnerReferences(world.authorizer());
+        let (bare, owned) = (map(&json!([])), map(&json!([owner(false)])));
+        assert!(world.admit(&plugin, owned.clone()).is_ok());
+        assert!(world.update(&plugin, owned.clone(), &owned).is_ok());
+        assert_eq!(
+            world.update(&plugin, owned.clone(), &bare).unwrap_err(),
+            "configmaps \"m\" is forbidden: cannot set an ownerRef on a resource you can't delete: , <nil>"
+        );
+        world
+            .let_tester(&json!([{"verbs": ["delete"], "apiGroups": [""], "resources": ["configmaps"]}]))
+            .await;
+        assert!(world.update(&plugin, owned, &bare).is_ok());
+    }
+
+    #[tokio::test]
+    async fn an_owner_is_held_up_by_who_may_set_its_finalizers() {
+        let world = World::new().await;
+        let plugin = OwnerReferences(world.authorizer());
+        let held = map(&json!([owner(true)]));
+        assert_eq!(
+            world.admit(&plugin, held.clone()).unwrap_err(),
+            "configmaps \"m\" is forbidden: cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't \
+             set finalizers on: , <nil>"
+        );
+        world
+            .let_tester(
+                &json!([{"verbs": ["update"], "apiGroups": ["apps"], "resources": ["deployments/finalizers"],
+            "resourceNames": ["d"]}]),
+            )
+            .await;
+        assert!(world.admit(&plugin, held).is_ok());
+        let mut unknown = owner(true);
+        unknown["kind"] = json!("Nothing");
+        let refused = world.admit(&plugin, map(&json!([unknown]))).unwrap_err();
+        assert!(
+            refused.contains("cannot find RESTMapping for APIVersion apps/v1 Kind Nothing"),
+            "{refused}"
+        );
+    }
+}

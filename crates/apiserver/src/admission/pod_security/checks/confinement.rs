@@ -1,0 +1,184 @@
+//! What confines a container beside its user and capabilities: AppArmor, SELinux, seccomp.
+
+use k3_api::{go, rules::Tree};
+use serde_json::Value;
+
+use super::super::violation::{Doers, Pod, Values, Violation, containers, plural, quoted};
+
+/// Where profiles stood before they were fields.
+const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
+const SECCOMP_POD: &str = "seccomp.security.alpha.kubernetes.io/pod";
+const SECCOMP_CONTAINER: &str = "container.seccomp.security.alpha.kubernetes.io/";
+
+/// The types of SELinux that containers may have, the last of them from v1.31 on.
+const SE_LINUX: [&str; 5] = [
+    "",
+    "container_t",
+    "container_init_t",
+    "container_kvm_t",
+    "container_engine_t",
+];
+
+/// Profiles of AppArmor that confine less than the usual one.
+pub(super) fn app_armor(pod: &Pod<'_>) -> Option<Violation> {
+    let (doers, values) = profiles(pod, "appArmorProfile");
+    let mut annotations: Vec<_> = pod
+        .annotations
+        .iter()
+        .filter(|(key, _)| key.starts_with(APP_ARMOR))
+        .map(|(key, value)| (key, value.as_str().unwrap_or_default()))
+        .filter(|(_, value)| {
+            !value.is_empty() && *value != "runtime/default" && !value.starts_with("localhost/")
+        })
+        .map(|(key, value)| format!("{key}={}", go::quote(value)))
+        .collect();
+    annotations.sort();
+    let mut setters = Vec::new();
+    if !doers.is_empty() {
+        setters.push(doers.to_string());
+    }
+    if !annotations.is_empty() {
+        setters.push(plural("annotation", "annotations", annotations.len()).to_owned());
+    }
+    if setters.is_empty() {
+        return None;
+    }
+    let values: Vec<_> = values.into_iter().map(String::from).chain(annotations).collect();
+    Some(Violation::new(
+        plural(
+            "forbidden AppArmor profile",
+            "forbidden AppArmor profiles",
+            values.len(),
+        ),
+        format!(
+            "{} must not set AppArmor profile type to {}",
+            setters.join(" and "),
+            quoted(&values)
+        ),
+    ))
+}
+
+/// SELinux as it was understood at first.
+pub(super) fn se_linux_0(pod: &Pod<'_>) -> Option<Violation> {
+    se_linux(pod, &SE_LINUX[..4])
+}
+
+/// SELinux with one type more.
+pub(super) fn se_linux_31(pod: &Pod<'_>) -> Option<Violation> {
+    se_linux(pod, &SE_LINUX)
+}
+
+fn se_linux(pod: &Pod<'_>, allowed: &[&str]) -> Option<Violation> {
+    let mut types = Values::new();
+    let (mut sets_user, mut sets_role) = (false, false);
+    let doers = pod.doers(|context| {
+        let options = context.at("seLinuxOptions");
+        let wanted = options.text("type");
+        let is_bad = !allowed.contains(&wanted);
+        if is_bad {
+            types.insert(wanted.into());
+        }
+        let (user, role) = (!options.text("user").is_empty(), !options.text("role").is_empty());
+        sets_user |= user;
+        sets_role |= role;
+        is_bad || user || role
+    });
+    if doers.is_empty() {
+        return None;
+    }
+    let mut data = Vec::new();
+    if !types.is_empty() {
+        data.push(format!(
+            "{} {}",
+            plural("type", "types", types.len()),
+            quoted(&types)
+        ));
+    }
+    if sets_user {
+        data.push("user may not be set".to_owned());
+    }
+    if sets_role {
+        data.push("role may not be set".to_owned());
+    }
+    let data = data.join("; ");
+    Some(Violation::new(
+        "seLinuxOptions",
+        format!("{doers} set forbidden securityContext.seLinuxOptions: {data}"),
+    ))
+}
+
+/// Seccomp when it was a matter of annotations.
+pub(super) fn seccomp_annotations(pod: &Pod<'_>) -> Option<Violation> {
+    let of_containers = pod
+        .containers()
+        .map(|container| format!("{SECCOMP_CONTAINER}{}", container.text("name")));
+    let mut forbidden = Values::new();
+    for key in std::iter::once(SECCOMP_POD.to_owned()).chain(of_containers) {
+        let Some(value) = pod.annotations.get(&key).and_then(Value::as_str) else {
+            continue;
+        };
+        if value != "runtime/default" && value != "docker/default" && !value.starts_with("localhost/") {
+            forbidden.insert(format!("{key}={}", go::quote(value)).into());
+        }
+    }
+    if forbidden.is_empty() {
+        return None;
+    }
+    let noun = plural("annotation", "annotations", forbidden.len());
+    let forbidden: Vec<_> = forbidden.into_iter().collect();
+    Some(Violation::new(
+        "seccompProfile",
+        format!("forbidden {noun} {}", forbidden.join(", ")),
+    ))
+}
+
+/// Profiles of seccomp that confine less than the usual one.
+pub(super) fn seccomp_allowed(pod: &Pod<'_>) -> Option<Violation> {
+    let (doers, values) = profiles(pod, "seccompProfile");
+    if doers.is_empty() {
+        return None;
+    }
+    Some(Violation::new(
+        "seccompProfile",
+        format!(
+            "{doers} must not set securityContext.seccompProfile.type to {}",
+            quoted(&values)
+        ),
+    ))
+}
+
+/// The same, and containers without a profile.
+pub(super) fn seccomp_set(pod: &Pod<'_>) -> Option<Violation> {
+    if let Some(violation) = seccomp_allowed(pod) {
+        return Some(violation);
+    }
+    let has = |of: &Value| of.at("securityContext").has("seccompProfile");
+    if has(pod.spec) {
+        return None;
+    }
+    let without = pod.containers_that(|container| !has(container));
+    if without.is_empty() {
+        return None;
+    }
+    Some(Violation::new(
+        "seccompProfile",
+        format!(
+            "pod or {} must set securityContext.seccompProfile.type to \"RuntimeDefault\" or \"Localhost\"",
+            containers(&without)
+        ),
+    ))
+}
+
+/// Who sets a profile that is neither the usual one nor one of the node's, and which.
+fn profiles<'p>(pod: &Pod<'p>, field: &str) -> (Doers<'p>, Values<'p>) {
+    let mut values = Values::new();
+    let doers = pod.doers(|context| {
+        let profile = context.at(field).text("type");
+        let is_bad = context.has(field) && profile != "RuntimeDefault" && profile != "Localhost";
+        if is_bad {
+            values.insert(profile.into());
+        }
+        is_bad
+    });
+    (doers, values)
+}

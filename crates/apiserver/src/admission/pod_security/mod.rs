@@ -1,0 +1,225 @@
+//! Pods keep to the security standard that the labels of their namespace ask for.
+//!
+//! ```text
+//! policy     what the labels of a namespace ask for
+//! checks     what pods must not do, by level and version
+//! violation  what a pod does wrong, and who in it, in words
+//! existing   the pods of a namespace that asks for more than before
+//! ```
+//!
+//! Promises: a pod that breaks what its namespace enforces is refused, when it is made and when its images change. Templates of
+//! pods are never refused; who makes them is warned.
+
+mod checks;
+mod existing;
+mod policy;
+#[cfg(test)]
+mod tests;
+mod violation;
+
+use k3_api::{
+    field, go,
+    rules::Tree,
+    selector::label::Labels as _,
+    status::{Grouped, Status},
+};
+use serde_json::Value;
+
+use self::{
+    policy::{Level, Policy, Standard},
+    violation::{Pod, Violation},
+};
+use super::{Attributes, Operation, Plugin, resource};
+use crate::cache::Caches;
+
+/// What notes begin with.
+const PREFIX: &str = "pod-security.kubernetes.io/";
+
+/// Parts of pods that do not change what runs.
+const UNCONCERNED: [&str; 8] = [
+    "exec",
+    "attach",
+    "binding",
+    "eviction",
+    "log",
+    "portforward",
+    "proxy",
+    "status",
+];
+
+/// Where the templates of pods are.
+const TEMPLATES: [(&str, &str, &str); 8] = [
+    ("", "podtemplates", "template"),
+    ("", "replicationcontrollers", "spec.template"),
+    ("apps", "replicasets", "spec.template"),
+    ("apps", "deployments", "spec.template"),
+    ("apps", "statefulsets", "spec.template"),
+    ("apps", "daemonsets", "spec.template"),
+    ("batch", "jobs", "spec.template"),
+    ("batch", "cronjobs", "spec.jobTemplate.spec.template"),
+];
+
+/// The plugin.
+pub(super) struct PodSecurity;
+
+impl Plugin for PodSecurity {
+    fn validate(&self, attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Status> {
+        if attributes.operation == Operation::Delete {
+            return Ok(());
+        }
+        let kind = &attributes.resource.kind;
+        match (&*kind.group, &*kind.plural) {
+            ("", "namespaces") if attributes.subresource.is_empty() => namespace(attributes, caches),
+            ("", "pods") if !UNCONCERNED.contains(&attributes.subresource) => pod(attributes, caches),
+            (group, plural) if attributes.subresource.is_empty() => {
+                let mut known = TEMPLATES.iter();
+                if let Some((_, _, way)) = known.find(|(of, name, _)| *of == group && *name == plural) {
+                    template(attributes, way, caches);
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Refuses labels that nobody understands, and warns of the pods that would be refused from now on.
+fn namespace(attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Status> {
+    let of = |namespace: &Value| {
+        let labels = namespace.at("metadata").entries("labels");
+        Policy::read(|label| labels.get(label).and_then(Value::as_str))
+    };
+    let (policy, errors) = of(attributes.object);
+    let before = attributes.old.map(of);
+    let is_old_error = before.as_ref().is_some_and(|(_, before)| *before == errors);
+    let name = attributes.object.at("metadata").text("name");
+    if !errors.is_empty() && !is_old_error {
+        return Err(Status::invalid(Grouped::new("", "Namespace"), name, &errors));
+    }
+    if let Some((before, _)) = before
+        && policy.enforce.asks_more_than(before.enforce)
+    {
+        let found = existing::warnings(name, policy.enforce, caches);
+        attributes.warnings.extend(found);
+    }
+    Ok(())
+}
+
+/// Refuses a pod that breaks what its namespace enforces.
+fn pod(attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Status> {
+    let Some((policy, errors)) = of_namespace(attributes.namespace, caches) else {
+        let why = format!("failed to lookup namespace {}", go::quote(attributes.namespace));
+        return Err(Status::internal_error(why));
+    };
+    if errors.is_empty() && policy.is_privileged() {
+        note(attributes, "enforce-policy", "privileged:latest");
+        return Ok(());
+    }
+    if let Some(old) = attributes.old
+        && !changes_images(attributes.object.at("spec"), old.at("spec"))
+    {
+        return Ok(());
+    }
+    let pod = Pod::of(attributes.object);
+    let enforced = checks::violations(policy.enforce, &pod);
+    let said = judge(&policy, &pod, Some(&enforced));
+    note(attributes, "enforce-policy", policy.enforce.to_string());
+    tell(attributes, &errors, said);
+    if enforced.is_empty() {
+        return Ok(());
+    }
+    Err(attributes.forbidden(format!(
+        "violates PodSecurity \"{}\": {}",
+        policy.enforce,
+        violation::details(&enforced)
+    )))
+}
+
+/// Warns of a template that makes pods which break what the namespace warns of.
+fn template(attributes: &mut Attributes<'_>, way: &str, caches: &Caches) {
+    let Some((policy, errors)) = of_namespace(attributes.namespace, caches) else {
+        let why = format!(
+            "failed to lookup namespace {0}: namespaces {0} not found",
+            go::quote(attributes.namespace)
+        );
+        return note(attributes, "error", why);
+    };
+    if errors.is_empty() && policy.warn.level == Level::Privileged && policy.audit.level == Level::Privileged
+    {
+        return;
+    }
+    let template = attributes.object.way(way);
+    if template.is_null() {
+        return;
+    }
+    let said = judge(&policy, &Pod::of(template), None);
+    tell(attributes, &errors, said);
+}
+
+/// What is noted for the audit log, and what the client is warned of.
+#[derive(Default)]
+struct Said {
+    audit: Option<String>,
+    warning: Option<String>,
+}
+
+/// What a pod does wrong by the standards that refuse nothing. `enforced` is what it does wrong by the one that does.
+fn judge(policy: &Policy, pod: &Pod<'_>, enforced: Option<&Vec<Violation>>) -> Said {
+    let say = |standard: Standard| {
+        let found = match enforced {
+            Some(enforced) if standard == policy.enforce => violation::details(enforced),
+            _ => violation::details(&checks::violations(standard, pod)),
+        };
+        (!found.is_empty()).then(|| format!("would violate PodSecurity \"{standard}\": {found}"))
+    };
+    Said {
+        audit: say(policy.audit),
+        // Who is refused need not be warned.
+        warning: match enforced {
+            Some(enforced) if !enforced.is_empty() => None,
+            _ => say(policy.warn),
+        },
+    }
+}
+
+fn tell(attributes: &mut Attributes<'_>, errors: &[field::Error], said: Said) {
+    if let Some(errors) = field::aggregate(errors) {
+        note(attributes, "error", format!("Failed to parse policy: {errors}"));
+    }
+    if let Some(violations) = said.audit {
+        note(attributes, "audit-violations", violations);
+    }
+    attributes.warnings.extend(said.warning);
+}
+
+fn note(attributes: &Attributes<'_>, key: &str, text: impl Into<String>) {
+    attributes.ask.notes.add(&format!("{PREFIX}{key}"), text);
+}
+
+/// What a namespace asks for, and which of its labels are wrong; `None` if it is not there. Labels are read once for each state
+/// of a namespace.
+fn of_namespace(name: &str, caches: &Caches) -> Option<(Policy, Vec<field::Error>)> {
+    let namespaces = resource("", "namespaces", caches);
+    let namespace = namespaces.cache.get(&namespaces.key("", name).ok()?)?;
+    let labels = namespace.labels();
+    Some(Policy::read(|label| labels.get(label)))
+}
+
+/// Whether other images run than before, or more containers.
+fn changes_images(new: &Value, old: &Value) -> bool {
+    let differ = |list: &str| {
+        let (new, old) = (new.items(list), old.items(list));
+        new.len() != old.len()
+            || new
+                .iter()
+                .zip(old)
+                .any(|(new, old)| new.text("image") != old.text("image"))
+    };
+    let is_known = |container: &Value| {
+        let mut before = old.items("ephemeralContainers").iter();
+        before
+            .find(|before| before.text("name") == container.text("name"))
+            .is_some_and(|before| before.text("image") == container.text("image"))
+    };
+    differ("containers") || differ("initContainers") || !new.items("ephemeralContainers").iter().all(is_known)
+}

@@ -1,0 +1,158 @@
+//! What a request asks of the quotas of its namespace.
+
+use k3_api::{kinds::pod_amounts::Totals, quantity::Quantity};
+
+use super::{
+    account::Account,
+    scope::Traits,
+    usage::{Meter, Missing},
+};
+use crate::{admission::Attributes, cache::Caches};
+
+/// What a request asks of the quotas of its namespace.
+pub(super) struct Demand {
+    meter: Meter,
+    new: Used,
+    /// What it uses already.
+    old: Option<Used>,
+    /// What its containers should say.
+    missing: Missing,
+    /// A status tells what is so already: it is charged, and never refused.
+    is_fact: bool,
+    /// Whether it is only tried.
+    pub dry_run: bool,
+}
+
+/// What an object uses, and which conditions it meets.
+struct Used {
+    usage: Totals,
+    traits: Traits,
+}
+
+impl Demand {
+    pub(super) fn new(meter: Meter, attributes: &Attributes<'_>, caches: &Caches) -> Self {
+        let used = |object| Used {
+            usage: meter.measure(object, attributes.ask.now, caches),
+            traits: meter.traits(object),
+        };
+        Demand {
+            new: used(attributes.object),
+            old: attributes.old.map(used),
+            missing: meter.missing(attributes.object),
+            is_fact: attributes.subresource == "status",
+            dry_run: attributes.dry_run,
+            meter,
+        }
+    }
+
+    /// Charges it to all quotas that it concerns, or to none, and says why. Tells whether any was.
+    pub(super) fn charge(&self, accounts: &mut [Account]) -> Result<bool, String> {
+        let mut concerned = Vec::new();
+        for account in &mut *accounts {
+            if account.concerns(&self.meter, &self.new.traits) {
+                self.inspect(account)?;
+                concerned.push(account);
+            }
+        }
+        let negative: Vec<_> = names(&self.new.usage, |amount| amount.sign().is_lt());
+        if !negative.is_empty() {
+            return Err(format!(
+                "quota usage is negative for resource(s): {}",
+                negative.join(",")
+            ));
+        }
+        let mut charges = Vec::new();
+        for account in &concerned {
+            charges.push(self.to_charge(account)?);
+        }
+        if self.dry_run {
+            return Ok(false);
+        }
+        let mut is_charged = false;
+        for (account, charge) in concerned.into_iter().zip(charges) {
+            for (name, amount) in charge {
+                is_charged = true;
+                account.is_charged = true;
+                account
+                    .used
+                    .entry(name)
+                    .or_insert_with(Quantity::zero)
+                    .add(&amount);
+            }
+        }
+        Ok(is_charged)
+    }
+
+    /// Refuses what says too little, and a quota that nobody has counted yet.
+    fn inspect(&self, account: &Account) -> Result<(), String> {
+        let mut tracked = account.hard.keys().filter(|name| self.meter.tracks(name));
+        let missing: Vec<_> = self
+            .missing
+            .iter()
+            .filter(|(name, _)| account.hard.contains_key(**name))
+            .map(|(name, containers)| {
+                let containers: Vec<_> = containers.iter().map(String::as_str).collect();
+                format!("{name} for: {}", containers.join(","))
+            })
+            .collect();
+        if !missing.is_empty() {
+            let missing = missing.join("; ");
+            return Err(format!("failed quota: {}: must specify {missing}", account.name));
+        }
+        if tracked.clone().any(|name| !account.used.contains_key(name)) {
+            let tracked: Vec<_> = tracked.by_ref().map(String::as_str).collect();
+            let tracked = tracked.join(",");
+            return Err(format!(
+                "status unknown for quota: {}, resources: {tracked}",
+                account.name
+            ));
+        }
+        Ok(())
+    }
+
+    /// What it would use more of a quota; an error if that is too much.
+    fn to_charge(&self, account: &Account) -> Result<Totals, String> {
+        let before = self
+            .old
+            .as_ref()
+            .filter(|old| account.concerns(&self.meter, &old.traits));
+        let mut charge = self.new.usage.clone();
+        if let Some(before) = before {
+            for (name, amount) in &mut charge {
+                if let Some(before) = before.usage.get(name) {
+                    amount.sub(before);
+                }
+            }
+        }
+        charge.retain(|name, amount| amount.sign().is_gt() && account.hard.contains_key(name));
+        let exceeded: Vec<_> = charge
+            .iter()
+            .filter(|(name, amount)| {
+                let mut used = account.used.get(*name).cloned().unwrap_or_else(Quantity::zero);
+                used.add(amount);
+                used > account.hard[*name]
+            })
+            .map(|(name, _)| name)
+            .collect();
+        if exceeded.is_empty() || self.is_fact {
+            return Ok(charge);
+        }
+        let print = |amounts: &Totals| {
+            let of = |name: &&String| amounts.get(*name).map(|amount| format!("{name}={amount}"));
+            let parts: Vec<_> = exceeded.iter().filter_map(of).collect();
+            parts.join(",")
+        };
+        Err(format!(
+            "exceeded quota: {}, requested: {}, used: {}, limited: {}",
+            account.name,
+            print(&charge),
+            print(&account.used),
+            print(&account.hard)
+        ))
+    }
+}
+
+fn names(amounts: &Totals, which: impl Fn(&Quantity) -> bool) -> Vec<&str> {
+    let chosen = amounts.iter().filter(|(_, amount)| which(amount));
+    chosen.map(|(name, _)| name.as_str()).collect()
+}

@@ -1,0 +1,430 @@
+//! Nobody gives away what they do not have.
+//!
+//! Promises: who makes or changes a role has all that its rules allow, or may `escalate` it; who makes or changes a binding has
+//! all that its role allows, or may `bind` it. Roles that collect the rules of others are for who may do everything.
+
+use std::collections::{BTreeSet, HashMap};
+
+use k3_api::{
+    go::quote,
+    rules::{Tree, TreeMut, User},
+    status::{Grouped, Status},
+};
+use serde_json::Value;
+
+use super::{
+    Action, Authorizer, Object, What, is_master,
+    rbac::{Rule, Unresolved, Words, aggregate, quoted},
+};
+
+const GROUP: &str = "rbac.authorization.k8s.io";
+/// The most combinations of groups, resources, verbs and names that rules are compared by. No role that people write comes
+/// near; one that is made to keep the server busy does.
+const MOST: usize = 100_000;
+
+/// A role or a binding that is made or changed.
+pub(crate) struct Grant<'a> {
+    /// Who does it.
+    pub user: &'a User,
+    /// The API group of the resource of the request.
+    pub group: &'a str,
+    /// The resource of the request.
+    pub resource: &'a str,
+    /// The namespace of the request.
+    pub namespace: &'a str,
+    /// The name in the request; empty if an object is made.
+    pub name: &'a str,
+    /// The role or binding as it is to be.
+    pub object: &'a Value,
+    /// As it is; `None` if there is none yet.
+    pub old: Option<&'a Value>,
+}
+
+// --- Authorizer ---
+
+impl Authorizer {
+    /// Refuses a role or binding that gives away more than who makes it has.
+    pub(crate) fn check_grant(&self, grant: &Grant<'_>) -> Result<(), Status> {
+        if grant.group != GROUP || is_master(grant.user) || grant.changes_nothing() {
+            return Ok(());
+        }
+        match grant.resource {
+            "roles" | "clusterroles" => self.check_role(grant),
+            "rolebindings" | "clusterrolebindings" => self.check_binding(grant),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_role(&self, grant: &Grant<'_>) -> Result<(), Status> {
+        let role = Object {
+            group: GROUP,
+            version: "*",
+            resource: grant.resource,
+            namespace: grant.namespace,
+            name: grant.name,
+            ..Object::default()
+        };
+        if self.allows(&grant.action("escalate", role)) {
+            return Ok(());
+        }
+        self.check_rules(grant, &Rule::all_of(grant.object))?;
+        let collects = |role: &Value| {
+            let selectors = role.at("aggregationRule").items("clusterRoleSelectors");
+            grant.resource == "clusterroles" && !selectors.is_empty()
+        };
+        if (collects(grant.object) || grant.old.is_some_and(collects))
+            && self.check_rules(grant, &Rule::everything()).is_err()
+        {
+            return Err(grant.refused("must have cluster-admin privileges to use the aggregationRule"));
+        }
+        Ok(())
+    }
+
+    fn check_binding(&self, grant: &Grant<'_>) -> Result<(), Status> {
+        let role = grant.object.at("roleRef");
+        let (kind, name) = (role.text("kind"), role.text("name"));
+        let resource = match kind {
+            "ClusterRole" => "clusterroles",
+            _ => "roles",
+        };
+        let bound = Object {
+            group: role.text("apiGroup"),
+            version: "*",
+            resource,
+            namespace: grant.namespace,
+            name,
+            ..Object::default()
+        };
+        let is_role = ["Role", "ClusterRole"].contains(&kind);
+        if is_role && self.allows(&grant.action("bind", bound)) {
+            return Ok(());
+        }
+        let rules = self.rbac.role(kind, name, grant.namespace);
+        let rules = rules.map_err(|error| match &error {
+            Unresolved::Missing(_, name) => Status::not_found(grant.grouped(), name),
+            Unresolved::Kind(_) => Status::unknown(error.to_string()),
+        })?;
+        self.check_rules(grant, &rules)
+    }
+
+    fn check_rules(&self, grant: &Grant<'_>, rules: &[Rule]) -> Result<(), Status> {
+        let (own, unresolved) = self.rbac.rules(grant.user, grant.namespace);
+        let missing = match uncovered(&own, rules) {
+            Some(missing) if missing.is_empty() => return Ok(()),
+            Some(missing) => missing,
+            None => return Err(grant.refused("the rules have too many combinations to be compared")),
+        };
+        let missing: BTreeSet<_> = merged(missing).iter().map(Rule::short).collect();
+        let missing: Vec<_> = missing.into_iter().collect();
+        let mut why = format!(
+            "user {} (groups={}) is attempting to grant RBAC permissions not currently held:\n{}",
+            quote(&grant.user.name),
+            quoted(&grant.user.groups),
+            missing.join("\n")
+        );
+        let unresolved = unresolved.iter().map(|error| grant.told(error)).collect();
+        if let Some(errors) = aggregate(unresolved) {
+            why = format!("{why}; resolution errors: [{errors}]");
+        }
+        Err(grant.refused(&why))
+    }
+}
+
+// --- Grant ---
+
+impl<'a> Grant<'a> {
+    fn action(&self, verb: &'a str, object: Object<'a>) -> Action<'a> {
+        Action {
+            user: self.user,
+            verb,
+            what: What::Object(object),
+        }
+    }
+
+    fn grouped(&self) -> Grouped<'a> {
+        Grouped::new(self.group, self.resource)
+    }
+
+    fn refused(&self, why: &str) -> Status {
+        Status::forbidden(self.grouped(), self.object.at("metadata").text("name"), why)
+    }
+
+    /// An error of looking for roles, which calls them by what the request is about.
+    fn told(&self, error: &Unresolved) -> String {
+        match error {
+            Unresolved::Missing(_, name) => Status::not_found(self.grouped(), name).message,
+            Unresolved::Kind(_) => error.to_string(),
+        }
+    }
+
+    /// Whether nothing changes but what the garbage collector changes.
+    fn changes_nothing(&self) -> bool {
+        let Some(old) = self.old else {
+            return false;
+        };
+        let mut new = self.object.clone();
+        for field in ["ownerReferences", "finalizers", "managedFields"] {
+            new.make("metadata").copy_from(field, old.at("metadata"));
+        }
+        new == *old
+    }
+}
+
+/// What some rules allow and others do not, as rules of one group, resource, verb and name each. `None`: they are too many.
+fn uncovered(own: &[Rule], rules: &[Rule]) -> Option<Vec<Rule>> {
+    let mut missing = Vec::new();
+    let mut left = MOST;
+    for rule in rules {
+        let is_plain = rule.paths.is_empty() || rule.names.is_empty();
+        if is_plain && own.iter().any(|own| own.covers(rule)) {
+            continue;
+        }
+        let names = rule.names.len().max(1);
+        let parts = [rule.groups.len(), rule.resources.len(), rule.verbs.len(), names];
+        let combinations = parts
+            .iter()
+            .try_fold(1usize, |sum, part| sum.checked_mul(*part))?;
+        let paths = rule.paths.len().checked_mul(rule.verbs.len())?;
+        left = left.checked_sub(combinations.checked_add(paths)?)?;
+        missing.extend(single(rule).filter(|single| !own.iter().any(|own| own.covers(single))));
+    }
+    Some(missing)
+}
+
+/// A rule as rules with one word of each sort.
+fn single(rule: &Rule) -> impl Iterator<Item = Rule> {
+    let one = |word: &str| Words::from([Box::from(word)]);
+    let names: Vec<Words> = match &*rule.names {
+        [] => vec![Words::default()],
+        names => names.iter().map(|name| one(name)).collect(),
+    };
+    let mut all = Vec::new();
+    for group in &rule.groups {
+        for resource in &rule.resources {
+            for verb in &rule.verbs {
+                all.extend(names.iter().map(|name| Rule {
+                    verbs: one(verb),
+                    groups: one(group),
+                    resources: one(resource),
+                    names: name.clone(),
+                    paths: Words::default(),
+                }));
+            }
+        }
+    }
+    for path in &rule.paths {
+        all.extend(rule.verbs.iter().map(|verb| Rule {
+            verbs: one(verb),
+            paths: one(path),
+            ..Rule::default()
+        }));
+    }
+    all.into_iter()
+}
+
+/// Single rules with those for the same resource put together.
+fn merged(rules: Vec<Rule>) -> Vec<Rule> {
+    let mut merged: Vec<(Rule, Vec<Box<str>>)> = Vec::new();
+    let mut places: HashMap<(Words, Words, Words), usize> = HashMap::new();
+    for mut rule in rules {
+        let verbs = std::mem::take(&mut rule.verbs).into_vec();
+        if rule.paths.is_empty() {
+            let place = (rule.groups.clone(), rule.resources.clone(), rule.names.clone());
+            let at = *places.entry(place).or_insert(merged.len());
+            if let Some((_, known)) = merged.get_mut(at) {
+                known.extend(verbs);
+                continue;
+            }
+        }
+        merged.push((rule, verbs));
+    }
+    let whole = |(rule, verbs): (Rule, Vec<Box<str>>)| Rule {
+        verbs: verbs.into(),
+        ..rule
+    };
+    merged.into_iter().map(whole).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{
+        super::testing::{World, user},
+        *,
+    };
+
+    const VERSION: &str = "rbac.authorization.k8s.io/v1";
+
+    /// A cluster in which alice has these rules everywhere.
+    async fn world(rules: Value) -> World {
+        let world = World::new().await;
+        world.put(&role("own", &rules)).await;
+        world.put(&binding("own", "own", "alice")).await;
+        world
+    }
+
+    fn role(name: &str, rules: &Value) -> Value {
+        json!({"apiVersion": VERSION, "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules})
+    }
+
+    fn binding(name: &str, role: &str, user: &str) -> Value {
+        json!({"apiVersion": VERSION, "kind": "ClusterRoleBinding", "metadata": {"name": name},
+            "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": role}, "subjects": [{"kind": "User", "name": user}]})
+    }
+
+    /// What is said when alice makes an object, or changes it.
+    fn give(world: &World, object: &Value, old: Option<&Value>) -> Result<(), String> {
+        give_as(world, &user("alice", &["devs"]), object, old)
+    }
+
+    fn give_as(world: &World, user: &User, object: &Value, old: Option<&Value>) -> Result<(), String> {
+        let resource = format!("{}s", object.text("kind").to_lowercase());
+        let grant = Grant {
+            user,
+            group: GROUP,
+            resource: &resource,
+            namespace: "",
+            name: old.map_or("", |old| old.at("metadata").text("name")),
+            object,
+            old,
+        };
+        world
+            .authorizer
+            .check_grant(&grant)
+            .map_err(|status| status.message)
+    }
+
+    #[tokio::test]
+    async fn who_makes_a_role_has_all_that_it_allows() {
+        let world = world(json!([
+            {"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods", "*/scale"]},
+            {"verbs": ["get"], "nonResourceURLs": ["/a/*"]},
+        ]))
+        .await;
+        let made = |rules: Value| give(&world, &role("x", &rules), None);
+        let held = json!([{"verbs": ["list"], "apiGroups": [""], "resources": ["pods", "nodes/scale"], "resourceNames": ["a"]},
+            {"verbs": ["get"], "nonResourceURLs": ["/a/b", "/a/*"]}]);
+        assert_eq!(made(held), Ok(()));
+        let more = json!([
+            {"verbs": ["get", "watch", "list", "delete"], "apiGroups": [""], "resources": ["pods", "secrets"]},
+            {"verbs": ["get"], "nonResourceURLs": ["/b"]},
+        ]);
+        assert_eq!(
+            made(more).unwrap_err(),
+            "clusterroles.rbac.authorization.k8s.io \"x\" is forbidden: user \"alice\" (groups=[\"devs\"]) is attempting to grant \
+             RBAC permissions not currently held:\n\
+             {APIGroups:[\"\"], Resources:[\"pods\"], Verbs:[\"watch\" \"delete\"]}\n\
+             {APIGroups:[\"\"], Resources:[\"secrets\"], Verbs:[\"get\" \"watch\" \"list\" \"delete\"]}\n\
+             {NonResourceURLs:[\"/b\"], Verbs:[\"get\"]}"
+        );
+        assert!(made(json!([{"verbs": ["*"], "apiGroups": [""], "resources": ["pods"]}])).is_err());
+        let masters = user("root", &["system:masters"]);
+        let all = json!([{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]);
+        assert_eq!(give_as(&world, &masters, &role("x", &all), None), Ok(()));
+    }
+
+    #[tokio::test]
+    async fn what_is_not_found_is_told_beside_what_is_missing() {
+        let world = world(json!([])).await;
+        world.put(&binding("b", "gone", "alice")).await;
+        let wanted = role(
+            "x",
+            &json!([{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"], "resourceNames": ["a"]}]),
+        );
+        let told = give(&world, &wanted, None).unwrap_err();
+        let end = "{APIGroups:[\"\"], Resources:[\"pods\"], ResourceNames:[\"a\"], Verbs:[\"get\"]}; resolution errors: \
+                   [clusterroles.rbac.authorization.k8s.io \"gone\" not found]";
+        assert!(told.ends_with(end), "{told}");
+    }
+
+    #[tokio::test]
+    async fn who_may_escalate_gives_anything() {
+        let world = world(json!([
+            {"verbs": ["escalate"], "apiGroups": [GROUP], "resources": ["clusterroles"], "resourceNames": ["x"]},
+        ]))
+        .await;
+        let old = role("x", &json!([]));
+        let new = role(
+            "x",
+            &json!([{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]),
+        );
+        assert_eq!(give(&world, &new, Some(&old)), Ok(()));
+        // A new object has no name in its request.
+        assert!(give(&world, &new, None).is_err());
+    }
+
+    #[tokio::test]
+    async fn what_the_garbage_collector_does_is_no_grant() {
+        let world = world(json!([])).await;
+        let old = role(
+            "x",
+            &json!([{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]),
+        );
+        let mut new = old.clone();
+        new["metadata"]["ownerReferences"] = json!([{"uid": "1"}]);
+        new["metadata"]["finalizers"] = json!(["a/b"]);
+        assert_eq!(give(&world, &new, Some(&old)), Ok(()));
+        new["metadata"]["labels"] = json!({"a": "b"});
+        assert!(give(&world, &new, Some(&old)).is_err());
+    }
+
+    #[tokio::test]
+    async fn a_role_that_collects_others_is_for_who_may_do_everything() {
+        let world = world(json!([])).await;
+        let plain = role("x", &json!([]));
+        let mut collecting = plain.clone();
+        collecting["aggregationRule"] = json!({"clusterRoleSelectors": [{}]});
+        let refused = "clusterroles.rbac.authorization.k8s.io \"x\" is forbidden: must have cluster-admin privileges to use the \
+                       aggregationRule";
+        assert_eq!(give(&world, &collecting, None).unwrap_err(), refused);
+        assert_eq!(give(&world, &plain, Some(&collecting)).unwrap_err(), refused);
+        world
+            .put(&role(
+                "own",
+                &json!([{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},
+            {"verbs": ["*"], "nonResourceURLs": ["*"]}]),
+            ))
+            .await;
+        assert_eq!(give(&world, &collecting, None), Ok(()));
+    }
+
+    #[tokio::test]
+    async fn who_binds_a_role_has_it_or_may_bind_it() {
+        let world = world(json!([{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}])).await;
+        let rules = |verb: &str| json!([{"verbs": [verb], "apiGroups": [""], "resources": ["pods"]}]);
+        world.put(&role("small", &rules("get"))).await;
+        world.put(&role("big", &rules("delete"))).await;
+        assert_eq!(give(&world, &binding("b", "small", "eve"), None), Ok(()));
+        let refused = give(&world, &binding("b", "big", "eve"), None).unwrap_err();
+        assert!(
+            refused.ends_with("{APIGroups:[\"\"], Resources:[\"pods\"], Verbs:[\"delete\"]}"),
+            "{refused}"
+        );
+        assert_eq!(
+            give(&world, &binding("b", "gone", "eve"), None).unwrap_err(),
+            "clusterrolebindings.rbac.authorization.k8s.io \"gone\" not found"
+        );
+        world
+            .put(&role(
+                "own",
+                &json!([{"verbs": ["bind"], "apiGroups": [GROUP], "resources": ["clusterroles"],
+            "resourceNames": ["big"]}]),
+            ))
+            .await;
+        assert_eq!(give(&world, &binding("b", "big", "eve"), None), Ok(()));
+        assert!(give(&world, &binding("b", "small", "eve"), None).is_err());
+    }
+
+    #[tokio::test]
+    async fn a_role_made_to_keep_the_server_busy_is_refused_at_once() {
+        let world = world(json!([{"verbs": ["get"], "apiGroups": ["a"], "resources": ["b"]}])).await;
+        let many: Vec<_> = (0..3000).map(|number| format!("w{number}")).collect();
+        let rules = json!([{"verbs": many, "apiGroups": many, "resources": many, "resourceNames": many}]);
+        let told = give(&world, &role("x", &rules), None).unwrap_err();
+        assert!(
+            told.ends_with("the rules have too many combinations to be compared"),
+            "{told}"
+        );
+    }
+}

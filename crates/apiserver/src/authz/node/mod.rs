@@ -1,0 +1,326 @@
+//! Nodes may do what the pods on them need.
+//!
+//! Promises: a node reads the secrets, configmaps, claims and volumes that pods on it refer to, and no others; what is its own
+//! (its node, its lease, its slices) it may change. The rest of what nodes need, all of them may do: it is in `system:node`.
+
+mod graph;
+mod references;
+#[cfg(test)]
+mod tests;
+
+use std::sync::{
+    Arc, LazyLock, PoisonError, RwLock, RwLockReadGuard,
+    atomic::{AtomicU64, Ordering},
+};
+
+use k3_api::{
+    bootstrap,
+    go::quote,
+    rules::{Tree, User},
+    selector::field::{Operator, Term},
+};
+
+use self::{
+    graph::{Graph, Owned},
+    references::Sort,
+};
+use super::{Action, Decision, Object, What, rbac::Rule};
+use crate::cache::Caches;
+
+const NODES: &str = "system:nodes";
+const PREFIX: &str = "system:node:";
+const LEASES: &str = "kube-node-lease";
+
+/// What every node may do.
+static COMMON: LazyLock<Vec<Rule>> = LazyLock::new(|| {
+    let mut roles = bootstrap::cluster_roles();
+    let role = roles.find(|role| role.at("metadata").text("name") == "system:node");
+    role.as_ref().map(Rule::all_of).unwrap_or_default()
+});
+
+/// Decides for nodes.
+pub(super) struct Nodes {
+    caches: Arc<Caches>,
+    graph: RwLock<Graph>,
+    /// How far the caches were when the graph was last compared with them. The graph is not behind that.
+    seen: AtomicU64,
+}
+
+/// What is refused, and why. There may be no reason.
+type Refusal = String;
+
+/// The name of the node that a user is.
+pub(crate) fn name_of(user: &User) -> Option<&str> {
+    let name = user.name.strip_prefix(PREFIX)?;
+    user.groups.iter().any(|group| group == NODES).then_some(name)
+}
+
+// --- Nodes ---
+
+impl Nodes {
+    pub(super) fn new(caches: Arc<Caches>) -> Self {
+        Nodes {
+            caches,
+            graph: RwLock::new(Graph::new()),
+            seen: AtomicU64::new(0),
+        }
+    }
+
+    /// Whether a node may do something; `None` if it is no node that wants it.
+    pub(super) fn decide(&self, action: &Action<'_>) -> Option<Decision> {
+        let node = name_of(action.user)?;
+        if node.is_empty() {
+            let user = quote(&action.user.name);
+            return Some(Decision::NoOpinion(format!("unknown node for user {user}")));
+        }
+        Some(match self.judge(node, action) {
+            Ok(()) => Decision::Allow(String::new()),
+            Err(reason) => Decision::NoOpinion(reason),
+        })
+    }
+
+    fn judge(&self, node: &str, action: &Action<'_>) -> Result<(), Refusal> {
+        let verb = action.verb;
+        let What::Object(object) = &action.what else {
+            return common(action);
+        };
+        let wants = |sort| self.wants(node, sort, object);
+        match (object.group, object.resource) {
+            ("", "secrets") => read_one(verb, object).and_then(|()| wants(Sort::Secret)),
+            ("", "configmaps") => read_one(verb, object).and_then(|()| wants(Sort::ConfigMap)),
+            ("", "persistentvolumeclaims") if object.subresource == "status" => {
+                one_of(verb, &["update", "patch"], "can only get/update/patch this type")?;
+                wants(Sort::Claim)
+            }
+            ("", "persistentvolumeclaims") => get_one(verb, object).and_then(|()| wants(Sort::Claim)),
+            ("", "persistentvolumes") => {
+                get_one(verb, object)?;
+                self.related(node, object, |graph| {
+                    object.namespace.is_empty() && graph.mounts(node, object.name)
+                })
+            }
+            ("resource.k8s.io", "resourceclaims") => {
+                get_one(verb, object).and_then(|()| wants(Sort::ResourceClaim))
+            }
+            ("storage.k8s.io", "volumeattachments") => {
+                get_one(verb, object)?;
+                self.owns(node, Owned::Attachment, object)
+            }
+            ("", "serviceaccounts") => self.service_account(node, verb, object),
+            ("coordination.k8s.io", "leases") => lease(node, verb, object),
+            ("storage.k8s.io", "csinodes") => csi_node(node, verb, object),
+            ("resource.k8s.io", "resourceslices") => self.slice(node, verb, object),
+            ("", "nodes") => own_node(node, verb, object),
+            ("", "pods") => self.pod(node, verb, object),
+            ("certificates.k8s.io", "podcertificaterequests") => self.certificate_request(node, verb, object),
+            _ => common(action),
+        }
+    }
+
+    fn service_account(&self, node: &str, verb: &str, object: &Object<'_>) -> Result<(), Refusal> {
+        if verb == "get" && object.subresource.is_empty() {
+            read_one(verb, object)?;
+        } else if verb != "create" || object.name.is_empty() {
+            return refuse("can only create tokens for individual service accounts");
+        } else if object.subresource != "token" {
+            return refuse("can only create token subresource of serviceaccount");
+        }
+        self.wants(node, Sort::ServiceAccount, object)
+    }
+
+    fn slice(&self, node: &str, verb: &str, object: &Object<'_>) -> Result<(), Refusal> {
+        if !object.subresource.is_empty() {
+            return refuse("cannot authorize ResourceSlice subresources");
+        }
+        match verb {
+            "create" => Ok(()),
+            "get" | "update" | "patch" | "delete" => self.owns(node, Owned::Slice, object),
+            "watch" | "list" | "deletecollection" if selects(object.fields, "spec.nodeName", node) => Ok(()),
+            "watch" | "list" | "deletecollection" => {
+                refuse("can only list/watch/deletecollection resourceslices with nodeName field selector")
+            }
+            _ => refuse(
+                "only the following verbs are allowed for a ResourceSlice: get, watch, list, create, update, patch, delete, \
+                 deletecollection",
+            ),
+        }
+    }
+
+    fn certificate_request(&self, node: &str, verb: &str, object: &Object<'_>) -> Result<(), Refusal> {
+        if !object.subresource.is_empty() {
+            return refuse("nodes may not access the status subresource of PodCertificateRequests");
+        }
+        match verb {
+            "create" => Ok(()),
+            "get" => self.owns(node, Owned::CertificateRequest, object),
+            "list" | "watch" if selects(object.fields, "spec.nodeName", node) => Ok(()),
+            "list" | "watch" => {
+                refuse("can only list/watch podcertificaterequests with nodeName field selector")
+            }
+            _ => Err(format!("nodes may not {verb} podcertificaterequests")),
+        }
+    }
+
+    fn pod(&self, node: &str, verb: &str, object: &Object<'_>) -> Result<(), Refusal> {
+        match (object.subresource, verb) {
+            // What is done to whose pod is for admission to say.
+            ("", "create" | "delete") | ("status", "update" | "patch") | ("eviction", "create") => Ok(()),
+            ("", "list" | "watch") if selects(object.fields, "spec.nodeName", node) => Ok(()),
+            ("", "list" | "watch") if object.name.is_empty() => {
+                refuse("can only list/watch pods with spec.nodeName field selector")
+            }
+            ("", "get" | "list" | "watch") => self.related(node, object, |graph| {
+                graph.runs(node, object.namespace, object.name)
+            }),
+            _ => refuse(""),
+        }
+    }
+
+    fn wants(&self, node: &str, sort: Sort, object: &Object<'_>) -> Result<(), Refusal> {
+        self.related(node, object, |graph| {
+            graph.wants(node, sort, object.namespace, object.name)
+        })
+    }
+
+    fn owns(&self, node: &str, owned: Owned, object: &Object<'_>) -> Result<(), Refusal> {
+        self.related(node, object, |graph| {
+            graph.owns(node, owned, object.namespace, object.name)
+        })
+    }
+
+    fn related(
+        &self,
+        node: &str,
+        object: &Object<'_>,
+        is: impl FnOnce(&Graph) -> bool,
+    ) -> Result<(), Refusal> {
+        if object.name.is_empty() {
+            return refuse("No Object name found");
+        }
+        if is(&self.graph()) {
+            return Ok(());
+        }
+        Err(format!(
+            "no relationship found between node '{node}' and this object"
+        ))
+    }
+
+    /// The graph, as of now.
+    fn graph(&self) -> RwLockReadGuard<'_, Graph> {
+        // What is answered is in the caches before they say how far they are.
+        let applied = self.caches.applied();
+        if self.seen.load(Ordering::Acquire) != applied {
+            if !self.read().is_current(&self.caches) {
+                let mut graph = self.graph.write().unwrap_or_else(PoisonError::into_inner);
+                graph.follow(&self.caches);
+            }
+            self.seen.fetch_max(applied, Ordering::AcqRel);
+        }
+        self.read()
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Graph> {
+        self.graph.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What all nodes may do.
+fn common(action: &Action<'_>) -> Result<(), Refusal> {
+    if COMMON.iter().any(|rule| rule.allows(action)) {
+        return Ok(());
+    }
+    refuse("")
+}
+
+fn refuse(why: &str) -> Result<(), Refusal> {
+    Err(why.to_owned())
+}
+
+fn one_of(verb: &str, verbs: &[&str], why: &str) -> Result<(), Refusal> {
+    if verbs.contains(&verb) {
+        Ok(())
+    } else {
+        refuse(why)
+    }
+}
+
+fn get_one(verb: &str, object: &Object<'_>) -> Result<(), Refusal> {
+    one_of(verb, &["get"], "can only get individual resources of this type")?;
+    one_of(object.subresource, &[""], "cannot get subresource")
+}
+
+fn read_one(verb: &str, object: &Object<'_>) -> Result<(), Refusal> {
+    one_of(
+        verb,
+        &["get", "list", "watch"],
+        "can only read resources of this type",
+    )?;
+    one_of(object.subresource, &[""], "cannot read subresource")?;
+    if object.namespace.is_empty() {
+        return refuse("can only read namespaced object of this type");
+    }
+    Ok(())
+}
+
+fn lease(node: &str, verb: &str, object: &Object<'_>) -> Result<(), Refusal> {
+    let verbs = ["get", "create", "update", "patch", "delete"];
+    one_of(
+        verb,
+        &verbs,
+        "can only get, create, update, patch, or delete a node lease",
+    )?;
+    if object.namespace != LEASES {
+        return Err(format!(
+            "can only access leases in the {} system namespace",
+            quote(LEASES)
+        ));
+    }
+    // The name of a new one is for admission to judge.
+    if verb != "create" && object.name != node {
+        return refuse("can only access node lease with the same name as the requesting node");
+    }
+    Ok(())
+}
+
+fn csi_node(node: &str, verb: &str, object: &Object<'_>) -> Result<(), Refusal> {
+    match object.subresource {
+        "" => {
+            let verbs = ["get", "create", "update", "patch", "delete"];
+            one_of(
+                verb,
+                &verbs,
+                "can only get, create, update, patch, or delete a CSINode",
+            )?;
+        }
+        "status" => return refuse("CSINode status access requires CSIVolumeHealth feature"),
+        _ => return refuse("cannot authorize CSINode subresources"),
+    }
+    if verb != "create" && object.name != node {
+        return refuse("can only access CSINode with the same name as the requesting node");
+    }
+    Ok(())
+}
+
+fn own_node(node: &str, verb: &str, object: &Object<'_>) -> Result<(), Refusal> {
+    match (object.subresource, verb) {
+        // Which node that is, is for admission to judge.
+        ("", "create" | "update" | "patch") | ("status", "update" | "patch") => Ok(()),
+        ("", "get" | "list" | "watch") => match object.name {
+            name if name == node => Ok(()),
+            "" => Err(format!(
+                "node '{node}' cannot read all nodes, only its own Node object"
+            )),
+            name => Err(format!(
+                "node '{node}' cannot read '{name}', only its own Node object"
+            )),
+        },
+        _ => refuse(""),
+    }
+}
+
+/// Whether a field must have a value.
+fn selects(fields: &[Term], field: &str, value: &str) -> bool {
+    fields
+        .iter()
+        .any(|term| term.operator == Operator::Equals && term.field == field && term.value == value)
+}

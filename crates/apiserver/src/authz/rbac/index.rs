@@ -1,0 +1,269 @@
+//! Who has which roles: from a user to bindings, and from bindings to rules.
+//!
+//! Promise: a look-up touches only what concerns the user, however many bindings there are.
+
+use std::{collections::HashMap, sync::Arc};
+
+use k3_api::{
+    go::quote,
+    rules::{Tree, User},
+};
+use serde_json::Value;
+
+use super::{super::following::Change, Rule};
+use crate::cache::Object;
+
+/// Roles, and bindings by whom they are for.
+#[derive(Default)]
+pub(super) struct Index {
+    users: HashMap<Box<str>, Held>,
+    groups: HashMap<Box<str>, Held>,
+    cluster_roles: HashMap<Box<str>, Arc<[Rule]>>,
+    /// By namespace and name.
+    roles: HashMap<Box<str>, HashMap<Box<str>, Arc<[Rule]>>>,
+}
+
+/// The bindings for one user or group, in the order of their names.
+#[derive(Default)]
+struct Held {
+    everywhere: Vec<Arc<Binding>>,
+    /// By namespace.
+    within: HashMap<Box<str>, Vec<Arc<Binding>>>,
+}
+
+/// A binding of a role.
+#[derive(Debug)]
+pub(super) struct Binding {
+    /// Empty if it is for the whole cluster.
+    namespace: Box<str>,
+    name: Box<str>,
+    /// `Role` or `ClusterRole`.
+    role_kind: Box<str>,
+    role: Box<str>,
+    subjects: Box<[Subject]>,
+}
+
+#[derive(Debug)]
+struct Subject {
+    kind: Box<str>,
+    /// The name as users and groups have it.
+    who: Box<str>,
+    /// The name as reasons show it.
+    shown: Box<str>,
+}
+
+// --- Index ---
+
+impl Index {
+    /// Takes in what became of a role.
+    pub(super) fn change_role(&mut self, (before, after): &Change) {
+        let rules = after
+            .as_ref()
+            .map(|object| Arc::from(Rule::all_of(&object.tree())));
+        let Some(object) = after.as_ref().or(before.as_ref()) else {
+            return;
+        };
+        let (namespace, name) = (object.namespace(), object.name());
+        let roles = if namespace.is_empty() {
+            &mut self.cluster_roles
+        } else {
+            self.roles.entry(namespace.into()).or_default()
+        };
+        match rules {
+            Some(rules) => roles.insert(name.into(), rules),
+            None => roles.remove(name),
+        };
+        if self.roles.get(namespace).is_some_and(HashMap::is_empty) {
+            self.roles.remove(namespace);
+        }
+    }
+
+    /// Takes in what became of a binding.
+    pub(super) fn change_binding(&mut self, (before, after): &Change) {
+        if let Some(object) = before {
+            self.remove(&Binding::read(object));
+        }
+        if let Some(object) = after {
+            self.insert(&Arc::new(Binding::read(object)));
+        }
+    }
+
+    fn insert(&mut self, binding: &Arc<Binding>) {
+        for subject in &binding.subjects {
+            let Some(by) = self.by_kind(&subject.kind) else {
+                continue;
+            };
+            let held = by.entry(subject.who.clone()).or_default();
+            let list = if binding.namespace.is_empty() {
+                &mut held.everywhere
+            } else {
+                held.within.entry(binding.namespace.clone()).or_default()
+            };
+            let at = list.partition_point(|other| other.name < binding.name);
+            // A subject may be named twice.
+            if list.get(at).is_none_or(|other| other.name != binding.name) {
+                list.insert(at, Arc::clone(binding));
+            }
+        }
+    }
+
+    fn remove(&mut self, binding: &Binding) {
+        for subject in &binding.subjects {
+            let Some(by) = self.by_kind(&subject.kind) else {
+                continue;
+            };
+            let Some(held) = by.get_mut(&subject.who) else {
+                continue;
+            };
+            let is_other = |other: &Arc<Binding>| other.name != binding.name;
+            if binding.namespace.is_empty() {
+                held.everywhere.retain(is_other);
+            } else if let Some(list) = held.within.get_mut(&binding.namespace) {
+                list.retain(is_other);
+                if list.is_empty() {
+                    held.within.remove(&binding.namespace);
+                }
+            }
+            if held.everywhere.is_empty() && held.within.is_empty() {
+                by.remove(&subject.who);
+            }
+        }
+    }
+
+    fn by_kind(&mut self, kind: &str) -> Option<&mut HashMap<Box<str>, Held>> {
+        match kind {
+            "User" | "ServiceAccount" => Some(&mut self.users),
+            "Group" => Some(&mut self.groups),
+            _ => None,
+        }
+    }
+
+    /// The bindings for a user: those for the whole cluster, then those in a namespace, if one is given. One that is for the
+    /// user in several ways comes several times.
+    pub(super) fn bindings<'i>(
+        &'i self,
+        user: &'i User,
+        namespace: &'i str,
+    ) -> impl Iterator<Item = &'i Arc<Binding>> {
+        let held = move || {
+            let groups = user
+                .groups
+                .iter()
+                .filter_map(|group| self.groups.get(group.as_str()));
+            self.users.get(user.name.as_str()).into_iter().chain(groups)
+        };
+        let within = held().filter_map(move |held| held.within.get(namespace));
+        held().flat_map(|held| &held.everywhere).chain(within.flatten())
+    }
+
+    /// The same, each once, in the order of their names.
+    pub(super) fn bindings_in_order<'i>(
+        &'i self,
+        user: &'i User,
+        namespace: &'i str,
+    ) -> Vec<&'i Arc<Binding>> {
+        let mut bindings: Vec<_> = self.bindings(user, namespace).collect();
+        bindings.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+        bindings.dedup_by(|a, b| Arc::ptr_eq(a, b));
+        bindings
+    }
+
+    /// The rules of the role a binding is of, or why there are none.
+    pub(super) fn rules(&self, binding: &Binding) -> Result<&Arc<[Rule]>, Unresolved> {
+        self.role(&binding.role_kind, &binding.role, &binding.namespace)
+    }
+
+    /// The rules of a role, as a binding in a namespace means it.
+    pub(super) fn role(&self, kind: &str, name: &str, namespace: &str) -> Result<&Arc<[Rule]>, Unresolved> {
+        let (role, word) = match kind {
+            "ClusterRole" => (self.cluster_roles.get(name), "clusterrole"),
+            "Role" => (
+                self.roles.get(namespace).and_then(|roles| roles.get(name)),
+                "role",
+            ),
+            other => return Err(Unresolved::Kind(other.to_owned())),
+        };
+        role.ok_or_else(|| Unresolved::Missing(word, name.to_owned()))
+    }
+}
+
+/// Why a binding has no rules.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Unresolved {
+    /// There is no such role.
+    #[error("{}.rbac.authorization.k8s.io {} not found", .0, quote(.1))]
+    Missing(&'static str, String),
+    /// It is of something that is no role.
+    #[error("unsupported role reference kind: {}", quote(.0))]
+    Kind(String),
+}
+
+// --- Binding ---
+
+impl Binding {
+    fn read(object: &Object) -> Self {
+        let tree = object.tree();
+        let role = tree.at("roleRef");
+        let namespace = object.namespace();
+        let subjects = tree.items("subjects").iter();
+        Binding {
+            namespace: namespace.into(),
+            name: object.name().into(),
+            role_kind: role.text("kind").into(),
+            role: role.text("name").into(),
+            subjects: subjects
+                .filter_map(|subject| Subject::read(subject, namespace))
+                .collect(),
+        }
+    }
+
+    /// Whose it is and of what, as reasons tell it to a user that it is for.
+    pub(super) fn describe(&self, user: &User) -> String {
+        let subject = self.subjects.iter().find(|subject| subject.is(user));
+        let (kind, shown) = subject.map_or(("", ""), |subject| (&subject.kind, &subject.shown));
+        let (word, name) = if self.namespace.is_empty() {
+            ("ClusterRoleBinding", self.name.to_string())
+        } else {
+            ("RoleBinding", format!("{}/{}", self.name, self.namespace))
+        };
+        format!(
+            "{word} {} of {} {} to {kind} {}",
+            quote(&name),
+            self.role_kind,
+            quote(&self.role),
+            quote(shown)
+        )
+    }
+}
+
+// --- Subject ---
+
+impl Subject {
+    /// Reads a subject of a binding in a namespace; `None` if it can be nobody.
+    fn read(subject: &Value, namespace: &str) -> Option<Self> {
+        let (kind, name) = (subject.text("kind"), subject.text("name"));
+        let (who, shown) = if kind == "ServiceAccount" {
+            let namespace = match subject.text("namespace") {
+                "" if namespace.is_empty() => return None,
+                "" => namespace,
+                own => own,
+            };
+            let who = format!("system:serviceaccount:{namespace}:{name}");
+            (who.into(), format!("{name}/{namespace}").into())
+        } else {
+            (name.into(), name.into())
+        };
+        Some(Subject {
+            kind: kind.into(),
+            who,
+            shown,
+        })
+    }
+
+    fn is(&self, user: &User) -> bool {
+        match &*self.kind {
+            "Group" => user.groups.iter().any(|group| **group == *self.who),
+            _ => *user.name == *self.who,
+        }
+    }
+}

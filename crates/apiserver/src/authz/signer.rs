@@ -1,0 +1,29 @@
+//! Who may approve, sign and attest for a signer of certificates.
+
+use k3_api::rules::User;
+
+use super::{Action, Authorizer, Object, What};
+
+// --- Authorizer ---
+
+impl Authorizer {
+    /// Whether a user may `approve`, `sign` or `attest` for a signer, by its name or by its domain with a `*`.
+    pub(crate) fn allows_signer(&self, user: &User, verb: &str, signer: &str) -> bool {
+        let domain = signer.split('/').next().unwrap_or_default();
+        let of_domain = format!("{domain}/*");
+        [signer, &of_domain].into_iter().any(|name| {
+            let signers = Object {
+                group: "certificates.k8s.io",
+                version: "*",
+                resource: "signers",
+                name,
+                ..Object::default()
+            };
+            self.allows(&Action {
+                user,
+                verb,
+                what: What::Object(signers),
+            })
+        })
+    }
+}
