@@ -7,13 +7,13 @@ use futures_util::future::try_join_all;
 use k3_api::{
     bootstrap,
     kinds::{Kind, builtin},
-    rules::{Tree, TreeMut, User},
+    rules::{Tree, TreeMut},
 };
 use serde_json::{Value, json};
 
 use crate::{
     Config, StartError,
-    registry::{Registry, Resource},
+    registry::{Registry, Resource, own_user},
     service_range::kubernetes_address,
 };
 
@@ -91,14 +91,9 @@ async fn make(registry: &Registry, object: Value) -> Result<(), StartError> {
     if resource.cache.get(&key).is_some() {
         return Ok(());
     }
-    let user = User {
-        name: "system:apiserver".to_owned(),
-        groups: vec!["system:masters".to_owned()],
-        ..User::default()
-    };
     let manager = bootstrap::manager(&object);
     match registry
-        .create_own(kind.into(), object.clone(), user, manager)
+        .create_own(kind.into(), object.clone(), own_user(), manager)
         .await
     {
         Ok(()) => Ok(()),

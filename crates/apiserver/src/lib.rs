@@ -7,6 +7,7 @@ mod authz;
 mod bootstrap;
 mod cache;
 mod config;
+mod custom;
 mod discovery;
 mod http;
 mod openapi;

@@ -209,7 +209,7 @@ fn deprecation(version: &Value, spec: &Value) -> String {
 
 /// Which of two versions is to be preferred: `v2` over `v1`, that over `v1beta2`, that over `v1alpha1`, and these over
 /// names of any other form, of which the first in the alphabet is preferred.
-pub(crate) fn compare_versions(left: &str, right: &str) -> Ordering {
+pub fn compare_versions(left: &str, right: &str) -> Ordering {
     match (rank(left), rank(right)) {
         (Some(left), Some(right)) => left.cmp(&right),
         (Some(_), None) => Ordering::Greater,

@@ -26,7 +26,7 @@ mod tests;
 pub(crate) mod validate;
 
 pub use self::{
-    definition::{BadDefinition, Conversion, Definition, Names, Version, convert},
+    definition::{BadDefinition, Conversion, Definition, Names, Version, compare_versions, convert},
     rules::{CustomRules, Source},
     scale::Scale,
 };

@@ -49,6 +49,7 @@ use crate::rules::Rules;
 pub use self::apiextensions::structural_problems;
 pub(crate) use self::apiextensions::{go_regexp_fault, resolve_field_path};
 pub use self::{
+    apiextensions::{approval as approval_of_definition, is_bad_bundle},
     authentication::token_review,
     certificates::{requested_common_name, requested_organizations},
     core::{

@@ -28,3 +28,37 @@ impl Plugin for CertificateSubjectRestriction {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{CertificateParams, DnType, KeyPair};
+    use serde_json::{Value, json};
+
+    use super::{super::testing::World, *};
+
+    fn request(signer: &str, groups: &[&str]) -> Value {
+        let mut params = CertificateParams::default();
+        for group in groups {
+            params.distinguished_name.push(DnType::OrganizationName, *group);
+        }
+        let key = KeyPair::generate().unwrap();
+        let pem = params.serialize_request(&key).unwrap().pem().unwrap();
+        json!({
+            "apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": {"name": "r"},
+            "spec": {"signerName": signer, "request": k3_api::base64::encode(pem.as_bytes())},
+        })
+    }
+
+    #[tokio::test]
+    async fn nobody_asks_to_be_a_master() {
+        let world = World::new().await;
+        let made = |signer, groups| world.admit(&CertificateSubjectRestriction, request(signer, groups));
+        assert_eq!(
+            made(SIGNER, &["system:masters"]).unwrap_err(),
+            "certificatesigningrequests.certificates.k8s.io \"r\" is forbidden: use of kubernetes.io/kube-apiserver-client signer \
+             with system:masters group is not allowed"
+        );
+        assert!(made(SIGNER, &["devs"]).is_ok());
+        assert!(made("example.com/a", &["system:masters"]).is_ok());
+    }
+}

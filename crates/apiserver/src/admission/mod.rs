@@ -65,9 +65,9 @@ use crate::{
 /// The plugins, in order.
 pub(crate) struct Admission {
     plugins: Vec<Box<dyn Plugin>>,
+    quotas: quota::Quotas,
     policies: Policies,
     webhooks: Webhooks,
-    quotas: quota::Quotas,
 }
 
 /// What is being done to an object.
@@ -172,7 +172,7 @@ fn object(group: &str, plural: &str, namespace: &str, name: &str, caches: &Cache
 // --- Admission ---
 
 impl Admission {
-    /// All plugins that always run.
+    /// All plugins that always run, and what a cluster configures.
     pub(crate) fn new(authorizer: &Arc<Authorizer>, outgoing: &Arc<Outgoing>) -> Self {
         let (policies, webhooks) = (Policies::new(authorizer), Webhooks::new(authorizer, outgoing));
         let authorizer = || Arc::clone(authorizer);
@@ -264,7 +264,7 @@ impl Admission {
             .any(|plugin| plugin.awaits(attributes, caches))
     }
 
-    /// Lets each plugin, then policies and webhooks, refuse the object.
+    /// Lets each plugin, then policies, webhooks and quotas, refuse the object.
     pub(crate) async fn validate(
         &self,
         attributes: &mut Attributes<'_>,
@@ -276,9 +276,11 @@ impl Admission {
         if judged.is_ok() {
             judged = self.webhooks.validate(attributes, caches).await;
         }
-        judged.map_err(|status| tell(status, attributes))?;
-        // Last of all: what is charged is to be stored.
-        self.quotas.charge(attributes, caches).await
+        if judged.is_ok() {
+            // Last of all: what is charged is to be stored.
+            judged = self.quotas.charge(attributes, caches).await;
+        }
+        judged.map_err(|status| tell(status, attributes))
     }
 }
 

@@ -20,6 +20,7 @@ use crate::{
     admission::Admission,
     authz::Authorizer,
     cache::{Caches, Feed},
+    custom::Converter,
     http::Answer,
     outgoing::Outgoing,
     registry::{self, Ask, Registry, Resource, Signer},
@@ -55,6 +56,7 @@ impl Cluster {
         allocation.repair(&mut Orphans::new()).await.unwrap();
         let authorizer = Arc::new(Authorizer::new(Arc::clone(&caches)));
         let outgoing = Arc::new(Outgoing::new(Arc::clone(&caches)));
+        let converter = Arc::new(Converter::new(Arc::clone(&outgoing)));
         let registry = Registry {
             caches,
             admission: Admission::new(&authorizer, &outgoing),
@@ -62,6 +64,7 @@ impl Cluster {
             allocation,
             clock,
             signer: Signer::new(config.issuer.clone(), &config.signing_key).unwrap(),
+            converter,
         };
         crate::bootstrap::run(&registry, &config).await.unwrap();
         Cluster {

@@ -15,6 +15,7 @@ use k3_storage::{Batch, Page, Prefix, ReadError, Revision, Store, StoreError, Wa
 use tokio::{sync::oneshot, task::JoinHandle, time::Instant};
 
 use super::{Object, ResourceCache};
+use crate::custom::{self, Definitions};
 
 /// Where all objects are stored.
 const ROOT: &str = "/registry/";
@@ -31,6 +32,8 @@ pub(crate) struct Caches {
     /// Everything up to here is in the caches.
     applied: AtomicU64,
     waiting: Mutex<BinaryHeap<Reverse<Waiting>>>,
+    /// The kinds that users define.
+    definitions: Definitions,
     /// Which fields objects can be selected by, by the beginning of their keys.
     selectable: fn(&str) -> Arc<[Selectable]>,
 }
@@ -57,6 +60,7 @@ impl Caches {
             resources: RwLock::default(),
             applied: AtomicU64::new(0),
             waiting: Mutex::default(),
+            definitions: Definitions::default(),
             selectable,
         });
         let revision = caches.load().await?;
@@ -75,11 +79,9 @@ impl Caches {
             let revision = number(range.revision);
             for entry in &range.entries {
                 let cache = self.of_key(&entry.key, revision);
-                cache.load(Object::new(
-                    entry.key.clone(),
-                    entry.value.clone(),
-                    number(entry.revision),
-                ));
+                let object = Object::new(entry.key.clone(), entry.value.clone(), number(entry.revision));
+                self.define(&object.key, Some(&object), object.revision, revision);
+                cache.load(object);
             }
             let Some(next) = range.next(PAGE) else {
                 self.applied.store(revision, Ordering::Release);
@@ -113,6 +115,7 @@ impl Caches {
                     if let Ok(mut resources) = self.resources.write() {
                         resources.clear();
                     }
+                    self.definitions.clear();
                     if let Ok(loaded) = self.load().await {
                         revision = loaded;
                         self.wake(loaded);
@@ -129,12 +132,37 @@ impl Caches {
         let now = Instant::now();
         let before = self.applied.load(Ordering::Acquire);
         for event in batch.events.iter() {
-            self.of_key(&event.key, before)
-                .apply(&event.key, &event.change, number(event.revision), now);
+            let revision = number(event.revision);
+            let cache = self.of_key(&event.key, before);
+            cache.apply(&event.key, &event.change, revision, now);
+            if event.key.starts_with(custom::PREFIX) {
+                self.define(&event.key, cache.get(&event.key).as_deref(), revision, revision);
+            }
         }
         let revision = number(batch.revision);
         self.applied.store(revision, Ordering::Release);
         self.wake(revision);
+    }
+
+    /// Takes a definition in, or its end, as a commit wrote it: from `now` on its objects are served as it says.
+    fn define(&self, key: &str, object: Option<&Object>, revision: u64, now: u64) {
+        let Some(name) = key.strip_prefix(custom::PREFIX) else {
+            return;
+        };
+        let tree = object.map(Object::tree);
+        if let Some(change) = self.definitions.follow(name, tree.as_ref(), revision) {
+            let cache = self.under(&change.prefix, now);
+            cache.renew(change.selectable, now);
+            if change.gone && cache.count() == 0 {
+                let mut resources = self.resources.write().unwrap_or_else(PoisonError::into_inner);
+                resources.remove(change.prefix.as_str());
+            }
+        }
+    }
+
+    /// The kinds that users define.
+    pub(crate) fn definitions(&self) -> &Definitions {
+        &self.definitions
     }
 
     fn wait(&self, waiting: Waiting) {

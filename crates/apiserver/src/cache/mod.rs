@@ -21,7 +21,7 @@ mod tests;
 mod watcher;
 
 pub(crate) use self::{
-    event::{Delivery, EventType, Wire, frame},
+    event::{Delivery, Event, EventType, Wire, frame},
     feed::{Caches, Feed},
     object::Object,
     resource::{ResourceCache, Since, Snapshot},

@@ -3,7 +3,7 @@
 use std::{fmt, sync::OnceLock};
 
 use bytes::Bytes;
-use k3_api::{encode::Stored, selector::label::Labels};
+use k3_api::{encode::Stored, kinds::Kind, selector::label::Labels};
 use k3_storage::Key;
 use serde::{
     Deserialize,
@@ -23,6 +23,10 @@ pub(crate) struct Object {
     labels: OnceLock<LabelList>,
     /// The values of the fields that the kind can be narrowed by, in the order the kind names them.
     fields: OnceLock<Box<[Box<str>]>>,
+}
+
+fn strip<'b>(bytes: &'b [u8], beginning: &[u8]) -> Option<&'b [u8]> {
+    bytes.strip_prefix(beginning)
 }
 
 /// Labels, sorted by key.
@@ -45,6 +49,28 @@ impl Object {
             labels: OnceLock::new(),
             fields: OnceLock::new(),
         }
+    }
+
+    /// The same object, of which nothing was read yet.
+    pub(super) fn anew(&self) -> Self {
+        Object {
+            key: self.key.clone(),
+            revision: self.revision,
+            bytes: self.bytes.clone(),
+            place: self.place,
+            labels: OnceLock::new(),
+            fields: OnceLock::new(),
+        }
+    }
+
+    /// Whether it was stored as an object of a kind.
+    pub(crate) fn begins_as(&self, kind: &Kind) -> bool {
+        let rest = strip(&self.bytes, b"{\"kind\":\"").and_then(|rest| strip(rest, kind.kind.as_bytes()));
+        rest.and_then(|rest| strip(rest, b"\",\"apiVersion\":\""))
+            .and_then(|rest| strip(rest, kind.group.as_bytes()))
+            .and_then(|rest| strip(rest, b"/"))
+            .and_then(|rest| strip(rest, kind.version.as_bytes()))
+            .is_some_and(|rest| rest.starts_with(b"\""))
     }
 
     /// Appends the object as its clients see it.

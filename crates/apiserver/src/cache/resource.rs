@@ -176,7 +176,7 @@ impl ResourceCache {
     }
 
     /// How many objects there are.
-    pub(super) fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.lock().objects.len()
     }
 
@@ -259,6 +259,25 @@ impl ResourceCache {
             },
         };
         Some((watcher, snapshot))
+    }
+
+    /// Begins anew with the objects there are, because they are to be seen otherwise from now on. All watches end, and none can
+    /// begin before `revision`.
+    pub(super) fn renew(&self, selectable: Arc<[Selectable]>, revision: u64) {
+        let mut state = self.lock();
+        state.watchers.clear();
+        state.by_field = 0;
+        state.events.clear();
+        state.kept.clear();
+        state.horizon = state.horizon.max(revision);
+        state.revision = state.revision.max(revision);
+        // What was read from them by what was told before is forgotten.
+        state.objects = state
+            .objects
+            .iter()
+            .map(|(key, object)| (key.clone(), Arc::new(object.anew())))
+            .collect();
+        *self.selectable.write().unwrap_or_else(PoisonError::into_inner) = selectable;
     }
 
     /// Ends all watches.

@@ -39,9 +39,10 @@ fn item(group: &Group) -> Value {
 }
 
 fn resource(resource: &Resource) -> Value {
+    let (group, version) = told(resource.told.as_ref());
     let mut entry = json!({
         "resource": resource.plural,
-        "responseKind": {"group": "", "version": "", "kind": resource.kind},
+        "responseKind": {"group": group, "version": version, "kind": resource.kind},
         "scope": if resource.namespaced { "Namespaced" } else { "Cluster" },
         "singularResource": resource.singular,
         "verbs": resource.verbs,
@@ -55,17 +56,20 @@ fn resource(resource: &Resource) -> Value {
         }
     }
     if !resource.subresources.is_empty() {
-        entry["subresources"] = resource.subresources.iter().map(part).collect();
+        let parts = resource.subresources.iter();
+        entry["subresources"] = parts.map(|part| self::part(part, resource)).collect();
     }
     entry
 }
 
-/// Group and version of a kind are said only where they are not those around it.
-fn part(part: &Subresource) -> Value {
-    let (group, version) = part
-        .of
-        .as_ref()
-        .map_or(("", ""), |(group, version)| (group, version));
+/// Group and version of a kind, as far as they are said.
+fn told(told: Option<&(String, String)>) -> (&str, &str) {
+    told.map_or(("", ""), |(group, version)| (group, version))
+}
+
+/// Group and version of a kind are said only where they are not those around it, or those are said too.
+fn part(part: &Subresource, of: &Resource) -> Value {
+    let (group, version) = told(part.of.as_ref().or(of.told.as_ref()));
     json!({
         "subresource": part.name,
         "responseKind": {"group": group, "version": version, "kind": part.kind},

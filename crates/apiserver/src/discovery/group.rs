@@ -2,9 +2,12 @@
 
 use k3_api::{
     base64,
+    custom::compare_versions,
     kinds::{Kind, Persistence, builtin},
 };
 use ring::digest::{SHA256, digest};
+
+use crate::custom::{Definitions, Served};
 
 /// An API group; the core group has no name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +47,8 @@ pub(crate) struct Resource {
     /// Stands for the group, version and kind in which objects are stored; see [`storage_hash`]. None for what is
     /// not stored.
     pub storage_hash: Option<String>,
+    /// Group and version of its kind, if the aggregated form says them: of custom resources it does.
+    pub told: Option<(String, String)>,
     /// What can be done with a part of an object.
     pub subresources: Vec<Subresource>,
 }
@@ -123,6 +128,38 @@ impl Group {
         groups
     }
 
+    /// Adds the groups, versions and resources that users define. Their groups come last, by name; of a version that is built in
+    /// too, the resources that are built in come first.
+    pub(crate) fn add_custom(groups: &mut Vec<Self>, definitions: &Definitions) {
+        let known: Vec<String> = groups.iter().map(|group| group.name.clone()).collect();
+        for served in definitions.all().values() {
+            for (version, kind) in served.versions().filter(|(version, _)| version.served) {
+                let group = entry(
+                    groups,
+                    |group| group.name == *kind.group,
+                    || Group {
+                        name: kind.group.to_string(),
+                        versions: Vec::new(),
+                    },
+                );
+                let place = entry(
+                    &mut group.versions,
+                    |known| known.name == version.name,
+                    || Version {
+                        name: version.name.clone(),
+                        resources: Vec::new(),
+                    },
+                );
+                place.resources.push(Resource::custom(kind, served));
+            }
+        }
+        let custom = groups.iter_mut().filter(|group| !known.contains(&group.name));
+        for group in custom {
+            group.versions.sort_by(|a, b| compare_versions(&b.name, &a.name));
+        }
+        groups[known.len()..].sort_by(|a, b| a.name.cmp(&b.name));
+    }
+
     /// Group and version as objects carry them: `v1`, `apps/v1`.
     pub(super) fn api_version(&self, version: &Version) -> String {
         if self.name.is_empty() {
@@ -144,6 +181,20 @@ fn entry<T>(list: &mut Vec<T>, is: impl Fn(&T) -> bool, new: impl FnOnce() -> T)
 
 // --- Resource ---
 
+impl Resource {
+    fn custom(kind: &Kind, served: &Served) -> Self {
+        let mut resource = Resource::from(kind);
+        let stored = format!("{}/{}", kind.group, served.definition.storage().name);
+        resource.storage_hash = Some(storage_hash(&stored, &kind.kind));
+        resource.told = Some((kind.group.to_string(), kind.version.to_string()));
+        if served.says_terminating {
+            let ending = ["patch", "create", "update"];
+            resource.verbs.retain(|verb| !ending.contains(&verb.as_str()));
+        }
+        resource
+    }
+}
+
 impl From<&Kind> for Resource {
     fn from(kind: &Kind) -> Self {
         let here = format!("{}/{}", kind.group, kind.version);
@@ -161,6 +212,7 @@ impl From<&Kind> for Resource {
             categories: owned(&kind.categories),
             storage_hash: (kind.persistence == Persistence::Stored)
                 .then(|| storage_hash(stored_in, &kind.kind)),
+            told: None,
             subresources: kind
                 .subresources
                 .iter()

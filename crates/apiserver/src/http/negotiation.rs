@@ -57,6 +57,10 @@ pub(crate) enum Offer {
     Object,
     /// A list or a watch.
     Collection,
+    /// A custom object: whole it is never written as protobuf.
+    CustomObject,
+    /// A list or a watch of custom objects.
+    CustomCollection,
     /// Documents of the server: all formats, but as they are.
     Plain,
 }
@@ -88,6 +92,7 @@ pub(crate) fn negotiate(accept: &str, offer: Offer, pretty: bool) -> Result<Acce
             if let Some((form, version)) = clause.form(offer)
                 // There is no such message for tables.
                 && !(form == Form::Table && format == Format::Protobuf)
+                && !(form == Form::Whole && format == Format::Protobuf && offer.is_custom())
             {
                 let pretty = pretty || clause.parameter("pretty") == Some("1");
                 return Ok(Accepted {
@@ -112,7 +117,7 @@ pub(crate) fn negotiate(accept: &str, offer: Offer, pretty: bool) -> Result<Acce
 
 fn refuse(offer: Offer) -> Status {
     let mut types = FORMATS.map(Format::media).to_vec();
-    if offer == Offer::Collection {
+    if matches!(offer, Offer::Collection | Offer::CustomCollection) {
         types.extend([
             "application/json;stream=watch",
             "application/vnd.kubernetes.protobuf;stream=watch",
@@ -129,6 +134,14 @@ pub(crate) fn refused(types: &[&str]) -> Status {
     ));
     status.details = Some(Box::default());
     status
+}
+
+// --- Offer ---
+
+impl Offer {
+    fn is_custom(self) -> bool {
+        matches!(self, Offer::CustomObject | Offer::CustomCollection)
+    }
 }
 
 // --- Format ---

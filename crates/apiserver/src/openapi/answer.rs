@@ -1,19 +1,21 @@
 //! Serving the documents.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
     io::{Read, Write as _},
-    sync::OnceLock,
+    sync::{Arc, OnceLock},
 };
 
 use flate2::{Compression, read::DeflateDecoder, write::DeflateEncoder};
 use http::{HeaderValue, StatusCode, header};
+use k3_api::kinds::Kind;
 use ring::digest::{SHA512, digest};
-use serde_json::{Map, json};
+use serde_json::{Map, Value, json};
 
 use super::document;
 use crate::{
+    custom::Definitions,
     discovery::ranges,
     http::{Answer, Body, answer, set},
 };
@@ -22,13 +24,30 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct OpenApi {
     /// Version 3, by the path below `/openapi/v3/`.
-    parts: BTreeMap<String, OnceLock<Kept>>,
+    parts: BTreeMap<String, Arc<OnceLock<Kept>>>,
     /// Which parts there are, with their hashes.
     index: OnceLock<Kept>,
     /// Version 2.
     json: OnceLock<Kept>,
     protobuf: OnceLock<Kept>,
+    /// The parts that users define.
+    custom: Arc<BTreeMap<String, CustomPart>>,
 }
+
+/// The part of a group and version that users define.
+#[derive(Clone, Debug)]
+struct CustomPart {
+    /// Which definitions it is made from: their names, and the commits that wrote them.
+    from: Vec<(Box<str>, u64)>,
+    kinds: Vec<Arc<Kind>>,
+    kept: Arc<OnceLock<Kept>>,
+}
+
+/// Finds a definition as it is stored, by its name.
+type Stored<'s> = &'s dyn Fn(&str) -> Option<Value>;
+
+/// Builds a document of everything, with the kinds that users define.
+type Build = fn(&[(Arc<Kind>, Value)]) -> Vec<u8>;
 
 /// A document, as it is kept.
 #[derive(Debug)]
@@ -51,54 +70,96 @@ const FOR_EVER: &str = "public, immutable, max-age=31536000";
 impl OpenApi {
     /// The documents of what is built in. Nothing is built yet.
     pub(crate) fn new() -> Self {
-        let parts = document::names().into_iter().map(|name| (name, OnceLock::new()));
+        let parts = document::names().into_iter().map(|name| (name, Arc::default()));
         Self {
             parts: parts.collect(),
             index: OnceLock::new(),
             json: OnceLock::new(),
             protobuf: OnceLock::new(),
+            custom: Arc::default(),
+        }
+    }
+
+    /// The documents of what is built in and of what is defined now. What did not change is not built again.
+    pub(crate) fn with(&self, definitions: &Definitions) -> Self {
+        let mut custom: BTreeMap<String, CustomPart> = BTreeMap::new();
+        for (name, served) in definitions.all().iter() {
+            for (_, kind) in served.versions().filter(|(version, _)| version.served) {
+                let place = format!("apis/{}/{}", kind.group, kind.version);
+                if self.parts.contains_key(&place) {
+                    continue;
+                }
+                let part = custom.entry(place).or_insert_with(|| CustomPart {
+                    from: Vec::new(),
+                    kinds: Vec::new(),
+                    kept: Arc::default(),
+                });
+                part.from.push((name.clone(), served.since));
+                part.kinds.push(Arc::clone(kind));
+            }
+        }
+        for (place, part) in &mut custom {
+            if let Some(known) = self.custom.get(place)
+                && known.from == part.from
+            {
+                part.kept = Arc::clone(&known.kept);
+            }
+        }
+        Self {
+            parts: self.parts.clone(),
+            index: OnceLock::new(),
+            json: OnceLock::new(),
+            protobuf: OnceLock::new(),
+            custom: Arc::new(custom),
         }
     }
 
     /// The answer to a GET below `/openapi`; `None` if the path is not one of ours. `hash` is that parameter of the
-    /// query; `accept` and `known` are the headers Accept and If-None-Match.
-    pub(crate) fn answer(&self, path: &str, hash: &str, accept: &str, known: &str) -> Option<Answer> {
+    /// query; `accept` and `known` are the headers Accept and If-None-Match; `stored` finds a definition as it is stored.
+    pub(crate) fn answer(
+        &self,
+        path: &str,
+        hash: &str,
+        accept: &str,
+        known: &str,
+        stored: &dyn Fn(&str) -> Option<Value>,
+    ) -> Option<Answer> {
         match path {
-            "/openapi/v2" => return Some(self.version_2(accept, known)),
+            "/openapi/v2" => return Some(self.version_2(accept, known, stored)),
             "/openapi/v3" | "/openapi/v3/" => {
                 // Upstream leaves it to its library to guess the type of the index, which guesses text.
-                return Some(serve(self.index(), "text/plain; charset=utf-8", known));
+                return Some(serve(self.index(stored), "text/plain; charset=utf-8", known));
             }
             _ => {}
         }
         let name = path.strip_prefix("/openapi/v3/")?;
-        Some(self.version_3(name, hash, accept, known))
+        Some(self.version_3(name, hash, accept, known, stored))
     }
 
-    fn version_2(&self, accept: &str, known: &str) -> Answer {
+    fn version_2(&self, accept: &str, known: &str, stored: Stored<'_>) -> Answer {
         let accept = if accept.is_empty() { "*/*" } else { accept };
         for range in ranges(accept) {
             let served = if range.takes(JSON) {
-                Some((&self.json, JSON, document::version_2 as fn() -> Vec<u8>))
+                Some((&self.json, JSON, document::version_2 as Build))
             } else if range.takes(PROTOBUF) || range.takes(PROTOBUF_SPELLED) {
-                Some((
-                    &self.protobuf,
-                    PROTOBUF,
-                    document::version_2_protobuf as fn() -> Vec<u8>,
-                ))
+                Some((&self.protobuf, PROTOBUF, document::version_2_protobuf as Build))
             } else {
                 None
             };
             if let Some((place, media, build)) = served {
-                let kept = place.get_or_init(|| Kept::new(&build()));
+                let kept = place.get_or_init(|| {
+                    let custom = self.custom.values();
+                    let custom: Vec<_> = custom.flat_map(|part| part.defined(stored)).collect();
+                    Kept::new(&build(&custom))
+                });
                 return varied(serve(kept, media, known));
             }
         }
         varied(bare(StatusCode::NOT_ACCEPTABLE))
     }
 
-    fn version_3(&self, name: &str, hash: &str, accept: &str, known: &str) -> Answer {
-        let Some(kept) = self.part(name) else {
+    fn version_3(&self, name: &str, hash: &str, accept: &str, known: &str, stored: Stored<'_>) -> Answer {
+        let Some(kept) = self.part(name, stored) else {
             return bare(StatusCode::NOT_FOUND);
         };
         let accept = if accept.is_empty() { "*/*" } else { accept };
@@ -123,17 +184,22 @@ impl OpenApi {
         answer
     }
 
-    fn part(&self, name: &str) -> Option<&Kept> {
+    fn part(&self, name: &str, stored: Stored<'_>) -> Option<&Kept> {
+        if let Some(part) = self.custom.get(name) {
+            let build = || Kept::new(&document::custom_3(&part.defined(stored)));
+            return Some(part.kept.get_or_init(build));
+        }
         let place = self.parts.get(name)?;
         Some(place.get_or_init(|| Kept::new(&document::version_3(name).unwrap_or_default())))
     }
 
     /// The index has a hash of each part, so all parts are built for it.
-    fn index(&self) -> &Kept {
+    fn index(&self, stored: Stored<'_>) -> &Kept {
         self.index.get_or_init(|| {
             let mut paths = Map::new();
-            for name in self.parts.keys() {
-                if let Some(kept) = self.part(name) {
+            let names: BTreeSet<&String> = self.parts.keys().chain(self.custom.keys()).collect();
+            for name in names {
+                if let Some(kept) = self.part(name, stored) {
                     paths.insert(
                         name.clone(),
                         json!({"serverRelativeURL": address(name, &kept.hash)}),
@@ -142,6 +208,18 @@ impl OpenApi {
             }
             Kept::new(json!({"paths": paths}).to_string().as_bytes())
         })
+    }
+}
+
+// --- CustomPart ---
+
+impl CustomPart {
+    /// Its kinds, each with its definition as it is stored.
+    fn defined(&self, stored: Stored<'_>) -> Vec<(Arc<Kind>, Value)> {
+        let kinds = self.from.iter().zip(&self.kinds);
+        kinds
+            .filter_map(|((name, _), kind)| Some((Arc::clone(kind), stored(name)?)))
+            .collect()
     }
 }
 

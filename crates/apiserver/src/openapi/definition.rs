@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 
 use k3_api::{
+    custom::published::Models,
     schema::{Field, Listing, Struct, StructRef, Type, schema},
     shape::Struct as _,
+    text::Text,
 };
 use serde_json::{Map, Value, json};
 
@@ -23,7 +25,9 @@ pub(super) enum Dialect {
 pub(super) struct Definitions {
     dialect: Dialect,
     /// The groups and versions of the document: kinds that belong to every group say all of them.
-    groups: Vec<(&'static str, &'static str)>,
+    groups: Vec<(Text, Text)>,
+    /// The definitions of custom objects, by name.
+    custom: BTreeMap<String, Value>,
     /// By name, with the struct if it has fields. What is here is, or will be, defined.
     known: BTreeMap<String, Option<&'static Struct>>,
     /// Names that were referred to and are not written yet.
@@ -95,10 +99,11 @@ const UNIONS: [Union; 8] = [
 
 impl Definitions {
     /// None yet, for a document of these groups and versions.
-    pub(super) fn new(dialect: Dialect, groups: Vec<(&'static str, &'static str)>) -> Self {
+    pub(super) fn new(dialect: Dialect, groups: Vec<(Text, Text)>) -> Self {
         Self {
             dialect,
             groups,
+            custom: BTreeMap::new(),
             known: BTreeMap::new(),
             waiting: Vec::new(),
         }
@@ -113,6 +118,18 @@ impl Definitions {
     pub(super) fn refer_struct(&mut self, of: StructRef) -> Value {
         let of = of.get();
         self.refer(name::of_struct(of), Some(of))
+    }
+
+    /// Defines the types of custom objects.
+    pub(super) fn define(&mut self, models: Models) {
+        self.custom.extend([models.object, models.list]);
+    }
+
+    /// A reference to the type of a custom object, which was defined.
+    pub(super) fn refer_custom(&mut self, name: &str) -> Value {
+        self.refer_meta("ObjectMeta");
+        self.refer_meta("ListMeta");
+        self.refer(name.to_owned(), None)
     }
 
     /// A reference to a type without fields, which will be defined.
@@ -142,6 +159,9 @@ impl Definitions {
     /// The next definition that is to be written, with its name; more may wait after that.
     pub(super) fn next(&mut self) -> Option<(String, Value)> {
         let name = self.waiting.pop()?;
+        if let Some(custom) = self.custom.remove(&name) {
+            return Some((name, custom));
+        }
         let mut definition = match self.known.get(&name).copied().flatten() {
             Some(of) => self.object(of, &name),
             None => leaf::definition(&name, self.dialect),
@@ -203,7 +223,8 @@ impl Definitions {
         let entry = |group: &str, version: &str| json!({"group": group, "version": version, "kind": of.name});
         if of.package == "meta" && EVERYWHERE.contains(&of.name) {
             let own = ("", "v1");
-            let others = self.groups.iter().copied().filter(|group| *group != own);
+            let others = self.groups.iter().map(|(group, version)| (&**group, &**version));
+            let others = others.filter(|group| *group != own);
             return Some(
                 [own]
                     .into_iter()

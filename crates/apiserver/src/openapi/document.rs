@@ -1,11 +1,16 @@
 //! Whole documents, written piece by piece: a document of megabytes never stands in memory as a tree.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
-use k3_api::kinds::{Kind, builtin};
+use k3_api::{
+    custom::published::{self, Models},
+    kinds::{Kind, builtin},
+    text::Text,
+};
 use serde_json::{Value, json};
 
 use super::{
+    custom,
     definition::{Definitions, Dialect},
     gnostic, leaf,
     name::{capital, of_group},
@@ -18,7 +23,7 @@ use crate::discovery::version;
 type Version = ((&'static str, &'static str), Vec<&'static Kind>);
 
 /// What a document is about: groups and versions, and paths.
-type Part = (Vec<(&'static str, &'static str)>, Vec<Path>);
+type Part = (Vec<(Text, Text)>, Vec<Path>);
 
 /// The names of the documents of version 3: paths below `/openapi/v3/`, sorted.
 pub(super) fn names() -> Vec<String> {
@@ -37,11 +42,36 @@ pub(super) fn names() -> Vec<String> {
 /// The document of version 3 with a name; `None` if there is none.
 pub(super) fn version_3(name: &str) -> Option<Vec<u8>> {
     let (groups, paths) = part(name)?;
-    let mut definitions = Definitions::new(Dialect::V3, groups);
+    let info = json!({"title": "Kubernetes", "version": "unversioned"});
+    Some(write_3(&info, &paths, Definitions::new(Dialect::V3, groups)))
+}
+
+/// The document of version 3 of a group and version that users define. Each kind comes with its definition as it is stored.
+pub(super) fn custom_3(kinds: &[(Arc<Kind>, Value)]) -> Vec<u8> {
+    let groups = kinds.iter().take(1);
+    let groups = groups.map(|(kind, _)| (kind.group.clone(), kind.version.clone()));
+    let mut definitions = Definitions::new(Dialect::V3, groups.collect());
+    let mut paths = Vec::new();
+    for (kind, crd) in kinds {
+        if let Some(models) = published::v3(crd, &kind.version) {
+            paths.extend(custom_paths(kind, &models));
+            definitions.define(models);
+        }
+    }
+    paths.sort_by(|a, b| a.path.cmp(&b.path));
+    let info = json!({"title": "Kubernetes CRD Swagger", "version": "v0.1.0"});
+    write_3(&info, &paths, definitions)
+}
+
+fn custom_paths(kind: &Kind, models: &Models) -> Vec<Path> {
+    custom::paths(kind, &models.object.0, &models.list.0)
+}
+
+fn write_3(info: &Value, paths: &[Path], mut definitions: Definitions) -> Vec<u8> {
     let mut text = Vec::with_capacity(1 << 16);
-    text.extend_from_slice(
-        br#"{"openapi":"3.0.0","info":{"title":"Kubernetes","version":"unversioned"},"paths":"#,
-    );
+    text.extend_from_slice(br#"{"openapi":"3.0.0","info":"#);
+    write(&mut text, info);
+    text.extend_from_slice(br#","paths":"#);
     write_map(
         &mut text,
         paths
@@ -60,12 +90,12 @@ pub(super) fn version_3(name: &str) -> Option<Vec<u8>> {
     text.extend_from_slice(br#""securitySchemes":"#);
     write(&mut text, &security());
     text.extend_from_slice(b"}}");
-    Some(text)
+    text
 }
 
 /// The document of version 2, as JSON.
-pub(super) fn version_2() -> Vec<u8> {
-    let (paths, mut definitions) = everything();
+pub(super) fn version_2(custom: &[(Arc<Kind>, Value)]) -> Vec<u8> {
+    let (paths, mut definitions) = everything(custom);
     let mut text = Vec::with_capacity(1 << 20);
     text.extend_from_slice(br#"{"swagger":"2.0","info":"#);
     write(&mut text, &info());
@@ -85,8 +115,8 @@ pub(super) fn version_2() -> Vec<u8> {
 }
 
 /// The same, as protobuf.
-pub(super) fn version_2_protobuf() -> Vec<u8> {
-    let (paths, mut definitions) = everything();
+pub(super) fn version_2_protobuf(custom: &[(Arc<Kind>, Value)]) -> Vec<u8> {
+    let (paths, mut definitions) = everything(custom);
     let mut message = gnostic::Document::new(&info());
     for path in &paths {
         message.path(&path.path, &render::path(path, &mut definitions));
@@ -98,15 +128,25 @@ pub(super) fn version_2_protobuf() -> Vec<u8> {
 }
 
 /// All paths, and the definitions they will want.
-fn everything() -> (Vec<Path>, Definitions) {
-    let groups = versions().into_iter().map(|(version, _)| version).collect();
+fn everything(custom: &[(Arc<Kind>, Value)]) -> (Vec<Path>, Definitions) {
+    let groups = versions()
+        .into_iter()
+        .map(|(version, _)| texts(version))
+        .collect();
     let mut all: Vec<Path> = names()
         .iter()
         .filter_map(|name| part(name))
         .flat_map(|(_, paths)| paths)
         .collect();
+    let mut definitions = Definitions::new(Dialect::V2, groups);
+    for (kind, crd) in custom {
+        if let Some(models) = published::v2(crd, &kind.version) {
+            all.extend(custom_paths(kind, &models));
+            definitions.define(models);
+        }
+    }
     all.sort_by(|a, b| a.path.cmp(&b.path));
-    (all, Definitions::new(Dialect::V2, groups))
+    (all, definitions)
 }
 
 /// The groups and versions that are built in, with their kinds.
@@ -176,7 +216,7 @@ const ROOTS: [Root; 5] = [
 /// The groups and the paths of the document with a name.
 fn part(name: &str) -> Option<Part> {
     if let Some((_, id, description, tag, answer, produces)) = ROOTS.iter().find(|root| root.0 == name) {
-        let mut operation = Operation::document(id, description, tag, *answer);
+        let mut operation = Operation::document(id, description, tag, answer.clone());
         operation.produces = produces.unwrap_or(operation.produces);
         return Some((Vec::new(), vec![at_root(name, operation)]));
     }
@@ -188,7 +228,7 @@ fn part(name: &str) -> Option<Part> {
         let (version, kinds) = versions.swap_remove(place);
         let mut paths = paths::paths(&kinds);
         paths.sort_by(|a, b| a.path.cmp(&b.path));
-        return Some((vec![version], paths));
+        return Some((vec![texts(version)], paths));
     }
     let group = name.strip_prefix("apis/")?;
     versions
@@ -202,6 +242,10 @@ fn part(name: &str) -> Option<Part> {
         Shown::Meta("APIGroup"),
     );
     Some((Vec::new(), vec![at_root(name, operation)]))
+}
+
+fn texts((group, version): (&'static str, &'static str)) -> (Text, Text) {
+    (group.into(), version.into())
 }
 
 fn at_root(name: &str, operation: Operation) -> Path {

@@ -12,6 +12,7 @@
 
 mod answer;
 mod column;
+mod custom;
 mod definition;
 mod document;
 mod gnostic;

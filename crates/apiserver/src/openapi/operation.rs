@@ -1,6 +1,6 @@
 //! What can be asked at a path.
 
-use k3_api::schema::StructRef;
+use k3_api::{schema::StructRef, text::Text};
 
 use super::parameter::{Parameter, Sort, of, of_path};
 
@@ -18,7 +18,7 @@ pub(super) struct Operation {
     /// What it is to Kubernetes; documents of the server have none.
     pub(super) action: Option<&'static str>,
     /// Group, version and kind of what it is about.
-    pub(super) about: Option<[&'static str; 3]>,
+    pub(super) about: Option<[Text; 3]>,
     /// What the body is.
     pub(super) body: Body,
     /// What the answer is.
@@ -27,17 +27,21 @@ pub(super) struct Operation {
     pub(super) codes: &'static [u16],
     /// The media types of good answers.
     pub(super) produces: &'static [&'static str],
+    /// The media types of bodies.
+    pub(super) consumes: &'static [&'static str],
     /// What may stand in path and query.
     pub(super) parameters: Vec<Parameter>,
 }
 
 /// The body of a request.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Body {
     /// None.
     None,
     /// An object, which must be there.
     Object(StructRef),
+    /// A custom object, by the name of its type.
+    Custom(Text),
     /// How to delete, which may be left out.
     DeleteOptions,
     /// A patch.
@@ -45,10 +49,12 @@ pub(super) enum Body {
 }
 
 /// What an answer shows.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Shown {
     /// A struct.
     Object(StructRef),
+    /// A custom object or a list of them, by the name of its type.
+    Custom(Text),
     /// A kind that belongs to every group, such as `Status`.
     Meta(&'static str),
     /// A type without fields.
@@ -72,6 +78,8 @@ pub(super) const OBJECTS: &[&str] = &[
     "application/vnd.kubernetes.protobuf",
     "application/yaml",
 ];
+/// Those of custom objects.
+pub(super) const CUSTOM: &[&str] = &["application/json", "application/yaml"];
 /// Those of lists and watches.
 pub(super) const STREAMS: &[&str] = &[
     "application/json",
@@ -86,6 +94,12 @@ pub(super) const PATCHES: &[&str] = &[
     "application/json-patch+json",
     "application/merge-patch+json",
     "application/strategic-merge-patch+json",
+];
+/// Those of patches of custom objects.
+pub(super) const CUSTOM_PATCHES: &[&str] = &[
+    "application/apply-patch+yaml",
+    "application/json-patch+json",
+    "application/merge-patch+json",
 ];
 /// That of connections.
 pub(super) const ANYTHING: &[&str] = &["*/*"];
@@ -156,7 +170,7 @@ impl Verb {
     }
 
     /// The operation at a path. `id` follows the verb in its name.
-    pub(super) fn at(&self, path: &str, about: [&'static str; 3], tag: &str, id: &str) -> Operation {
+    pub(super) fn at(&self, path: &str, about: [Text; 3], tag: &str, id: &str) -> Operation {
         let mut operation = Operation {
             method: self.method,
             id: format!("{}{id}", self.word),
@@ -168,6 +182,7 @@ impl Verb {
             answer: Shown::Meta("Status"),
             codes: self.codes,
             produces: OBJECTS,
+            consumes: if self.method == "patch" { PATCHES } else { ANYTHING },
             parameters: Vec::new(),
         };
         operation.take(path, self.sort);
@@ -180,7 +195,7 @@ impl Verb {
 impl Operation {
     /// Gives it the parameters of its path and its sort.
     pub(super) fn take(&mut self, path: &str, sort: Sort) {
-        let kind = self.about.map_or("", |[_, _, kind]| kind);
+        let kind = self.about.as_ref().map_or("", |[_, _, kind]| kind);
         self.parameters = of_path(path, kind);
         self.parameters.extend(of(sort));
         self.parameters.sort_by_key(Parameter::name);
@@ -199,6 +214,7 @@ impl Operation {
             answer,
             codes: &[200],
             produces: OBJECTS,
+            consumes: ANYTHING,
             parameters: Vec::new(),
         }
     }

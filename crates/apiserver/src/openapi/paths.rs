@@ -3,6 +3,7 @@
 use k3_api::{
     kinds::{Kind, Subresource},
     schema::{ObjectType, StructRef, schema},
+    text::Text,
 };
 
 use super::{
@@ -82,8 +83,11 @@ impl Subject {
         }
     }
 
-    fn about(&self) -> [&'static str; 3] {
-        [&self.kind.group, &self.kind.version, &self.kind.kind]
+    fn about(&self) -> [Text; 3] {
+        let Kind {
+            group, version, kind, ..
+        } = self.kind;
+        [group.clone(), version.clone(), kind.clone()]
     }
 
     fn paths(&self) -> Vec<Path> {
@@ -266,7 +270,7 @@ impl Subject {
             }
             return paths;
         }
-        let about = [&*part.group, &*part.version, &*part.kind];
+        let about = [part.group.clone(), part.version.clone(), part.kind.clone()];
         let id = format!(
             "{}{}{}{}",
             self.prefix,
@@ -277,10 +281,10 @@ impl Subject {
         let mut operations: Vec<_> = SINGLE
             .iter()
             .filter(|(verb, _)| part.verbs.contains(verb))
-            .map(|(_, verb)| verb.at(path, about, &self.tag, &id))
+            .map(|(_, verb)| verb.at(path, about.clone(), &self.tag, &id))
             .collect();
         if part.verbs.contains(&"create") {
-            operations.push(CREATE.at(path, about, &self.tag, &id));
+            operations.push(CREATE.at(path, about.clone(), &self.tag, &id));
         }
         for operation in &mut operations {
             self.fill(operation, table(&part.ty), part.name);
@@ -304,7 +308,7 @@ impl Subject {
         methods: &'static [&'static str],
         ending: &str,
     ) -> Path {
-        let about = [&*part.group, &*part.version, &*part.kind];
+        let about = [part.group.clone(), part.version.clone(), part.kind.clone()];
         let operations = methods.iter().map(|method| {
             let verb = Verb {
                 method,
@@ -322,7 +326,7 @@ impl Subject {
                 kind.kind,
                 capital(name)
             );
-            let mut operation = verb.at(path, about, &self.tag, &id);
+            let mut operation = verb.at(path, about.clone(), &self.tag, &id);
             operation.description = format!(
                 "connect {} requests to {name} of {}",
                 method.to_uppercase(),
@@ -351,7 +355,7 @@ fn list_of(kind: &Kind) -> Option<StructRef> {
 }
 
 /// A kind with its article; a plural has none.
-fn article(kind: &str) -> String {
+pub(super) fn article(kind: &str) -> String {
     if kind.ends_with('s') && !kind.ends_with("ss") {
         kind.to_owned()
     } else if kind.starts_with(['A', 'E', 'I', 'O', 'U']) {

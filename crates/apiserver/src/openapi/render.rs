@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::{
     definition::{Definitions, Dialect},
     leaf,
-    operation::{Body, Operation, PATCHES, Path, Shown},
+    operation::{Body, Operation, Path, Shown},
     parameter::Parameter,
 };
 
@@ -54,7 +54,7 @@ fn shared(operation: &Operation, parameters: Vec<Value>) -> Value {
     if let Some(action) = operation.action {
         rendered["x-kubernetes-action"] = json!(action);
     }
-    if let Some([group, version, kind]) = operation.about {
+    if let Some([group, version, kind]) = &operation.about {
         rendered["x-kubernetes-group-version-kind"] =
             json!({"group": group, "version": version, "kind": kind});
     }
@@ -70,14 +70,11 @@ fn version_2(operation: &Operation, mut parameters: Vec<Value>, definitions: &mu
         parameters.insert(0, parameter);
     }
     let mut rendered = shared(operation, parameters);
-    rendered["consumes"] = match operation.body {
-        Body::Patch => json!(PATCHES),
-        _ => json!(["*/*"]),
-    };
+    rendered["consumes"] = json!(operation.consumes);
     rendered["produces"] = json!(operation.produces);
     rendered["schemes"] = json!(["https"]);
     rendered["responses"] = responses(operation, |answer| {
-        answer["schema"] = shown(operation.answer, definitions);
+        answer["schema"] = shown(&operation.answer, definitions);
     });
     rendered
 }
@@ -85,17 +82,13 @@ fn version_2(operation: &Operation, mut parameters: Vec<Value>, definitions: &mu
 fn version_3(operation: &Operation, parameters: Vec<Value>, definitions: &mut Definitions) -> Value {
     let mut rendered = shared(operation, parameters);
     if let Some((schema, required)) = body(operation, definitions) {
-        let types = match operation.body {
-            Body::Patch => PATCHES,
-            _ => &["*/*"],
-        };
-        rendered["requestBody"] = json!({"content": content(types, &schema)});
+        rendered["requestBody"] = json!({"content": content(operation.consumes, &schema)});
         if required {
             rendered["requestBody"]["required"] = json!(true);
         }
     }
     rendered["responses"] = responses(operation, |answer| {
-        let schema = shown(operation.answer, definitions);
+        let schema = shown(&operation.answer, definitions);
         answer["content"] = content(operation.produces, &schema);
     });
     rendered
@@ -126,17 +119,19 @@ fn content(types: &[&str], schema: &Value) -> Value {
 
 /// The schema of the body, and whether it must be there.
 fn body(operation: &Operation, definitions: &mut Definitions) -> Option<(Value, bool)> {
-    match operation.body {
+    match &operation.body {
         Body::None => None,
-        Body::Object(of) => Some((definitions.refer_struct(of), true)),
+        Body::Object(of) => Some((definitions.refer_struct(*of), true)),
+        Body::Custom(name) => Some((definitions.refer_custom(name), true)),
         Body::DeleteOptions => Some((definitions.refer_meta("DeleteOptions"), false)),
         Body::Patch => Some((definitions.refer_leaf(leaf::PATCH), true)),
     }
 }
 
-fn shown(answer: Shown, definitions: &mut Definitions) -> Value {
+fn shown(answer: &Shown, definitions: &mut Definitions) -> Value {
     match answer {
-        Shown::Object(of) => definitions.refer_struct(of),
+        Shown::Object(of) => definitions.refer_struct(*of),
+        Shown::Custom(name) => definitions.refer_custom(name),
         Shown::Meta(kind) => definitions.refer_meta(kind),
         Shown::Leaf(name) => definitions.refer_leaf(name),
         Shown::Text => json!({"type": "string"}),

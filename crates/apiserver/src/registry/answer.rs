@@ -164,6 +164,7 @@ impl Made {
                 tree.make("metadata").set("resourceVersion", revision.to_string());
                 tree
             }
+            // A custom object that is kept is in the version of the request.
             Made::Kept(object) => version::convert(object.tree(), &resource.stored, &resource.kind),
             Made::Dry(tree) => {
                 let judged = version::judged(&resource.kind);

@@ -52,7 +52,10 @@ pub(super) fn read(
     if options.validation == FieldValidation::Warn {
         warnings.0.extend(decoded.faults.warnings());
     }
-    if let Value::Object(fields) = &mut object {
+    // A custom object says itself what it is, and is judged by it.
+    if expected.ty.table().is_some()
+        && let Value::Object(fields) = &mut object
+    {
         fields.insert("kind".to_owned(), expected.kind.into());
         fields.insert("apiVersion".to_owned(), expected.api_version().into());
     }
@@ -80,7 +83,7 @@ fn decode_as(body: &[u8], format: Format, expected: Expected<'_>) -> Result<Deco
             let said = decode::type_of(body).map_err(|error| {
                 unrecognized(&format!("couldn't get version/kind; json parse error: {error}"))
             })?;
-            expected.check(&said)?;
+            expected.check_body(&said, body)?;
             expected.ty.json(body).map_err(|error| {
                 not_handled(expected.kind, expected.version, expected.kind, &error.to_string())
             })
@@ -96,7 +99,7 @@ fn decode_as(body: &[u8], format: Format, expected: Expected<'_>) -> Result<Deco
             let said = decode::type_of(&text).map_err(|error| {
                 unrecognized(&format!("couldn't get version/kind; json parse error: {error}"))
             })?;
-            expected.check(&said)?;
+            expected.check_body(&said, &text)?;
             expected.ty.yaml(body).map_err(|error| {
                 not_handled(expected.kind, expected.version, expected.kind, &error.to_string())
             })
@@ -187,7 +190,33 @@ impl<'e> Expected<'e> {
             api_version: text("apiVersion"),
             kind: text("kind"),
         };
+        // Whether a custom object is of its kind its rules judge.
+        self.ty.table()?;
         self.check(&said).err().map(|mismatch| mismatch.why)
+    }
+
+    /// Whether a body may be what is expected, by what it says it is. A custom object must say its kind; whether that is the
+    /// right one its rules judge.
+    fn check_body(&self, said: &TypeMeta, body: &[u8]) -> Result<(), Status> {
+        if self.ty.table().is_some() {
+            return Ok(self.check(said)?);
+        }
+        if said.kind.is_empty() {
+            return Err(Status::bad_request(format!(
+                "the object provided is unrecognized (must be of type {}): Object 'Kind' is missing in '{}' ({})",
+                self.kind,
+                String::from_utf8_lossy(body),
+                summary(body)
+            )));
+        }
+        let expected = self.api_version();
+        if said.api_version.is_empty() || said.api_version == expected {
+            return Ok(());
+        }
+        Err(Status::bad_request(format!(
+            "the API version in the data ({}) does not match the expected API version ({expected})",
+            said.api_version
+        )))
     }
 
     /// Whether a body that says what it is may be it.

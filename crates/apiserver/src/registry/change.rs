@@ -149,7 +149,7 @@ impl Registry {
                 object.clone()
             }
             Source::Patch(patch) if is_whole && patch.creates() => {
-                patch.make(None, resource, ask, options, warnings)?
+                patch.make(None, resource, ask, options, warnings, self)?
             }
             _ => return Err(resource.not_found(name)),
         };
@@ -183,10 +183,10 @@ impl Registry {
         options: &WriteOptions,
         warnings: &mut Warnings,
     ) -> Result<Made, Attempt> {
-        let old = version::convert(current.tree(), &resource.stored, &resource.kind);
+        let old = self.shown(current.tree(), resource).await?;
         let mut new = match source {
             Source::Put(object) => object.clone(),
-            Source::Patch(patch) => patch.make(Some(&old), resource, ask, options, warnings)?,
+            Source::Patch(patch) => patch.make(Some(&old), resource, ask, options, warnings, self)?,
             Source::Scale(scale) => scale.make(&old, resource, ask, options, warnings)?,
         };
         if let Source::Put(object) = source {
@@ -203,9 +203,16 @@ impl Registry {
         dedup_owners(&mut new, warnings);
         check_version(&mut new, current.revision, resource, &ask.target.name)?;
         if !source.is_recorded() {
-            manage::with_subject(&resource.kind, resource.rules(), ask.target.part(), |subject| {
-                subject.track(Some(&old), &mut new, &options.manager, ask.now);
-            });
+            let custom = self.custom(resource);
+            manage::with_subject(
+                &resource.kind,
+                resource.rules(),
+                ask.target.part(),
+                custom,
+                |subject| {
+                    subject.track(Some(&old), &mut new, &options.manager, ask.now);
+                },
+            );
         }
         let judged = version::judged(&resource.kind);
         let mut new = version::convert(new, &resource.kind, judged);
@@ -213,12 +220,16 @@ impl Registry {
         let reservation = self
             .settle_change(ask, resource, &mut new, &old, options, warnings)
             .await?;
-        if !resource.converts() && new == old {
+        if resource.shows(current) && new == old {
             return Ok(Made::Kept(Arc::clone(current)));
         }
-        let bytes = version::stored_bytes(&new, judged, &resource.stored);
+        let bytes = self.stored(&new, judged, resource).await?;
         if current.stored() == &bytes {
-            return Ok(Made::Kept(Arc::clone(current)));
+            // A custom object is shown as its definition says now.
+            return Ok(match resource.custom {
+                Some(_) => Made::Dry(new),
+                None => Made::Kept(Arc::clone(current)),
+            });
         }
         if options.dry_run {
             return Ok(Made::Dry(new));

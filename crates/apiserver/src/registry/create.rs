@@ -147,9 +147,15 @@ impl Registry {
         ] {
             metadata.remove(system);
         }
+        if resource.custom.as_ref().is_some_and(|served| served.terminating) {
+            let name = object.at("metadata").text("name");
+            let why = "create not allowed while custom resource definition is terminating";
+            return Err(Status::forbidden(resource.grouped(), name, why));
+        }
         // Updates by those who do not apply are tracked before admission: what it adds belongs to nobody by itself.
         if recording == Recording::Needed {
-            manage::with_subject(kind, resource.rules(), ask.target.part(), |subject| {
+            let custom = self.custom(resource);
+            manage::with_subject(kind, resource.rules(), ask.target.part(), custom, |subject| {
                 subject.track(None, &mut object, &options.manager, ask.now);
             });
         }
@@ -189,7 +195,13 @@ impl Registry {
             }
         };
         let name = object.at("metadata").text("name").to_owned();
-        let bytes = version::stored_bytes(&object, judged, &resource.stored);
+        let bytes = match self.stored(&object, judged, resource).await {
+            Ok(bytes) => bytes,
+            Err(status) => {
+                reservation.give_back().await;
+                return Err(status);
+            }
+        };
         if options.dry_run {
             return match resource.cache.get(&key) {
                 Some(_) => Err(Self::already_exists(resource, &key, &name)),

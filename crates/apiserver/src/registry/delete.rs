@@ -18,13 +18,14 @@ use super::{
     ask::Warnings,
     commit::NotCommitted,
     list::Selection,
-    version,
+    own::own_user,
 };
 use crate::{
     admission::{Attributes, Operation},
     cache::Object,
+    custom,
     http::{Answer, Format},
-    request::{DeleteOptions, ListOptions, Propagation},
+    request::{DeleteOptions, ListOptions, Propagation, Query},
 };
 
 const TRIES: usize = 10;
@@ -108,16 +109,44 @@ impl Registry {
                 .await
             {
                 // What they were, not what has become of them.
-                Ok(_) => items.push(version::convert(object.tree(), &resource.stored, &resource.kind)),
+                Ok(_) => items.push(object.tree()),
                 // Somebody else deleted it: that is what was wanted.
                 Err(status) if status.code == 404 => {}
                 Err(status) => return Err(status),
             }
         }
+        let items = self.shown_all(items, &resource).await?;
         let metadata = json!({"resourceVersion": snapshot.revision.to_string()});
         let mut answer = super::list::answer_trees(items, &metadata, ask, &resource)?;
         answer::warn(&mut answer, &warnings.0);
         Ok(answer)
+    }
+
+    /// Deletes all objects of a resource by the server's own doing. Tells how many are left, held by their finalizers.
+    pub(crate) async fn delete_own(&self, resource: &Resource) -> Result<usize, Status> {
+        let revision = self.fresh().await?;
+        let options = DeleteOptions::read(&Query::default(), None)?;
+        let mut left = 0;
+        for object in resource.cache.snapshot(revision).objects.values() {
+            let mut ask = Ask::own(resource.kind.clone(), object.namespace(), own_user(), self.now());
+            object.name().clone_into(&mut ask.target.name);
+            let deleted = self
+                .delete_object(
+                    &ask,
+                    resource,
+                    Arc::clone(object),
+                    &options,
+                    &mut Warnings::default(),
+                )
+                .await;
+            match deleted {
+                Ok(Deleted::Going(_)) => left += 1,
+                Ok(Deleted::Gone(_)) => {}
+                Err(status) if status.code == 404 => {}
+                Err(status) => return Err(status),
+            }
+        }
+        Ok(left)
     }
 
     /// Deletes an object, or marks it.
@@ -132,7 +161,7 @@ impl Registry {
         let told = warnings.0.len();
         for _ in 0..TRIES {
             warnings.0.truncate(told);
-            let mut object = version::convert(current.tree(), &resource.stored, &resource.kind);
+            let mut object = self.shown(current.tree(), resource).await?;
             check_preconditions(&object, options, resource)?;
             let mut attributes = Attributes {
                 operation: Operation::Delete,
@@ -151,6 +180,7 @@ impl Registry {
                 self.admission.validate(&mut attributes, &self.caches).await?;
             }
             let again = match plan(&object, resource, options, ask.now) {
+                Plan::Leave if !resource.shows(&current) => return Ok(Deleted::Going(Made::Dry(object))),
                 Plan::Leave => return Ok(Deleted::Going(Made::Kept(current))),
                 _ if options.dry_run => return Ok(Deleted::Gone(object)),
                 Plan::Remove => self.remove(&current, object, resource).await,
@@ -193,7 +223,10 @@ impl Registry {
         then_remove: bool,
         resource: &Resource,
     ) -> Result<Deleted, NotCommitted> {
-        let bytes = version::stored_bytes(&object, &resource.kind, &resource.stored);
+        let bytes = self
+            .stored(&object, &resource.kind, resource)
+            .await
+            .map_err(NotCommitted::Failed)?;
         let write = Write::update(
             current.key.clone(),
             Revision::new(current.revision),
@@ -208,14 +241,18 @@ impl Registry {
             }));
         }
         let marked = Object::new(current.key.clone(), bytes, revision);
-        let tree = version::convert(marked.tree(), &resource.stored, &resource.kind);
+        let tree = self
+            .shown(marked.tree(), resource)
+            .await
+            .map_err(NotCommitted::Failed)?;
         self.remove(&marked, tree, resource).await
     }
 }
 
 /// Whether the answer is the object. Of namespaces it is, though the documents say otherwise.
 fn is_shown(kind: &Kind) -> bool {
-    kind.is_shown_when_deleted() || (kind.group.is_empty() && kind.kind == "Namespace")
+    kind.rules.is_none() && kind.is_shown_when_deleted()
+        || (kind.group.is_empty() && kind.kind == "Namespace")
 }
 
 /// The options in the body of a delete, if it has one.
@@ -284,6 +321,17 @@ fn check_preconditions(object: &Value, options: &DeleteOptions, resource: &Resou
 fn plan(object: &Value, resource: &Resource, options: &DeleteOptions, now: Time) -> Plan {
     let metadata = object.at("metadata");
     let mut marked = object.clone();
+    // A definition goes when its objects are gone.
+    if resource.kind.kind == "CustomResourceDefinition"
+        && resource.kind.group == "apiextensions.k8s.io"
+        && !metadata.has("deletionTimestamp")
+    {
+        custom::mark_deleted(&mut marked, now);
+        return Plan::Mark {
+            object: marked,
+            then_remove: false,
+        };
+    }
     let finalizers = finalizers(object, resource, options);
     let has_finalizers = !finalizers.is_empty() || is_held_namespace(object, &resource.kind);
     set_finalizers(&mut marked, &finalizers);

@@ -9,7 +9,7 @@ use std::{
 use bytes::Bytes;
 use k3_api::{
     base64, decode, encode, go, protobuf,
-    rules::Tree,
+    rules::{Tree, TreeMut},
     selector::{field, label},
     status::{Cause, Status},
 };
@@ -21,7 +21,7 @@ use super::{
     answer::{self, Made},
     ask::Warnings,
     commit::unavailable,
-    table, version,
+    table,
 };
 use crate::{
     cache::{Object, Snapshot},
@@ -83,7 +83,12 @@ impl Registry {
             .cache
             .get(&key)
             .ok_or_else(|| resource.not_found(&ask.target.name))?;
-        answer::object(200, &Made::Kept(object), ask, &resource, &Warnings::default())
+        let made = if resource.custom.is_some() && !resource.shows(&object) {
+            Made::Dry(self.shown(object.tree(), &resource).await?)
+        } else {
+            Made::Kept(object)
+        };
+        answer::object(200, &made, ask, &resource, &Warnings::default())
     }
 
     /// Answers with a list.
@@ -106,13 +111,11 @@ impl Registry {
         }
         let is_plain =
             ask.accepted.form == Form::Whole && ask.accepted.format == Format::Json && !ask.accepted.pretty;
-        if is_plain && !resource.converts() {
+        if is_plain && listed.objects.iter().all(|object| resource.shows(object)) {
             return Ok(answer_bytes(listed.objects, &metadata, &resource));
         }
-        let trees = listed.objects.iter();
-        let trees = trees
-            .map(|object| version::convert(object.tree(), &resource.stored, &resource.kind))
-            .collect();
+        let trees = listed.objects.iter().map(|object| object.tree()).collect();
+        let trees = self.shown_all(trees, &resource).await?;
         answer_trees(trees, &metadata, ask, &resource)
     }
 
@@ -282,11 +285,18 @@ fn expired(token: &Token) -> Status {
 
 /// What stands before the items of a list.
 fn head(resource: &Resource, metadata: &Value) -> Vec<u8> {
-    let kind = &resource.kind;
+    let mut metadata = metadata.clone();
+    let list_kind = match &resource.custom {
+        Some(served) => {
+            // Lists of custom objects say that there is no more.
+            metadata.fill("continue", json!(""));
+            served.definition.names.list_kind.clone()
+        }
+        None => resource.kind.list_kind(),
+    };
     format!(
-        "{{\"kind\":\"{}\",\"apiVersion\":\"{}\",\"metadata\":{metadata},\"items\":[",
-        kind.list_kind(),
-        kind.api_version()
+        "{{\"kind\":\"{list_kind}\",\"apiVersion\":\"{}\",\"metadata\":{metadata},\"items\":[",
+        resource.kind.api_version()
     )
     .into_bytes()
 }
@@ -298,6 +308,7 @@ fn answer_bytes(objects: Vec<Arc<Object>>, metadata: &Value, resource: &Resource
     let mut list = ListBody {
         head: Some(head),
         objects: objects.into_iter(),
+        whole: resource.custom.is_some(),
         first: true,
         ended: false,
     };
@@ -313,6 +324,8 @@ fn answer_bytes(objects: Vec<Arc<Object>>, metadata: &Value, resource: &Resource
 struct ListBody {
     head: Option<Vec<u8>>,
     objects: std::vec::IntoIter<Arc<Object>>,
+    /// Whether each says what it is: custom objects do.
+    whole: bool,
     first: bool,
     ended: bool,
 }
@@ -326,7 +339,11 @@ impl ListBody {
             if !std::mem::take(&mut self.first) {
                 out.push(b',');
             }
-            object.write_item(&mut out);
+            if self.whole {
+                object.write(&mut out);
+            } else {
+                object.write_item(&mut out);
+            }
             if out.len() >= size {
                 return out;
             }
@@ -394,7 +411,9 @@ pub(super) fn answer_trees(
                 if index > 0 {
                     text.push(b',');
                 }
-                if let Value::Object(fields) = &mut tree {
+                if resource.custom.is_none()
+                    && let Value::Object(fields) = &mut tree
+                {
                     fields.remove("kind");
                     fields.remove("apiVersion");
                 }

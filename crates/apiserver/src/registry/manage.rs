@@ -11,19 +11,25 @@ use k3_api::{
 };
 use serde_json::Value;
 
-use super::version;
+use super::{Registry, Resource, version};
+use crate::custom::{Converter, Served};
 
 /// The versions of a kind beside the one of the request.
 struct OtherVersions<'k> {
     kind: &'k Kind,
     reset: &'k Reset,
+    custom: Custom<'k>,
 }
+
+/// The definition of a custom kind, and what converts its objects.
+pub(super) type Custom<'c> = Option<(&'c Served, &'c Converter)>;
 
 /// Calls `run` with what a write through a subresource is about.
 pub(super) fn with_subject<R>(
     kind: &Kind,
     rules: &dyn Rules,
     subresource: &str,
+    custom: Custom<'_>,
     run: impl FnOnce(Subject<'_>) -> R,
 ) -> R {
     let api_version = kind.api_version();
@@ -45,15 +51,33 @@ pub(super) fn with_subject<R>(
         typed: &kind.ty,
         blank: &blank,
         reset: &reset,
-        versions: &OtherVersions { kind, reset: &reset },
+        versions: &OtherVersions {
+            kind,
+            reset: &reset,
+            custom,
+        },
     })
+}
+
+// --- Registry ---
+
+impl Registry {
+    /// How the versions of a custom resource become each other.
+    pub(super) fn custom<'c>(&'c self, resource: &'c Resource) -> Custom<'c> {
+        let served = resource.custom.as_deref()?;
+        Some((served, &*self.converter))
+    }
 }
 
 // --- OtherVersions ---
 
 impl OtherVersions<'_> {
-    fn find(&self, api_version: &str) -> Option<&'static Kind> {
-        version::others(self.kind).find(|kind| kind.api_version() == api_version)
+    fn find(&self, api_version: &str) -> Option<&Kind> {
+        let Some((served, _)) = self.custom else {
+            return version::others(self.kind).find(|kind| kind.api_version() == api_version);
+        };
+        let mut kinds = served.versions().map(|(_, kind)| &**kind);
+        kinds.find(|kind| kind.api_version() == api_version)
     }
 }
 
@@ -63,6 +87,15 @@ impl Versions for OtherVersions<'_> {
     }
 
     fn convert(&self, object: &Value, api_version: &str) -> Result<Value, NotConverted> {
+        if let Some((served, converter)) = self.custom {
+            let (_, version) = api_version.split_once('/').unwrap_or_default();
+            return converter
+                .convert_now(served, object.clone(), version)
+                .map_err(|error| NotConverted {
+                    api_version: api_version.to_owned(),
+                    reason: error.to_string(),
+                });
+        }
         let said = object
             .get("apiVersion")
             .and_then(Value::as_str)

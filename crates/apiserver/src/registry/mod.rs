@@ -10,6 +10,7 @@
 //! get, list, watch
 //! answer     an object, a list, a table, in the form that was asked for
 //! version    the version an object is stored in
+//! conversion from there to the version of a request, and back
 //! own        objects of the server's own making
 //! commit     to the store, and into the cache before anybody is told
 //! ```
@@ -23,6 +24,7 @@ mod ask;
 mod body;
 mod change;
 mod commit;
+mod conversion;
 mod create;
 mod delete;
 mod list;
@@ -46,12 +48,14 @@ pub(crate) use self::{
     commit::{not_committed, unavailable},
     create::{random_bytes, random_number, random_uid},
     delete::options_body as delete_body,
-    own::{own_change, own_object},
+    own::{own_change, own_object, own_user},
     resource::{Resource, selectable},
     subresource::{BadSigningKey, Signer},
     version::{convert, others},
 };
-use crate::{admission::Admission, allocation::Allocation, authz::Authorizer, cache::Caches};
+use crate::{
+    admission::Admission, allocation::Allocation, authz::Authorizer, cache::Caches, custom::Converter,
+};
 
 /// What is behind the verbs.
 pub(crate) struct Registry {
@@ -61,6 +65,7 @@ pub(crate) struct Registry {
     pub allocation: Arc<Allocation>,
     pub clock: Arc<dyn Clock>,
     pub signer: Signer,
+    pub converter: Arc<Converter>,
 }
 
 // --- Registry ---

@@ -10,7 +10,7 @@ use k3_api::{
 };
 use serde_json::Value;
 
-use super::{Ask, Resource, ask::Warnings, body::Expected, manage};
+use super::{Ask, Registry, Resource, ask::Warnings, body::Expected, manage};
 use crate::request::{FieldValidation, WriteOptions, Writing};
 
 /// A patch.
@@ -30,6 +30,13 @@ const MERGE: &str = "application/merge-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
 
+/// The answer to a patch of a sort that is not known.
+fn not_a_patch() -> Status {
+    let mut status = Status::unsupported_media_type("415: Unsupported Media Type");
+    status.details = Some(Box::default());
+    status
+}
+
 fn media_type(media: &str) -> &str {
     media.split(';').next().unwrap_or_default().trim()
 }
@@ -42,17 +49,17 @@ impl Patch {
         match media_type(media) {
             JSON | MERGE | STRATEGIC => Ok(Writing::Patch),
             APPLY => Ok(Writing::Apply),
-            _ => {
-                let mut status = Status::unsupported_media_type("415: Unsupported Media Type");
-                status.details = Some(Box::default());
-                Err(status)
-            }
+            _ => Err(not_a_patch()),
         }
     }
 
     /// Reads the patch in the body.
     pub(super) fn read(ask: &Ask, options: &WriteOptions, warnings: &mut Warnings) -> Result<Self, Status> {
         let media = media_type(&ask.media);
+        // A strategic merge needs to know more of a type than a definition tells.
+        if media == STRATEGIC && ask.target.kind.rules.is_some() {
+            return Err(not_a_patch());
+        }
         if media == APPLY {
             let decoded = decode::yaml_to_json(&ask.body)
                 .map_err(|error| Status::bad_request(format!("error encoding patch: {error}")))?;
@@ -96,15 +103,23 @@ impl Patch {
         ask: &Ask,
         options: &WriteOptions,
         warnings: &mut Warnings,
+        registry: &Registry,
     ) -> Result<Value, Status> {
         let patched = match self {
             Patch::Apply(configuration) => {
                 let force = if options.force { Force::Yes } else { Force::No };
-                manage::with_subject(&resource.kind, resource.rules(), ask.target.part(), |subject| {
-                    subject
-                        .apply(old, configuration, &options.manager, force, ask.now)
-                        .map_err(|error| Patch::not_applied(&error))
-                })?
+                let custom = registry.custom(resource);
+                manage::with_subject(
+                    &resource.kind,
+                    resource.rules(),
+                    ask.target.part(),
+                    custom,
+                    |subject| {
+                        subject
+                            .apply(old, configuration, &options.manager, force, ask.now)
+                            .map_err(|error| Patch::not_applied(&error))
+                    },
+                )?
             }
             _ => self.patched(old.cloned().unwrap_or_default(), &resource.kind)?,
         };

@@ -10,7 +10,10 @@ use k3_api::{
 use k3_storage::Key;
 
 use super::version;
-use crate::cache::{Caches, ResourceCache};
+use crate::{
+    cache::{Caches, Object, ResourceCache},
+    custom::Served,
+};
 
 /// A resource in the version a request names.
 #[derive(Clone)]
@@ -19,6 +22,8 @@ pub(crate) struct Resource {
     pub kind: KindRef,
     /// The kind that is stored.
     pub stored: KindRef,
+    /// The definition, of a custom kind.
+    pub custom: Option<Arc<Served>>,
     /// Its objects.
     pub cache: Arc<ResourceCache>,
     prefix: String,
@@ -49,11 +54,19 @@ impl Resource {
     /// The resource of a kind.
     pub(crate) fn of(kind: impl Into<KindRef>, caches: &Caches) -> Self {
         let kind = kind.into();
-        let stored = version::stored(&kind);
+        let custom = match &kind {
+            KindRef::Builtin(_) => None,
+            KindRef::Custom(kind) => caches.definitions().find(&kind.group, &kind.plural),
+        };
+        let stored = match &custom {
+            Some(served) => served.stored(),
+            None => version::stored(&kind),
+        };
         let prefix = prefix(&stored);
         Resource {
             kind,
             stored,
+            custom,
             cache: caches.resource(&prefix),
             prefix,
         }
@@ -89,6 +102,22 @@ impl Resource {
     /// Whether objects must be changed on their way to the client.
     pub(crate) fn converts(&self) -> bool {
         !version::is_same(&self.kind, &self.stored)
+    }
+
+    /// Whether clients see an object as it is stored. One that was stored before its definition said what it says now may have
+    /// to be changed.
+    pub(crate) fn shows(&self, object: &Object) -> bool {
+        match &self.custom {
+            None => !self.converts(),
+            Some(served) => {
+                !self.converts() && object.revision > served.since && object.begins_as(&self.stored)
+            }
+        }
+    }
+
+    /// Whether objects of other versions can only be had from a webhook.
+    pub(crate) fn has_webhook(&self) -> bool {
+        self.custom.as_ref().is_some_and(|served| served.has_webhook())
     }
 
     /// Its name with its group, as messages have it.

@@ -5,12 +5,14 @@ use std::{
     future::Future,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, Waker},
     time::Duration,
 };
 
 use bytes::{Bytes, BytesMut};
-use k3_api::{encode, protobuf, rules::TreeMut, schema::ObjectType, status::Status, time::Time};
+use k3_api::{
+    custom::Source, encode, protobuf, rules::TreeMut, schema::ObjectType, status::Status, time::Time,
+};
 use serde_json::{Value, json};
 use tokio::time::{Instant, Sleep};
 
@@ -21,6 +23,7 @@ use super::{
 };
 use crate::{
     cache::{Caches, Delivery, EventType, Interest, Object, Since, Watcher, Wire, frame},
+    custom::{Converter, NotConverted},
     http::{self as web, Answer, Body, Form, Format, Pieces},
     request::ListOptions,
 };
@@ -42,6 +45,9 @@ struct WatchBody {
     initial_end: Option<u64>,
     selection: Selection,
     resource: Resource,
+    converter: Arc<Converter>,
+    /// An event that a webhook is converting; nothing overtakes it.
+    converting: Option<Converting>,
     form: WatchForm,
     caches: Arc<Caches>,
     bookmarks: Option<Pin<Box<Sleep>>>,
@@ -49,6 +55,9 @@ struct WatchBody {
     /// The revision up to which everything was sent.
     sent: u64,
 }
+
+/// The word of an event, and its object in the version of the watch.
+type Converting = Pin<Box<dyn Future<Output = (&'static str, Result<Value, NotConverted>)> + Send>>;
 
 /// How events are written.
 struct WatchForm {
@@ -112,6 +121,8 @@ impl Registry {
             initial_end,
             selection,
             resource,
+            converter: Arc::clone(&self.converter),
+            converting: None,
             form: WatchForm {
                 format: ask.accepted.format,
                 form: ask.accepted.form,
@@ -199,6 +210,7 @@ impl WatchBody {
         let mut alone: Option<Bytes> = None;
         while let Some(watcher) = &mut self.watcher
             && out.len() < PIECE
+            && self.converting.is_none()
         {
             match watcher.poll(context) {
                 Poll::Ready(Some(delivery)) => {
@@ -208,7 +220,7 @@ impl WatchBody {
                     if let Some(first) = alone.take() {
                         out.extend_from_slice(&first);
                     }
-                    if out.is_empty() && self.is_shared() {
+                    if out.is_empty() && self.is_shared(delivery.event.shown(as_type)) {
                         self.sent = delivery.event.revision;
                         alone = Some(delivery.frame(as_type, self.form.wire(), &self.resource.kind));
                     } else {
@@ -223,13 +235,13 @@ impl WatchBody {
     }
 
     /// Whether its frames are those of all watchers.
-    fn is_shared(&self) -> bool {
-        self.form.is_plain() && !self.resource.converts()
+    fn is_shared(&self, object: &Object) -> bool {
+        self.form.is_plain() && self.resource.shows(object)
     }
 
     fn write(&mut self, out: &mut BytesMut, delivery: &Delivery, as_type: EventType) {
         self.sent = delivery.event.revision;
-        if self.is_shared() {
+        if self.is_shared(delivery.event.shown(as_type)) {
             out.extend_from_slice(&delivery.frame(as_type, self.form.wire(), &self.resource.kind));
             return;
         }
@@ -239,7 +251,7 @@ impl WatchBody {
     }
 
     fn write_initial(&mut self, out: &mut BytesMut, object: &Object) {
-        if self.is_shared() {
+        if self.is_shared(object) {
             let frame = frame(
                 EventType::Added,
                 object,
@@ -253,8 +265,47 @@ impl WatchBody {
         self.write_tree(out, EventType::Added.word(), object.tree());
     }
 
-    fn write_tree(&mut self, out: &mut BytesMut, word: &str, tree: Value) {
-        let tree = version::convert(tree, &self.resource.stored, &self.resource.kind);
+    fn write_tree(&mut self, out: &mut BytesMut, word: &'static str, tree: Value) {
+        let Some(served) = &self.resource.custom else {
+            let tree = version::convert(tree, &self.resource.stored, &self.resource.kind);
+            return self.write_shown(out, word, tree);
+        };
+        let (served, version) = (Arc::clone(served), self.resource.kind.version.clone());
+        let converter = Arc::clone(&self.converter);
+        let has_webhook = served.has_webhook();
+        let mut converting: Converting = Box::pin(async move {
+            let converted = converter
+                .convert(&served, vec![tree], &version, Source::Storage)
+                .await;
+            (word, converted.map(|mut trees| trees.pop().unwrap_or_default()))
+        });
+        if has_webhook {
+            self.converting = Some(converting);
+            return;
+        }
+        // Nobody is asked, so it is done at once.
+        let mut context = Context::from_waker(Waker::noop());
+        if let Poll::Ready((word, converted)) = converting.as_mut().poll(&mut context) {
+            self.write_converted(out, word, converted);
+        }
+    }
+
+    /// Writes an event that was converted. One that cannot be ends the watch.
+    fn write_converted(&mut self, out: &mut BytesMut, word: &str, converted: Result<Value, NotConverted>) {
+        match converted {
+            Ok(tree) => self.write_shown(out, word, tree),
+            Err(error) => {
+                let status = Status::unknown(error.to_string());
+                out.extend_from_slice(&error_frame(&status, self.form.format));
+                self.initial.clear();
+                self.initial_end = None;
+                self.watcher = None;
+            }
+        }
+    }
+
+    /// Writes an event with an object in the version of the watch.
+    fn write_shown(&mut self, out: &mut BytesMut, word: &str, tree: Value) {
         let (shown, ty) = match self.form.form {
             Form::Whole => (tree, self.resource.kind.ty.clone()),
             Form::Metadata | Form::MetadataList => (
@@ -291,7 +342,7 @@ impl WatchBody {
         self.sent = revision;
         match self.form.form {
             Form::Whole => self.form.write(out, "BOOKMARK", &tree, &kind.ty),
-            _ => self.write_tree(out, "BOOKMARK", tree),
+            _ => self.write_shown(out, "BOOKMARK", tree),
         }
     }
 }
@@ -299,11 +350,24 @@ impl WatchBody {
 impl Pieces for WatchBody {
     fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
         let mut out = BytesMut::new();
-        while let Some(object) = self.initial.pop_front() {
-            self.write_initial(&mut out, &object);
+        loop {
+            if let Some(converting) = &mut self.converting {
+                match converting.as_mut().poll(context) {
+                    Poll::Ready((word, converted)) => {
+                        self.converting = None;
+                        self.write_converted(&mut out, word, converted);
+                    }
+                    Poll::Pending if out.is_empty() => return Poll::Pending,
+                    Poll::Pending => return Poll::Ready(Some(out.freeze())),
+                }
+            }
             if out.len() >= PIECE {
                 return Poll::Ready(Some(out.freeze()));
             }
+            let Some(object) = self.initial.pop_front() else {
+                break;
+            };
+            self.write_initial(&mut out, &object);
         }
         if let Some(revision) = self.initial_end.take() {
             self.write_bookmark(&mut out, revision, true);
@@ -316,6 +380,10 @@ impl Pieces for WatchBody {
             }
             if !out.is_empty() {
                 return Poll::Ready(Some(out.freeze()));
+            }
+            if self.converting.is_some() {
+                // It is asked for at once, so that whoever has the answer knows whom to wake.
+                return self.poll_piece(context);
             }
             if self.watcher.is_none() || self.end.as_mut().poll(context).is_ready() {
                 self.watcher = None;

@@ -3,6 +3,7 @@
 use k3_api::kinds::{KindRef, Subresource, builtin};
 
 use super::query;
+use crate::custom::Definitions;
 
 /// What a path leads to.
 #[derive(Debug)]
@@ -31,7 +32,7 @@ pub(crate) struct Target {
 }
 
 /// Finds out what a path leads to.
-pub(crate) fn route(path: &str) -> Route {
+pub(crate) fn route(path: &str, definitions: &Definitions) -> Route {
     let mut parts = path.trim_matches('/').split('/');
     let (group, version) = match (parts.next(), parts.next()) {
         (Some("api"), Some(version)) => (String::new(), version),
@@ -44,12 +45,12 @@ pub(crate) fn route(path: &str) -> Route {
     let parts: Option<Vec<String>> = parts.map(|part| query::decode(part, false)).collect();
     match parts {
         Some(parts) if parts.is_empty() => Route::Other,
-        Some(parts) => target(&group, version, &parts).map_or(Route::Nowhere, Route::Resource),
+        Some(parts) => target(&group, version, &parts, definitions).map_or(Route::Nowhere, Route::Resource),
         None => Route::Nowhere,
     }
 }
 
-fn target(group: &str, version: &str, parts: &[String]) -> Option<Target> {
+fn target(group: &str, version: &str, parts: &[String], definitions: &Definitions) -> Option<Target> {
     let (watch, parts) = match parts {
         [first, rest @ ..] if first == "watch" => (true, rest),
         parts => (false, parts),
@@ -61,7 +62,10 @@ fn target(group: &str, version: &str, parts: &[String]) -> Option<Target> {
         parts => ("", parts),
     };
     let (plural, rest) = parts.split_first()?;
-    let kind = KindRef::from(builtin().resource(group, version, plural)?);
+    let kind = match builtin().resource(group, version, plural) {
+        Some(kind) => KindRef::from(kind),
+        None => definitions.kind(group, version, plural)?,
+    };
     // A path with a namespace leads to nothing cluster-wide, and the other way round only to lists of all.
     let is_namespaced = kind.is_namespaced();
     if (!namespace.is_empty() && !is_namespaced)
@@ -118,7 +122,7 @@ mod tests {
     use super::*;
 
     fn found(path: &str) -> (String, String, String, &'static str) {
-        match route(path) {
+        match route(path, &Definitions::default()) {
             Route::Resource(target) => (
                 target.kind.plural.to_string(),
                 target.namespace.clone(),
@@ -174,7 +178,10 @@ mod tests {
             "/healthz",
             "/version",
         ] {
-            assert!(matches!(route(path), Route::Other), "{path}");
+            assert!(
+                matches!(route(path, &Definitions::default()), Route::Other),
+                "{path}"
+            );
         }
         for path in [
             "/api/v1/bogus",
@@ -185,7 +192,11 @@ mod tests {
             "/api/v1/namespaces/a/pods/b/status/x",
             "/api/v1/pods/b",
         ] {
-            assert!(matches!(route(path), Route::Nowhere), "{path}: {:?}", route(path));
+            assert!(
+                matches!(route(path, &Definitions::default()), Route::Nowhere),
+                "{path}: {:?}",
+                route(path, &Definitions::default())
+            );
         }
     }
 }

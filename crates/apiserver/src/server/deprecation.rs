@@ -2,12 +2,18 @@
 
 use k3_api::kinds::Kind;
 
+use crate::custom::Definitions;
+
 /// What is told about a kind, if anything.
-pub(super) fn of(kind: &Kind) -> Option<&'static str> {
+pub(super) fn of(kind: &Kind, definitions: &Definitions) -> Option<String> {
+    if kind.rules.is_some() {
+        let served = definitions.find(&kind.group, &kind.plural)?;
+        return served.definition.version(&kind.version)?.deprecation.clone();
+    }
     match (&*kind.group, &*kind.version, &*kind.kind) {
-        ("", "v1", "ComponentStatus") => Some("v1 ComponentStatus is deprecated in v1.19+"),
+        ("", "v1", "ComponentStatus") => Some("v1 ComponentStatus is deprecated in v1.19+".to_owned()),
         ("", "v1", "Endpoints") => {
-            Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
+            Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice".to_owned())
         }
         _ => None,
     }

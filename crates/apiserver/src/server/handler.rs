@@ -1,6 +1,10 @@
 //! What each request goes through.
 
-use std::{net::SocketAddr, panic::AssertUnwindSafe};
+use std::{
+    net::SocketAddr,
+    panic::AssertUnwindSafe,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, header};
@@ -14,6 +18,7 @@ use super::{
 use crate::{
     Config, authn,
     authz::Identity,
+    custom::PREFIX,
     discovery::{self, Discovery, Group},
     http::{self as web, Accepted, Answer, Format, Offer},
     openapi::OpenApi,
@@ -39,9 +44,9 @@ const PATHS: [&str; 8] = [
 /// What answers requests.
 pub(super) struct Handler {
     config: Config,
-    registry: Registry,
-    discovery: Discovery,
-    openapi: OpenApi,
+    registry: Arc<Registry>,
+    discovery: Mutex<(u64, Arc<Discovery>)>,
+    openapi: Mutex<(u64, Arc<OpenApi>)>,
 }
 
 /// Who is at the other end of a connection.
@@ -72,14 +77,13 @@ struct Head {
 // --- Handler ---
 
 impl Handler {
-    pub(super) fn new(config: Config, registry: Registry) -> Self {
-        let (address, port) = config.advertise;
-        let discovery = Discovery::new(Group::builtin(), SocketAddr::new(address, port).to_string());
+    pub(super) fn new(config: Config, registry: Arc<Registry>) -> Self {
+        let discovery = Mutex::new((0, Arc::new(discover(&config, &registry))));
         Handler {
             config,
             registry,
             discovery,
-            openapi: OpenApi::new(),
+            openapi: Mutex::new((0, Arc::new(OpenApi::new()))),
         }
     }
 
@@ -122,7 +126,7 @@ impl Handler {
         let info = Info::read(&head.method, &head.path, &head.query);
         let identity = authorizer.impersonate(user, &head.headers, &info)?;
         let reason = authorizer.require(&info.action(&identity.user))?;
-        match route(&head.path) {
+        match route(&head.path, self.registry.caches.definitions()) {
             Route::Resource(target) => {
                 let allowed = Allowed {
                     identity,
@@ -173,8 +177,12 @@ impl Handler {
         if !allowed.info.means(&target, verb.word()) {
             return Err(verb::not_allowed());
         }
+        let is_custom = target.kind.rules.is_some();
         let offer = match verb {
+            Verb::List | Verb::Watch if is_custom => Offer::CustomCollection,
             Verb::List | Verb::Watch => Offer::Collection,
+            // A scale is no custom object.
+            _ if is_custom && target.part() != "scale" => Offer::CustomObject,
             _ => Offer::Object,
         };
         let accepted = head.accepted(offer)?;
@@ -194,8 +202,8 @@ impl Handler {
         ask.notes.add("authorization.k8s.io/decision", "allow");
         ask.notes.add("authorization.k8s.io/reason", allowed.reason);
         let mut answer = self.run(&ask, verb).await?;
-        if let Some(warning) = deprecation::of(&ask.target.kind) {
-            warn(&mut answer, &[warning.to_owned()]);
+        if let Some(warning) = deprecation::of(&ask.target.kind, self.registry.caches.definitions()) {
+            warn(&mut answer, &[warning]);
         }
         Ok(answer)
     }
@@ -222,6 +230,33 @@ impl Handler {
         }
     }
 
+    /// What there is to ask for, as of now.
+    fn discovery(&self) -> Arc<Discovery> {
+        let generation = self.registry.caches.definitions().generation();
+        let mut known = self.discovery.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.0 != generation {
+            *known = (generation, Arc::new(discover(&self.config, &self.registry)));
+        }
+        Arc::clone(&known.1)
+    }
+
+    /// What it looks like, as of now.
+    fn openapi(&self) -> Arc<OpenApi> {
+        let definitions = self.registry.caches.definitions();
+        let generation = definitions.generation();
+        let mut known = self.openapi.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.0 != generation {
+            *known = (generation, Arc::new(known.1.with(definitions)));
+        }
+        Arc::clone(&known.1)
+    }
+
+    /// A definition as it is stored.
+    fn definition(&self, name: &str) -> Option<serde_json::Value> {
+        let cache = self.registry.caches.resource(PREFIX);
+        Some(cache.get(&format!("{PREFIX}{name}"))?.tree())
+    }
+
     /// What the server says of itself.
     async fn document(&self, head: &Head) -> Result<Answer, Status> {
         let store = self.registry.caches.store();
@@ -234,17 +269,19 @@ impl Handler {
         }
         let accept = head.text(&header::ACCEPT);
         let known = head.text(&header::IF_NONE_MATCH);
-        if let Some(answer) = self.discovery.answer(&head.path, accept, known, head.pretty) {
+        let discovery = self.discovery();
+        if let Some(answer) = discovery.answer(&head.path, accept, known, head.pretty) {
             return Ok(answer);
         }
-        if let Some(answer) = self
-            .openapi
-            .answer(&head.path, head.query.text("hash"), accept, known)
+        let stored = |name: &str| self.definition(name);
+        if let Some(answer) =
+            self.openapi()
+                .answer(&head.path, head.query.text("hash"), accept, known, &stored)
         {
             return Ok(answer);
         }
         let document = match head.path.as_str() {
-            "/" => self.discovery.index(&PATHS),
+            "/" => discovery.index(&PATHS),
             "/version" | "/version/" => discovery::version(),
             "/.well-known/openid-configuration" => {
                 let (address, port) = self.config.advertise;
@@ -273,11 +310,19 @@ impl Handler {
     /// The answer to a path that leads to nothing: within a group that is there a `Status`, else a text.
     fn nowhere(&self, head: &Head) -> Result<Answer, Status> {
         let group = head.path.split('/').take(3).collect::<Vec<_>>().join("/");
-        if head.path.starts_with("/api/") || self.discovery.legacy(&group).is_some() {
+        if head.path.starts_with("/api/") || self.discovery().legacy(&group).is_some() {
             return Err(verb::not_found());
         }
         Ok(web::text(404, "404 page not found\n"))
     }
+}
+
+/// What there is to ask for.
+fn discover(config: &Config, registry: &Registry) -> Discovery {
+    let (address, port) = config.advertise;
+    let mut groups = Group::builtin();
+    Group::add_custom(&mut groups, registry.caches.definitions());
+    Discovery::new(groups, SocketAddr::new(address, port).to_string())
 }
 
 /// Reads a body, up to the limit.

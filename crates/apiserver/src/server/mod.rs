@@ -29,6 +29,7 @@ use crate::{
     allocation::{Allocation, Keeper},
     authz::Authorizer,
     cache::{Caches, Feed},
+    custom::{self, Converter},
     outgoing::Outgoing,
     registry::{self, BadSigningKey, Registry, Signer},
 };
@@ -39,6 +40,7 @@ pub struct Server {
     /// Ends with the server.
     _feed: Feed,
     _keeper: Keeper,
+    _definitions: custom::Keeper,
 }
 
 /// Why a server did not start.
@@ -76,6 +78,7 @@ impl Server {
         if config.guard_owners {
             admission.guard_owners(&authorizer);
         }
+        let converter = Arc::new(Converter::new(outgoing));
         let registry = Registry {
             caches,
             admission,
@@ -83,9 +86,12 @@ impl Server {
             allocation,
             clock,
             signer: Signer::new(config.issuer.clone(), &config.signing_key)?,
+            converter,
         };
+        let registry = Arc::new(registry);
         crate::bootstrap::run(&registry, &config).await?;
         Ok(Server {
+            _definitions: custom::Keeper::start(Arc::clone(&registry)),
             handler: Arc::new(Handler::new(config, registry)),
             _feed: feed,
             _keeper: keeper,

@@ -5,6 +5,7 @@
 
 mod access;
 mod cluster;
+mod custom;
 mod discovery;
 mod objects;
 mod policy;

@@ -21,14 +21,8 @@ enum Approval {
 
 /// What is wrong with the approval of a definition. As it was before it may stay.
 pub(super) fn validate(new: &Value, old: Option<&Value>, errors: &mut Errors) {
-    let group = new.at("spec").text("group");
-    let protected = ["k8s.io", "kubernetes.io"].iter().any(|domain| {
-        group
-            .strip_suffix(domain)
-            .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
-    });
     let approval = approval(annotation(new));
-    if !protected || old.is_some_and(|old| self::approval(annotation(old)) == approval) {
+    if !is_protected(new) || old.is_some_and(|old| self::approval(annotation(old)) == approval) {
         return;
     }
     let metadata = Path::new("metadata");
@@ -47,6 +41,41 @@ pub(super) fn validate(new: &Value, old: Option<&Value>, errors: &mut Errors) {
             errors.push(Error::invalid(&place, annotation(new), detail));
         }
     }
+}
+
+/// Whether a definition of a group of the community is approved, with the reason and the words of the condition that says so;
+/// `None` for other groups.
+pub fn state(definition: &Value) -> Option<(bool, &'static str, String)> {
+    if !is_protected(definition) {
+        return None;
+    }
+    let text = annotation(definition);
+    Some(match approval(text) {
+        Approval::Missing => {
+            let message = format!("protected groups must have approval annotation \"{ANNOTATION}\", {SEE}");
+            (false, "MissingAnnotation", message)
+        }
+        Approval::Bypassed => {
+            let message = format!("not approved: {}", crate::go::quote(text));
+            (false, "UnapprovedAnnotation", message)
+        }
+        Approval::Given => (true, "ApprovedAnnotation", format!("approved in {text}")),
+        Approval::Invalid => {
+            let message = format!(
+                "protected groups must have approval annotation \"{ANNOTATION}\" with either a URL or a reason starting with \"unapproved\", {SEE}"
+            );
+            (false, "InvalidAnnotation", message)
+        }
+    })
+}
+
+fn is_protected(definition: &Value) -> bool {
+    let group = definition.at("spec").text("group");
+    ["k8s.io", "kubernetes.io"].iter().any(|domain| {
+        group
+            .strip_suffix(domain)
+            .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+    })
 }
 
 fn annotation(object: &Value) -> &str {

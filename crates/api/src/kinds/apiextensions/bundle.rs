@@ -17,7 +17,7 @@ pub(super) fn validate(bundle: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// Whether there is a bundle with something wrong.
-pub(super) fn is_bad(bundle: &Value) -> bool {
+pub fn is_bad(bundle: &Value) -> bool {
     bundle
         .as_str()
         .is_some_and(|text| !text.is_empty() && fault(text).is_some())

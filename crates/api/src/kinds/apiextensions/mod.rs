@@ -23,6 +23,7 @@ mod structural;
 mod version;
 
 pub(crate) use self::regexp::fault as go_regexp_fault;
+pub use self::{approval::state as approval, bundle::is_bad as is_bad_bundle};
 use serde_json::Value;
 
 use crate::{

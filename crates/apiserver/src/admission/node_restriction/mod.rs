@@ -158,7 +158,12 @@ impl Asked<'_> {
 
     /// The operation in the words of reviews.
     fn operation(&self) -> &'static str {
-        self.attributes.operation.word()
+        match self.attributes.operation {
+            Operation::Create => "CREATE",
+            Operation::Update => "UPDATE",
+            Operation::Delete => "DELETE",
+            Operation::Connect => "CONNECT",
+        }
     }
 
     fn refuse(&self, why: impl std::fmt::Display) -> Result<(), Status> {

@@ -12,7 +12,7 @@ fn body(answer: Answer) -> Vec<u8> {
 }
 
 fn get(path: &str) -> Value {
-    let answer = OpenApi::new().answer(path, "", "", "").unwrap();
+    let answer = OpenApi::new().answer(path, "", "", "", &|_| None).unwrap();
     assert_eq!(answer.status(), 200, "{path}");
     serde_json::from_slice(&body(answer)).unwrap()
 }
@@ -185,7 +185,7 @@ fn paths_have_names_actions_and_kinds() {
 #[test]
 fn the_index_leads_to_parts_that_need_not_be_asked_for_twice() {
     let known = OpenApi::new();
-    let index = known.answer("/openapi/v3", "", "", "").unwrap();
+    let index = known.answer("/openapi/v3", "", "", "", &|_| None).unwrap();
     assert_eq!(
         header_of(&index, header::CONTENT_TYPE),
         "text/plain; charset=utf-8"
@@ -195,13 +195,18 @@ fn the_index_leads_to_parts_that_need_not_be_asked_for_twice() {
         .as_str()
         .unwrap();
     let (path, hash) = place.split_once("?hash=").unwrap();
-    let part = known.answer(path, hash, "application/json", "").unwrap();
+    let part = known
+        .answer(path, hash, "application/json", "", &|_| None)
+        .unwrap();
     assert_eq!(part.status(), 200);
     assert_eq!(header_of(&part, header::CACHE_CONTROL), FOR_EVER);
     let tag = header_of(&part, header::ETAG);
     assert_eq!(tag, format!("\"{hash}\""));
-    assert_eq!(known.answer(path, hash, "", &tag).unwrap().status(), 304);
-    let moved = known.answer(path, "OLD", "", "").unwrap();
+    assert_eq!(
+        known.answer(path, hash, "", &tag, &|_| None).unwrap().status(),
+        304
+    );
+    let moved = known.answer(path, "OLD", "", "", &|_| None).unwrap();
     assert_eq!(
         (
             moved.status().as_u16(),
@@ -214,23 +219,33 @@ fn the_index_leads_to_parts_that_need_not_be_asked_for_twice() {
 #[test]
 fn unknown_parts_are_not_found_and_unknown_types_not_acceptable() {
     let known = OpenApi::new();
-    let code = |path: &str, accept: &str| known.answer(path, "", accept, "").unwrap().status().as_u16();
+    let code = |path: &str, accept: &str| {
+        known
+            .answer(path, "", accept, "", &|_| None)
+            .unwrap()
+            .status()
+            .as_u16()
+    };
     assert_eq!(code("/openapi/v3/apis/bogus/v1", ""), 404);
     assert_eq!(code("/openapi/v3/version", "text/html"), 406);
     assert_eq!(code("/openapi/v2", "text/html"), 406);
-    assert!(known.answer("/openapi/v4", "", "", "").is_none());
+    assert!(known.answer("/openapi/v4", "", "", "", &|_| None).is_none());
 }
 
 #[test]
 fn version_2_is_served_as_json_and_as_protobuf() {
     let known = OpenApi::new();
-    let json = known.answer("/openapi/v2", "", "application/json", "").unwrap();
+    let json = known
+        .answer("/openapi/v2", "", "application/json", "", &|_| None)
+        .unwrap();
     assert_eq!(header_of(&json, header::CONTENT_TYPE), JSON);
     let document: Value = serde_json::from_slice(&body(json)).unwrap();
     assert_eq!(document["swagger"], "2.0");
     let quantity = &document["definitions"]["io.k8s.apimachinery.pkg.api.resource.Quantity"];
     assert_eq!(quantity["type"], "string");
-    let proto = known.answer("/openapi/v2", "", PROTOBUF_SPELLED, "").unwrap();
+    let proto = known
+        .answer("/openapi/v2", "", PROTOBUF_SPELLED, "", &|_| None)
+        .unwrap();
     assert_eq!(header_of(&proto, header::CONTENT_TYPE), PROTOBUF);
     let message = body(proto);
     assert_eq!(message[..5], *b"\x0a\x032.0");
@@ -339,7 +354,9 @@ fn defaults_and_wants_are_those_of_the_facts() {
     let known = OpenApi::new();
     let mut definitions = Map::new();
     for name in known.parts.keys() {
-        let answer = known.answer(&format!("/openapi/v3/{name}"), "", "", "").unwrap();
+        let answer = known
+            .answer(&format!("/openapi/v3/{name}"), "", "", "", &|_| None)
+            .unwrap();
         let mut document: Value = serde_json::from_slice(&body(answer)).unwrap();
         if let Value::Object(found) = document["components"]["schemas"].take() {
             definitions.extend(found);

@@ -40,10 +40,10 @@ impl Registry {
 
     /// A command in a container, its terminal, or its ports.
     pub(super) async fn stream(&self, ask: &Ask, verb: Verb) -> Result<Answer, Status> {
-        self.admit_connection(ask).await?;
         if verb != Verb::Create {
             self.require_create(ask)?;
         }
+        self.admit_connection(ask).await?;
         let pod = self.pod(ask).await?;
         if ask.target.part() != "portforward" {
             container(&pod, ask.query.text("container"))?;

@@ -42,7 +42,7 @@ impl Registry {
             now: ask.now,
             user: &ask.user,
         };
-        manage::with_subject(kind, resource.rules(), "", |subject| {
+        manage::with_subject(kind, resource.rules(), "", None, |subject| {
             subject.track(None, &mut object, &options.manager, ask.now);
         });
         rules::review(&object, &at)?;

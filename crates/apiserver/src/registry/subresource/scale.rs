@@ -2,6 +2,7 @@
 
 use k3_api::{
     apply::managed::{self, Force},
+    custom::Scale,
     kinds::{Kind, autoscaling::scale, rules_of_part},
     rules::{Circumstances, Tree, TreeMut},
     status::{Grouped, Status},
@@ -32,8 +33,8 @@ pub(in crate::registry) enum NewScale {
     Patch(Patch),
 }
 
-/// Where all kinds that can be scaled keep their replicas.
-const REPLICAS: &[&str] = &["spec", "replicas"];
+/// Where all built-in kinds that can be scaled keep their replicas.
+const REPLICAS: &str = "spec.replicas";
 
 // --- Registry ---
 
@@ -48,7 +49,11 @@ impl Registry {
                 .cache
                 .get(&key)
                 .ok_or_else(|| resource.not_found(&ask.target.name))?;
-            return answer_scale(&object.tree(), ask, &resource, &[]);
+            let tree = self.shown(object.tree(), &resource).await?;
+            if let Some(custom) = custom_scale(&resource) {
+                return answer_as(&custom.read(&tree)?, ask, &[]);
+            }
+            return answer_scale(&tree, ask, &resource, &[]);
         }
         let mut warnings = Warnings::default();
         let (new, options) = if verb == Verb::Patch {
@@ -74,7 +79,11 @@ impl Registry {
         let (made, _) = self
             .change(ask, &resource, &Source::Scale(new), &options, &mut warnings)
             .await?;
-        answer_scale(&made.tree(&resource), ask, &resource, &warnings.0)
+        let tree = made.tree(&resource);
+        if let Some(custom) = custom_scale(&resource) {
+            return answer_as(&custom.of_written(&tree)?, ask, &warnings.0);
+        }
+        answer_scale(&tree, ask, &resource, &warnings.0)
     }
 }
 
@@ -85,15 +94,34 @@ fn answer_scale(
     warnings: &[String],
 ) -> Result<Answer, Status> {
     let scale = scale::of(&resource.kind, object).ok_or_else(|| no_scale(resource))?;
+    answer_as(&scale, ask, warnings)
+}
+
+/// Where the scale of custom objects is found.
+fn custom_scale(resource: &Resource) -> Option<&Scale> {
+    let served = resource.custom.as_ref()?;
+    served.definition.version(&resource.kind.version)?.scale.as_ref()
+}
+
+fn answer_as(scale: &Value, ask: &Ask, warnings: &[String]) -> Result<Answer, Status> {
     let subresource = ask.target.subresource().expect("a scale is a subresource");
-    let mut answer = answer::value(
-        200,
-        &answer::normal(&scale, &subresource.ty),
-        &subresource.ty,
-        ask,
-    )?;
+    let mut answer = answer::value(200, &answer::normal(scale, &subresource.ty), &subresource.ty, ask)?;
     answer::warn(&mut answer, warnings);
     Ok(answer)
+}
+
+/// Where the versions of a kind keep their replicas.
+fn replicas(resource: &Resource) -> Vec<(String, String)> {
+    let Some(served) = &resource.custom else {
+        return vec![(resource.kind.api_version(), REPLICAS.to_owned())];
+    };
+    let versions = served.versions();
+    versions
+        .filter_map(|(version, kind)| {
+            let way = version.scale.as_ref()?.spec_path.trim_start_matches('.');
+            Some((kind.api_version(), way.to_owned()))
+        })
+        .collect()
 }
 
 fn no_scale(resource: &Resource) -> Status {
@@ -117,15 +145,28 @@ impl NewScale {
     ) -> Result<Value, Status> {
         let subresource = ask.target.subresource().expect("a scale is a subresource");
         let version = resource.kind.api_version();
-        let paths: managed::ReplicasPaths<'_> = &[(&version, REPLICAS)];
-        let mut live = scale::of(&resource.kind, old).ok_or_else(|| no_scale(resource))?;
+        let custom = custom_scale(resource);
+        let ways = replicas(resource);
+        let ways: Vec<(&str, Vec<&str>)> = ways
+            .iter()
+            .map(|(version, way)| (version.as_str(), way.split('.').collect()))
+            .collect();
+        let paths: Vec<(&str, &[&str])> = ways
+            .iter()
+            .map(|(version, way)| (*version, way.as_slice()))
+            .collect();
+        let paths: managed::ReplicasPaths<'_> = &paths;
+        let mut live = match custom {
+            Some(custom) => custom.before(old)?,
+            None => scale::of(&resource.kind, old).ok_or_else(|| no_scale(resource))?,
+        };
         managed::scale_to_subresource(old, &mut live, paths).map_err(Status::internal_error)?;
         let kind = Kind::of_part(subresource, &resource.kind);
         let mut new = match self {
             NewScale::Put(scale) => scale.clone(),
             NewScale::Patch(Patch::Apply(configuration)) => {
                 let force = if options.force { Force::Yes } else { Force::No };
-                let applied = manage::with_subject(&kind, resource.rules(), "scale", |subject| {
+                let applied = manage::with_subject(&kind, resource.rules(), "scale", None, |subject| {
                     subject.apply(Some(&live), configuration, &options.manager, force, ask.now)
                 });
                 let applied = applied.map_err(|error| Patch::not_applied(&error))?;
@@ -148,12 +189,15 @@ impl NewScale {
             )?;
         }
         if !matches!(self, NewScale::Patch(Patch::Apply(_))) {
-            manage::with_subject(&kind, resource.rules(), "scale", |subject| {
+            manage::with_subject(&kind, resource.rules(), "scale", None, |subject| {
                 subject.track(Some(&live), &mut new, &options.manager, ask.now);
             });
         }
         let mut object = old.clone();
-        scale::set(&mut object, &new);
+        match custom {
+            Some(custom) => custom.write(&mut object, &new)?,
+            None => scale::set(&mut object, &new),
+        }
         managed::scale_to_parent(&new, &mut object, &version, paths).map_err(Status::internal_error)?;
         if object.at("metadata").text("resourceVersion").is_empty() {
             object

@@ -1,0 +1,79 @@
+//! The conditions of a definition.
+
+use k3_api::{
+    rules::{Tree, TreeMut},
+    time::Time,
+};
+use serde_json::{Value, json};
+
+/// A condition: what it is about, whether it holds, why, and in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Condition {
+    pub kind: &'static str,
+    pub status: &'static str,
+    pub reason: String,
+    pub message: String,
+}
+
+/// Whether a condition holds.
+pub(super) fn is_true(crd: &Value, kind: &str) -> bool {
+    find(crd, kind).is_some_and(|condition| condition.text("status") == "True")
+}
+
+/// A condition as it is.
+pub(super) fn find<'c>(crd: &'c Value, kind: &str) -> Option<&'c Value> {
+    let conditions = crd.at("status").items("conditions");
+    conditions.iter().find(|condition| condition.text("type") == kind)
+}
+
+// --- Condition ---
+
+impl Condition {
+    pub(super) fn new(
+        kind: &'static str,
+        holds: bool,
+        reason: impl Into<String>,
+        message: impl Into<String>,
+    ) -> Self {
+        Condition {
+            kind,
+            status: if holds { "True" } else { "False" },
+            reason: reason.into(),
+            message: message.into(),
+        }
+    }
+
+    /// Sets it. The time tells when it came to hold, or not to.
+    pub(super) fn set(&self, crd: &mut Value, now: Time) {
+        let mut told = json!({
+            "type": self.kind,
+            "status": self.status,
+            "lastTransitionTime": now.truncated().to_string(),
+            "reason": self.reason,
+            "message": self.message,
+        });
+        let status = crd.make("status");
+        let mut conditions = status.items("conditions").to_vec();
+        match conditions
+            .iter_mut()
+            .find(|condition| condition.text("type") == self.kind)
+        {
+            Some(old) => {
+                if old.text("status") == self.status {
+                    told.copy_from("lastTransitionTime", old);
+                }
+                *old = told;
+            }
+            None => conditions.push(told),
+        }
+        status.set("conditions", conditions);
+    }
+}
+
+/// Takes a condition out.
+pub(super) fn remove(crd: &mut Value, kind: &str) {
+    let status = crd.make("status");
+    let mut conditions = status.items("conditions").to_vec();
+    conditions.retain(|condition| condition.text("type") != kind);
+    status.set("conditions", conditions);
+}

@@ -1,0 +1,265 @@
+//! Objects from one version to another.
+
+use std::{sync::Arc, time::Duration};
+
+use k3_api::{
+    custom::{self, Conversion, Source},
+    decode,
+    field::Path,
+    go, name,
+    rules::{Tree, TreeMut},
+};
+use serde_json::{Value, json};
+
+use super::Served;
+use crate::{
+    outgoing::{Destination, Outgoing},
+    registry::random_uid,
+};
+
+/// How long a webhook may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The group of the reviews.
+const GROUP: &str = "apiextensions.k8s.io";
+
+/// What converts objects of custom kinds.
+pub(crate) struct Converter {
+    outgoing: Arc<Outgoing>,
+}
+
+/// Why objects cannot be had in a version.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct NotConverted(String);
+
+// --- Converter ---
+
+impl Converter {
+    /// A converter that asks webhooks by this client.
+    pub(crate) fn new(outgoing: Arc<Outgoing>) -> Self {
+        Converter { outgoing }
+    }
+
+    /// Brings objects into a version, in one request if a webhook is to be asked. Objects are of any version of the definition;
+    /// `source` tells where those come from that need no conversion.
+    pub(crate) async fn convert(
+        &self,
+        served: &Served,
+        mut objects: Vec<Value>,
+        version: &str,
+        source: Source,
+    ) -> Result<Vec<Value>, NotConverted> {
+        let api_version = format!("{}/{version}", served.definition.group);
+        let is_other = |object: &Value| object.text("apiVersion") != api_version;
+        if let Conversion::Webhook(webhook) = &served.definition.conversion {
+            let others: Vec<Value> = objects
+                .iter()
+                .filter(|object| is_other(object))
+                .cloned()
+                .collect();
+            if !others.is_empty() {
+                let mut converted = self.ask(webhook, others, &api_version).await?.into_iter();
+                for object in objects.iter_mut().filter(|object| is_other(object)) {
+                    if let Some(converted) = converted.next() {
+                        *object = converted;
+                    }
+                }
+            }
+        }
+        for object in &mut objects {
+            settle(served, object, version, source)?;
+        }
+        Ok(objects)
+    }
+
+    /// The same for one object, for who cannot wait otherwise. A webhook is asked while this thread waits.
+    pub(crate) fn convert_now(
+        &self,
+        served: &Served,
+        mut object: Value,
+        version: &str,
+    ) -> Result<Value, NotConverted> {
+        if !served.has_webhook() {
+            settle(served, &mut object, version, Source::Conversion)?;
+            return Ok(object);
+        }
+        let asked = self.convert(served, vec![object], version, Source::Conversion);
+        let runtime = tokio::runtime::Handle::current();
+        let converted = tokio::task::block_in_place(|| runtime.block_on(asked))?;
+        Ok(converted.into_iter().next().unwrap_or_default())
+    }
+
+    async fn ask(
+        &self,
+        webhook: &Value,
+        objects: Vec<Value>,
+        api_version: &str,
+    ) -> Result<Vec<Value>, NotConverted> {
+        let first = objects.first().map(of_kind).unwrap_or_default();
+        let failed = |why: &dyn std::fmt::Display| {
+            NotConverted(format!("conversion webhook for {first} failed: {why}"))
+        };
+        let uid = random_uid();
+        let version = webhook
+            .texts("conversionReviewVersions")
+            .find(|version| matches!(*version, "v1" | "v1beta1"))
+            .ok_or_else(|| NotConverted("no supported conversion review versions".to_owned()))?;
+        let request = json!({
+            "kind": "ConversionReview",
+            "apiVersion": format!("{GROUP}/{version}"),
+            "request": {"uid": uid, "desiredAPIVersion": api_version, "objects": objects},
+        });
+        let to =
+            Destination::read(webhook.at("clientConfig")).map_err(|error| NotConverted(error.to_string()))?;
+        let document = serde_json::to_vec(&request).map_err(|error| failed(&error))?;
+        let reply = self.outgoing.post(&to, document.into(), Some(PATIENCE)).await;
+        let reply = reply.map_err(|error| failed(&error))?;
+        let review = decode::untyped(&reply).map_err(|error| failed(&error))?.value;
+        let converted = answered(&review, version, &uid).map_err(|why| failed(&why))?;
+        if converted.len() != objects.len() {
+            return Err(NotConverted(format!(
+                "conversion webhook for {first} returned {} objects, expected {}",
+                converted.len(),
+                objects.len()
+            )));
+        }
+        let mut all = Vec::with_capacity(objects.len());
+        for (index, (object, converted)) in objects.iter().zip(converted).enumerate() {
+            let converted = judge(object, converted.clone(), api_version).map_err(|why| {
+                NotConverted(
+                    format!("conversion webhook for {first} returned invalid {why}")
+                        .replace("<index>", &index.to_string()),
+                )
+            })?;
+            all.push(converted);
+        }
+        Ok(all)
+    }
+}
+
+/// Brings an object into the form of a version without asking anybody: only the apiVersion changes.
+pub(crate) fn settle(
+    served: &Served,
+    object: &mut Value,
+    version: &str,
+    source: Source,
+) -> Result<(), NotConverted> {
+    let told = served
+        .definition
+        .version(version)
+        .ok_or_else(|| NotConverted(format!("there is no version {}", go::quote(version))))?;
+    let api_version = told.rules.api_version();
+    let source = if object.text("apiVersion") == api_version {
+        source
+    } else {
+        custom::convert(object, api_version);
+        Source::Conversion
+    };
+    told.rules.coerce(object, source).map_err(NotConverted)?;
+    k3_api::rules::Rules::default(&*told.rules, object);
+    Ok(())
+}
+
+/// Group, version and kind, as errors show them.
+fn of_kind(object: &Value) -> String {
+    format!("{}, Kind={}", object.text("apiVersion"), object.text("kind"))
+}
+
+/// The converted objects in the answer of a webhook.
+fn answered<'r>(review: &'r Value, version: &str, uid: &str) -> Result<&'r [Value], String> {
+    let response = review.at("response");
+    if version == "v1" {
+        let expected = format!("{GROUP}/v1, Kind=ConversionReview");
+        let got = of_kind(review);
+        if got != expected {
+            return Err(format!("expected webhook response of {expected}, got {got}"));
+        }
+    }
+    if !response.is_object() {
+        return Err("no response provided".to_owned());
+    }
+    if version == "v1" && response.text("uid") != uid {
+        let got = go::quote(response.text("uid"));
+        return Err(format!("expected response.uid={}, got {got}", go::quote(uid)));
+    }
+    let result = response.at("result");
+    match (result.text("status"), result.text("message")) {
+        ("Success", _) => Ok(response.items("convertedObjects")),
+        (status, "") => Err(format!("response.result.status was '{status}', not 'Success'")),
+        (_, message) => Err(message.to_owned()),
+    }
+}
+
+/// What a webhook made of an object, if it left alone what it must not touch.
+fn judge(object: &Value, mut converted: Value, api_version: &str) -> Result<Value, String> {
+    let at = "converted object at index <index>";
+    if converted.text("kind").is_empty() {
+        return Err(format!("{at}: Object 'Kind' is missing in '{converted}'"));
+    }
+    let same = |what: &str, expected: &str, got: &str| {
+        if expected == got {
+            Ok(())
+        } else {
+            Err(format!(
+                "{at}: invalid {what} (expected {expected}, received {got})"
+            ))
+        }
+    };
+    same("groupVersion", api_version, converted.text("apiVersion"))?;
+    same("kind", object.text("kind"), converted.text("kind"))?;
+    let (before, after) = (object.at("metadata"), converted.at("metadata"));
+    for (field, word) in [("name", "name"), ("namespace", "namespace"), ("uid", "UID")] {
+        let (expected, got) = (before.text(field), after.text(field));
+        if expected != got {
+            return Err(format!("{at}: must have the same {word}: {expected} != {got}"));
+        }
+    }
+    let metadata =
+        restored(before, after).map_err(|why| format!("metadata in object at index <index>: {why}"))?;
+    converted.set("metadata", metadata);
+    Ok(converted)
+}
+
+/// The metadata of an object with the labels and annotations that a webhook gave it.
+fn restored(before: &Value, after: &Value) -> Result<Value, String> {
+    if !after.is_object() {
+        return Err("missing metadata in converted object".to_owned());
+    }
+    let mut metadata = before.clone();
+    for field in ["labels", "annotations"] {
+        let given = after.at(field);
+        if given.is_null() {
+            metadata.remove(field);
+            continue;
+        }
+        let Some(entries) = given.as_object() else {
+            let kind = go::type_name(given);
+            return Err(format!(
+                "invalid metadata.{field} of type {kind} in converted object"
+            ));
+        };
+        if let Some((key, value)) = entries.iter().find(|(_, value)| !value.is_string()) {
+            let kind = go::type_name(value);
+            return Err(format!(
+                "metadata.{field}[{key}] must be a string, but is {kind} in converted object"
+            ));
+        }
+        if given != before.at(field) {
+            let root = Path::new("metadata");
+            let errors = match field {
+                "labels" => name::labels(&root.child("labels"), entries),
+                _ => name::annotations(&root.child("annotation"), entries),
+            };
+            match errors.as_slice() {
+                [] => {}
+                [only] => return Err(only.to_string()),
+                many => {
+                    let texts: Vec<String> = many.iter().map(ToString::to_string).collect();
+                    return Err(format!("[{}]", texts.join(", ")));
+                }
+            }
+        }
+        metadata.set(field, given.clone());
+    }
+    Ok(metadata)
+}

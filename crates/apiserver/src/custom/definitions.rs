@@ -1,0 +1,125 @@
+//! The table of the definitions whose objects are served.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, PoisonError, RwLock,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use k3_api::{
+    kinds::{KindRef, builtin},
+    rules::{Selectable, Tree},
+};
+use serde_json::Value;
+
+use super::Served;
+
+/// Where definitions are stored.
+pub(crate) const PREFIX: &str = "/registry/apiextensions.k8s.io/customresourcedefinitions/";
+
+/// The definitions whose objects are served. Follows the feed of the caches.
+#[derive(Default)]
+pub(crate) struct Definitions {
+    table: RwLock<Arc<BTreeMap<Box<str>, Arc<Served>>>>,
+    /// Counts the changes of what is served.
+    generation: AtomicU64,
+}
+
+/// What a change of a definition means for the cache of its objects.
+pub(crate) struct Change {
+    /// The beginning of their keys.
+    pub prefix: String,
+    /// The fields they can be selected by.
+    pub selectable: Arc<[Selectable]>,
+    /// Whether they are served no more.
+    pub gone: bool,
+}
+
+// --- Definitions ---
+
+impl Definitions {
+    /// Takes in a definition as it was committed, or its end. Tells whether its objects are served otherwise than before.
+    pub(crate) fn follow(&self, name: &str, crd: Option<&Value>, revision: u64) -> Option<Change> {
+        let before = self.named(name);
+        let after = crd
+            .filter(|crd| !overlaps(crd))
+            .and_then(|crd| Served::read(crd, revision, before.as_ref()))
+            .map(Arc::new);
+        if before.is_none() && after.is_none() {
+            return None;
+        }
+        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        let entries = Arc::make_mut(&mut table);
+        match &after {
+            Some(after) => drop(entries.insert(name.into(), Arc::clone(after))),
+            None => drop(entries.remove(name)),
+        }
+        drop(table);
+        self.generation.fetch_add(1, Ordering::AcqRel);
+        if let (Some(before), Some(after)) = (&before, &after)
+            && before.says_as(after)
+        {
+            return None;
+        }
+        let served = after.as_ref().or(before.as_ref())?;
+        Some(Change {
+            prefix: prefix(served),
+            gone: after.is_none(),
+            selectable: after
+                .as_ref()
+                .map_or_else(|| [].into(), |after| after.selectable()),
+        })
+    }
+
+    /// Forgets all of them.
+    pub(crate) fn clear(&self) {
+        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        *table = Arc::default();
+        self.generation.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// The definition of a resource.
+    pub(crate) fn find(&self, group: &str, plural: &str) -> Option<Arc<Served>> {
+        self.named(&format!("{plural}.{group}"))
+    }
+
+    /// The kind of a resource in a version that is served.
+    pub(crate) fn kind(&self, group: &str, version: &str, plural: &str) -> Option<KindRef> {
+        self.find(group, plural)?.served(version)
+    }
+
+    /// All of them, by name.
+    pub(crate) fn all(&self) -> Arc<BTreeMap<Box<str>, Arc<Served>>> {
+        Arc::clone(&self.table.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Changes with what is served.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    fn named(&self, name: &str) -> Option<Arc<Served>> {
+        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+        table.get(name).cloned()
+    }
+}
+
+/// Where the objects of a definition are stored.
+fn prefix(served: &Served) -> String {
+    format!(
+        "/registry/{}/{}/",
+        served.definition.group, served.definition.names.plural
+    )
+}
+
+/// Whether a definition names a resource that is built in: that is never replaced, nor are its objects touched.
+pub(super) fn overlaps(crd: &Value) -> bool {
+    let spec = crd.at("spec");
+    let (group, plural) = (spec.text("group"), spec.at("names").text("plural"));
+    builtin()
+        .all()
+        .iter()
+        .any(|kind| kind.group == group && kind.plural == plural)
+}

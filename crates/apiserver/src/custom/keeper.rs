@@ -1,0 +1,369 @@
+//! Writes the status of definitions, and ends those that are deleted.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    future::poll_fn,
+    sync::Arc,
+    time::Duration,
+};
+
+use k3_api::{
+    kinds::{approval_of_definition, builtin},
+    rules::{Tree, TreeMut},
+    status::Status,
+    time::Time,
+};
+use serde_json::Value;
+use tokio::{task::JoinHandle, time::Instant};
+
+use super::{
+    api_services,
+    conditions::{self, Condition},
+    definitions::overlaps,
+    names::{self, Taken},
+};
+use crate::{
+    cache::{Interest, Since},
+    registry::{Registry, Resource},
+};
+
+/// What holds a definition until its objects are gone.
+const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
+/// How soon it is looked again whether the objects of a definition are gone; then less and less often, up to the longest pause.
+const FIRST_LOOK: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// After this time the status says that objects remain.
+const PATIENCE: Duration = Duration::from_mins(1);
+/// How long to wait before a watch that ended is begun anew, or a write that failed is tried again.
+const RETRY: Duration = Duration::from_millis(200);
+
+/// The task that keeps definitions. Ends with this handle.
+pub(crate) struct Keeper(JoinHandle<()>);
+
+/// What is kept of a definition that cannot be dealt with at once.
+struct Later {
+    due: Instant,
+    since: Instant,
+    pause: Duration,
+}
+
+// --- Keeper ---
+
+impl Keeper {
+    /// Begins.
+    pub(crate) fn start(registry: Arc<Registry>) -> Self {
+        #[expect(clippy::disallowed_methods, reason = "the handle is kept, and ends the task")]
+        let task = tokio::spawn(async move {
+            loop {
+                follow(&registry).await;
+                tokio::time::sleep(RETRY).await;
+            }
+        });
+        Keeper(task)
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Marks a definition that is to be deleted: its objects go first.
+pub(crate) fn mark_deleted(crd: &mut Value, now: Time) {
+    let metadata = crd.make("metadata");
+    metadata.set("deletionTimestamp", now.truncated().to_string());
+    let mut finalizers = metadata.items("finalizers").to_vec();
+    if !finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
+        finalizers.push(FINALIZER.into());
+        metadata.set("finalizers", finalizers);
+    }
+    let message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
+    Condition::new("Terminating", true, "InstanceDeletionPending", message).set(crd, now);
+}
+
+fn definitions(registry: &Registry) -> Resource {
+    let kind = builtin().kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
+    Resource::of(kind.expect("the kind is built in"), &registry.caches)
+}
+
+/// Deals with every definition, and again with each that changes, until the watch ends.
+async fn follow(registry: &Registry) {
+    let resource = definitions(registry);
+    let begun = resource
+        .cache
+        .watch(&Interest::Everything, Since::Now, registry.caches.applied());
+    let Some((mut watcher, snapshot)) = begun else {
+        return;
+    };
+    let mut pending: BTreeSet<String> = snapshot
+        .objects
+        .values()
+        .map(|object| object.name().to_owned())
+        .collect();
+    let mut later: HashMap<String, Later> = HashMap::new();
+    let mut groups: BTreeSet<String> = pending
+        .iter()
+        .filter_map(|name| Some(name.split_once('.')?.1.to_owned()))
+        .chain(api_services::groups(registry))
+        .collect();
+    loop {
+        while let Some(name) = pending.pop_first() {
+            let waited = later.remove(&name);
+            let since = waited.as_ref().map_or_else(Instant::now, |waited| waited.since);
+            let late = since.elapsed() >= PATIENCE;
+            match keep(registry, &resource, &name, late).await {
+                Ok(true) => {}
+                // It is not done, or went wrong: then it is tried again.
+                done => {
+                    if let Err(status) = done
+                        && status.code != 409
+                    {
+                        tracing::warn!(
+                            name,
+                            why = status.message,
+                            "a definition cannot be kept; trying again"
+                        );
+                    }
+                    let pause = waited.map_or(FIRST_LOOK, |waited| (waited.pause * 2).min(LONGEST_PAUSE));
+                    later.insert(
+                        name,
+                        Later {
+                            due: Instant::now() + pause,
+                            since,
+                            pause,
+                        },
+                    );
+                }
+            }
+        }
+        for group in std::mem::take(&mut groups) {
+            if let Err(status) = api_services::keep(registry, &group).await {
+                tracing::warn!(group, why = status.message, "the API services of a group cannot be kept");
+            }
+        }
+        let due = later.values().map(|later| later.due).min();
+        let due = due.unwrap_or_else(|| Instant::now() + LONGEST_PAUSE);
+        tokio::select! {
+            event = poll_fn(|context| watcher.poll(context)) => {
+                let Some(delivery) = event else { return };
+                let object = delivery.event.object();
+                pending.insert(object.name().to_owned());
+                groups.extend(object.name().split_once('.').map(|(_, group)| group.to_owned()));
+                // A name may have become free.
+                pending.extend(refused(&resource, registry, &delivery.event));
+            }
+            () = tokio::time::sleep_until(due) => {
+                let now = Instant::now();
+                pending.extend(later.iter().filter(|(_, later)| later.due <= now).map(|(name, _)| name.clone()));
+            }
+        }
+    }
+}
+
+/// Definitions that may get a name which another one does not have any more.
+fn refused(resource: &Resource, registry: &Registry, event: &crate::cache::Event) -> Vec<String> {
+    let Some(before) = &event.before else {
+        return Vec::new();
+    };
+    let names = |tree: &Value| tree.at("status").at("acceptedNames").clone();
+    let before = before.tree();
+    if let Some(after) = &event.after
+        && names(&after.tree()) == names(&before)
+    {
+        return Vec::new();
+    }
+    let group = before.at("spec").text("group").to_owned();
+    all(resource, registry)
+        .filter(|crd| crd.at("spec").text("group") == group && !conditions::is_true(crd, "NamesAccepted"))
+        .map(|crd| crd.at("metadata").text("name").to_owned())
+        .collect()
+}
+
+fn all(resource: &Resource, registry: &Registry) -> impl Iterator<Item = Value> + use<> {
+    let snapshot = resource.cache.snapshot(registry.caches.applied());
+    let objects: Vec<_> = snapshot.objects.values().cloned().collect();
+    objects.into_iter().map(|object| object.tree())
+}
+
+/// Brings one definition to where it should be. Tells whether there is nothing more to do.
+async fn keep(registry: &Registry, resource: &Resource, name: &str, late: bool) -> Result<bool, Status> {
+    let key = resource.key("", name)?;
+    let Some(object) = resource.cache.get(&key) else {
+        return Ok(true);
+    };
+    let crd = object.tree();
+    let metadata = crd.at("metadata");
+    if metadata.has("deletionTimestamp") {
+        if metadata
+            .texts("finalizers")
+            .any(|finalizer| finalizer == FINALIZER)
+        {
+            return end(registry, resource, crd, late).await;
+        }
+        return Ok(true);
+    }
+    let mut taken = Taken::default();
+    if !has_its_names(&crd) {
+        let group = crd.at("spec").text("group");
+        all(resource, registry)
+            .filter(|other| other.at("spec").text("group") == group)
+            .for_each(|other| taken.add(&other));
+    }
+    let kept = settled(&crd, &taken, registry.now());
+    if kept == crd {
+        return Ok(true);
+    }
+    write(registry, resource, kept).await?;
+    Ok(true)
+}
+
+async fn write(registry: &Registry, resource: &Resource, crd: Value) -> Result<(), Status> {
+    match registry.update_own_status(resource, crd, "kube-apiserver").await {
+        // It is gone, or another server wrote: the next event tells more.
+        Err(status) if status.code == 404 || status.code == 409 => Ok(()),
+        other => other,
+    }
+}
+
+fn has_its_names(crd: &Value) -> bool {
+    let (wanted, given) = (crd.at("spec").at("names"), crd.at("status").at("acceptedNames"));
+    ["plural", "singular", "kind", "listKind"]
+        .iter()
+        .all(|field| wanted.text(field) == given.text(field))
+        && ["shortNames", "categories"]
+            .iter()
+            .all(|field| wanted.items(field) == given.items(field))
+}
+
+/// A definition with the status it should have.
+fn settled(crd: &Value, taken: &Taken, now: Time) -> Value {
+    let mut kept = crd.clone();
+    if !has_its_names(crd) {
+        let (accepted, condition) = names::accept(crd, taken);
+        kept.make("status").set("acceptedNames", accepted);
+        condition.set(&mut kept, now);
+        if conditions::find(&kept, "Established").is_none() {
+            let refusal = Condition::new("Established", false, "NotAccepted", "not all names are accepted");
+            refusal.set(&mut kept, now);
+        }
+    }
+    if conditions::is_true(&kept, "NamesAccepted") && !conditions::is_true(&kept, "Established") {
+        established(crd).set(&mut kept, now);
+    }
+    if let Some((approved, reason, message)) = approval_of_definition(crd) {
+        let condition = Condition::new("KubernetesAPIApprovalPolicyConformant", approved, reason, message);
+        condition.set(&mut kept, now);
+    }
+    kept
+}
+
+fn established(crd: &Value) -> Condition {
+    let config = crd.at("spec").at("conversion").way("webhook.clientConfig");
+    if k3_api::kinds::is_bad_bundle(config.at("caBundle")) {
+        let message = "The conversion webhook CABundle is invalid";
+        return Condition::new("Established", false, "InvalidCABundle", message);
+    }
+    let message = "the initial names have been accepted";
+    Condition::new("Established", true, "InitialNamesAccepted", message)
+}
+
+/// Ends a definition that is deleted: first its objects, then itself. Tells whether it is done.
+async fn end(registry: &Registry, resource: &Resource, mut crd: Value, late: bool) -> Result<bool, Status> {
+    let now = registry.now();
+    let terminating = |holds: bool, reason: &str, message: String| {
+        Condition::new("Terminating", holds, reason.to_owned(), message)
+    };
+    let begun = matches!(
+        conditions::find(&crd, "Terminating").map(|condition| condition.text("reason").to_owned()),
+        Some(reason) if reason.starts_with("InstanceDeletion") && reason != "InstanceDeletionPending"
+    );
+    if !begun {
+        let message = "CustomResource deletion is in progress".to_owned();
+        terminating(true, "InstanceDeletionInProgress", message).set(&mut crd, now);
+        write(registry, resource, crd).await?;
+        // The event of this write brings us back.
+        return Ok(true);
+    }
+    let condition = if overlaps(&crd) {
+        let message = "instances overlap with built-in resources in storage".to_owned();
+        terminating(false, "OverlappingBuiltInResource", message)
+    } else if conditions::is_true(&crd, "Established") {
+        match delete_objects(registry, &crd).await {
+            Ok(0) => terminating(
+                false,
+                "InstanceDeletionCompleted",
+                "removed all instances".to_owned(),
+            ),
+            Ok(_) if !late => return Ok(false),
+            Ok(_) => {
+                let message =
+                    "could not confirm zero CustomResources remaining: timed out waiting for the condition";
+                return tell(
+                    registry,
+                    resource,
+                    crd,
+                    &terminating(true, "InstanceDeletionCheck", message.to_owned()),
+                )
+                .await;
+            }
+            Err(status) => {
+                let message = format!("could not issue all deletes: {}", status.message);
+                return tell(
+                    registry,
+                    resource,
+                    crd,
+                    &terminating(true, "InstanceDeletionFailed", message),
+                )
+                .await;
+            }
+        }
+    } else {
+        terminating(
+            false,
+            "NeverEstablished",
+            "resource was never established".to_owned(),
+        )
+    };
+    condition.set(&mut crd, now);
+    let metadata = crd.make("metadata");
+    let finalizers: Vec<Value> = metadata
+        .texts("finalizers")
+        .filter(|finalizer| *finalizer != FINALIZER)
+        .map(Value::from)
+        .collect();
+    metadata.set("finalizers", finalizers);
+    write(registry, resource, crd).await?;
+    Ok(true)
+}
+
+/// Says why a definition does not end, once.
+async fn tell(
+    registry: &Registry,
+    resource: &Resource,
+    mut crd: Value,
+    why: &Condition,
+) -> Result<bool, Status> {
+    let before = crd.clone();
+    why.set(&mut crd, registry.now());
+    if crd != before {
+        write(registry, resource, crd).await?;
+    }
+    Ok(false)
+}
+
+/// Deletes the objects of a definition. Tells how many are left, held by their finalizers.
+async fn delete_objects(registry: &Registry, crd: &Value) -> Result<usize, Status> {
+    let spec = crd.at("spec");
+    let served = registry
+        .caches
+        .definitions()
+        .find(spec.text("group"), spec.at("names").text("plural"));
+    match served {
+        Some(served) => {
+            let resource = Resource::of(served.stored(), &registry.caches);
+            registry.delete_own(&resource).await
+        }
+        None => Ok(0),
+    }
+}

@@ -1,0 +1,158 @@
+//! Which names a definition may have. A name belongs to the definition of its group that was given it first.
+
+use std::collections::HashSet;
+
+use k3_api::{
+    go,
+    rules::{Tree, TreeMut},
+};
+use serde_json::{Value, json};
+
+use super::conditions::Condition;
+
+/// The names that the definitions of a group were given.
+#[derive(Default)]
+pub(super) struct Taken {
+    resources: HashSet<String>,
+    kinds: HashSet<String>,
+}
+
+// --- Taken ---
+
+impl Taken {
+    /// Adds the names a definition was given.
+    pub(super) fn add(&mut self, crd: &Value) {
+        let names = crd.at("status").at("acceptedNames");
+        for field in ["plural", "singular"] {
+            self.resources.insert(names.text(field).to_owned());
+        }
+        self.resources
+            .extend(names.texts("shortNames").map(str::to_owned));
+        for field in ["kind", "listKind"] {
+            self.kinds.insert(names.text(field).to_owned());
+        }
+    }
+}
+
+/// The names a definition is given, and what its status says of them.
+pub(super) fn accept(crd: &Value, taken: &Taken) -> (Value, Condition) {
+    let wanted = crd.at("spec").at("names");
+    let given = crd.at("status").at("acceptedNames");
+    let mut accepted = given.clone();
+    if !accepted.is_object() {
+        accepted = json!({"plural": "", "kind": ""});
+    }
+    let mut refusal: Option<(&str, String)> = None;
+    let in_use = |name: &str| format!("{} is already in use", go::quote(name));
+    let fields = [
+        ("plural", "PluralConflict", &taken.resources),
+        ("singular", "SingularConflict", &taken.resources),
+        ("shortNames", "ShortNamesConflict", &taken.resources),
+        ("kind", "KindConflict", &taken.kinds),
+        ("listKind", "ListKindConflict", &taken.kinds),
+    ];
+    for (field, reason, used) in fields {
+        if field == "shortNames" {
+            let own: Vec<&str> = given.texts(field).collect();
+            let lost: Vec<String> = wanted
+                .texts(field)
+                .filter(|name| !own.contains(name) && used.contains(*name))
+                .map(in_use)
+                .collect();
+            match lost.as_slice() {
+                [] => keep(&mut accepted, wanted, field),
+                [only] => refusal = Some((reason, only.clone())),
+                // What is told twice is told once.
+                many => refusal = Some((reason, format!("[{}]", unique(many).join(", ")))),
+            }
+            continue;
+        }
+        let name = wanted.text(field);
+        if name != given.text(field) && used.contains(name) {
+            refusal = Some((reason, in_use(name)));
+        } else {
+            keep(&mut accepted, wanted, field);
+        }
+    }
+    keep(&mut accepted, wanted, "categories");
+    let condition = match refusal {
+        Some((reason, message)) => Condition::new("NamesAccepted", false, reason, message),
+        None => Condition::new("NamesAccepted", true, "NoConflicts", "no conflicts found"),
+    };
+    (accepted, condition)
+}
+
+fn keep(accepted: &mut Value, wanted: &Value, field: &str) {
+    if wanted.has(field) {
+        accepted.copy_from(field, wanted);
+    } else {
+        accepted.remove(field);
+    }
+}
+
+fn unique(texts: &[String]) -> Vec<&str> {
+    let mut told: Vec<&str> = Vec::new();
+    for text in texts {
+        if !told.contains(&text.as_str()) {
+            told.push(text);
+        }
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn crd(plural: &str, kind: &str, short: &[&str]) -> Value {
+        json!({"spec": {"names": {
+            "plural": plural, "singular": kind.to_lowercase(), "kind": kind, "listKind": format!("{kind}List"),
+            "shortNames": short,
+        }}})
+    }
+
+    fn given(mut crd: Value) -> Value {
+        let names = crd.at("spec").at("names").clone();
+        crd.make("status").set("acceptedNames", names);
+        crd
+    }
+
+    #[test]
+    fn a_name_that_nobody_has_is_given() {
+        let (names, condition) = accept(&crd("widgets", "Widget", &["w"]), &Taken::default());
+        assert_eq!(&names, crd("widgets", "Widget", &["w"]).at("spec").at("names"));
+        assert_eq!(
+            (condition.status, condition.reason.as_str()),
+            ("True", "NoConflicts")
+        );
+    }
+
+    #[test]
+    fn a_name_that_another_has_is_refused_and_the_others_are_given() {
+        let mut taken = Taken::default();
+        taken.add(&given(crd("widgets", "Widget", &["w"])));
+        let (names, condition) = accept(&crd("gadgets", "Gadget", &["w", "g"]), &taken);
+        assert_eq!(condition.reason, "ShortNamesConflict");
+        assert_eq!(condition.message, "\"w\" is already in use");
+        assert_eq!(names.text("kind"), "Gadget");
+        assert!(!names.has("shortNames"));
+    }
+
+    #[test]
+    fn the_last_refusal_is_told() {
+        let mut taken = Taken::default();
+        taken.add(&given(crd("widgets", "Widget", &[])));
+        let (names, condition) = accept(&crd("widgets2", "Widget", &[]), &taken);
+        assert_eq!(condition.reason, "ListKindConflict");
+        assert_eq!(names.text("plural"), "widgets2");
+        assert_eq!(names.text("kind"), "");
+    }
+
+    #[test]
+    fn a_definition_keeps_what_it_has() {
+        let own = given(crd("widgets", "Widget", &["w"]));
+        let mut taken = Taken::default();
+        taken.add(&own);
+        assert_eq!(accept(&own, &taken).1.status, "True");
+    }
+}

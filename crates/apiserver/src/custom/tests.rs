@@ -1,0 +1,300 @@
+//! Definitions on servers without connections, which may share a store.
+
+use std::{net::Ipv4Addr, sync::Arc, time::Duration};
+
+use k3_api::{
+    custom::Source,
+    kinds::{KindRef, builtin},
+    rules::Tree,
+};
+use k3_storage::{Store, SystemClock, memory::MemoryStore};
+use serde_json::{Value, json};
+
+use super::{Converter, Definitions, Keeper, Served};
+use crate::{
+    Config, TokenFile,
+    admission::Admission,
+    allocation::Allocation,
+    authz::Authorizer,
+    cache::{Caches, Feed, Interest, Since},
+    outgoing::{
+        Outgoing,
+        testing::{Callee, Reply},
+    },
+    registry::{self, Ask, Registry, Resource, Signer, own_user},
+    service_range::service_range,
+};
+
+/// A server without its connections.
+struct Node {
+    registry: Arc<Registry>,
+    _keeper: Keeper,
+    _feed: Feed,
+}
+
+impl Node {
+    async fn start(store: &Arc<MemoryStore>) -> Self {
+        let store: Arc<dyn Store> = Arc::<MemoryStore>::clone(store);
+        let (caches, feed) = Caches::fill(store, registry::selectable).await.unwrap();
+        let random = ring::rand::SystemRandom::new();
+        let algorithm = &ring::signature::ECDSA_P256_SHA256_FIXED_SIGNING;
+        let key = ring::signature::EcdsaKeyPair::generate_pkcs8(algorithm, &random).unwrap();
+        let config = Config {
+            tokens: TokenFile::default(),
+            anonymous: false,
+            guard_owners: false,
+            service_range: service_range("10.0.0.0/24").unwrap(),
+            issuer: "https://issuer".to_owned(),
+            signing_key: key.as_ref().to_vec(),
+            advertise: (Ipv4Addr::new(192, 168, 0, 1).into(), 6443),
+        };
+        let clock = Arc::new(SystemClock);
+        let authorizer = Arc::new(Authorizer::new(Arc::clone(&caches)));
+        let outgoing = Arc::new(Outgoing::new(Arc::clone(&caches)));
+        let registry = Registry {
+            allocation: Allocation::new(Arc::clone(&caches), clock.clone(), &config.service_range),
+            admission: Admission::new(&authorizer, &outgoing),
+            authorizer,
+            clock,
+            signer: Signer::new(config.issuer.clone(), &config.signing_key).unwrap(),
+            converter: Arc::new(Converter::new(outgoing)),
+            caches,
+        };
+        let registry = Arc::new(registry);
+        Node {
+            _keeper: Keeper::start(Arc::clone(&registry)),
+            registry,
+            _feed: feed,
+        }
+    }
+
+    async fn create(&self, object: Value) -> Result<(), k3_api::status::Status> {
+        let api_version = object.text("apiVersion").to_owned();
+        let (group, version) = api_version.split_once('/').unwrap();
+        let kind = match builtin().kind(group, version, object.text("kind")) {
+            Some(kind) => kind.into(),
+            None => self.widgets(version),
+        };
+        self.registry.create_own(kind, object, own_user(), "test").await
+    }
+
+    fn widgets(&self, version: &str) -> KindRef {
+        let definitions = self.registry.caches.definitions();
+        definitions.kind("example.com", version, "widgets").unwrap()
+    }
+
+    fn definition(&self) -> Option<Value> {
+        let cache = self.registry.caches.resource(super::PREFIX);
+        Some(cache.get(&format!("{}{NAME}", super::PREFIX))?.tree())
+    }
+
+    async fn delete(&self, kind: KindRef, name: &str) {
+        let mut ask = Ask::own(kind, "", own_user(), self.registry.now());
+        name.clone_into(&mut ask.target.name);
+        self.registry.delete(&ask).await.unwrap();
+    }
+
+    fn condition(&self, kind: &str) -> String {
+        let crd = self.definition().unwrap_or_default();
+        let condition = super::conditions::find(&crd, kind);
+        condition.map_or_else(String::new, |condition| {
+            format!("{} {}", condition.text("status"), condition.text("reason"))
+        })
+    }
+}
+
+const NAME: &str = "widgets.example.com";
+
+fn definition(versions: &[&str]) -> Value {
+    let versions: Vec<Value> = versions
+        .iter()
+        .map(|name| {
+            json!({
+                "name": name, "served": true, "storage": *name == versions[0],
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+            })
+        })
+        .collect();
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": NAME},
+        "spec": {
+            "group": "example.com",
+            "scope": "Cluster",
+            "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
+            "versions": versions,
+        },
+    })
+}
+
+fn widget(name: &str, finalizers: &[&str]) -> Value {
+    json!({
+        "apiVersion": "example.com/v1", "kind": "Widget",
+        "metadata": {"name": name, "finalizers": finalizers}, "spec": {"size": 1},
+    })
+}
+
+/// Waits until something holds.
+async fn until(what: &str, holds: impl Fn() -> bool) {
+    let waiting = async {
+        while !holds() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let waited = tokio::time::timeout(Duration::from_secs(60), waiting).await;
+    assert!(waited.is_ok(), "{what}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_servers_serve_a_definition_and_end_it_when_its_objects_are_gone() {
+    let store = Arc::new(MemoryStore::new());
+    let (one, two) = (Node::start(&store).await, Node::start(&store).await);
+    one.create(definition(&["v1"])).await.unwrap();
+    for node in [&one, &two] {
+        until("it is established", || {
+            node.condition("Established") == "True InitialNamesAccepted"
+        })
+        .await;
+    }
+    two.create(widget("a", &["example.com/held"])).await.unwrap();
+    let widgets = Resource::of(two.widgets("v1"), &two.registry.caches);
+    let (mut watcher, _) = widgets
+        .cache
+        .watch(&Interest::Everything, Since::Now, two.registry.caches.applied())
+        .unwrap();
+
+    let definitions = builtin().kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
+    one.delete(definitions.unwrap().into(), NAME).await;
+    until("the object is deleted", || {
+        let object = widgets.cache.get("/registry/example.com/widgets/a");
+        object.is_some_and(|object| object.tree().at("metadata").has("deletionTimestamp"))
+    })
+    .await;
+    let refused = two.create(widget("b", &[])).await.unwrap_err();
+    assert!(refused.message.contains("is terminating"), "{}", refused.message);
+    assert!(one.condition("Terminating").starts_with("True InstanceDeletion"));
+
+    // Whoever held the object lets go of it.
+    let mut object = widgets.cache.get("/registry/example.com/widgets/a").unwrap().tree();
+    object["metadata"]["finalizers"] = json!([]);
+    two.registry.update_own(&widgets, object, "test", None).await.unwrap();
+    for node in [&one, &two] {
+        until("the definition is gone", || node.definition().is_none()).await;
+        assert!(node.registry.caches.definitions().find("example.com", "widgets").is_none());
+    }
+    let ended = async { while std::future::poll_fn(|context| watcher.poll(context)).await.is_some() {} };
+    tokio::time::timeout(Duration::from_secs(60), ended).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_server_left_undone_is_done_by_the_next() {
+    let store = Arc::new(MemoryStore::new());
+    let first = Node::start(&store).await;
+    first.create(definition(&["v1"])).await.unwrap();
+    until("it is established", || first.condition("Established").starts_with("True")).await;
+    first.create(widget("a", &[])).await.unwrap();
+    // It ends after the definition was marked.
+    let Node { registry, _keeper, .. } = &first;
+    let mut ask = Ask::own(
+        builtin().kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition").unwrap(),
+        "",
+        own_user(),
+        registry.now(),
+    );
+    NAME.clone_into(&mut ask.target.name);
+    registry.delete(&ask).await.unwrap();
+    drop(first);
+    let next = Node::start(&store).await;
+    until("the definition is gone", || next.definition().is_none()).await;
+    assert_eq!(next.registry.caches.resource("/registry/example.com/widgets/").count(), 0);
+}
+
+fn served(webhook: &Value) -> Arc<Served> {
+    let mut crd = definition(&["v1", "v2"]);
+    crd["spec"]["conversion"] = json!({
+        "strategy": "Webhook",
+        "webhook": {"conversionReviewVersions": ["v1"], "clientConfig": webhook},
+    });
+    crd["status"] = json!({"conditions": [{"type": "Established", "status": "True"}]});
+    let definitions = Definitions::default();
+    definitions.follow(NAME, Some(&crd), 1);
+    definitions.find("example.com", "widgets").unwrap()
+}
+
+async fn converted(callee: &Callee, objects: Vec<Value>) -> Result<Vec<Value>, String> {
+    let store = k3_storage::open(k3_storage::StorageConfig::Memory).await.unwrap();
+    let (caches, _feed) = Caches::fill(store, registry::selectable).await.unwrap();
+    let converter = Converter::new(Arc::new(Outgoing::new(caches)));
+    let served = served(&callee.client("/convert"));
+    let converted = converter.convert(&served, objects, "v2", Source::Storage).await;
+    converted.map_err(|error| error.to_string())
+}
+
+/// A webhook that does to each object what it is told.
+async fn webhook(change: impl Fn(&mut Value) + Send + Sync + 'static) -> Callee {
+    Callee::new(move |_, review| {
+        let request = &review["request"];
+        let mut objects = request["objects"].as_array().unwrap().clone();
+        for object in &mut objects {
+            object["apiVersion"] = request["desiredAPIVersion"].clone();
+            change(object);
+        }
+        Reply::Json(json!({
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "ConversionReview",
+            "response": {"uid": request["uid"], "result": {"status": "Success"}, "convertedObjects": objects},
+        }))
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_webhook_converts_many_objects_in_one_call() {
+    let callee = webhook(|object| object["spec"] = json!({"length": 1})).await;
+    let mut there = widget("c", &[]);
+    there["apiVersion"] = json!("example.com/v2");
+    let objects = vec![widget("a", &[]), there, widget("b", &[])];
+    let all = converted(&callee, objects).await.unwrap();
+    assert_eq!(callee.calls().len(), 1);
+    assert_eq!(callee.calls()[0]["request"]["objects"].as_array().unwrap().len(), 2);
+    let specs: Vec<&Value> = all.iter().map(|object| &object["spec"]).collect();
+    assert_eq!(specs, [&json!({"length": 1}), &json!({"size": 1}), &json!({"length": 1})]);
+    assert!(all.iter().all(|object| object["apiVersion"] == "example.com/v2"));
+}
+
+#[tokio::test]
+async fn a_webhook_changes_no_metadata_but_labels_and_annotations() {
+    let callee = webhook(|object| {
+        object["metadata"]["labels"] = json!({"a": "b"});
+        object["metadata"]["generation"] = json!(7);
+    })
+    .await;
+    let all = converted(&callee, vec![widget("a", &[])]).await.unwrap();
+    assert_eq!(all[0]["metadata"]["labels"], json!({"a": "b"}));
+    assert_ne!(all[0]["metadata"]["generation"], json!(7));
+    let callee = webhook(|object| object["metadata"]["name"] = json!("other")).await;
+    let refused = converted(&callee, vec![widget("a", &[])]).await.unwrap_err();
+    assert!(refused.ends_with("must have the same name: a != other"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_webhook_that_refuses_or_fails_is_repeated() {
+    let callee = Callee::new(|_, review| {
+        let uid = &review["request"]["uid"];
+        Reply::Json(json!({
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "ConversionReview",
+            "response": {"uid": uid, "result": {"status": "Failure", "message": "no such field"}},
+        }))
+    })
+    .await;
+    let refused = converted(&callee, vec![widget("a", &[])]).await.unwrap_err();
+    let expected = "conversion webhook for example.com/v1, Kind=Widget failed: no such field";
+    assert_eq!(refused, expected);
+    let callee = Callee::new(|_, _| Reply::Text(500, "broken")).await;
+    let refused = converted(&callee, vec![widget("a", &[])]).await.unwrap_err();
+    let expected = "conversion webhook for example.com/v1, Kind=Widget failed: an error on the server (\"broken\") has prevented \
+                    the request from succeeding";
+    assert_eq!(refused, expected);
+}

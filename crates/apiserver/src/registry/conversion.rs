@@ -1,0 +1,60 @@
+//! From the version that is stored to the version of a request, and back.
+
+use bytes::Bytes;
+use k3_api::{custom::Source, status::Status};
+use serde_json::Value;
+
+use super::{Registry, Resource, version};
+
+// --- Registry ---
+
+impl Registry {
+    /// A stored object in the version of the request.
+    pub(super) async fn shown(&self, tree: Value, resource: &Resource) -> Result<Value, Status> {
+        if resource.custom.is_none() {
+            return Ok(version::convert(tree, &resource.stored, &resource.kind));
+        }
+        let mut shown = self.shown_all(vec![tree], resource).await?;
+        Ok(shown.pop().unwrap_or_default())
+    }
+
+    /// Stored objects in the version of the request. A webhook is asked once for all of them.
+    pub(super) async fn shown_all(
+        &self,
+        trees: Vec<Value>,
+        resource: &Resource,
+    ) -> Result<Vec<Value>, Status> {
+        let Some(served) = &resource.custom else {
+            let trees = trees.into_iter();
+            return Ok(trees
+                .map(|tree| version::convert(tree, &resource.stored, &resource.kind))
+                .collect());
+        };
+        self.converter
+            .convert(served, trees, &resource.kind.version, Source::Storage)
+            .await
+            .map_err(|error| Status::unknown(error.to_string()))
+    }
+
+    /// An object that was judged in the version of a kind, as it is stored.
+    pub(super) async fn stored(
+        &self,
+        object: &Value,
+        judged: &k3_api::kinds::Kind,
+        resource: &Resource,
+    ) -> Result<Bytes, Status> {
+        match &resource.custom {
+            Some(served) if resource.converts() => {
+                let version = &resource.stored.version;
+                let converted = self
+                    .converter
+                    .convert(served, vec![object.clone()], version, Source::Conversion)
+                    .await
+                    .map_err(|error| Status::unknown(error.to_string()))?;
+                let stored = converted.first().unwrap_or(object);
+                Ok(version::stored_bytes(stored, &resource.stored, &resource.stored))
+            }
+            _ => Ok(version::stored_bytes(object, judged, &resource.stored)),
+        }
+    }
+}

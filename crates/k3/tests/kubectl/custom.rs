@@ -1,0 +1,102 @@
+//! kubectl works with a kind that a user defines.
+
+use std::io::Read;
+
+use crate::cluster::Cluster;
+
+const DEFINITION: &str = r#"
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata:
+  name: crontabs.stable.example.com
+spec:
+  group: stable.example.com
+  scope: Namespaced
+  names: {plural: crontabs, singular: crontab, kind: CronTab, shortNames: [ct]}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    subresources:
+      status: {}
+      scale: {specReplicasPath: .spec.replicas, statusReplicasPath: .status.replicas}
+    additionalPrinterColumns:
+    - {name: Spec, type: string, description: When it runs, jsonPath: .spec.cronSpec}
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec:
+            type: object
+            description: What is wanted.
+            required: [cronSpec]
+            properties:
+              cronSpec: {type: string, description: When it runs., pattern: '^\S+ \S+$'}
+              replicas: {type: integer, default: 1, minimum: 0}
+          status:
+            type: object
+            properties:
+              replicas: {type: integer}
+"#;
+
+const OBJECT: &str = r#"
+apiVersion: stable.example.com/v1
+kind: CronTab
+metadata: {name: mine}
+spec: {cronSpec: "* *"}
+"#;
+
+impl Cluster {
+    fn define(&self) {
+        let file = self.file("definition.yaml", DEFINITION);
+        self.kubectl(&format!("create -f {}", file.display()));
+        self.kubectl("wait crd/crontabs.stable.example.com --for=condition=Established --timeout=60s");
+    }
+}
+
+#[test]
+fn a_kind_that_was_defined_is_found_explained_and_used() {
+    let cluster = Cluster::start();
+    cluster.define();
+    let resources = cluster.kubectl("api-resources --api-group=stable.example.com");
+    assert!(resources.contains("crontabs   ct"), "{resources}");
+    let explained = cluster.kubectl("explain crontab.spec");
+    assert!(explained.contains("What is wanted."), "{explained}");
+    assert!(explained.contains("cronSpec\t<string> -required-"), "{explained}");
+
+    let file = cluster.file("object.yaml", OBJECT);
+    cluster.kubectl(&format!("apply -f {}", file.display()));
+    let table = cluster.kubectl("get ct");
+    let lines: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(lines, [vec!["NAME", "SPEC"], vec!["mine", "*", "*"]]);
+    // What was left out is filled in, and the scale leads there.
+    assert_eq!(cluster.get("crontab mine")["spec"]["replicas"], 1);
+    cluster.kubectl("scale crontab mine --replicas=3");
+    let object = cluster.get("crontab mine");
+    assert_eq!((&object["spec"]["replicas"], &object["metadata"]["generation"]), (&3.into(), &2.into()));
+
+    let bad = cluster.file("bad.yaml", &OBJECT.replace("* *", "often").replace("mine", "bad"));
+    let (_, refusal) = cluster.refused(&format!("create -f {}", bad.display()));
+    let expected = "spec.cronSpec: Invalid value: \"often\": spec.cronSpec in body should match '^\\S+ \\S+$'";
+    assert!(refusal.contains(expected), "{refusal}");
+}
+
+#[test]
+fn a_definition_takes_its_objects_and_watches_with_it() {
+    let cluster = Cluster::start();
+    cluster.define();
+    let file = cluster.file("object.yaml", OBJECT);
+    cluster.kubectl(&format!("create -f {}", file.display()));
+    let mut watch = cluster.follow("get --raw /apis/stable.example.com/v1/crontabs?watch=true");
+    cluster.kubectl("delete crd crontabs.stable.example.com");
+    let mut seen = String::new();
+    watch.lines.read_to_string(&mut seen).unwrap();
+    assert!(seen.contains("\"ADDED\"") && seen.contains("\"DELETED\""), "{seen}");
+    let (_, refusal) = cluster.refused("get --raw /apis/stable.example.com/v1/crontabs");
+    assert!(refusal.contains("the server could not find the requested resource"), "{refusal}");
+
+    // What is defined anew begins without objects.
+    cluster.define();
+    let list = cluster.kubectl("get crontabs -o name");
+    assert_eq!(list, "");
+}
