@@ -58,6 +58,7 @@ use self::{policy::Policies, reinvocation::Round, webhook::Webhooks};
 use crate::{
     authz::Authorizer,
     cache::Caches,
+    custom::Converter,
     outgoing::Outgoing,
     registry::{Ask, Resource},
 };
@@ -174,7 +175,11 @@ fn object(group: &str, plural: &str, namespace: &str, name: &str, caches: &Cache
 impl Admission {
     /// All plugins that always run, and what a cluster configures.
     pub(crate) fn new(authorizer: &Arc<Authorizer>, outgoing: &Arc<Outgoing>) -> Self {
-        let (policies, webhooks) = (Policies::new(authorizer), Webhooks::new(authorizer, outgoing));
+        let converter = &Arc::new(Converter::new(Arc::clone(outgoing)));
+        let (policies, webhooks) = (
+            Policies::new(authorizer, converter),
+            Webhooks::new(authorizer, outgoing, converter),
+        );
         let authorizer = || Arc::clone(authorizer);
         Admission {
             policies,
