@@ -107,7 +107,8 @@ impl Policies {
                             scenes.len() - 1
                         }
                         Err(status) => {
-                            verdict.misconfigured(policy, &Misconfigured::not_converted(run.binding, &status));
+                            verdict
+                                .misconfigured(policy, &Misconfigured::not_converted(run.binding, &status));
                             continue;
                         }
                     },
