@@ -149,7 +149,12 @@ fn invalid(kind: &Kind, object: &Value, errors: &Errors) -> Status {
         "events.k8s.io" => "",
         group => group,
     };
-    Status::invalid(Grouped::new(group, &kind.kind), name, &told)
+    // A custom object is called what it says it is.
+    let said = match object.text("kind") {
+        said if kind.rules.is_some() && !said.is_empty() => said,
+        _ => &kind.kind,
+    };
+    Status::invalid(Grouped::new(group, said), name, &told)
 }
 
 /// What an update may leave out, or cannot change, is taken from the old metadata.

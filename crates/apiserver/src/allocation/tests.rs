@@ -16,7 +16,7 @@ use super::{
     repair::Orphans,
 };
 use crate::{
-    Authentication, Config,
+    Authentication, Config, Limits,
     admission::Admission,
     authn::{Authenticator, Signer},
     authz::Authorizer,
@@ -51,6 +51,8 @@ impl Cluster {
             signing_key: key.as_ref().to_vec(),
             advertise: (Ipv4Addr::new(192, 168, 0, 1).into(), 6443),
             guard_owners: false,
+            limits: Limits::default(),
+            audit: None,
         };
         let clock = Arc::new(SystemClock);
         let allocation = Allocation::new(Arc::clone(&caches), clock.clone(), &config.service_range);
@@ -68,6 +70,7 @@ impl Cluster {
             clock,
             authenticator,
             unrestricted_update: false,
+            metrics: Arc::default(),
             converter,
         };
         crate::bootstrap::run(&registry, &config).await.unwrap();

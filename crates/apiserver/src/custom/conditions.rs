@@ -69,11 +69,3 @@ impl Condition {
         status.set("conditions", conditions);
     }
 }
-
-/// Takes a condition out.
-pub(super) fn remove(crd: &mut Value, kind: &str) {
-    let status = crd.make("status");
-    let mut conditions = status.items("conditions").to_vec();
-    conditions.retain(|condition| condition.text("type") != kind);
-    status.set("conditions", conditions);
-}

@@ -3,11 +3,11 @@
 use std::{sync::Arc, time::Duration};
 
 use k3_api::{
-    custom::{self, Conversion, Source},
+    custom::{self, Conversion, CustomRules, Source},
     decode,
     field::Path,
     go, name,
-    rules::{Tree, TreeMut},
+    rules::{Rules, Tree, TreeMut},
 };
 use serde_json::{Value, json};
 
@@ -40,50 +40,87 @@ impl Converter {
         Converter { outgoing }
     }
 
-    /// Brings objects into a version, in one request if a webhook is to be asked. Objects are of any version of the definition;
-    /// `source` tells where those come from that need no conversion.
-    pub(crate) async fn convert(
+    /// Stored objects in a version, in one request if a webhook is to be asked. What they leave out is filled in by the version
+    /// they are stored in, as it always was; a version they are only shown in fills in nothing.
+    pub(crate) async fn show(
         &self,
         served: &Served,
         mut objects: Vec<Value>,
         version: &str,
-        source: Source,
     ) -> Result<Vec<Value>, NotConverted> {
-        let api_version = format!("{}/{version}", served.definition.group);
-        let is_other = |object: &Value| object.text("apiVersion") != api_version;
-        if let Conversion::Webhook(webhook) = &served.definition.conversion {
-            let others: Vec<Value> = objects
-                .iter()
-                .filter(|object| is_other(object))
-                .cloned()
-                .collect();
-            if !others.is_empty() {
-                let mut converted = self.ask(webhook, others, &api_version).await?.into_iter();
-                for object in objects.iter_mut().filter(|object| is_other(object)) {
-                    if let Some(converted) = converted.next() {
-                        *object = converted;
-                    }
-                }
+        for object in &mut objects {
+            let stored = object.text("apiVersion").rsplit('/').next().unwrap_or_default();
+            // A version that is no more has no rules.
+            if let Some(stored) = served.definition.version(stored) {
+                settle(&stored.rules, object, Source::Storage)?;
             }
         }
-        for object in &mut objects {
-            settle(served, object, version, source)?;
+        self.convert(served, objects, version).await
+    }
+
+    /// An object that was judged, in the version it is to be stored in.
+    pub(crate) async fn store(&self, served: &Served, object: Value) -> Result<Value, NotConverted> {
+        let storage = served.definition.storage();
+        let mut objects = self.convert(served, vec![object], &storage.name).await?;
+        let mut object = objects.pop().unwrap_or_default();
+        storage.rules.default(&mut object);
+        Ok(object)
+    }
+
+    /// Brings objects of any version of the definition into this one.
+    async fn convert(
+        &self,
+        served: &Served,
+        mut objects: Vec<Value>,
+        version: &str,
+    ) -> Result<Vec<Value>, NotConverted> {
+        let told = served
+            .definition
+            .version(version)
+            .ok_or_else(|| NotConverted(format!("there is no version {}", go::quote(version))))?;
+        let api_version = told.rules.api_version();
+        let is_other = |object: &Value| object.text("apiVersion") != api_version;
+        let others: Vec<Value> = objects
+            .iter()
+            .filter(|object| is_other(object))
+            .cloned()
+            .collect();
+        if others.is_empty() {
+            return Ok(objects);
+        }
+        let converted = match &served.definition.conversion {
+            Conversion::Webhook(webhook) => self.ask(webhook, others, api_version).await?,
+            Conversion::None => {
+                let mut others = others;
+                for object in &mut others {
+                    custom::convert(object, api_version);
+                }
+                others
+            }
+        };
+        let mut converted = converted.into_iter();
+        for object in objects.iter_mut().filter(|object| is_other(object)) {
+            *object = converted.next().unwrap_or_default();
+            told.rules
+                .coerce(object, Source::Conversion)
+                .map_err(NotConverted)?;
         }
         Ok(objects)
     }
 
-    /// The same for one object, for who cannot wait otherwise. A webhook is asked while this thread waits.
+    /// One object in another version, with all that it has: nothing is left out or filled in. A webhook is asked while this
+    /// thread waits.
     pub(crate) fn convert_now(
         &self,
         served: &Served,
         mut object: Value,
-        version: &str,
+        api_version: &str,
     ) -> Result<Value, NotConverted> {
-        if !served.has_webhook() {
-            settle(served, &mut object, version, Source::Conversion)?;
+        let Conversion::Webhook(webhook) = &served.definition.conversion else {
+            custom::convert(&mut object, api_version);
             return Ok(object);
-        }
-        let asked = self.convert(served, vec![object], version, Source::Conversion);
+        };
+        let asked = self.ask(webhook, vec![object], api_version);
         let runtime = tokio::runtime::Handle::current();
         let converted = tokio::task::block_in_place(|| runtime.block_on(asked))?;
         Ok(converted.into_iter().next().unwrap_or_default())
@@ -137,26 +174,10 @@ impl Converter {
     }
 }
 
-/// Brings an object into the form of a version without asking anybody: only the apiVersion changes.
-pub(crate) fn settle(
-    served: &Served,
-    object: &mut Value,
-    version: &str,
-    source: Source,
-) -> Result<(), NotConverted> {
-    let told = served
-        .definition
-        .version(version)
-        .ok_or_else(|| NotConverted(format!("there is no version {}", go::quote(version))))?;
-    let api_version = told.rules.api_version();
-    let source = if object.text("apiVersion") == api_version {
-        source
-    } else {
-        custom::convert(object, api_version);
-        Source::Conversion
-    };
-    told.rules.coerce(object, source).map_err(NotConverted)?;
-    k3_api::rules::Rules::default(&*told.rules, object);
+/// Brings an object into the form of its version, with what it leaves out.
+fn settle(rules: &CustomRules, object: &mut Value, source: Source) -> Result<(), NotConverted> {
+    rules.coerce(object, source).map_err(NotConverted)?;
+    rules.default(object);
     Ok(())
 }
 

@@ -139,7 +139,11 @@ async fn follow(registry: &Registry) {
         }
         for group in std::mem::take(&mut groups) {
             if let Err(status) = api_services::keep(registry, &group).await {
-                tracing::warn!(group, why = status.message, "the API services of a group cannot be kept");
+                tracing::warn!(
+                    group,
+                    why = status.message,
+                    "the API services of a group cannot be kept"
+                );
             }
         }
         let due = later.values().map(|later| later.due).min();

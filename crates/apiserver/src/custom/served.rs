@@ -31,8 +31,6 @@ const PART_VERBS: [&str; 3] = ["get", "patch", "update"];
 /// A definition whose objects are served.
 #[derive(Debug)]
 pub(crate) struct Served {
-    /// The name of the definition: resource and group.
-    pub name: Box<str>,
     /// What it says.
     pub definition: Arc<Definition>,
     /// The kinds of its versions, in the order of the definition.
@@ -43,8 +41,6 @@ pub(crate) struct Served {
     pub says_terminating: bool,
     /// The commit with which it came to say what it says. Objects that are younger were written by what it says.
     pub since: u64,
-    /// The commit that wrote it.
-    pub revision: u64,
     /// Tells two of them apart by what they say of their objects.
     print: [u8; 32],
 }
@@ -61,33 +57,28 @@ impl Served {
         let print = print(crd);
         let terminating = crd.at("metadata").has("deletionTimestamp") || is_true("Terminating");
         let says_terminating = is_true("Terminating");
-        let name: Box<str> = crd.at("metadata").text("name").into();
         if let Some(before) = before.filter(|before| before.print == print) {
             return Some(Served {
-                name,
                 definition: Arc::clone(&before.definition),
                 kinds: Arc::clone(&before.kinds),
                 terminating,
                 says_terminating,
                 since: before.since,
-                revision,
                 print,
             });
         }
         let definition = Definition::read(crd)
-            .inspect_err(|error| tracing::warn!(%name, %error, "a definition cannot be served"))
+            .inspect_err(|error| tracing::warn!(name = crd.at("metadata").text("name"), %error, "a definition cannot be served"))
             .ok()?;
         let accepted = crd.at("status").at("acceptedNames");
         let kinds = definition.versions.iter();
         let kinds = kinds.map(|version| Arc::new(kind(&definition, version, accepted)));
         Some(Served {
-            name,
             kinds: kinds.collect(),
             definition: Arc::new(definition),
             terminating,
             says_terminating,
             since: revision,
-            revision,
             print,
         })
     }
@@ -126,9 +117,19 @@ impl Served {
         matches!(self.definition.conversion, Conversion::Webhook(_))
     }
 
-    /// The fields that objects can be selected by, as they are stored.
+    /// The fields that objects can be selected by, in any version.
     pub(super) fn selectable(&self) -> Arc<[Selectable]> {
-        k3_api::rules::of(&self.stored()).selectable().into()
+        let mut all: Vec<Selectable> = Vec::new();
+        for field in self
+            .kinds
+            .iter()
+            .flat_map(|kind| k3_api::rules::of(kind).selectable())
+        {
+            if all.iter().all(|known| known.field != field.field) {
+                all.push(field.clone());
+            }
+        }
+        all.into()
     }
 }
 

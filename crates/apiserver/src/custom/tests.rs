@@ -3,7 +3,6 @@
 use std::{net::Ipv4Addr, sync::Arc, time::Duration};
 
 use k3_api::{
-    custom::Source,
     kinds::{KindRef, builtin},
     rules::Tree,
 };
@@ -176,15 +175,35 @@ async fn two_servers_serve_a_definition_and_end_it_when_its_objects_are_gone() {
     assert!(one.condition("Terminating").starts_with("True InstanceDeletion"));
 
     // Whoever held the object lets go of it.
-    let mut object = widgets.cache.get("/registry/example.com/widgets/a").unwrap().tree();
+    let mut object = widgets
+        .cache
+        .get("/registry/example.com/widgets/a")
+        .unwrap()
+        .tree();
     object["metadata"]["finalizers"] = json!([]);
-    two.registry.update_own(&widgets, object, "test", None).await.unwrap();
+    two.registry
+        .update_own(&widgets, object, "test", None)
+        .await
+        .unwrap();
     for node in [&one, &two] {
         until("the definition is gone", || node.definition().is_none()).await;
-        assert!(node.registry.caches.definitions().find("example.com", "widgets").is_none());
+        assert!(
+            node.registry
+                .caches
+                .definitions()
+                .find("example.com", "widgets")
+                .is_none()
+        );
     }
-    let ended = async { while std::future::poll_fn(|context| watcher.poll(context)).await.is_some() {} };
-    tokio::time::timeout(Duration::from_secs(60), ended).await.unwrap();
+    let ended = async {
+        while std::future::poll_fn(|context| watcher.poll(context))
+            .await
+            .is_some()
+        {}
+    };
+    tokio::time::timeout(Duration::from_secs(60), ended)
+        .await
+        .unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -192,12 +211,19 @@ async fn what_a_server_left_undone_is_done_by_the_next() {
     let store = Arc::new(MemoryStore::new());
     let first = Node::start(&store).await;
     first.create(definition(&["v1"])).await.unwrap();
-    until("it is established", || first.condition("Established").starts_with("True")).await;
+    until("it is established", || {
+        first.condition("Established").starts_with("True")
+    })
+    .await;
     first.create(widget("a", &[])).await.unwrap();
     // It ends after the definition was marked.
-    let Node { registry, _keeper, .. } = &first;
+    let Node {
+        registry, _keeper, ..
+    } = &first;
     let mut ask = Ask::own(
-        builtin().kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition").unwrap(),
+        builtin()
+            .kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
+            .unwrap(),
         "",
         own_user(),
         registry.now(),
@@ -207,7 +233,13 @@ async fn what_a_server_left_undone_is_done_by_the_next() {
     drop(first);
     let next = Node::start(&store).await;
     until("the definition is gone", || next.definition().is_none()).await;
-    assert_eq!(next.registry.caches.resource("/registry/example.com/widgets/").count(), 0);
+    assert_eq!(
+        next.registry
+            .caches
+            .resource("/registry/example.com/widgets/")
+            .count(),
+        0
+    );
 }
 
 fn served(webhook: &Value) -> Arc<Served> {
@@ -227,7 +259,7 @@ async fn converted(callee: &Callee, objects: Vec<Value>) -> Result<Vec<Value>, S
     let (caches, _feed) = Caches::fill(store, registry::selectable).await.unwrap();
     let converter = Converter::new(Arc::new(Outgoing::new(caches)));
     let served = served(&callee.client("/convert"));
-    let converted = converter.convert(&served, objects, "v2", Source::Storage).await;
+    let converted = converter.show(&served, objects, "v2").await;
     converted.map_err(|error| error.to_string())
 }
 
@@ -257,9 +289,15 @@ async fn a_webhook_converts_many_objects_in_one_call() {
     let objects = vec![widget("a", &[]), there, widget("b", &[])];
     let all = converted(&callee, objects).await.unwrap();
     assert_eq!(callee.calls().len(), 1);
-    assert_eq!(callee.calls()[0]["request"]["objects"].as_array().unwrap().len(), 2);
+    assert_eq!(
+        callee.calls()[0]["request"]["objects"].as_array().unwrap().len(),
+        2
+    );
     let specs: Vec<&Value> = all.iter().map(|object| &object["spec"]).collect();
-    assert_eq!(specs, [&json!({"length": 1}), &json!({"size": 1}), &json!({"length": 1})]);
+    assert_eq!(
+        specs,
+        [&json!({"length": 1}), &json!({"size": 1}), &json!({"length": 1})]
+    );
     assert!(all.iter().all(|object| object["apiVersion"] == "example.com/v2"));
 }
 
@@ -275,7 +313,10 @@ async fn a_webhook_changes_no_metadata_but_labels_and_annotations() {
     assert_ne!(all[0]["metadata"]["generation"], json!(7));
     let callee = webhook(|object| object["metadata"]["name"] = json!("other")).await;
     let refused = converted(&callee, vec![widget("a", &[])]).await.unwrap_err();
-    assert!(refused.ends_with("must have the same name: a != other"), "{refused}");
+    assert!(
+        refused.ends_with("must have the same name: a != other"),
+        "{refused}"
+    );
 }
 
 #[tokio::test]

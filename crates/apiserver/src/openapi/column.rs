@@ -2,7 +2,7 @@
 
 use k3_api::{
     kinds::{Kind, builtin},
-    schema::{StructRef, Type},
+    schema::{StructRef, Type, schema},
 };
 
 use super::name;
@@ -13,8 +13,16 @@ use super::name;
 pub(crate) fn column_description(kind: &Kind, field_path: &str) -> &'static str {
     let mut versions = builtin().all().iter();
     let preferred = versions.find(|other| other.group == kind.group && other.kind == kind.kind);
-    let Some(mut at) = preferred.unwrap_or(kind).ty.table() else {
-        return "";
+    let (mut at, field_path) = match preferred.unwrap_or(kind).ty.table() {
+        Some(at) => (at, field_path),
+        // Of custom objects only the metadata are known here.
+        None => match (
+            schema().get("meta", "v1", "ObjectMeta"),
+            field_path.split_once('.'),
+        ) {
+            (Some(at), Some(("metadata", rest))) => (at, rest),
+            _ => return "",
+        },
     };
     let mut steps = field_path.split('.').peekable();
     while let Some(step) = steps.next() {

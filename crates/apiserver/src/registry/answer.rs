@@ -132,6 +132,9 @@ pub(super) fn meta_type(name: &str) -> ObjectType {
 
 /// What Go calls the type of a kind inside the server.
 pub(super) fn go_type(resource: &Resource, suffix: &str) -> String {
+    if resource.kind.rules.is_some() {
+        return format!("unstructured.Unstructured{suffix}");
+    }
     let group = &*resource.kind.group;
     let package = if group.is_empty() {
         "core"

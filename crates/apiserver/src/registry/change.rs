@@ -6,6 +6,7 @@ use k3_api::{
     apply::managed,
     field::{Error, Path},
     go,
+    kinds::Kind,
     rules::{self, Circumstances, Part, Tree, TreeMut},
     status::{Grouped, Status},
 };
@@ -21,6 +22,7 @@ use super::{
     create::{Recording, dedup_owners, match_namespace},
     manage,
     patch::Patch,
+    step::{ADMIT_CHANGE, VALIDATE_CHANGE},
     subresource::NewScale,
     version,
 };
@@ -239,7 +241,7 @@ impl Registry {
             return Ok(Made::Dry(new));
         }
         let revision = k3_storage::Revision::new(current.revision);
-        if is_gone(&new, &old) {
+        if is_gone(&new, &old, &resource.kind) {
             return match self.commit(Write::delete(key.clone(), revision)).await {
                 Ok(_) => {
                     reservation.give_back().await;
@@ -250,7 +252,7 @@ impl Registry {
             };
         }
         let mut write = Write::update(key.clone(), revision, bytes.clone());
-        if let Some(time) = time_to_live(&resource.kind.kind, &new, ask.now) {
+        if let Some(time) = time_to_live(&resource.kind, &new, ask.now) {
             write = write.expiring(time);
         }
         let revision = match self.commit(write).await {
@@ -296,7 +298,8 @@ impl Registry {
             dry_run: options.dry_run,
             warnings: &mut warnings.0,
         };
-        self.admission.admit(&mut attributes, &self.caches).await?;
+        let admitted = self.admission.admit(&mut attributes, &self.caches);
+        self.step(ADMIT_CHANGE, admitted).await?;
         self.check_grant(&attributes)?;
         let part = match subresource {
             "" | "scale" => Part::Object,
@@ -354,7 +357,8 @@ impl Registry {
             dry_run: options.dry_run,
             warnings: &mut warnings.0,
         };
-        self.admission.validate(&mut attributes, &self.caches).await?;
+        let validated = self.admission.validate(&mut attributes, &self.caches);
+        self.step(VALIDATE_CHANGE, validated).await?;
         rules::of(judged).default(new);
         judged.ty.forget_empty(new);
         managed::settle(old, new);
@@ -403,12 +407,13 @@ fn read_entry(entry: Entry) -> Arc<Object> {
 }
 
 /// Whether an object that is being deleted has nothing left to wait for.
-fn is_gone(new: &Value, old: &Value) -> bool {
+fn is_gone(new: &Value, old: &Value, kind: &Kind) -> bool {
     let before = old.at("metadata");
     new.at("metadata").items("finalizers").is_empty()
         && before.has("deletionTimestamp")
         && before.int("deletionGracePeriodSeconds").unwrap_or_default() == 0
-        && new.way("spec.finalizers").as_array().is_none_or(Vec::is_empty)
+        // Only a namespace is held by what its spec says.
+        && (kind.rules.is_some() || new.way("spec.finalizers").as_array().is_none_or(Vec::is_empty))
 }
 
 /// Refuses an object with another name than the URL says.

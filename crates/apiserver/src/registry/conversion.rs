@@ -1,7 +1,7 @@
 //! From the version that is stored to the version of a request, and back.
 
 use bytes::Bytes;
-use k3_api::{custom::Source, status::Status};
+use k3_api::status::Status;
 use serde_json::Value;
 
 use super::{Registry, Resource, version};
@@ -31,7 +31,7 @@ impl Registry {
                 .collect());
         };
         self.converter
-            .convert(served, trees, &resource.kind.version, Source::Storage)
+            .show(served, trees, &resource.kind.version)
             .await
             .map_err(|error| Status::unknown(error.to_string()))
     }
@@ -45,14 +45,9 @@ impl Registry {
     ) -> Result<Bytes, Status> {
         match &resource.custom {
             Some(served) if resource.converts() => {
-                let version = &resource.stored.version;
-                let converted = self
-                    .converter
-                    .convert(served, vec![object.clone()], version, Source::Conversion)
-                    .await
-                    .map_err(|error| Status::unknown(error.to_string()))?;
-                let stored = converted.first().unwrap_or(object);
-                Ok(version::stored_bytes(stored, &resource.stored, &resource.stored))
+                let stored = self.converter.store(served, object.clone()).await;
+                let stored = stored.map_err(|error| Status::unknown(error.to_string()))?;
+                Ok(version::stored_bytes(&stored, &resource.stored, &resource.stored))
             }
             _ => Ok(version::stored_bytes(object, judged, &resource.stored)),
         }

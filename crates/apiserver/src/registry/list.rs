@@ -441,8 +441,10 @@ impl Selection {
                 "metadata.name" => selection.names.push(term.clone()),
                 "metadata.namespace" => selection.namespaces.push(term.clone()),
                 field => match resource.cache.field_position(field) {
-                    Some(position) => selection.fields.push((position, term.clone())),
-                    None => return Err(Status::bad_request(resource.rules().not_selectable(field))),
+                    Some(position) if resource.selects_by(field) => {
+                        selection.fields.push((position, term.clone()))
+                    }
+                    _ => return Err(Status::bad_request(resource.rules().not_selectable(field))),
                 },
             }
         }

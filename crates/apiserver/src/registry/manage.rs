@@ -4,6 +4,7 @@ use k3_api::{
     apply::{
         FieldSet,
         managed::{NotConverted, Reset, Subject, Versions},
+        typed::{self, Duplicates},
     },
     kinds::{Kind, Subresource},
     rules::Rules,
@@ -127,13 +128,19 @@ impl Versions for OtherVersions<'_> {
 
     fn convert(&self, object: &Value, api_version: &str) -> Result<Value, NotConverted> {
         if let Some((served, converter)) = self.custom {
-            let (_, version) = api_version.split_once('/').unwrap_or_default();
-            return converter
-                .convert_now(served, object.clone(), version)
-                .map_err(|error| NotConverted {
-                    api_version: api_version.to_owned(),
-                    reason: error.to_string(),
-                });
+            let failed = |reason: String| NotConverted {
+                api_version: api_version.to_owned(),
+                reason,
+            };
+            let converted = converter
+                .convert_now(served, object.clone(), api_version)
+                .map_err(|error| failed(error.to_string()))?;
+            // What one version has and the other does not belongs to nobody there.
+            if let Some(typed) = self.typed(api_version) {
+                typed::validate(&converted, typed, Duplicates::Allowed)
+                    .map_err(|errors| failed(errors.to_string()))?;
+            }
+            return Ok(converted);
         }
         let said = object
             .get("apiVersion")

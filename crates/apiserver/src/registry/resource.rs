@@ -115,9 +115,10 @@ impl Resource {
         }
     }
 
-    /// Whether objects of other versions can only be had from a webhook.
-    pub(crate) fn has_webhook(&self) -> bool {
-        self.custom.as_ref().is_some_and(|served| served.has_webhook())
+    /// Whether the version of the request selects by a field. Other versions of a custom resource may know other fields.
+    pub(super) fn selects_by(&self, field: &str) -> bool {
+        let mut fields = self.rules().selectable().iter();
+        self.custom.is_none() || fields.any(|known| known.field == field)
     }
 
     /// Its name with its group, as messages have it.

@@ -2,23 +2,39 @@
 //!
 //! ```text
 //! connection   TLS, HTTP/1.1 or HTTP/2, and an orderly end
+//! pulse        what a connection does, so that one that does nothing is ended
 //! handler      authentication, authorization, routing; nothing a request does ends the server
+//! exchange     one request and its answer, as figures and logs see it
+//! request_id   the name of a request
+//! asked        what the audit log is told of a request
+//! inflight     how many requests are served at once
+//! watchers     how many watches each user has
+//! writers      writes, which go on when their client is gone
+//! time_limit   how long a request may take
+//! body         the body of a request, up to a limit
 //! verb         which verb of the registry a method and a path mean
 //! health       whether the server is alive and ready
-//! metrics      figures for those who watch over it
 //! issuer       what others need to verify the tokens that are issued here
 //! deprecation  what users of old kinds are told
 //! ```
 
+mod asked;
+mod body;
 mod connection;
 mod deprecation;
+mod exchange;
 mod handler;
 mod health;
+mod inflight;
 mod issuer;
-mod metrics;
+mod pulse;
+mod request_id;
+mod time_limit;
 mod verb;
+mod watchers;
+mod writers;
 
-use std::{future::Future, sync::Arc};
+use std::{future::Future, io, sync::Arc};
 
 use k3_storage::{Clock, ReadError, Store, SystemClock};
 use tokio::net::TcpListener;
@@ -29,9 +45,11 @@ use crate::{
     Config,
     admission::Admission,
     allocation::{Allocation, Keeper},
+    audit::Auditor,
     authn::{Authenticator, BadSigningKey, Signer},
     authz::Authorizer,
     cache::{Caches, Feed},
+    metrics::Metrics,
     custom::{self, Converter},
     outgoing::Outgoing,
     registry::{self, Registry},
@@ -56,6 +74,9 @@ pub enum StartError {
     /// The key that tokens are to be signed with cannot be used.
     #[error(transparent)]
     SigningKey(#[from] BadSigningKey),
+    /// The audit log cannot be written.
+    #[error("cannot open the audit log")]
+    AuditLog(#[source] io::Error),
     /// The objects a cluster is born with cannot be made.
     #[error("cannot make {what}: {why}")]
     Bootstrap {
@@ -71,8 +92,16 @@ pub enum StartError {
 impl Server {
     /// Reads what is stored, and makes what every cluster has.
     pub async fn start(mut config: Config, store: Arc<dyn Store>) -> Result<Self, StartError> {
-        let (caches, feed) = Caches::fill(store, registry::selectable).await?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let metrics = Arc::new(Metrics::default());
+        let auditor = match config.audit.take() {
+            Some(audit) => Some(
+                Auditor::new(audit, Arc::clone(&clock), Arc::clone(&metrics))
+                    .map_err(StartError::AuditLog)?,
+            ),
+            None => None,
+        };
+        let (caches, feed) = Caches::fill(store, registry::selectable).await?;
         let allocation = Allocation::new(Arc::clone(&caches), Arc::clone(&clock), &config.service_range);
         let keeper = allocation.keep_true().await.map_err(ReadError::from)?;
         let authorizer = Arc::new(Authorizer::new(Arc::clone(&caches)));
@@ -93,13 +122,14 @@ impl Server {
             clock,
             authenticator,
             unrestricted_update: config.unrestricted_update,
+            metrics,
             converter,
         };
         let registry = Arc::new(registry);
         crate::bootstrap::run(&registry, &config).await?;
         Ok(Server {
             _definitions: custom::Keeper::start(Arc::clone(&registry)),
-            handler: Arc::new(Handler::new(config, registry)),
+            handler: Arc::new(Handler::new(config, registry, auditor)),
             _feed: feed,
             _keeper: keeper,
         })

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// The most memory of a compiled expression.
-const LARGEST: usize = 2 << 20;
+const LARGEST: usize = 8 << 20;
 const MOST_REPEATED: u32 = 1000;
 
 pub(super) fn implementation(name: &str) -> Option<Implementation> {
@@ -60,7 +60,7 @@ pub(crate) fn with<'a>(name: &str, regex: &Regex, args: &[Value<'a>]) -> Result<
 }
 
 /// Compiles an expression; what is wrong is told as Go begins to.
-pub(crate) fn compile(pattern: &str) -> std::result::Result<Regex, String> {
+pub fn compile(pattern: &str) -> std::result::Result<Regex, String> {
     let failed = |why: &str| format!("error parsing regexp: {why}: `{pattern}`");
     let rewritten = Rewrite {
         rest: pattern.chars().collect(),
@@ -138,10 +138,28 @@ impl Rewrite {
             ('s', true) => "\\t\\n\\x0C\\r ",
             ('S', _) => "[^\\t\\n\\x0C\\r ]",
             ('b', false) => "(?-u:\\b)",
+            ('C', false) => "(?s:.)",
             ('<', _) => "<",
             ('>', _) => ">",
             ('Q', false) => {
                 self.quoted();
+                return Ok(());
+            }
+            ('0'..='7', _) => {
+                self.octal(c);
+                return Ok(());
+            }
+            // A class that is negated inside its braces.
+            ('p' | 'P', _) if self.peek(0) == Some('{') && self.peek(1) == Some('^') => {
+                self.out.push_str(if c == 'p' { "\\P{" } else { "\\p{" });
+                self.at += 2;
+                while let Some(c) = self.peek(0) {
+                    self.out.push(c);
+                    self.at += 1;
+                    if c == '}' {
+                        break;
+                    }
+                }
                 return Ok(());
             }
             _ => {
@@ -161,6 +179,19 @@ impl Rewrite {
         };
         self.out.push_str(ascii);
         Ok(())
+    }
+
+    /// A character by its number in octal.
+    fn octal(&mut self, first: char) {
+        let mut number = first.to_digit(8).unwrap_or_default();
+        for _ in 0..2 {
+            let Some(digit) = self.peek(0).and_then(|c| c.to_digit(8)) else {
+                break;
+            };
+            number = number * 8 + digit;
+            self.at += 1;
+        }
+        self.out.extend(["\\x{", &format!("{number:X}"), "}"]);
     }
 
     /// What stands between `\Q` and `\E` is itself.

@@ -67,17 +67,24 @@ fn a_kind_that_was_defined_is_found_explained_and_used() {
     let file = cluster.file("object.yaml", OBJECT);
     cluster.kubectl(&format!("apply -f {}", file.display()));
     let table = cluster.kubectl("get ct");
-    let lines: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
+    let lines: Vec<Vec<&str>> = table
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .collect();
     assert_eq!(lines, [vec!["NAME", "SPEC"], vec!["mine", "*", "*"]]);
     // What was left out is filled in, and the scale leads there.
     assert_eq!(cluster.get("crontab mine")["spec"]["replicas"], 1);
     cluster.kubectl("scale crontab mine --replicas=3");
     let object = cluster.get("crontab mine");
-    assert_eq!((&object["spec"]["replicas"], &object["metadata"]["generation"]), (&3.into(), &2.into()));
+    assert_eq!(
+        (&object["spec"]["replicas"], &object["metadata"]["generation"]),
+        (&3.into(), &2.into())
+    );
 
     let bad = cluster.file("bad.yaml", &OBJECT.replace("* *", "often").replace("mine", "bad"));
     let (_, refusal) = cluster.refused(&format!("create -f {}", bad.display()));
-    let expected = "spec.cronSpec: Invalid value: \"often\": spec.cronSpec in body should match '^\\S+ \\S+$'";
+    let expected =
+        "spec.cronSpec: Invalid value: \"often\": spec.cronSpec in body should match '^\\S+ \\S+$'";
     assert!(refusal.contains(expected), "{refusal}");
 }
 
@@ -91,9 +98,15 @@ fn a_definition_takes_its_objects_and_watches_with_it() {
     cluster.kubectl("delete crd crontabs.stable.example.com");
     let mut seen = String::new();
     watch.lines.read_to_string(&mut seen).unwrap();
-    assert!(seen.contains("\"ADDED\"") && seen.contains("\"DELETED\""), "{seen}");
+    assert!(
+        seen.contains("\"ADDED\"") && seen.contains("\"DELETED\""),
+        "{seen}"
+    );
     let (_, refusal) = cluster.refused("get --raw /apis/stable.example.com/v1/crontabs");
-    assert!(refusal.contains("the server could not find the requested resource"), "{refusal}");
+    assert!(
+        refusal.contains("the server could not find the requested resource"),
+        "{refusal}"
+    );
 
     // What is defined anew begins without objects.
     cluster.define();

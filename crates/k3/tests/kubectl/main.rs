@@ -13,5 +13,6 @@ mod policy;
 #[path = "../program/mod.rs"]
 mod program;
 mod removal;
+mod rights;
 mod tokens;
 mod watching;

@@ -42,7 +42,7 @@ pub trait Versions: Send + Sync {
 
 /// Why an object cannot be had in another version.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot convert to {api_version}: {reason}")]
+#[error("{reason}")]
 pub struct NotConverted {
     /// The version.
     pub api_version: String,
@@ -53,6 +53,18 @@ pub struct NotConverted {
 /// The versions of a kind that has one only.
 #[derive(Clone, Copy, Debug)]
 pub struct OneVersion;
+
+// --- NotConverted ---
+
+impl NotConverted {
+    /// The same, told of an object: `live`, `new`.
+    pub(super) fn of(self, object: &str) -> Self {
+        NotConverted {
+            reason: format!("failed to convert {object} object: {}", self.reason),
+            ..self
+        }
+    }
+}
 
 // --- Subject ---
 

@@ -223,7 +223,8 @@ impl Subject<'_> {
             let Some(typed) = self.typed_at(version) else {
                 continue;
             };
-            let (old, new) = (self.convert(live, version)?, self.convert(new, version)?);
+            let old = self.convert(live, version).map_err(|error| error.of("live"))?;
+            let new = self.convert(new, version).map_err(|error| error.of("new"))?;
             found.push(OtherVersion {
                 api_version: version.to_owned(),
                 old,

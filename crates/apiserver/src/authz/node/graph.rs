@@ -43,19 +43,20 @@ pub(super) enum Owned {
 // --- Graph ---
 
 impl Graph {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(caches: &Caches) -> Self {
+        let following = |group, plural| Following::new(group, plural, caches);
         Graph {
-            pods: Following::new("", "pods"),
-            volumes: Following::new("", "persistentvolumes"),
+            pods: following("", "pods"),
+            volumes: following("", "persistentvolumes"),
             owned: [
                 (
                     Owned::Attachment,
-                    Following::new("storage.k8s.io", "volumeattachments"),
+                    following("storage.k8s.io", "volumeattachments"),
                 ),
-                (Owned::Slice, Following::new("resource.k8s.io", "resourceslices")),
+                (Owned::Slice, following("resource.k8s.io", "resourceslices")),
                 (
                     Owned::CertificateRequest,
-                    Following::new("certificates.k8s.io", "podcertificaterequests"),
+                    following("certificates.k8s.io", "podcertificaterequests"),
                 ),
             ],
             on_nodes: HashMap::new(),

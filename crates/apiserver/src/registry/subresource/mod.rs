@@ -35,6 +35,10 @@ impl Registry {
     /// Answers a request for what is not an object that is stored, or a part of one; `None` if it is.
     pub(crate) async fn special(&self, ask: &Ask, verb: Verb) -> Option<Result<Answer, Status>> {
         let target = &ask.target;
+        // Whatever a custom resource is called, it is nothing of what follows.
+        if target.kind.rules.is_some() && target.part() != "scale" {
+            return None;
+        }
         Some(match (&*target.kind.plural, target.part()) {
             (_, "scale") => self.scale(ask, verb).await,
             ("pods", "binding") | ("bindings", "") => self.bind(ask).await,

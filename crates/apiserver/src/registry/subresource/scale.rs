@@ -174,7 +174,10 @@ impl NewScale {
             }
             NewScale::Patch(patch) => patch.make_as(&live, &kind, options, warnings)?,
         };
-        if let Some(rules) = rules_of_part(subresource) {
+        // Custom objects are judged whole, with the scale they are to have.
+        if custom.is_none()
+            && let Some(rules) = rules_of_part(subresource)
+        {
             rules.default(&mut new);
             let at = Circumstances {
                 kind: &resource.kind,

@@ -8,7 +8,7 @@ use std::{
 use clap::Args;
 use k3_apiserver::{Subnet, service_range};
 
-use super::{access::AccessFlags, storage::StorageFlags};
+use super::{access::AccessFlags, audit::AuditFlags, limits::LimitFlags, storage::StorageFlags};
 use crate::{certificates::Name, log::LogLevel};
 
 const EXAMPLES: &str = "\
@@ -56,6 +56,12 @@ pub(crate) struct StartFlags {
 
     #[command(flatten)]
     pub(super) access: AccessFlags,
+
+    #[command(flatten)]
+    pub(super) limits: LimitFlags,
+
+    #[command(flatten)]
+    pub(super) audit: AuditFlags,
 
     #[command(flatten)]
     pub(super) parts: PartFlags,

@@ -2,7 +2,9 @@
 
 mod access;
 mod address;
+mod audit;
 mod flags;
+mod limits;
 mod mysql_url;
 mod run;
 mod storage;

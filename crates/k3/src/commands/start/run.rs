@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use k3_apiserver::{Authentication, Config, Server, kubernetes_address};
+use k3_apiserver::{AuditConfig, Authentication, Config, Server, kubernetes_address};
 use k3_storage::{Compactor, OpenError, StorageConfig, Store, SystemClock};
 use tokio::{net::TcpListener, sync::watch};
 
@@ -35,6 +35,7 @@ pub(crate) fn run(flags: StartFlags) -> Result<(), Failure> {
     };
     let storage = flags.storage.config(&data_dir)?;
     let authentication = flags.access.authentication()?;
+    let audit = flags.audit.config()?;
     limits::raise_open_files();
     let data_dir = usable_data_dir(&data_dir)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -47,7 +48,7 @@ pub(crate) fn run(flags: StartFlags) -> Result<(), Failure> {
             )
             .because(error)
         })?;
-    runtime.block_on(live(flags, &data_dir, storage, authentication))
+    runtime.block_on(live(flags, &data_dir, storage, (authentication, audit)))
 }
 
 /// Everything that can be stopped by a signal.
@@ -55,7 +56,7 @@ async fn live(
     flags: StartFlags,
     data_dir: &Path,
     storage: StorageConfig,
-    authentication: Authentication,
+    allowed: (Authentication, Option<AuditConfig>),
 ) -> Result<(), Failure> {
     let mut signals = Signals::listen().map_err(|error| {
         Failure::new("cannot listen for signals", "this should not happen; try again").because(error)
@@ -77,7 +78,7 @@ async fn live(
         data_dir,
         (listener, plain),
         store.clone(),
-        authentication,
+        allowed,
         &mut signals,
     )
     .await;
@@ -90,7 +91,7 @@ async fn serve(
     data_dir: &Path,
     (listener, plain): (TcpListener, Option<TcpListener>),
     store: Arc<dyn Store>,
-    mut authentication: Authentication,
+    (mut authentication, audit): (Authentication, Option<AuditConfig>),
     signals: &mut Signals,
 ) -> Result<(), Failure> {
     let listening = listener.local_addr().map_err(|error| {
@@ -121,6 +122,8 @@ async fn serve(
             .access
             .enable_admission_plugins
             .contains(&Plugin::OwnerReferencesPermissionEnforcement),
+        limits: flags.limits.limits(),
+        audit,
     };
     let server = tokio::select! {
         started = Server::start(config, store) => started.map_err(|error| {

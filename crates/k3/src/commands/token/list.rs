@@ -1,5 +1,7 @@
 //! `k3 token list`: the tokens that are good for something.
 
+use std::fmt::Write;
+
 use clap::Args;
 use k3_apiserver::EphemeralToken;
 use serde_json::Value;
@@ -54,7 +56,8 @@ fn table(rows: &[[String; 4]]) -> String {
     let mut text = String::new();
     for [id, user, groups, expires] in rows {
         let [first, second, third] = widths;
-        text += &format!("{id:first$}   {user:second$}   {groups:third$}   {expires}\n");
+        // Writing to a text does not fail.
+        let _ = writeln!(text, "{id:first$}   {user:second$}   {groups:third$}   {expires}");
     }
     text
 }
