@@ -3,7 +3,7 @@
 use std::{fmt, ops::RangeInclusive, path::PathBuf};
 
 pub(crate) const HELP: &str = "\
-Usage: k3-bench storage|api [FLAGS]
+Usage: k3-bench storage|api|hostile [FLAGS]
 
 storage measures the stores, beside the disk's own limits, and compares with what is asked of them.
 
@@ -15,7 +15,10 @@ api starts k3, drives it over HTTPS, and sets what each operation costs beside u
   --storage NAME      where it keeps its objects: file (the default) or memory
   --connections N     how many clients at once, 1 to 256; default 16
 
-Both take
+hostile starts k3, attacks it with idle watches, slow, long and deep bodies and requests that are taken back, and
+measures what ordinary clients feel of it. It takes --binary and --storage.
+
+All take
 
   --quick             a fraction of the time and of the objects: rough figures
   --dir FOLDER        where the data goes, on the disk to measure; by default beside the program
@@ -30,6 +33,7 @@ const CONNECTIONS: RangeInclusive<usize> = 1..=256;
 pub(crate) enum Command {
     Help,
     Api(ApiOptions),
+    Hostile(ApiOptions),
     Storage(StorageOptions),
     /// What the benchmark asks of itself, as a process of its own: the memory of one backend.
     Weigh(WeighOptions),
@@ -89,7 +93,8 @@ pub(crate) struct Mistake(String);
 pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Command, Mistake> {
     let mut args = args.into_iter();
     match args.next().as_deref() {
-        Some("api") => parse_api(args),
+        Some("api") => parse_api(args, Command::Api),
+        Some("hostile") => parse_api(args, Command::Hostile),
         Some("storage") => parse_storage(args),
         Some("weigh") => parse_weigh(&args.collect::<Vec<_>>()),
         Some("--help" | "-h") => Ok(Command::Help),
@@ -98,7 +103,10 @@ pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Command, M
     }
 }
 
-fn parse_api(mut args: impl Iterator<Item = String>) -> Result<Command, Mistake> {
+fn parse_api(
+    mut args: impl Iterator<Item = String>,
+    command: fn(ApiOptions) -> Command,
+) -> Result<Command, Mistake> {
     let mut options = ApiOptions {
         effort: Effort::Full,
         storage: Backend::File,
@@ -123,7 +131,7 @@ fn parse_api(mut args: impl Iterator<Item = String>) -> Result<Command, Mistake>
             other => return Err(Mistake(format!("there is no flag `{other}`"))),
         }
     }
-    Ok(Command::Api(options))
+    Ok(command(options))
 }
 
 fn parse_storage_of_server(name: &str) -> Result<Backend, Mistake> {
@@ -251,7 +259,9 @@ mod tests {
             json: None,
         };
         let line = "api --storage memory --connections 256 --binary k3";
-        assert_eq!(parsed(line), Ok(Command::Api(options)));
+        assert_eq!(parsed(line), Ok(Command::Api(options.clone())));
+        let line = line.replace("api", "hostile");
+        assert_eq!(parsed(&line), Ok(Command::Hostile(options)));
     }
 
     #[test]

@@ -50,6 +50,7 @@ fn run(command: Command) -> Result<(), Failure> {
             Ok(())
         }
         Command::Api(options) => runtime.block_on(api::run(&options)),
+        Command::Hostile(options) => runtime.block_on(api::hostile::run(&options)),
         Command::Storage(options) => runtime.block_on(storage::run(&options)),
         Command::Weigh(options) => runtime.block_on(storage::weigh(&options)),
     }

@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: the stores or the API server, measured.
+//! `cargo xtask bench`: the stores or the API server, measured; or the API server, attacked.
 
 use crate::{Outcome, step, tools, workspace::Workspace};
 
@@ -14,18 +14,23 @@ pub(crate) struct BenchOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Benchmark {
     Api,
+    Hostile,
     Storage,
 }
 
 pub(crate) fn run(workspace: &Workspace, options: &BenchOptions) -> Outcome {
     let name = match options.benchmark {
-        Benchmark::Api => {
+        Benchmark::Api | Benchmark::Hostile => {
             // It ends up beside the benchmark, which looks for it there.
             let build = &mut workspace.cargo("build --release --package k3");
             if options.needs_server() && step::run(build) == Outcome::Failed {
                 return Outcome::Failed;
             }
-            "api"
+            if options.benchmark == Benchmark::Api {
+                "api"
+            } else {
+                "hostile"
+            }
         }
         Benchmark::Storage => {
             // The benchmark starts its own services: it decides on which disk.

@@ -36,6 +36,7 @@ The chores of k3. Usage: cargo xtask <command>
   e2e             runs k3 with real container runtimes and browsers
   bench storage   measures the stores and prints a table
   bench api       measures the API server beside upstream's figures
+  bench hostile   measures what ordinary clients feel of an attack
 
 `cargo xtask <command> --help` says more.
 ";
@@ -90,13 +91,14 @@ Runs k3 with real container runtimes, clients and browsers. There is no server y
 ";
 
 const BENCH_HELP: &str = "\
-Usage: cargo xtask bench storage|api [FLAGS]
+Usage: cargo xtask bench storage|api|hostile [FLAGS]
 
 Builds the benchmarks in release mode, and measures.
 
   storage     the stores; installs missing services as `test` does
   api         k3 under load, each operation beside upstream's figure; builds k3 in release mode too, unless
               one is given with `--binary FILE`
+  hostile     k3 under attack, and what ordinary clients feel of it; takes `--binary FILE` too
 
 Flags go to the benchmark; `cargo xtask bench api --help` lists them, and `--quick` gives rough figures
 within a minute or two.
@@ -179,6 +181,7 @@ fn parse_bench(rest: Vec<String>) -> Result<Command, Usage> {
     let mut rest = rest.into_iter();
     let benchmark = match rest.next().as_deref() {
         Some("api") => Benchmark::Api,
+        Some("hostile") => Benchmark::Hostile,
         Some("storage") => Benchmark::Storage,
         Some(argument) if is_help(argument) => return Ok(Command::Help(BENCH_HELP)),
         Some(other) => return Err(Usage::new(format!("there is no benchmark `{other}`"), BENCH_HELP)),

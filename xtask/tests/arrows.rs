@@ -36,16 +36,22 @@ const ROOMS: &[Room] = &[
         knows: &[],
         bans: &["tokio", "hyper", "kube"],
     },
+    // Days and clocks; nobody asks one here.
+    Room {
+        folder: "crates/zone",
+        knows: &[],
+        bans: &["tokio", "hyper", "kube"],
+    },
     // A language over JSON: what objects are, and where they come from, it does not know.
     Room {
         folder: "crates/cel",
-        knows: &["crates/quantity"],
+        knows: &["crates/quantity", "crates/zone"],
         bans: &["tokio", "hyper", "hyper-util", "kube", "redb", "sqlx", "tonic"],
     },
     // Pure code: no I/O, no runtime, no HTTP, no storage engine.
     Room {
         folder: "crates/api",
-        knows: &["crates/cel", "crates/quantity"],
+        knows: &["crates/cel", "crates/quantity", "crates/zone"],
         bans: &[
             "tokio",
             "hyper",
@@ -66,7 +72,12 @@ const ROOMS: &[Room] = &[
     // Does not know which controllers exist, nor what a store is made of.
     Room {
         folder: "crates/apiserver",
-        knows: &["crates/api", "crates/cel", "crates/descriptions", "crates/storage"],
+        knows: &[
+            "crates/api",
+            "crates/cel",
+            "crates/descriptions",
+            "crates/storage",
+        ],
         bans: &["kube", "redb", "sqlx"],
     },
     // Knows any cluster through `kube::Client`, and k3 not at all.

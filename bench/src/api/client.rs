@@ -18,7 +18,7 @@ use rustls::{
 };
 use serde_json::Value;
 use tokio::{net::TcpStream, task::JoinSet};
-use tokio_rustls::TlsConnector;
+use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use crate::Failure;
 
@@ -27,6 +27,7 @@ pub(crate) const MERGE_PATCH: &str = "application/merge-patch+json";
 pub(crate) const APPLY: &str = "application/apply-patch+yaml";
 
 /// Where a server is, and how to prove who we are.
+#[derive(Clone)]
 pub(crate) struct Endpoint {
     address: SocketAddr,
     tls: TlsConnector,
@@ -79,11 +80,16 @@ impl Endpoint {
         })
     }
 
-    pub(crate) async fn connect(&self) -> Result<Connection, Failure> {
+    /// A connection for bytes as they are.
+    pub(crate) async fn stream(&self) -> Result<TlsStream<TcpStream>, Failure> {
         let tcp = TcpStream::connect(self.address).await?;
         tcp.set_nodelay(true)?;
         let name = ServerName::IpAddress(self.address.ip().into());
-        let stream = self.tls.connect(name, tcp).await?;
+        Ok(self.tls.connect(name, tcp).await?)
+    }
+
+    pub(crate) async fn connect(&self) -> Result<Connection, Failure> {
+        let stream = self.stream().await?;
         let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
         let mut driver = JoinSet::new();
         driver.spawn(async move {
@@ -169,6 +175,16 @@ impl Call {
 
     pub(crate) fn patch(path: impl Into<String>, content_type: &'static str, patch: &Value) -> Self {
         Self::with(Method::PATCH, path.into(), content_type, patch)
+    }
+
+    /// A POST of JSON that may be wrong.
+    pub(crate) fn raw(path: impl Into<String>, body: Bytes) -> Self {
+        Self {
+            method: Method::POST,
+            path: path.into(),
+            content_type: JSON,
+            body,
+        }
     }
 
     fn empty(method: Method, path: String) -> Self {

@@ -6,6 +6,7 @@
 
 mod client;
 mod disturbance;
+pub(crate) mod hostile;
 mod lists;
 mod load;
 mod objects;

@@ -33,9 +33,14 @@ pub fn environment(reach: Reach) -> Environment {
 
 /// What `request` is declared as: what is asked, but for the objects.
 pub static REQUEST: LazyLock<Decl> = LazyLock::new(|| {
-    let kind = object("kubernetes.GroupVersionKind", &[("group", TEXT), ("version", TEXT), ("kind", TEXT)]);
-    let resource =
-        object("kubernetes.GroupVersionResource", &[("group", TEXT), ("version", TEXT), ("resource", TEXT)]);
+    let kind = object(
+        "kubernetes.GroupVersionKind",
+        &[("group", TEXT), ("version", TEXT), ("kind", TEXT)],
+    );
+    let resource = object(
+        "kubernetes.GroupVersionResource",
+        &[("group", TEXT), ("version", TEXT), ("resource", TEXT)],
+    );
     let user = ObjectDecl::new("kubernetes.UserInfo")
         .field("username", Shape::String)
         .field("uid", Shape::String)
@@ -62,7 +67,13 @@ pub static NAMESPACE: LazyLock<Decl> = LazyLock::new(|| {
     let labels = || Decl::map(Shape::String.into(), 0);
     let condition = object(
         "kubernetes.NamespaceCondition",
-        &[("status", TEXT), ("type", TEXT), ("lastTransitionTime", TIME), ("message", TEXT), ("reason", TEXT)],
+        &[
+            ("status", TEXT),
+            ("type", TEXT),
+            ("lastTransitionTime", TIME),
+            ("message", TEXT),
+            ("reason", TEXT),
+        ],
     );
     let status = ObjectDecl::new("kubernetes.NamespaceStatus")
         .field("conditions", Decl::list(condition, ListKind::Atomic, 0))
@@ -82,7 +93,10 @@ pub static NAMESPACE: LazyLock<Decl> = LazyLock::new(|| {
         .field("finalizers", texts());
     let namespace = ObjectDecl::new("kubernetes.Namespace")
         .field("metadata", Decl::object(metadata))
-        .field("spec", Decl::object(ObjectDecl::new("kubernetes.NamespaceSpec").field("finalizers", texts())))
+        .field(
+            "spec",
+            Decl::object(ObjectDecl::new("kubernetes.NamespaceSpec").field("finalizers", texts())),
+        )
         .field("status", Decl::object(status));
     Decl::object(namespace)
 });
@@ -95,5 +109,11 @@ fn texts() -> Decl {
 }
 
 fn object(name: &str, fields: &[(&str, Shape)]) -> Decl {
-    Decl::object(fields.iter().fold(ObjectDecl::new(name), |object, (field, shape)| object.field(field, shape.clone())))
+    Decl::object(
+        fields
+            .iter()
+            .fold(ObjectDecl::new(name), |object, (field, shape)| {
+                object.field(field, shape.clone())
+            }),
+    )
 }

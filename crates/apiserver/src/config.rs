@@ -1,27 +1,68 @@
 //! What a server is told when it starts.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, time::Duration};
 
-use k3_api::name::Subnet;
+use k3_api::{name::Subnet, time};
 
-use crate::authn::TokenFile;
+use crate::{audit::AuditConfig, authn::Authentication};
 
 /// The settings of a server.
 #[derive(Debug)]
 pub struct Config {
-    /// Users by their static tokens.
-    pub tokens: TokenFile,
-    /// Whether requests without credentials are taken as `system:anonymous`.
-    pub anonymous: bool,
+    /// How users are known.
+    pub authentication: Authentication,
     /// Where services get their addresses from.
     pub service_range: Subnet,
     /// Who service-account tokens are issued by: a URL.
     pub issuer: String,
     /// The key service-account tokens are signed with: ECDSA P-256, PKCS#8 DER.
     pub signing_key: Vec<u8>,
+    /// Whether a PUT of an object may change its status too, which otherwise has a path of its own. Off: with it a client that
+    /// writes back what it read some time ago undoes the work of controllers.
+    pub unrestricted_update: bool,
     /// Where clients in the cluster reach this server.
     pub advertise: (IpAddr, u16),
     /// Whether who names an owner must be allowed to delete the dependent, and to set finalizers on an owner that is held up:
     /// the plugin `OwnerReferencesPermissionEnforcement`.
     pub guard_owners: bool,
+    /// How much is done at once, and for how long.
+    pub limits: Limits,
+    /// Which requests are written down, and where; `None`: none are.
+    pub audit: Option<AuditConfig>,
+}
+
+/// How much is done at once, and for how long. Beyond that requests are refused, and the server goes on.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// How many reads are served at once. Default: 400; 0 is no limit.
+    pub reads: usize,
+    /// How many writes are served at once. Default: 200; 0 is no limit.
+    pub writes: usize,
+    /// How many watches a user may have open. Default: 20,000; 0 is no limit.
+    pub watches_per_user: usize,
+    /// How long a request may take that is not a watch or the like. Default: a minute.
+    pub request_time: Duration,
+}
+
+// --- Limits ---
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            reads: 400,
+            writes: 200,
+            watches_per_user: 20_000,
+            request_time: Duration::from_mins(1),
+        }
+    }
+}
+
+/// A span of time as upstream's flags have it, such as `1m30s`.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    let parsed: time::Duration = text
+        .parse()
+        .map_err(|error: time::ParseDurationError| error.to_string())?;
+    u64::try_from(parsed.nanos())
+        .map(Duration::from_nanos)
+        .map_err(|_| "it is less than nothing".to_owned())
 }

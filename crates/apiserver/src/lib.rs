@@ -2,14 +2,17 @@
 
 mod admission;
 mod allocation;
+mod audit;
 mod authn;
 mod authz;
 mod bootstrap;
 mod cache;
+mod clock;
 mod config;
 mod custom;
 mod discovery;
 mod http;
+mod metrics;
 mod openapi;
 mod outgoing;
 mod registry;
@@ -20,8 +23,12 @@ mod service_range;
 pub use k3_api::name::Subnet;
 
 pub use self::{
-    authn::{BadCertificate, Certificate, TokenFile, TokenFileError, TokenFileProblem},
-    config::Config,
+    audit::{AuditConfig, AuditLogFile, AuditPolicy, AuditPolicyError},
+    authn::{
+        Anonymous, Authentication, BadCertificate, BadEphemeralToken, BadPublicKey, BadSigningKey,
+        Certificate, EphemeralToken, KubectlRule, PublicKey, TokenFile, TokenFileError, TokenFileProblem,
+    },
+    config::{Config, Limits, parse_duration},
     server::{Server, StartError},
     service_range::{BadServiceRange, kubernetes_address, service_range},
 };

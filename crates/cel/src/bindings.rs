@@ -69,7 +69,10 @@ impl<'a> Bindings<'a> {
     }
 
     pub(crate) fn find(&self, name: &str) -> Option<&Bound<'a>> {
-        self.bound.iter().find(|(bound, _)| *bound == name).map(|(_, bound)| bound)
+        self.bound
+            .iter()
+            .find(|(bound, _)| *bound == name)
+            .map(|(_, bound)| bound)
     }
 }
 
@@ -79,7 +82,11 @@ impl<'a> Variables<'a> {
     /// Programs, or why they could not be compiled.
     pub fn new(programs: Vec<(&'a str, Result<&'a Program, String>)>) -> Rc<Self> {
         let values = programs.iter().map(|_| OnceCell::new()).collect();
-        Rc::new(Variables { programs, values, cost: Cell::new(0) })
+        Rc::new(Variables {
+            programs,
+            values,
+            cost: Cell::new(0),
+        })
     }
 
     /// What running them has cost since this was asked last.
@@ -95,13 +102,17 @@ impl<'a> Lazy<'a> for Variables<'a> {
             return Some(value.clone());
         }
         let value = match &self.programs[at].1 {
-            Err(why) => Err(EvalError::new(format!("composited variable {field:?} fails to compile: {why}"))),
+            Err(why) => Err(EvalError::new(format!(
+                "composited variable {field:?} fails to compile: {why}"
+            ))),
             Ok(program) => {
                 let outcome = program.evaluate(bindings, PER_CALL_LIMIT);
                 self.cost.set(self.cost.get().saturating_add(outcome.cost));
-                outcome
-                    .result
-                    .map_err(|error| EvalError::new(format!("composited variable {field:?} fails to evaluate: {error}")))
+                outcome.result.map_err(|error| {
+                    EvalError::new(format!(
+                        "composited variable {field:?} fails to evaluate: {error}"
+                    ))
+                })
             }
         };
         // Programs can only ask for those before them, so nobody has set it meanwhile.

@@ -142,9 +142,19 @@ impl Decl {
     pub(crate) fn size(&self) -> u64 {
         let sized = !matches!(
             self.shape,
-            Shape::Null | Shape::Bool | Shape::Int | Shape::Uint | Shape::Double | Shape::Type | Shape::Object(_)
+            Shape::Null
+                | Shape::Bool
+                | Shape::Int
+                | Shape::Uint
+                | Shape::Double
+                | Shape::Type
+                | Shape::Object(_)
         );
-        if sized || self.max != UNBOUNDED { self.max } else { 0 }
+        if sized || self.max != UNBOUNDED {
+            self.max
+        } else {
+            0
+        }
     }
 
     /// What expressions see.
@@ -173,15 +183,32 @@ impl Decl {
     #[must_use]
     pub fn named(self, name: &str) -> Self {
         let shape = match self.shape {
-            Shape::List(items, kind) => Shape::List(Arc::new(owned(&items).named(&format!("{name}.@idx"))), kind),
-            Shape::Map(keys, values) => Shape::Map(keys, Arc::new(owned(&values).named(&format!("{name}.@elem")))),
+            Shape::List(items, kind) => {
+                Shape::List(Arc::new(owned(&items).named(&format!("{name}.@idx"))), kind)
+            }
+            Shape::Map(keys, values) => {
+                Shape::Map(keys, Arc::new(owned(&values).named(&format!("{name}.@elem"))))
+            }
             Shape::Object(object) => {
-                let name = if object.name == UNNAMED { name } else { &object.name };
+                let name = if object.name == UNNAMED {
+                    name
+                } else {
+                    &object.name
+                };
                 let fields = object.fields.iter().map(|(field, inner)| {
                     let decl = inner.decl.clone().named(&format!("{name}.{field}"));
-                    (field.clone(), Field { property: inner.property.clone(), decl })
+                    (
+                        field.clone(),
+                        Field {
+                            property: inner.property.clone(),
+                            decl,
+                        },
+                    )
                 });
-                Shape::Object(Arc::new(ObjectDecl { name: name.to_owned(), fields: fields.collect() }))
+                Shape::Object(Arc::new(ObjectDecl {
+                    name: name.to_owned(),
+                    fields: fields.collect(),
+                }))
             }
             other => other,
         };
@@ -217,7 +244,9 @@ impl From<&Type> for Decl {
             Type::Opaque(opaque) => Shape::Opaque(*opaque),
             Type::Optional(inner) => Shape::Optional(Arc::new(Decl::from(&**inner))),
             Type::List(items) => Shape::List(Arc::new(Decl::from(&**items)), ListKind::Atomic),
-            Type::Map(keys, values) => Shape::Map(Arc::new(Decl::from(&**keys)), Arc::new(Decl::from(&**values))),
+            Type::Map(keys, values) => {
+                Shape::Map(Arc::new(Decl::from(&**keys)), Arc::new(Decl::from(&**values)))
+            }
             Type::Object(object) => Shape::Object(Arc::clone(object)),
             Type::Dyn | Type::Error | Type::Message(_) | Type::Param(_) => Shape::Dyn,
         }
@@ -236,14 +265,23 @@ impl Default for ObjectDecl {
 impl ObjectDecl {
     /// An object without fields. With [`Decl::named`] one with the default name gets another.
     pub fn new(name: &str) -> Self {
-        ObjectDecl { name: name.to_owned(), fields: BTreeMap::new() }
+        ObjectDecl {
+            name: name.to_owned(),
+            fields: BTreeMap::new(),
+        }
     }
 
     /// With a property. One whose name cannot be a field's is left out.
     #[must_use]
     pub fn field(mut self, property: &str, decl: impl Into<Decl>) -> Self {
         if let Some(field) = escape(property) {
-            self.fields.insert(Cow::into_owned(field).into(), Field { property: property.into(), decl: decl.into() });
+            self.fields.insert(
+                Cow::into_owned(field).into(),
+                Field {
+                    property: property.into(),
+                    decl: decl.into(),
+                },
+            );
         }
         self
     }
@@ -251,7 +289,13 @@ impl ObjectDecl {
     /// With a property whose name stands for itself, even if it is a word of the language: types that are not made from schemas.
     #[must_use]
     pub fn plain(mut self, property: &str, decl: impl Into<Decl>) -> Self {
-        self.fields.insert(property.into(), Field { property: property.into(), decl: decl.into() });
+        self.fields.insert(
+            property.into(),
+            Field {
+                property: property.into(),
+                decl: decl.into(),
+            },
+        );
         self
     }
 
@@ -271,7 +315,10 @@ impl ObjectDecl {
 
     /// The field of a property.
     pub(crate) fn of_property(&self, property: &str) -> Option<(&str, &Field)> {
-        let plain = self.fields.get_key_value(property).filter(|(_, field)| &*field.property == property);
+        let plain = self
+            .fields
+            .get_key_value(property)
+            .filter(|(_, field)| &*field.property == property);
         let found = match plain {
             Some(found) => Some(found),
             None => self.fields.get_key_value(&*escape(property)?),

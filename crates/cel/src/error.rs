@@ -24,7 +24,11 @@ impl EvalError {
     /// A failure in words.
     pub fn new(message: impl Into<Cow<'static, str>>) -> Self {
         let message = message.into();
-        let kind = if message.starts_with("no such overload") { ErrorKind::NoSuchOverload } else { ErrorKind::Failed };
+        let kind = if message.starts_with("no such overload") {
+            ErrorKind::NoSuchOverload
+        } else {
+            ErrorKind::Failed
+        };
         EvalError { kind, message }
     }
 
@@ -33,7 +37,10 @@ impl EvalError {
     }
 
     pub(crate) fn cost_limit() -> Self {
-        EvalError { kind: ErrorKind::CostLimit, message: "operation cancelled: actual cost limit exceeded".into() }
+        EvalError {
+            kind: ErrorKind::CostLimit,
+            message: "operation cancelled: actual cost limit exceeded".into(),
+        }
     }
 
     /// What sort of failure it was.

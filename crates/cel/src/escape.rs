@@ -5,8 +5,27 @@
 use std::borrow::Cow;
 
 const RESERVED: [&str; 21] = [
-    "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let",
-    "loop", "package", "namespace", "return", "var", "void", "while",
+    "true",
+    "false",
+    "null",
+    "in",
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+    "while",
 ];
 
 const MARKS: [(&str, &str); 4] = [("__", "underscores"), (".", "dot"), ("-", "dash"), ("/", "slash")];
@@ -14,7 +33,10 @@ const MARKS: [(&str, &str); 4] = [("__", "underscores"), (".", "dot"), ("-", "da
 /// The field of a property, if it can have one.
 pub fn escape(property: &str) -> Option<Cow<'_, str>> {
     let letter = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-' | '/');
-    if property.is_empty() || property.starts_with(|c: char| c.is_ascii_digit()) || !property.chars().all(letter) {
+    if property.is_empty()
+        || property.starts_with(|c: char| c.is_ascii_digit())
+        || !property.chars().all(letter)
+    {
         return None;
     }
     if RESERVED.contains(&property) {

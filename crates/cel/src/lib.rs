@@ -26,7 +26,7 @@ pub use self::{
     environment::Environment,
     error::{ErrorKind, EvalError},
     escape::{escape, unescape},
-    function::time::Timestamp,
+    function::{regex::compile as regular_expression, time::Timestamp},
     program::{Outcome, Program},
     source::CompileError,
     types::Type,

@@ -35,7 +35,10 @@ pub(crate) struct Issue {
 impl CompileError {
     /// The expression makes sense, but a constant in it has no value.
     pub(crate) fn instantiation(text: String) -> Self {
-        CompileError { shown: text, instantiation: true }
+        CompileError {
+            shown: text,
+            instantiation: true,
+        }
     }
 
     /// Whether the expression makes sense, but a constant in it has no value: clients are told that the program could
@@ -48,7 +51,10 @@ impl CompileError {
     pub(crate) fn new(source: &Source, mut issues: Vec<Issue>) -> Self {
         let total = issues.len();
         issues.truncate(MOST_ERRORS);
-        let mut placed: Vec<_> = issues.iter().map(|issue| (source.place(issue.offset), issue)).collect();
+        let mut placed: Vec<_> = issues
+            .iter()
+            .map(|issue| (source.place(issue.offset), issue))
+            .collect();
         placed.sort_by_key(|(place, _)| *place);
         let mut shown: Vec<String> = placed
             .into_iter()
@@ -57,7 +63,10 @@ impl CompileError {
         if total > MOST_ERRORS {
             shown.push(format!("{} more errors were truncated", total - MOST_ERRORS));
         }
-        CompileError { shown: shown.join("\n"), instantiation: false }
+        CompileError {
+            shown: shown.join("\n"),
+            instantiation: false,
+        }
     }
 }
 
@@ -73,7 +82,9 @@ impl std::error::Error for CompileError {}
 
 impl Source {
     pub(crate) fn new(text: &str) -> Self {
-        Source { chars: text.chars().collect() }
+        Source {
+            chars: text.chars().collect(),
+        }
     }
 
     pub(crate) fn text(&self, start: u32, end: u32) -> String {
@@ -108,7 +119,11 @@ impl Source {
         shown.push_str("\n | ");
         shown.extend(dots.clone().map(|c| if c.is_ascii() { '.' } else { '\u{ff0e}' }));
         let marked = chars.get(dots.count());
-        shown.push(if marked.is_none_or(char::is_ascii) { '^' } else { '\u{ff3e}' });
+        shown.push(if marked.is_none_or(char::is_ascii) {
+            '^'
+        } else {
+            '\u{ff3e}'
+        });
         shown
     }
 }

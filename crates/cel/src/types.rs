@@ -77,7 +77,10 @@ impl Type {
 
     /// As errors of the checker show it.
     pub(crate) fn short(&self) -> Shown<'_> {
-        Shown { ty: self, short: true }
+        Shown {
+            ty: self,
+            short: true,
+        }
     }
 }
 
@@ -112,7 +115,11 @@ impl Eq for Type {}
 
 impl fmt::Display for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Shown { ty: self, short: false }.fmt(f)
+        Shown {
+            ty: self,
+            short: false,
+        }
+        .fmt(f)
     }
 }
 
@@ -124,7 +131,10 @@ pub(crate) struct Shown<'t> {
 
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let with = |ty| Shown { ty, short: self.short };
+        let with = |ty| Shown {
+            ty,
+            short: self.short,
+        };
         f.write_str(match self.ty {
             Type::Dyn => "dyn",
             Type::Error if self.short => "!error!",

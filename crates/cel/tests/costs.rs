@@ -1,5 +1,4 @@
 //! What expressions can cost, and what they do cost.
-#![expect(clippy::unwrap_used, reason = "in a test a panic is the answer")]
 
 use k3_cel::{Bindings, Decl, Environment, ListKind, ObjectDecl, PER_CALL_LIMIT, Program, Shape};
 use serde_json::{Value as Json, json};
@@ -20,12 +19,16 @@ fn text(max: u64) -> Decl {
 }
 
 fn object(fields: &[(&str, Decl)]) -> Decl {
-    let object = fields.iter().fold(ObjectDecl::default(), |object, (name, decl)| object.field(name, decl.clone()));
+    let object = fields.iter().fold(ObjectDecl::default(), |object, (name, decl)| {
+        object.field(name, decl.clone())
+    });
     Decl::object(object).named("self")
 }
 
 fn program(decl: &Decl, rule: &str) -> Program {
-    let environment = Environment::new().variable("self", decl.clone()).variable("oldSelf", decl.clone());
+    let environment = Environment::new()
+        .variable("self", decl.clone())
+        .variable("oldSelf", decl.clone());
     Program::compile(&environment, rule).unwrap_or_else(|error| panic!("{rule}: {error}"))
 }
 
@@ -48,7 +51,11 @@ fn the_most_that_rules_can_cost() {
         (text(16), "size(self + \"hello\") > size(\"hello\")", 7),
         (list(text(TEXT), 8), "self[1] == self[1]", 314_577),
         (list(Shape::Double, 10), "self.all(x, self.all(y, true))", 352),
-        (list(Shape::Double, 10), "self.all(x, self.all(y, self.all(z, true)))", 3_552),
+        (
+            list(Shape::Double, 10),
+            "self.all(x, self.all(y, self.all(z, true)))",
+            3_552,
+        ),
         (text(TEXT), "self.matches(\"x\")", 314_574),
         (text(200), "self.matches(\"x\")", 22),
         (text(TEXT), "\"\".matches(\"(((((((((())))))))))[0-9]\")", 7),
@@ -63,20 +70,40 @@ fn the_most_that_rules_can_cost() {
         (list(list(Shape::Double, 10), 10), "self[0][0] == -1.0", 3),
         (list(map(Shape::Double, 12), 12), "self.all(x, x.y == 25.2)", 74),
         (list(map(Shape::Double, 12), 12), "self[0].x > 2.0", 4),
-        (list(Decl::new(Shape::Duration, 32), 5), "self[0].getHours() == 2", 4),
+        (
+            list(Decl::new(Shape::Duration, 32), 5),
+            "self[0].getHours() == 2",
+            4,
+        ),
         (text(TEXT), "self.find('[0-9]+') == ''", 629_147),
         (text(40), "self.find('[0-9]+') == ''", 11),
         (list(text(40), 10), "self.join(' ') == 'aa bb'", 43),
         (list(text(40), 10), "self.isSorted() == true", 52),
-        (replace(TEXT), "self.str.replace(self.before, self.after) == 'does not matter'", 629_154),
-        (replace(16), "self.str.replace(self.before, self.after) == 'does not matter'", 12),
+        (
+            replace(TEXT),
+            "self.str.replace(self.before, self.after) == 'does not matter'",
+            629_154,
+        ),
+        (
+            replace(16),
+            "self.str.replace(self.before, self.after) == 'does not matter'",
+            12,
+        ),
         (split(TEXT), "self.str.split(self.separator) == []", 629_160),
         (split(40), "self.str.split(self.separator) == []", 22),
         (text(TEXT), "self.lowerAscii() == 'lower!'", 314_575),
         (text(40), "self.lowerAscii() == 'lower!'", 6),
         (map(Shape::Int, 10), "oldSelf.size() == self.size()", 5),
-        (map(Decl::new(Shape::Timestamp, 32), 7), "self[\"a\"] == self[\"b\"]", 8),
-        (map(Decl::new(Shape::Duration, 32), 7), "self[\"c\"] == self[\"d\"]", 8),
+        (
+            map(Decl::new(Shape::Timestamp, 32), 7),
+            "self[\"a\"] == self[\"b\"]",
+            8,
+        ),
+        (
+            map(Decl::new(Shape::Duration, 32), 7),
+            "self[\"c\"] == self[\"d\"]",
+            8,
+        ),
         (text(9), "self.contains('A')", 2),
         (text(4_000), "self.contains('A')", 401),
         (Decl::new(Shape::IntOrString, TEXT), "isQuantity(self)", 314_574),
@@ -151,7 +178,10 @@ fn nothing_goes_on_above_the_limit() {
     let value = json!((0..100).collect::<Vec<_>>());
     let run = |rule: &str, limit| {
         let outcome = program(&decl, rule).evaluate(&Bindings::new().json("self", &value, &decl), limit);
-        outcome.result.map(|value| value.to_json().unwrap()).map_err(|error| error.to_string())
+        outcome
+            .result
+            .map(|value| value.to_json().unwrap())
+            .map_err(|error| error.to_string())
     };
     let over = Err("operation cancelled: actual cost limit exceeded".to_owned());
     assert_eq!(run("self.all(x, x >= 0)", 502), Ok(Json::Bool(true)));

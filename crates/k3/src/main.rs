@@ -5,6 +5,8 @@
 
 mod certificates;
 mod commands;
+mod data_dir;
+mod duration;
 mod failure;
 mod kubeconfig;
 mod limits;

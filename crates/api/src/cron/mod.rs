@@ -7,13 +7,10 @@ mod error;
 mod field;
 mod next;
 mod parse;
-mod rule;
-mod zone;
 
-pub use self::{
-    error::ParseError,
-    zone::{Zone, ZoneError},
-};
+pub use k3_zone::{Zone, ZoneError};
+
+pub use self::error::ParseError;
 use crate::time::Duration;
 
 /// When something is to happen, again and again.

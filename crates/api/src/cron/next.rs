@@ -1,7 +1,9 @@
 //! When it is time.
 
-use super::{Crontab, Schedule, Zone, rule::weekday_of, zone::Span};
-use crate::time::{Duration, Time, calendar::Date};
+use k3_zone::{Date, Span, weekday_of};
+
+use super::{Crontab, Schedule, Zone};
+use crate::time::{Duration, Time};
 
 const MINUTE: i64 = 60;
 const HOUR: i64 = 3_600;

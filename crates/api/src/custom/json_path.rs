@@ -72,7 +72,7 @@ impl JsonPath {
     pub(super) fn find<'v>(&self, object: &'v Value) -> Result<Vec<&'v Value>, Astray> {
         let mut found = vec![object];
         for step in &self.0 {
-            found = step.take(&found, object)?;
+            found = step.take(&found)?;
         }
         Ok(found)
     }
@@ -81,7 +81,7 @@ impl JsonPath {
 // --- Step ---
 
 impl Step {
-    fn take<'v>(&self, from: &[&'v Value], root: &'v Value) -> Result<Vec<&'v Value>, Astray> {
+    fn take<'v>(&self, from: &[&'v Value]) -> Result<Vec<&'v Value>, Astray> {
         let mut found = Vec::new();
         match self {
             Step::Root => found.extend(from),
@@ -100,7 +100,7 @@ impl Step {
                 for path in paths {
                     let mut ends = from.to_vec();
                     for step in &path.0 {
-                        ends = step.take(&ends, root)?;
+                        ends = step.take(&ends)?;
                     }
                     found.extend(ends);
                 }

@@ -292,7 +292,7 @@ impl Reading {
             required: schema.texts("required").map(Into::into).collect(),
             options: schema.items("enum").into(),
             pattern: schema.text("pattern").into(),
-            format: Format::read(schema.text("format"), node.kind, node.says(Flag::IntOrString)),
+            format: Format::read(schema.text("format"), node.kind),
             keys: if is_map {
                 schema
                     .texts("x-kubernetes-list-map-keys")

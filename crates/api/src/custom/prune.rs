@@ -90,7 +90,7 @@ impl Pruning<'_> {
                 let node = node.and_then(Node::items);
                 for (index, item) in items.iter_mut().enumerate() {
                     let length = self.path.len();
-                    self.path.push_str(&format!("[{index}]"));
+                    self.path.extend(["[", &index.to_string(), "]"]);
                     self.level(item, node, false, keep);
                     self.path.truncate(length);
                 }

@@ -65,19 +65,17 @@ impl Scale {
                 go::quote(&self.spec_path)
             )));
         }
+        let names: Vec<_> = split(&self.spec_path).collect();
         let mut at = &mut *object;
-        let mut names = split(&self.spec_path).peekable();
-        while let Some(name) = names.next() {
-            if !at.is_object() {
-                let text = format!(
-                    "value cannot be set because {} is not a map[string]interface{{}}",
-                    self.spec_path
-                );
-                return Err(Status::unknown(text));
-            }
-            if names.peek().is_none() {
+        for (index, name) in names.iter().enumerate() {
+            if index + 1 == names.len() {
                 at.set(name, replicas);
                 break;
+            }
+            if at.get(*name).is_some_and(|inner| !inner.is_object()) {
+                let path = names[..=index].join(".");
+                let text = format!("value cannot be set because .{path} is not a map[string]interface{{}}");
+                return Err(Status::unknown(text));
             }
             at = at.make(name);
         }
@@ -203,7 +201,7 @@ fn find<'v>(object: &'v Value, path: &str) -> Result<Option<&'v Value>, String> 
             },
             other => {
                 let path = names[..=index].join(".");
-                return Err(wrong(&path, other, "map[string]interface {}"));
+                return Err(wrong(&path, other, "map[string]interface{}"));
             }
         }
     }

@@ -47,7 +47,7 @@ impl Typed for Schema {
 }
 
 impl Struct for Schema {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         ""
     }
 
@@ -117,7 +117,7 @@ impl Typed for Node {
 }
 
 impl Struct for Node {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         ""
     }
 

@@ -1,5 +1,11 @@
 //! The rules of a version, claim by claim.
 
+#![expect(
+    clippy::needless_pass_by_value,
+    reason = "claims read better without ampersands"
+)]
+
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{CustomRules, Definition, Source};
@@ -57,7 +63,7 @@ fn wrong(schema: Value, spec: Value) -> Vec<String> {
         definition
             .storage()
             .rules
-            .validate(&object(spec), at, &mut errors)
+            .validate(&object(spec), at, &mut errors);
     });
     told(&errors)
 }
@@ -70,7 +76,7 @@ fn wrong_update(schema: Value, new: Value, old: Value) -> Vec<String> {
         definition
             .storage()
             .rules
-            .validate_update(&new, &old, at, &mut errors)
+            .validate_update(&new, &old, at, &mut errors);
     });
     told(&errors)
 }
@@ -419,6 +425,15 @@ fn a_scale_is_found_and_set_by_its_paths() {
         scale.write(&mut widget, &unset).unwrap_err().message,
         "the spec replicas field \".spec.replicas\" cannot be empty"
     );
+    let odd = object(json!("text"));
+    assert_eq!(
+        scale.read(&odd).unwrap_err().message,
+        ".spec.replicas accessor error: text is of the type string, expected map[string]interface{}"
+    );
+    assert_eq!(
+        scale.write(&mut odd.clone(), &shown).unwrap_err().message,
+        "value cannot be set because .spec is not a map[string]interface{}"
+    );
 }
 
 #[test]
@@ -579,4 +594,75 @@ fn rules_have_reasons_and_fields() {
             "spec: Forbidden: not without a"
         ]
     );
+}
+
+/// Any JSON, with the names the schema below knows among others.
+fn any_value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i32>().prop_map(Value::from),
+        any::<f32>().prop_map(|number| json!(f64::from(number))),
+        "[a-z0-9:.T-]{0,6}".prop_map(Value::from),
+    ];
+    let name = prop_oneof![
+        Just("apiVersion"),
+        Just("kind"),
+        Just("metadata"),
+        Just("name"),
+        Just("map"),
+        Just("set"),
+        Just("any"),
+        Just("inner"),
+        Just("x"),
+    ];
+    leaf.prop_recursive(6, 48, 5, move |inner| {
+        let fields = prop::collection::btree_map(name.clone(), inner.clone(), 0..5);
+        prop_oneof![
+            prop::collection::vec(inner, 0..4).prop_map(Value::from),
+            fields.prop_map(|fields| fields
+                .into_iter()
+                .map(|(name, value)| (name.to_owned(), value))
+                .collect()),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn any_object_is_brought_into_form_and_judged(new in any_value(), old in any_value()) {
+        let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {
+            "name": {"type": "string", "format": "date-time", "default": "2020-01-01T00:00:00Z"},
+            "map": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"], "maxItems": 5,
+                "items": {"type": "object", "properties": {"name": {"type": "string", "maxLength": 9}}},
+                "x-kubernetes-validations": [{"rule": "self.all(i, i.name != 'x')"}]},
+            "set": {"type": "array", "x-kubernetes-list-type": "set", "items": {"x-kubernetes-int-or-string": true}},
+            "any": {"oneOf": [{"required": ["x"]}, {"minimum": 3}], "not": {"minLength": 4}, "x-kubernetes-preserve-unknown-fields": true},
+            "inner": {"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true},
+        }});
+        let definition = definition(schema, json!({"subresources": {"status": {}, "scale": {
+            "specReplicasPath": ".spec.x", "statusReplicasPath": ".status.x.name"}}}));
+        let rules = &definition.storage().rules;
+        let (mut new, mut old) = (object(new), object(old));
+        for object in [&mut new, &mut old] {
+            if rules.coerce(object, Source::Request).is_ok() {
+                // What was brought into form is in form.
+                let mut again = object.clone();
+                prop_assert_eq!(rules.coerce(&mut again, Source::Request), Ok(Vec::new()));
+                prop_assert_eq!(&again, &*object);
+            }
+            rules.default(object);
+        }
+        at(|at| {
+            rules.validate(&new, at, &mut Errors::new());
+            rules.validate_update(&new, &old, at, &mut Errors::new());
+            let mut unchanged = Errors::new();
+            rules.validate_update(&old.clone(), &old, at, &mut unchanged);
+            rules.validate_status(&new, &old, at, &mut Errors::new());
+            rules.row(&new, at.now);
+        });
+        if let Some(scale) = &definition.storage().scale {
+            let _ = scale.read(&new);
+        }
+    }
 }

@@ -3,7 +3,6 @@
 //! Promises: texts are read, refused and written as clients of the API know it. Nobody asks a clock here.
 
 mod age;
-pub(crate) mod calendar;
 mod duration;
 mod moment;
 mod reader;

@@ -5,9 +5,10 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
+use k3_zone::Date;
+
 use super::{
     Duration,
-    calendar::Date,
     reader::{self, Fraction, ParseTimeError},
 };
 

@@ -2,10 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::{
-    Time,
-    calendar::{Date, days_in},
-};
+use k3_zone::{Date, days_in};
+
+use super::Time;
 
 /// A text that is no time.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

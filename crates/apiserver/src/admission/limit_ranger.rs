@@ -500,6 +500,31 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn what_is_remembered_of_a_namespace_is_not_older_than_its_limit_ranges() {
+        let world = world(json!([{"type": "Container", "default": {"cpu": "1"}}])).await;
+        let plugin = LimitRanger::default();
+        let limits = |world: &World| {
+            let made = world
+                .admit(&plugin, pod(&json!({"containers": [{"name": "c"}]})))
+                .unwrap();
+            made.at("spec").items("containers")[0]
+                .at("resources")
+                .at("limits")
+                .clone()
+        };
+        for _ in 0..2 {
+            assert_eq!(limits(&world), json!({"cpu": "1"}));
+        }
+        world
+            .put(json!({
+                "apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "m", "namespace": "n"},
+                "spec": {"limits": [{"type": "Container", "default": {"memory": "1Gi"}}]},
+            }))
+            .await;
+        assert_eq!(limits(&world), json!({"cpu": "1", "memory": "1Gi"}));
+    }
+
+    #[tokio::test]
     async fn a_claim_is_within_bounds() {
         let world = world(json!([
             {"type": "PersistentVolumeClaim", "min": {"storage": "1Gi"}, "max": {"storage": "5Gi"}},

@@ -12,17 +12,19 @@
 //!
 //! Plugins run in the order of [`Admission::new`]: first each may change the object, then, when the rules of the kind have been
 //! asked, each may refuse it. They read the cluster from the caches, so they never wait. Whoever asks may wait and ask again:
-//! changing an object twice is changing it once. What is configured (policies, webhooks) and what waits comes after them, in [`Admission::admit`]
-//! and [`Admission::validate`].
+//! changing an object twice is changing it once. What is configured (policies, webhooks) and what waits comes after them, in
+//! [`Admission::admit`] and [`Admission::validate`].
 
 mod certificate_approval;
 mod certificate_signing;
 mod certificate_subject_restriction;
 mod claim_resize;
+mod claim_status;
 mod configured;
 mod default_ingress_class;
 mod default_storage_class;
 mod default_toleration_seconds;
+mod ephemeral_tokens;
 mod expression;
 mod limit_ranger;
 mod marked_class;
@@ -31,10 +33,12 @@ mod namespace_lifecycle;
 mod node_features;
 mod node_restriction;
 mod owner_references;
+mod pod_certificate_signing;
 mod pod_resize;
 mod pod_security;
 mod pod_topology_labels;
 mod policy;
+mod policy_parameters;
 mod priority;
 mod quota;
 mod reinvocation;
@@ -58,6 +62,7 @@ use self::{policy::Policies, reinvocation::Round, webhook::Webhooks};
 use crate::{
     authz::Authorizer,
     cache::Caches,
+    custom::Converter,
     outgoing::Outgoing,
     registry::{Ask, Resource},
 };
@@ -143,7 +148,7 @@ impl Attributes<'_> {
     }
 
     /// The answer that refuses it. An object whose name is yet to be made up is called by what the name begins with.
-    pub(super) fn forbidden(&self, why: impl std::fmt::Display) -> Status {
+    fn forbidden(&self, why: impl std::fmt::Display) -> Status {
         let beginning = self.object.at("metadata").text("generateName");
         let name = [self.name(), beginning, "Unknown"]
             .into_iter()
@@ -174,13 +179,22 @@ fn object(group: &str, plural: &str, namespace: &str, name: &str, caches: &Cache
 impl Admission {
     /// All plugins that always run, and what a cluster configures.
     pub(crate) fn new(authorizer: &Arc<Authorizer>, outgoing: &Arc<Outgoing>) -> Self {
-        let (policies, webhooks) = (Policies::new(authorizer), Webhooks::new(authorizer, outgoing));
+        let converter = &Arc::new(Converter::new(Arc::clone(outgoing)));
+        let (policies, webhooks) = (
+            Policies::new(authorizer, converter),
+            Webhooks::new(authorizer, outgoing, converter),
+        );
         let authorizer = || Arc::clone(authorizer);
         Admission {
             policies,
             webhooks,
             plugins: vec![
+                // First what the rules of a kind would ask if they knew who may do what.
+                Box::new(pod_certificate_signing::PodCertificateSigning(authorizer())),
+                Box::new(policy_parameters::PolicyParameters(authorizer())),
+                Box::new(claim_status::ClaimStatus(authorizer())),
                 Box::new(namespace_lifecycle::NamespaceLifecycle),
+                Box::new(ephemeral_tokens::EphemeralTokens),
                 Box::new(limit_ranger::LimitRanger::default()),
                 Box::new(service_account::ServiceAccount),
                 Box::new(node_restriction::NodeRestriction(authorizer())),
@@ -217,14 +231,22 @@ impl Admission {
         self.admit_by_configuration(attributes, caches).await
     }
 
+    /// Plugins are about what is stored: they have nothing to say to a stream.
+    fn plugins_for(&self, operation: Operation) -> impl Iterator<Item = &dyn Plugin> {
+        let all: &[Box<dyn Plugin>] = match operation {
+            Operation::Connect => &[],
+            _ => &self.plugins,
+        };
+        all.iter().map(AsRef::as_ref)
+    }
+
     /// Lets each plugin change the object. May be asked again.
     pub(crate) fn admit_by_plugins(
         &self,
         attributes: &mut Attributes<'_>,
         caches: &Caches,
     ) -> Result<(), Status> {
-        self.plugins
-            .iter()
+        self.plugins_for(attributes.operation)
             .try_for_each(|plugin| plugin.admit(attributes, caches))
     }
 
@@ -262,8 +284,7 @@ impl Admission {
         attributes: &mut Attributes<'_>,
         caches: &Caches,
     ) -> Result<(), Status> {
-        self.plugins
-            .iter()
+        self.plugins_for(attributes.operation)
             .try_for_each(|plugin| plugin.validate(attributes, caches))?;
         let mut judged = self.policies.validate(attributes, caches);
         if judged.is_ok() {

@@ -1,17 +1,22 @@
 //! What is asked about, as webhooks and policies see it: by the names of the API, in the version they know.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::Arc};
 
 use k3_api::{
     apply::managed,
+    custom::Scale,
     kinds::{KindRef, Subresource, autoscaling::scale, rules_of_part},
     rules::{self, Tree, TreeMut, User},
     schema::ObjectType,
+    status::Status,
 };
 use serde_json::{Value, json};
 
 use super::{Attributes, Operation};
-use crate::registry::{self, Ask};
+use crate::{
+    custom::Converter,
+    registry::{self, Ask, Resource},
+};
 
 /// The group whose objects say what webhooks and policies do: none of them judges these, or nobody could repair them.
 const OWN_GROUP: &str = "admissionregistration.k8s.io";
@@ -38,6 +43,8 @@ pub(super) struct Subject<'a> {
     pub namespace: String,
     pub dry_run: bool,
     pub ask: &'a Ask,
+    resource: &'a Resource,
+    converter: &'a Converter,
 }
 
 /// A resource in one of its versions, and which part of it.
@@ -90,7 +97,7 @@ impl Attributes<'_> {
 
 impl<'a> Subject<'a> {
     /// What a request is about.
-    pub(super) fn of(attributes: &Attributes<'a>) -> Self {
+    pub(super) fn of(attributes: &Attributes<'a>, converter: &'a Converter) -> Self {
         let kind = &attributes.resource.kind;
         let target = &attributes.ask.target;
         let name = if target.name.is_empty() && attributes.operation == Operation::Create {
@@ -107,51 +114,104 @@ impl<'a> Subject<'a> {
             namespace: if is_namespace { name } else { attributes.namespace }.to_owned(),
             dry_run: attributes.dry_run,
             ask: attributes.ask,
+            resource: attributes.resource,
+            converter,
         }
     }
 
     /// The other forms that the same objects are served in, with the same part.
     pub(super) fn equivalents(&self) -> impl Iterator<Item = Form> {
-        registry::others(&self.form.whole)
-            .map(|whole| Form::new(whole.into(), self.subresource))
+        self.other_kinds()
+            .into_iter()
+            .map(|whole| Form::new(whole, self.subresource))
             .filter(|form| self.subresource.is_empty() || form.part.is_some())
     }
 
+    /// The other kinds that the same objects are served as.
+    fn other_kinds(&self) -> Vec<KindRef> {
+        let whole = &self.form.whole;
+        match &self.resource.custom {
+            None => registry::others(whole).map(KindRef::from).collect(),
+            Some(served) => served
+                .versions()
+                .filter(|(version, _)| version.served && *version.name != *whole.version)
+                .map(|(_, kind)| KindRef::from(Arc::clone(kind)))
+                .collect(),
+        }
+    }
+
     /// A state of the object in a form.
-    pub(super) fn view<'v>(&self, state: &'v Value, form: &Form) -> Cow<'v, Value> {
+    pub(super) fn view<'v>(&self, state: &'v Value, form: &Form) -> Result<Cow<'v, Value>, Status> {
         if form.is_scale() {
-            let scale = scale::of(&form.whole, state).unwrap_or_default();
-            let scale = form.ty().normalize(&scale).map_or(scale, |decoded| decoded.value);
-            return Cow::Owned(scale);
+            let scale = match self.scale(form) {
+                Some(scale) => scale.read(state)?,
+                None => scale::of(&form.whole, state).unwrap_or_default(),
+            };
+            let normal = form.ty().normalize(&scale);
+            return Ok(Cow::Owned(normal.map_or(scale, |decoded| decoded.value)));
         }
-        let said = state.text("apiVersion");
-        if !form.is_whole() || form.whole.api_version() == said {
-            return Cow::Borrowed(state);
+        if !form.is_whole() || form.whole.api_version() == state.text("apiVersion") {
+            return Ok(Cow::Borrowed(state));
         }
-        match self.find(said) {
-            Some(from) => Cow::Owned(registry::convert(state.clone(), &from, &form.whole)),
-            None => Cow::Borrowed(state),
-        }
+        self.convert(state.clone(), &form.whole).map(Cow::Owned)
     }
 
     /// Puts back what was changed in a form.
-    pub(super) fn put_back(&self, state: &mut Value, view: Value, form: &Form) {
+    pub(super) fn put_back(&self, state: &mut Value, view: Value, form: &Form) -> Result<(), Status> {
         if form.is_scale() {
-            scale::set(state, &view);
-            return;
+            match self.scale(form) {
+                Some(scale) => scale.write(state, &view)?,
+                None => scale::set(state, &view),
+            }
+            return Ok(());
         }
         let said = state.text("apiVersion");
         *state = match self.find(said).filter(|_| form.is_whole()) {
-            Some(to) => registry::convert(view, &form.whole, &to),
+            Some(to) => self.convert(view, &to)?,
             None => view,
         };
+        Ok(())
     }
 
-    /// The version of the whole that an object says it is of.
+    /// An object of the whole as one of its kinds.
+    fn convert(&self, object: Value, to: &KindRef) -> Result<Value, Status> {
+        let said = object.text("apiVersion");
+        if to.api_version() == said {
+            return Ok(object);
+        }
+        match &self.resource.custom {
+            Some(served) => self
+                .converter
+                .convert_now(served, object, &to.version)
+                .map_err(Status::internal_error),
+            None => Ok(match self.find(said) {
+                Some(from) => registry::convert(object, &from, to),
+                None => object,
+            }),
+        }
+    }
+
+    /// A stored object of any resource in the version that the resource names.
+    pub(super) fn convert_stored(&self, object: Value, resource: &Resource) -> Result<Value, Status> {
+        match &resource.custom {
+            Some(served) => self
+                .converter
+                .convert_now(served, object, &resource.kind.version)
+                .map_err(Status::internal_error),
+            None => Ok(registry::convert(object, &resource.stored, &resource.kind)),
+        }
+    }
+
+    /// Where custom objects keep their scale.
+    fn scale(&self, form: &Form) -> Option<&Scale> {
+        let served = self.resource.custom.as_ref()?;
+        served.definition.version(&form.whole.version)?.scale.as_ref()
+    }
+
+    /// The kind of the whole that an object says it is of.
     fn find(&self, api_version: &str) -> Option<KindRef> {
-        let whole = &self.form.whole;
-        std::iter::once(whole.clone())
-            .chain(registry::others(whole).map(KindRef::from))
+        std::iter::once(self.form.whole.clone())
+            .chain(self.other_kinds())
             .find(|kind| kind.api_version() == api_version)
     }
 

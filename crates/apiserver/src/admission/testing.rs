@@ -276,9 +276,39 @@ impl World {
     fn resource(&self, object: &Value) -> Resource {
         let version = object.text("apiVersion");
         let (group, version) = version.split_once('/').unwrap_or(("", version));
-        Resource::of(
-            builtin().kind(group, version, object.text("kind")).unwrap(),
-            &self.caches,
-        )
+        let name = object.text("kind");
+        let kind = match builtin().kind(group, version, name) {
+            Some(kind) => kind.into(),
+            None => {
+                let definitions = self.caches.definitions().all();
+                let mut all = definitions.values();
+                all.find_map(|served| served.served(version).filter(|kind| &*kind.kind == name))
+                    .unwrap()
+            }
+        };
+        Resource::of(kind, &self.caches)
     }
+}
+
+/// A definition of namespaced widgets that is served in two versions, of which the first is stored.
+pub(super) fn widgets() -> Value {
+    let versions: Vec<Value> = ["v1", "v2"]
+        .iter()
+        .map(|name| {
+            json!({
+                "name": name, "served": true, "storage": *name == "v1",
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+            })
+        })
+        .collect();
+    let names =
+        json!({"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"});
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {"group": "example.com", "scope": "Namespaced", "names": names, "versions": versions},
+        "status": {"acceptedNames": names, "conditions": [
+            {"type": "NamesAccepted", "status": "True"}, {"type": "Established", "status": "True"},
+        ]},
+    })
 }

@@ -5,11 +5,7 @@
 //! server has seen it so for a minute: until then the service may be on its way, here or at another server. Clocks of servers
 //! differ, so the minute is not counted from what a record says.
 
-use std::{
-    collections::HashMap,
-    sync::Arc,
-    time::{Duration, UNIX_EPOCH},
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use k3_api::time::Time;
 use k3_storage::{CommitError, Key, Revision, StoreError, Write};
@@ -22,6 +18,7 @@ use super::{
     Allocation,
     record::{Item, Owner, Records, held_by},
 };
+use crate::clock;
 
 /// How often records and services are compared.
 const PERIOD: Duration = Duration::from_secs(30);
@@ -146,11 +143,7 @@ impl Allocation {
     }
 
     fn now(&self) -> Time {
-        let since = self.clock.now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Time::from_unix(
-            i64::try_from(since.as_secs()).unwrap_or_default(),
-            since.subsec_nanos(),
-        )
+        clock::time(&*self.clock)
     }
 }
 

@@ -16,14 +16,15 @@ use super::{
     repair::Orphans,
 };
 use crate::{
-    Config, TokenFile,
+    Authentication, Config, Limits,
     admission::Admission,
+    authn::{Authenticator, Signer},
     authz::Authorizer,
     cache::{Caches, Feed},
     custom::Converter,
     http::Answer,
     outgoing::Outgoing,
-    registry::{self, Ask, Registry, Resource, Signer},
+    registry::{self, Ask, Registry, Resource},
     request::Query,
     service_range::service_range,
 };
@@ -43,13 +44,15 @@ impl Cluster {
         let algorithm = &ring::signature::ECDSA_P256_SHA256_FIXED_SIGNING;
         let key = ring::signature::EcdsaKeyPair::generate_pkcs8(algorithm, &random).unwrap();
         let config = Config {
-            tokens: TokenFile::default(),
-            anonymous: false,
+            authentication: Authentication::default(),
+            unrestricted_update: false,
             service_range: service_range(range).unwrap(),
             issuer: "https://issuer".to_owned(),
             signing_key: key.as_ref().to_vec(),
             advertise: (Ipv4Addr::new(192, 168, 0, 1).into(), 6443),
             guard_owners: false,
+            limits: Limits::default(),
+            audit: None,
         };
         let clock = Arc::new(SystemClock);
         let allocation = Allocation::new(Arc::clone(&caches), clock.clone(), &config.service_range);
@@ -57,13 +60,17 @@ impl Cluster {
         let authorizer = Arc::new(Authorizer::new(Arc::clone(&caches)));
         let outgoing = Arc::new(Outgoing::new(Arc::clone(&caches)));
         let converter = Arc::new(Converter::new(Arc::clone(&outgoing)));
+        let signer = Signer::new(config.issuer.clone(), &config.signing_key).unwrap();
+        let authenticator = Authenticator::new(Authentication::default(), signer, Arc::clone(&caches));
         let registry = Registry {
             caches,
             admission: Admission::new(&authorizer, &outgoing),
             authorizer,
             allocation,
             clock,
-            signer: Signer::new(config.issuer.clone(), &config.signing_key).unwrap(),
+            authenticator,
+            unrestricted_update: false,
+            metrics: Arc::default(),
             converter,
         };
         crate::bootstrap::run(&registry, &config).await.unwrap();

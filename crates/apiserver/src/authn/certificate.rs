@@ -9,6 +9,8 @@ use std::{
 
 use k3_api::time::Time;
 
+use super::der::{BadDer, Der, INTEGER, OBJECT, SEQUENCE};
+
 /// A certificate, read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Certificate {
@@ -31,13 +33,7 @@ pub struct Certificate {
 #[error("not an X.509 certificate: {0}")]
 pub struct BadCertificate(&'static str);
 
-/// What is left of a sequence of DER values.
-struct Der<'d>(&'d [u8]);
-
-const INTEGER: u8 = 0x02;
 const OCTETS: u8 = 0x04;
-const OBJECT: u8 = 0x06;
-const SEQUENCE: u8 = 0x30;
 const SET: u8 = 0x31;
 const VERSION: u8 = 0xa0;
 const EXTENSIONS: u8 = 0xa3;
@@ -52,6 +48,12 @@ const ADDRESS: u8 = 0x87;
 
 // --- Certificate ---
 
+impl From<BadDer> for BadCertificate {
+    fn from(BadDer(problem): BadDer) -> Self {
+        BadCertificate(problem)
+    }
+}
+
 impl Certificate {
     /// Reads a certificate in DER form.
     pub fn read(der: &[u8]) -> Result<Self, BadCertificate> {
@@ -65,8 +67,8 @@ impl Certificate {
         let subject = body.expect(SEQUENCE, "it has no subject")?;
         body.expect(SEQUENCE, "it has no public key")?;
         let mut certificate = Self {
-            not_before: validity.date()?,
-            not_after: validity.date()?,
+            not_before: next_date(&mut validity)?,
+            not_after: next_date(&mut validity)?,
             ..Self::default()
         };
         certificate.read_subject(subject)?;
@@ -133,57 +135,6 @@ impl Certificate {
     }
 }
 
-// --- Der ---
-
-impl<'d> Der<'d> {
-    /// The tag and the content of the next value.
-    fn next(&mut self) -> Result<Option<(u8, &'d [u8])>, BadCertificate> {
-        const CUT: BadCertificate = BadCertificate("it ends too early");
-        let [tag, rest @ ..] = self.0 else {
-            return Ok(None);
-        };
-        let [first, rest @ ..] = rest else {
-            return Err(CUT);
-        };
-        let (length, rest) = match usize::from(*first) {
-            short @ 0..=0x7f => (short, rest),
-            // Three bytes of length are sixteen megabytes; no certificate is longer.
-            long @ 0x81..=0x83 => {
-                let (length, rest) = rest.split_at_checked(long - 0x80).ok_or(CUT)?;
-                let length = length.iter().fold(0, |sum, byte| sum << 8 | usize::from(*byte));
-                (length, rest)
-            }
-            _ => return Err(BadCertificate("a length is odd")),
-        };
-        let (content, rest) = rest.split_at_checked(length).ok_or(CUT)?;
-        self.0 = rest;
-        Ok(Some((*tag, content)))
-    }
-
-    /// The content of the next value, which must have `tag`.
-    fn expect(&mut self, tag: u8, problem: &'static str) -> Result<Self, BadCertificate> {
-        match self.next()? {
-            Some((found, content)) if found == tag => Ok(Self(content)),
-            _ => Err(BadCertificate(problem)),
-        }
-    }
-
-    /// The next value, which must be a date.
-    fn date(&mut self) -> Result<i64, BadCertificate> {
-        self.next()?
-            .and_then(|(tag, bytes)| date(tag, bytes))
-            .ok_or(BadCertificate("a date is odd"))
-    }
-
-    /// Goes behind the next value if it has `tag`.
-    fn skip(&mut self, tag: u8) {
-        let mut ahead = Der(self.0);
-        if matches!(ahead.next(), Ok(Some((found, _))) if found == tag) {
-            self.0 = ahead.0;
-        }
-    }
-}
-
 /// The text of a value of one of the string types.
 fn text(tag: u8, bytes: &[u8]) -> Option<String> {
     const UTF8: u8 = 0x0c;
@@ -201,6 +152,14 @@ fn text(tag: u8, bytes: &[u8]) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// The next value, which must be a date.
+fn next_date(values: &mut Der<'_>) -> Result<i64, BadCertificate> {
+    values
+        .next()?
+        .and_then(|(tag, bytes)| date(tag, bytes))
+        .ok_or(BadCertificate("a date is odd"))
 }
 
 /// The seconds since 1970 of a value of one of the date types, in the one form that certificates allow.

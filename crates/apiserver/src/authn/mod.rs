@@ -1,19 +1,57 @@
 //! Who is asking: an authenticator a file.
 //!
-//! Promise: a user that an authenticator gives has all groups that come with the way it was found:
+//! ```text
+//! authenticator    each way of proving who one is, in turn
+//!   x509           client certificates; `certificate` and `der` read them
+//!   bearer         the token that a request bears
+//!   tokens         each sort of tokens, in turn
+//!     token_file         static ones from a file; `records` reads it
+//!     service_account    those that this server signs; `keys` has the keys, `jwt` the form
+//!     legacy_token       the same, kept in secrets
+//!     bootstrap_token    for machines that join
+//!     ephemeral_token    for people, for a while
+//!   localhost      whoever is on this machine, if that is asked for
+//!   identity       nobody, and the groups that everybody is in
+//! kubectl          what is asked of one program
+//! lookup           the objects that tokens depend on; `remembered` what was verified a moment ago
+//! ```
+//!
+//! Promise: a user that the authenticator gives has all groups that come with the way it was found:
 //! `system:authenticated`, or for the anonymous one `system:unauthenticated`.
 
+mod authenticator;
+mod bearer;
+mod bootstrap_token;
 mod certificate;
+mod der;
+mod ephemeral_token;
 mod identity;
+mod jwt;
+mod keys;
+mod kubectl;
+mod legacy_token;
+mod localhost;
+mod lookup;
 mod records;
+mod remembered;
+mod service_account;
+#[cfg(test)]
+mod tests;
 mod token_file;
+mod tokens;
 mod x509;
 
 pub use self::{
+    authenticator::{Anonymous, Authentication},
     certificate::{BadCertificate, Certificate},
+    ephemeral_token::{BadEphemeralToken, EphemeralToken},
+    keys::{BadPublicKey, BadSigningKey, PublicKey},
+    kubectl::KubectlRule,
     token_file::{TokenFile, TokenFileError, TokenFileProblem},
 };
 pub(crate) use self::{
+    authenticator::{Authenticator, Credentials, Known, Peer, Reviewed, Way},
     identity::{ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, anonymous, authenticated},
-    x509::certificate_user,
+    keys::Signer,
+    x509::ShownCertificate,
 };

@@ -1,18 +1,40 @@
 //! Users with client certificates: the common name is the user's, the organizations are the groups.
 //!
-//! Promise: the bytes are taken as they are. Only a certificate that TLS has verified may come here.
+//! Promises: TLS has seen that the client has the key of the certificate, and nothing more; whether it is of an authority that
+//! is believed, for clients, and within its time, is found out here, and again and again while a connection lives. One that
+//! is not is a refusal, not a broken connection, as upstream has it.
 
-use k3_api::rules::User;
+use std::sync::{Mutex, PoisonError};
+
+use k3_api::{rules::User, time::Time};
 use ring::digest::{SHA256, digest};
+use rustls::{
+    pki_types::{CertificateDer, UnixTime},
+    server::danger::ClientCertVerifier,
+};
 
-use super::{BadCertificate, Certificate, authenticated};
+use super::{BadCertificate, Certificate};
 
-const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
+pub(super) const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
+/// How long a verdict holds.
+const SECONDS: i64 = 10;
+
+/// A certificate that a client showed when it connected.
+pub(crate) struct ShownCertificate {
+    certificate: CertificateDer<'static>,
+    /// Those between it and the authority.
+    between: Vec<CertificateDer<'static>>,
+    /// What was found out, and when.
+    verdict: Mutex<Option<(i64, Verdict)>>,
+}
+
+/// Whose it is, that it is nobody's, or why it is not believed.
+type Verdict = Result<Option<User>, String>;
 
 /// Why there is no user in a certificate.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub(crate) enum CertificateUserError {
+enum CertificateUserError {
     /// It cannot be read.
     #[error(transparent)]
     Certificate(#[from] BadCertificate),
@@ -23,7 +45,7 @@ pub(crate) enum CertificateUserError {
 
 /// What is wrong with the uid of a certificate's subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum BadUid {
+enum BadUid {
     /// There are several.
     #[error("expected 1 UID, but found {0}")]
     Several(usize),
@@ -32,8 +54,45 @@ pub(crate) enum BadUid {
     Empty,
 }
 
+// --- ShownCertificate ---
+
+impl ShownCertificate {
+    /// What a client showed, if it is a certificate.
+    pub(crate) fn new(chain: &[CertificateDer<'_>]) -> Option<Self> {
+        let owned = |certificate: &CertificateDer<'_>| certificate.clone().into_owned();
+        let (first, between) = chain.split_first()?;
+        Some(ShownCertificate {
+            certificate: owned(first),
+            between: between.iter().map(owned).collect(),
+            verdict: Mutex::default(),
+        })
+    }
+
+    /// Whose it is.
+    pub(super) fn user(&self, verifier: &dyn ClientCertVerifier, now: Time) -> Verdict {
+        let now = now.unix_seconds();
+        let mut verdict = self.verdict.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((when, verdict)) = &*verdict
+            && (0..SECONDS).contains(&(now - when))
+        {
+            return verdict.clone();
+        }
+        let found = self.verify(verifier, now);
+        *verdict = Some((now, found.clone()));
+        found
+    }
+
+    fn verify(&self, verifier: &dyn ClientCertVerifier, now: i64) -> Verdict {
+        let time = std::time::Duration::from_secs(u64::try_from(now).unwrap_or_default());
+        verifier
+            .verify_client_cert(&self.certificate, &self.between, UnixTime::since_unix_epoch(time))
+            .map_err(|error| format!("verifying the client certificate failed: {error}"))?;
+        certificate_user(&self.certificate).map_err(|error| error.to_string())
+    }
+}
+
 /// The user that a verified certificate, in DER form, is for; `None` if it names nobody.
-pub(crate) fn certificate_user(der: &[u8]) -> Result<Option<User>, CertificateUserError> {
+fn certificate_user(der: &[u8]) -> Result<Option<User>, CertificateUserError> {
     let certificate = Certificate::read(der)?;
     if certificate.common_name.is_empty() {
         return Ok(None);
@@ -44,12 +103,12 @@ pub(crate) fn certificate_user(der: &[u8]) -> Result<Option<User>, CertificateUs
         [uid] => uid.clone(),
         several => return Err(CertificateUserError::Uid(BadUid::Several(several.len()))),
     };
-    Ok(Some(authenticated(User {
+    Ok(Some(User {
         name: certificate.common_name,
         uid,
         groups: certificate.organizations,
         extra: vec![(CREDENTIAL_ID.to_owned(), vec![fingerprint(der)])],
-    })))
+    }))
 }
 
 fn fingerprint(der: &[u8]) -> String {
@@ -64,12 +123,61 @@ fn fingerprint(der: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use rcgen::DnType;
+    use std::sync::Arc;
+
+    use rcgen::{
+        BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+    };
+    use rustls::{RootCertStore, crypto::ring::default_provider, server::WebPkiClientVerifier};
 
     use super::{super::certificate::tests::made, *};
 
     fn uid() -> DnType {
         DnType::CustomDnType(vec![1, 3, 6, 1, 4, 1, 57683, 2])
+    }
+
+    fn authority() -> CertifiedIssuer<'static, KeyPair> {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
+    }
+
+    /// A certificate for alice, in the years 2020 to 2021.
+    fn alice(authority: &CertifiedIssuer<'_, KeyPair>, usage: ExtendedKeyUsagePurpose) -> ShownCertificate {
+        let mut params = CertificateParams::default();
+        params.distinguished_name = rcgen::DistinguishedName::new();
+        params.distinguished_name.push(DnType::CommonName, "alice");
+        params.extended_key_usages = vec![usage];
+        params.not_before = rcgen::date_time_ymd(2020, 1, 1);
+        params.not_after = rcgen::date_time_ymd(2021, 1, 1);
+        let key = KeyPair::generate().unwrap();
+        let der = params.signed_by(&key, authority).unwrap().der().clone();
+        ShownCertificate::new(&[der]).unwrap()
+    }
+
+    fn verifier(authority: &CertifiedIssuer<'_, KeyPair>) -> Arc<dyn ClientCertVerifier> {
+        let mut roots = RootCertStore::empty();
+        roots.add(authority.der().clone()).unwrap();
+        WebPkiClientVerifier::builder_with_provider(roots.into(), default_provider().into())
+            .build()
+            .unwrap()
+    }
+
+    #[test]
+    fn a_certificate_is_believed_by_authority_purpose_and_time() {
+        let (ours, others) = (authority(), authority());
+        let verifier = verifier(&ours);
+        let at =
+            |text: &str, shown: &ShownCertificate| shown.user(verifier.as_ref(), Time::parse(text).unwrap());
+        let good = alice(&ours, ExtendedKeyUsagePurpose::ClientAuth);
+        assert_eq!(at("2020-12-31T23:59:59Z", &good).unwrap().unwrap().name, "alice");
+        // The connection lives on, the certificate does not; and a clock that goes back is believed too.
+        assert!(at("2021-01-01T00:00:10Z", &good).is_err());
+        assert!(at("2019-12-31T23:59:59Z", &good).is_err());
+        let foreign = alice(&others, ExtendedKeyUsagePurpose::ClientAuth);
+        assert!(at("2020-06-01T00:00:00Z", &foreign).is_err());
+        let serving = alice(&ours, ExtendedKeyUsagePurpose::ServerAuth);
+        assert!(at("2020-06-01T00:00:00Z", &serving).is_err());
     }
 
     #[test]
@@ -84,7 +192,7 @@ mod tests {
         );
         let user = certificate_user(&der).unwrap().unwrap();
         assert_eq!((user.name.as_str(), user.uid.as_str()), ("admin", "u-1"));
-        assert_eq!(user.groups, ["system:masters", "system:authenticated"]);
+        assert_eq!(user.groups, ["system:masters"]);
         let [(key, values)] = user.extra.as_slice() else {
             panic!("{:?}", user.extra);
         };

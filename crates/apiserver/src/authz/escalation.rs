@@ -289,7 +289,10 @@ mod tests {
             object,
             old,
         };
-        world.authorizer.check_grant(&grant).map_err(|status| status.message)
+        world
+            .authorizer
+            .check_grant(&grant)
+            .map_err(|status| status.message)
     }
 
     #[tokio::test]
@@ -325,7 +328,10 @@ mod tests {
     async fn what_is_not_found_is_told_beside_what_is_missing() {
         let world = world(json!([])).await;
         world.put(&binding("b", "gone", "alice")).await;
-        let wanted = role("x", &json!([{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"], "resourceNames": ["a"]}]));
+        let wanted = role(
+            "x",
+            &json!([{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"], "resourceNames": ["a"]}]),
+        );
         let told = give(&world, &wanted, None).unwrap_err();
         let end = "{APIGroups:[\"\"], Resources:[\"pods\"], ResourceNames:[\"a\"], Verbs:[\"get\"]}; resolution errors: \
                    [clusterroles.rbac.authorization.k8s.io \"gone\" not found]";
@@ -339,7 +345,10 @@ mod tests {
         ]))
         .await;
         let old = role("x", &json!([]));
-        let new = role("x", &json!([{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]));
+        let new = role(
+            "x",
+            &json!([{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]),
+        );
         assert_eq!(give(&world, &new, Some(&old)), Ok(()));
         // A new object has no name in its request.
         assert!(give(&world, &new, None).is_err());
@@ -348,7 +357,10 @@ mod tests {
     #[tokio::test]
     async fn what_the_garbage_collector_does_is_no_grant() {
         let world = world(json!([])).await;
-        let old = role("x", &json!([{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]));
+        let old = role(
+            "x",
+            &json!([{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]),
+        );
         let mut new = old.clone();
         new["metadata"]["ownerReferences"] = json!([{"uid": "1"}]);
         new["metadata"]["finalizers"] = json!(["a/b"]);
@@ -367,8 +379,13 @@ mod tests {
                        aggregationRule";
         assert_eq!(give(&world, &collecting, None).unwrap_err(), refused);
         assert_eq!(give(&world, &plain, Some(&collecting)).unwrap_err(), refused);
-        world.put(&role("own", &json!([{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},
-            {"verbs": ["*"], "nonResourceURLs": ["*"]}]))).await;
+        world
+            .put(&role(
+                "own",
+                &json!([{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},
+            {"verbs": ["*"], "nonResourceURLs": ["*"]}]),
+            ))
+            .await;
         assert_eq!(give(&world, &collecting, None), Ok(()));
     }
 
@@ -380,13 +397,21 @@ mod tests {
         world.put(&role("big", &rules("delete"))).await;
         assert_eq!(give(&world, &binding("b", "small", "eve"), None), Ok(()));
         let refused = give(&world, &binding("b", "big", "eve"), None).unwrap_err();
-        assert!(refused.ends_with("{APIGroups:[\"\"], Resources:[\"pods\"], Verbs:[\"delete\"]}"), "{refused}");
+        assert!(
+            refused.ends_with("{APIGroups:[\"\"], Resources:[\"pods\"], Verbs:[\"delete\"]}"),
+            "{refused}"
+        );
         assert_eq!(
             give(&world, &binding("b", "gone", "eve"), None).unwrap_err(),
             "clusterrolebindings.rbac.authorization.k8s.io \"gone\" not found"
         );
-        world.put(&role("own", &json!([{"verbs": ["bind"], "apiGroups": [GROUP], "resources": ["clusterroles"],
-            "resourceNames": ["big"]}]))).await;
+        world
+            .put(&role(
+                "own",
+                &json!([{"verbs": ["bind"], "apiGroups": [GROUP], "resources": ["clusterroles"],
+            "resourceNames": ["big"]}]),
+            ))
+            .await;
         assert_eq!(give(&world, &binding("b", "big", "eve"), None), Ok(()));
         assert!(give(&world, &binding("b", "small", "eve"), None).is_err());
     }
@@ -397,6 +422,9 @@ mod tests {
         let many: Vec<_> = (0..3000).map(|number| format!("w{number}")).collect();
         let rules = json!([{"verbs": many, "apiGroups": many, "resources": many, "resourceNames": many}]);
         let told = give(&world, &role("x", &rules), None).unwrap_err();
-        assert!(told.ends_with("the rules have too many combinations to be compared"), "{told}");
+        assert!(
+            told.ends_with("the rules have too many combinations to be compared"),
+            "{told}"
+        );
     }
 }

@@ -7,14 +7,14 @@ use k3_api::kinds::builtin;
 use k3_storage::Key;
 
 use crate::{
-    cache::{Caches, Object},
+    cache::{Caches, Object, ResourceCache},
     registry::Resource,
 };
 
 /// The objects of a resource as they were when somebody last looked.
 pub(super) struct Following {
-    group: &'static str,
-    plural: &'static str,
+    /// The beginning of their keys.
+    prefix: String,
     /// The revision of the cache that `known` is of; `None` before the first look.
     revision: Option<u64>,
     known: OrdMap<Key, Arc<Object>>,
@@ -27,10 +27,12 @@ pub(super) type Change = (Option<Arc<Object>>, Option<Arc<Object>>);
 
 impl Following {
     /// Begins with nothing known.
-    pub(super) fn new(group: &'static str, plural: &'static str) -> Self {
+    pub(super) fn new(group: &str, plural: &str, caches: &Caches) -> Self {
+        let kind = builtin()
+            .resource(group, "v1", plural)
+            .expect("the resource is built in");
         Following {
-            group,
-            plural,
+            prefix: Resource::of(kind, caches).under(""),
             revision: None,
             known: OrdMap::new(),
         }
@@ -38,12 +40,12 @@ impl Following {
 
     /// Whether there is nothing new.
     pub(super) fn is_current(&self, caches: &Caches) -> bool {
-        self.revision == Some(self.resource(caches).cache.revision())
+        self.revision == Some(self.cache(caches).revision())
     }
 
     /// What has changed since the last look. The cost follows the changes, not the objects: states share what is the same.
     pub(super) fn changes(&mut self, caches: &Caches) -> Vec<Change> {
-        let snapshot = self.resource(caches).cache.snapshot(0);
+        let snapshot = self.cache(caches).snapshot(0);
         if self.revision.replace(snapshot.revision) == Some(snapshot.revision) {
             return Vec::new();
         }
@@ -58,10 +60,7 @@ impl Following {
     }
 
     // The cache is looked up each time: it is another one when the store's history was lost.
-    fn resource(&self, caches: &Caches) -> Resource {
-        let kind = builtin()
-            .resource(self.group, "v1", self.plural)
-            .expect("the resource is built in");
-        Resource::of(kind, caches)
+    fn cache(&self, caches: &Caches) -> Arc<ResourceCache> {
+        caches.resource(&self.prefix)
     }
 }

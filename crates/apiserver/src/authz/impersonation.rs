@@ -461,8 +461,10 @@ mod tests {
             .await;
         let subjects = json!([{"kind": "User", "name": who}]);
         world
-            .put(&json!({"apiVersion": version, "kind": "ClusterRoleBinding", "metadata": {"name": "r"},
-                "roleRef": {"kind": "ClusterRole", "name": "r"}, "subjects": subjects}))
+            .put(
+                &json!({"apiVersion": version, "kind": "ClusterRoleBinding", "metadata": {"name": "r"},
+                "roleRef": {"kind": "ClusterRole", "name": "r"}, "subjects": subjects}),
+            )
             .await;
         world
     }
@@ -497,7 +499,10 @@ mod tests {
     async fn who_acts_as_nobody_else_stays_who_they_are() {
         let world = World::new().await;
         let identity = become_as(&world, user("alice", &["g"]), &[("Accept", "*/*")]).unwrap();
-        assert_eq!((identity.user, identity.impersonator), (user("alice", &["g"]), None));
+        assert_eq!(
+            (identity.user, identity.impersonator),
+            (user("alice", &["g"]), None)
+        );
     }
 
     #[tokio::test]
@@ -509,7 +514,11 @@ mod tests {
              namespace \"n\""
         );
         assert_eq!(
-            become_other(&world, &[("Impersonate-Group", "g"), ("Impersonate-Extra-A", "b")]).unwrap_err(),
+            become_other(
+                &world,
+                &[("Impersonate-Group", "g"), ("Impersonate-Extra-A", "b")]
+            )
+            .unwrap_err(),
             "requested &user.DefaultInfo{Name:\"\", UID:\"\", Groups:[]string{\"g\"}, Extra:map[string][]string{\"a\":[]string\
              {\"b\"}}} without impersonating a user name"
         );
@@ -517,60 +526,127 @@ mod tests {
 
     #[tokio::test]
     async fn each_part_of_the_other_one_is_asked_about() {
-        let world = world("alice", json!([impersonate(&["users"], &["bob"]), impersonate(&["groups"], &["devs"]),
-            impersonate(&["uids"], &["1"]), impersonate(&["userextras/scopes"], &["view"])])).await;
+        let world = world(
+            "alice",
+            json!([
+                impersonate(&["users"], &["bob"]),
+                impersonate(&["groups"], &["devs"]),
+                impersonate(&["uids"], &["1"]),
+                impersonate(&["userextras/scopes"], &["view"])
+            ]),
+        )
+        .await;
         let bob = ("Impersonate-User", "bob");
-        let full = [bob, ("Impersonate-Group", "devs"), ("Impersonate-Uid", "1"), ("Impersonate-Extra-Scopes", "view")];
+        let full = [
+            bob,
+            ("Impersonate-Group", "devs"),
+            ("Impersonate-Uid", "1"),
+            ("Impersonate-Extra-Scopes", "view"),
+        ];
         let identity = become_as(&world, user("alice", &[]), &full).unwrap();
         assert_eq!(identity.user.groups, ["devs", "system:authenticated"]);
-        assert_eq!((identity.user.name.as_str(), identity.user.uid.as_str()), ("bob", "1"));
-        assert_eq!(identity.user.extra, [("scopes".to_owned(), vec!["view".to_owned()])]);
+        assert_eq!(
+            (identity.user.name.as_str(), identity.user.uid.as_str()),
+            ("bob", "1")
+        );
+        assert_eq!(
+            identity.user.extra,
+            [("scopes".to_owned(), vec!["view".to_owned()])]
+        );
         let impersonator = identity.impersonator.unwrap();
-        assert_eq!((impersonator.user.name.as_str(), impersonator.constraint.as_str()), ("alice", ""));
+        assert_eq!(
+            (impersonator.user.name.as_str(), impersonator.constraint.as_str()),
+            ("alice", "")
+        );
         // Now that the old mode has worked once, it is the one that refuses.
         for (header, value, what) in [
-            ("Impersonate-User", "eve", "users \"eve\" is forbidden: User \"alice\" cannot impersonate resource \"users\" in API group \"\""),
-            ("Impersonate-Group", "system:masters", "groups \"system:masters\" is forbidden: User \"alice\" cannot impersonate resource \"groups\" in API group \"\""),
-            ("Impersonate-Uid", "2", "uids.authentication.k8s.io \"2\" is forbidden: User \"alice\" cannot impersonate resource \"uids\" in API group \"authentication.k8s.io\""),
-            ("Impersonate-Extra-Scopes", "edit", "userextras.authentication.k8s.io \"edit\" is forbidden: User \"alice\" cannot impersonate resource \"userextras/scopes\" in API group \"authentication.k8s.io\""),
+            (
+                "Impersonate-User",
+                "eve",
+                "users \"eve\" is forbidden: User \"alice\" cannot impersonate resource \"users\" in API group \"\"",
+            ),
+            (
+                "Impersonate-Group",
+                "system:masters",
+                "groups \"system:masters\" is forbidden: User \"alice\" cannot impersonate resource \"groups\" in API group \"\"",
+            ),
+            (
+                "Impersonate-Uid",
+                "2",
+                "uids.authentication.k8s.io \"2\" is forbidden: User \"alice\" cannot impersonate resource \"uids\" in API group \"authentication.k8s.io\"",
+            ),
+            (
+                "Impersonate-Extra-Scopes",
+                "edit",
+                "userextras.authentication.k8s.io \"edit\" is forbidden: User \"alice\" cannot impersonate resource \"userextras/scopes\" in API group \"authentication.k8s.io\"",
+            ),
         ] {
-            let pairs = if header == "Impersonate-User" { vec![(header, value)] } else { vec![bob, (header, value)] };
-            assert_eq!(become_other(&world, &pairs).unwrap_err(), format!("{what} at the cluster scope"));
+            let pairs = if header == "Impersonate-User" {
+                vec![(header, value)]
+            } else {
+                vec![bob, (header, value)]
+            };
+            assert_eq!(
+                become_other(&world, &pairs).unwrap_err(),
+                format!("{what} at the cluster scope")
+            );
         }
     }
 
     #[tokio::test]
     async fn groups_come_with_who_one_becomes() {
-        let world = world("alice", json!([impersonate(&["users", "groups", "serviceaccounts"], &[])])).await;
+        let world = world(
+            "alice",
+            json!([impersonate(&["users", "groups", "serviceaccounts"], &[])]),
+        )
+        .await;
         let groups = |pairs: &[(&str, &str)]| become_other(&world, pairs).unwrap().groups;
         let account = ("Impersonate-User", "system:serviceaccount:a:x");
         assert_eq!(
             groups(&[account]),
-            ["system:serviceaccounts", "system:serviceaccounts:a", "system:authenticated"]
+            [
+                "system:serviceaccounts",
+                "system:serviceaccounts:a",
+                "system:authenticated"
+            ]
         );
-        assert_eq!(groups(&[account, ("Impersonate-Group", "g")]), ["g", "system:authenticated"]);
-        assert_eq!(groups(&[("Impersonate-User", "system:anonymous")]), ["system:unauthenticated"]);
+        assert_eq!(
+            groups(&[account, ("Impersonate-Group", "g")]),
+            ["g", "system:authenticated"]
+        );
+        assert_eq!(
+            groups(&[("Impersonate-User", "system:anonymous")]),
+            ["system:unauthenticated"]
+        );
         let unknown = ("Impersonate-Group", "system:unauthenticated");
-        assert_eq!(groups(&[("Impersonate-User", "bob"), unknown]), ["system:unauthenticated"]);
+        assert_eq!(
+            groups(&[("Impersonate-User", "bob"), unknown]),
+            ["system:unauthenticated"]
+        );
     }
 
     #[tokio::test]
     async fn a_constrained_mode_also_asks_what_is_done() {
-        let on = |mode: &str, verb: &str| {
-            json!({"verbs": [format!("impersonate-on:{mode}:{verb}")], "apiGroups": [""], "resources": ["pods"]})
-        };
-        let whom = |mode: &str, resource: &str| {
-            json!({"verbs": [format!("impersonate:{mode}")], "apiGroups": ["authentication.k8s.io"], "resources": [resource]})
-        };
-        let rules = json!([on("user-info", "list"), whom("user-info", "users"), whom("user-info", "groups"),
-            on("serviceaccount", "get"), whom("serviceaccount", "serviceaccounts"),
-            on("arbitrary-node", "list"), whom("arbitrary-node", "nodes")]);
+        let on = |mode: &str, verb: &str| json!({"verbs": [format!("impersonate-on:{mode}:{verb}")], "apiGroups": [""], "resources": ["pods"]});
+        let whom = |mode: &str, resource: &str| json!({"verbs": [format!("impersonate:{mode}")], "apiGroups": ["authentication.k8s.io"], "resources": [resource]});
+        let rules = json!([
+            on("user-info", "list"),
+            whom("user-info", "users"),
+            whom("user-info", "groups"),
+            on("serviceaccount", "get"),
+            whom("serviceaccount", "serviceaccounts"),
+            on("arbitrary-node", "list"),
+            whom("arbitrary-node", "nodes")
+        ]);
         let world = world("alice", rules).await;
         let bob = ("Impersonate-User", "bob");
         let identity = become_as(&world, user("alice", &[]), &[bob]).unwrap();
         assert_eq!(identity.impersonator.unwrap().constraint, "impersonate:user-info");
         let masters = become_other(&world, &[bob, ("Impersonate-Group", "system:masters")]).unwrap_err();
-        assert!(masters.ends_with("impersonating the system:masters group is not allowed"), "{masters}");
+        assert!(
+            masters.ends_with("impersonating the system:masters group is not allowed"),
+            "{masters}"
+        );
         // Listing is not among what may be done as a service account.
         assert!(become_other(&world, &[("Impersonate-User", "system:serviceaccount:a:x")]).is_err());
         let node = become_other(&world, &[("Impersonate-User", "system:node:n")]).unwrap();
@@ -588,7 +664,10 @@ mod tests {
             ..user(agent, &[])
         };
         let n1 = [("Impersonate-User", "system:node:n1")];
-        assert_eq!(become_as(&world, on("n1"), &n1).unwrap().user.name, "system:node:n1");
+        assert_eq!(
+            become_as(&world, on("n1"), &n1).unwrap().user.name,
+            "system:node:n1"
+        );
         assert!(become_as(&world, on("n2"), &n1).is_err());
         assert!(become_as(&world, user(agent, &[]), &n1).is_err());
     }

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use k3_api::{kinds::builtin, rules::{Tree, User}};
+use k3_api::{
+    kinds::builtin,
+    rules::{Tree, User},
+};
 use k3_storage::{Write, memory::MemoryStore};
 use serde_json::Value;
 

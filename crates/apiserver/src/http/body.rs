@@ -1,7 +1,8 @@
 //! The bodies of answers.
 
 use std::{
-    convert::Infallible,
+    any::Any,
+    panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     task::{Context, Poll},
 };
@@ -28,18 +29,35 @@ pub(crate) trait Pieces: Send {
     fn is_long(&self) -> bool {
         false
     }
+
+    /// It panicked when it was asked for a piece. There will be no more.
+    fn broken(&mut self, why: &str) {
+        let _ = why;
+    }
+}
+
+/// A body that could not be sent to its end: the client must not take what it got for all there is.
+#[derive(Debug, thiserror::Error)]
+#[error("the answer broke off")]
+pub(crate) struct Broken;
+
+/// What a panic says.
+pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("it does not say why")
 }
 
 // --- Body ---
 
 impl http_body::Body for Body {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = Broken;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
         let piece = match &mut *self {
             Body::Empty => None,
             Body::Whole(bytes) => {
@@ -47,9 +65,16 @@ impl http_body::Body for Body {
                 *self = Body::Empty;
                 Some(bytes)
             }
-            Body::Pieces(pieces) => match pieces.poll_piece(context) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(piece) => piece,
+            Body::Pieces(pieces) => match catch_unwind(AssertUnwindSafe(|| pieces.poll_piece(context))) {
+                Ok(Poll::Pending) => return Poll::Pending,
+                Ok(Poll::Ready(piece)) => piece,
+                Err(panic) => {
+                    let why = panic_text(&*panic);
+                    tracing::error!(why, "an answer panicked while it was sent");
+                    pieces.broken(why);
+                    *self = Body::Empty;
+                    return Poll::Ready(Some(Err(Broken)));
+                }
             },
         };
         Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
@@ -75,5 +100,38 @@ impl http_body::Body for Body {
 impl<B: Into<Bytes>> From<B> for Body {
     fn from(bytes: B) -> Self {
         Body::Whole(bytes.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use http_body_util::BodyExt;
+
+    use super::*;
+
+    struct Breaks(u8, Arc<Mutex<String>>);
+
+    impl Pieces for Breaks {
+        fn poll_piece(&mut self, _: &mut Context<'_>) -> Poll<Option<Bytes>> {
+            assert!(self.0 > 0, "no more");
+            self.0 -= 1;
+            Poll::Ready(Some(Bytes::from_static(b"piece")))
+        }
+
+        fn broken(&mut self, why: &str) {
+            why.clone_into(&mut self.1.lock().unwrap());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_panic_while_an_answer_is_sent_breaks_it_off_and_nothing_else() {
+        let told = Arc::default();
+        let mut body = Body::Pieces(Box::new(Breaks(1, Arc::clone(&told))));
+        assert!(body.frame().await.unwrap().is_ok());
+        assert!(body.frame().await.unwrap().is_err());
+        assert!(body.frame().await.is_none());
+        assert_eq!(*told.lock().unwrap(), "no more");
     }
 }

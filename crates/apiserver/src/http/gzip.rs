@@ -89,6 +89,10 @@ impl Pieces for Compressed {
             }
         }
     }
+
+    fn broken(&mut self, why: &str) {
+        self.pieces.broken(why);
+    }
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ mod negotiation;
 
 pub(crate) use self::{
     answer::{Answer, answer, json, set, status, text, warn},
-    body::{Body, Pieces},
+    body::{Body, Broken, Pieces, panic_text},
     gzip::compress,
     negotiation::{Accepted, Form, Format, Offer, negotiate, refused},
 };

@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use bytes::Bytes;
@@ -38,9 +38,9 @@ pub(crate) struct Ask {
     pub notes: Notes,
 }
 
-/// Notes about a request for the audit log, by key.
-#[derive(Debug, Default)]
-pub(crate) struct Notes(Mutex<BTreeMap<String, String>>);
+/// Notes about a request for the audit log, by key. A copy is the same notes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Notes(Arc<Mutex<BTreeMap<String, String>>>);
 
 /// An answer in the making: what the client is told besides.
 #[derive(Debug, Default)]

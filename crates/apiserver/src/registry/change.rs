@@ -22,6 +22,7 @@ use super::{
     create::{Recording, dedup_owners, match_namespace},
     manage,
     patch::Patch,
+    step::{ADMIT_CHANGE, VALIDATE_CHANGE},
     subresource::NewScale,
     version,
 };
@@ -218,9 +219,13 @@ impl Registry {
         let judged = version::judged(&resource.kind);
         let mut new = version::convert(new, &resource.kind, judged);
         let old = version::convert(old, &resource.kind, judged);
+        let status = self.free_status(ask, source, &new);
         let reservation = self
             .settle_change(ask, resource, &mut new, &old, options, warnings)
             .await?;
+        if let Some(status) = status {
+            set_status(ask, resource, &mut new, status)?;
+        }
         if resource.shows(current) && new == old {
             return Ok(Made::Kept(Arc::clone(current)));
         }
@@ -247,7 +252,7 @@ impl Registry {
             };
         }
         let mut write = Write::update(key.clone(), revision, bytes.clone());
-        if let Some(time) = time_to_live(&resource.kind) {
+        if let Some(time) = time_to_live(&resource.kind, &new, ask.now) {
             write = write.expiring(time);
         }
         let revision = match self.commit(write).await {
@@ -260,6 +265,15 @@ impl Registry {
             revision,
             object: new,
         })
+    }
+
+    /// The status that a PUT brings, if it may change it.
+    fn free_status(&self, ask: &Ask, source: &Source, new: &Value) -> Option<Value> {
+        let is_free = self.unrestricted_update
+            && matches!(source, Source::Put(_))
+            && ask.target.part().is_empty()
+            && ask.target.kind.subresource("status").is_some();
+        (is_free && new.has("status")).then(|| new.at("status").clone())
     }
 
     /// Takes a changed object through admission and rules.
@@ -284,7 +298,8 @@ impl Registry {
             dry_run: options.dry_run,
             warnings: &mut warnings.0,
         };
-        self.admission.admit(&mut attributes, &self.caches).await?;
+        let admitted = self.admission.admit(&mut attributes, &self.caches);
+        self.step(ADMIT_CHANGE, admitted).await?;
         self.check_grant(&attributes)?;
         let part = match subresource {
             "" | "scale" => Part::Object,
@@ -342,12 +357,28 @@ impl Registry {
             dry_run: options.dry_run,
             warnings: &mut warnings.0,
         };
-        self.admission.validate(&mut attributes, &self.caches).await?;
+        let validated = self.admission.validate(&mut attributes, &self.caches);
+        self.step(VALIDATE_CHANGE, validated).await?;
         rules::of(judged).default(new);
         judged.ty.forget_empty(new);
         managed::settle(old, new);
         Ok(())
     }
+}
+
+/// Sets the status as if it had come through its own path a moment later.
+fn set_status(ask: &Ask, resource: &Resource, new: &mut Value, status: Value) -> Result<(), Status> {
+    let judged = version::judged(&resource.kind);
+    let at = Circumstances {
+        kind: judged,
+        now: ask.now,
+        user: &ask.user,
+    };
+    let settled = new.clone();
+    new.set("status", status);
+    rules::update(new, &settled, Part::Status, &at)?;
+    judged.ty.forget_empty(new);
+    Ok(())
 }
 
 // --- Source ---

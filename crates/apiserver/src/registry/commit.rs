@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
-use k3_api::{kinds::Kind, status::Status};
-use k3_storage::{CommitError, Entry, StoreError, Write};
+use k3_api::{kinds::Kind, status::Status, time::Time};
+use k3_storage::{CommitError, Entry, Expect, Operation, StoreError, Write};
+use serde_json::Value;
+use tokio::time::Instant;
 
 use super::Registry;
+use crate::authn::EphemeralToken;
 
 /// How long a read waits for the cache to have what is stored. Longer than a store takes to come back from a short failure.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -23,7 +26,12 @@ pub(super) enum NotCommitted {
 impl Registry {
     /// Writes, and waits until the cache has what was written. Gives its revision.
     pub(super) async fn commit(&self, write: Write) -> Result<u64, NotCommitted> {
-        match self.caches.store().commit(write).await {
+        let (operation, key) = (operation(&write), write.key.clone());
+        let began = Instant::now();
+        let committed = self.caches.store().commit(write).await;
+        let failed = matches!(&committed, Err(error) if !matches!(error, CommitError::Conflict(_)));
+        self.metrics.stored(operation, &key, began.elapsed(), failed);
+        match committed {
             Ok(revision) => {
                 self.caches.reach(revision.get()).await;
                 Ok(revision.get())
@@ -45,10 +53,19 @@ impl Registry {
     }
 }
 
+/// What figures call a write.
+fn operation(write: &Write) -> &'static str {
+    match (&write.operation, write.expect) {
+        (Operation::Delete, _) => "delete",
+        (Operation::Put { .. }, Expect::Absent) => "create",
+        (Operation::Put { .. }, Expect::At(_)) => "update",
+    }
+}
+
 /// The answer when a write did not happen, or may not have.
 pub(crate) fn not_committed(error: CommitError) -> Status {
     match error {
-        CommitError::TooLarge { bytes, .. } => too_large(bytes),
+        CommitError::TooLarge { .. } => too_large(),
         CommitError::Uncertain(error) => {
             Status::timeout(format!("{error}; it is not known whether the write happened"), 1)
         }
@@ -67,14 +84,20 @@ pub(crate) fn unavailable(error: &StoreError) -> Status {
     }
 }
 
-fn too_large(bytes: usize) -> Status {
-    Status::request_entity_too_large(format!(
-        "the object has {bytes} bytes, more than the {} that can be stored; make it smaller or split it",
-        k3_storage::MAX_VALUE_BYTES
-    ))
+/// The answer to an object that no store takes, in the words of the one that upstream has.
+fn too_large() -> Status {
+    let mut status = Status::request_entity_too_large("");
+    "etcdserver: request is too large".clone_into(&mut status.message);
+    status
 }
 
-/// How long an object lives, by its kind: events are forgotten after an hour.
-pub(super) fn time_to_live(kind: &Kind) -> Option<Duration> {
-    (kind.kind == "Event" && kind.rules.is_none()).then_some(Duration::from_hours(1))
+/// How long an object lives: events are forgotten after an hour, tokens for a while when that is over.
+pub(super) fn time_to_live(kind: &Kind, object: &Value, now: Time) -> Option<Duration> {
+    match &*kind.kind {
+        // A custom kind may be called the same.
+        _ if kind.rules.is_some() => None,
+        "Event" => Some(Duration::from_hours(1)),
+        "Secret" => EphemeralToken::life(object, now),
+        _ => None,
+    }
 }

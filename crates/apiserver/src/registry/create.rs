@@ -18,7 +18,9 @@ use super::{
     ask::Warnings,
     body::{self, Expected},
     commit::{NotCommitted, time_to_live},
-    manage, version,
+    manage,
+    step::{ADMIT_NEW, VALIDATE_NEW},
+    version,
 };
 use crate::{
     admission::{Attributes, Operation},
@@ -170,7 +172,7 @@ impl Registry {
             dry_run: options.dry_run,
             warnings: &mut warnings.0,
         };
-        self.admit_new(&mut attributes).await?;
+        self.step(ADMIT_NEW, self.admit_new(&mut attributes)).await?;
         self.check_grant(&attributes)?;
         // Admission sees a name that is to be made up as its beginning.
         let metadata = object.make("metadata");
@@ -209,7 +211,7 @@ impl Registry {
             };
         }
         let mut write = Write::create(key.clone(), bytes.clone());
-        if let Some(time) = time_to_live(kind) {
+        if let Some(time) = time_to_live(kind, &object, ask.now) {
             write = write.expiring(time);
         }
         match self.commit(write).await {
@@ -256,7 +258,8 @@ impl Registry {
             dry_run: options.dry_run,
             warnings: &mut warnings.0,
         };
-        self.admission.validate(&mut attributes, &self.caches).await?;
+        let validated = self.admission.validate(&mut attributes, &self.caches);
+        self.step(VALIDATE_NEW, validated).await?;
         // What an object leaves out is filled in whenever it is read; and some of it follows from what was just set.
         rules::of(judged).default(object);
         judged.ty.forget_empty(object);

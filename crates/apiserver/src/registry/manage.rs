@@ -6,7 +6,7 @@ use k3_api::{
         managed::{NotConverted, Reset, Subject, Versions},
         typed::{self, Duplicates},
     },
-    kinds::Kind,
+    kinds::{Kind, Subresource},
     rules::Rules,
     shape::Typed,
 };
@@ -24,6 +24,9 @@ struct OtherVersions<'k> {
 
 /// The definition of a custom kind, and what converts its objects.
 pub(super) type Custom<'c> = Option<(&'c Served, &'c Converter)>;
+
+/// The versions of a kind that has no others.
+struct OneVersion;
 
 /// Calls `run` with what a write through a subresource is about.
 pub(super) fn with_subject<R>(
@@ -67,6 +70,42 @@ impl Registry {
     pub(super) fn custom<'c>(&'c self, resource: &'c Resource) -> Custom<'c> {
         let served = resource.custom.as_deref()?;
         Some((served, &*self.converter))
+    }
+}
+
+/// Calls `run` with what a write of a kind is about that is only a part of others.
+pub(super) fn with_part<R>(part: &Subresource, run: impl FnOnce(Subject<'_>) -> R) -> R {
+    let api_version = format!("{}/{}", part.group, part.version);
+    let mut blank = Value::Object(part.ty.zero());
+    blank["apiVersion"] = api_version.as_str().into();
+    blank["kind"] = (&part.kind).into();
+    run(Subject {
+        api_version: &api_version,
+        kind: &part.kind,
+        subresource: &part.name,
+        typed: &part.ty,
+        blank: &blank,
+        reset: &Reset::Nothing,
+        versions: &OneVersion,
+    })
+}
+
+// --- OneVersion ---
+
+impl Versions for OneVersion {
+    fn typed(&self, _: &str) -> Option<&dyn Typed> {
+        None
+    }
+
+    fn convert(&self, _: &Value, api_version: &str) -> Result<Value, NotConverted> {
+        Err(NotConverted {
+            api_version: api_version.to_owned(),
+            reason: "there is no such version".to_owned(),
+        })
+    }
+
+    fn reset(&self, _: &str) -> &Reset {
+        &Reset::Nothing
     }
 }
 

@@ -10,6 +10,7 @@
 //! get, list, watch
 //! answer     an object, a list, a table, in the form that was asked for
 //! version    the version an object is stored in
+//! step       a step of admission, whose time is counted
 //! conversion from there to the version of a request, and back
 //! own        objects of the server's own making
 //! commit     to the store, and into the cache before anybody is told
@@ -32,12 +33,13 @@ mod manage;
 mod own;
 mod patch;
 mod resource;
+mod step;
 mod subresource;
 mod table;
 mod version;
 mod watch;
 
-use std::{sync::Arc, time::UNIX_EPOCH};
+use std::sync::Arc;
 
 use k3_api::time::Time;
 use k3_storage::Clock;
@@ -50,11 +52,11 @@ pub(crate) use self::{
     delete::options_body as delete_body,
     own::{own_change, own_object, own_user},
     resource::{Resource, selectable},
-    subresource::{BadSigningKey, Signer},
     version::{convert, others},
 };
 use crate::{
-    admission::Admission, allocation::Allocation, authz::Authorizer, cache::Caches, custom::Converter,
+    admission::Admission, allocation::Allocation, authn::Authenticator, authz::Authorizer, cache::Caches,
+    clock, custom::Converter, metrics::Metrics,
 };
 
 /// What is behind the verbs.
@@ -64,7 +66,10 @@ pub(crate) struct Registry {
     pub admission: Admission,
     pub allocation: Arc<Allocation>,
     pub clock: Arc<dyn Clock>,
-    pub signer: Signer,
+    pub authenticator: Authenticator,
+    /// Whether a PUT of an object may change its status too.
+    pub unrestricted_update: bool,
+    pub metrics: Arc<Metrics>,
     pub converter: Arc<Converter>,
 }
 
@@ -73,10 +78,6 @@ pub(crate) struct Registry {
 impl Registry {
     /// What the clock shows.
     pub(crate) fn now(&self) -> Time {
-        let since = self.clock.now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Time::from_unix(
-            i64::try_from(since.as_secs()).unwrap_or_default(),
-            since.subsec_nanos(),
-        )
+        clock::time(&*self.clock)
     }
 }

@@ -23,6 +23,7 @@ use crate::{
     cache::{Caches, Delivery, EventType, Interest, Object, Since, Watcher, Wire, frame},
     custom::{Converter, NotConverted},
     http::{self as web, Answer, Body, Form, Format, Pieces},
+    metrics::WatchSeries,
     request::ListOptions,
 };
 
@@ -52,6 +53,8 @@ struct WatchBody {
     end: Pin<Box<Sleep>>,
     /// The revision up to which everything was sent.
     sent: u64,
+    /// What is told of the watches of the resource.
+    figures: Arc<WatchSeries>,
 }
 
 /// The word of an event, and its object in the version of the watch.
@@ -113,6 +116,8 @@ impl Registry {
             .collect();
         let initial_end =
             (options.initial_events == Some(true) && options.bookmarks).then_some(snapshot.revision);
+        let kind = &resource.kind;
+        let figures = self.metrics.watches(&kind.group, &kind.version, &kind.plural);
         let body = WatchBody {
             watcher: Some(watcher),
             initial,
@@ -133,6 +138,7 @@ impl Registry {
             bookmarks: options.bookmarks.then(|| Box::pin(tokio::time::sleep(BOOKMARKS))),
             end: Box::pin(tokio::time::sleep(Duration::from_secs(seconds))),
             sent: revision,
+            figures,
         };
         Ok(web::answer(
             200,
@@ -220,9 +226,13 @@ impl WatchBody {
                     }
                     if out.is_empty() && self.is_shared(delivery.event.shown(as_type)) {
                         self.sent = delivery.event.revision;
-                        alone = Some(delivery.frame(as_type, self.form.wire(), &self.resource.kind));
+                        let frame = delivery.frame(as_type, self.form.wire(), &self.resource.kind);
+                        self.figures.figures.sent(frame.len());
+                        alone = Some(frame);
                     } else {
+                        let before = out.len();
                         self.write(out, &delivery, as_type);
+                        self.figures.figures.sent(out.len() - before);
                     }
                 }
                 Poll::Ready(None) => self.watcher = None,
@@ -351,7 +361,9 @@ impl Pieces for WatchBody {
                 match converting.as_mut().poll(context) {
                     Poll::Ready((word, converted)) => {
                         self.converting = None;
+                        let before = out.len();
                         self.write_converted(&mut out, word, converted);
+                        self.figures.figures.sent(out.len() - before);
                     }
                     Poll::Pending if out.is_empty() => return Poll::Pending,
                     Poll::Pending => return Poll::Ready(Some(out.freeze())),
@@ -363,7 +375,9 @@ impl Pieces for WatchBody {
             let Some(object) = self.initial.pop_front() else {
                 break;
             };
+            let before = out.len();
             self.write_initial(&mut out, &object);
+            self.figures.figures.sent(out.len() - before);
         }
         if let Some(revision) = self.initial_end.take() {
             self.write_bookmark(&mut out, revision, true);

@@ -1,58 +1,86 @@
 //! Connections: TLS, HTTP/1.1 or HTTP/2, and an orderly end.
 
-use std::{future::Future, pin::pin, sync::Arc, time::Duration};
+use std::{future::Future, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 
-use hyper::service::service_fn;
+use http::Request;
+use hyper::{body::Incoming, service::service_fn};
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
-    server::{conn::auto, graceful::GracefulShutdown},
+    server::conn::auto,
 };
 use tokio::{
+    io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
+    sync::{Notify, watch},
     task::JoinSet,
-    time,
+    time::{self, Instant},
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
-use super::handler::{Handler, Peer};
+use super::{
+    handler::Handler,
+    pulse::{Felt, Pulse},
+};
+use crate::authn::{Peer, ShownCertificate};
 
-/// How long a client may take to agree on TLS, and to send its headers.
+/// How long a client may take to agree on TLS.
 const PATIENCE: Duration = Duration::from_secs(10);
-const HEADER_PATIENCE: Duration = Duration::from_secs(32);
-/// How long requests under way may take when the server stops.
+/// How long requests under way may take when the server stops, and when their connection has been idle for too long.
 const DRAIN: Duration = Duration::from_secs(5);
-/// How long to wait when the machine has no room for another connection.
+const GOODBYE: Duration = Duration::from_secs(1);
+/// How long to wait when the machine has no room for another connection, and how often that is told.
 const PAUSE: Duration = Duration::from_millis(50);
+const TELL_EVERY: Duration = Duration::from_secs(10);
 /// Limits of HTTP.
 const HEADER_BYTES: u32 = 1024 * 1024;
-const STREAMS: u32 = 250;
+const STREAMS: u32 = 100;
+/// How many requests may be taken back before they are looked at, and how many may be wrong, until the connection is ended.
+const RESETS: usize = 20;
+const FAULTS: usize = 256;
 
 /// Takes connections until `stop` is ready.
 pub(super) async fn serve(
     handler: &Arc<Handler>,
     listener: TcpListener,
-    tls: Arc<rustls::ServerConfig>,
+    tls: Option<Arc<rustls::ServerConfig>>,
     stop: impl Future<Output = ()> + Send,
 ) {
-    let acceptor = TlsAcceptor::from(tls);
+    let acceptor = tls.map(TlsAcceptor::from);
     let server = Arc::new(builder());
-    let graceful = GracefulShutdown::new();
+    let (end, ends) = watch::channel(());
     let mut connections = JoinSet::new();
     let mut stop = pin!(stop);
+    let mut told: Option<Instant> = None;
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => {
-                    let watcher = graceful.watcher();
-                    let (handler, acceptor, server) = (Arc::clone(handler), acceptor.clone(), Arc::clone(&server));
+                Ok((stream, address)) => {
+                    let (handler, acceptor, server, ends) =
+                        (Arc::clone(handler), acceptor.clone(), Arc::clone(&server), ends.clone());
                     connections.spawn(async move {
-                        if let Some(stream) = handshake(stream, &acceptor).await {
-                            run(stream, handler, &server, watcher).await;
+                        let mut peer = Peer {
+                            address: Some(address),
+                            certificate: None,
+                        };
+                        // Small answers must not wait for more to come.
+                        let _ = stream.set_nodelay(true);
+                        let Some(acceptor) = acceptor else {
+                            return run(stream, Pulse::new(true), peer, handler, &server, ends).await;
+                        };
+                        if let Some(stream) = handshake(stream, &acceptor, &handler).await {
+                            let session = stream.get_ref().1;
+                            let pulse = Pulse::new(session.alpn_protocol() != Some(b"h2"));
+                            peer.certificate = session.peer_certificates().and_then(ShownCertificate::new);
+                            run(stream, pulse, peer, handler, &server, ends).await;
                         }
                     });
                 }
+                // The one that comes next may find room again.
                 Err(error) => {
-                    tracing::warn!(%error, "a connection could not be taken");
+                    if told.is_none_or(|told| told.elapsed() > TELL_EVERY) {
+                        tracing::warn!(%error, "a connection could not be taken");
+                        told = Some(Instant::now());
+                    }
                     time::sleep(PAUSE).await;
                 }
             },
@@ -62,10 +90,13 @@ pub(super) async fn serve(
     }
     drop(listener);
     handler.end_watches();
-    if time::timeout(DRAIN, graceful.shutdown()).await.is_err() {
+    drop(end);
+    let all = async { while connections.join_next().await.is_some() {} };
+    if time::timeout(DRAIN, all).await.is_err() {
         tracing::warn!("some requests took too long and were cut off");
     }
     connections.shutdown().await;
+    handler.end_writes(DRAIN).await;
 }
 
 fn builder() -> auto::Builder<TokioExecutor> {
@@ -73,47 +104,85 @@ fn builder() -> auto::Builder<TokioExecutor> {
     builder
         .http1()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_PATIENCE)
+        // The pulse of the connection sees to that, and tells idle ones from slow ones.
+        .header_read_timeout(None)
         .max_buf_size(HEADER_BYTES as usize)
         .http2()
         .timer(TokioTimer::new())
         .max_header_list_size(HEADER_BYTES)
         .max_concurrent_streams(STREAMS)
+        .max_pending_accept_reset_streams(RESETS)
+        .max_local_error_reset_streams(FAULTS)
         .keep_alive_interval(Some(Duration::from_secs(30)));
     builder
 }
 
-async fn handshake(stream: TcpStream, acceptor: &TlsAcceptor) -> Option<TlsStream<TcpStream>> {
-    // Small answers must not wait for more to come.
-    let _ = stream.set_nodelay(true);
+async fn handshake(
+    stream: TcpStream,
+    acceptor: &TlsAcceptor,
+    handler: &Handler,
+) -> Option<TlsStream<TcpStream>> {
     match time::timeout(PATIENCE, acceptor.accept(stream)).await {
-        Ok(Ok(stream)) => Some(stream),
-        Ok(Err(error)) => {
-            tracing::debug!(%error, "a client did not agree on TLS");
-            None
-        }
-        Err(_) => None,
+        Ok(Ok(stream)) => return Some(stream),
+        Ok(Err(error)) => tracing::debug!(%error, "a client did not agree on TLS"),
+        Err(_) => tracing::debug!("a client took too long to agree on TLS"),
     }
+    handler.no_tls();
+    None
 }
 
 async fn run(
-    stream: TlsStream<TcpStream>,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    pulse: Arc<Pulse>,
+    peer: Peer,
     handler: Arc<Handler>,
     server: &auto::Builder<TokioExecutor>,
-    watcher: hyper_util::server::graceful::Watcher,
+    mut ends: watch::Receiver<()>,
 ) {
-    let certificates = stream.get_ref().1.peer_certificates();
-    let peer = Arc::new(Peer {
-        certificate: certificates
-            .and_then(<[_]>::first)
-            .map(|certificate| certificate.to_vec()),
+    let peer = Arc::new(peer);
+    let end = Arc::new(Notify::new());
+    let io = TokioIo::new(Felt::new(stream, &pulse));
+    let (told, felt) = (Arc::clone(&end), Arc::clone(&pulse));
+    let service = service_fn(move |request: Request<Incoming>| {
+        let (handler, peer, end, pulse) = (
+            Arc::clone(&handler),
+            Arc::clone(&peer),
+            Arc::clone(&told),
+            Arc::clone(&felt),
+        );
+        pulse.begin();
+        // Made at once: also a request that is given up before it is looked at has ended.
+        let busy = pulse.answer(crate::http::Body::Empty);
+        async move {
+            let answer = handler.handle(request, &peer, &end).await;
+            Ok::<_, std::convert::Infallible>(answer.map(|body| busy.with(body)))
+        }
     });
-    let service = service_fn(move |request| {
-        let (handler, peer) = (Arc::clone(&handler), Arc::clone(&peer));
-        async move { Ok::<_, std::convert::Infallible>(handler.handle(request, &peer).await) }
-    });
-    let connection = server.serve_connection_with_upgrades(TokioIo::new(stream), service);
-    if let Err(error) = watcher.watch(connection.into_owned()).await {
+    let mut connection = pin!(server.serve_connection_with_upgrades(io, service));
+    let mut look = pin!(time::sleep(pulse.left().unwrap_or_default()));
+    let mut stops = false;
+    let ended = loop {
+        tokio::select! {
+            ended = connection.as_mut() => break ended,
+            // Nothing is ever sent: the other end goes when the server stops.
+            _ = ends.changed(), if !stops => {
+                stops = true;
+                connection.as_mut().graceful_shutdown();
+            }
+            () = end.notified() => connection.as_mut().graceful_shutdown(),
+            () = look.as_mut() => match pulse.left() {
+                Some(left) => look.as_mut().reset(Instant::now() + left),
+                None => {
+                    connection.as_mut().graceful_shutdown();
+                    match time::timeout(GOODBYE, connection).await {
+                        Ok(ended) => break ended,
+                        Err(_) => return,
+                    }
+                }
+            },
+        }
+    };
+    if let Err(error) = ended {
         tracing::debug!(%error, "a connection ended");
     }
 }

@@ -4,30 +4,38 @@ use std::{
     net::SocketAddr,
     panic::AssertUnwindSafe,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
-use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, Request, header};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use futures_util::FutureExt;
+use http::{HeaderMap, HeaderValue, Method, Request, Version, header};
 use k3_api::{rules::User, status::Status};
+use tokio::{sync::Notify, time};
 
 use super::{
-    deprecation, health, metrics,
+    asked, body, deprecation,
+    exchange::Exchange,
+    health,
+    inflight::{Permit, Pools},
+    issuer,
+    request_id::RequestIds,
+    time_limit,
     verb::{self, Verb},
+    watchers::Watchers,
+    writers::Writers,
 };
 use crate::{
-    Config, authn,
+    Config,
+    audit::Auditor,
+    authn::{Credentials, Peer},
     authz::Identity,
     custom::PREFIX,
     discovery::{self, Discovery, Group},
     http::{self as web, Accepted, Answer, Format, Offer},
     openapi::OpenApi,
-    registry::{Ask, Notes, Registry, warn},
+    registry::{Ask, Registry, warn},
     request::{Info, ListOptions, Query, Route, Target, route},
 };
-
-/// The longest body.
-const MOST_BYTES: usize = 3 * 1024 * 1024;
 
 /// Paths that are neither resources nor discovery.
 const PATHS: [&str; 8] = [
@@ -47,43 +55,45 @@ pub(super) struct Handler {
     registry: Arc<Registry>,
     discovery: Mutex<(u64, Arc<Discovery>)>,
     openapi: Mutex<(u64, Arc<OpenApi>)>,
+    ids: RequestIds,
+    pools: Pools,
+    watchers: Arc<Watchers>,
+    writers: Writers,
+    auditor: Option<Arc<Auditor>>,
 }
 
-/// Who is at the other end of a connection.
-pub(super) struct Peer {
-    /// The certificate it showed, verified, as DER.
-    pub certificate: Option<Vec<u8>>,
-}
-
-/// A request that was found to be allowed.
-struct Allowed {
-    /// Who it is answered for, and who made it.
-    identity: Identity,
-    /// What was asked about.
-    info: Info,
-    /// Why it is allowed.
-    reason: String,
-}
-
-/// What a request says of itself, beside path and body.
-struct Head {
-    method: Method,
-    path: String,
-    query: Query,
-    headers: HeaderMap,
+/// What a request says of itself, beside its body.
+pub(super) struct Head {
+    /// What it wants, as authorization sees it.
+    pub info: Info,
+    pub method: Method,
+    pub path: String,
+    /// Path and query, as they were sent.
+    pub uri: String,
+    /// The host that is asked, perhaps with a port.
+    pub host: String,
+    pub query: Query,
+    pub headers: HeaderMap,
+    version: Version,
     pretty: bool,
 }
 
 // --- Handler ---
 
 impl Handler {
-    pub(super) fn new(config: Config, registry: Arc<Registry>) -> Self {
+    pub(super) fn new(config: Config, registry: Arc<Registry>, auditor: Option<Arc<Auditor>>) -> Self {
         let discovery = Mutex::new((0, Arc::new(discover(&config, &registry))));
+        let limits = config.limits;
         Handler {
             config,
-            registry,
             discovery,
             openapi: Mutex::new((0, Arc::new(OpenApi::new()))),
+            ids: RequestIds::new(),
+            pools: Pools::new(limits.reads, limits.writes, Arc::clone(&registry.metrics)),
+            watchers: Watchers::new(limits.watches_per_user),
+            writers: Writers::default(),
+            auditor,
+            registry,
         }
     }
 
@@ -92,8 +102,18 @@ impl Handler {
         self.registry.caches.close();
     }
 
-    /// Answers a request, whatever it is.
-    pub(super) async fn handle<B>(&self, request: Request<B>, peer: &Peer) -> Answer
+    /// Waits for the writes that are under way.
+    pub(super) async fn end_writes(&self, patience: Duration) {
+        self.writers.end(patience).await;
+    }
+
+    /// A client did not get as far as a request.
+    pub(super) fn no_tls(&self) {
+        self.registry.metrics.tls_errors.count();
+    }
+
+    /// Answers a request, whatever it is. When its connection is not to be used again, that is told to `end`.
+    pub(super) async fn handle<B>(self: &Arc<Self>, request: Request<B>, peer: &Peer, end: &Notify) -> Answer
     where
         B: http_body::Body + Send,
         B::Data: Send,
@@ -101,70 +121,158 @@ impl Handler {
     {
         let (parts, body) = request.into_parts();
         let head = Head::read(&parts);
-        let format = head.error_format();
-        let answered = AssertUnwindSafe(self.answer(&head, body, peer));
-        let answer = match futures_util::FutureExt::catch_unwind(answered).await {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(status)) => web::status(&status, format, head.pretty),
-            Err(_) => {
-                tracing::error!(method = %head.method, path = head.path, "a request panicked");
-                let why = "This request caused apiserver to panic. Look in the logs for details.";
-                web::status(&Status::internal_error(why), format, head.pretty)
-            }
+        let place = route(&head.path, self.registry.caches.definitions());
+        let mut exchange = Exchange::begin(self.ids.of(&head.headers), &head, &place, &self.registry.metrics);
+        let answer = match self.limited(&head, place, body, peer, &mut exchange).await {
+            Ok(answer) => answer,
+            Err(status) => web::status(&status, head.error_format(), head.pretty),
         };
-        finish(answer, &head)
+        // A connection that many requests can share at no cost to the client is only for those who are known.
+        if head.version == Version::HTTP_2 && !exchange.is_known {
+            end.notify_one();
+        }
+        finish(exchange.answered(answer), &head)
     }
 
-    async fn answer<B>(&self, head: &Head, body: B, peer: &Peer) -> Result<Answer, Status>
+    /// Answers a request in the time that it has, and if need be that it failed.
+    async fn limited<B>(
+        self: &Arc<Self>,
+        head: &Head,
+        place: Route,
+        body: B,
+        peer: &Peer,
+        exchange: &mut Exchange,
+    ) -> Result<Answer, Status>
     where
         B: http_body::Body + Send,
         B::Data: Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let user = self.authenticate(head, peer)?;
-        let authorizer = &self.registry.authorizer;
-        let info = Info::read(&head.method, &head.path, &head.query);
-        let identity = authorizer.impersonate(user, &head.headers, &info)?;
-        let reason = authorizer.require(&info.action(&identity.user))?;
-        match route(&head.path, self.registry.caches.definitions()) {
-            Route::Resource(target) => {
-                let allowed = Allowed {
-                    identity,
-                    info,
-                    reason,
-                };
-                self.resource(head, target, allowed, body).await
+        let end = if exchange.is_long {
+            None
+        } else {
+            let limit = time_limit::of(head.query.text("timeout"), self.config.limits.request_time)
+                .inspect_err(|status| self.refused(head, peer, exchange, status.code, &status.message))?;
+            Some(exchange.began + limit)
+        };
+        let answered = AssertUnwindSafe(self.answer(head, place, body, peer, exchange)).catch_unwind();
+        let answered = match end {
+            None => Ok(answered.await),
+            Some(end) => time::timeout_at(end, answered).await,
+        };
+        match answered {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(panic)) => {
+                let why = web::panic_text(&*panic);
+                tracing::error!(method = %head.method, path = head.path, id = ?exchange.id, why, "a request panicked");
+                exchange.panicked(why);
+                let told = "This request caused apiserver to panic. Look in the logs for details.";
+                Err(Status::internal_error(told))
             }
+            Err(_) => {
+                exchange.timed_out();
+                Err(time_limit::over())
+            }
+        }
+    }
+
+    async fn answer<B>(
+        self: &Arc<Self>,
+        head: &Head,
+        place: Route,
+        body: B,
+        peer: &Peer,
+        exchange: &mut Exchange,
+    ) -> Result<Answer, Status>
+    where
+        B: http_body::Body + Send,
+        B::Data: Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let credentials = Credentials {
+            headers: &head.headers,
+            path: &head.path,
+            host: &head.host,
+            peer,
+            now: self.registry.now(),
+        };
+        let known = self.registry.authenticator.authenticate(&credentials).await;
+        let known = known.inspect_err(|status| {
+            exchange.asked_by_nobody();
+            self.refused(head, peer, exchange, status.code, &asked::attempts(head, peer));
+        })?;
+        let mut answer = self
+            .answer_to(head, place, body, (peer, known.user), exchange)
+            .await?;
+        if let Some(warning) = known.warning {
+            warn(&mut answer, &[warning.to_owned()]);
+        }
+        Ok(answer)
+    }
+
+    async fn answer_to<B>(
+        self: &Arc<Self>,
+        head: &Head,
+        place: Route,
+        body: B,
+        (peer, user): (&Peer, User),
+        exchange: &mut Exchange,
+    ) -> Result<Answer, Status>
+    where
+        B: http_body::Body + Send,
+        B::Data: Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        exchange.asked_by(&user);
+        self.write_down(head, peer, &user, exchange);
+        if !exchange.is_long && !health::is_asked_for(&head.path) {
+            let writes = !matches!(head.method, Method::GET | Method::HEAD);
+            match self.pools.enter(writes, &user) {
+                Some(permit) => exchange.permit = Some(permit),
+                None => return Ok(too_many(exchange)),
+            }
+        }
+        let authorizer = &self.registry.authorizer;
+        let identity = authorizer.impersonate(user, &head.headers, &head.info)?;
+        exchange.acts_as(&identity);
+        let decision = authorizer.require(&head.info.action(&identity.user));
+        exchange.decided(&decision);
+        decision?;
+        match place {
+            Route::Resource(target) => self.resource(head, target, identity, body, exchange).await,
             Route::Nowhere => self.nowhere(head),
             Route::Other => self.document(head).await,
         }
     }
 
-    fn authenticate(&self, head: &Head, peer: &Peer) -> Result<User, Status> {
-        let refused = || Status::unauthorized("Unauthorized");
-        if let Some(certificate) = &peer.certificate {
-            match authn::certificate_user(certificate) {
-                Ok(Some(user)) => return Ok(user),
-                Ok(None) => {}
-                Err(error) => {
-                    tracing::debug!(%error, "a client certificate names no user");
-                    return Err(refused());
-                }
-            }
+    /// Begins to write a request down, if it is to be.
+    fn write_down(&self, head: &Head, peer: &Peer, user: &User, exchange: &mut Exchange) {
+        if let Some(auditor) = &self.auditor {
+            let id = exchange.id.to_str().unwrap_or_default();
+            let now = self.registry.now();
+            exchange.record = auditor.begin(asked::asked(head, peer, id, Some(user), now));
         }
-        match head.bearer() {
-            Some(token) => self.config.tokens.user(token).cloned().ok_or_else(refused),
-            None if self.config.anonymous => Ok(authn::anonymous()),
-            None => Err(refused()),
+        if let Some(record) = &mut exchange.record {
+            record.note(&exchange.notes);
+        }
+    }
+
+    /// Writes down a request that got no further than the door.
+    fn refused(&self, head: &Head, peer: &Peer, exchange: &Exchange, code: u16, why: &str) {
+        if let Some(auditor) = &self.auditor {
+            let id = exchange.id.to_str().unwrap_or_default();
+            let asked = asked::asked(head, peer, id, None, self.registry.now());
+            auditor.refused(asked, code, why.to_owned());
         }
     }
 
     async fn resource<B>(
-        &self,
+        self: &Arc<Self>,
         head: &Head,
         target: Target,
-        allowed: Allowed,
+        identity: Identity,
         body: B,
+        exchange: &mut Exchange,
     ) -> Result<Answer, Status>
     where
         B: http_body::Body + Send,
@@ -174,7 +282,7 @@ impl Handler {
         let watches = head.query.flag("watch").unwrap_or_default();
         let verb = Verb::of(&head.method, &target, watches)?;
         // Two readers of one path that differ would let somebody do what they were not asked about.
-        if !allowed.info.means(&target, verb.word()) {
+        if !head.info.means(&target, verb.word()) {
             return Err(verb::not_allowed());
         }
         let is_custom = target.kind.rules.is_some();
@@ -186,26 +294,54 @@ impl Handler {
             _ => Offer::Object,
         };
         let accepted = head.accepted(offer)?;
-        let body = read_body(body).await?;
+        if verb == Verb::Watch {
+            exchange.seat = Some(self.watchers.sit(&identity.user)?);
+        }
+        let media = head.text(&header::CONTENT_TYPE).to_owned();
+        let body = body::read(body, &head.headers).await?;
+        if let Some(record) = &mut exchange.record {
+            record.sent(&body, &media);
+        }
         let ask = Ask {
             target,
             query: head.query.clone(),
-            user: allowed.identity.user,
-            impersonator: allowed.identity.impersonator,
+            user: identity.user,
+            impersonator: identity.impersonator,
             agent: head.text(&header::USER_AGENT).to_owned(),
-            media: head.text(&header::CONTENT_TYPE).to_owned(),
+            media,
             body,
             accepted,
             now: self.registry.now(),
-            notes: Notes::default(),
+            notes: exchange.notes.clone(),
         };
-        ask.notes.add("authorization.k8s.io/decision", "allow");
-        ask.notes.add("authorization.k8s.io/reason", allowed.reason);
-        let mut answer = self.run(&ask, verb).await?;
-        if let Some(warning) = deprecation::of(&ask.target.kind, self.registry.caches.definitions()) {
+        let warning = deprecation::of(&ask.target.kind, self.registry.caches.definitions());
+        let mut answer = if verb.is_write() {
+            self.write(ask, verb, exchange.permit.take()).await?
+        } else {
+            self.run(&ask, verb).await?
+        };
+        if let Some(warning) = warning {
             warn(&mut answer, &[warning]);
         }
         Ok(answer)
+    }
+
+    /// Carries out a write, which goes on when nobody waits for it any more: neither its client's leaving nor the end of its time
+    /// stops it half way. It keeps its place among those that are served at once.
+    async fn write(self: &Arc<Self>, ask: Ask, verb: Verb, permit: Option<Permit>) -> Result<Answer, Status> {
+        let handler = Arc::clone(self);
+        let done = self.writers.begin(async move {
+            let outcome = AssertUnwindSafe(handler.run(&ask, verb)).catch_unwind().await;
+            drop(permit);
+            outcome
+        });
+        match done.await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(panic)) => std::panic::resume_unwind(panic),
+            Err(_) => Err(Status::service_unavailable(
+                "the server is stopping; it is not known whether the write happened",
+            )),
+        }
     }
 
     async fn run(&self, ask: &Ask, verb: Verb) -> Result<Answer, Status> {
@@ -260,12 +396,18 @@ impl Handler {
     /// What the server says of itself.
     async fn document(&self, head: &Head) -> Result<Answer, Status> {
         let store = self.registry.caches.store();
-        if let Some(answer) = health::answer(&head.path, &head.query, store.as_ref()).await {
+        let metrics = &self.registry.metrics;
+        if let Some(answer) = health::answer(&head.path, &head.query, store.as_ref(), metrics).await {
             return Ok(answer);
         }
-        if head.path == "/metrics" {
+        let figures = match head.path.as_str() {
+            "/metrics" => Some(metrics.text(&self.registry.caches)),
+            "/metrics/slis" => Some(metrics.slis()),
+            _ => None,
+        };
+        if let Some(figures) = figures {
             let media = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores";
-            return Ok(web::answer(200, media, metrics::text(&self.registry.caches)));
+            return Ok(web::answer(200, media, figures));
         }
         let accept = head.text(&header::ACCEPT);
         let known = head.text(&header::IF_NONE_MATCH);
@@ -280,23 +422,14 @@ impl Handler {
         {
             return Ok(answer);
         }
+        let (address, port) = self.config.advertise;
+        let address = SocketAddr::new(address, port);
+        if let Some(answer) = issuer::answer(&head.path, accept, &self.registry.authenticator, address) {
+            return answer;
+        }
         let document = match head.path.as_str() {
             "/" => discovery.index(&PATHS),
             "/version" | "/version/" => discovery::version(),
-            "/.well-known/openid-configuration" => {
-                let (address, port) = self.config.advertise;
-                self.registry
-                    .signer
-                    .configuration(&SocketAddr::new(address, port).to_string())
-            }
-            "/openid/v1/jwks" => {
-                let media = "application/jwk-set+json";
-                if !accept.is_empty() && !accept.contains("*/*") && !accept.contains(media) {
-                    return Err(web::refused(&[media]));
-                }
-                let keys = self.registry.signer.key_set().to_string();
-                return Ok(web::answer(200, media, keys));
-            }
             _ => return self.nowhere(head),
         };
         Ok(web::json(
@@ -317,30 +450,20 @@ impl Handler {
     }
 }
 
+/// The answer when too many requests are being served.
+fn too_many(exchange: &Exchange) -> Answer {
+    exchange.refused();
+    let mut answer = web::text(429, "Too many requests, please try again later.\n");
+    web::set(&mut answer, header::RETRY_AFTER, HeaderValue::from_static("1"));
+    answer
+}
+
 /// What there is to ask for.
 fn discover(config: &Config, registry: &Registry) -> Discovery {
     let (address, port) = config.advertise;
     let mut groups = Group::builtin();
     Group::add_custom(&mut groups, registry.caches.definitions());
     Discovery::new(groups, SocketAddr::new(address, port).to_string())
-}
-
-/// Reads a body, up to the limit.
-async fn read_body<B>(body: B) -> Result<Bytes, Status>
-where
-    B: http_body::Body + Send,
-    B::Data: Send,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
-    match Limited::new(body, MOST_BYTES).collect().await {
-        Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => {
-            Err(Status::request_entity_too_large(format!("limit is {MOST_BYTES}")))
-        }
-        Err(error) => Err(Status::bad_request(format!(
-            "the body could not be read: {error}"
-        ))),
-    }
 }
 
 /// What every answer carries.
@@ -363,11 +486,11 @@ fn finish(mut answer: Answer, head: &Head) -> Answer {
 impl Head {
     fn read(parts: &http::request::Parts) -> Self {
         let query = Query::parse(parts.uri.query().unwrap_or_default());
-        let agent = parts
-            .headers
-            .get(header::USER_AGENT)
-            .and_then(|agent| agent.to_str().ok())
-            .unwrap_or_default();
+        let text = |name| {
+            let value = parts.headers.get(name).and_then(|value| value.to_str().ok());
+            value.unwrap_or_default()
+        };
+        let agent = text(header::USER_AGENT);
         let is_read_by_people = ["curl", "Wget", "Mozilla/5.0"]
             .iter()
             .any(|program| agent.starts_with(program));
@@ -376,27 +499,31 @@ impl Head {
             said => matches!(said, "1" | "t" | "T" | "true" | "TRUE" | "True"),
         };
         Head {
+            info: Info::read(&parts.method, parts.uri.path(), &query),
             method: parts.method.clone(),
             path: parts.uri.path().to_owned(),
+            host: parts.uri.authority().map_or_else(
+                || text(header::HOST).to_owned(),
+                |authority| authority.as_str().to_owned(),
+            ),
+            uri: parts
+                .uri
+                .path_and_query()
+                .map(ToString::to_string)
+                .unwrap_or_default(),
             query,
             headers: parts.headers.clone(),
+            version: parts.version,
             pretty,
         }
     }
 
     /// A header; empty if it is not there or not text.
-    fn text(&self, name: &header::HeaderName) -> &str {
+    pub(super) fn text(&self, name: &header::HeaderName) -> &str {
         self.headers
             .get(name)
             .and_then(|value| value.to_str().ok())
             .unwrap_or_default()
-    }
-
-    /// The token of an `Authorization: Bearer` header.
-    fn bearer(&self) -> Option<&str> {
-        let (scheme, token) = self.text(&header::AUTHORIZATION).split_once(' ')?;
-        let token = token.trim();
-        (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
     }
 
     fn accepted(&self, offer: Offer) -> Result<Accepted, Status> {

@@ -5,20 +5,38 @@ use k3_storage::Store;
 
 use crate::{
     http::{self as web, Answer},
+    metrics::Metrics,
     request::Query,
 };
 
 /// A check, and what it says when it fails.
 type Check = (&'static str, Result<(), String>);
 
+const ENDPOINTS: [&str; 3] = ["healthz", "livez", "readyz"];
+
+/// Whether a path asks for the health of the server. That must be told however much there is to do.
+pub(super) fn is_asked_for(path: &str) -> bool {
+    path.split('/')
+        .nth(1)
+        .is_some_and(|first| ENDPOINTS.contains(&first))
+}
+
 /// Answers `/healthz`, `/livez`, `/readyz`, and `/<of them>/<check>`; `None` for other paths.
-pub(super) async fn answer(path: &str, query: &Query, store: &dyn Store) -> Option<Answer> {
+pub(super) async fn answer(
+    path: &str,
+    query: &Query,
+    store: &dyn Store,
+    metrics: &Metrics,
+) -> Option<Answer> {
     let mut parts = path.trim_start_matches('/').splitn(2, '/');
     let endpoint = parts.next()?;
-    if !matches!(endpoint, "healthz" | "livez" | "readyz") {
+    if !ENDPOINTS.contains(&endpoint) {
         return None;
     }
     let checks = checks(endpoint, store).await;
+    for (name, result) in &checks {
+        metrics.checked(name, endpoint, result.is_ok());
+    }
     let mut answer = match parts.next().filter(|check| !check.is_empty()) {
         None => all(endpoint, &checks, query),
         Some(name) => match checks.into_iter().find(|(check, _)| *check == name) {
@@ -36,7 +54,7 @@ pub(super) async fn answer(path: &str, query: &Query, store: &dyn Store) -> Opti
 }
 
 async fn checks(endpoint: &str, store: &dyn Store) -> Vec<Check> {
-    let mut checks = vec![("ping", Ok(()))];
+    let mut checks = vec![("ping", Ok(())), ("log", Ok(()))];
     let health = store.health().await;
     checks.push(("storage", health.map(drop).map_err(|error| error.to_string())));
     if endpoint == "readyz" {

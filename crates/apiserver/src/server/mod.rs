@@ -2,21 +2,39 @@
 //!
 //! ```text
 //! connection   TLS, HTTP/1.1 or HTTP/2, and an orderly end
+//! pulse        what a connection does, so that one that does nothing is ended
 //! handler      authentication, authorization, routing; nothing a request does ends the server
+//! exchange     one request and its answer, as figures and logs see it
+//! request_id   the name of a request
+//! asked        what the audit log is told of a request
+//! inflight     how many requests are served at once
+//! watchers     how many watches each user has
+//! writers      writes, which go on when their client is gone
+//! time_limit   how long a request may take
+//! body         the body of a request, up to a limit
 //! verb         which verb of the registry a method and a path mean
 //! health       whether the server is alive and ready
-//! metrics      figures for those who watch over it
+//! issuer       what others need to verify the tokens that are issued here
 //! deprecation  what users of old kinds are told
 //! ```
 
+mod asked;
+mod body;
 mod connection;
 mod deprecation;
+mod exchange;
 mod handler;
 mod health;
-mod metrics;
+mod inflight;
+mod issuer;
+mod pulse;
+mod request_id;
+mod time_limit;
 mod verb;
+mod watchers;
+mod writers;
 
-use std::{future::Future, sync::Arc};
+use std::{future::Future, io, sync::Arc};
 
 use k3_storage::{Clock, ReadError, Store, SystemClock};
 use tokio::net::TcpListener;
@@ -27,11 +45,14 @@ use crate::{
     Config,
     admission::Admission,
     allocation::{Allocation, Keeper},
+    audit::Auditor,
+    authn::{Authenticator, BadSigningKey, Signer},
     authz::Authorizer,
     cache::{Caches, Feed},
     custom::{self, Converter},
+    metrics::Metrics,
     outgoing::Outgoing,
-    registry::{self, BadSigningKey, Registry, Signer},
+    registry::{self, Registry},
 };
 
 /// A server that is ready to take requests.
@@ -53,6 +74,9 @@ pub enum StartError {
     /// The key that tokens are to be signed with cannot be used.
     #[error(transparent)]
     SigningKey(#[from] BadSigningKey),
+    /// The audit log cannot be written.
+    #[error("cannot open the audit log")]
+    AuditLog(#[source] io::Error),
     /// The objects a cluster is born with cannot be made.
     #[error("cannot make {what}: {why}")]
     Bootstrap {
@@ -67,9 +91,17 @@ pub enum StartError {
 
 impl Server {
     /// Reads what is stored, and makes what every cluster has.
-    pub async fn start(config: Config, store: Arc<dyn Store>) -> Result<Self, StartError> {
-        let (caches, feed) = Caches::fill(store, registry::selectable).await?;
+    pub async fn start(mut config: Config, store: Arc<dyn Store>) -> Result<Self, StartError> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let metrics = Arc::new(Metrics::default());
+        let auditor = match config.audit.take() {
+            Some(audit) => Some(
+                Auditor::new(audit, Arc::clone(&clock), Arc::clone(&metrics))
+                    .map_err(StartError::AuditLog)?,
+            ),
+            None => None,
+        };
+        let (caches, feed) = Caches::fill(store, registry::selectable).await?;
         let allocation = Allocation::new(Arc::clone(&caches), Arc::clone(&clock), &config.service_range);
         let keeper = allocation.keep_true().await.map_err(ReadError::from)?;
         let authorizer = Arc::new(Authorizer::new(Arc::clone(&caches)));
@@ -79,20 +111,25 @@ impl Server {
             admission.guard_owners(&authorizer);
         }
         let converter = Arc::new(Converter::new(outgoing));
+        let signer = Signer::new(config.issuer.clone(), &config.signing_key)?;
+        let authentication = std::mem::take(&mut config.authentication);
+        let authenticator = Authenticator::new(authentication, signer, Arc::clone(&caches));
         let registry = Registry {
             caches,
             admission,
             authorizer,
             allocation,
             clock,
-            signer: Signer::new(config.issuer.clone(), &config.signing_key)?,
+            authenticator,
+            unrestricted_update: config.unrestricted_update,
+            metrics,
             converter,
         };
         let registry = Arc::new(registry);
         crate::bootstrap::run(&registry, &config).await?;
         Ok(Server {
             _definitions: custom::Keeper::start(Arc::clone(&registry)),
-            handler: Arc::new(Handler::new(config, registry)),
+            handler: Arc::new(Handler::new(config, registry, auditor)),
             _feed: feed,
             _keeper: keeper,
         })
@@ -106,6 +143,12 @@ impl Server {
         tls: Arc<rustls::ServerConfig>,
         stop: impl Future<Output = ()> + Send,
     ) {
-        connection::serve(&self.handler, listener, tls, stop).await;
+        connection::serve(&self.handler, listener, Some(tls), stop).await;
+    }
+
+    /// The same without TLS: whoever is on the way reads and changes everything. For a listener that only this machine can
+    /// reach.
+    pub async fn serve_plain(&self, listener: TcpListener, stop: impl Future<Output = ()> + Send) {
+        connection::serve(&self.handler, listener, None, stop).await;
     }
 }

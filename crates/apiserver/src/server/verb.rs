@@ -67,6 +67,11 @@ impl Verb {
         self == Verb::Create && !target.kind.is_namespaced()
     }
 
+    /// Whether it changes something, or may.
+    pub(super) fn is_write(self) -> bool {
+        !matches!(self, Verb::Get | Verb::List | Verb::Watch)
+    }
+
     /// The word discovery, roles and audit have for it.
     pub(crate) fn word(self) -> &'static str {
         match self {

@@ -22,7 +22,10 @@ impl Known {
             return false;
         }
         let mut undo = Vec::new();
-        let fits = wanted.iter().zip(given).all(|(wanted, given)| self.fits(wanted, given, &mut undo));
+        let fits = wanted
+            .iter()
+            .zip(given)
+            .all(|(wanted, given)| self.fits(wanted, given, &mut undo));
         if !fits {
             for (param, before) in undo.into_iter().rev() {
                 match before {
@@ -46,9 +49,10 @@ impl Known {
             return self.learn(*param, a, b, undo).0;
         }
         match (a, b) {
-            (Type::Dyn | Type::Error, _) | (_, Type::Dyn | Type::Error) => true,
+            (Type::Dyn | Type::Error, _) | (_, Type::Dyn | Type::Error) | (Type::Type(_), Type::Type(_)) => {
+                true
+            }
             (Type::Null, other) | (other, Type::Null) => nullable(other),
-            (Type::Type(_), Type::Type(_)) => true,
             (Type::List(a), Type::List(b)) | (Type::Optional(a), Type::Optional(b)) => self.fits(a, b, undo),
             (Type::Map(a, b), Type::Map(c, d)) => self.fits(a, c, undo) && self.fits(b, d, undo),
             _ => a == b,
@@ -87,8 +91,12 @@ impl Known {
     /// Whether an unknown type is part of another.
     fn mentions(&self, param: u32, ty: &Type) -> bool {
         match ty {
-            Type::Param(other) => *other == param || self.types.get(other).is_some_and(|ty| self.mentions(param, ty)),
-            Type::List(inner) | Type::Optional(inner) | Type::Type(Some(inner)) => self.mentions(param, inner),
+            Type::Param(other) => {
+                *other == param || self.types.get(other).is_some_and(|ty| self.mentions(param, ty))
+            }
+            Type::List(inner) | Type::Optional(inner) | Type::Type(Some(inner)) => {
+                self.mentions(param, inner)
+            }
             Type::Map(keys, values) => self.mentions(param, keys) || self.mentions(param, values),
             _ => false,
         }
@@ -116,7 +124,11 @@ impl Known {
 type Undo = Vec<(u32, Option<Type>)>;
 
 fn nullable(ty: &Type) -> bool {
-    ty.is_struct() || matches!(ty, Type::Null | Type::Opaque(_) | Type::Optional(_) | Type::Timestamp | Type::Duration)
+    ty.is_struct()
+        || matches!(
+            ty,
+            Type::Null | Type::Opaque(_) | Type::Optional(_) | Type::Timestamp | Type::Duration
+        )
 }
 
 /// The less special of two types that fit.
@@ -126,11 +138,10 @@ pub(super) fn most_general<'t>(a: &'t Type, b: &'t Type) -> &'t Type {
 
 fn is_general(a: &Type, b: &Type) -> bool {
     match (a, b) {
-        (Type::Dyn | Type::Param(_), _) => true,
+        (Type::Dyn | Type::Param(_), _) | (Type::Type(_), Type::Type(_)) => true,
         (_, Type::Dyn | Type::Param(_)) => false,
         (Type::List(a), Type::List(b)) | (Type::Optional(a), Type::Optional(b)) => is_general(a, b),
         (Type::Map(a, b), Type::Map(c, d)) => is_general(a, c) && is_general(b, d),
-        (Type::Type(_), Type::Type(_)) => true,
         _ => a == b,
     }
 }

@@ -20,7 +20,11 @@ pub(super) fn check(checked: &Checked) -> Vec<Issue> {
         let node = checked.ast.node(id);
         let mut inner = formatted;
         match &node.kind {
-            Kind::Call { function, target, args } => {
+            Kind::Call {
+                function,
+                target,
+                args,
+            } => {
                 inner |= &**function == "format";
                 call(checked, function, args, &mut issues);
                 if let ("format", Some(target), [arg]) = (&**function, target, &args[..]) {
@@ -55,7 +59,10 @@ fn call(checked: &Checked, function: &str, args: &[Id], issues: &mut Vec<Issue>)
         _ => true,
     };
     if !fine {
-        issues.push(Issue { offset: Some(node.offset), message: format!("invalid {function} argument") });
+        issues.push(Issue {
+            offset: Some(node.offset),
+            message: format!("invalid {function} argument"),
+        });
     }
 }
 
@@ -70,7 +77,10 @@ fn places(checked: &Checked, offset: u32, format: Id, values: Id, issues: &mut V
     for piece in formatting::pieces(format, items.len()) {
         match piece {
             Err(message) => {
-                issues.push(Issue { offset: Some(offset), message });
+                issues.push(Issue {
+                    offset: Some(offset),
+                    message,
+                });
                 return;
             }
             Ok(Piece::Text(_)) => {}
@@ -79,7 +89,10 @@ fn places(checked: &Checked, offset: u32, format: Id, values: Id, issues: &mut V
                 filled += 1;
                 if let Some(why) = formatting::refusal(clause, &checked.types[item as usize]) {
                     let offset = Some(checked.ast.node(item).offset);
-                    issues.push(Issue { offset, message: format!("error during formatting: {why}") });
+                    issues.push(Issue {
+                        offset,
+                        message: format!("error during formatting: {why}"),
+                    });
                     return;
                 }
             }
@@ -87,8 +100,12 @@ fn places(checked: &Checked, offset: u32, format: Id, values: Id, issues: &mut V
     }
     if items.len() > filled {
         let count = items.len();
-        let message = format!("too many arguments supplied to string.format (expected {filled}, got {count})");
-        issues.push(Issue { offset: Some(offset), message });
+        let message =
+            format!("too many arguments supplied to string.format (expected {filled}, got {count})");
+        issues.push(Issue {
+            offset: Some(offset),
+            message,
+        });
     }
 }
 
@@ -102,11 +119,14 @@ fn each_like_first(checked: &Checked, ids: &[Id], optional: &[bool], once: bool,
         (Type::Optional(inner), Some(true)) => Type::clone(inner),
         (other, _) => other.clone(),
     };
-    for at in 1..ids.len() {
+    for (at, id) in ids.iter().enumerate().skip(1) {
         let (first, found) = (ty(0), ty(at));
         if first != found {
             let message = format!("expected type '{}' but found '{}'", first.short(), found.short());
-            issues.push(Issue { offset: Some(checked.ast.node(ids[at]).offset), message });
+            issues.push(Issue {
+                offset: Some(checked.ast.node(*id).offset),
+                message,
+            });
             if once {
                 return;
             }

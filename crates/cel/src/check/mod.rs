@@ -3,12 +3,13 @@
 //! Promises: of a checked tree every name is a variable or a type, every call has its overloads, and every node its
 //! type. The work is in proportion to the tree: types that grow beyond measure are refused.
 
+mod aggregate;
 mod infer;
 mod literals;
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use self::infer::{Known, instantiate, most_general};
+use self::infer::{Known, instantiate};
 use crate::{
     decl::Opaque,
     environment::Environment,
@@ -68,7 +69,11 @@ pub(crate) fn check(environment: &Environment, ast: Ast) -> Result<Checked, Vec<
         type_names: checker.type_names,
     };
     let issues = literals::check(&checked);
-    if issues.is_empty() { Ok(checked) } else { Err(issues) }
+    if issues.is_empty() {
+        Ok(checked)
+    } else {
+        Err(issues)
+    }
 }
 
 struct Checker<'e> {
@@ -88,7 +93,10 @@ struct Checker<'e> {
 
 impl Checker<'_> {
     fn issue(&mut self, offset: u32, message: String) {
-        self.issues.push(Issue { offset: Some(offset), message });
+        self.issues.push(Issue {
+            offset: Some(offset),
+            message,
+        });
     }
 
     fn issue_at(&mut self, id: Id, message: String) {
@@ -101,7 +109,14 @@ impl Checker<'_> {
     }
 
     fn mismatch(&mut self, id: Id, expected: &Type, found: &Type) {
-        self.issue_at(id, format!("expected type '{}' but found '{}'", expected.short(), found.short()));
+        self.issue_at(
+            id,
+            format!(
+                "expected type '{}' but found '{}'",
+                expected.short(),
+                found.short()
+            ),
+        );
     }
 
     fn fresh(&mut self) -> Type {
@@ -142,7 +157,11 @@ impl Checker<'_> {
     // --- names ---
 
     fn local(&self, name: &str) -> Option<&Type> {
-        self.scope.iter().rev().find(|(local, _)| &**local == name).map(|(_, ty)| ty)
+        self.scope
+            .iter()
+            .rev()
+            .find(|(local, _)| &**local == name)
+            .map(|(_, ty)| ty)
     }
 
     /// A variable or a type of the environment.
@@ -168,9 +187,15 @@ impl Checker<'_> {
 
     fn reference(&mut self, id: Id, name: &str, ty: Type) -> Type {
         // A variable of the environment that a loop hides is told from the loop's by its dot.
-        let shown: Arc<str> = if self.local(name).is_some() { format!(".{name}").into() } else { name.into() };
+        let shown: Arc<str> = if self.local(name).is_some() {
+            format!(".{name}").into()
+        } else {
+            name.into()
+        };
         match &ty {
-            Type::Type(Some(of)) if self.environment.find(name).is_none() => self.type_names.push((id, Type::clone(of))),
+            Type::Type(Some(of)) if self.environment.find(name).is_none() => {
+                self.type_names.push((id, Type::clone(of)));
+            }
             _ => {
                 self.variables.insert(name.into());
             }
@@ -183,7 +208,11 @@ impl Checker<'_> {
     fn qualified(&self, id: Id) -> Option<String> {
         match self.ast.kind(id) {
             Kind::Ident(name) => Some(name.to_string()),
-            Kind::Select { operand, field, test: false } => {
+            Kind::Select {
+                operand,
+                field,
+                test: false,
+            } => {
                 let mut name = self.qualified(*operand)?;
                 name.push('.');
                 name.push_str(field);
@@ -204,7 +233,11 @@ impl Checker<'_> {
             }
         }
         let ty = self.field(id, operand, field, false);
-        if test { Type::Bool } else { self.known.resolve(&ty, false) }
+        if test {
+            Type::Bool
+        } else {
+            self.known.resolve(&ty, false)
+        }
     }
 
     fn field(&mut self, id: Id, operand: Id, field: &str, optional: bool) -> Type {
@@ -227,12 +260,19 @@ impl Checker<'_> {
             }
             other => {
                 if !other.is_dyn_or_error() {
-                    self.issue_at(id, format!("type '{}' does not support field selection", other.short()));
+                    self.issue_at(
+                        id,
+                        format!("type '{}' does not support field selection", other.short()),
+                    );
                 }
                 Type::Dyn
             }
         };
-        if absent || optional { Type::Optional(Arc::new(ty)) } else { ty }
+        if absent || optional {
+            Type::Optional(Arc::new(ty))
+        } else {
+            ty
+        }
     }
 
     /// What a field of an object is; `offset` says where it stands, if not at the node.
@@ -256,7 +296,12 @@ impl Checker<'_> {
     // --- calls ---
 
     fn call(&mut self, id: Id) -> Type {
-        let Kind::Call { function, target, args } = self.ast.kind(id) else {
+        let Kind::Call {
+            function,
+            target,
+            args,
+        } = self.ast.kind(id)
+        else {
             return Type::Error;
         };
         let (name, target, args) = (Arc::clone(function), *target, args.clone());
@@ -276,8 +321,11 @@ impl Checker<'_> {
         if let Some(prefix) = self.qualified(target) {
             let full = format!("{}.{name}", prefix.strip_prefix('.').unwrap_or(&prefix));
             if let Some(function) = signature::find(&full, self.environment.patch_types()) {
-                self.ast.nodes[id as usize].kind =
-                    Kind::Call { function: full.as_str().into(), target: None, args: args.clone() };
+                self.ast.nodes[id as usize].kind = Kind::Call {
+                    function: full.as_str().into(),
+                    target: None,
+                    args: args.clone(),
+                };
                 return self.resolve(id, &full, function, None, &args);
             }
         }
@@ -299,16 +347,31 @@ impl Checker<'_> {
         self.known.resolve(&ty, false)
     }
 
-    fn resolve(&mut self, id: Id, name: &str, function: &'static Function, target: Option<Id>, args: &[Id]) -> Type {
+    fn resolve(
+        &mut self,
+        id: Id,
+        name: &str,
+        function: &'static Function,
+        target: Option<Id>,
+        args: &[Id],
+    ) -> Type {
         let given: Vec<Type> = target.iter().chain(args).map(|arg| self.ty(*arg)).collect();
         if matches!(name, "_&&_" | "_||_") {
             return self.logic(id, function, args, &given);
         }
         let mut result: Option<Type> = None;
-        for overload in function.overloads.iter().filter(|overload| overload.method == target.is_some()) {
+        for overload in function
+            .overloads
+            .iter()
+            .filter(|overload| overload.method == target.is_some())
+        {
             let first = self.unknown;
             self.unknown += overload.unknown;
-            let wanted: Vec<Type> = overload.params.iter().map(|param| instantiate(param, first)).collect();
+            let wanted: Vec<Type> = overload
+                .params
+                .iter()
+                .map(|param| instantiate(param, first))
+                .collect();
             if !self.known.assign_all(&given, &wanted) {
                 continue;
             }
@@ -327,7 +390,10 @@ impl Checker<'_> {
                 Some(_) => format!("{}.({})", shown[0], shown[1..].join(", ")),
                 None => format!("({})", shown.join(", ")),
             };
-            self.issue_at(id, format!("found no matching overload for '{name}' applied to '{signature}'"));
+            self.issue_at(
+                id,
+                format!("found no matching overload for '{name}' applied to '{signature}'"),
+            );
             Type::Error
         })
     }
@@ -342,148 +408,6 @@ impl Checker<'_> {
             }
         }
         if fine { Type::Bool } else { Type::Error }
-    }
-
-    // --- aggregates ---
-
-    /// What an item counts as that may be absent.
-    fn unwrapped(&mut self, id: Id) -> Type {
-        let ty = self.ty(id);
-        match &ty {
-            Type::Optional(inner) => Type::clone(inner),
-            other => {
-                if !other.is_dyn() {
-                    self.mismatch(id, &Type::Optional(Arc::new(other.clone())), other);
-                }
-                ty
-            }
-        }
-    }
-
-    fn join(&mut self, id: Id, before: Option<Type>, ty: Type) -> Type {
-        let Some(before) = before else {
-            return ty;
-        };
-        if self.known.assign(&before, &ty) {
-            return most_general(&before, &ty).clone();
-        }
-        self.mismatch(id, &before, &ty);
-        Type::Error
-    }
-
-    fn list(&mut self, id: Id) -> Type {
-        let Kind::List { items, optional } = self.ast.kind(id) else {
-            return Type::Error;
-        };
-        let (items, optional) = (items.clone(), optional.clone());
-        let mut joined = None;
-        for (at, item) in items.into_iter().enumerate() {
-            self.node(item);
-            let ty = if optional.get(at) == Some(&true) { self.unwrapped(item) } else { self.ty(item) };
-            joined = Some(self.join(item, joined, ty));
-        }
-        let items = joined.unwrap_or_else(|| self.fresh());
-        Type::list(items)
-    }
-
-    fn map(&mut self, id: Id) -> Type {
-        let Kind::Map(entries) = self.ast.kind(id) else {
-            return Type::Error;
-        };
-        let entries: Vec<_> = entries.iter().map(|entry| (entry.key, entry.value, entry.optional)).collect();
-        let mut joined: Option<(Type, Type)> = None;
-        for (key, value, optional) in entries {
-            self.node(key);
-            let (keys, values) = joined.map_or((None, None), |(keys, values)| (Some(keys), Some(values)));
-            let ty = self.ty(key);
-            let keys = self.join(key, keys, ty);
-            self.node(value);
-            let ty = if optional { self.unwrapped(value) } else { self.ty(value) };
-            joined = Some((keys, self.join(value, values, ty)));
-        }
-        let (keys, values) = joined.unwrap_or_else(|| (self.fresh(), self.fresh()));
-        Type::map(keys, values)
-    }
-
-    fn message(&mut self, id: Id) -> Type {
-        let Kind::Struct { name, fields } = self.ast.kind(id) else {
-            return Type::Error;
-        };
-        let name = Arc::clone(name);
-        let fields: Vec<_> = fields.iter().map(|it| (it.offset, Arc::clone(&it.field), it.value, it.optional)).collect();
-        let plain = name.strip_prefix('.').unwrap_or(&name);
-        let ty = match type_named(plain, self.environment.patch_types()) {
-            None => return self.undeclared(id, &name),
-            Some(ty @ Type::Message(_)) => ty,
-            Some(other) => {
-                self.issue_at(id, format!("'{other}' is not a message type"));
-                Type::Error
-            }
-        };
-        for (offset, field, value, optional) in fields {
-            self.node(value);
-            let wanted = self.member(id, Some(offset), &ty, &field);
-            let given = if optional { self.unwrapped(value) } else { self.ty(value) };
-            if !self.known.assign(&wanted, &given) {
-                let message = format!(
-                    "expected type of field '{field}' is '{}' but provided type is '{}'",
-                    wanted.short(),
-                    given.short()
-                );
-                self.issue(offset, message);
-            }
-        }
-        ty
-    }
-
-    fn comprehension(&mut self, id: Id) -> Type {
-        let Kind::Comprehension(it) = self.ast.kind(id) else {
-            return Type::Error;
-        };
-        let (range, init, condition, step, result) = (it.range, it.init, it.condition, it.step, it.result);
-        let (var, var2, accu) = (Arc::clone(&it.var), it.var2.clone(), Arc::clone(&it.accu));
-        self.node(range);
-        self.node(init);
-        let range_type = self.known.resolve(&self.ty(range), false);
-        let accu_type = self.ty(init);
-        self.scope.push((accu, accu_type.clone()));
-        let (key, value) = match &range_type {
-            Type::List(items) => (Type::Int, Type::clone(items)),
-            Type::Map(keys, values) => (Type::clone(keys), Type::clone(values)),
-            Type::Dyn | Type::Error | Type::Param(_) => {
-                self.known.assign(&Type::Dyn, &range_type);
-                (Type::Dyn, Type::Dyn)
-            }
-            other => {
-                let message = format!(
-                    "expression of type '{}' cannot be range of a comprehension (must be list, map, or dynamic)",
-                    other.short()
-                );
-                self.issue_at(range, message);
-                (Type::Error, Type::Error)
-            }
-        };
-        let outer = self.scope.len();
-        match var2 {
-            Some(var2) => self.scope.extend([(var, key), (var2, value)]),
-            None if matches!(range_type, Type::List(_)) => self.scope.push((var, value)),
-            None => self.scope.push((var, key)),
-        }
-        self.node(condition);
-        self.expect(condition, &Type::Bool);
-        self.node(step);
-        self.expect(step, &accu_type);
-        self.scope.truncate(outer);
-        self.node(result);
-        self.scope.pop();
-        self.known.resolve(&self.ty(result), false)
-    }
-
-    fn expect(&mut self, id: Id, wanted: &Type) {
-        let given = self.ty(id);
-        if !self.known.assign(wanted, &given) {
-            self.mismatch(id, wanted, &given);
-        }
     }
 }
 

@@ -27,7 +27,8 @@ pub(super) fn call(
     args: &[Arg],
 ) -> Answer {
     let given = args.iter().fold(Estimate::NOTHING, |sum, arg| sum.plus(arg.cost));
-    let known = lists(estimator, overload, target, args).or_else(|| library(estimator, function, overload, target, args));
+    let known = lists(estimator, overload, target, args)
+        .or_else(|| library(estimator, function, overload, target, args));
     if let Some((cost, size)) = known {
         return (cost.plus(given), size);
     }
@@ -43,7 +44,8 @@ fn number(estimator: &Estimator<'_>, arg: &Arg, or: u64) -> u64 {
 }
 
 fn lists(estimator: &Estimator<'_>, overload: &str, target: Option<&Arg>, args: &[Arg]) -> Option<Answer> {
-    let made = |size: Estimate, factor: f64| Some((size.scaled(factor).plus(Estimate::fixed(1 + LIST)), Some(size)));
+    let made =
+        |size: Estimate, factor: f64| Some((size.scaled(factor).plus(Estimate::fixed(1 + LIST)), Some(size)));
     match (overload, target, args) {
         ("list_sets_contains_list" | "list_sets_intersects_list", _, [a, b]) => {
             Some((a.size().times(b.size()).scaled(1.0).plus(Estimate::ONE), None))
@@ -59,35 +61,78 @@ fn lists(estimator: &Estimator<'_>, overload: &str, target: Option<&Arg>, args: 
         ("lists_range", None, [size]) => made(Estimate::fixed(number(estimator, size, u64::MAX)), 1.0),
         ("list_reverse", Some(target), []) => made(target.size(), 1.0),
         ("list_flatten" | "list_flatten_int", Some(target), depth) => {
-            let depth = depth.first().map_or(1, |depth| number(estimator, depth, u64::MAX));
-            #[expect(clippy::cast_precision_loss, reason = "costs are counted in numbers of this precision")]
+            let depth = depth
+                .first()
+                .map_or(1, |depth| number(estimator, depth, u64::MAX));
+            #[expect(
+                clippy::cast_precision_loss,
+                reason = "costs are counted in numbers of this precision"
+            )]
             made(target.size(), depth as f64)
         }
         ("list_distinct", Some(target), []) => made(target.size().times(target.size()), 2.0),
-        (_, Some(list), []) if overload.ends_with("_sort") => sorted(list, overload),
-        (_, Some(_), [keys]) if overload.ends_with("_sortByAssociatedKeys") => sorted(keys, overload),
+        (_, Some(list), []) if overload.ends_with("_sort") => Some(sorted(list, overload)),
+        (_, Some(_), [keys]) if overload.ends_with("_sortByAssociatedKeys") => Some(sorted(keys, overload)),
         _ => None,
     }
 }
 
-fn sorted(keys: &Arg, overload: &str) -> Option<Answer> {
+fn sorted(keys: &Arg, overload: &str) -> Answer {
     let texts = overload.starts_with("list_string_") || overload.starts_with("list_bytes_");
     let size = keys.size().times(keys.size());
     let factor = if texts { 2.0 + TEXT } else { 2.0 };
-    Some((size.scaled(factor).plus(Estimate::fixed(1 + LIST)), Some(size)))
+    (size.scaled(factor).plus(Estimate::fixed(1 + LIST)), Some(size))
 }
 
-fn library(estimator: &Estimator<'_>, function: &str, overload: &str, target: Option<&Arg>, args: &[Arg]) -> Option<Answer> {
-    let address = Estimate { min: 4, max: 16 };
+fn library(
+    estimator: &Estimator<'_>,
+    function: &str,
+    overload: &str,
+    target: Option<&Arg>,
+    args: &[Arg],
+) -> Option<Answer> {
     let only = |cost: Estimate| Some((cost, None));
     match (function, target, args) {
         ("check", ..) => only(Estimate::fixed(AUTHORIZER_CHECK)),
         (
-            "serviceAccount" | "path" | "group" | "resource" | "subresource" | "namespace" | "name" | "allowed" | "reason"
-            | "error" | "errored" | "masked" | "prefixLength" | "family" | "isUnspecified" | "isLoopback"
-            | "isLinkLocalMulticast" | "isLinkLocalUnicast" | "isGlobalUnicast" | "format.named" | "sign" | "asInteger"
-            | "isInteger" | "asApproximateFloat" | "isGreaterThan" | "isLessThan" | "compareTo" | "add" | "sub" | "major"
-            | "minor" | "patch" | "getScheme" | "getHostname" | "getHost" | "getPort" | "getEscapedPath" | "getQuery",
+            "serviceAccount"
+            | "path"
+            | "group"
+            | "resource"
+            | "subresource"
+            | "namespace"
+            | "name"
+            | "allowed"
+            | "reason"
+            | "error"
+            | "errored"
+            | "masked"
+            | "prefixLength"
+            | "family"
+            | "isUnspecified"
+            | "isLoopback"
+            | "isLinkLocalMulticast"
+            | "isLinkLocalUnicast"
+            | "isGlobalUnicast"
+            | "format.named"
+            | "sign"
+            | "asInteger"
+            | "isInteger"
+            | "asApproximateFloat"
+            | "isGreaterThan"
+            | "isLessThan"
+            | "compareTo"
+            | "add"
+            | "sub"
+            | "major"
+            | "minor"
+            | "patch"
+            | "getScheme"
+            | "getHostname"
+            | "getHost"
+            | "getPort"
+            | "getEscapedPath"
+            | "getQuery",
             ..,
         ) => only(Estimate::ONE),
         ("fieldSelector" | "labelSelector", _, [text]) => only(selector(text.size())),
@@ -98,9 +143,10 @@ fn library(estimator: &Estimator<'_>, function: &str, overload: &str, target: Op
         ("lowerAscii" | "upperAscii" | "substring" | "trim", Some(target), _) => {
             Some((traversed(target.size()), Some(target.size())))
         }
-        ("replace", Some(target), [old, new, ..]) => {
-            Some((target.size().scaled(2.0 * TEXT), Some(replaced(target.size(), old.size(), new.size()))))
-        }
+        ("replace", Some(target), [old, new, ..]) => Some((
+            target.size().scaled(2.0 * TEXT),
+            Some(replaced(target.size(), old.size(), new.size())),
+        )),
         ("split", Some(target), args) => {
             let size = target.size();
             let most = match args.get(1).map(|most| estimator.checked.ast.kind(most.id)) {
@@ -116,7 +162,10 @@ fn library(estimator: &Estimator<'_>, function: &str, overload: &str, target: Op
                 size = count.times(estimator.item_size(target));
             }
             if let Some(separator) = args.first() {
-                let between = Estimate { min: count.min.saturating_sub(1), max: count.max.saturating_sub(1) };
+                let between = Estimate {
+                    min: count.min.saturating_sub(1),
+                    max: count.max.saturating_sub(1),
+                };
                 size = size.plus(separator.size().times(between));
             }
             Some((traversed(size), Some(size)))
@@ -124,33 +173,57 @@ fn library(estimator: &Estimator<'_>, function: &str, overload: &str, target: Op
         ("find" | "findAll", Some(target), [regex, ..]) => {
             let size = target.size();
             let cost = traversed(size.plus(Estimate::ONE)).times(regex.size().scaled(REGEX));
-            Some((cost, Some(Estimate { min: 0, max: size.max })))
+            Some((
+                cost,
+                Some(Estimate {
+                    min: 0,
+                    max: size.max,
+                }),
+            ))
         }
-        ("ip", ..) if overload == "cidr_ip" => only(Estimate::ONE),
-        ("cidr" | "isIP" | "isCIDR" | "ip" | "quantity" | "isQuantity" | "semver" | "isSemver", _, [text, ..]) => {
-            only(traversed(text.size()))
-        }
-        ("ip.isCanonical", _, [text]) => only(text.size().scaled(2.0 * TEXT)),
-        ("containsIP", _, [other]) => {
+        _ => opaque(function, overload, args),
+    }
+}
+
+/// What functions of addresses, amounts, versions and formats cost.
+fn opaque(function: &str, overload: &str, args: &[Arg]) -> Option<Answer> {
+    let address = Estimate { min: 4, max: 16 };
+    let only = |cost: Estimate| Some((cost, None));
+    match (function, args) {
+        ("ip", _) if overload == "cidr_ip" => only(Estimate::ONE),
+        (
+            "cidr" | "isIP" | "isCIDR" | "ip" | "quantity" | "isQuantity" | "semver" | "isSemver",
+            [text, ..],
+        ) => only(traversed(text.size())),
+        ("ip.isCanonical", [text]) => only(text.size().scaled(2.0 * TEXT)),
+        ("containsIP", [other]) => {
             let mut cost = traversed(address.plus(address));
             if overload == "cidr_contains_ip_string" {
                 cost = cost.plus(traversed(other.size()));
             }
             only(cost)
         }
-        ("containsCIDR", _, [other]) => {
-            let mut cost = traversed(address.plus(address)).plus(traversed(address)).plus(Estimate::ONE);
+        ("containsCIDR", [other]) => {
+            let mut cost = traversed(address.plus(address))
+                .plus(traversed(address))
+                .plus(Estimate::ONE);
             if overload == "cidr_contains_cidr_string" {
                 cost = cost.plus(traversed(other.size()));
             }
             only(cost)
         }
-        ("validate", _, [text]) => only(traversed(text.size()).scaled(LONGEST_FORMAT * REGEX)),
-        ("_==_", _, [a, b]) if a.ty == b.ty => match &a.ty {
-            Type::Opaque(Opaque::Format) => only(traversed(Estimate { min: 1, max: LONGEST_FORMAT_NAME })),
+        ("validate", [text]) => only(traversed(text.size()).scaled(LONGEST_FORMAT * REGEX)),
+        ("_==_", [a, b]) if a.ty == b.ty => match &a.ty {
+            Type::Opaque(Opaque::Format) => only(traversed(Estimate {
+                min: 1,
+                max: LONGEST_FORMAT_NAME,
+            })),
             Type::Opaque(Opaque::Url) => {
                 let size = b.size.unwrap_or(Estimate::ONE);
-                only(traversed(Estimate { min: 1, max: size.max }))
+                only(traversed(Estimate {
+                    min: 1,
+                    max: size.max,
+                }))
             }
             Type::Opaque(_) => only(Estimate::ONE),
             _ => None,
@@ -219,15 +292,30 @@ fn standard(
         ("string_format", Some(target), _) => with(traversed(target.size()), None),
         ("string_to_bytes", _, [text]) => {
             let size = text.size();
-            with(traversed(size), Some(Estimate { min: size.min, max: size.max.wrapping_mul(4) }))
+            with(
+                traversed(size),
+                Some(Estimate {
+                    min: size.min,
+                    max: size.max.wrapping_mul(4),
+                }),
+            )
         }
         ("bytes_to_string", _, [bytes]) => {
             let size = bytes.size();
-            with(traversed(size), Some(Estimate { min: size.min / 4, max: size.max }))
+            with(
+                traversed(size),
+                Some(Estimate {
+                    min: size.min / 4,
+                    max: size.max,
+                }),
+            )
         }
         ("strings_quote", _, [text]) => {
             let size = text.size();
-            let quoted = Estimate { min: size.min.wrapping_add(2), max: size.max.wrapping_mul(2).wrapping_add(2) };
+            let quoted = Estimate {
+                min: size.min.wrapping_add(2),
+                max: size.max.wrapping_mul(2).wrapping_add(2),
+            };
             with(traversed(size), Some(quoted))
         }
         ("starts_with_string" | "ends_with_string", _, [part]) => with(traversed(part.size()), None),
@@ -236,32 +324,59 @@ fn standard(
             let cost = traversed(text.size().plus(Estimate::ONE)).times(regex.size().scaled(REGEX));
             with(cost, None)
         }
-        ("contains_string", Some(text), [part]) => with(traversed(text.size()).times(traversed(part.size())), None),
-        ("logical_or" | "logical_and", _, [a, b]) => {
-            (Estimate { min: a.cost.min, max: a.cost.plus(b.cost).max }, None)
+        ("contains_string", Some(text), [part]) => {
+            with(traversed(text.size()).times(traversed(part.size())), None)
         }
+        ("logical_or" | "logical_and", _, [a, b]) => (
+            Estimate {
+                min: a.cost.min,
+                max: a.cost.plus(b.cost).max,
+            },
+            None,
+        ),
         ("conditional", _, [condition, yes, no]) => {
             if let (Some(a), Some(b)) = (estimator.inner(yes.id), estimator.inner(no.id)) {
                 estimator.set_inner(id, Some(a.union(b)));
             }
-            (condition.cost.plus(yes.cost.union(no.cost)), Some(yes.size().union(no.size())))
+            (
+                condition.cost.plus(yes.cost.union(no.cost)),
+                Some(yes.size().union(no.size())),
+            )
         }
         ("add_string" | "add_bytes" | "add_list", _, [a, b]) => {
             let size = a.size().plus(b.size());
             if let (Some(a), Some(b)) = (estimator.inner(a.id), estimator.inner(b.id)) {
                 estimator.set_inner(id, Some(a.union(b)));
             }
-            let cost = if overload == "add_list" { Estimate::ONE } else { traversed(size) };
+            let cost = if overload == "add_list" {
+                Estimate::ONE
+            } else {
+                traversed(size)
+            };
             with(cost, Some(size))
         }
         (
-            "less_string" | "greater_string" | "less_equals_string" | "greater_equals_string" | "less_bytes"
-            | "greater_bytes" | "less_equals_bytes" | "greater_equals_bytes" | "equals" | "not_equals",
+            "less_string"
+            | "greater_string"
+            | "less_equals_string"
+            | "greater_equals_string"
+            | "less_bytes"
+            | "greater_bytes"
+            | "less_equals_bytes"
+            | "greater_equals_bytes"
+            | "equals"
+            | "not_equals",
             _,
             [a, b],
         ) => {
             let most = a.size().max.min(b.size().max);
-            with(traversed(Estimate { min: u64::from(most > 0), max: most }), None)
+            with(
+                traversed(Estimate {
+                    min: u64::from(most > 0),
+                    max: most,
+                }),
+                None,
+            )
         }
         _ => with(Estimate::ONE, None),
     }

@@ -105,26 +105,44 @@ impl<'c> Estimator<'c> {
                 self.paths.insert(id, path);
                 Estimate::ONE
             }
-            Kind::Select { operand, test: true, .. } => self.cost(*operand),
+            Kind::Select {
+                operand, test: true, ..
+            } => self.cost(*operand),
             Kind::Select { operand, field, .. } => {
                 let mut sum = self.cost(*operand);
                 let ty = self.ty(*operand);
                 if matches!(ty, Type::Map(..)) || ty.is_struct() {
                     sum = sum.plus(Estimate::ONE);
                 }
-                let path = self.path(*operand).map(|step| Arc::new(Step::Field(step, Arc::clone(field))));
+                let path = self
+                    .path(*operand)
+                    .map(|step| Arc::new(Step::Field(step, Arc::clone(field))));
                 self.paths.insert(id, path);
                 sum
             }
-            Kind::Call { function, target, args } => self.call(id, function, *target, args),
+            Kind::Call {
+                function,
+                target,
+                args,
+            } => self.call(id, function, *target, args),
             Kind::List { items, .. } => {
                 let mut sum = Estimate::fixed(super::LIST);
-                let mut value = Estimate { min: if items.is_empty() { 0 } else { u64::MAX }, max: 0 };
+                let mut value = Estimate {
+                    min: if items.is_empty() { 0 } else { u64::MAX },
+                    max: 0,
+                };
                 for item in items {
                     sum = sum.plus(self.cost(*item));
                     value = value.union(self.size(*item).unwrap_or(Estimate::UNKNOWN));
                 }
-                self.inners.insert(id, Inner { list: true, key: Estimate::ONE, value });
+                self.inners.insert(
+                    id,
+                    Inner {
+                        list: true,
+                        key: Estimate::ONE,
+                        value,
+                    },
+                );
                 sum
             }
             Kind::Map(entries) => {
@@ -136,12 +154,19 @@ impl<'c> Estimator<'c> {
                     key = key.union(self.size(entry.key).unwrap_or(Estimate::UNKNOWN));
                     value = value.union(self.size(entry.value).unwrap_or(Estimate::UNKNOWN));
                 }
-                self.inners.insert(id, Inner { list: false, key, value });
+                self.inners.insert(
+                    id,
+                    Inner {
+                        list: false,
+                        key,
+                        value,
+                    },
+                );
                 sum
             }
-            Kind::Struct { fields, .. } => {
-                fields.iter().fold(Estimate::fixed(40), |sum, field| sum.plus(self.cost(field.value)))
-            }
+            Kind::Struct { fields, .. } => fields
+                .iter()
+                .fold(Estimate::fixed(40), |sum, field| sum.plus(self.cost(field.value))),
             Kind::Comprehension(it) => {
                 if self.is_name_for_value(it) {
                     self.named(id, it)
@@ -164,7 +189,10 @@ impl<'c> Estimator<'c> {
             return Estimate::NOTHING;
         }
         let target = target.map(|target| self.arg(target));
-        let mut cost = Estimate { min: u64::MAX, max: 0 };
+        let mut cost = Estimate {
+            min: u64::MAX,
+            max: 0,
+        };
         let mut size: Option<Estimate> = None;
         for overload in overloads {
             let (overload_cost, result) = calls::call(self, id, function, overload, target.as_ref(), &args);
@@ -190,7 +218,13 @@ impl<'c> Estimator<'c> {
     fn arg(&mut self, id: Id) -> Arg {
         let cost = self.cost(id);
         let path = self.path(id).filter(|step| !step.is_accumulator());
-        Arg { id, ty: self.ty(id).clone(), path, size: self.size(id), cost }
+        Arg {
+            id,
+            ty: self.ty(id).clone(),
+            path,
+            size: self.size(id),
+            cost,
+        }
     }
 
     fn comprehension(&mut self, id: Id, it: &'c Comprehension) -> Estimate {
@@ -201,7 +235,11 @@ impl<'c> Estimator<'c> {
         let inner = self.inner(it.range);
         let list = inner.map_or_else(|| matches!(self.ty(it.range), Type::List(_)), |inner| inner.list);
         let items = path.clone().map(|step| Arc::new(Step::Items(step)));
-        let keys = if list { path.map(|_| Arc::new(Step::Indices)) } else { path.map(|step| Arc::new(Step::Keys(step))) };
+        let keys = if list {
+            path.map(|_| Arc::new(Step::Indices))
+        } else {
+            path.map(|step| Arc::new(Step::Keys(step)))
+        };
         let key = |name: &Arc<str>| Local {
             name: Arc::clone(name),
             path: keys.clone(),
@@ -257,7 +295,12 @@ impl<'c> Estimator<'c> {
     }
 
     fn push_value(&mut self, name: &Arc<str>, init: Id) {
-        let local = Local { name: Arc::clone(name), path: self.path(init), size: self.size(init), inner: self.inner(init) };
+        let local = Local {
+            name: Arc::clone(name),
+            path: self.path(init),
+            size: self.size(init),
+            inner: self.inner(init),
+        };
         self.locals.push(local);
     }
 
@@ -320,7 +363,10 @@ impl<'c> Estimator<'c> {
     /// The size that is declared for a place.
     pub(super) fn declared(&self, path: &Path) -> Option<Estimate> {
         let decl = self.decl(path.as_deref()?)?;
-        Some(Estimate { min: 0, max: decl.size() })
+        Some(Estimate {
+            min: 0,
+            max: decl.size(),
+        })
     }
 
     fn decl(&self, step: &Step) -> Option<&Decl> {
@@ -357,7 +403,11 @@ impl<'c> Estimator<'c> {
 
 impl Inner {
     pub(super) fn union(self, other: Inner) -> Inner {
-        Inner { list: self.list, key: self.key.union(other.key), value: self.value.union(other.value) }
+        Inner {
+            list: self.list,
+            key: self.key.union(other.key),
+            value: self.value.union(other.value),
+        }
     }
 }
 

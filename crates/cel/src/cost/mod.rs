@@ -27,28 +27,43 @@ pub struct Estimate {
 impl Estimate {
     const NOTHING: Estimate = Estimate::fixed(0);
     const ONE: Estimate = Estimate::fixed(1);
-    const UNKNOWN: Estimate = Estimate { min: 0, max: u64::MAX };
+    const UNKNOWN: Estimate = Estimate {
+        min: 0,
+        max: u64::MAX,
+    };
 
     const fn fixed(cost: u64) -> Self {
         Estimate { min: cost, max: cost }
     }
 
     fn plus(self, other: Estimate) -> Self {
-        Estimate { min: self.min.saturating_add(other.min), max: self.max.saturating_add(other.max) }
+        Estimate {
+            min: self.min.saturating_add(other.min),
+            max: self.max.saturating_add(other.max),
+        }
     }
 
     fn times(self, other: Estimate) -> Self {
-        Estimate { min: self.min.saturating_mul(other.min), max: self.max.saturating_mul(other.max) }
+        Estimate {
+            min: self.min.saturating_mul(other.min),
+            max: self.max.saturating_mul(other.max),
+        }
     }
 
     /// As many times as this, rounded up.
     fn scaled(self, factor: f64) -> Self {
-        Estimate { min: scale(self.min, factor), max: scale(self.max, factor) }
+        Estimate {
+            min: scale(self.min, factor),
+            max: scale(self.max, factor),
+        }
     }
 
     /// What covers both.
     fn union(self, other: Estimate) -> Self {
-        Estimate { min: self.min.min(other.min), max: self.max.max(other.max) }
+        Estimate {
+            min: self.min.min(other.min),
+            max: self.max.max(other.max),
+        }
     }
 }
 

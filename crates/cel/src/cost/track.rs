@@ -13,21 +13,40 @@ pub(crate) fn call(function: &str, overload: &str, args: &[Value<'_>], result: O
     }
     match function {
         "check" => AUTHORIZER_CHECK,
+        "ip" if overload == "cidr_ip" => 1,
         "fieldSelector" | "labelSelector" => selector(Estimate::fixed(arg(1))).max,
         "isSorted" | "sum" | "max" | "min" | "indexOf" | "lastIndexOf" => args.first().map_or(0, traversal),
-        "url" | "lowerAscii" | "upperAscii" | "substring" | "trim" | "jsonpatch.escapeKey" | "cidr" | "isIP" | "isCIDR"
-        | "quantity" | "isQuantity" | "semver" | "isSemver" => traversed(0),
+        "url"
+        | "lowerAscii"
+        | "upperAscii"
+        | "substring"
+        | "trim"
+        | "jsonpatch.escapeKey"
+        | "cidr"
+        | "ip"
+        | "isIP"
+        | "isCIDR"
+        | "quantity"
+        | "isQuantity"
+        | "semver"
+        | "isSemver" => traversed(0),
         "replace" | "split" | "ip.isCanonical" => scale(arg(0), 2.0 * TEXT),
         "join" => scale(result.map_or(1, size), 2.0 * TEXT),
         "find" | "findAll" => searched(),
-        "ip" if overload == "cidr_ip" => 1,
-        "ip" => traversed(0),
         "containsIP" => {
-            let text = if overload == "cidr_contains_ip_string" { traversed(1) } else { 0 };
+            let text = if overload == "cidr_contains_ip_string" {
+                traversed(1)
+            } else {
+                0
+            };
             scale(arg(0) + arg(0), TEXT) + text
         }
         "containsCIDR" => {
-            let text = if overload == "cidr_contains_cidr_string" { traversed(1) } else { 0 };
+            let text = if overload == "cidr_contains_cidr_string" {
+                traversed(1)
+            } else {
+                0
+            };
             scale(arg(0) + arg(0), TEXT) + traversed(0) + 1 + text
         }
         "validate" => match &args[0] {
@@ -43,7 +62,11 @@ pub(crate) fn call(function: &str, overload: &str, args: &[Value<'_>], result: O
 
 /// What lists and sets cost, by what is done with them.
 fn by_overload(overload: &str, args: &[Value<'_>], result: Option<&Value<'_>>) -> Option<u64> {
-    let pair = || args.first().map_or(1, size).saturating_mul(args.get(1).map_or(1, size));
+    let pair = || {
+        args.first()
+            .map_or(1, size)
+            .saturating_mul(args.get(1).map_or(1, size))
+    };
     Some(match overload {
         "list_sets_contains_list" | "list_sets_intersects_list" => pair().saturating_add(1),
         "list_sets_equivalent_list" => pair().saturating_mul(2).saturating_add(1),
@@ -53,7 +76,10 @@ fn by_overload(overload: &str, args: &[Value<'_>], result: Option<&Value<'_>>) -
                 Some(Value::Int(depth)) => u64::try_from(*depth).unwrap_or(1),
                 _ => 1,
             };
-            args.first().map_or(1, size).saturating_mul(depth).saturating_add(1 + LIST)
+            args.first()
+                .map_or(1, size)
+                .saturating_mul(depth)
+                .saturating_add(1 + LIST)
         }
         "list_distinct" => compared(args.first()),
         overload if overload.ends_with("_sort") && overload.starts_with("list_") => compared(args.first()),
@@ -86,10 +112,16 @@ fn standard(overload: &str, args: &[Value<'_>]) -> u64 {
         "starts_with_string" | "ends_with_string" => scale(arg(1), TEXT),
         "string_to_bytes" | "bytes_to_string" | "strings_quote" | "string_format" => scale(arg(0), TEXT),
         "in_list" => arg(1),
-        "less_string" | "greater_string" | "less_equals_string" | "greater_equals_string" | "less_bytes"
-        | "greater_bytes" | "less_equals_bytes" | "greater_equals_bytes" | "equals" | "not_equals" => {
-            scale(arg(0).min(arg(1)), TEXT)
-        }
+        "less_string"
+        | "greater_string"
+        | "less_equals_string"
+        | "greater_equals_string"
+        | "less_bytes"
+        | "greater_bytes"
+        | "less_equals_bytes"
+        | "greater_equals_bytes"
+        | "equals"
+        | "not_equals" => scale(arg(0).min(arg(1)), TEXT),
         "add_string" | "add_bytes" => scale(arg(0).saturating_add(arg(1)), TEXT),
         "matches" | "matches_string" => {
             scale(arg(0).saturating_add(1), TEXT).saturating_mul(scale(arg(1), REGEX))
@@ -121,15 +153,26 @@ fn traversal(value: &Value<'_>) -> u64 {
     match value {
         Value::String(string) => text(string.len()),
         Value::Bytes(bytes) => text(bytes.len()),
-        Value::List(List::Json { items, .. }) if items.iter().all(|item| !item.is_array() && !item.is_object() && !item.is_string()) => {
+        Value::List(List::Json { items, .. })
+            if items
+                .iter()
+                .all(|item| !item.is_array() && !item.is_object() && !item.is_string()) =>
+        {
             u64::try_from(items.len()).unwrap_or(u64::MAX)
         }
-        Value::List(list) => list.iter().flatten().map(|item| traversal(&item)).fold(0, u64::saturating_add),
+        Value::List(list) => list
+            .iter()
+            .flatten()
+            .map(|item| traversal(&item))
+            .fold(0, u64::saturating_add),
         Value::Map(map) => map
             .keys()
             .iter()
             .map(|key| {
-                let inner = map.find(key).and_then(Result::ok).map_or(0, |value| traversal(&value));
+                let inner = map
+                    .find(key)
+                    .and_then(Result::ok)
+                    .map_or(0, |value| traversal(&value));
                 traversal(key).saturating_add(inner)
             })
             .fold(0, u64::saturating_add),

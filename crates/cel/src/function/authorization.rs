@@ -31,7 +31,11 @@ fn begin<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
         }
         (
             "serviceAccount",
-            [Value::Opaque(Thing::Authorizer(asker)), Value::String(namespace), Value::String(name)],
+            [
+                Value::Opaque(Thing::Authorizer(asker)),
+                Value::String(namespace),
+                Value::String(name),
+            ],
         ) => {
             if !format::is_subdomain(name) {
                 return Err(EvalError::new("Invalid service account name"));
@@ -49,15 +53,26 @@ fn begin<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
 
 fn refine<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
     let (asker, mut check, text) = match args {
-        [Value::Opaque(Thing::GroupCheck(asker, group)), Value::String(resource)] if name == "resource" => {
+        [
+            Value::Opaque(Thing::GroupCheck(asker, group)),
+            Value::String(resource),
+        ] if name == "resource" => {
             if resource.trim().is_empty() {
                 return Err(EvalError::new("resource must not be empty"));
             }
-            (asker, ResourceCheck { group: group.to_string(), ..ResourceCheck::default() }, resource)
+            (
+                asker,
+                ResourceCheck {
+                    group: group.to_string(),
+                    ..ResourceCheck::default()
+                },
+                resource,
+            )
         }
-        [Value::Opaque(Thing::ResourceCheck(asker, check)), Value::String(text)] if name != "resource" => {
-            (asker, ResourceCheck::clone(check), text)
-        }
+        [
+            Value::Opaque(Thing::ResourceCheck(asker, check)),
+            Value::String(text),
+        ] if name != "resource" => (asker, ResourceCheck::clone(check), text),
         _ => return no_overload(name, args),
     };
     let field = match name {
@@ -69,19 +84,32 @@ fn refine<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
         _ => &mut check.label_selector,
     };
     *field = text.to_string();
-    Ok(Value::Opaque(Thing::ResourceCheck(asker.clone(), Arc::new(check))))
+    Ok(Value::Opaque(Thing::ResourceCheck(
+        asker.clone(),
+        Arc::new(check),
+    )))
 }
 
 fn check<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
     let (asker, target, verb) = match args {
-        [Value::Opaque(Thing::PathCheck(asker, path)), Value::String(verb)] => (asker, Target::Path(path), verb),
-        [Value::Opaque(Thing::ResourceCheck(asker, check)), Value::String(verb)] => {
-            (asker, Target::Resource(check), verb)
+        [Value::Opaque(Thing::PathCheck(asker, path)), Value::String(verb)] => {
+            (asker, Target::Path(path), verb)
         }
+        [
+            Value::Opaque(Thing::ResourceCheck(asker, check)),
+            Value::String(verb),
+        ] => (asker, Target::Resource(check), verb),
         _ => return no_overload(name, args),
     };
-    let service_account = asker.service_account.as_deref().map(|(namespace, name)| (namespace.as_str(), name.as_str()));
-    let decision = asker.authorizer.authorize(&Check { service_account, verb, target });
+    let service_account = asker
+        .service_account
+        .as_deref()
+        .map(|(namespace, name)| (namespace.as_str(), name.as_str()));
+    let decision = asker.authorizer.authorize(&Check {
+        service_account,
+        verb,
+        target,
+    });
     Ok(Value::Opaque(Thing::Decision(Arc::new(decision))))
 }
 

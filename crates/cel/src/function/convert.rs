@@ -31,7 +31,11 @@ pub(crate) fn is_conversion(name: &str) -> bool {
 }
 
 fn failed<'a>(value: &Value<'_>, to: &Type) -> Result<'a> {
-    let message = format!("type conversion error from '{}' to '{}'", value.type_name(), type_name(to));
+    let message = format!(
+        "type conversion error from '{}' to '{}'",
+        value.type_name(),
+        type_name(to)
+    );
     Err(EvalError::new(message))
 }
 
@@ -110,7 +114,11 @@ fn uint<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
     match &args[0] {
         Value::Uint(_) => Ok(args[0].clone()),
         Value::Int(number) => u64::try_from(*number).map(Value::Uint).map_err(|_| overflow()),
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is looked at first")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "it is looked at first"
+        )]
         Value::Double(number) if *number >= 0.0 && *number < 18_446_744_073_709_551_615.0 => {
             Ok(Value::Uint(*number as u64))
         }
@@ -134,9 +142,12 @@ fn string<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
 pub(super) fn text<'a>(value: &Value<'a>) -> std::result::Result<Option<Value<'a>>, EvalError> {
     Ok(Some(match value {
         Value::String(_) => value.clone(),
-        Value::Bool(_) | Value::Int(_) | Value::Uint(_) | Value::Double(_) | Value::Duration(_) | Value::Timestamp(_) => {
-            Value::text(value.to_string())
-        }
+        Value::Bool(_)
+        | Value::Int(_)
+        | Value::Uint(_)
+        | Value::Double(_)
+        | Value::Duration(_)
+        | Value::Timestamp(_) => Value::text(value.to_string()),
         Value::Bytes(bytes) => match std::str::from_utf8(bytes) {
             Ok(text) => Value::text(text),
             Err(_) => return Err(EvalError::new("invalid UTF-8 in bytes, cannot convert to string")),
@@ -173,7 +184,9 @@ pub(crate) fn double(number: f64) -> String {
         return if number > 0.0 { "+Inf" } else { "-Inf" }.to_owned();
     }
     let scientific = format!("{number:e}");
-    let (digits, exponent) = scientific.split_once('e').expect("it is written with an exponent");
+    let (digits, exponent) = scientific
+        .split_once('e')
+        .expect("it is written with an exponent");
     let exponent: i32 = exponent.parse().expect("an exponent is a number");
     if (-4..6).contains(&exponent) {
         return format!("{number}");

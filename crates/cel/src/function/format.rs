@@ -21,11 +21,36 @@ const LABEL: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 const NAME: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
 
 static FORMATS: [Format; 13] = [
-    Format { key: "dns1123Label", name: "DNS1123Label", regex_size: 30, faults: label },
-    Format { key: "dns1123Subdomain", name: "DNS1123Subdomain", regex_size: 60, faults: subdomain },
-    Format { key: "dns1035Label", name: "DNS1035Label", regex_size: 30, faults: label_1035 },
-    Format { key: "qualifiedName", name: "QualifiedName", regex_size: 60, faults: qualified_name },
-    Format { key: "dns1123LabelPrefix", name: "DNS1123LabelPrefix", regex_size: 30, faults: |text| label(&masked(text)) },
+    Format {
+        key: "dns1123Label",
+        name: "DNS1123Label",
+        regex_size: 30,
+        faults: label,
+    },
+    Format {
+        key: "dns1123Subdomain",
+        name: "DNS1123Subdomain",
+        regex_size: 60,
+        faults: subdomain,
+    },
+    Format {
+        key: "dns1035Label",
+        name: "DNS1035Label",
+        regex_size: 30,
+        faults: label_1035,
+    },
+    Format {
+        key: "qualifiedName",
+        name: "QualifiedName",
+        regex_size: 60,
+        faults: qualified_name,
+    },
+    Format {
+        key: "dns1123LabelPrefix",
+        name: "DNS1123LabelPrefix",
+        regex_size: 30,
+        faults: |text| label(&masked(text)),
+    },
     Format {
         key: "dns1123SubdomainPrefix",
         name: "DNS1123SubdomainPrefix",
@@ -38,21 +63,46 @@ static FORMATS: [Format; 13] = [
         regex_size: 30,
         faults: |text| label_1035(&masked(text)),
     },
-    Format { key: "labelValue", name: "LabelValue", regex_size: 40, faults: label_value },
-    Format { key: "uri", name: "URI", regex_size: 1103, faults: uri },
-    Format { key: "uuid", name: "uuid", regex_size: 95, faults: |text| unless(is_uuid(text), "does not match the UUID format") },
+    Format {
+        key: "labelValue",
+        name: "LabelValue",
+        regex_size: 40,
+        faults: label_value,
+    },
+    Format {
+        key: "uri",
+        name: "URI",
+        regex_size: 1103,
+        faults: uri,
+    },
+    Format {
+        key: "uuid",
+        name: "uuid",
+        regex_size: 95,
+        faults: |text| unless(is_uuid(text), "does not match the UUID format"),
+    },
     Format {
         key: "byte",
         name: "byte",
         regex_size: 84,
         faults: |text| unless(STANDARD.decode(text).is_ok(), "invalid base64"),
     },
-    Format { key: "date", name: "date", regex_size: 92, faults: |text| unless(time::parse_date(text).is_some(), "invalid date") },
+    Format {
+        key: "date",
+        name: "date",
+        regex_size: 92,
+        faults: |text| unless(time::parse_date(text).is_some(), "invalid date"),
+    },
     Format {
         key: "datetime",
         name: "datetime",
         regex_size: 92,
-        faults: |text| unless(!text.is_empty() && time::parse_date_time(text).is_some(), "invalid datetime"),
+        faults: |text| {
+            unless(
+                !text.is_empty() && time::parse_date_time(text).is_some(),
+                "invalid datetime",
+            )
+        },
     },
 ];
 
@@ -61,18 +111,29 @@ pub(super) fn implementation(name: &str) -> Option<Implementation> {
         "validate" => |name, args| match args {
             [Value::Opaque(Thing::Format(format)), Value::String(text)] => {
                 let faults = (format.faults)(text);
-                Ok(Value::optional(if faults.is_empty() { None } else { Some(Value::texts(faults)) }))
+                Ok(Value::optional(if faults.is_empty() {
+                    None
+                } else {
+                    Some(Value::texts(faults))
+                }))
             }
             _ => no_overload(name, args),
         },
         "format.named" => |name, args| match args {
             [Value::String(key)] => {
                 let found = FORMATS.iter().find(|format| *format.key == **key);
-                Ok(Value::optional(found.map(|format| Value::Opaque(Thing::Format(format)))))
+                Ok(Value::optional(
+                    found.map(|format| Value::Opaque(Thing::Format(format))),
+                ))
             }
             _ => no_overload(name, args),
         },
-        _ if name.strip_prefix("format.").is_some_and(|key| FORMATS.iter().any(|format| format.key == key)) => constant,
+        _ if name
+            .strip_prefix("format.")
+            .is_some_and(|key| FORMATS.iter().any(|format| format.key == key)) =>
+        {
+            constant
+        }
         _ => return None,
     })
 }
@@ -86,7 +147,11 @@ fn constant<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
 }
 
 fn unless(fine: bool, message: &str) -> Vec<String> {
-    if fine { Vec::new() } else { vec![message.to_owned()] }
+    if fine {
+        Vec::new()
+    } else {
+        vec![message.to_owned()]
+    }
 }
 
 /// What is generated after a prefix ends it.
@@ -105,7 +170,10 @@ fn masked(text: &str) -> String {
 
 fn form(rule: &str, pattern: &str, examples: &[&str]) -> String {
     let examples: Vec<String> = examples.iter().map(|example| format!("'{example}', ")).collect();
-    format!("{rule} (e.g. {}regex used for validation is '{pattern}')", examples.join(" or "))
+    format!(
+        "{rule} (e.g. {}regex used for validation is '{pattern}')",
+        examples.join(" or ")
+    )
 }
 
 fn too_long(most: usize) -> String {
@@ -119,7 +187,9 @@ fn lower(byte: u8) -> bool {
 /// Whether a text begins and ends with some bytes and has others inside.
 fn framed(text: &str, ends: fn(u8) -> bool, inside: fn(u8) -> bool) -> bool {
     let bytes = text.as_bytes();
-    bytes.first().is_some_and(|b| ends(*b)) && bytes.last().is_some_and(|b| ends(*b)) && bytes.iter().all(|b| inside(*b))
+    bytes.first().is_some_and(|b| ends(*b))
+        && bytes.last().is_some_and(|b| ends(*b))
+        && bytes.iter().all(|b| inside(*b))
 }
 
 /// Whether a text is a label of a domain name.
@@ -129,7 +199,10 @@ pub(super) fn is_label(text: &str) -> bool {
 
 /// Whether a text is a domain name.
 pub(super) fn is_subdomain(text: &str) -> bool {
-    text.len() <= 253 && text.split('.').all(|part| framed(part, lower, |b| lower(b) || b == b'-'))
+    text.len() <= 253
+        && text
+            .split('.')
+            .all(|part| framed(part, lower, |b| lower(b) || b == b'-'))
 }
 
 fn label(text: &str) -> Vec<String> {
@@ -147,7 +220,10 @@ fn label(text: &str) -> Vec<String> {
 
 fn subdomain(text: &str) -> Vec<String> {
     let mut faults = unless(text.len() <= 253, &too_long(253));
-    if !text.split('.').all(|part| framed(part, lower, |b| lower(b) || b == b'-')) {
+    if !text
+        .split('.')
+        .all(|part| framed(part, lower, |b| lower(b) || b == b'-'))
+    {
         faults.push(form(
             "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must \
              start and end with an alphanumeric character",
@@ -160,7 +236,8 @@ fn subdomain(text: &str) -> Vec<String> {
 
 fn label_1035(text: &str) -> Vec<String> {
     let mut faults = unless(text.len() <= 63, &too_long(63));
-    let fine = framed(text, lower, |b| lower(b) || b == b'-') && text.starts_with(|c: char| c.is_ascii_lowercase());
+    let fine =
+        framed(text, lower, |b| lower(b) || b == b'-') && text.starts_with(|c: char| c.is_ascii_lowercase());
     if !fine {
         faults.push(form(
             "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic \
@@ -173,7 +250,11 @@ fn label_1035(text: &str) -> Vec<String> {
 }
 
 fn is_name(text: &str) -> bool {
-    framed(text, |b| b.is_ascii_alphanumeric(), |b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
+    framed(
+        text,
+        |b| b.is_ascii_alphanumeric(),
+        |b| b.is_ascii_alphanumeric() || b"-_.".contains(&b),
+    )
 }
 
 fn qualified_name(text: &str) -> Vec<String> {
@@ -195,7 +276,11 @@ fn qualified_name(text: &str) -> Vec<String> {
             name
         }
         Some((prefix, name)) => {
-            faults.extend(subdomain(prefix).into_iter().map(|fault| format!("prefix part {fault}")));
+            faults.extend(
+                subdomain(prefix)
+                    .into_iter()
+                    .map(|fault| format!("prefix part {fault}")),
+            );
             name
         }
     };
@@ -233,21 +318,20 @@ fn uri(text: &str) -> Vec<String> {
 fn is_uuid(text: &str) -> bool {
     let hex: Vec<u8> = text.bytes().filter(|b| *b != b'-').collect();
     let dashes: Vec<usize> = text.match_indices('-').map(|(at, _)| at).collect();
-    let placed = match dashes[..] {
-        [] => true,
-        _ => {
-            let groups: Vec<usize> = text.split('-').map(str::len).collect();
-            let mut rest = &[8, 4, 4, 4, 12][..];
-            // Each dash may be left out.
-            groups.iter().all(|group| {
-                let mut sum = 0;
-                while sum < *group && !rest.is_empty() {
-                    sum += rest[0];
-                    rest = &rest[1..];
-                }
-                sum == *group && sum > 0
-            })
-        }
+    let placed = if dashes.is_empty() {
+        true
+    } else {
+        let groups: Vec<usize> = text.split('-').map(str::len).collect();
+        let mut rest = &[8, 4, 4, 4, 12][..];
+        // Each dash may be left out.
+        groups.iter().all(|group| {
+            let mut sum = 0;
+            while sum < *group && !rest.is_empty() {
+                sum += rest[0];
+                rest = &rest[1..];
+            }
+            sum == *group && sum > 0
+        })
     };
     hex.len() == 32 && placed && hex.iter().all(u8::is_ascii_hexdigit)
 }

@@ -43,8 +43,11 @@ pub(super) fn format<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
         match piece.map_err(EvalError::new)? {
             Piece::Text(piece) => text.push_str(piece),
             Piece::Place(clause) => {
-                let value = list.get(index).ok_or_else(|| EvalError::new(format!("index {index} out of range")))??;
-                let written = write(clause, &value).map_err(|why| EvalError::new(format!("error during formatting: {why}")))?;
+                let value = list
+                    .get(index)
+                    .ok_or_else(|| EvalError::new(format!("index {index} out of range")))??;
+                let written = write(clause, &value)
+                    .map_err(|why| EvalError::new(format!("error during formatting: {why}")))?;
                 text.push_str(&written);
                 index += 1;
             }
@@ -54,7 +57,10 @@ pub(super) fn format<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
 }
 
 /// Cuts a format into pieces, for as many values as there are.
-pub(crate) fn pieces(format: &str, values: usize) -> impl Iterator<Item = std::result::Result<Piece<'_>, String>> {
+pub(crate) fn pieces(
+    format: &str,
+    values: usize,
+) -> impl Iterator<Item = std::result::Result<Piece<'_>, String>> {
     let mut rest = format;
     let mut index = 0;
     std::iter::from_fn(move || {
@@ -93,17 +99,18 @@ fn clause(text: &str) -> std::result::Result<(Clause, &str), String> {
         let digits = after.bytes().take_while(u8::is_ascii_digit).count();
         rest = &after[digits..];
         if rest.is_empty() {
-            return wrong("error while parsing precision: could not find end of precision specifier".to_owned());
+            return wrong(
+                "error while parsing precision: could not find end of precision specifier".to_owned(),
+            );
         }
-        precision = match after[..digits].parse::<usize>() {
-            Ok(number) => number.min(MOST_DIGITS),
-            Err(_) => {
-                let number = &after[..digits];
-                return wrong(format!(
-                    "error while parsing precision: error while converting precision to integer: strconv.Atoi: parsing \
-                     {number:?}: invalid syntax"
-                ));
-            }
+        precision = if let Ok(number) = after[..digits].parse::<usize>() {
+            number.min(MOST_DIGITS)
+        } else {
+            let number = &after[..digits];
+            return wrong(format!(
+                "error while parsing precision: error while converting precision to integer: strconv.Atoi: parsing \
+                 {number:?}: invalid syntax"
+            ));
         };
     }
     let letter = rest.chars().next().unwrap_or_default();
@@ -198,7 +205,11 @@ fn signed(number: i64, write: impl Fn(u64) -> String) -> String {
 }
 
 fn bytes(data: &[u8]) -> String {
-    data.iter().map(|byte| format!("{byte:02x}")).collect()
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |four: u8| char::from(DIGITS[usize::from(four)]);
+    data.iter()
+        .flat_map(|byte| [digit(byte >> 4), digit(byte & 15)])
+        .collect()
 }
 
 fn number(clause: Clause, value: &Value<'_>) -> std::result::Result<f64, String> {
@@ -209,8 +220,14 @@ fn number(clause: Clause, value: &Value<'_>) -> std::result::Result<f64, String>
             "Infinity" => Ok(f64::INFINITY),
             "-Infinity" => Ok(f64::NEG_INFINITY),
             _ => {
-                let what = if matches!(clause, Clause::Fixed(_)) { "fixed-point" } else { "scientific" };
-                Err(format!("{what} clause can only be used on doubles, was given string"))
+                let what = if matches!(clause, Clause::Fixed(_)) {
+                    "fixed-point"
+                } else {
+                    "scientific"
+                };
+                Err(format!(
+                    "{what} clause can only be used on doubles, was given string"
+                ))
             }
         },
         other => Err(format!("could not convert \"{other}\" to float64")),
@@ -246,9 +263,16 @@ fn scientific(number: f64) -> String {
     let exponent: i32 = exponent.parse().unwrap_or(0);
     let raised: String = format!("{:02}", exponent.abs())
         .chars()
-        .filter_map(|c| "\u{2070}\u{b9}\u{b2}\u{b3}\u{2074}\u{2075}\u{2076}\u{2077}\u{2078}\u{2079}".chars().nth(c.to_digit(10)? as usize))
+        .filter_map(|c| {
+            "\u{2070}\u{b9}\u{b2}\u{b3}\u{2074}\u{2075}\u{2076}\u{2077}\u{2078}\u{2079}"
+                .chars()
+                .nth(c.to_digit(10)? as usize)
+        })
         .collect();
-    format!("{digits}\u{202f}\u{d7}\u{202f}10{}{raised}", if exponent < 0 { "\u{207b}" } else { "" })
+    format!(
+        "{digits}\u{202f}\u{d7}\u{202f}10{}{raised}",
+        if exponent < 0 { "\u{207b}" } else { "" }
+    )
 }
 
 fn string(value: &Value<'_>, depth: u32) -> Written {
@@ -290,11 +314,17 @@ fn nested(value: &Value<'_>, depth: u32) -> Written {
                     return Err("no formatting function for map key of type double".to_owned());
                 }
                 if let Some(value) = map.find(&key) {
-                    entries.push((nested(&key, depth + 1)?, nested(&value.map_err(|error| error.to_string())?, depth + 1)?));
+                    entries.push((
+                        nested(&key, depth + 1)?,
+                        nested(&value.map_err(|error| error.to_string())?, depth + 1)?,
+                    ));
                 }
             }
             entries.sort();
-            let entries: Vec<String> = entries.into_iter().map(|(key, value)| format!("{key}:{value}")).collect();
+            let entries: Vec<String> = entries
+                .into_iter()
+                .map(|(key, value)| format!("{key}:{value}"))
+                .collect();
             format!("{{{}}}", entries.join(", "))
         }
         Value::Optional(_) | Value::Opaque(_) | Value::Message(..) => {

@@ -45,7 +45,9 @@ type Test<'a> = std::result::Result<bool, EvalError>;
 
 fn sets<'a>(name: &str, args: &[Value<'a>], test: impl Fn(&List<'a>, &List<'a>) -> Test<'a>) -> Result<'a> {
     match args {
-        [Value::List(a), Value::List(b)] if a.len().saturating_mul(b.len()) <= MOST_COMPARED * MOST_COMPARED => {
+        [Value::List(a), Value::List(b)]
+            if a.len().saturating_mul(b.len()) <= MOST_COMPARED * MOST_COMPARED =>
+        {
             test(a, b).map(Value::Bool)
         }
         [Value::List(_), Value::List(_)] => Err(EvalError::cost_limit()),
@@ -85,7 +87,11 @@ fn slice<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
     if list.len() < to {
         return wrong(format!("list is length {}", list.len()));
     }
-    Ok(Value::list((from..to).filter_map(|at| list.get(at)).collect::<std::result::Result<_, _>>()?))
+    Ok(Value::list(
+        (from..to)
+            .filter_map(|at| list.get(at))
+            .collect::<std::result::Result<_, _>>()?,
+    ))
 }
 
 fn flatten<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
@@ -99,7 +105,12 @@ fn flatten<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
     }
     // What is still to be looked at, the next at the end.
     let mut flat = Vec::new();
-    let mut open: Vec<(Value<'a>, i64)> = list.to_vec()?.into_iter().rev().map(|item| (item, depth)).collect();
+    let mut open: Vec<(Value<'a>, i64)> = list
+        .to_vec()?
+        .into_iter()
+        .rev()
+        .map(|item| (item, depth))
+        .collect();
     while let Some((item, depth)) = open.pop() {
         match item {
             Value::List(inner) if depth > 0 => {
@@ -140,17 +151,22 @@ fn sort<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
     }
     let mut places: Vec<usize> = (0..keys.len()).collect();
     places.sort_by(|a, b| compare(&keys[*a], &keys[*b]).unwrap_or(std::cmp::Ordering::Equal));
-    Ok(Value::list(places.into_iter().filter_map(|at| list.get(at)).collect::<std::result::Result<_, _>>()?))
+    Ok(Value::list(
+        places
+            .into_iter()
+            .filter_map(|at| list.get(at))
+            .collect::<std::result::Result<_, _>>()?,
+    ))
 }
 
 fn range<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
     match args {
-        [Value::Int(size)] if *size < 0 => {
-            Err(EvalError::new(format!("lists.range: size must be non-negative, got {size}")))
-        }
-        [Value::Int(size)] if *size > LONGEST_RANGE => {
-            Err(EvalError::new(format!("lists.range: size {size} exceeds maximum allowed ({LONGEST_RANGE})")))
-        }
+        [Value::Int(size)] if *size < 0 => Err(EvalError::new(format!(
+            "lists.range: size must be non-negative, got {size}"
+        ))),
+        [Value::Int(size)] if *size > LONGEST_RANGE => Err(EvalError::new(format!(
+            "lists.range: size {size} exceeds maximum allowed ({LONGEST_RANGE})"
+        ))),
         [Value::Int(size)] => Ok(Value::list((0..*size).map(Value::Int).collect())),
         _ => no_overload(name, args),
     }
@@ -239,8 +255,12 @@ fn extreme<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
 }
 
 /// Where a value stands in a list.
-pub(super) fn index_of<'a>(name: &str, list: &List<'a>, value: &Value<'a>) -> Result<'a> {
+pub(super) fn index_of<'a>(name: &str, list: &List<'a>, value: &Value<'a>) -> Value<'a> {
     let is = |at: &usize| matches!(list.get(*at), Some(Ok(item)) if same(&item, value));
-    let found = if name == "lastIndexOf" { (0..list.len()).rev().find(is) } else { (0..list.len()).find(is) };
-    Ok(Value::Int(found.map_or(-1, |at| i64::try_from(at).unwrap_or(i64::MAX))))
+    let found = if name == "lastIndexOf" {
+        (0..list.len()).rev().find(is)
+    } else {
+        (0..list.len()).find(is)
+    };
+    Value::Int(found.map_or(-1, |at| i64::try_from(at).unwrap_or(i64::MAX)))
 }

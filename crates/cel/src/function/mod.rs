@@ -51,5 +51,8 @@ pub(crate) fn implementation(name: &str) -> Option<Implementation> {
 /// A function was called with what it is not for.
 pub(crate) fn no_overload<T>(name: &str, args: &[Value<'_>]) -> std::result::Result<T, EvalError> {
     let types: Vec<String> = args.iter().map(Value::type_name).collect();
-    Err(EvalError::new(format!("no such overload: {name}({})", types.join(", "))))
+    Err(EvalError::new(format!(
+        "no such overload: {name}({})",
+        types.join(", ")
+    )))
 }

@@ -20,9 +20,9 @@ pub(super) fn implementation(name: &str) -> Option<Implementation> {
             _ => no_overload(name, args),
         },
         "ip.isCanonical" => |name, args| match args {
-            [Value::String(text)] => {
-                parse_ip(text).map(|ip| Value::Bool(ip.to_string() == **text)).map_err(EvalError::new)
-            }
+            [Value::String(text)] => parse_ip(text)
+                .map(|ip| Value::Bool(ip.to_string() == **text))
+                .map_err(EvalError::new),
             _ => no_overload(name, args),
         },
         "cidr" => |name, args| match args {
@@ -33,9 +33,12 @@ pub(super) fn implementation(name: &str) -> Option<Implementation> {
             [Value::String(text)] => Ok(Value::Bool(parse_cidr(text).is_ok())),
             _ => no_overload(name, args),
         },
-        "family" | "isUnspecified" | "isLoopback" | "isLinkLocalMulticast" | "isLinkLocalUnicast" | "isGlobalUnicast" => {
-            of_ip
-        }
+        "family"
+        | "isUnspecified"
+        | "isLoopback"
+        | "isLinkLocalMulticast"
+        | "isLinkLocalUnicast"
+        | "isGlobalUnicast" => of_ip,
         "containsIP" | "containsCIDR" => contains,
         "prefixLength" => |name, args| match args {
             [Value::Opaque(Thing::Cidr(_, bits))] => Ok(Value::Int((*bits).into())),
@@ -61,7 +64,9 @@ fn parse_ip(text: &str) -> std::result::Result<IpAddr, String> {
     };
     if let Some((address, zone)) = text.split_once('%') {
         return match address.parse::<IpAddr>() {
-            Ok(IpAddr::V6(_)) if !zone.is_empty() => Err(format!("IP address {text:?} with zone value is not allowed")),
+            Ok(IpAddr::V6(_)) if !zone.is_empty() => {
+                Err(format!("IP address {text:?} with zone value is not allowed"))
+            }
             Ok(IpAddr::V6(_)) => Err(wrong("zone must be a non-empty string")),
             _ => Err(wrong("unexpected character (at \"%\")")),
         };
@@ -79,13 +84,7 @@ fn parse_ip(text: &str) -> std::result::Result<IpAddr, String> {
 fn why_not(text: &str) -> String {
     match text.find(['.', ':']) {
         None => return "unable to parse IP".to_owned(),
-        Some(at) if text.as_bytes()[at] == b':' => {
-            let strange = text.find(|c: char| !c.is_ascii_hexdigit() && c != ':' && c != '.');
-            return match strange {
-                Some(at) => format!("unexpected character, want colon (at {:?})", &text[at..]),
-                None => "address string too short".to_owned(),
-            };
-        }
+        Some(at) if text.as_bytes()[at] == b':' => return why_not_six(text),
         Some(_) => {}
     }
     let mut fields = 0;
@@ -120,28 +119,74 @@ fn why_not(text: &str) -> String {
     "IPv4 address too short".to_owned()
 }
 
+/// The same of a text with colons.
+fn why_not_six(text: &str) -> String {
+    let at = |message: &str, rest: &str| format!("{message} (at {rest:?})");
+    let leading = text.starts_with("::");
+    let mut gap = leading;
+    let mut rest = if leading { &text[2..] } else { text };
+    let mut groups = 0;
+    while groups < 8 && !rest.is_empty() {
+        let digits = rest.bytes().take_while(u8::is_ascii_hexdigit).count();
+        let after = &rest[digits..];
+        match after.chars().next() {
+            _ if digits > 4 => return at("each group must have 4 or less digits", rest),
+            _ if digits == 0 => return at("each colon-separated field must have at least one digit", rest),
+            Some('.') if !gap && groups != 6 => {
+                return at(
+                    "embedded IPv4 address must replace the final 2 fields of the address",
+                    rest,
+                );
+            }
+            Some('.') => return why_not(rest),
+            Some(':') if after.len() == 1 => return at("colon must be followed by more characters", after),
+            None | Some(':') => {}
+            Some(_) => return at("unexpected character, want colon", after),
+        }
+        groups += 1;
+        rest = after.strip_prefix(':').unwrap_or(after);
+        if let Some(more) = rest.strip_prefix(':') {
+            if gap {
+                return at("multiple :: in address", rest);
+            }
+            gap = true;
+            rest = more;
+        }
+    }
+    match (rest.is_empty(), gap) {
+        (false, _) => at("trailing garbage after address", rest),
+        (true, false) => "address string too short".to_owned(),
+        (true, true) => "the :: must expand to at least one field of zeros".to_owned(),
+    }
+}
+
 fn cidr<'a>(text: &str) -> Result<'a> {
     match parse_cidr(text) {
         Ok((address, bits)) => Ok(Value::Opaque(Thing::Cidr(address, bits))),
-        Err(why) => {
-            Err(EvalError::new(format!("network address parse error during conversion from string: {why}")))
-        }
+        Err(why) => Err(EvalError::new(format!(
+            "network address parse error during conversion from string: {why}"
+        ))),
     }
 }
 
 fn parse_cidr(text: &str) -> std::result::Result<(IpAddr, u8), String> {
     let wrong = |why: &str| {
-        format!("network address parse error during conversion from string: netip.ParsePrefix({text:?}): {why}")
+        format!(
+            "network address parse error during conversion from string: netip.ParsePrefix({text:?}): {why}"
+        )
     };
     let Some((address, bits)) = text.rsplit_once('/') else {
         return Err(wrong("no '/'"));
     };
-    let ip: IpAddr = address.parse().map_err(|_| wrong(&format!("ParseAddr({address:?}): {}", why_not(address))))?;
+    let ip: IpAddr = address
+        .parse()
+        .map_err(|_| wrong(&format!("ParseAddr({address:?}): {}", why_not(address))))?;
     if matches!(ip, IpAddr::V6(address) if address.to_ipv4_mapped().is_some()) {
         return Err(format!("IPv4-mapped IPv6 address {text:?} is not allowed"));
     }
     let bad = || wrong(&format!("bad bits after slash: {bits:?}"));
-    if bits.is_empty() || !bits.bytes().all(|b| b.is_ascii_digit()) || bits.len() > 1 && bits.starts_with('0') {
+    if bits.is_empty() || !bits.bytes().all(|b| b.is_ascii_digit()) || bits.len() > 1 && bits.starts_with('0')
+    {
         return Err(bad());
     }
     let number: u8 = bits.parse().map_err(|_| wrong("prefix length out of range"))?;
@@ -172,7 +217,11 @@ fn of_ip<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
         "isLinkLocalMulticast" => Value::Bool(multicast),
         "isLinkLocalUnicast" => Value::Bool(local),
         _ => Value::Bool(
-            !broadcast && !address.is_unspecified() && !address.is_loopback() && !address.is_multicast() && !local,
+            !broadcast
+                && !address.is_unspecified()
+                && !address.is_loopback()
+                && !address.is_multicast()
+                && !local,
         ),
     })
 }
@@ -181,11 +230,14 @@ fn contains<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
     let [Value::Opaque(Thing::Cidr(address, bits)), other] = args else {
         return no_overload(name, args);
     };
-    let within = |inner: IpAddr| inner.is_ipv4() == address.is_ipv4() && mask(inner, *bits) == mask(*address, *bits);
+    let within =
+        |inner: IpAddr| inner.is_ipv4() == address.is_ipv4() && mask(inner, *bits) == mask(*address, *bits);
     Ok(Value::Bool(match (name, other) {
         ("containsIP", Value::Opaque(Thing::Ip(inner))) => within(*inner),
         ("containsIP", Value::String(text)) => within(parse_ip(text).map_err(EvalError::new)?),
-        ("containsCIDR", Value::Opaque(Thing::Cidr(inner, inner_bits))) => within(*inner) && bits <= inner_bits,
+        ("containsCIDR", Value::Opaque(Thing::Cidr(inner, inner_bits))) => {
+            within(*inner) && bits <= inner_bits
+        }
         ("containsCIDR", Value::String(text)) => match cidr(text)? {
             Value::Opaque(Thing::Cidr(inner, inner_bits)) => within(inner) && *bits <= inner_bits,
             _ => false,

@@ -36,7 +36,11 @@ fn or<'a, T>(result: Option<T>, make: impl FnOnce(T) -> Value<'a>, message: &'st
 
 /// The left operand has such an operator, or it has not.
 fn mismatch<'a>(name: &str, has: bool) -> Result<'a> {
-    Err(if has { EvalError::no_such_overload() } else { EvalError::new(format!("no such overload: {name}")) })
+    Err(if has {
+        EvalError::no_such_overload()
+    } else {
+        EvalError::new(format!("no such overload: {name}"))
+    })
 }
 
 fn add<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
@@ -48,10 +52,14 @@ fn add<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
         (Value::Bytes(a), Value::Bytes(b)) => Ok(Value::Bytes([&**a, &**b].concat().into())),
         (Value::List(a), Value::List(b)) => Ok(Value::List(a.clone().join(b)?)),
         (Value::Duration(a), Value::Duration(b)) => or(a.checked_add(*b), Value::Duration, DURATION),
-        (Value::Timestamp(time), Value::Duration(nanos)) | (Value::Duration(nanos), Value::Timestamp(time)) => {
+        (Value::Timestamp(time), Value::Duration(nanos))
+        | (Value::Duration(nanos), Value::Timestamp(time)) => {
             or(time.plus(i128::from(*nanos)), Value::Timestamp, TIMESTAMP)
         }
-        (left, _) => mismatch(name, is_ordered(left) && !matches!(left, Value::Bool(_)) || matches!(left, Value::List(_))),
+        (left, _) => mismatch(
+            name,
+            is_ordered(left) && !matches!(left, Value::Bool(_)) || matches!(left, Value::List(_)),
+        ),
     }
 }
 
@@ -65,7 +73,10 @@ fn subtract<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
             or(time.plus(-i128::from(*nanos)), Value::Timestamp, TIMESTAMP)
         }
         (Value::Timestamp(a), Value::Timestamp(b)) => or(a.since(*b), Value::Duration, DURATION),
-        (left, _) => mismatch(name, number(left) || matches!(left, Value::Duration(_) | Value::Timestamp(_))),
+        (left, _) => mismatch(
+            name,
+            number(left) || matches!(left, Value::Duration(_) | Value::Timestamp(_)),
+        ),
     }
 }
 
@@ -84,7 +95,9 @@ fn multiply<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
 
 fn divide<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
     match (&args[0], &args[1]) {
-        (Value::Int(_), Value::Int(0)) | (Value::Uint(_), Value::Uint(0)) => Err(EvalError::new("division by zero")),
+        (Value::Int(_), Value::Int(0)) | (Value::Uint(_), Value::Uint(0)) => {
+            Err(EvalError::new("division by zero"))
+        }
         (Value::Int(a), Value::Int(b)) => or(a.checked_div(*b), Value::Int, INT),
         (Value::Uint(a), Value::Uint(b)) => or(a.checked_div(*b), Value::Uint, UINT),
         (Value::Double(a), Value::Double(b)) => Ok(Value::Double(a / b)),
@@ -94,7 +107,9 @@ fn divide<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
 
 fn modulo<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
     match (&args[0], &args[1]) {
-        (Value::Int(_), Value::Int(0)) | (Value::Uint(_), Value::Uint(0)) => Err(EvalError::new("modulus by zero")),
+        (Value::Int(_), Value::Int(0)) | (Value::Uint(_), Value::Uint(0)) => {
+            Err(EvalError::new("modulus by zero"))
+        }
         (Value::Int(a), Value::Int(b)) => or(a.checked_rem(*b), Value::Int, INT),
         (Value::Uint(a), Value::Uint(b)) => or(a.checked_rem(*b), Value::Uint, UINT),
         (left, _) => mismatch(name, matches!(left, Value::Int(_) | Value::Uint(_))),

@@ -11,9 +11,13 @@ use crate::{
 pub(super) fn implementation(name: &str) -> Option<Implementation> {
     Some(match name {
         "optional.of" => |_, args| Ok(Value::Optional(Some(Arc::new(args[0].clone())))),
-        "optional.ofNonZeroValue" => {
-            |_, args| Ok(Value::optional(if args[0].is_zero() { None } else { Some(args[0].clone()) }))
-        }
+        "optional.ofNonZeroValue" => |_, args| {
+            Ok(Value::optional(if args[0].is_zero() {
+                None
+            } else {
+                Some(args[0].clone())
+            }))
+        },
         "optional.none" => |_, _| Ok(Value::Optional(None)),
         "optional.unwrap" | "unwrapOpt" => unwrap,
         "value" => value,

@@ -13,9 +13,10 @@ use crate::{
 pub(super) fn implementation(name: &str) -> Option<Implementation> {
     Some(match name {
         "quantity" => |name, args| match args {
-            [Value::String(text)] => {
-                text.parse().map(Value::quantity).map_err(|error: k3_quantity::ParseError| EvalError::new(error.to_string()))
-            }
+            [Value::String(text)] => text
+                .parse()
+                .map(Value::quantity)
+                .map_err(|error: k3_quantity::ParseError| EvalError::new(error.to_string())),
             _ => no_overload(name, args),
         },
         "isQuantity" => |name, args| match args {
@@ -47,7 +48,10 @@ fn one<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
 /// Amounts and versions have these in common.
 fn order<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
     let order = match args {
-        [Value::Opaque(Thing::Quantity(a)), Value::Opaque(Thing::Quantity(b))] => a.cmp(b),
+        [
+            Value::Opaque(Thing::Quantity(a)),
+            Value::Opaque(Thing::Quantity(b)),
+        ] => a.cmp(b),
         [Value::Opaque(Thing::Semver(a)), Value::Opaque(Thing::Semver(b))] => a.cmp(b),
         _ => return no_overload(name, args),
     };
@@ -60,11 +64,20 @@ fn order<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
 
 fn sum<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
     let (quantity, other) = match args {
-        [Value::Opaque(Thing::Quantity(a)), Value::Opaque(Thing::Quantity(b))] => (a, Arc::clone(b)),
-        [Value::Opaque(Thing::Quantity(a)), Value::Int(b)] => (a, Arc::new(Quantity::new(*b, Format::DecimalExponent))),
+        [
+            Value::Opaque(Thing::Quantity(a)),
+            Value::Opaque(Thing::Quantity(b)),
+        ] => (a, Arc::clone(b)),
+        [Value::Opaque(Thing::Quantity(a)), Value::Int(b)] => {
+            (a, Arc::new(Quantity::new(*b, Format::DecimalExponent)))
+        }
         _ => return no_overload(name, args),
     };
     let mut total = Quantity::clone(quantity);
-    if name == "add" { total.add(&other) } else { total.sub(&other) }
+    if name == "add" {
+        total.add(&other);
+    } else {
+        total.sub(&other);
+    }
     Ok(Value::quantity(total))
 }

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// The most memory of a compiled expression.
-const LARGEST: usize = 2 << 20;
+const LARGEST: usize = 8 << 20;
 const MOST_REPEATED: u32 = 1000;
 
 pub(super) fn implementation(name: &str) -> Option<Implementation> {
@@ -60,9 +60,15 @@ pub(crate) fn with<'a>(name: &str, regex: &Regex, args: &[Value<'a>]) -> Result<
 }
 
 /// Compiles an expression; what is wrong is told as Go begins to.
-pub(crate) fn compile(pattern: &str) -> std::result::Result<Regex, String> {
+pub fn compile(pattern: &str) -> std::result::Result<Regex, String> {
     let failed = |why: &str| format!("error parsing regexp: {why}: `{pattern}`");
-    let rewritten = Rewrite { rest: pattern.chars().collect(), at: 0, out: String::new() }.run().map_err(|why| failed(&why))?;
+    let rewritten = Rewrite {
+        rest: pattern.chars().collect(),
+        at: 0,
+        out: String::new(),
+    }
+    .run()
+    .map_err(|why| failed(&why))?;
     RegexBuilder::new(&rewritten)
         .size_limit(LARGEST)
         .dfa_size_limit(LARGEST)
@@ -132,10 +138,28 @@ impl Rewrite {
             ('s', true) => "\\t\\n\\x0C\\r ",
             ('S', _) => "[^\\t\\n\\x0C\\r ]",
             ('b', false) => "(?-u:\\b)",
+            ('C', false) => "(?s:.)",
             ('<', _) => "<",
             ('>', _) => ">",
             ('Q', false) => {
                 self.quoted();
+                return Ok(());
+            }
+            ('0'..='7', _) => {
+                self.octal(c);
+                return Ok(());
+            }
+            // A class that is negated inside its braces.
+            ('p' | 'P', _) if self.peek(0) == Some('{') && self.peek(1) == Some('^') => {
+                self.out.push_str(if c == 'p' { "\\P{" } else { "\\p{" });
+                self.at += 2;
+                while let Some(c) = self.peek(0) {
+                    self.out.push(c);
+                    self.at += 1;
+                    if c == '}' {
+                        break;
+                    }
+                }
                 return Ok(());
             }
             _ => {
@@ -155,6 +179,19 @@ impl Rewrite {
         };
         self.out.push_str(ascii);
         Ok(())
+    }
+
+    /// A character by its number in octal.
+    fn octal(&mut self, first: char) {
+        let mut number = first.to_digit(8).unwrap_or_default();
+        for _ in 0..2 {
+            let Some(digit) = self.peek(0).and_then(|c| c.to_digit(8)) else {
+                break;
+            };
+            number = number * 8 + digit;
+            self.at += 1;
+        }
+        self.out.extend(["\\x{", &format!("{number:X}"), "}"]);
     }
 
     /// What stands between `\Q` and `\E` is itself.
@@ -186,7 +223,9 @@ impl Rewrite {
                 }
                 '\\' => self.escape(true)?,
                 '[' if self.peek(1) == Some(':') => {
-                    let end = self.rest[self.at..].windows(2).position(|pair| pair == [':', ']']);
+                    let end = self.rest[self.at..]
+                        .windows(2)
+                        .position(|pair| pair == [':', ']']);
                     let Some(end) = end else {
                         return Err("missing closing ]".to_owned());
                     };
@@ -226,7 +265,9 @@ impl Rewrite {
             return Ok(());
         };
         for count in [low, high] {
-            if !count.is_empty() && count.parse::<u32>().is_ok_and(|count| count > MOST_REPEATED) || count.len() > 9 {
+            if !count.is_empty() && count.parse::<u32>().is_ok_and(|count| count > MOST_REPEATED)
+                || count.len() > 9
+            {
                 return Err("invalid repeat count".to_owned());
             }
         }

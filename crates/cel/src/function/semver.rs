@@ -38,7 +38,9 @@ fn read<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
     };
     match name {
         "isSemver" => Ok(Value::Bool(parsed.is_ok())),
-        _ => parsed.map(|version| Value::Opaque(Thing::Semver(Arc::new(version)))).map_err(EvalError::new),
+        _ => parsed
+            .map(|version| Value::Opaque(Thing::Semver(Arc::new(version))))
+            .map_err(EvalError::new),
     }
 }
 
@@ -84,10 +86,21 @@ impl Semver {
         let [major, minor, rest] = parts[..] else {
             return Err("No Major.Minor.Patch elements found".to_owned());
         };
-        let (rest, build) = rest.split_once('+').map_or((rest, None), |(rest, build)| (rest, Some(build)));
-        let (patch, pre) = rest.split_once('-').map_or((rest, None), |(rest, pre)| (rest, Some(pre)));
-        let numbers = [number(major, "major")?, number(minor, "minor")?, number(patch, "patch")?];
-        let pre = pre.map(|pre| pre.split('.').map(identifier).collect()).transpose()?.unwrap_or_default();
+        let (rest, build) = rest
+            .split_once('+')
+            .map_or((rest, None), |(rest, build)| (rest, Some(build)));
+        let (patch, pre) = rest
+            .split_once('-')
+            .map_or((rest, None), |(rest, pre)| (rest, Some(pre)));
+        let numbers = [
+            number(major, "major")?,
+            number(minor, "minor")?,
+            number(patch, "patch")?,
+        ];
+        let pre = pre
+            .map(|pre| pre.split('.').map(identifier).collect())
+            .transpose()?
+            .unwrap_or_default();
         let build = build
             .map(|build| {
                 build
@@ -117,9 +130,12 @@ fn number(text: &str, what: &str) -> std::result::Result<u64, String> {
     }
     if text.len() > 1 && text.starts_with('0') {
         let capital: String = what[..1].to_uppercase() + &what[1..];
-        return Err(format!("{capital} number must not contain leading zeroes {text:?}"));
+        return Err(format!(
+            "{capital} number must not contain leading zeroes {text:?}"
+        ));
     }
-    text.parse().map_err(|_| format!("strconv.ParseUint: parsing {text:?}: value out of range"))
+    text.parse()
+        .map_err(|_| format!("strconv.ParseUint: parsing {text:?}: value out of range"))
 }
 
 fn identifier(text: &str) -> std::result::Result<Identifier, String> {
@@ -128,7 +144,9 @@ fn identifier(text: &str) -> std::result::Result<Identifier, String> {
     }
     if text.bytes().all(|b| b.is_ascii_digit()) {
         if text.len() > 1 && text.starts_with('0') {
-            return Err(format!("Numeric PreRelease version must not contain leading zeroes {text:?}"));
+            return Err(format!(
+                "Numeric PreRelease version must not contain leading zeroes {text:?}"
+            ));
         }
         return text
             .parse()
@@ -144,12 +162,14 @@ fn identifier(text: &str) -> std::result::Result<Identifier, String> {
 impl Ord for Semver {
     /// What was built of it does not matter; one before a release comes before it.
     fn cmp(&self, other: &Self) -> Ordering {
-        self.numbers.cmp(&other.numbers).then_with(|| match (self.pre.is_empty(), other.pre.is_empty()) {
-            (true, true) => Ordering::Equal,
-            (true, false) => Ordering::Greater,
-            (false, true) => Ordering::Less,
-            (false, false) => self.pre.cmp(&other.pre),
-        })
+        self.numbers
+            .cmp(&other.numbers)
+            .then_with(|| match (self.pre.is_empty(), other.pre.is_empty()) {
+                (true, true) => Ordering::Equal,
+                (true, false) => Ordering::Greater,
+                (false, true) => Ordering::Less,
+                (false, false) => self.pre.cmp(&other.pre),
+            })
     }
 }
 

@@ -29,24 +29,48 @@ pub(crate) struct Overload {
     pub(crate) unknown: u32,
 }
 
-const ORDERED: [&str; 8] = ["int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes"];
+const ORDERED: [&str; 8] = [
+    "int",
+    "uint",
+    "double",
+    "bool",
+    "duration",
+    "timestamp",
+    "string",
+    "bytes",
+];
 const SUMMED: [&str; 4] = ["int", "uint", "double", "duration"];
 
-static FUNCTIONS: LazyLock<HashMap<&'static str, Function>> = LazyLock::new(|| read(include_str!("signatures.table")));
+static FUNCTIONS: LazyLock<HashMap<&'static str, Function>> =
+    LazyLock::new(|| read(include_str!("signatures.table")));
 static PATCH_FUNCTIONS: LazyLock<HashMap<&'static str, Function>> =
     LazyLock::new(|| read("jsonpatch.escapeKey string_jsonpatch_escapeKey_string (string) string"));
 
 /// The function of a name.
 pub(crate) fn find(name: &str, patch_types: bool) -> Option<&'static Function> {
-    FUNCTIONS.get(name).or_else(|| if patch_types { PATCH_FUNCTIONS.get(name) } else { None })
+    FUNCTIONS.get(name).or_else(|| {
+        if patch_types {
+            PATCH_FUNCTIONS.get(name)
+        } else {
+            None
+        }
+    })
 }
 
 fn read(table: &'static str) -> HashMap<&'static str, Function> {
     let mut functions: HashMap<_, Function> = HashMap::new();
-    for line in table.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+    for line in table
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+    {
         let (name, rest) = line.split_once(' ').expect("a line has a name");
         let (id, signature) = rest.split_once(' ').expect("a line has an overload");
-        let overloads = &mut functions.entry(name).or_insert_with(|| Function { overloads: Vec::new() }).overloads;
+        let overloads = &mut functions
+            .entry(name)
+            .or_insert_with(|| Function {
+                overloads: Vec::new(),
+            })
+            .overloads;
         let (mark, types): (&str, &[&str]) = match () {
             () if signature.contains("$C") => ("$C", &ORDERED),
             () if signature.contains("$S") => ("$S", &SUMMED),
@@ -65,7 +89,10 @@ fn read(table: &'static str) -> HashMap<&'static str, Function> {
 }
 
 fn overload(id: &'static str, signature: &str) -> Overload {
-    let mut reader = Reader { rest: signature, unknown: Vec::new() };
+    let mut reader = Reader {
+        rest: signature,
+        unknown: Vec::new(),
+    };
     let method = reader.eat(".");
     assert!(reader.eat("("), "{signature}");
     let mut params = Vec::new();
@@ -76,7 +103,13 @@ fn overload(id: &'static str, signature: &str) -> Overload {
     reader.eat(" ");
     let result = reader.ty();
     let unknown = u32::try_from(reader.unknown.len()).expect("a few");
-    Overload { id, method, params, result, unknown }
+    Overload {
+        id,
+        method,
+        params,
+        result,
+        unknown,
+    }
 }
 
 struct Reader<'t> {
@@ -130,10 +163,14 @@ impl Reader<'_> {
     fn param(&mut self, name: &str) -> Type {
         let letter = name.chars().next().expect("a type has a name");
         assert!(name.len() == 1 && letter.is_ascii_uppercase(), "{name}");
-        let at = self.unknown.iter().position(|known| *known == letter).unwrap_or_else(|| {
-            self.unknown.push(letter);
-            self.unknown.len() - 1
-        });
+        let at = self
+            .unknown
+            .iter()
+            .position(|known| *known == letter)
+            .unwrap_or_else(|| {
+                self.unknown.push(letter);
+                self.unknown.len() - 1
+            });
         Type::Param(u32::try_from(at).expect("a few"))
     }
 }
@@ -165,7 +202,10 @@ mod tests {
         let less = find("_<_", false).expect("there");
         assert_eq!(less.overloads.len(), 14);
         let insert = &find("cel.@mapInsert", false).expect("there").overloads[0];
-        assert_eq!((insert.params.len(), insert.unknown, insert.method), (3, 2, false));
+        assert_eq!(
+            (insert.params.len(), insert.unknown, insert.method),
+            (3, 2, false)
+        );
         assert_eq!(insert.result.to_string(), "map(_var0, _var1)");
         assert!(find("jsonpatch.escapeKey", false).is_none());
         assert!(find("jsonpatch.escapeKey", true).is_some());

@@ -14,11 +14,13 @@ pub(super) fn implementation(name: &str) -> Option<Implementation> {
         "contains" | "endsWith" | "startsWith" => test,
         "charAt" => char_at,
         "indexOf" | "lastIndexOf" => index_of,
-        "lowerAscii" => |name, args| map(name, args, |text| text.to_ascii_lowercase()),
-        "upperAscii" => |name, args| map(name, args, |text| text.to_ascii_uppercase()),
+        "lowerAscii" => |name, args| map(name, args, str::to_ascii_lowercase),
+        "upperAscii" => |name, args| map(name, args, str::to_ascii_uppercase),
         "trim" => |name, args| map(name, args, |text| text.trim_matches(is_space).to_owned()),
         "strings.quote" => |name, args| map(name, args, quote),
-        "jsonpatch.escapeKey" => |name, args| map(name, args, |text| text.replace('~', "~0").replace('/', "~1")),
+        "jsonpatch.escapeKey" => {
+            |name, args| map(name, args, |text| text.replace('~', "~0").replace('/', "~1"))
+        }
         "replace" => replace,
         "split" => split,
         "substring" => substring,
@@ -73,7 +75,7 @@ fn index_of<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
     let (text, part, offset) = match args {
         [Value::String(text), Value::String(part)] => (text, part, None),
         [Value::String(text), Value::String(part), Value::Int(offset)] => (text, part, Some(*offset)),
-        [Value::List(list), item] => return super::lists::index_of(name, list, item),
+        [Value::List(list), item] => return Ok(super::lists::index_of(name, list, item)),
         _ => return super::no_overload(name, args),
     };
     let count = text.chars().count();
@@ -97,22 +99,31 @@ fn index_of<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
         text[..end].rfind(&**part).map(|at| text[..at].chars().count())
     } else {
         let start = byte_at(text, offset);
-        text[start..].find(&**part).map(|at| offset + text[start..start + at].chars().count())
+        text[start..]
+            .find(&**part)
+            .map(|at| offset + text[start..start + at].chars().count())
     };
-    Ok(Value::Int(found.map_or(-1, |at| i64::try_from(at).unwrap_or(i64::MAX))))
+    Ok(Value::Int(
+        found.map_or(-1, |at| i64::try_from(at).unwrap_or(i64::MAX)),
+    ))
 }
 
 /// Where a character begins.
 fn byte_at(text: &str, character: usize) -> usize {
-    text.char_indices().nth(character).map_or(text.len(), |(at, _)| at)
+    text.char_indices()
+        .nth(character)
+        .map_or(text.len(), |(at, _)| at)
 }
 
 fn replace<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
     let (text, old, new, most) = match args {
         [Value::String(text), Value::String(old), Value::String(new)] => (text, old, new, None),
-        [Value::String(text), Value::String(old), Value::String(new), Value::Int(most)] => {
-            (text, old, new, usize::try_from(*most).ok())
-        }
+        [
+            Value::String(text),
+            Value::String(old),
+            Value::String(new),
+            Value::Int(most),
+        ] => (text, old, new, usize::try_from(*most).ok()),
         _ => return super::no_overload(name, args),
     };
     let count = text.matches(&**old).count().min(most.unwrap_or(usize::MAX));
@@ -159,7 +170,9 @@ fn substring<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
     if let Some(end) = end
         && start > end
     {
-        return Err(EvalError::new(format!("invalid substring range. start: {start}, end: {end}")));
+        return Err(EvalError::new(format!(
+            "invalid substring range. start: {start}, end: {end}"
+        )));
     }
     for index in std::iter::once(start).chain(end) {
         if !(0..=count).contains(&index) {

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use k3_zone::{Date, Zone, days_in, weekday_of};
+
 use super::Implementation;
 use crate::{
     error::EvalError,
@@ -23,19 +25,10 @@ pub struct Timestamp {
     offset: i32,
 }
 
-/// A day and what is left of it.
-struct Civil {
-    year: i64,
-    month: i64,
-    day: i64,
-    second_of_day: i64,
-    days: i64,
-}
-
 pub(super) fn implementation(name: &str) -> Option<Implementation> {
     Some(match name {
-        "getFullYear" | "getMonth" | "getDayOfYear" | "getDayOfMonth" | "getDate" | "getDayOfWeek" | "getHours"
-        | "getMinutes" | "getSeconds" | "getMilliseconds" => part,
+        "getFullYear" | "getMonth" | "getDayOfYear" | "getDayOfMonth" | "getDate" | "getDayOfWeek"
+        | "getHours" | "getMinutes" | "getSeconds" | "getMilliseconds" => part,
         _ => return None,
     })
 }
@@ -52,40 +45,55 @@ fn part<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
             }));
         }
         [Value::Timestamp(time)] => (*time, 0),
-        [Value::Timestamp(time), Value::String(zone)] => (*time, zone_offset(zone)?),
+        [Value::Timestamp(time), Value::String(zone)] => (*time, zone_offset(zone, time.seconds)?),
         _ => return super::no_overload(name, args),
     };
-    let civil = Civil::of(time.seconds + zone);
+    let (days, second) = (
+        (time.seconds + zone).div_euclid(DAY),
+        (time.seconds + zone).rem_euclid(DAY),
+    );
+    let date = Date::from_days(days);
     Ok(Value::Int(match name {
-        "getFullYear" => civil.year,
-        "getMonth" => civil.month - 1,
-        "getDayOfYear" => civil.days - days_of(civil.year, 1, 1),
-        "getDayOfMonth" => civil.day - 1,
-        "getDate" => civil.day,
-        "getDayOfWeek" => (civil.days + 4).rem_euclid(7),
-        "getHours" => civil.second_of_day / 3600,
-        "getMinutes" => civil.second_of_day / 60 % 60,
-        "getSeconds" => civil.second_of_day % 60,
+        "getFullYear" => date.year,
+        "getMonth" => date.month - 1,
+        "getDayOfYear" => {
+            days - Date {
+                month: 1,
+                day: 1,
+                ..date
+            }
+            .days()
+        }
+        "getDayOfMonth" => date.day - 1,
+        "getDate" => date.day,
+        "getDayOfWeek" => weekday_of(days),
+        "getHours" => second / 3600,
+        "getMinutes" => second / 60 % 60,
+        "getSeconds" => second % 60,
         _ => i64::from(time.nanos / 1_000_000),
     }))
 }
 
 /// How many seconds east of Greenwich a zone is at a time: a name, or hours and minutes.
-fn zone_offset(zone: &str) -> std::result::Result<i64, EvalError> {
+fn zone_offset(zone: &str, at: i64) -> std::result::Result<i64, EvalError> {
     let Some((hours, minutes)) = zone.split_once(':') else {
-        return named_offset(zone).ok_or_else(|| EvalError::new(format!("unknown time zone {zone}")));
+        // Servers run in universal time.
+        let zone = Zone::named(if zone == "Local" { "UTC" } else { zone });
+        return zone
+            .map(|zone| zone.span(at).offset)
+            .map_err(|error| EvalError::new(error.to_string()));
     };
     let number = |text: &str| {
         let wrong = || EvalError::new(format!("strconv.Atoi: parsing \"{text}\": invalid syntax"));
         text.parse::<i32>().map(i64::from).map_err(|_| wrong())
     };
     let (hours, minutes) = (number(hours)?, number(minutes)?);
-    let minutes = if zone.starts_with('-') { hours * 60 - minutes } else { hours * 60 + minutes };
+    let minutes = if zone.starts_with('-') {
+        hours * 60 - minutes
+    } else {
+        hours * 60 + minutes
+    };
     Ok(minutes.clamp(-100_000_000, 100_000_000) * 60)
-}
-
-fn named_offset(zone: &str) -> Option<i64> {
-    matches!(zone, "" | "UTC" | "Local" | "GMT" | "Etc/UTC").then_some(0)
 }
 
 // --- Timestamp ---
@@ -93,7 +101,11 @@ fn named_offset(zone: &str) -> Option<i64> {
 impl Timestamp {
     /// A time by its seconds since 1970 and nanoseconds after.
     pub fn new(seconds: i64, nanos: u32) -> Option<Self> {
-        (FIRST..=LAST).contains(&seconds).then_some(Timestamp { seconds, nanos, offset: 0 })
+        (FIRST..=LAST).contains(&seconds).then_some(Timestamp {
+            seconds,
+            nanos,
+            offset: 0,
+        })
     }
 
     pub(crate) fn seconds(self) -> i64 {
@@ -108,7 +120,10 @@ impl Timestamp {
         let total = self.total() + nanos;
         let seconds = i64::try_from(total.div_euclid(NANOS)).ok()?;
         let nanos = u32::try_from(total.rem_euclid(NANOS)).ok()?;
-        Some(Timestamp { offset: self.offset, ..Timestamp::new(seconds, nanos)? })
+        Some(Timestamp {
+            offset: self.offset,
+            ..Timestamp::new(seconds, nanos)?
+        })
     }
 
     pub(super) fn since(self, other: Self) -> Option<i64> {
@@ -142,9 +157,15 @@ impl PartialOrd for Timestamp {
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let civil = Civil::of(self.seconds + i64::from(self.offset));
-        let (hour, minute, second) = (civil.second_of_day / 3600, civil.second_of_day / 60 % 60, civil.second_of_day % 60);
-        write!(f, "{:04}-{:02}-{:02}T{hour:02}:{minute:02}:{second:02}", civil.year, civil.month, civil.day)?;
+        let seconds = self.seconds + i64::from(self.offset);
+        let date = Date::from_days(seconds.div_euclid(DAY));
+        let second = seconds.rem_euclid(DAY);
+        let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+        write!(
+            f,
+            "{:04}-{:02}-{:02}T{hour:02}:{minute:02}:{second:02}",
+            date.year, date.month, date.day
+        )?;
         if self.nanos > 0 {
             let fraction = format!("{:09}", self.nanos);
             write!(f, ".{}", fraction.trim_end_matches('0'))?;
@@ -153,40 +174,14 @@ impl fmt::Display for Timestamp {
             return f.write_str("Z");
         }
         let minutes = self.offset.abs() / 60;
-        write!(f, "{}{:02}:{:02}", if self.offset < 0 { '-' } else { '+' }, minutes / 60, minutes % 60)
+        write!(
+            f,
+            "{}{:02}:{:02}",
+            if self.offset < 0 { '-' } else { '+' },
+            minutes / 60,
+            minutes % 60
+        )
     }
-}
-
-// --- Civil ---
-
-impl Civil {
-    fn of(seconds: i64) -> Self {
-        let days = seconds.div_euclid(DAY);
-        // Years begin in March, so that a leap day ends one; 400 of them are an era.
-        let shifted = days + 719_468;
-        let era = shifted.div_euclid(146_097);
-        let day_of_era = shifted.rem_euclid(146_097);
-        let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-        let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-        let march_month = (5 * day_of_year + 2) / 153;
-        let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
-        Civil {
-            year: year_of_era + era * 400 + i64::from(month <= 2),
-            month,
-            day: day_of_year - (153 * march_month + 2) / 5 + 1,
-            second_of_day: seconds.rem_euclid(DAY),
-            days,
-        }
-    }
-}
-
-/// The days from 1970 to a date.
-fn days_of(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let era = year.div_euclid(400);
-    let year_of_era = year.rem_euclid(400);
-    let day_of_year = (153 * (if month > 2 { month - 3 } else { month + 9 }) + 2) / 5 + day - 1;
-    era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
 }
 
 // --- reading ---
@@ -213,7 +208,10 @@ pub(crate) fn parse_timestamp(text: &str) -> Option<Timestamp> {
     let (nanos, rest) = fraction(rest)?;
     let offset = zone(rest)?;
     let seconds = days * DAY + hour * 3600 + minute * 60 + second - i64::from(offset);
-    Some(Timestamp { offset, ..Timestamp::new(seconds, nanos)? })
+    Some(Timestamp {
+        offset,
+        ..Timestamp::new(seconds, nanos)?
+    })
 }
 
 /// A time as schemas have it: the letters may be small, and there may be no zone.
@@ -240,14 +238,14 @@ fn parse_days(date: &str) -> Option<i64> {
     if !(1..=12).contains(&month) || day < 1 {
         return None;
     }
-    let (next_year, next_month) = if month == 12 { (year + 1, 1) } else { (year, month + 1) };
-    let days = days_of(year, month, day);
-    (days < days_of(next_year, next_month, 1)).then_some(days)
+    (day <= days_in(year, month)).then(|| Date { year, month, day }.days())
 }
 
 fn two(digits: &[u8]) -> Option<i64> {
     match digits {
-        [tens @ b'0'..=b'9', ones @ b'0'..=b'9'] => Some(i64::from(tens - b'0') * 10 + i64::from(ones - b'0')),
+        [tens @ b'0'..=b'9', ones @ b'0'..=b'9'] => {
+            Some(i64::from(tens - b'0') * 10 + i64::from(ones - b'0'))
+        }
         _ => None,
     }
 }
@@ -300,7 +298,11 @@ pub(crate) fn parse_duration(text: &str) -> Option<i64> {
     }
     while !rest.is_empty() {
         let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-        let whole: i128 = if digits == 0 { 0 } else { rest[..digits].parse().ok()? };
+        let whole: i128 = if digits == 0 {
+            0
+        } else {
+            rest[..digits].parse().ok()?
+        };
         rest = &rest[digits..];
         let mut part = "";
         if let Some(after) = rest.strip_prefix('.') {
@@ -311,7 +313,9 @@ pub(crate) fn parse_duration(text: &str) -> Option<i64> {
         if digits == 0 && part.is_empty() {
             return None;
         }
-        let end = rest.find(|c: char| c == '.' || c.is_ascii_digit()).unwrap_or(rest.len());
+        let end = rest
+            .find(|c: char| c == '.' || c.is_ascii_digit())
+            .unwrap_or(rest.len());
         let unit: i128 = match &rest[..end] {
             "ns" => 1,
             "us" | "\u{b5}s" | "\u{3bc}s" => 1_000,
@@ -323,8 +327,11 @@ pub(crate) fn parse_duration(text: &str) -> Option<i64> {
         };
         rest = &rest[end..];
         let part = &part[..part.len().min(18)];
-        let fraction = part.parse::<i128>().unwrap_or(0) * unit / 10_i128.pow(u32::try_from(part.len()).ok()?);
-        total = total.checked_add(whole.checked_mul(unit)?)?.checked_add(fraction)?;
+        let fraction =
+            part.parse::<i128>().unwrap_or(0) * unit / 10_i128.pow(u32::try_from(part.len()).ok()?);
+        total = total
+            .checked_add(whole.checked_mul(unit)?)?
+            .checked_add(fraction)?;
         if total > 1 << 63 {
             return None;
         }
@@ -370,7 +377,10 @@ pub(crate) fn parse_loose_duration(text: &str) -> Option<i64> {
 
 /// A span of time in seconds, as CEL writes it.
 pub(crate) fn duration_text(nanos: i64) -> String {
-    #[expect(clippy::cast_precision_loss, reason = "seconds are told as a number of the same precision")]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "seconds are told as a number of the same precision"
+    )]
     let seconds = (nanos / 1_000_000_000) as f64 + (nanos % 1_000_000_000) as f64 / 1e9;
     format!("{seconds}s")
 }

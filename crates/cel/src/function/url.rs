@@ -26,7 +26,8 @@ pub(super) fn implementation(name: &str) -> Option<Implementation> {
             [Value::String(text)] => match Url::parse(text) {
                 Ok(url) => Ok(Value::Opaque(Thing::Url(std::sync::Arc::new(url)))),
                 Err(why) => {
-                    let message = format!("URL parse error during conversion from string: parse {text:?}: {why}");
+                    let message =
+                        format!("URL parse error during conversion from string: parse {text:?}: {why}");
                     Err(EvalError::new(message))
                 }
             },
@@ -72,13 +73,23 @@ impl Url {
         // A fragment is cut off when the URL is read as one; in a request it would be part of the path.
         let (rest, query) = match (&query, rest.split_once('#')) {
             (None, Some((rest, _))) => (rest, query),
-            _ => (rest, query.map(|query| query.split('#').next().unwrap_or_default().to_owned())),
+            _ => (
+                rest,
+                query.map(|query| query.split('#').next().unwrap_or_default().to_owned()),
+            ),
         };
         if !rest.starts_with('/') {
             if scheme.is_empty() {
                 return Err("invalid URI for request".to_owned());
             }
-            return Ok(Url { scheme, user: None, host: String::new(), path: String::new(), query, text: text.to_owned() });
+            return Ok(Url {
+                scheme,
+                user: None,
+                host: String::new(),
+                path: String::new(),
+                query,
+                text: text.to_owned(),
+            });
         }
         let mut user = None;
         let mut host = "";
@@ -90,7 +101,10 @@ impl Url {
             path = &authority[end..];
             let mut authority = &authority[..end];
             if let Some((info, rest)) = authority.rsplit_once('@') {
-                if !info.chars().all(|c| c.is_ascii_alphanumeric() || "-._:~!$&'()*+,;=%@".contains(c)) {
+                if !info
+                    .chars()
+                    .all(|c| c.is_ascii_alphanumeric() || "-._:~!$&'()*+,;=%@".contains(c))
+                {
                     return Err("net/url: invalid userinfo".to_owned());
                 }
                 user = Some(info.to_owned());
@@ -100,7 +114,14 @@ impl Url {
             host = authority;
         }
         check_escapes(path)?;
-        Ok(Url { scheme, user, host: host.to_owned(), path: escaped(path), query, text: text.to_owned() })
+        Ok(Url {
+            scheme,
+            user,
+            host: host.to_owned(),
+            path: escaped(path),
+            query,
+            text: text.to_owned(),
+        })
     }
 
     fn hostname(&self) -> &str {
@@ -111,7 +132,10 @@ impl Url {
     }
 
     fn port(&self) -> &str {
-        let after = self.host.rsplit_once(']').map_or(self.host.as_str(), |(_, after)| after);
+        let after = self
+            .host
+            .rsplit_once(']')
+            .map_or(self.host.as_str(), |(_, after)| after);
         after.rsplit_once(':').map_or("", |(_, port)| port)
     }
 
@@ -171,7 +195,10 @@ fn check_host(host: &str) -> std::result::Result<(), String> {
     if !port.is_empty() && !port.strip_prefix(':').is_some_and(digits) {
         return Err(format!("invalid port {port:?} after host"));
     }
-    if let Some(c) = host.chars().find(|c| c.is_ascii() && !c.is_ascii_alphanumeric() && !"-._~!$&'()*+,;=:[]<>\"%".contains(*c)) {
+    if let Some(c) = host
+        .chars()
+        .find(|c| c.is_ascii() && !c.is_ascii_alphanumeric() && !"-._~!$&'()*+,;=:[]<>\"%".contains(*c))
+    {
         return Err(format!("invalid character {:?} in host name", c.to_string()));
     }
     check_escapes(host)
@@ -196,7 +223,15 @@ fn escaped(path: &str) -> String {
     if path.bytes().all(fine) {
         return path.to_owned();
     }
-    path.bytes().map(|b| if fine(b) { char::from(b).to_string() } else { format!("%{b:02X}") }).collect()
+    path.bytes()
+        .map(|b| {
+            if fine(b) {
+                char::from(b).to_string()
+            } else {
+                format!("%{b:02X}")
+            }
+        })
+        .collect()
 }
 
 fn unescape(text: &str) -> Option<String> {

@@ -26,7 +26,11 @@ pub(crate) fn cut(source: &[char]) -> (Vec<Lexeme>, Vec<Unknown>) {
         match scan(rest) {
             Scan::Hidden(length) => at += length,
             Scan::Token(token, length) => {
-                lexemes.push(Lexeme { token, start: number(at), end: number(at + length) });
+                lexemes.push(Lexeme {
+                    token,
+                    start: number(at),
+                    end: number(at + length),
+                });
                 at += length;
             }
             Scan::Stuck(length) => {
@@ -37,7 +41,11 @@ pub(crate) fn cut(source: &[char]) -> (Vec<Lexeme>, Vec<Unknown>) {
         }
     }
     let end = number(source.len());
-    lexemes.push(Lexeme { token: Token::Eof, start: end, end });
+    lexemes.push(Lexeme {
+        token: Token::Eof,
+        start: end,
+        end,
+    });
     (lexemes, unknown)
 }
 
@@ -56,10 +64,16 @@ fn scan(rest: &[char]) -> Scan {
     let second = rest.get(1).copied();
     let one = |token| Scan::Token(token, 1);
     let pair = |with: char, token: Token| {
-        if second == Some(with) { Some(Scan::Token(token, 2)) } else { None }
+        if second == Some(with) {
+            Some(Scan::Token(token, 2))
+        } else {
+            None
+        }
     };
     match rest[0] {
-        '\t' | ' ' | '\r' | '\n' | '\u{c}' => Scan::Hidden(count(rest, |c| matches!(c, '\t' | ' ' | '\r' | '\n' | '\u{c}'))),
+        '\t' | ' ' | '\r' | '\n' | '\u{c}' => {
+            Scan::Hidden(count(rest, |c| matches!(c, '\t' | ' ' | '\r' | '\n' | '\u{c}')))
+        }
         '/' if second == Some('/') => Scan::Hidden(count(rest, |c| c != '\n')),
         '=' => pair('=', Token::Equals).unwrap_or(Scan::Stuck(1)),
         '!' => pair('=', Token::NotEquals).unwrap_or(one(Token::Not)),
@@ -98,7 +112,8 @@ fn count(rest: &[char], is: impl Fn(char) -> bool) -> usize {
 }
 
 fn digits(rest: &[char], from: usize) -> usize {
-    rest.get(from..).map_or(0, |rest| count(rest, |c| c.is_ascii_digit()))
+    rest.get(from..)
+        .map_or(0, |rest| count(rest, |c| c.is_ascii_digit()))
 }
 
 fn number_token(rest: &[char]) -> Scan {
@@ -123,7 +138,11 @@ fn number_token(rest: &[char]) -> Scan {
             float = true;
         }
     }
-    if float { Scan::Token(Token::Float, length) } else { suffixed(rest, length) }
+    if float {
+        Scan::Token(Token::Float, length)
+    } else {
+        suffixed(rest, length)
+    }
 }
 
 fn suffixed(rest: &[char], length: usize) -> Scan {
@@ -158,7 +177,9 @@ fn word(rest: &[char]) -> Scan {
 }
 
 fn escaped(rest: &[char]) -> Scan {
-    let inner = count(&rest[1..], |c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-' | '/' | ' '));
+    let inner = count(&rest[1..], |c| {
+        c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-' | '/' | ' ')
+    });
     match rest.get(1 + inner) {
         Some('`') if inner > 0 => Scan::Token(Token::EscapedIdent, inner + 2),
         _ => Scan::Stuck(1 + inner),
@@ -187,7 +208,9 @@ fn long_text(rest: &[char], quote: char, raw: bool) -> Option<usize> {
     let mut at = 3;
     loop {
         match rest.get(at)? {
-            c if *c == quote && rest.get(at + 1) == Some(&quote) && rest.get(at + 2) == Some(&quote) => return Some(at + 3),
+            c if *c == quote && rest.get(at + 1) == Some(&quote) && rest.get(at + 2) == Some(&quote) => {
+                return Some(at + 3);
+            }
             '\\' if !raw => at += escape(&rest[at..]).ok()?,
             _ => at += 1,
         }
@@ -197,8 +220,14 @@ fn long_text(rest: &[char], quote: char, raw: bool) -> Option<usize> {
 /// How long an escape is, or where it cannot go on.
 fn escape(rest: &[char]) -> Result<usize, usize> {
     let digits = |from: usize, many: usize, is: fn(char) -> bool| {
-        let got = rest.get(from..).map_or(0, |rest| count(&rest[..rest.len().min(many)], is));
-        if got == many { Ok(from + many) } else { Err(from + got) }
+        let got = rest
+            .get(from..)
+            .map_or(0, |rest| count(&rest[..rest.len().min(many)], is));
+        if got == many {
+            Ok(from + many)
+        } else {
+            Err(from + got)
+        }
     };
     match rest.get(1) {
         Some('a' | 'b' | 'f' | 'n' | 'r' | 't' | 'v' | '"' | '\'' | '\\' | '?' | '`') => Ok(2),

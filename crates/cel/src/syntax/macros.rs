@@ -23,18 +23,25 @@ pub(crate) struct Macros {
 }
 
 type Read<T> = Result<T, Stop>;
+/// The names of a loop's items.
+type Names = (Arc<str>, Option<Arc<str>>);
 
 /// What a call of a function becomes, if it is a macro.
 pub(super) fn global(parser: &mut Parser<'_>, offset: u32, name: &str, args: &[Id]) -> Read<Option<Id>> {
     if name != "has" || args.len() != 1 {
         return Ok(None);
     }
-    let kind = match parser.ast.kind(args[0]) {
-        Kind::Select { operand, field, .. } => Kind::Select { operand: *operand, field: Arc::clone(field), test: true },
-        _ => {
-            let at = parser.ast.node(args[0]).offset;
-            return parser.wrong(at, "invalid argument to has() macro".to_owned()).map(Some);
+    let kind = if let Kind::Select { operand, field, .. } = parser.ast.kind(args[0]) {
+        Kind::Select {
+            operand: *operand,
+            field: Arc::clone(field),
+            test: true,
         }
+    } else {
+        let at = parser.ast.node(args[0]).offset;
+        return parser
+            .wrong(at, "invalid argument to has() macro".to_owned())
+            .map(Some);
     };
     parser.node(offset, kind).map(Some)
 }
@@ -61,7 +68,10 @@ pub(super) fn receiver(
         ("sortBy", 2) => return make.sort_by(target, args).map(Some),
         ("optMap", 2) => return make.opt_map(target, args, false).map(Some),
         ("optFlatMap", 2) => return make.opt_map(target, args, true).map(Some),
-        ("bind", 3) if macros.bind && matches!(make.parser.ast.kind(target), Kind::Ident(name) if &**name == "cel") => {
+        ("bind", 3)
+            if macros.bind
+                && matches!(make.parser.ast.kind(target), Kind::Ident(name) if &**name == "cel") =>
+        {
             return make.bind(args).map(Some);
         }
         _ => return Ok(None),
@@ -105,15 +115,26 @@ impl Make<'_, '_> {
     }
 
     fn list(&mut self, items: Vec<Id>) -> Read<Id> {
-        self.node(Kind::List { items, optional: Vec::new() })
+        self.node(Kind::List {
+            items,
+            optional: Vec::new(),
+        })
     }
 
     fn call(&mut self, name: &str, args: Vec<Id>) -> Read<Id> {
-        self.node(Kind::Call { function: name.into(), target: None, args })
+        self.node(Kind::Call {
+            function: name.into(),
+            target: None,
+            args,
+        })
     }
 
     fn method(&mut self, name: &str, target: Id, args: Vec<Id>) -> Read<Id> {
-        self.node(Kind::Call { function: name.into(), target: Some(target), args })
+        self.node(Kind::Call {
+            function: name.into(),
+            target: Some(target),
+            args,
+        })
     }
 
     fn wrong(&mut self, at: Id, message: &str) -> Read<Id> {
@@ -128,6 +149,31 @@ impl Make<'_, '_> {
         }
     }
 
+    /// The names of the items, or that there is something wrong with them.
+    fn names(&mut self, args: &[Id], two: bool, not_simple: &str) -> Read<Result<Names, Id>> {
+        let Some(var) = self.simple(args[0]) else {
+            return self.wrong(args[0], not_simple).map(Err);
+        };
+        let mut var2 = None;
+        if two {
+            let Some(second) = self.simple(args[1]) else {
+                return self.wrong(args[1], not_simple).map(Err);
+            };
+            if var == second {
+                return self
+                    .wrong(args[1], &format!("duplicate variable name: {var}"))
+                    .map(Err);
+            }
+            var2 = Some(second);
+        }
+        for (arg, name) in args.iter().zip(std::iter::once(&var).chain(&var2)) {
+            if &**name == ACCUMULATOR || &**name == OLD_ACCUMULATOR {
+                return self.wrong(*arg, OVERWRITES).map(Err);
+            }
+        }
+        Ok(Ok((var, var2)))
+    }
+
     fn fold(&mut self, loops: Loop, target: Id, args: &[Id]) -> Read<Id> {
         // With two names what is asked comes third.
         let two = match loops {
@@ -135,76 +181,113 @@ impl Make<'_, '_> {
             Loop::Filter | Loop::Map => false,
             _ => true,
         };
-        let not_simple = if matches!(loops, Loop::Filter | Loop::Map) { "argument is not an identifier" } else { NOT_SIMPLE };
-        let Some(var) = self.simple(args[0]) else {
-            return self.wrong(args[0], not_simple);
+        let not_simple = if matches!(loops, Loop::Filter | Loop::Map) {
+            "argument is not an identifier"
+        } else {
+            NOT_SIMPLE
         };
-        let mut var2 = None;
-        if two {
-            let Some(second) = self.simple(args[1]) else {
-                return self.wrong(args[1], not_simple);
-            };
-            if var == second {
-                return self.wrong(args[1], &format!("duplicate variable name: {var}"));
-            }
-            var2 = Some(second);
-        }
-        for (arg, name) in args.iter().zip(std::iter::once(&var).chain(&var2)) {
-            if &**name == ACCUMULATOR || &**name == OLD_ACCUMULATOR {
-                return self.wrong(*arg, OVERWRITES);
-            }
-        }
+        let (var, var2) = match self.names(args, two, not_simple)? {
+            Ok(names) => names,
+            Err(broken) => return Ok(broken),
+        };
         let rest = &args[if two { 2 } else { 1 }..];
-        let (filter, asked) = match rest {
+        let asked = match rest {
             [filter, asked] => (Some(*filter), *asked),
             _ => (None, rest[0]),
         };
-        let accu = self.accu()?;
-        let (init, condition, step) = match loops {
-            Loop::All => {
-                let init = self.literal(Literal::Bool(true))?;
-                (init, self.call("@not_strictly_false", vec![accu])?, self.logical("_&&_", asked)?)
-            }
-            Loop::Exists => {
-                let init = self.literal(Literal::Bool(false))?;
-                let not = self.call("!_", vec![accu])?;
-                (init, self.call("@not_strictly_false", vec![not])?, self.logical("_||_", asked)?)
-            }
-            Loop::ExistsOne => {
-                let init = self.literal(Literal::Int(0))?;
-                let one = self.literal(Literal::Int(1))?;
-                let more = self.call("_+_", vec![accu, one])?;
-                let same = self.accu()?;
-                (init, self.literal(Literal::Bool(true))?, self.call("_?_:_", vec![asked, more, same])?)
-            }
-            Loop::Filter => {
-                let item = self.copy_name(args[0], &var)?;
-                let item = self.list(vec![item])?;
-                let more = self.call("_+_", vec![accu, item])?;
-                (self.list(Vec::new())?, self.literal(Literal::Bool(true))?, self.when(Some(asked), more)?)
-            }
-            Loop::Map | Loop::TransformList => {
-                let item = self.list(vec![asked])?;
-                let more = self.call("_+_", vec![accu, item])?;
-                (self.list(Vec::new())?, self.literal(Literal::Bool(true))?, self.when(filter, more)?)
-            }
-            Loop::TransformMap => {
-                let key = self.ident(&var)?;
-                let more = self.call("cel.@mapInsert", vec![accu, key, asked])?;
-                (self.node(Kind::Map(Vec::new()))?, self.literal(Literal::Bool(true))?, self.when(filter, more)?)
-            }
-            Loop::TransformMapEntry => {
-                let more = self.call("cel.@mapInsert", vec![accu, asked])?;
-                (self.node(Kind::Map(Vec::new()))?, self.literal(Literal::Bool(true))?, self.when(filter, more)?)
-            }
-        };
+        let (init, condition, step) = self.steps(loops, (args[0], &var), asked)?;
         let mut result = self.accu()?;
         if loops == Loop::ExistsOne {
             let one = self.literal(Literal::Int(1))?;
             result = self.call("_==_", vec![result, one])?;
         }
         let accu = ACCUMULATOR.into();
-        self.node(Kind::Comprehension(Box::new(Comprehension { range: target, var, var2, accu, init, condition, step, result })))
+        self.node(Kind::Comprehension(Box::new(Comprehension {
+            range: target,
+            var,
+            var2,
+            accu,
+            init,
+            condition,
+            step,
+            result,
+        })))
+    }
+
+    /// What a loop begins with, how long it goes on, and what it does with each item.
+    fn steps(
+        &mut self,
+        loops: Loop,
+        (name, var): (Id, &str),
+        (filter, asked): (Option<Id>, Id),
+    ) -> Read<(Id, Id, Id)> {
+        let accu = self.accu()?;
+        Ok(match loops {
+            Loop::All => {
+                let init = self.literal(Literal::Bool(true))?;
+                (
+                    init,
+                    self.call("@not_strictly_false", vec![accu])?,
+                    self.logical("_&&_", asked)?,
+                )
+            }
+            Loop::Exists => {
+                let init = self.literal(Literal::Bool(false))?;
+                let not = self.call("!_", vec![accu])?;
+                (
+                    init,
+                    self.call("@not_strictly_false", vec![not])?,
+                    self.logical("_||_", asked)?,
+                )
+            }
+            Loop::ExistsOne => {
+                let init = self.literal(Literal::Int(0))?;
+                let one = self.literal(Literal::Int(1))?;
+                let more = self.call("_+_", vec![accu, one])?;
+                let same = self.accu()?;
+                (
+                    init,
+                    self.literal(Literal::Bool(true))?,
+                    self.call("_?_:_", vec![asked, more, same])?,
+                )
+            }
+            Loop::Filter => {
+                let item = self.copy_name(name, var)?;
+                let item = self.list(vec![item])?;
+                let more = self.call("_+_", vec![accu, item])?;
+                (
+                    self.list(Vec::new())?,
+                    self.literal(Literal::Bool(true))?,
+                    self.when(Some(asked), more)?,
+                )
+            }
+            Loop::Map | Loop::TransformList => {
+                let item = self.list(vec![asked])?;
+                let more = self.call("_+_", vec![accu, item])?;
+                (
+                    self.list(Vec::new())?,
+                    self.literal(Literal::Bool(true))?,
+                    self.when(filter, more)?,
+                )
+            }
+            Loop::TransformMap => {
+                let key = self.ident(var)?;
+                let more = self.call("cel.@mapInsert", vec![accu, key, asked])?;
+                (
+                    self.node(Kind::Map(Vec::new()))?,
+                    self.literal(Literal::Bool(true))?,
+                    self.when(filter, more)?,
+                )
+            }
+            Loop::TransformMapEntry => {
+                let more = self.call("cel.@mapInsert", vec![accu, asked])?;
+                (
+                    self.node(Kind::Map(Vec::new()))?,
+                    self.literal(Literal::Bool(true))?,
+                    self.when(filter, more)?,
+                )
+            }
+        })
     }
 
     fn logical(&mut self, name: &str, asked: Id) -> Read<Id> {
@@ -230,7 +313,16 @@ impl Make<'_, '_> {
         let range = self.list(Vec::new())?;
         let condition = self.literal(Literal::Bool(false))?;
         let step = self.ident(&name)?;
-        let it = Comprehension { range, var: UNUSED.into(), var2: None, accu: name, init, condition, step, result };
+        let it = Comprehension {
+            range,
+            var: UNUSED.into(),
+            var2: None,
+            accu: name,
+            init,
+            condition,
+            step,
+            result,
+        };
         self.node(Kind::Comprehension(Box::new(it)))
     }
 
@@ -244,7 +336,10 @@ impl Make<'_, '_> {
     fn opt_map(&mut self, target: Id, args: &[Id], flat: bool) -> Read<Id> {
         let Some(name) = self.simple(args[0]) else {
             let macro_name = if flat { "optFlatMap" } else { "optMap" };
-            return self.wrong(args[0], &format!("{macro_name}() variable name must be a simple identifier"));
+            return self.wrong(
+                args[0],
+                &format!("{macro_name}() variable name must be a simple identifier"),
+            );
         };
         let there = self.method("hasValue", target, Vec::new())?;
         let copy = self.copy(target)?;
@@ -261,9 +356,14 @@ impl Make<'_, '_> {
         const INPUT: &str = "@__sortBy_input__";
         if !matches!(
             self.parser.ast.kind(target),
-            Kind::List { .. } | Kind::Select { .. } | Kind::Ident(_) | Kind::Comprehension(_) | Kind::Call { .. }
+            Kind::List { .. }
+                | Kind::Select { .. }
+                | Kind::Ident(_)
+                | Kind::Comprehension(_)
+                | Kind::Call { .. }
         ) {
-            let message = "sortBy can only be applied to a list, identifier, comprehension, call or select expression";
+            let message =
+                "sortBy can only be applied to a list, identifier, comprehension, call or select expression";
             return self.wrong(target, message);
         }
         let range = self.ident(INPUT)?;
@@ -285,37 +385,71 @@ impl Make<'_, '_> {
             Kind::Ident(name) => Kind::Ident(Arc::clone(name)),
             Kind::Select { operand, field, test } => {
                 let (operand, field, test) = (*operand, Arc::clone(field), *test);
-                Kind::Select { operand: self.copy(operand)?, field, test }
+                Kind::Select {
+                    operand: self.copy(operand)?,
+                    field,
+                    test,
+                }
             }
-            Kind::Call { function, target, args } => {
+            Kind::Call {
+                function,
+                target,
+                args,
+            } => {
                 let (function, target, args) = (Arc::clone(function), *target, args.clone());
                 let target = target.map(|target| self.copy(target)).transpose()?;
-                Kind::Call { function, target, args: self.copies(&args)? }
+                Kind::Call {
+                    function,
+                    target,
+                    args: self.copies(&args)?,
+                }
             }
             Kind::List { items, optional } => {
                 let (items, optional) = (items.clone(), optional.clone());
-                Kind::List { items: self.copies(&items)?, optional }
+                Kind::List {
+                    items: self.copies(&items)?,
+                    optional,
+                }
             }
             Kind::Map(entries) => {
-                let entries: Vec<_> = entries.iter().map(|entry| (entry.key, entry.value, entry.optional)).collect();
+                let entries: Vec<_> = entries
+                    .iter()
+                    .map(|entry| (entry.key, entry.value, entry.optional))
+                    .collect();
                 let copy = entries
                     .into_iter()
-                    .map(|(key, value, optional)| Ok(Entry { key: self.copy(key)?, value: self.copy(value)?, optional }))
+                    .map(|(key, value, optional)| {
+                        Ok(Entry {
+                            key: self.copy(key)?,
+                            value: self.copy(value)?,
+                            optional,
+                        })
+                    })
                     .collect::<Read<_>>()?;
                 Kind::Map(copy)
             }
             Kind::Struct { name, fields } => {
                 let name = Arc::clone(name);
-                let fields: Vec<_> =
-                    fields.iter().map(|it| (it.offset, Arc::clone(&it.field), it.value, it.optional)).collect();
+                let fields: Vec<_> = fields
+                    .iter()
+                    .map(|it| (it.offset, Arc::clone(&it.field), it.value, it.optional))
+                    .collect();
                 let copy = fields
                     .into_iter()
-                    .map(|(offset, field, value, optional)| Ok(Init { offset, field, value: self.copy(value)?, optional }))
+                    .map(|(offset, field, value, optional)| {
+                        Ok(Init {
+                            offset,
+                            field,
+                            value: self.copy(value)?,
+                            optional,
+                        })
+                    })
                     .collect::<Read<_>>()?;
                 Kind::Struct { name, fields: copy }
             }
             Kind::Comprehension(it) => {
-                let (range, init, condition, step, result) = (it.range, it.init, it.condition, it.step, it.result);
+                let (range, init, condition, step, result) =
+                    (it.range, it.init, it.condition, it.step, it.result);
                 let (var, var2, accu) = (Arc::clone(&it.var), it.var2.clone(), Arc::clone(&it.accu));
                 Kind::Comprehension(Box::new(Comprehension {
                     range: self.copy(range)?,

@@ -3,6 +3,7 @@
 pub(crate) mod ast;
 mod lexer;
 mod macros;
+mod operand;
 mod parser;
 mod recovery;
 mod token;

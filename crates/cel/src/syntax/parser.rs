@@ -5,12 +5,11 @@
 use std::sync::Arc;
 
 use super::{
-    ast::{Ast, Entry, Id, Init, Kind, Literal},
+    ast::{Ast, Id, Kind, Literal},
     lexer,
     macros::{self, Macros},
     recovery::{DEEPEST, Failure, Rule, Stop, Tokens},
     token::{Set, Token},
-    unescape,
 };
 use crate::source::{Issue, Source};
 
@@ -30,11 +29,19 @@ const RELATIONS: Set = Set::of(&[
     Token::NotEquals,
     Token::In,
 ]);
-const CALCULATIONS: Set = Set::of(&[Token::Star, Token::Slash, Token::Percent, Token::Plus, Token::Minus]);
+const CALCULATIONS: Set = Set::of(&[
+    Token::Star,
+    Token::Slash,
+    Token::Percent,
+    Token::Plus,
+    Token::Minus,
+]);
 /// What can follow an operand within its expression.
-const OPERATORS: Set = RELATIONS.with(CALCULATIONS).with(Set::of(&[Token::And, Token::Or]));
-const ACCESS: Set = Set::of(&[Token::Dot, Token::LeftBracket]);
-const PRIMARY: Set = Set::of(&[
+const OPERATORS: Set = RELATIONS
+    .with(CALCULATIONS)
+    .with(Set::of(&[Token::And, Token::Or]));
+pub(super) const ACCESS: Set = Set::of(&[Token::Dot, Token::LeftBracket]);
+pub(super) const PRIMARY: Set = Set::of(&[
     Token::LeftBracket,
     Token::LeftBrace,
     Token::LeftParen,
@@ -50,32 +57,39 @@ const PRIMARY: Set = Set::of(&[
     Token::Bytes,
     Token::Ident,
 ]);
-const EXPR: Set = PRIMARY.with(Set::of(&[Token::Not]));
-const OPT_EXPR: Set = EXPR.with(Set::of(&[Token::Question]));
-const NAMES: Set = Set::of(&[Token::Ident, Token::EscapedIdent]);
+pub(super) const EXPR: Set = PRIMARY.with(Set::of(&[Token::Not]));
+pub(super) const OPT_EXPR: Set = EXPR.with(Set::of(&[Token::Question]));
+pub(super) const NAMES: Set = Set::of(&[Token::Ident, Token::EscapedIdent]);
 
-const RESERVED: [&str; 18] = [
-    "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop", "package", "namespace",
-    "return", "var", "void", "while", "in",
-];
-
-type Read<T> = Result<T, Stop>;
+pub(super) type Read<T> = Result<T, Stop>;
 
 /// Reads a source with the macros of an environment.
 pub(crate) fn parse(source: &Source, macros: Macros) -> Result<Ast, Vec<Issue>> {
     if source.chars.len() > LONGEST {
         let size = source.chars.len();
         let message = format!("expression code point size exceeds limit: size: {size}, limit {LONGEST}");
-        return Err(vec![Issue { offset: None, message }]);
+        return Err(vec![Issue {
+            offset: None,
+            message,
+        }]);
     }
     let (lexemes, unknown) = lexer::cut(&source.chars);
     let tokens = Tokens::new(source, lexemes, &unknown)?;
-    let mut parser = Parser { tokens, ast: Ast::default(), heights: Vec::new(), macros };
+    let mut parser = Parser {
+        tokens,
+        ast: Ast::default(),
+        heights: Vec::new(),
+        macros,
+    };
     // A halt has its issue already.
     if let Ok(root) = parser.start() {
         parser.ast.root = root;
     }
-    if parser.tokens.issues.is_empty() { Ok(parser.ast) } else { Err(parser.tokens.issues) }
+    if parser.tokens.issues.is_empty() {
+        Ok(parser.ast)
+    } else {
+        Err(parser.tokens.issues)
+    }
 }
 
 pub(super) struct Parser<'s> {
@@ -107,7 +121,7 @@ impl Parser<'_> {
         Ok(id)
     }
 
-    fn broken(&mut self) -> Read<Id> {
+    pub(super) fn broken(&mut self) -> Read<Id> {
         self.node(0, Kind::Broken)
     }
 
@@ -125,7 +139,7 @@ impl Parser<'_> {
         Ok(root)
     }
 
-    fn expr(&mut self, follow: Set, open: bool) -> Read<Id> {
+    pub(super) fn expr(&mut self, follow: Set, open: bool) -> Read<Id> {
         self.tokens.enter(Rule::Expr, follow, open)?;
         let result = self.conditional();
         match self.tokens.leave(Rule::Expr, result)? {
@@ -146,14 +160,23 @@ impl Parser<'_> {
         self.operator(offset, "_?_:_", vec![condition, yes, no], 1)
     }
 
-    fn operator(&mut self, offset: u32, name: &str, args: Vec<Id>, weight: u32) -> Read<Id> {
-        self.weighed(offset, Kind::Call { function: name.into(), target: None, args }, weight)
+    pub(super) fn operator(&mut self, offset: u32, name: &str, args: Vec<Id>, weight: u32) -> Read<Id> {
+        self.weighed(
+            offset,
+            Kind::Call {
+                function: name.into(),
+                target: None,
+                args,
+            },
+            weight,
+        )
     }
 
     /// Terms joined by `||`, each of them joined by `&&`.
     fn logic(&mut self, follow: Set, open: bool) -> Read<Id> {
         // These two rules never fail by themselves; what may follow them is all that is kept of them.
-        self.tokens.enter(Rule::Start, follow.with(Set::of(&[Token::Or, Token::And])), open)?;
+        self.tokens
+            .enter(Rule::Start, follow.with(Set::of(&[Token::Or, Token::And])), open)?;
         let mut ors = Vec::new();
         let mut or_offsets = Vec::new();
         loop {
@@ -256,7 +279,11 @@ impl Parser<'_> {
             self.tokens.sync_loop(expected)?;
         }
         let operand = self.member()?;
-        if odd { self.operator(offset, name, vec![operand], 0) } else { Ok(operand) }
+        if odd {
+            self.operator(offset, name, vec![operand], 0)
+        } else {
+            Ok(operand)
+        }
     }
 
     fn member(&mut self) -> Read<Id> {
@@ -273,7 +300,9 @@ impl Parser<'_> {
         loop {
             operand = match (self.tokens.la(), self.tokens.peek(1), self.tokens.peek(2)) {
                 (Token::Dot, Token::Ident, Token::LeftParen) => self.method(operand)?,
-                (Token::Dot, Token::Question | Token::Ident | Token::EscapedIdent, _) => self.select(operand)?,
+                (Token::Dot, Token::Question | Token::Ident | Token::EscapedIdent, _) => {
+                    self.select(operand)?
+                }
                 (Token::Dot, ..) => return Err(Stop::Failed(Failure::NoAlternative(self.tokens.at + 1))),
                 (Token::LeftBracket, ..) => self.index(operand)?,
                 _ => return Ok(operand),
@@ -294,7 +323,15 @@ impl Parser<'_> {
             self.heights[id as usize].0 = height + 1;
             return Ok(id);
         }
-        self.weighed(offset, Kind::Call { function: name, target: Some(target), args }, 1)
+        self.weighed(
+            offset,
+            Kind::Call {
+                function: name,
+                target: Some(target),
+                args,
+            },
+            1,
+        )
     }
 
     fn select(&mut self, operand: Id) -> Read<Id> {
@@ -308,7 +345,15 @@ impl Parser<'_> {
             let field = self.node(at, Kind::Literal(Literal::String(field)))?;
             return self.operator(offset, "_?._", vec![operand, field], 1);
         }
-        self.weighed(offset, Kind::Select { operand, field, test: false }, 1)
+        self.weighed(
+            offset,
+            Kind::Select {
+                operand,
+                field,
+                test: false,
+            },
+            1,
+        )
     }
 
     fn index(&mut self, operand: Id) -> Read<Id> {
@@ -317,10 +362,15 @@ impl Parser<'_> {
         let optional = self.question()?;
         let index = self.expr(Set::of(&[Token::RightBracket]), false)?;
         self.close(Token::RightBracket)?;
-        self.operator(offset, if optional { "_[?_]" } else { "_[_]" }, vec![operand, index], 1)
+        self.operator(
+            offset,
+            if optional { "_[?_]" } else { "_[_]" },
+            vec![operand, index],
+            1,
+        )
     }
 
-    fn question(&mut self) -> Read<bool> {
+    pub(super) fn question(&mut self) -> Read<bool> {
         let there = self.tokens.la() == Token::Question;
         if there {
             self.tokens.take(Token::Question, Set::NONE)?;
@@ -329,19 +379,19 @@ impl Parser<'_> {
     }
 
     /// A bracket at the end of an operand.
-    fn close(&mut self, token: Token) -> Read<()> {
+    pub(super) fn close(&mut self, token: Token) -> Read<()> {
         let after = self.tokens.following(ACCESS.with(OPERATORS));
         self.tokens.take(token, after).map(|_| ())
     }
 
-    fn word(&mut self) -> Read<Arc<str>> {
+    pub(super) fn word(&mut self) -> Read<Arc<str>> {
         let lexeme = self.tokens.lexeme(self.tokens.at);
         self.tokens.take(Token::Ident, Set::NONE)?;
         Ok(self.tokens.source.text(lexeme.start, lexeme.end).into())
     }
 
     /// A name, perhaps in backquotes.
-    fn name(&mut self, follow: Set) -> Read<Option<Arc<str>>> {
+    pub(super) fn name(&mut self, follow: Set) -> Read<Option<Arc<str>>> {
         self.tokens.enter(Rule::EscapeIdent, follow, true)?;
         let result = self.tokens.sync(NAMES).and_then(|()| {
             let lexeme = self.tokens.lexeme(self.tokens.at);
@@ -350,17 +400,22 @@ impl Parser<'_> {
                 return Err(Stop::Failed(Failure::NoAlternative(self.tokens.at)));
             }
             self.tokens.take(lexeme.token, Set::NONE)?;
-            Ok(self.tokens.source.text(lexeme.start + quote, lexeme.end - quote).into())
+            Ok(self
+                .tokens
+                .source
+                .text(lexeme.start + quote, lexeme.end - quote)
+                .into())
         });
         self.tokens.leave(Rule::EscapeIdent, result)
     }
 
     /// The rest of a call after its bracket.
-    fn arguments(&mut self) -> Read<Vec<Id>> {
+    pub(super) fn arguments(&mut self) -> Read<Vec<Id>> {
         self.tokens.sync(EXPR.with(Set::of(&[Token::RightParen])))?;
         let mut args = Vec::new();
         if EXPR.has(self.tokens.la()) {
-            self.tokens.enter(Rule::ExprList, Set::of(&[Token::RightParen]), false)?;
+            self.tokens
+                .enter(Rule::ExprList, Set::of(&[Token::RightParen]), false)?;
             args.push(self.expr(Set::of(&[Token::Comma]), true)?);
             while self.tokens.la() == Token::Comma {
                 self.tokens.take(Token::Comma, Set::NONE)?;
@@ -371,243 +426,6 @@ impl Parser<'_> {
         self.close(Token::RightParen)?;
         Ok(args)
     }
-
-    fn primary(&mut self) -> Read<Id> {
-        self.tokens.enter(Rule::Primary, ACCESS, true)?;
-        let result = self.operand();
-        match self.tokens.leave(Rule::Primary, result)? {
-            Some(id) => Ok(id),
-            None => self.broken(),
-        }
-    }
-
-    fn operand(&mut self) -> Read<Id> {
-        self.tokens.sync(PRIMARY)?;
-        match self.tokens.la() {
-            Token::Ident => self.named(0),
-            Token::Dot if self.tokens.peek(1) == Token::Ident => self.named(1),
-            Token::Dot => Err(Stop::Failed(Failure::NoAlternative(self.tokens.at + 1))),
-            Token::LeftParen => {
-                self.tokens.take(Token::LeftParen, Set::NONE)?;
-                let inner = self.expr(Set::of(&[Token::RightParen]), false)?;
-                self.close(Token::RightParen)?;
-                Ok(inner)
-            }
-            Token::LeftBracket => self.list(),
-            Token::LeftBrace => self.map(),
-            token if PRIMARY.has(token) => self.literal(),
-            _ => Err(Stop::Failed(Failure::NoAlternative(self.tokens.at))),
-        }
-    }
-
-    /// A name, a call of a function, or a message; `dots` before it.
-    fn named(&mut self, dots: usize) -> Read<Id> {
-        let start = self.tokens.offset();
-        let mut end = dots + 1;
-        while self.tokens.peek(end) == Token::Dot && self.tokens.peek(end + 1) == Token::Ident {
-            end += 2;
-        }
-        let message = self.tokens.peek(end) == Token::LeftBrace;
-        let mut name = String::new();
-        if dots == 1 {
-            self.tokens.take(Token::Dot, Set::NONE)?;
-            name.push('.');
-        }
-        let offset = self.tokens.offset();
-        let word = self.word()?;
-        name.push_str(&word);
-        if message {
-            while self.tokens.la() == Token::Dot {
-                self.tokens.take(Token::Dot, Set::NONE)?;
-                name.push('.');
-                name.push_str(&self.word()?);
-            }
-            return self.message(name.into());
-        }
-        let reserved = RESERVED.contains(&&*word);
-        if self.tokens.la() == Token::LeftParen {
-            let offset = self.tokens.take(Token::LeftParen, Set::NONE)?;
-            let args = self.arguments()?;
-            if reserved {
-                return self.wrong(start, format!("reserved identifier: {word}"));
-            }
-            if let Some(id) = macros::global(self, offset, &name, &args)? {
-                return Ok(id);
-            }
-            return self.operator(offset, &name, args, 0);
-        }
-        if reserved {
-            return self.wrong(start, format!("reserved identifier: {word}"));
-        }
-        self.node(offset, Kind::Ident(name.into()))
-    }
-
-    fn list(&mut self) -> Read<Id> {
-        let offset = self.tokens.take(Token::LeftBracket, Set::NONE)?;
-        self.tokens.sync(OPT_EXPR.with(Set::of(&[Token::Comma, Token::RightBracket])))?;
-        let mut items = Vec::new();
-        let mut optional = Vec::new();
-        if OPT_EXPR.has(self.tokens.la()) {
-            self.tokens.enter(Rule::ListInit, Set::of(&[Token::Comma, Token::RightBracket]), false)?;
-            loop {
-                let (item, is_optional) = self.opt_expr(Set::of(&[Token::Comma]), true)?;
-                items.push(item);
-                optional.push(is_optional);
-                if !self.another(OPT_EXPR) {
-                    break;
-                }
-                self.tokens.take(Token::Comma, Set::NONE)?;
-            }
-            self.tokens.leave(Rule::ListInit, Ok(()))?;
-        }
-        self.trailing(Token::RightBracket)?;
-        if !optional.contains(&true) {
-            optional.clear();
-        }
-        self.node(offset, Kind::List { items, optional })
-    }
-
-    /// Whether there is a comma, and something after it.
-    fn another(&self, something: Set) -> bool {
-        self.tokens.la() == Token::Comma && something.has(self.tokens.peek(1))
-    }
-
-    fn trailing(&mut self, closing: Token) -> Read<()> {
-        self.tokens.sync(Set::of(&[Token::Comma, closing]))?;
-        if self.tokens.la() == Token::Comma {
-            self.tokens.take(Token::Comma, Set::NONE)?;
-        }
-        self.close(closing)
-    }
-
-    fn opt_expr(&mut self, follow: Set, open: bool) -> Read<(Id, bool)> {
-        self.tokens.enter(Rule::OptExpr, follow, open)?;
-        let result = self.tokens.sync(OPT_EXPR).and_then(|()| {
-            let optional = self.question()?;
-            Ok((self.expr(Set::NONE, true)?, optional))
-        });
-        match self.tokens.leave(Rule::OptExpr, result)? {
-            Some(read) => Ok(read),
-            None => Ok((self.broken()?, false)),
-        }
-    }
-
-    fn map(&mut self) -> Read<Id> {
-        let offset = self.tokens.take(Token::LeftBrace, Set::NONE)?;
-        self.tokens.sync(OPT_EXPR.with(Set::of(&[Token::Comma, Token::RightBrace])))?;
-        let mut entries = Vec::new();
-        if OPT_EXPR.has(self.tokens.la()) {
-            self.tokens.enter(Rule::MapInit, Set::of(&[Token::Comma, Token::RightBrace]), false)?;
-            let result = self.entries(&mut entries);
-            self.tokens.leave(Rule::MapInit, result)?;
-        }
-        self.trailing(Token::RightBrace)?;
-        self.node(offset, Kind::Map(entries))
-    }
-
-    fn entries(&mut self, entries: &mut Vec<Entry>) -> Read<()> {
-        loop {
-            let (key, optional) = self.opt_expr(Set::of(&[Token::Colon]), false)?;
-            self.tokens.take(Token::Colon, EXPR)?;
-            let value = self.expr(Set::of(&[Token::Comma]), true)?;
-            entries.push(Entry { key, value, optional });
-            if !self.another(OPT_EXPR) {
-                return Ok(());
-            }
-            self.tokens.take(Token::Comma, Set::NONE)?;
-        }
-    }
-
-    fn message(&mut self, name: Arc<str>) -> Read<Id> {
-        let offset = self.tokens.take(Token::LeftBrace, Set::NONE)?;
-        let start = NAMES.with(Set::of(&[Token::Question]));
-        self.tokens.sync(start.with(Set::of(&[Token::Comma, Token::RightBrace])))?;
-        let mut fields = Vec::new();
-        if start.has(self.tokens.la()) {
-            self.tokens.enter(Rule::FieldInit, Set::of(&[Token::Comma, Token::RightBrace]), false)?;
-            let result = self.inits(start, &mut fields);
-            self.tokens.leave(Rule::FieldInit, result)?;
-        }
-        self.trailing(Token::RightBrace)?;
-        self.node(offset, Kind::Struct { name, fields })
-    }
-
-    fn inits(&mut self, start: Set, fields: &mut Vec<Init>) -> Read<()> {
-        loop {
-            self.tokens.enter(Rule::OptField, Set::of(&[Token::Colon]), false)?;
-            let result = self.tokens.sync(start).and_then(|()| {
-                let optional = self.question()?;
-                Ok((self.name(Set::NONE)?, optional))
-            });
-            let field = self.tokens.leave(Rule::OptField, result)?;
-            let offset = self.tokens.take(Token::Colon, EXPR)?;
-            let value = self.expr(Set::of(&[Token::Comma]), true)?;
-            if let Some((Some(field), optional)) = field {
-                fields.push(Init { offset, field, value, optional });
-            }
-            if !self.another(start) {
-                return Ok(());
-            }
-            self.tokens.take(Token::Comma, Set::NONE)?;
-        }
-    }
-
-    fn literal(&mut self) -> Read<Id> {
-        self.tokens.enter(Rule::Literal, Set::NONE, true)?;
-        let result = self.constant();
-        match self.tokens.leave(Rule::Literal, result)? {
-            Some(id) => Ok(id),
-            None => self.broken(),
-        }
-    }
-
-    fn constant(&mut self) -> Read<Id> {
-        let offset = self.tokens.offset();
-        let negative = self.tokens.la() == Token::Minus;
-        if negative {
-            if !matches!(self.tokens.peek(1), Token::Int | Token::Float) {
-                return Err(Stop::Failed(Failure::NoAlternative(self.tokens.at + 1)));
-            }
-            self.tokens.take(Token::Minus, Set::NONE)?;
-        }
-        let lexeme = self.tokens.lexeme(self.tokens.at);
-        let text = self.tokens.source.text(lexeme.start, lexeme.end);
-        self.tokens.take(lexeme.token, Set::NONE)?;
-        match constant(lexeme.token, negative, &text) {
-            Ok(literal) => self.node(offset, Kind::Literal(literal)),
-            Err(message) => self.wrong(offset, message.to_owned()),
-        }
-    }
-}
-
-fn constant(token: Token, negative: bool, text: &str) -> Result<Literal, &'static str> {
-    let sign = if negative { "-" } else { "" };
-    Ok(match token {
-        Token::Int => match text.strip_prefix("0x") {
-            Some(hex) => i64::from_str_radix(&format!("{sign}{hex}"), 16),
-            None => format!("{sign}{text}").parse(),
-        }
-        .map(Literal::Int)
-        .map_err(|_| "invalid int literal")?,
-        Token::Uint => {
-            let digits = &text[..text.len() - 1];
-            match digits.strip_prefix("0x") {
-                Some(hex) => u64::from_str_radix(hex, 16),
-                None => digits.parse(),
-            }
-            .map(Literal::Uint)
-            .map_err(|_| "invalid uint literal")?
-        }
-        Token::Float => match format!("{sign}{text}").parse::<f64>() {
-            Ok(number) if number.is_finite() => Literal::Double(number),
-            _ => return Err("invalid double literal"),
-        },
-        Token::String => Literal::String(unescape::text(text)?.into()),
-        Token::Bytes => Literal::Bytes(unescape::bytes(&text[1..])?.into()),
-        Token::True => Literal::Bool(true),
-        Token::False => Literal::Bool(false),
-        _ => Literal::Null,
-    })
 }
 
 /// Shows the children of a node.
@@ -622,6 +440,8 @@ pub(crate) fn each_child(kind: &Kind, mut show: impl FnMut(Id)) {
             show(entry.value);
         }),
         Kind::Struct { fields, .. } => fields.iter().for_each(|field| show(field.value)),
-        Kind::Comprehension(it) => [it.range, it.init, it.condition, it.step, it.result].into_iter().for_each(show),
+        Kind::Comprehension(it) => [it.range, it.init, it.condition, it.step, it.result]
+            .into_iter()
+            .for_each(show),
     }
 }

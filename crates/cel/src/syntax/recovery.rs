@@ -75,7 +75,11 @@ pub(super) struct Tokens<'s> {
 }
 
 impl<'s> Tokens<'s> {
-    pub(super) fn new(source: &'s Source, lexemes: Vec<Lexeme>, unknown: &'s [Unknown]) -> Result<Self, Vec<Issue>> {
+    pub(super) fn new(
+        source: &'s Source,
+        lexemes: Vec<Lexeme>,
+        unknown: &'s [Unknown],
+    ) -> Result<Self, Vec<Issue>> {
         let mut tokens = Tokens {
             source,
             lexemes,
@@ -92,7 +96,10 @@ impl<'s> Tokens<'s> {
         };
         for (start, end) in unknown {
             let text = source.text(*start, *end);
-            if tokens.syntax(*start, &format!("token recognition error at: '{text}'")).is_err() {
+            if tokens
+                .syntax(*start, &format!("token recognition error at: '{text}'"))
+                .is_err()
+            {
                 return Err(tokens.issues);
             }
         }
@@ -101,7 +108,9 @@ impl<'s> Tokens<'s> {
 
     /// The token so many places on.
     pub(super) fn peek(&self, ahead: usize) -> Token {
-        self.lexemes.get(self.at + ahead).map_or(Token::Eof, |lexeme| lexeme.token)
+        self.lexemes
+            .get(self.at + ahead)
+            .map_or(Token::Eof, |lexeme| lexeme.token)
     }
 
     pub(super) fn la(&self) -> Token {
@@ -258,7 +267,10 @@ impl<'s> Tokens<'s> {
     fn words(&self, start: u32, end: u32) -> String {
         let is_unknown = |at: u32| self.unknown.iter().any(|(from, to)| (*from..*to).contains(&at));
         let chars = (start..end).zip(&self.source.chars[start as usize..end as usize]);
-        chars.filter(|(at, _)| !is_unknown(*at)).map(|(_, c)| *c).collect()
+        chars
+            .filter(|(at, _)| !is_unknown(*at))
+            .map(|(_, c)| *c)
+            .collect()
     }
 
     fn recover(&mut self, rule: Rule) -> Result<(), Stop> {
@@ -276,7 +288,9 @@ impl<'s> Tokens<'s> {
     }
 
     fn recovery_set(&self) -> Set {
-        self.follows.iter().fold(Set::NONE, |set, (follow, _)| set.with(*follow))
+        self.follows
+            .iter()
+            .fold(Set::NONE, |set, (follow, _)| set.with(*follow))
     }
 
     fn skip(&mut self, until: Set, limited: Option<u32>) -> Result<(), Stop> {
@@ -284,7 +298,9 @@ impl<'s> Tokens<'s> {
         while self.la() != Token::Eof && !until.has(self.la()) {
             if let Some(skipped) = &mut skipped {
                 if *skipped >= MOST_SKIPPED {
-                    return self.halt(format!("error recovery token lookahead limit exceeded: {MOST_SKIPPED}"));
+                    return self.halt(format!(
+                        "error recovery token lookahead limit exceeded: {MOST_SKIPPED}"
+                    ));
                 }
                 *skipped += 1;
             }
@@ -296,7 +312,10 @@ impl<'s> Tokens<'s> {
     fn count_recovery(&mut self) -> Result<(), Stop> {
         if self.recoveries == MOST_RECOVERIES {
             let offset = self.offset();
-            self.syntax(offset, &format!("error recovery attempt limit exceeded: {MOST_RECOVERIES}"))?;
+            self.syntax(
+                offset,
+                &format!("error recovery attempt limit exceeded: {MOST_RECOVERIES}"),
+            )?;
             return Err(Stop::Halt);
         }
         self.recoveries += 1;
@@ -305,7 +324,11 @@ impl<'s> Tokens<'s> {
 
     fn syntax(&mut self, offset: u32, message: &str) -> Result<(), Stop> {
         let full = self.reports >= MOST_REPORTS;
-        let message = if full { format!("More than {MOST_REPORTS} syntax errors") } else { message.to_owned() };
+        let message = if full {
+            format!("More than {MOST_REPORTS} syntax errors")
+        } else {
+            message.to_owned()
+        };
         self.reports += 1;
         self.issue(Some(offset), format!("Syntax error: {message}"));
         if full { Err(Stop::Halt) } else { Ok(()) }
@@ -332,5 +355,10 @@ impl<'s> Tokens<'s> {
 }
 
 fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\t', "\\t").replace('\n', "\\n").replace('\r', "\\r"))
+    format!(
+        "'{}'",
+        text.replace('\t', "\\t")
+            .replace('\n', "\\n")
+            .replace('\r', "\\r")
+    )
 }

@@ -18,8 +18,14 @@ pub(super) fn bytes(quoted: &str) -> Result<Vec<u8>, &'static str> {
 fn read(quoted: &str, bytes: bool) -> Result<Vec<u8>, &'static str> {
     let raw = quoted.starts_with(['r', 'R']);
     let quoted = if raw { &quoted[1..] } else { quoted };
-    let quotes = if quoted.len() >= 6 && (quoted.starts_with("\"\"\"") || quoted.starts_with("'''")) { 3 } else { 1 };
-    let inner = quoted.get(quotes..quoted.len().saturating_sub(quotes)).ok_or(STUCK)?;
+    let quotes = if quoted.len() >= 6 && (quoted.starts_with("\"\"\"") || quoted.starts_with("'''")) {
+        3
+    } else {
+        1
+    };
+    let inner = quoted
+        .get(quotes..quoted.len().saturating_sub(quotes))
+        .ok_or(STUCK)?;
     // Line ends are one character, however they were written.
     let inner = inner.replace("\r\n", "\n").replace('\r', "\n");
     if raw || !inner.contains('\\') {
@@ -32,7 +38,10 @@ fn read(quoted: &str, bytes: bool) -> Result<Vec<u8>, &'static str> {
             push(&mut out, c);
             continue;
         }
-        match chars.next().ok_or("unable to unescape string, found '\\' as last character")? {
+        match chars
+            .next()
+            .ok_or("unable to unescape string, found '\\' as last character")?
+        {
             'a' => out.push(7),
             'b' => out.push(8),
             'f' => out.push(12),

@@ -18,9 +18,10 @@ pub(crate) fn equal(a: &Value<'_>, b: &Value<'_>) -> Result<bool, EvalError> {
         (Value::Null, Value::Null) => true,
         (Value::Null, _) | (_, Value::Null) => false,
         (Value::Bool(a), Value::Bool(b)) => a == b,
-        (Value::Int(_) | Value::Uint(_) | Value::Double(_), Value::Int(_) | Value::Uint(_) | Value::Double(_)) => {
-            numbers(a, b) == Some(Ordering::Equal)
-        }
+        (
+            Value::Int(_) | Value::Uint(_) | Value::Double(_),
+            Value::Int(_) | Value::Uint(_) | Value::Double(_),
+        ) => numbers(a, b) == Some(Ordering::Equal),
         (Value::String(a), Value::String(b)) => **a == **b,
         (Value::Bytes(a), Value::Bytes(b)) => a == b,
         (Value::Timestamp(a), Value::Timestamp(b)) => a == b,
@@ -32,7 +33,6 @@ pub(crate) fn equal(a: &Value<'_>, b: &Value<'_>) -> Result<bool, EvalError> {
             return Err(EvalError::no_such_overload());
         }
         (Value::Map(a), Value::Map(b)) => maps(a, b)?,
-        (Value::Map(Map::Object { .. }), _) => return Err(EvalError::no_such_overload()),
         (Value::Message(a, fields), Value::Message(b, others)) => {
             if a != b || fields.len() != others.len() {
                 return Ok(false);
@@ -51,7 +51,7 @@ pub(crate) fn equal(a: &Value<'_>, b: &Value<'_>) -> Result<bool, EvalError> {
             _ => false,
         },
         (Value::Opaque(a), Value::Opaque(b)) => a.equals(b)?,
-        (Value::Opaque(_), _) => return Err(EvalError::no_such_overload()),
+        (Value::Map(Map::Object { .. }) | Value::Opaque(_), _) => return Err(EvalError::no_such_overload()),
         _ => false,
     })
 }
@@ -70,8 +70,14 @@ fn lists(a: &List<'_>, b: &List<'_>) -> Result<bool, EvalError> {
             Ok(true)
         }
         ListKind::Set => {
-            let ours = a.iter().map(|item| mark(&item?)).collect::<Result<HashSet<_>, _>>()?;
-            let theirs = b.iter().map(|item| mark(&item?)).collect::<Result<HashSet<_>, _>>()?;
+            let ours = a
+                .iter()
+                .map(|item| mark(&item?))
+                .collect::<Result<HashSet<_>, _>>()?;
+            let theirs = b
+                .iter()
+                .map(|item| mark(&item?))
+                .collect::<Result<HashSet<_>, _>>()?;
             Ok(ours == theirs)
         }
         ListKind::Map(keys) => {
@@ -92,15 +98,18 @@ fn lists(a: &List<'_>, b: &List<'_>) -> Result<bool, EvalError> {
 }
 
 fn by_keys(list: &List<'_>, keys: &[String]) -> Result<HashMap<Vec<String>, usize>, EvalError> {
-    list.iter().enumerate().map(|(at, item)| Ok((marks(&item?, keys)?, at))).collect()
+    list.iter()
+        .enumerate()
+        .map(|(at, item)| Ok((marks(&item?, keys)?, at)))
+        .collect()
 }
 
 /// What tells an item of a set from others.
 fn mark(value: &Value<'_>) -> Result<String, EvalError> {
     match value {
-        Value::List(_) | Value::Map(_) => {
-            Err(EvalError::new("listSet operations are only supported on lists of scalar values"))
-        }
+        Value::List(_) | Value::Map(_) => Err(EvalError::new(
+            "listSet operations are only supported on lists of scalar values",
+        )),
         Value::Bytes(bytes) => Ok(format!("{bytes:?}")),
         other => Ok(format!("{}:{other}", other.type_name())),
     }
@@ -109,7 +118,9 @@ fn mark(value: &Value<'_>) -> Result<String, EvalError> {
 /// What tells an object of a list from others.
 fn marks(value: &Value<'_>, keys: &[String]) -> Result<Vec<String>, EvalError> {
     let Value::Map(map) = value else {
-        return Err(EvalError::new("unexpected data format for element of array with x-kubernetes-list-type=map"));
+        return Err(EvalError::new(
+            "unexpected data format for element of array with x-kubernetes-list-type=map",
+        ));
     };
     keys.iter()
         .map(|key| {
@@ -133,7 +144,11 @@ pub(super) fn add_to_set<'a>(items: &mut Vec<Value<'a>>, other: &List<'a>) -> Re
     Ok(())
 }
 
-pub(super) fn add_to_map<'a>(items: &mut Vec<Value<'a>>, other: &List<'a>, keys: &[String]) -> Result<(), EvalError> {
+pub(super) fn add_to_map<'a>(
+    items: &mut Vec<Value<'a>>,
+    other: &List<'a>,
+    keys: &[String],
+) -> Result<(), EvalError> {
     let mut places = HashMap::new();
     for (at, item) in items.iter().enumerate() {
         places.insert(marks(item, keys)?, at);
@@ -178,9 +193,10 @@ fn maps(a: &Map<'_>, b: &Map<'_>) -> Result<bool, EvalError> {
 pub(crate) fn compare(a: &Value<'_>, b: &Value<'_>) -> Result<Ordering, EvalError> {
     Ok(match (a, b) {
         (Value::Bool(a), Value::Bool(b)) => a.cmp(b),
-        (Value::Int(_) | Value::Uint(_) | Value::Double(_), Value::Int(_) | Value::Uint(_) | Value::Double(_)) => {
-            numbers(a, b).ok_or_else(|| EvalError::new("NaN values cannot be ordered"))?
-        }
+        (
+            Value::Int(_) | Value::Uint(_) | Value::Double(_),
+            Value::Int(_) | Value::Uint(_) | Value::Double(_),
+        ) => numbers(a, b).ok_or_else(|| EvalError::new("NaN values cannot be ordered"))?,
         (Value::String(a), Value::String(b)) => (**a).cmp(&**b),
         (Value::Bytes(a), Value::Bytes(b)) => a.cmp(b),
         (Value::Timestamp(a), Value::Timestamp(b)) => a.cmp(b),
@@ -228,5 +244,9 @@ fn double(a: f64, b: i128) -> Option<Ordering> {
     }
     #[expect(clippy::cast_possible_truncation, reason = "it is far smaller than what fits")]
     let floor = a.floor() as i128;
-    Some(floor.cmp(&b).then(if a > a.floor() { Ordering::Greater } else { Ordering::Equal }))
+    Some(floor.cmp(&b).then(if a > a.floor() {
+        Ordering::Greater
+    } else {
+        Ordering::Equal
+    }))
 }

@@ -18,8 +18,16 @@ const DEEPEST: u32 = 128;
 impl<'a> Value<'a> {
     /// Reads a place in a tree as what it is declared to be.
     pub fn read(json: &'a Json, decl: &Decl) -> Result<Value<'a>, EvalError> {
-        let wrong = |what: &str| Err(EvalError::new(format!("invalid data, expected {what}, got {}", go_type(json))));
-        let text = |what: &str| json.as_str().map_or_else(|| wrong(what).map(|_: Value<'a>| ""), Ok);
+        let wrong = |what: &str| {
+            Err(EvalError::new(format!(
+                "invalid data, expected {what}, got {}",
+                go_type(json)
+            )))
+        };
+        let text = |what: &str| {
+            json.as_str()
+                .map_or_else(|| wrong(what).map(|_: Value<'a>| ""), Ok)
+        };
         Ok(match &decl.shape {
             Shape::Optional(inner) => Value::optional(Some(Value::read(json, inner)?)),
             _ if json.is_null() => Value::Null,
@@ -40,18 +48,18 @@ impl<'a> Value<'a> {
                 (Json::String(text), _) => Value::String(Text::Borrowed(text)),
                 (_, Some(number)) => Value::Int(number),
                 _ => {
-                    let message = "invalid data, expected XIntOrString value to be either a string or integer";
+                    let message =
+                        "invalid data, expected XIntOrString value to be either a string or integer";
                     return Err(EvalError::new(message));
                 }
             },
             Shape::Bytes => {
                 let text = text("string")?;
-                match STANDARD.decode(text) {
-                    Ok(bytes) => Value::Bytes(bytes.into()),
-                    Err(_) => {
-                        let message = format!("Invalid byte formatted string {text}: illegal base64 data");
-                        return Err(EvalError::new(message));
-                    }
+                if let Ok(bytes) = STANDARD.decode(text) {
+                    Value::Bytes(bytes.into())
+                } else {
+                    let message = format!("Invalid byte formatted string {text}: illegal base64 data");
+                    return Err(EvalError::new(message));
                 }
             }
             Shape::Timestamp => {
@@ -61,24 +69,34 @@ impl<'a> Value<'a> {
             }
             Shape::Date => {
                 let text = text("string")?;
-                Value::Timestamp(time::parse_date(text).ok_or_else(|| invalid("date formatted string", text))?)
+                Value::Timestamp(
+                    time::parse_date(text).ok_or_else(|| invalid("date formatted string", text))?,
+                )
             }
             Shape::Duration => {
                 let text = text("string")?;
                 Value::Duration(time::parse_loose_duration(text).ok_or_else(|| invalid("duration", text))?)
             }
             Shape::List(items, kind) => match json {
-                Json::Array(array) => {
-                    Value::List(List::Json { items: array, decl: Arc::clone(items), kind: kind.clone() })
-                }
+                Json::Array(array) => Value::List(List::Json {
+                    items: array,
+                    decl: Arc::clone(items),
+                    kind: kind.clone(),
+                }),
                 _ => return wrong("an array for the provided schema with type=array"),
             },
             Shape::Map(_, values) => match json {
-                Json::Object(entries) => Value::Map(Map::Json { entries, decl: Arc::clone(values) }),
+                Json::Object(entries) => Value::Map(Map::Json {
+                    entries,
+                    decl: Arc::clone(values),
+                }),
                 _ => return wrong("a map for the provided schema with type=object"),
             },
             Shape::Object(object) => match json {
-                Json::Object(entries) => Value::Map(Map::Object { entries, decl: Arc::clone(object) }),
+                Json::Object(entries) => Value::Map(Map::Object {
+                    entries,
+                    decl: Arc::clone(object),
+                }),
                 _ => return wrong("a map for the provided schema with type=object"),
             },
             Shape::Dyn | Shape::Null | Shape::Uint | Shape::Type | Shape::Opaque(_) => Value::dynamic(json),
@@ -96,8 +114,15 @@ impl<'a> Value<'a> {
                 None => Value::Double(number.as_f64().unwrap_or(f64::NAN)),
             },
             Json::String(text) => Value::String(Text::Borrowed(text)),
-            Json::Array(items) => Value::List(List::Json { items, decl: decl(), kind: crate::decl::ListKind::Atomic }),
-            Json::Object(entries) => Value::Map(Map::Json { entries, decl: decl() }),
+            Json::Array(items) => Value::List(List::Json {
+                items,
+                decl: decl(),
+                kind: crate::decl::ListKind::Atomic,
+            }),
+            Json::Object(entries) => Value::Map(Map::Json {
+                entries,
+                decl: decl(),
+            }),
         }
     }
 
@@ -110,7 +135,12 @@ impl<'a> Value<'a> {
         if depth > DEEPEST {
             return Err(EvalError::new("value nests too deep"));
         }
-        let none = || EvalError::new(format!("unsupported conversion of '{}' to JSON", self.type_name()));
+        let none = || {
+            EvalError::new(format!(
+                "unsupported conversion of '{}' to JSON",
+                self.type_name()
+            ))
+        };
         Ok(match self {
             Value::Null | Value::Optional(None) => Json::Null,
             Value::Bool(truth) => (*truth).into(),
@@ -123,13 +153,21 @@ impl<'a> Value<'a> {
             Value::Duration(nanos) => time::duration_text(*nanos).into(),
             Value::Optional(Some(value)) => value.json(depth)?,
             Value::List(List::Json { items, .. }) => Json::Array(items.to_vec()),
-            Value::List(list) => list.iter().map(|item| item?.json(depth + 1)).collect::<Result<_, _>>()?,
-            Value::Map(Map::Json { entries, .. } | Map::Object { entries, .. }) => Json::Object((*entries).clone()),
+            Value::List(list) => list
+                .iter()
+                .map(|item| item?.json(depth + 1))
+                .collect::<Result<_, _>>()?,
+            Value::Map(Map::Json { entries, .. } | Map::Object { entries, .. }) => {
+                Json::Object((*entries).clone())
+            }
             Value::Map(map) => {
                 let mut object = serde_json::Map::new();
                 for key in map.keys() {
                     let Some(Key::String(name)) = Key::of(&key) else {
-                        return Err(EvalError::new(format!("map key {key} is of type {}, not string", key.type_name())));
+                        return Err(EvalError::new(format!(
+                            "map key {key} is of type {}, not string",
+                            key.type_name()
+                        )));
                     };
                     if let Some(value) = map.find(&key) {
                         object.insert(name.into(), value?.json(depth + 1)?);
@@ -154,8 +192,15 @@ impl<'a> Value<'a> {
 fn whole(json: &Json) -> Option<i64> {
     let number = json.as_number()?;
     number.as_i64().or_else(|| {
-        #[expect(clippy::cast_possible_truncation, clippy::float_cmp, reason = "only whole numbers within range pass")]
-        number.as_f64().filter(|float| float.trunc() == *float && float.abs() < 9.2e18).map(|float| float as i64)
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::float_cmp,
+            reason = "only whole numbers within range pass"
+        )]
+        number
+            .as_f64()
+            .filter(|float| float.trunc() == *float && float.abs() < 9.2e18)
+            .map(|float| float as i64)
     })
 }
 

@@ -73,8 +73,10 @@ impl<'a> List<'a> {
         }
         let kind = self.kind();
         let mut items = match self {
-            List::Owned(items) | List::Joined(items, _) => Arc::try_unwrap(items).unwrap_or_else(|items| items.to_vec()),
-            json => json.to_vec()?,
+            List::Owned(items) | List::Joined(items, _) => {
+                Arc::try_unwrap(items).unwrap_or_else(|items| items.to_vec())
+            }
+            json @ List::Json { .. } => json.to_vec()?,
         };
         match &kind {
             ListKind::Atomic => {

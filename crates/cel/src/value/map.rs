@@ -35,7 +35,7 @@ pub enum Map<'a> {
 /// The entries of a map, in their order.
 #[derive(Clone, Debug, Default)]
 pub struct Entries<'a> {
-    entries: Vec<(Value<'a>, Value<'a>)>,
+    pairs: Vec<(Value<'a>, Value<'a>)>,
     places: HashMap<Key, usize>,
     /// What keys that are not there have.
     default: Option<Value<'a>>,
@@ -56,7 +56,7 @@ impl<'a> Map<'a> {
     pub fn len(&self) -> usize {
         match self {
             Map::Json { entries, .. } | Map::Object { entries, .. } => entries.len(),
-            Map::Owned(map) => map.entries.len(),
+            Map::Owned(map) => map.pairs.len(),
         }
     }
 
@@ -93,9 +93,10 @@ impl<'a> Map<'a> {
     pub(crate) fn has(&self, name: &str) -> bool {
         match self {
             Map::Json { entries, .. } => entries.contains_key(name),
-            Map::Object { entries, decl } => {
-                decl.find(name).and_then(|field| entries.get(&*field.property)).is_some_and(|value| !value.is_null())
-            }
+            Map::Object { entries, decl } => decl
+                .find(name)
+                .and_then(|field| entries.get(&*field.property))
+                .is_some_and(|value| !value.is_null()),
             Map::Owned(map) => map.places.contains_key(&Key::String(name.into())) || map.default.is_some(),
         }
     }
@@ -103,14 +104,17 @@ impl<'a> Map<'a> {
     /// The keys.
     pub(crate) fn keys(&self) -> Vec<Value<'a>> {
         match self {
-            Map::Json { entries, .. } => entries.keys().map(|key| Value::String(Text::Borrowed(key))).collect(),
+            Map::Json { entries, .. } => entries
+                .keys()
+                .map(|key| Value::String(Text::Borrowed(key)))
+                .collect(),
             Map::Object { entries, decl } => entries
                 .keys()
                 .filter(|key| decl.of_property(key).is_some())
                 .filter_map(|key| escape::escape(key))
                 .map(Value::text)
                 .collect(),
-            Map::Owned(map) => map.entries.iter().map(|(key, _)| key.clone()).collect(),
+            Map::Owned(map) => map.pairs.iter().map(|(key, _)| key.clone()).collect(),
         }
     }
 
@@ -141,12 +145,13 @@ impl<'a> Map<'a> {
 impl<'a> Entries<'a> {
     /// Adds an entry; one of the same key is replaced.
     pub fn insert(&mut self, key: Value<'a>, value: Value<'a>) -> Result<(), EvalError> {
-        let name = Key::of(&key).ok_or_else(|| EvalError::new(format!("unsupported key type: {}", key.type_name())))?;
+        let name = Key::of(&key)
+            .ok_or_else(|| EvalError::new(format!("unsupported key type: {}", key.type_name())))?;
         if let Some(at) = self.places.get(&name) {
-            self.entries[*at].1 = value;
+            self.pairs[*at].1 = value;
         } else {
-            self.places.insert(name, self.entries.len());
-            self.entries.push((key, value));
+            self.places.insert(name, self.pairs.len());
+            self.pairs.push((key, value));
         }
         Ok(())
     }
@@ -156,7 +161,7 @@ impl<'a> Entries<'a> {
         let Some(at) = Key::of(key).and_then(|key| self.places.remove(&key)) else {
             return;
         };
-        self.entries.remove(at);
+        self.pairs.remove(at);
         for place in self.places.values_mut().filter(|place| **place > at) {
             *place -= 1;
         }
@@ -170,7 +175,10 @@ impl<'a> Entries<'a> {
     }
 
     fn find(&self, key: &Key) -> Option<&Value<'a>> {
-        self.places.get(key).map(|at| &self.entries[*at].1).or(self.default.as_ref())
+        self.places
+            .get(key)
+            .map(|at| &self.pairs[*at].1)
+            .or(self.default.as_ref())
     }
 }
 
@@ -189,8 +197,14 @@ impl Key {
             Value::Bool(truth) => Key::Bool(*truth),
             Value::Int(number) => Key::Number((*number).into()),
             Value::Uint(number) => Key::Number((*number).into()),
-            #[expect(clippy::float_cmp, clippy::cast_possible_truncation, reason = "only whole numbers within range are keys")]
-            Value::Double(number) if number.trunc() == *number && number.abs() < 1.9e19 => Key::Number(*number as i128),
+            #[expect(
+                clippy::float_cmp,
+                clippy::cast_possible_truncation,
+                reason = "only whole numbers within range are keys"
+            )]
+            Value::Double(number) if number.trunc() == *number && number.abs() < 1.9e19 => {
+                Key::Number(*number as i128)
+            }
             Value::String(text) => Key::String((**text).into()),
             _ => return None,
         })

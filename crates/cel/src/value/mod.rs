@@ -11,15 +11,15 @@ pub(crate) mod opaque;
 
 use std::{fmt, ops::Deref, sync::Arc};
 
-pub use self::{
-    list::List,
-    map::{Entries, Map},
-    opaque::{Authorizer, Check, Decision, ResourceCheck, Target},
-};
 pub(crate) use self::{
     compare::{compare, equal, is_ordered},
     map::Key,
     opaque::Thing,
+};
+pub use self::{
+    list::List,
+    map::{Entries, Map},
+    opaque::{Authorizer, Check, Decision, ResourceCheck, Target},
 };
 use crate::{
     error::EvalError,
@@ -103,7 +103,9 @@ impl<'a> Value<'a> {
 
     /// A semantic version, if the text is one.
     pub fn semver(text: &str) -> std::result::Result<Self, EvalError> {
-        Ok(Value::Opaque(Thing::Semver(Arc::new(Semver::parse(text).map_err(EvalError::new)?))))
+        Ok(Value::Opaque(Thing::Semver(Arc::new(
+            Semver::parse(text).map_err(EvalError::new)?,
+        ))))
     }
 
     /// The truth that it is.
@@ -171,14 +173,13 @@ impl<'a> Value<'a> {
             Value::Bool(truth) => !truth,
             Value::Int(number) => *number == 0,
             Value::Uint(number) => *number == 0,
-            #[expect(clippy::float_cmp, reason = "nothing is exact")]
             Value::Double(number) => *number == 0.0,
             Value::String(text) => text.is_empty(),
             Value::Bytes(bytes) => bytes.is_empty(),
             Value::Timestamp(time) => time.is_zero(),
             Value::Duration(nanos) => *nanos == 0,
-            Value::List(list) => list.len() == 0,
-            Value::Map(map) => map.len() == 0,
+            Value::List(list) => list.is_empty(),
+            Value::Map(map) => map.is_empty(),
             Value::Message(_, fields) => fields.is_empty(),
             Value::Type(_) | Value::Optional(_) | Value::Opaque(_) => false,
         }

@@ -107,12 +107,21 @@ pub struct Decision {
 impl Value<'_> {
     /// Whom expressions can ask: `authorizer`.
     pub fn authorizer(authorizer: Arc<dyn Authorizer>) -> Self {
-        Value::Opaque(Thing::Authorizer(Asker { authorizer, service_account: None }))
+        Value::Opaque(Thing::Authorizer(Asker {
+            authorizer,
+            service_account: None,
+        }))
     }
 
     /// A question about a resource that lacks its verb: `authorizer.requestResource`.
     pub fn resource_check(authorizer: Arc<dyn Authorizer>, check: ResourceCheck) -> Self {
-        Value::Opaque(Thing::ResourceCheck(Asker { authorizer, service_account: None }, Arc::new(check)))
+        Value::Opaque(Thing::ResourceCheck(
+            Asker {
+                authorizer,
+                service_account: None,
+            },
+            Arc::new(check),
+        ))
     }
 }
 
@@ -171,6 +180,8 @@ impl Thing {
 
 impl std::fmt::Debug for Asker {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Asker").field("service_account", &self.service_account).finish_non_exhaustive()
+        f.debug_struct("Asker")
+            .field("service_account", &self.service_account)
+            .finish_non_exhaustive()
     }
 }

@@ -10,7 +10,9 @@ const STACK: usize = 2 << 20;
 
 #[test]
 fn no_nesting_overflows_the_stack() {
-    let nest = |open: &str, inner: &str, close: &str, times: usize| open.repeat(times) + inner + &close.repeat(times);
+    let nest = |open: &str, inner: &str, close: &str, times: usize| {
+        open.repeat(times) + inner + &close.repeat(times)
+    };
     let mut sources = Vec::new();
     for times in [50, 120, 200, 249, 251, 2_000, 30_000] {
         sources.extend([
@@ -53,7 +55,10 @@ fn no_nesting_overflows_the_stack() {
         ]);
     }
     let run = move || {
-        let environment = Environment::new().variable("x", Shape::Dyn).with_bindings().with_patch_types();
+        let environment = Environment::new()
+            .variable("x", Shape::Dyn)
+            .with_bindings()
+            .with_patch_types();
         let value = json!([[1], {"a": 1}]);
         for source in sources {
             if let Ok(program) = Program::compile(&environment, &source) {
@@ -62,5 +67,10 @@ fn no_nesting_overflows_the_stack() {
             }
         }
     };
-    thread::Builder::new().stack_size(STACK).spawn(run).unwrap().join().unwrap();
+    thread::Builder::new()
+        .stack_size(STACK)
+        .spawn(run)
+        .unwrap()
+        .join()
+        .unwrap();
 }

@@ -3,7 +3,10 @@
 //!
 //! Runs for as many seconds as `K3_FUZZ_SECONDS` says, a second if it says nothing. Inputs are samples with random
 //! changes, the same in every run unless `K3_FUZZ_SEED` says otherwise.
-#![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test that looks at the clock")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "how long the code under test takes is what is asked"
+)]
 
 mod deep;
 
@@ -14,9 +17,9 @@ use std::{
 
 use k3_cel::{Bindings, Decl, Environment, ListKind, ObjectDecl, PER_CALL_LIMIT, Program, Shape};
 use proptest::{
-    strategy::ValueTree as _,
     prelude::*,
     sample::select,
+    strategy::ValueTree as _,
     test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
 };
 use serde_json::json;
@@ -39,15 +42,91 @@ const SAMPLES: &[&str] = &[
 ];
 
 const WORDS: &[&str] = &[
-    "(", ")", "[", "]", "{", "}", ".", ",", "?", ":", "+", "-", "*", "/", "%", "!", "==", "!=", "<", ">=", "&&", "||", "in",
-    " in ", "'", "\"", "'''", "\\", "`", "r'", "b\"", "@", "|", "=", "\n", "\u{e9}", "\u{1f600}", "0x", "1u", "1.5", "9e999", "true",
-    "null", "self", "x", "_", "for", ".all(x, ", ".map(x, ", ".optMap(x, ", ".exists(a, b, ", "has(", "size(", "[?", ".?",
-    "dyn(", "type(", "optional.of(", "[[[[[[[[", "((((((((", "{{{{", "!!!!!", "-----", "'a'", "1", "[1, 2]", "{'a': 1}", "..",
-    ".matches('(a*)*$')", ".find('\\\\p{L}')", "\\d", "{1000}", ".format([x])", "%s", ".charAt(", "9223372036854775807",
+    "(",
+    ")",
+    "[",
+    "]",
+    "{",
+    "}",
+    ".",
+    ",",
+    "?",
+    ":",
+    "+",
+    "-",
+    "*",
+    "/",
+    "%",
+    "!",
+    "==",
+    "!=",
+    "<",
+    ">=",
+    "&&",
+    "||",
+    "in",
+    " in ",
+    "'",
+    "\"",
+    "'''",
+    "\\",
+    "`",
+    "r'",
+    "b\"",
+    "@",
+    "|",
+    "=",
+    "\n",
+    "\u{e9}",
+    "\u{1f600}",
+    "0x",
+    "1u",
+    "1.5",
+    "9e999",
+    "true",
+    "null",
+    "self",
+    "x",
+    "_",
+    "for",
+    ".all(x, ",
+    ".map(x, ",
+    ".optMap(x, ",
+    ".exists(a, b, ",
+    "has(",
+    "size(",
+    "[?",
+    ".?",
+    "dyn(",
+    "type(",
+    "optional.of(",
+    "[[[[[[[[",
+    "((((((((",
+    "{{{{",
+    "!!!!!",
+    "-----",
+    "'a'",
+    "1",
+    "[1, 2]",
+    "{'a': 1}",
+    "..",
+    ".matches('(a*)*$')",
+    ".find('\\\\p{L}')",
+    "\\d",
+    "{1000}",
+    ".format([x])",
+    "%s",
+    ".charAt(",
+    "9223372036854775807",
 ];
 
 fn inputs() -> impl Strategy<Value = String> {
-    let change = (any::<prop::sample::Index>(), 0..12_usize, select(WORDS), 1..4_usize);
+    let change = (
+        any::<prop::sample::Index>(),
+        0..12_usize,
+        select(WORDS),
+        1..4_usize,
+    );
     (select(SAMPLES), prop::collection::vec(change, 0..8)).prop_map(|(sample, changes)| {
         let mut chars: Vec<char> = sample.chars().collect();
         for (place, cut, word, times) in changes {
@@ -65,21 +144,40 @@ fn environment() -> (Environment, Decl) {
         .field("s", Decl::new(Shape::String, 100))
         .field("o", Decl::map(Shape::String.into(), 10))
         .field("any", Shape::Dyn)
-        .field("list", Decl::list(Decl::new(Shape::String, 10), ListKind::Set, 10));
+        .field(
+            "list",
+            Decl::list(Decl::new(Shape::String, 10), ListKind::Set, 10),
+        );
     let decl = Decl::object(object).named("self");
-    (Environment::new().variable("self", decl.clone()).with_bindings().with_patch_types(), decl)
+    (
+        Environment::new()
+            .variable("self", decl.clone())
+            .with_bindings()
+            .with_patch_types(),
+        decl,
+    )
 }
 
 #[test]
 fn any_text_is_a_program_or_refused_and_programs_end() {
-    let seconds = env::var("K3_FUZZ_SECONDS").ok().map_or(1, |text| text.parse().unwrap());
-    let seed: u64 = env::var("K3_FUZZ_SEED").ok().map_or(1, |text| text.parse().unwrap());
+    let seconds = env::var("K3_FUZZ_SECONDS")
+        .ok()
+        .map_or(1, |text| text.parse().unwrap());
+    let seed: u64 = env::var("K3_FUZZ_SEED")
+        .ok()
+        .map_or(1, |text| text.parse().unwrap());
     let end = Instant::now() + Duration::from_secs(seconds);
     let (environment, decl) = environment();
-    let value = json!({"n": 5, "s": "a1", "o": {"p": "q"}, "any": [1, 2.5, null, {"x": "y"}], "list": ["a", "b"]});
+    let value =
+        json!({"n": 5, "s": "a1", "o": {"p": "q"}, "any": [1, 2.5, null, {"x": "y"}], "list": ["a", "b"]});
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
-    let config = Config { cases: u32::MAX, failure_persistence: None, max_shrink_time: 20_000, ..Config::default() };
+    let config = Config {
+        cases: u32::MAX,
+        failure_persistence: None,
+        max_shrink_time: 20_000,
+        ..Config::default()
+    };
     let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
     let mut ran = 0_u64;
     while Instant::now() < end {

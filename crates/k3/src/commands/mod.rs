@@ -1,6 +1,7 @@
 //! The command line: a folder or file a command.
 
 mod start;
+mod token;
 
 use clap::{Parser, Subcommand};
 
@@ -22,12 +23,14 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Start(Box<start::StartFlags>),
+    Token(token::TokenFlags),
 }
 
 /// Carries out what the arguments of the process ask for. Arguments that make no sense end it with 2.
 pub(crate) fn run() -> Result<(), Failure> {
     match Cli::parse().command {
         Command::Start(flags) => start::run(*flags),
+        Command::Token(flags) => token::run(flags),
     }
 }
 

@@ -10,7 +10,7 @@ use std::{
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::program::{Data, Server, outcome};
+use crate::program::{Data, Server, k3, outcome};
 
 /// A server in memory with a namespace `default` in which pods may be made.
 pub(crate) struct Cluster {
@@ -28,8 +28,24 @@ pub(crate) struct Following {
 
 impl Cluster {
     pub(crate) fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// The same with further flags.
+    pub(crate) fn start_with(flags: &[&str]) -> Self {
+        Self::start_on(Data::new(), flags)
+    }
+
+    /// A server that refuses what kubectl would make first.
+    pub(crate) fn refusing(flags: &[&str]) -> Self {
         let data = Data::new();
-        let server = data.start(&["--storage=memory"]);
+        let server = data.start(&[&["--storage=memory"], flags].concat());
+        Self { server, data }
+    }
+
+    /// The same on a folder.
+    pub(crate) fn start_on(data: Data, flags: &[&str]) -> Self {
+        let server = data.start(&[&["--storage=memory"], flags].concat());
         assert_ne!(server.port(), 0);
         let cluster = Self { server, data };
         // What a controller would do.
@@ -65,6 +81,47 @@ impl Cluster {
     pub(crate) fn get(&self, what: &str) -> Value {
         let text = self.kubectl(&format!("get {what} -o json --show-managed-fields"));
         serde_json::from_str(&text).unwrap()
+    }
+
+    /// A call of kubectl by somebody who bears a token, and shows nothing else.
+    pub(crate) fn bearer(&self, token: &str) -> Command {
+        let text = fs::read_to_string(&self.server.kubeconfig).unwrap();
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        lines.retain(|line| !line.contains("client-key-data"));
+        for line in &mut lines {
+            if line.contains("client-certificate-data") {
+                *line = format!("    token: {token}");
+            }
+        }
+        let path = self.file("bearer.kubeconfig", &lines.join("\n"));
+        let mut command = self.command();
+        command.env("KUBECONFIG", path);
+        command
+    }
+
+    /// A call of `k3 token` that knows this server and no other.
+    pub(crate) fn token(&self, line: &str) -> Command {
+        let mut command = k3(&["token"]);
+        command
+            .args(line.split(' '))
+            .env("KUBECONFIG", &self.server.kubeconfig)
+            .env("HOME", self.data.path());
+        command
+    }
+
+    /// The path of a file that was made for kubectl.
+    pub(crate) fn path(&self, name: &str) -> String {
+        self.data.path().join(name).display().to_string()
+    }
+
+    /// What the server wrote to its log.
+    pub(crate) fn log(&self) -> String {
+        self.data.log()
+    }
+
+    /// The file of the administrator.
+    pub(crate) fn kubeconfig(&self) -> String {
+        fs::read_to_string(&self.server.kubeconfig).unwrap()
     }
 
     /// Tells the server to stop, and waits for its end.

@@ -7,9 +7,12 @@ mod access;
 mod cluster;
 mod custom;
 mod discovery;
+mod identity;
 mod objects;
 mod policy;
 #[path = "../program/mod.rs"]
 mod program;
 mod removal;
+mod rights;
+mod tokens;
 mod watching;

@@ -81,6 +81,11 @@ impl Server {
         self.child.wait().unwrap()
     }
 
+    /// Its process.
+    pub(crate) fn id(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
     /// The port it listens on.
     pub(crate) fn port(&self) -> u16 {
         let text = fs::read_to_string(&self.kubeconfig).unwrap();
@@ -92,7 +97,7 @@ impl Server {
     }
 
     fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).unwrap();
+        kill_process(self.id(), signal).unwrap();
     }
 }
 

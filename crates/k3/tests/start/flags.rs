@@ -19,6 +19,7 @@ fn a_call_that_makes_no_sense_ends_with_2_and_says_why() {
             &["https://kubernetes.default.svc"],
         ),
         (&["--tls-san", "a b"], &["--tls-san", "DNS name"]),
+        (&["--kubectl-ephemeral-token-duration", "1"], &["1h30m"]),
         (&["--etcd-servers", "http://127.0.0.1:1"], &["--storage etcd"]),
         (&["--storage", "mysql"], &["--mysql-url", "K3_MYSQL_URL"]),
         (&["--storage", "etcd", "--etcd-prefix", "k3"], &["prefix"]),
@@ -95,6 +96,20 @@ fn a_token_file_is_refused_by_its_line_without_the_token() {
 }
 
 #[test]
+fn a_file_without_keys_is_told_with_what_should_be_in_it() {
+    let data = Data::new();
+    let keys = data.path().join("keys.pem");
+    fs::write(&keys, "nothing\n").unwrap();
+    let flag = format!("--service-account-key-file={}", keys.display());
+    let (code, _, errors) = outcome(&mut data.command(&["--storage=memory", &flag]));
+    assert_eq!(code, Some(1));
+    assert!(
+        errors.contains("keys.pem") && errors.contains("PUBLIC KEY"),
+        "{errors}"
+    );
+}
+
+#[test]
 fn a_lost_key_of_the_authority_is_told_and_not_replaced() {
     let data = Data::new();
     drop(data.start(&["--storage=memory"]));
@@ -125,6 +140,14 @@ fn the_help_teaches_every_flag() {
         "--kubeconfig-out",
         "--token-auth-file",
         "--anonymous-auth",
+        "--authn-allow-localhost",
+        "--kubectl-disabled",
+        "--kubectl-ephemeral-token",
+        "--unrestricted-update",
+        "--insecure-port",
+        "--service-account-key-file",
+        "--api-audiences",
+        "-v, --v",
         "--service-account-issuer",
         "--service-cluster-ip-range",
         "--controllers",

@@ -70,7 +70,7 @@ impl Scope {
             message: None,
             uses_old: false,
         };
-        if rule.rule.trim().is_empty() {
+        if rule.expression.trim().is_empty() {
             return compiled;
         }
         let environment = if rule.optional_old {
@@ -78,7 +78,7 @@ impl Scope {
         } else {
             &self.plain
         };
-        let program = match Program::compile(environment, &rule.rule) {
+        let program = match Program::compile(environment, &rule.expression) {
             Err(error) => Err(format!("compilation failed: {error}")),
             Ok(program) if *program.result_type() != Type::Bool => {
                 Err("cel expression must evaluate to a bool".to_owned())
@@ -107,7 +107,7 @@ impl Scope {
 impl Tree {
     /// The rules of a whole schema; `None` if it has none.
     pub(crate) fn of(node: &Node, root: bool) -> Option<Tree> {
-        if !node.says(Flag::Ruled) {
+        if !node.says(Flag::Ruled) || !is_ruled(node) {
             return None;
         }
         let decl = declare(node, root).map(|declared| declared.decl);
@@ -139,12 +139,11 @@ impl Tree {
                 .filter_map(|(name, rules)| {
                     let node = node.property(name)?;
                     let own;
-                    let decl = match (k3_cel::escape(name), decl) {
-                        (Some(escaped), decl) => field_of(decl?, &escaped)?,
-                        (None, _) => {
-                            own = declare(node, node.says(Flag::Embedded))?.decl;
-                            &own
-                        }
+                    let decl = if let Some(escaped) = k3_cel::escape(name) {
+                        field_of(decl?, &escaped)?
+                    } else {
+                        own = declare(node, node.says(Flag::Embedded))?.decl;
+                        &own
                     };
                     Some((name.into(), Tree::build(rules, node, Some(decl))?))
                 })
@@ -175,6 +174,14 @@ impl Tree {
             .ok()?;
         Some(&self.properties[found].1)
     }
+}
+
+/// Whether a schema or one inside has rules. Those that only `allOf` brings do not count: they are asked along with others.
+fn is_ruled(node: &Node) -> bool {
+    !node.rules().is_empty()
+        || node.items().is_some_and(is_ruled)
+        || node.values().is_some_and(is_ruled)
+        || node.properties().any(|(_, node)| is_ruled(node))
 }
 
 /// What the items of a list, or the values of a map, are declared as.

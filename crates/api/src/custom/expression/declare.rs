@@ -23,11 +23,11 @@ pub(crate) struct Declared {
 // --- Declared ---
 
 impl Declared {
-    fn new(shape: Shape, max: u64, least: u64) -> Option<Declared> {
-        Some(Declared {
+    fn new(shape: Shape, max: u64, least: u64) -> Declared {
+        Declared {
             decl: Decl::new(shape, max),
             least,
-        })
+        }
     }
 
     /// How often such a value can be in a request.
@@ -43,10 +43,10 @@ pub(crate) fn declare(node: &Node, root: bool) -> Option<Declared> {
     let longest = size(bounds.and_then(|bounds| bounds.max_length));
     if node.says(Flag::IntOrString) {
         let max = longest.map_or(MAX_REQUEST - 2, |longest| longest * 4);
-        return Declared::new(Shape::IntOrString, max, 1);
+        return Some(Declared::new(Shape::IntOrString, max, 1));
     }
-    match node.kind {
-        Kind::Any => None,
+    Some(match node.kind {
+        Kind::Any => return None,
         Kind::Boolean => Declared::new(Shape::Bool, k3_cel::UNBOUNDED, 4),
         Kind::Integer => Declared::new(Shape::Int, k3_cel::UNBOUNDED, 1),
         Kind::Number => Declared::new(Shape::Double, k3_cel::UNBOUNDED, 1),
@@ -71,14 +71,18 @@ pub(crate) fn declare(node: &Node, root: bool) -> Option<Declared> {
                 let most = size(bounds.and_then(|bounds| bounds.max_properties));
                 let most = most.unwrap_or((MAX_REQUEST - 2) / (values.least + 6));
                 let keys = Decl::from(Shape::String);
-                return Declared::new(Shape::Map(keys.into(), values.decl.into()), most, 2);
+                return Some(Declared::new(
+                    Shape::Map(keys.into(), values.decl.into()),
+                    most,
+                    2,
+                ));
             }
-            Some(object(node, root))
+            object(node, root)
         }
-    }
+    })
 }
 
-fn text(extras: Option<&Extras>, longest: Option<u64>) -> Option<Declared> {
+fn text(extras: Option<&Extras>, longest: Option<u64>) -> Declared {
     match extras.and_then(|extras| extras.format) {
         Some(Format::Byte) => Declared::new(Shape::Bytes, longest.unwrap_or(MAX_REQUEST - 2), 2),
         Some(Format::Duration) => Declared::new(Shape::Duration, 32, 3),
@@ -113,7 +117,7 @@ fn object(node: &Node, root: bool) -> Declared {
         let taken = std::mem::replace(&mut fields, ObjectDecl::new("object"));
         fields = taken.field(name, found.decl);
     };
-    let text = |max: u64| Declared::new(Shape::String, max, 2);
+    let text = |max: u64| Some(Declared::new(Shape::String, max, 2));
     let hidden = |name: &str| root && super::super::prune::is_of_all(name);
     for (name, property) in node.properties().filter(|(name, _)| !hidden(name)) {
         let found = declare(property, property.says(Flag::Embedded));

@@ -8,7 +8,7 @@ use crate::{kinds::resolve_field_path, rules::Tree};
 #[derive(Clone, Debug)]
 pub(crate) struct Rule {
     /// The expression that must hold.
-    pub(crate) rule: Box<str>,
+    pub(crate) expression: Box<str>,
     message: Box<str>,
     /// An expression that tells what is wrong; may be empty.
     pub(crate) message_expression: Box<str>,
@@ -45,7 +45,7 @@ impl Rule {
     fn read(rule: &Value, schema: &Value) -> Rule {
         let path = rule.text("fieldPath");
         Rule {
-            rule: rule.text("rule").into(),
+            expression: rule.text("rule").into(),
             message: rule.text("message").into(),
             message_expression: rule.text("messageExpression").into(),
             reason: match rule.text("reason") {
@@ -62,7 +62,7 @@ impl Rule {
     /// What names it in messages.
     pub(super) fn named(&self) -> &str {
         match self.message.trim() {
-            "" => self.rule.trim(),
+            "" => self.expression.trim(),
             message => message,
         }
     }
@@ -70,7 +70,7 @@ impl Rule {
     /// What is told when it does not hold.
     pub(super) fn told(&self) -> String {
         if self.message.is_empty() {
-            format!("failed rule: {}", self.rule.trim())
+            format!("failed rule: {}", self.expression.trim())
         } else {
             self.message.trim().to_owned()
         }

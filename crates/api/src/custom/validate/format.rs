@@ -93,7 +93,7 @@ const RGB: &str = r"^rgb\(\s*(0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])\s*,\s*(0|[1-9]
 
 impl Format {
     /// The format with this name; `None` if values of this kind are not judged by it.
-    pub(in crate::custom) fn read(name: &str, kind: Kind, int_or_string: bool) -> Option<Format> {
+    pub(in crate::custom) fn read(name: &str, kind: Kind) -> Option<Format> {
         if name.is_empty() {
             return None;
         }
@@ -103,7 +103,6 @@ impl Format {
                 .find(|(known, _, of)| *known == name && *of == kind)
                 .map(|(_, format, _)| *format),
             Kind::Any | Kind::String => {
-                let _ = int_or_string;
                 let exact = TEXTS.iter().find(|(known, _)| *known == name);
                 let plain = name.replace('-', "");
                 exact

@@ -26,7 +26,7 @@ pub(super) fn is_whole(number: f64) -> bool {
         return false;
     }
     let nearest = number.trunc();
-    if number == nearest {
+    if number.fract() == 0.0 {
         return true;
     }
     let (size, other) = (number.abs(), nearest.abs());
@@ -228,7 +228,7 @@ impl Held {
         match self {
             Held::Whole(number) => Some(number),
             Held::Float(number) => {
-                (number == number.trunc() && number.abs() < 9.3e18).then(|| truncated(number))
+                (number.fract() == 0.0 && number.abs() < 9.3e18).then(|| truncated(number))
             }
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! Every expression is compiled when it is written, against what it may speak of, and must give what is wanted of it.
 
-use k3_cel::{Decl, Environment, ObjectDecl, Program, Type};
+use k3_cel::{CompileError, Decl, Environment, ObjectDecl, Program, Type};
 
 use crate::{
     admission::{self, Reach},
@@ -45,12 +45,17 @@ pub(super) struct Wanted {
 impl Wanted {
     /// An expression within reach that gives one of these types.
     pub(super) fn new(reach: Reach, gives: &'static [&'static str]) -> Self {
-        Wanted { environment: admission::environment(reach), gives }
+        Wanted {
+            environment: admission::environment(reach),
+            gives,
+        }
     }
 
     /// With the variables that a policy declares itself, as far as they are known.
     pub(super) fn with_variables(mut self, variables: &ObjectDecl) -> Self {
-        self.environment = self.environment.variable("variables", Decl::object(variables.clone()));
+        self.environment = self
+            .environment
+            .variable("variables", Decl::object(variables.clone()));
         self
     }
 
@@ -61,7 +66,13 @@ impl Wanted {
     }
 
     /// What is wrong with an expression, and the type of what it gives. `missing` is told if there is none.
-    pub(super) fn validate(&self, text: &str, missing: &str, at: &Path<'_>, errors: &mut Errors) -> Option<Type> {
+    pub(super) fn validate(
+        &self,
+        text: &str,
+        missing: &str,
+        at: &Path<'_>,
+        errors: &mut Errors,
+    ) -> Option<Type> {
         self.validate_trimmed(text, text, missing, at, errors)
     }
 
@@ -87,10 +98,14 @@ impl Wanted {
     }
 
     fn compile(&self, text: &str) -> Result<Type, Fault> {
-        let program = Program::compile(&self.environment, text).map_err(|error| match error.is_instantiation() {
-            true => Fault::Internal(format!("program instantiation failed: {error}")),
-            false => Fault::Invalid(format!("compilation failed: {error}")),
-        })?;
+        let failed = |error: CompileError| {
+            if error.is_instantiation() {
+                Fault::Internal(format!("program instantiation failed: {error}"))
+            } else {
+                Fault::Invalid(format!("compilation failed: {error}"))
+            }
+        };
+        let program = Program::compile(&self.environment, text).map_err(failed)?;
         let found = program.result_type().to_string();
         if self.gives.is_empty() || self.gives.contains(&found.as_str()) {
             return Ok(program.result_type().clone());

@@ -67,14 +67,25 @@ pub(super) fn selector(selector: &Value, values: InvalidValues, at: &Path<'_>, e
 
 /// What is wrong with the conditions of a webhook or policy.
 pub(super) fn conditions(conditions: &[Value], params: bool, at: &Path<'_>, errors: &mut Errors) {
-    let wanted = Wanted::new(Reach { params, authorizer: true }, &["bool"]);
+    let wanted = Wanted::new(
+        Reach {
+            params,
+            authorizer: true,
+        },
+        &["bool"],
+    );
     if conditions.len() > MAX_CONDITIONS {
         errors.push(Error::too_many(at, Some(conditions.len()), MAX_CONDITIONS));
     }
     let repeated = demand::repeated(conditions.iter().map(|condition| condition.text("name")));
     for (index, condition) in conditions.iter().enumerate() {
         let place = at.index(index);
-        wanted.validate(condition.text("expression").trim(), "", &place.child("expression"), errors);
+        wanted.validate(
+            condition.text("expression").trim(),
+            "",
+            &place.child("expression"),
+            errors,
+        );
         let place = place.child("name");
         let text = condition.text("name");
         if text.is_empty() {

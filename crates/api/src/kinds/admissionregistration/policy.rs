@@ -161,18 +161,33 @@ impl Policy {
         }
         if conditions {
             let place = at.child("matchConditions");
-            matching::conditions(spec.items("matchConditions"), spec.has("paramKind"), &place, errors);
+            matching::conditions(
+                spec.items("matchConditions"),
+                spec.has("paramKind"),
+                &place,
+                errors,
+            );
         }
-        let reach = Reach { params: spec.has("paramKind"), authorizer: true };
+        let reach = Reach {
+            params: spec.has("paramKind"),
+            authorizer: true,
+        };
         let known = variables(spec.items("variables"), reach, &at.child("variables"), errors);
         match self.0 {
             Sort::Validating => {
                 // Without variables of its own a policy does not know what they are.
-                let known = if spec.items("variables").is_empty() { None } else { Some(&known) };
+                let known = if spec.items("variables").is_empty() {
+                    None
+                } else {
+                    Some(&known)
+                };
                 validations(object, &Asked { reach, known }, &at, errors);
             }
             Sort::Mutating => {
-                let asked = Asked { reach, known: Some(&known) };
+                let asked = Asked {
+                    reach,
+                    known: Some(&known),
+                };
                 mutations(spec.items("mutations"), &asked, &at.child("mutations"), errors);
                 one_of(
                     spec,
@@ -226,7 +241,12 @@ fn variables(variables: &[Value], reach: Reach, at: &Path<'_>, errors: &mut Erro
         }
         let missing = "expression is not specified";
         let wanted = Wanted::new(reach, &[]).with_variables(&known);
-        let ty = wanted.validate(variable.text("expression"), missing, &place.child("expression"), errors);
+        let ty = wanted.validate(
+            variable.text("expression"),
+            missing,
+            &place.child("expression"),
+            errors,
+        );
         known = known.plain(name, Decl::from(ty.as_ref().unwrap_or(&Type::Dyn)));
     }
     known
@@ -260,7 +280,13 @@ fn validations(object: &Value, asked: &Asked<'_>, at: &Path<'_>, errors: &mut Er
     for (index, annotation) in annotations.iter().enumerate() {
         let place = place.index(index);
         let key = annotation.text("key");
-        judge_annotation(annotation, object.at("metadata").text("name"), asked, &place, errors);
+        judge_annotation(
+            annotation,
+            object.at("metadata").text("name"),
+            asked,
+            &place,
+            errors,
+        );
         if repeated[index] {
             errors.push(Error::duplicate(&place.child("key"), key));
         }
@@ -270,7 +296,12 @@ fn validations(object: &Value, asked: &Asked<'_>, at: &Path<'_>, errors: &mut Er
 fn judge_validation(validation: &Value, asked: &Asked<'_>, at: &Path<'_>, errors: &mut Errors) {
     let wanted = asked.wanted(asked.reach, &["bool"]);
     let place = at.child("expression");
-    wanted.validate(validation.text("expression"), "expression is not specified", &place, errors);
+    wanted.validate(
+        validation.text("expression"),
+        "expression is not specified",
+        &place,
+        errors,
+    );
     for name in ["messageExpression", "message"] {
         let text = validation.text(name);
         if !text.is_empty() && text.trim().is_empty() {
@@ -280,8 +311,13 @@ fn judge_validation(validation: &Value, asked: &Asked<'_>, at: &Path<'_>, errors
                 "must be non-empty if specified",
             ));
         } else if name == "messageExpression" && !text.is_empty() {
-            let reach = Reach { authorizer: false, ..asked.reach };
-            asked.wanted(reach, &["string"]).validate(text, "", &at.child(name), errors);
+            let reach = Reach {
+                authorizer: false,
+                ..asked.reach
+            };
+            asked
+                .wanted(reach, &["string"])
+                .validate(text, "", &at.child(name), errors);
         } else if expression::has_lines(text.trim()) {
             errors.push(Error::invalid(
                 &at.child(name),
@@ -312,7 +348,13 @@ fn judge_annotation(annotation: &Value, policy: &str, asked: &Asked<'_>, at: &Pa
         errors.push(Error::required(&place, detail));
     } else {
         let wanted = asked.wanted(asked.reach, &["string", "null_type"]);
-        wanted.validate_trimmed(text.trim(), text, "valueExpression is not specified", &place, errors);
+        wanted.validate_trimmed(
+            text.trim(),
+            text,
+            "valueExpression is not specified",
+            &place,
+            errors,
+        );
     }
 }
 
@@ -437,7 +479,10 @@ mod tests {
             ],
             "auditAnnotations": [{"key": "k", "valueExpression": " 1 "}, {"key": "l", "valueExpression": "null"}],
         }));
-        let told: Vec<_> = told(Sort::Validating, &object).iter().map(|text| text.split('\n').next().unwrap().to_owned()).collect();
+        let told: Vec<_> = told(Sort::Validating, &object)
+            .iter()
+            .map(|text| text.split('\n').next().unwrap().to_owned())
+            .collect();
         let undeclared = |name: &str| format!("undeclared reference to '{name}' (in container '')");
         assert_eq!(
             told,

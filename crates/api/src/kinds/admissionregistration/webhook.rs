@@ -161,7 +161,12 @@ impl Configuration {
         }
         webhook_client::validate(hook.at("clientConfig"), &at.child("clientConfig"), errors);
         if demands.conditions {
-            matching::conditions(hook.items("matchConditions"), false, &at.child("matchConditions"), errors);
+            matching::conditions(
+                hook.items("matchConditions"),
+                false,
+                &at.child("matchConditions"),
+                errors,
+            );
         }
     }
 }

@@ -124,27 +124,22 @@ fn judge_in_metadata(schema: &Value, place: Place<'_>, at: &Path<'_>, errors: &m
     let mut holder = place.way.around(default.clone());
     holder.fill("kind", "Validation");
     holder.fill("apiVersion", "validation/v1");
-    let fault = match coerce_metadata(&mut holder, &object, true, Malformed::Refuse, &Path::NOWHERE) {
-        Err(error) => Some(error.to_string()),
-        Ok(_) => {
-            let mut wrong = Errors::new();
-            validate_metadata(&holder, &object, true, &Path::NOWHERE, &mut wrong);
-            field::aggregate(&wrong)
-        }
-    };
-    match fault {
-        Some(fault) => {
-            let detail = format!("must result in valid metadata: {fault}");
-            errors.push(Error::invalid(at, default, detail));
-        }
-        None => {
-            let node = Node::read(schema, false);
-            let before = errors.len();
-            validate_value(default, &node, at, errors);
-            if errors.len() == before {
-                ask(default, &node, false, at, errors);
-            }
-        }
+    let coerced = coerce_metadata(&mut holder, &object, true, Malformed::Refuse, &Path::NOWHERE);
+    let fault = coerced.err().map(|error| error.to_string()).or_else(|| {
+        let mut wrong = Errors::new();
+        validate_metadata(&holder, &object, true, &Path::NOWHERE, &mut wrong);
+        field::aggregate(&wrong)
+    });
+    if let Some(fault) = fault {
+        let detail = format!("must result in valid metadata: {fault}");
+        errors.push(Error::invalid(at, default, detail));
+        return;
+    }
+    let node = Node::read(schema, false);
+    let before = errors.len();
+    validate_value(default, &node, at, errors);
+    if errors.len() == before {
+        ask(default, &node, false, at, errors);
     }
 }
 

@@ -155,7 +155,7 @@ impl Judging<'_> {
         match &compiled.message {
             None => {}
             Some(Ok(program)) => {
-                self.cost("estimated messageExpression cost", program.estimate().max, &place)
+                self.cost("estimated messageExpression cost", program.estimate().max, &place);
             }
             Some(Err(fault)) => self.told.push(Error::invalid(&place, shown(), fault)),
         }

@@ -24,7 +24,9 @@ static ENVIRONMENT: LazyLock<Environment> = LazyLock::new(|| {
         .field("allowMultipleAllocations", Decl::new(Shape::Bool, 1))
         .field("attributes", by_name(Decl::new(Shape::Dyn, LONGEST_VALUE)))
         .field("capacity", by_name(Shape::Opaque(Opaque::Quantity).into()));
-    Environment::new().variable("device", Decl::object(device)).with_bindings()
+    Environment::new()
+        .variable("device", Decl::object(device))
+        .with_bindings()
 });
 
 /// A map by domain and name.
@@ -41,7 +43,10 @@ pub(super) fn judge(text: &str, at: &Path<'_>, errors: &mut Errors) {
     let program = match Program::compile(&ENVIRONMENT, text) {
         Ok(program) => program,
         Err(error) if error.is_instantiation() => {
-            errors.push(Error::internal(at, format!("program instantiation failed: {error}")));
+            errors.push(Error::internal(
+                at,
+                format!("program instantiation failed: {error}"),
+            ));
             return;
         }
         Err(error) => {
@@ -82,13 +87,19 @@ mod tests {
         ] {
             assert_eq!(told(fine), Vec::<String>::new(), "{fine}");
         }
-        assert_eq!(told("1"), ["expression: Invalid value: \"1\": must evaluate to bool or the unknown type, not int"]);
+        assert_eq!(
+            told("1"),
+            ["expression: Invalid value: \"1\": must evaluate to bool or the unknown type, not int"]
+        );
         assert!(told("device.nope")[0].contains("undefined field 'nope'"));
     }
 
     #[test]
     fn what_could_take_too_long_is_refused() {
         let wide = "device.attributes.all(a, device.attributes.all(b, device.attributes.all(c, device.attributes.all(d, a == b))))";
-        assert_eq!(told(wide), ["expression: Forbidden: too complex, exceeds cost limit"]);
+        assert_eq!(
+            told(wide),
+            ["expression: Forbidden: too complex, exceeds cost limit"]
+        );
     }
 }

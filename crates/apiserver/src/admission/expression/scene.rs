@@ -5,6 +5,7 @@ use std::{borrow::Cow, rc::Rc, sync::Arc};
 use k3_api::{
     admission::{NAMESPACE, REQUEST},
     rules::Tree,
+    status::Status,
 };
 use k3_cel::{Bindings, Decl, ResourceCheck, Shape, Variables};
 use serde_json::{Value, json};
@@ -47,9 +48,10 @@ impl<'o> Scene<'o> {
         new: Option<&'o Value>,
         old: Option<&'o Value>,
         authorizer: &Arc<Authorizer>,
-    ) -> Self {
-        let view = |state: Option<&'o Value>| {
-            state.map_or(Cow::Owned(Value::Null), |state| subject.view(state, form))
+    ) -> Result<Self, Status> {
+        let view = |state: Option<&'o Value>| match state {
+            Some(state) => subject.view(state, form),
+            None => Ok(Cow::Owned(Value::Null)),
         };
         let mut request = json!({
             "kind": form.shown_kind(),
@@ -72,9 +74,9 @@ impl<'o> Scene<'o> {
             }
         }
         let whole = &subject.form.whole;
-        Scene {
-            object: view(new),
-            old: view(old),
+        Ok(Scene {
+            object: view(new)?,
+            old: view(old)?,
             request,
             asked: ResourceCheck {
                 group: whole.group.to_string(),
@@ -88,7 +90,7 @@ impl<'o> Scene<'o> {
                 authorizer: Arc::clone(authorizer),
                 user: subject.ask.user.clone(),
             }),
-        }
+        })
     }
 
     /// The variables, as one expression sees them.

@@ -41,11 +41,12 @@ use super::{
     reinvocation::Round,
     subject::{Form, Subject, keep_record},
 };
-use crate::{authz::Authorizer, cache::Caches};
+use crate::{authz::Authorizer, cache::Caches, custom::Converter};
 
 /// All policies.
 pub(super) struct Policies {
     authorizer: Arc<Authorizer>,
+    converter: Arc<Converter>,
     validating: Source<Compiled>,
     mutating: Source<mutating::Compiled>,
 }
@@ -68,9 +69,10 @@ struct Misconfigured<'p> {
 // --- Policies ---
 
 impl Policies {
-    pub(super) fn new(authorizer: &Arc<Authorizer>) -> Self {
+    pub(super) fn new(authorizer: &Arc<Authorizer>, converter: &Arc<Converter>) -> Self {
         Policies {
             authorizer: Arc::clone(authorizer),
+            converter: Arc::clone(converter),
             validating: Source::new("validatingadmissionpolicies", "validatingadmissionpolicybindings"),
             mutating: Source::new("mutatingadmissionpolicies", "mutatingadmissionpolicybindings"),
         }
@@ -82,7 +84,7 @@ impl Policies {
         if policies.is_empty() || attributes.is_exempt() {
             return Ok(());
         }
-        let subject = Subject::of(attributes);
+        let subject = Subject::of(attributes, &self.converter);
         let namespace = namespace(&subject, caches);
         let (new, old) = (attributes.new_state(), attributes.old_state());
         let mut scenes: Vec<(Form, Scene<'_>)> = Vec::new();
@@ -97,14 +99,20 @@ impl Policies {
                     }
                 };
                 let namespace = namespace.as_ref().map_err(Clone::clone)?.as_ref();
-                let at = scenes
-                    .iter()
-                    .position(|(form, _)| *form == run.form)
-                    .unwrap_or_else(|| {
-                        let scene = Scene::new(&subject, &run.form, new, old, &self.authorizer);
-                        scenes.push((run.form.clone(), scene));
-                        scenes.len() - 1
-                    });
+                let at = match scenes.iter().position(|(form, _)| *form == run.form) {
+                    Some(at) => at,
+                    None => match Scene::new(&subject, &run.form, new, old, &self.authorizer) {
+                        Ok(scene) => {
+                            scenes.push((run.form.clone(), scene));
+                            scenes.len() - 1
+                        }
+                        Err(status) => {
+                            verdict
+                                .misconfigured(policy, &Misconfigured::not_converted(run.binding, &status));
+                            continue;
+                        }
+                    },
+                };
                 let judgement = policy.compiled(Compiled::compile).judge(
                     &scenes[at].1,
                     run.params.as_ref(),
@@ -134,7 +142,7 @@ impl Policies {
         if policies.is_empty() || attributes.is_exempt() {
             return Ok(());
         }
-        let subject = Subject::of(attributes);
+        let subject = Subject::of(attributes, &self.converter);
         let mut errors = mutating::Errors::default();
         let mut all = Vec::new();
         for (policy, bindings) in &policies {
@@ -155,7 +163,7 @@ impl Policies {
                 let id = run.id();
                 let applies = {
                     let (new, old) = (attributes.new_state(), attributes.old_state());
-                    let scene = Scene::new(&subject, &run.form, new, old, &self.authorizer);
+                    let scene = Scene::new(&subject, &run.form, new, old, &self.authorizer)?;
                     compiled.applies(&scene, run.params.as_ref())
                 };
                 match applies {
@@ -168,8 +176,8 @@ impl Policies {
                 }
                 for mutation in &compiled.mutations {
                     let (new, old) = (attributes.new_state(), attributes.old_state());
-                    let scene = Scene::new(&subject, &run.form, new, old, &self.authorizer);
-                    let view = subject.view(attributes.object, &run.form);
+                    let scene = Scene::new(&subject, &run.form, new, old, &self.authorizer)?;
+                    let view = subject.view(attributes.object, &run.form)?;
                     let changed = compiled.change(
                         mutation,
                         &view,
@@ -183,7 +191,7 @@ impl Policies {
                         Ok(changed) => {
                             let changed = keep_record(&view, changed, attributes.warnings);
                             drop(view);
-                            subject.put_back(attributes.object, changed, &run.form);
+                            subject.put_back(attributes.object, changed, &run.form)?;
                         }
                         Err(mutating::Failure::Policy(why)) => errors.failed(run.policy, run.binding, why),
                         Err(mutating::Failure::Status(status)) => return Err(*status),
@@ -213,7 +221,7 @@ fn runs<'p, E>(
         Ok(None) => return Vec::new(),
         Err(status) => return by_policy(status.message),
     };
-    let kind = match params::kind(policy.spec.at("paramKind")) {
+    let kind = match params::kind(policy.spec.at("paramKind"), caches) {
         Ok(kind) => kind,
         Err(why) => return by_policy(why),
     };
@@ -227,7 +235,7 @@ fn runs<'p, E>(
         };
         let collected = match matched {
             Ok(false) => continue,
-            Ok(true) => params::collect(kind.as_ref(), &binding.reference, &subject.namespace, caches),
+            Ok(true) => params::collect(kind.as_ref(), &binding.reference, subject, caches),
             Err(status) => Err(status.message),
         };
         match collected {
@@ -260,6 +268,17 @@ fn namespace(subject: &Subject<'_>, caches: &Caches) -> Result<Option<Value>, St
             Grouped::new("", "namespaces"),
             &subject.namespace,
         )),
+    }
+}
+
+// --- Misconfigured ---
+
+impl<'p> Misconfigured<'p> {
+    fn not_converted(binding: &'p Binding, status: &Status) -> Self {
+        Misconfigured {
+            binding: Some(binding),
+            why: format!("failed to convert object version: {}", status.message),
+        }
     }
 }
 

@@ -7,23 +7,32 @@ use k3_api::{
 };
 use serde_json::Value;
 
+use super::super::subject::Subject;
 use crate::{
-    cache::Caches,
-    registry::{self, Resource},
+    cache::{Caches, Object},
+    registry::Resource,
 };
 
 /// Which kind the parameters of a policy are of; or why there is no such kind.
-pub(super) fn kind(said: &Value) -> Result<Option<KindRef>, String> {
+pub(super) fn kind(said: &Value, caches: &Caches) -> Result<Option<KindRef>, String> {
     if said.is_null() {
         return Ok(None);
     }
     let version = said.text("apiVersion");
     let (group, version) = version.split_once('/').unwrap_or(("", version));
-    match builtin().kind(group, version, said.text("kind")) {
-        Some(kind) => Ok(Some(kind.into())),
+    let name = said.text("kind");
+    let custom = || {
+        let definitions = caches.definitions().all();
+        let mut served = definitions.values();
+        served
+            .find(|served| served.definition.group == group && served.definition.names.kind == name)?
+            .served(version)
+    };
+    let known = builtin().kind(group, version, name).map(KindRef::from);
+    match known.or_else(custom) {
+        Some(kind) => Ok(Some(kind)),
         None => Err(format!(
-            "failed to find resource referenced by paramKind: '{group}/{version}, Kind={}'",
-            said.text("kind")
+            "failed to find resource referenced by paramKind: '{group}/{version}, Kind={name}'"
         )),
     }
 }
@@ -32,7 +41,7 @@ pub(super) fn kind(said: &Value) -> Result<Option<KindRef>, String> {
 pub(super) fn collect(
     kind: Option<&KindRef>,
     reference: &Value,
-    namespace: &str,
+    subject: &Subject<'_>,
     caches: &Caches,
 ) -> Result<Vec<Option<Value>>, String> {
     let Some(kind) = kind.filter(|_| !reference.is_null()) else {
@@ -47,23 +56,27 @@ pub(super) fn collect(
                 "paramRef.namespace must not be provided for a cluster-scoped `paramKind`".to_owned(),
             );
         }
-        (true, "") if namespace.is_empty() => {
+        (true, "") if subject.namespace.is_empty() => {
             return Err(
                 "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources"
                     .to_owned(),
             );
         }
-        (true, "") => namespace,
+        (true, "") => &subject.namespace,
         (true, said) => said,
     };
-    let read = |object: &crate::cache::Object| {
-        Some(registry::convert(object.tree(), &resource.stored, &resource.kind))
+    let read = |object: &Object| match subject.convert_stored(object.tree(), &resource) {
+        Ok(tree) => Ok(Some(tree)),
+        Err(status) => Err(status.message),
     };
     let name = reference.text("name");
     let found: Vec<Option<Value>> = if !name.is_empty() {
         let key = resource.key(namespace, name).ok();
         let object = key.and_then(|key| resource.cache.get(&key));
-        object.into_iter().map(|object| read(&object)).collect()
+        object
+            .into_iter()
+            .map(|object| read(&object))
+            .collect::<Result<_, _>>()?
     } else if reference.has("selector") {
         let selector = Selector::from_object(reference.get("selector")).map_err(|error| error.to_string())?;
         let snapshot = resource.cache.snapshot(0);
@@ -72,7 +85,7 @@ pub(super) fn collect(
             .under(&prefix, None)
             .filter(|object| selector.matches(&object.labels()))
             .map(|object| read(object))
-            .collect()
+            .collect::<Result<_, _>>()?
     } else {
         return Err("one of name or selector must be provided".to_owned());
     };

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::super::{
     Admission, Operation,
-    testing::{Passed, Request, World},
+    testing::{Passed, Request, World, widgets},
 };
 
 const VERSION: &str = "admissionregistration.k8s.io/v1";
@@ -528,4 +528,42 @@ async fn policies_run_by_name_and_again_when_they_want_to() {
         .await;
     let passed = cluster.create(json!({})).await.unwrap();
     assert_eq!(passed.object.at("data").text("trace"), "aca");
+}
+
+#[tokio::test]
+async fn parameters_may_be_of_a_kind_that_users_define() {
+    let cluster = Cluster::new().await;
+    cluster.world.put(widgets()).await;
+    let widget = json!({"kind": "Widget", "apiVersion": "example.com/v1", "metadata": {"name": "w", "namespace": "n"},
+        "spec": {"wanted": "1"}});
+    cluster.world.put(widget).await;
+    let mut with = rule("params.apiVersion == 'example.com/v2' && object.data.k == params.spec.wanted");
+    with.set(
+        "paramKind",
+        json!({"apiVersion": "example.com/v2", "kind": "Widget"}),
+    );
+    let binding = json!({"paramRef": {"name": "w", "parameterNotFoundAction": "Deny"}});
+    cluster.bind("Validating", "p", with, binding).await;
+    assert!(cluster.create(json!({"k": "1"})).await.is_ok());
+    assert!(cluster.create(json!({"k": "2"})).await.is_err());
+}
+
+#[tokio::test]
+async fn objects_of_a_kind_that_users_define_are_changed_and_judged() {
+    let cluster = Cluster::new().await;
+    cluster.world.put(widgets()).await;
+    let about = json!({"matchPolicy": "Equivalent", "namespaceSelector": {}, "objectSelector": {}, "resourceRules": [
+        {"operations": ["*"], "apiGroups": ["example.com"], "apiVersions": ["v1"], "resources": ["widgets"]}]});
+    let changes = json!({"matchConstraints": about, "reinvocationPolicy": "Never",
+        "mutations": apply("Object{spec: Object.spec{size: object.spec.size + 1}}")});
+    cluster.bind("Mutating", "m", changes, json!({})).await;
+    let judges = json!({"matchConstraints": about, "validations": [{"expression": "object.spec.size < 3"}]});
+    cluster.bind("Validating", "p", judges, json!({})).await;
+    let widget = |size: u32| {
+        json!({"kind": "Widget", "apiVersion": "example.com/v2", "metadata": {"name": "w", "namespace": "n"},
+            "spec": {"size": size}})
+    };
+    let passed = cluster.pass(Request::create(widget(1))).await.unwrap();
+    assert_eq!(passed.object, widget(2));
+    assert!(cluster.pass(Request::create(widget(2))).await.is_err());
 }

@@ -76,7 +76,7 @@ impl Quotas {
 /// Whether it can matter to a quota. Questions are not stored, and events never counted.
 fn is_counted(attributes: &Attributes<'_>) -> bool {
     let kind = &attributes.resource.kind;
-    attributes.operation != Operation::Delete
+    matches!(attributes.operation, Operation::Create | Operation::Update)
         && kind.persistence != Persistence::Virtual
         && !matches!((&*kind.group, &*kind.plural), ("" | "events.k8s.io", "events"))
 }

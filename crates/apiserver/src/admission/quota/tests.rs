@@ -317,7 +317,7 @@ async fn a_claim_of_devices_uses_the_most_it_can_get() {
         usage["requests.example.com/gpu"] = json!(left);
         usage
     };
-    assert_eq!(measured(&claim, &[class.clone()]).await, usage("5"));
+    assert_eq!(measured(&claim, std::slice::from_ref(&class)).await, usage("5"));
     // What a pod asked for by another name is charged to it already.
     claim["metadata"]["annotations"] = json!({"resource.kubernetes.io/extended-resource-claim": "true"});
     claim["metadata"]["ownerReferences"] =

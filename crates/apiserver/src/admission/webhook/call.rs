@@ -61,7 +61,7 @@ pub(super) async fn ask(
         .as_ref()
         .map_err(|error| Refusal::Call(format!("could not get REST client: {error}")))?;
     let uid = random_uid();
-    let question = review::question(subject, form, version, &uid, new, old);
+    let question = review::question(subject, form, version, &uid, new, old).map_err(Refusal::denied)?;
     let body = serde_json::to_vec(&question).expect("a tree can be written");
     let answer = outgoing
         .post(client, Bytes::from(body), hook.timeout)

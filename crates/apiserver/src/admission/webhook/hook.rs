@@ -12,11 +12,7 @@ use k3_api::{
 };
 use serde_json::{Value, json};
 
-use super::super::{
-    configured::Index,
-    expression::Conditions,
-    matching::Criteria,
-};
+use super::super::{configured::Index, expression::Conditions, matching::Criteria};
 use crate::outgoing::{CallError, Destination};
 
 /// One webhook.

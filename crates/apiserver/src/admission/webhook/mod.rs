@@ -40,7 +40,7 @@ use super::{
     resource,
     subject::{Form, Subject, keep_record},
 };
-use crate::{authz::Authorizer, cache::Caches, outgoing::Outgoing, registry::Ask};
+use crate::{authz::Authorizer, cache::Caches, custom::Converter, outgoing::Outgoing, registry::Ask};
 
 const GROUP: &str = "admissionregistration.k8s.io";
 
@@ -48,6 +48,7 @@ const GROUP: &str = "admissionregistration.k8s.io";
 pub(super) struct Webhooks {
     authorizer: Arc<Authorizer>,
     outgoing: Arc<Outgoing>,
+    converter: Arc<Converter>,
     mutating: Configured<Vec<Arc<Hook>>, Hooks>,
     validating: Configured<Vec<Arc<Hook>>, Hooks>,
 }
@@ -55,10 +56,15 @@ pub(super) struct Webhooks {
 // --- Webhooks ---
 
 impl Webhooks {
-    pub(super) fn new(authorizer: &Arc<Authorizer>, outgoing: &Arc<Outgoing>) -> Self {
+    pub(super) fn new(
+        authorizer: &Arc<Authorizer>,
+        outgoing: &Arc<Outgoing>,
+        converter: &Arc<Converter>,
+    ) -> Self {
         Webhooks {
             authorizer: Arc::clone(authorizer),
             outgoing: Arc::clone(outgoing),
+            converter: Arc::clone(converter),
             mutating: Configured::default(),
             validating: Configured::default(),
         }
@@ -87,7 +93,7 @@ impl Webhooks {
         let Some(conditions) = hook.conditions() else {
             return Ok(Some(form));
         };
-        let scene = Scene::new(subject, &form, new, old, &self.authorizer);
+        let scene = Scene::new(subject, &form, new, old, &self.authorizer)?;
         match conditions.hold(&scene, None, &Variables::new(Vec::new())) {
             Ok(true) => Ok(Some(form)),
             Ok(false) => Ok(None),
@@ -110,7 +116,7 @@ impl Webhooks {
         if hooks.has_none_of(plural) || attributes.is_exempt() {
             return Ok(());
         }
-        let subject = Subject::of(attributes);
+        let subject = Subject::of(attributes, &self.converter);
         round.begin(attributes.new_state());
         for (position, hook) in hooks.of(plural) {
             let Some(form) = self.matches(hook, attributes, &subject, caches)? else {
@@ -185,7 +191,7 @@ impl Webhooks {
                 go::quote(&verdict.patch_type)
             )));
         }
-        let view = subject.view(new, form);
+        let view = subject.view(new, form).map_err(Refusal::denied)?;
         let patched = patch
             .apply(Cow::clone(&view).into_owned())
             .map_err(|error| internal(error.to_string()))?;
@@ -200,8 +206,8 @@ impl Webhooks {
         };
         note.add(&format!("patch.webhook.admission.k8s.io/{at}"), attributes.ask);
         let full = keep_record(&view.into_owned(), full, attributes.warnings);
-        subject.put_back(attributes.object, full, form);
-        Ok(changed)
+        let put_back = subject.put_back(attributes.object, full, form);
+        put_back.map(|()| changed).map_err(Refusal::denied)
     }
 
     /// Lets webhooks refuse the object, all at once.
@@ -215,7 +221,7 @@ impl Webhooks {
         if hooks.has_none_of(plural) || attributes.is_exempt() {
             return Ok(());
         }
-        let subject = Subject::of(attributes);
+        let subject = Subject::of(attributes, &self.converter);
         let (new, old) = (attributes.new_state(), attributes.old_state());
         let mut asked = Vec::new();
         for (_, hook) in hooks.of(plural) {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use k3_api::{base64, go, rules::Tree};
+use k3_api::{base64, go, rules::Tree, status::Status};
 use serde_json::{Value, json};
 
 use super::{
@@ -39,12 +39,10 @@ pub(super) fn question(
     uid: &str,
     new: Option<&Value>,
     old: Option<&Value>,
-) -> Value {
-    let view = |state: Option<&Value>| {
-        state.map_or(Value::Null, |state| match subject.view(state, form) {
-            Cow::Borrowed(state) => state.clone(),
-            Cow::Owned(state) => state,
-        })
+) -> Result<Value, Status> {
+    let view = |state: Option<&Value>| match state {
+        Some(state) => subject.view(state, form).map(Cow::into_owned),
+        None => Ok(Value::Null),
     };
     let mut request = json!({
         "uid": uid,
@@ -54,8 +52,8 @@ pub(super) fn question(
         "requestResource": subject.form.shown_resource(),
         "operation": subject.operation.word(),
         "userInfo": subject.user(),
-        "object": view(new),
-        "oldObject": view(old),
+        "object": view(new)?,
+        "oldObject": view(old)?,
         "dryRun": subject.dry_run,
         "options": subject.options(),
     });
@@ -69,7 +67,7 @@ pub(super) fn question(
             request[name] = text.into();
         }
     }
-    json!({"kind": "AdmissionReview", "apiVersion": version.api_version(), "request": request})
+    Ok(json!({"kind": "AdmissionReview", "apiVersion": version.api_version(), "request": request}))
 }
 
 /// Reads what a webhook answered to a review, as a client that knows both versions of reviews does.

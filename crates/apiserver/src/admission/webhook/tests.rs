@@ -11,7 +11,7 @@ use tokio::sync::Barrier;
 
 use super::super::{
     Admission, Operation,
-    testing::{Passed, Request, World},
+    testing::{Passed, Request, World, widgets},
 };
 use crate::outgoing::testing::{Callee, Reply};
 
@@ -586,4 +586,28 @@ async fn a_webhook_does_not_spoil_the_record_of_who_set_what() {
         "{:?}",
         passed.warnings
     );
+}
+
+#[tokio::test]
+async fn a_webhook_for_another_version_of_a_custom_kind_sees_the_object_in_it() {
+    let callee = Callee::new(|_, review| {
+        answer(
+            review,
+            &patch(&json!([{"op": "add", "path": "/spec/seen", "value": true}])),
+        )
+    })
+    .await;
+    let cluster = Cluster::new().await;
+    cluster.world.put(widgets()).await;
+    let with = json!({"rules": [{"operations": ["*"], "apiGroups": ["example.com"], "apiVersions": ["v1"],
+        "resources": ["widgets"]}]});
+    cluster.configure(MUTATING, "c", &[(&callee, "/w", with)]).await;
+    let widget = json!({"kind": "Widget", "apiVersion": "example.com/v2", "metadata": {"name": "w", "namespace": "n"},
+        "spec": {"size": 1}});
+    let passed = cluster.create(widget).await.unwrap();
+    assert_eq!(passed.object["apiVersion"], "example.com/v2");
+    assert_eq!(passed.object["spec"], json!({"size": 1, "seen": true}));
+    let request = &callee.calls()[0]["request"];
+    assert_eq!(request["object"]["apiVersion"], "example.com/v1");
+    assert_eq!(request["requestKind"]["version"], "v2");
 }

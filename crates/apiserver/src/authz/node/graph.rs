@@ -21,16 +21,19 @@ pub(super) struct Graph {
     volumes: Following,
     owned: [(Owned, Following); 3],
     /// The node of each pod on one, by namespace and name, and what it refers to.
-    on_nodes: HashMap<(Box<str>, Box<str>), PodReferences>,
+    on_nodes: HashMap<Place, PodReferences>,
     /// How many pods on which nodes refer to something.
     wanted: HashMap<Reference, HashMap<Box<str>, usize>>,
     /// Volumes with a claim, by name.
     claimed: HashMap<Box<str>, VolumeReferences>,
     /// The volumes that are mounted with a secret.
-    by_secret: HashMap<(Box<str>, Box<str>), HashSet<Box<str>>>,
+    by_secret: HashMap<Place, HashSet<Box<str>>>,
     /// The nodes of objects that are of one node, by namespace and name.
     nodes: HashMap<(Owned, Box<str>, Box<str>), Box<str>>,
 }
+
+/// A namespace and a name in it.
+type Place = (Box<str>, Box<str>);
 
 /// What is of one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -43,19 +46,20 @@ pub(super) enum Owned {
 // --- Graph ---
 
 impl Graph {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(caches: &Caches) -> Self {
+        let following = |group, plural| Following::new(group, plural, caches);
         Graph {
-            pods: Following::new("", "pods"),
-            volumes: Following::new("", "persistentvolumes"),
+            pods: following("", "pods"),
+            volumes: following("", "persistentvolumes"),
             owned: [
                 (
                     Owned::Attachment,
-                    Following::new("storage.k8s.io", "volumeattachments"),
+                    following("storage.k8s.io", "volumeattachments"),
                 ),
-                (Owned::Slice, Following::new("resource.k8s.io", "resourceslices")),
+                (Owned::Slice, following("resource.k8s.io", "resourceslices")),
                 (
                     Owned::CertificateRequest,
-                    Following::new("certificates.k8s.io", "podcertificaterequests"),
+                    following("certificates.k8s.io", "podcertificaterequests"),
                 ),
             ],
             on_nodes: HashMap::new(),

@@ -60,8 +60,8 @@ pub(crate) fn name_of(user: &User) -> Option<&str> {
 impl Nodes {
     pub(super) fn new(caches: Arc<Caches>) -> Self {
         Nodes {
+            graph: RwLock::new(Graph::new(&caches)),
             caches,
-            graph: RwLock::new(Graph::new()),
             seen: AtomicU64::new(0),
         }
     }

@@ -64,7 +64,10 @@ async fn a_node_reads_what_its_pods_refer_to_and_nothing_else() {
         assert!(!may(&own, what, "other") && !world.may(&own, "delete", what, "a", "x") || what == "pods");
     }
     let refused = "node: no relationship found between node 'n2' and this object";
-    assert_eq!(reason(&world, &other, "get", object("secrets", "a", "pull")), refused);
+    assert_eq!(
+        reason(&world, &other, "get", object("secrets", "a", "pull")),
+        refused
+    );
     world.remove(&pod("p", "n1", &spec)).await;
     assert!(!may(&own, "secrets", "pull") && !may(&own, "pods", "p"));
 }
@@ -119,16 +122,43 @@ async fn a_node_has_what_is_its_own() {
         world.put(&owned).await;
     }
     for (who, may) in [(node("n1"), true), (node("n2"), false)] {
-        assert_eq!(world.may(&who, "get", "storage.k8s.io:volumeattachments", "", "o"), may);
-        assert_eq!(world.may(&who, "delete", "resource.k8s.io:resourceslices", "", "o"), may);
-        assert_eq!(world.may(&who, "get", "certificates.k8s.io:podcertificaterequests", "a", "o"), may);
-        assert_eq!(world.may(&who, "update", "coordination.k8s.io:leases", "kube-node-lease", "n1"), may);
+        assert_eq!(
+            world.may(&who, "get", "storage.k8s.io:volumeattachments", "", "o"),
+            may
+        );
+        assert_eq!(
+            world.may(&who, "delete", "resource.k8s.io:resourceslices", "", "o"),
+            may
+        );
+        assert_eq!(
+            world.may(
+                &who,
+                "get",
+                "certificates.k8s.io:podcertificaterequests",
+                "a",
+                "o"
+            ),
+            may
+        );
+        assert_eq!(
+            world.may(
+                &who,
+                "update",
+                "coordination.k8s.io:leases",
+                "kube-node-lease",
+                "n1"
+            ),
+            may
+        );
         assert_eq!(world.may(&who, "patch", "storage.k8s.io:csinodes", "", "n1"), may);
         assert_eq!(world.may(&who, "get", "nodes", "", "n1"), may);
     }
     let n1 = node("n1");
     assert!(world.may(&n1, "create", "nodes", "", "") && world.may(&n1, "patch", "nodes/status", "", "n2"));
-    assert!(world.may(&n1, "create", "serviceaccounts/token", "a", "x") == world.may(&n1, "get", "serviceaccounts", "a", "x"));
+    assert!(
+        world.may(&n1, "create", "serviceaccounts/token", "a", "x")
+            == world.may(&n1, "get", "serviceaccounts", "a", "x")
+    );
     // And what all nodes have.
     assert!(world.may(&n1, "list", "services", "", "") && !world.may(&n1, "delete", "services", "a", "x"));
 }
@@ -149,31 +179,124 @@ async fn a_node_lists_what_it_selects_by_its_own_name() {
             matches!(world.ask(&who, "list", What::Object(object)), Decision::Allow(_))
         };
         assert!(may("spec.nodeName=n1") && may("a=b,spec.nodeName=n1"), "{what}");
-        assert!(!may("spec.nodeName=n2") && !may("spec.nodeName!=n1") && !may(""), "{what}");
+        assert!(
+            !may("spec.nodeName=n2") && !may("spec.nodeName!=n1") && !may(""),
+            "{what}"
+        );
     }
 }
 
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "a table of refusals")]
 async fn a_refusal_says_why() {
     let world = World::new().await;
     for (verb, what, namespace, name, why) in [
-        ("create", "secrets", "a", "", "can only read resources of this type"),
-        ("list", "secrets", "", "", "can only read namespaced object of this type"),
+        (
+            "create",
+            "secrets",
+            "a",
+            "",
+            "can only read resources of this type",
+        ),
+        (
+            "list",
+            "secrets",
+            "",
+            "",
+            "can only read namespaced object of this type",
+        ),
         ("list", "secrets", "a", "", "No Object name found"),
-        ("list", "persistentvolumes", "", "", "can only get individual resources of this type"),
-        ("get", "persistentvolumes/status", "", "v", "cannot get subresource"),
-        ("get", "persistentvolumeclaims/status", "a", "v", "can only get/update/patch this type"),
-        ("list", "serviceaccounts", "a", "", "can only create tokens for individual service accounts"),
-        ("create", "serviceaccounts", "a", "x", "can only create token subresource of serviceaccount"),
-        ("list", "coordination.k8s.io:leases", "a", "", "can only get, create, update, patch, or delete a node lease"),
-        ("get", "coordination.k8s.io:leases", "a", "n", "can only access leases in the \"kube-node-lease\" system namespace"),
-        ("get", "coordination.k8s.io:leases", "kube-node-lease", "m",
-            "can only access node lease with the same name as the requesting node"),
-        ("get", "storage.k8s.io:csinodes", "", "m", "can only access CSINode with the same name as the requesting node"),
-        ("list", "nodes", "", "", "node 'n' cannot read all nodes, only its own Node object"),
-        ("get", "nodes", "", "m", "node 'n' cannot read 'm', only its own Node object"),
-        ("list", "pods", "", "", "can only list/watch pods with spec.nodeName field selector"),
-        ("delete", "certificates.k8s.io:podcertificaterequests", "a", "x", "nodes may not delete podcertificaterequests"),
+        (
+            "list",
+            "persistentvolumes",
+            "",
+            "",
+            "can only get individual resources of this type",
+        ),
+        (
+            "get",
+            "persistentvolumes/status",
+            "",
+            "v",
+            "cannot get subresource",
+        ),
+        (
+            "get",
+            "persistentvolumeclaims/status",
+            "a",
+            "v",
+            "can only get/update/patch this type",
+        ),
+        (
+            "list",
+            "serviceaccounts",
+            "a",
+            "",
+            "can only create tokens for individual service accounts",
+        ),
+        (
+            "create",
+            "serviceaccounts",
+            "a",
+            "x",
+            "can only create token subresource of serviceaccount",
+        ),
+        (
+            "list",
+            "coordination.k8s.io:leases",
+            "a",
+            "",
+            "can only get, create, update, patch, or delete a node lease",
+        ),
+        (
+            "get",
+            "coordination.k8s.io:leases",
+            "a",
+            "n",
+            "can only access leases in the \"kube-node-lease\" system namespace",
+        ),
+        (
+            "get",
+            "coordination.k8s.io:leases",
+            "kube-node-lease",
+            "m",
+            "can only access node lease with the same name as the requesting node",
+        ),
+        (
+            "get",
+            "storage.k8s.io:csinodes",
+            "",
+            "m",
+            "can only access CSINode with the same name as the requesting node",
+        ),
+        (
+            "list",
+            "nodes",
+            "",
+            "",
+            "node 'n' cannot read all nodes, only its own Node object",
+        ),
+        (
+            "get",
+            "nodes",
+            "",
+            "m",
+            "node 'n' cannot read 'm', only its own Node object",
+        ),
+        (
+            "list",
+            "pods",
+            "",
+            "",
+            "can only list/watch pods with spec.nodeName field selector",
+        ),
+        (
+            "delete",
+            "certificates.k8s.io:podcertificaterequests",
+            "a",
+            "x",
+            "nodes may not delete podcertificaterequests",
+        ),
     ] {
         let told = reason(&world, &node("n"), verb, object(what, namespace, name));
         assert_eq!(told, format!("node: {why}"), "{verb} {what}");
@@ -184,5 +307,13 @@ async fn a_refusal_says_why() {
         "node: unknown node for user \"system:node:\""
     );
     // A user with such a name that is in no such group is no node.
-    assert_eq!(reason(&world, &user("system:node:n", &[]), "get", object("nodes", "", "n")), "");
+    assert_eq!(
+        reason(
+            &world,
+            &user("system:node:n", &[]),
+            "get",
+            object("nodes", "", "n")
+        ),
+        ""
+    );
 }

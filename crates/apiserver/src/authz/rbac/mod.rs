@@ -47,8 +47,9 @@ impl Rbac {
     pub(super) fn new(caches: Arc<Caches>) -> Self {
         let state = State {
             index: Index::default(),
-            roles: ["clusterroles", "roles"].map(|plural| Following::new(GROUP, plural)),
-            bindings: ["clusterrolebindings", "rolebindings"].map(|plural| Following::new(GROUP, plural)),
+            roles: ["clusterroles", "roles"].map(|plural| Following::new(GROUP, plural, &caches)),
+            bindings: ["clusterrolebindings", "rolebindings"]
+                .map(|plural| Following::new(GROUP, plural, &caches)),
         };
         Rbac {
             caches,

@@ -17,7 +17,11 @@ const VERSION: &str = "rbac.authorization.k8s.io/v1";
 
 /// A role in a namespace, or for the whole cluster if that is empty.
 fn role(namespace: &str, name: &str, rules: &Value) -> Value {
-    let kind = if namespace.is_empty() { "ClusterRole" } else { "Role" };
+    let kind = if namespace.is_empty() {
+        "ClusterRole"
+    } else {
+        "Role"
+    };
     json!({"apiVersion": VERSION, "kind": kind, "metadata": meta(namespace, name), "rules": rules})
 }
 
@@ -31,7 +35,11 @@ fn meta(namespace: &str, name: &str) -> Value {
 
 /// A binding of a role, written `ClusterRole/name` or `Role/name`, to somebody, written `User/name` and so on.
 fn binding(namespace: &str, name: &str, role: &str, subjects: &[&str]) -> Value {
-    let kind = if namespace.is_empty() { "ClusterRoleBinding" } else { "RoleBinding" };
+    let kind = if namespace.is_empty() {
+        "ClusterRoleBinding"
+    } else {
+        "RoleBinding"
+    };
     let (role_kind, role) = role.split_once('/').unwrap();
     let subjects: Vec<_> = subjects.iter().map(|subject| self::subject(subject)).collect();
     json!({"apiVersion": VERSION, "kind": kind, "metadata": meta(namespace, name),
@@ -55,14 +63,18 @@ fn reading(resources: &[&str]) -> Value {
 async fn a_binding_in_a_namespace_counts_there_and_one_of_the_cluster_everywhere() {
     let world = World::new().await;
     world.put(&role("", "reader", &reading(&["pods"]))).await;
-    world.put(&binding("a", "b", "ClusterRole/reader", &["User/alice"])).await;
+    world
+        .put(&binding("a", "b", "ClusterRole/reader", &["User/alice"]))
+        .await;
     let alice = user("alice", &[]);
     assert!(world.may(&alice, "get", "pods", "a", "x"));
     assert!(!world.may(&alice, "get", "pods", "b", "x") && !world.may(&alice, "list", "pods", "", ""));
     assert!(!world.may(&alice, "delete", "pods", "a", "x"));
     assert!(!world.may(&alice, "get", "pods/log", "a", "x"));
     assert!(!world.may(&user("bob", &[]), "get", "pods", "a", "x"));
-    world.put(&binding("", "b", "ClusterRole/reader", &["Group/devs"])).await;
+    world
+        .put(&binding("", "b", "ClusterRole/reader", &["Group/devs"]))
+        .await;
     assert!(world.may(&user("bob", &["devs"]), "list", "pods", "", ""));
 }
 
@@ -85,7 +97,9 @@ async fn a_decision_follows_every_change_of_roles_and_bindings() {
     assert!(may());
     world.put(&binding("a", "b", "Role/r", &["User/bob"])).await;
     assert!(!may());
-    world.put(&binding("a", "b", "Role/r", &["User/bob", "User/alice"])).await;
+    world
+        .put(&binding("a", "b", "Role/r", &["User/bob", "User/alice"]))
+        .await;
     assert!(may());
     world.remove(&bound).await;
     assert!(!may());
@@ -99,9 +113,18 @@ async fn a_decision_follows_every_change_of_roles_and_bindings() {
 async fn service_accounts_are_users_with_a_long_name() {
     let world = World::new().await;
     world.put(&role("", "r", &reading(&["pods"]))).await;
-    world.put(&binding("a", "b", "ClusterRole/r", &["ServiceAccount/x"])).await;
+    world
+        .put(&binding("a", "b", "ClusterRole/r", &["ServiceAccount/x"]))
+        .await;
     // Without a namespace it is nobody in the whole cluster.
-    world.put(&binding("", "b", "ClusterRole/r", &["ServiceAccount/y", "ServiceAccount/c/z"])).await;
+    world
+        .put(&binding(
+            "",
+            "b",
+            "ClusterRole/r",
+            &["ServiceAccount/y", "ServiceAccount/c/z"],
+        ))
+        .await;
     let may = |name: &str| world.may(&user(name, &[]), "get", "pods", "a", "p");
     assert!(may("system:serviceaccount:a:x") && may("system:serviceaccount:c:z"));
     assert!(!may("system:serviceaccount:b:x") && !may("system:serviceaccount:a:y") && !may("x"));
@@ -122,7 +145,14 @@ async fn service_accounts_are_users_with_a_long_name() {
 async fn a_reason_names_the_first_subject_that_the_user_is() {
     let world = World::new().await;
     world.put(&role("", "y", &reading(&["pods"]))).await;
-    world.put(&binding("", "x", "ClusterRole/y", &["User/bob", "Group/devs", "User/z"])).await;
+    world
+        .put(&binding(
+            "",
+            "x",
+            "ClusterRole/y",
+            &["User/bob", "Group/devs", "User/z"],
+        ))
+        .await;
     let reason = |who| match world.ask(&who, "get", What::Object(object("pods", "", "p"))) {
         Decision::Allow(reason) => reason,
         other => panic!("{other:?}"),
@@ -136,13 +166,18 @@ async fn a_reason_names_the_first_subject_that_the_user_is() {
 async fn what_is_missing_is_told_once_and_masters_need_no_role() {
     let world = World::new().await;
     for name in ["a", "b"] {
-        world.put(&binding("", name, "ClusterRole/gone", &["User/alice"])).await;
+        world
+            .put(&binding("", name, "ClusterRole/gone", &["User/alice"]))
+            .await;
     }
     world.put(&binding("n", "c", "Role/gone", &["User/alice"])).await;
     let (alice, pods) = (user("alice", &[]), What::Object(object("pods", "n", "")));
     let text = "rbac: RBAC: [clusterrole.rbac.authorization.k8s.io \"gone\" not found, role.rbac.authorization.k8s.io \"gone\" \
                 not found]";
-    assert_eq!(world.ask(&alice, "get", pods), Decision::NoOpinion(text.to_owned()));
+    assert_eq!(
+        world.ask(&alice, "get", pods),
+        Decision::NoOpinion(text.to_owned())
+    );
     let rules = world.authorizer.rules(&alice, "n");
     assert_eq!(rules.error.as_deref(), text.strip_prefix("rbac: RBAC: "));
     assert_eq!(
@@ -167,16 +202,22 @@ fn a_rule_means_what_it_says() {
         })
     };
     let scale = rule("update", "*", "*/scale,pods/log", &[]);
-    assert!(allows(&scale, "update", "apps:deployments/scale", "x") && allows(&scale, "update", "pods/log", "x"));
+    assert!(
+        allows(&scale, "update", "apps:deployments/scale", "x") && allows(&scale, "update", "pods/log", "x")
+    );
     assert!(!allows(&scale, "update", "apps:deployments", "x") && !allows(&scale, "update", "pods", "x"));
-    assert!(!allows(&scale, "update", "apps:deployments/status", "x") && !allows(&scale, "get", "pods/log", "x"));
+    assert!(
+        !allows(&scale, "update", "apps:deployments/status", "x") && !allows(&scale, "get", "pods/log", "x")
+    );
     assert!(!allows(&scale, "update", "scale", "x") && !allows(&scale, "update", "*:*/sc", "x"));
     let named = rule("*", "", "pods", &["a", "b"]);
     assert!(allows(&named, "delete", "pods", "a") && !allows(&named, "delete", "pods", "c"));
     assert!(!allows(&named, "list", "pods", "") && !allows(&named, "get", "apps:pods", "a"));
     let all = rule("*", "*", "*", &[]);
     assert!(allows(&all, "x", "g:r/s", "") && !allows(&rule("get", "", "pod", &[]), "get", "pods", ""));
-    let paths = Rule::all_of(&json!({"rules": [{"verbs": ["get"], "nonResourceURLs": ["/a", "/b/*", "/c*"]}]})).remove(0);
+    let paths =
+        Rule::all_of(&json!({"rules": [{"verbs": ["get"], "nonResourceURLs": ["/a", "/b/*", "/c*"]}]}))
+            .remove(0);
     let leads = |path| {
         paths.allows(&Action {
             user: &who,
@@ -260,7 +301,9 @@ fn scan(all: &Plain, name: &str, groups: &[&str], action: &Action<'_>, namespace
                 && of(&role["metadata"], "namespace") == home
                 && of(&role["metadata"], "name") == of(&bound["roleRef"], "name")
         });
-        is_binding && is_for && counts
+        is_binding
+            && is_for
+            && counts
             && role.is_some_and(|role| Rule::all_of(role).iter().any(|rule| rule.allows(action)))
     })
 }
@@ -299,7 +342,11 @@ proptest! {
 }
 
 fn compare(world: &World, plain: &Plain) {
-    for (name, groups) in [("alice", &["g"][..]), ("bob", &["g", "h"]), ("system:serviceaccount:a:x", &[])] {
+    for (name, groups) in [
+        ("alice", &["g"][..]),
+        ("bob", &["g", "h"]),
+        ("system:serviceaccount:a:x", &[]),
+    ] {
         let who = user(name, groups);
         for namespace in NAMESPACES {
             for what in ["pods", "pods/log", "apps:nodes", "nodes"] {
@@ -332,24 +379,46 @@ async fn the_cost_of_a_decision_beside_ten_thousand_bindings() {
     for number in 0..10_000 {
         let namespace = format!("n{}", number % 1000);
         let subject = format!("User/u{number}");
-        let bound = binding(&namespace, &format!("b{number}"), "ClusterRole/system:aggregate-to-view", &[&subject]);
+        let bound = binding(
+            &namespace,
+            &format!("b{number}"),
+            "ClusterRole/system:aggregate-to-view",
+            &[&subject],
+        );
         world.put(&bound).await;
     }
     let who = user("u5000", &["system:authenticated"]);
     let begun = Instant::now();
     assert!(world.may(&who, "get", "pods", "n0", "x"));
     println!("first decision, which builds the index: {:?}", begun.elapsed());
-    for (verb, what, namespace) in [("get", "pods", "n0"), ("list", "batch:jobs", "n0"), ("get", "pods", "n1")] {
+    for (verb, what, namespace) in [
+        ("get", "pods", "n0"),
+        ("list", "batch:jobs", "n0"),
+        ("get", "pods", "n1"),
+    ] {
         let begun = Instant::now();
         for _ in 0..DECISIONS {
             std::hint::black_box(world.may(&who, verb, what, namespace, "x"));
         }
-        println!("{verb} {what} in {namespace}: {:?} a decision", begun.elapsed() / DECISIONS);
+        println!(
+            "{verb} {what} in {namespace}: {:?} a decision",
+            begun.elapsed() / DECISIONS
+        );
     }
     let begun = Instant::now();
     for number in 0..100 {
-        world.put(&binding("n0", &format!("late{number}"), "ClusterRole/view", &["User/late"])).await;
+        world
+            .put(&binding(
+                "n0",
+                &format!("late{number}"),
+                "ClusterRole/view",
+                &["User/late"],
+            ))
+            .await;
         std::hint::black_box(world.may(&who, "get", "pods", "n0", "x"));
     }
-    println!("a new binding and a decision after it: {:?}", begun.elapsed() / 100);
+    println!(
+        "a new binding and a decision after it: {:?}",
+        begun.elapsed() / 100
+    );
 }

@@ -7,9 +7,9 @@ mod node;
 mod review;
 mod scale;
 mod token;
+mod token_review;
 
 pub(super) use self::scale::NewScale;
-pub(crate) use self::token::{BadSigningKey, Signer};
 
 use k3_api::{
     kinds::Persistence,
@@ -48,7 +48,7 @@ impl Registry {
             ("pods", "exec" | "attach" | "portforward") => self.stream(ask, verb).await,
             (_, "proxy") => self.proxy(ask).await,
             ("componentstatuses", "") => self.component_statuses(ask, verb).await,
-            _ if target.kind.persistence == Persistence::Virtual => self.review(ask),
+            _ if target.kind.persistence == Persistence::Virtual => self.review(ask).await,
             _ => return None,
         })
     }

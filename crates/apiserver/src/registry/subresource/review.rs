@@ -29,7 +29,7 @@ use crate::{
 
 impl Registry {
     /// Answers the question in the body.
-    pub(super) fn review(&self, ask: &Ask) -> Result<Answer, Status> {
+    pub(super) async fn review(&self, ask: &Ask) -> Result<Answer, Status> {
         let options = WriteOptions::read(&ask.query, Writing::Create, &ask.agent)?;
         let mut warnings = Warnings::default();
         let kind = &ask.target.kind;
@@ -49,10 +49,11 @@ impl Registry {
         match &*kind.kind {
             "TokenReview" => {
                 token_review::refusal(&object).map_or(Ok(()), Err)?;
-                object.set("status", json!({"user": {}}));
+                let status = self.token_status(object.at("spec"), ask.now).await;
+                object.set("status", status);
             }
             "SelfSubjectReview" => {
-                object.set("status", json!({"userInfo": user_info(ask)}));
+                object.set("status", json!({"userInfo": user_info(&ask.user)}));
                 object
                     .make("metadata")
                     .set("creationTimestamp", ask.now.truncated().to_string());
@@ -231,8 +232,8 @@ fn user_in(spec: &Value) -> User {
     }
 }
 
-fn user_info(ask: &Ask) -> Value {
-    let user = &ask.user;
+/// A user as answers tell of it.
+pub(super) fn user_info(user: &User) -> Value {
     let mut info = json!({"username": user.name, "groups": user.groups});
     if !user.uid.is_empty() {
         info.set("uid", user.uid.as_str());

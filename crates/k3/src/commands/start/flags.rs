@@ -5,10 +5,10 @@ use std::{
     path::PathBuf,
 };
 
-use clap::{ArgAction, Args, ValueEnum};
+use clap::Args;
 use k3_apiserver::{Subnet, service_range};
 
-use super::storage::StorageFlags;
+use super::{access::AccessFlags, audit::AuditFlags, limits::LimitFlags, storage::StorageFlags};
 use crate::{certificates::Name, log::LogLevel};
 
 const EXAMPLES: &str = "\
@@ -44,6 +44,10 @@ pub(crate) struct StartFlags {
     #[arg(long, value_enum, default_value_t = LogLevel::Info, value_name = "LEVEL")]
     pub(super) log_level: LogLevel,
 
+    /// How much more is written, as programs of Kubernetes count it: from 4 on details, from 8 on everything
+    #[arg(short = 'v', long = "v", value_name = "N", default_value_t = 0)]
+    pub(super) verbosity: u8,
+
     #[command(flatten)]
     pub(super) storage: StorageFlags,
 
@@ -52,6 +56,12 @@ pub(crate) struct StartFlags {
 
     #[command(flatten)]
     pub(super) access: AccessFlags,
+
+    #[command(flatten)]
+    pub(super) limits: LimitFlags,
+
+    #[command(flatten)]
+    pub(super) audit: AuditFlags,
 
     #[command(flatten)]
     pub(super) parts: PartFlags,
@@ -67,6 +77,11 @@ pub(crate) struct NetworkFlags {
     /// Port to listen on; 0 takes a free one, which the kubeconfig then names
     #[arg(long, value_name = "PORT", default_value_t = 6443)]
     pub(super) secure_port: u16,
+
+    /// Port on 127.0.0.1 to listen on without TLS, for programs on this machine that cannot do it; 0 for none. Who
+    /// asks there must show a token as elsewhere
+    #[arg(long, value_name = "PORT", default_value_t = 0)]
+    pub(super) insecure_port: u16,
 
     /// Address under which pods and other machines reach this server; it becomes the endpoint of the
     /// service `kubernetes` [default: that of --bind, or of the network interface that leads outside if
@@ -84,47 +99,6 @@ pub(crate) struct NetworkFlags {
 }
 
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Who may use it")]
-pub(crate) struct AccessFlags {
-    /// Also write the admin's kubeconfig (mode 0600) to this file
-    #[arg(long, value_name = "FILE")]
-    pub(super) kubeconfig_out: Option<PathBuf>,
-
-    /// Users with static tokens: a file with lines `token,user,uid` or `token,user,uid,"group1,group2"`
-    #[arg(long, value_name = "FILE")]
-    pub(super) token_auth_file: Option<PathBuf>,
-
-    /// Whether requests without credentials are taken, as user system:anonymous in group
-    /// system:unauthenticated; if not, they are refused with 401
-    #[arg(
-        long,
-        value_name = "BOOL",
-        action = ArgAction::Set,
-        default_value_t = true,
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "true"
-    )]
-    pub(super) anonymous_auth: bool,
-
-    /// Who service-account tokens say they are issued by: a URL
-    #[arg(long, value_name = "URL", default_value = "https://kubernetes.default.svc", value_parser = issuer)]
-    pub(super) service_account_issuer: String,
-
-    /// Admission plugins to run besides those that always run; may be repeated, or a list with commas
-    #[arg(long, value_enum, value_name = "PLUGIN", value_delimiter = ',')]
-    pub(super) enable_admission_plugins: Vec<Plugin>,
-}
-
-/// A plugin that runs only where it is asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Plugin {
-    /// Who names an owner may delete the dependent; who lets it hold up the owner may set finalizers there
-    #[value(name = "OwnerReferencesPermissionEnforcement")]
-    OwnerReferencesPermissionEnforcement,
-}
-
-#[derive(Debug, Args)]
 #[command(next_help_heading = "What runs beside the API server")]
 pub(crate) struct PartFlags {
     /// Controllers to run, a list with commas; '*' is all, '' none. There are none yet: whatever the list
@@ -135,14 +109,4 @@ pub(crate) struct PartFlags {
     /// Do not run a node in this process. There is none yet: it is the same with and without
     #[arg(long)]
     pub(super) no_node: bool,
-}
-
-fn issuer(text: &str) -> Result<String, &'static str> {
-    let host = text
-        .strip_prefix("https://")
-        .or_else(|| text.strip_prefix("http://"));
-    match host {
-        Some(host) if !host.is_empty() && !host.starts_with('/') => Ok(text.to_owned()),
-        _ => Err("not a URL such as https://kubernetes.default.svc"),
-    }
 }

@@ -1,7 +1,10 @@
 //! `k3 start`: flags, what they mean, and the life of the server.
 
+mod access;
 mod address;
+mod audit;
 mod flags;
+mod limits;
 mod mysql_url;
 mod run;
 mod storage;

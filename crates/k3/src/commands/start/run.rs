@@ -1,21 +1,22 @@
 //! The life of the server: from the flags to the last connection.
 
 use std::{
-    env, io,
-    net::SocketAddr,
+    io,
+    net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     pin::pin,
     sync::Arc,
     time::Duration,
 };
 
-use k3_apiserver::{Config, Server, TokenFile, kubernetes_address};
+use k3_apiserver::{AuditConfig, Authentication, Config, Server, kubernetes_address};
 use k3_storage::{Compactor, OpenError, StorageConfig, Store, SystemClock};
-use tokio::{net::TcpListener, sync::oneshot};
+use tokio::{net::TcpListener, sync::watch};
 
-use super::{StartFlags, address, flags::Plugin};
+use super::{StartFlags, access::Plugin, address};
 use crate::{
     certificates::{CertificateError, Certificates, Names},
+    data_dir::default_data_dir,
     failure::Failure,
     kubeconfig, limits, log, secret_file,
     signals::Signals,
@@ -27,22 +28,14 @@ const HISTORY: Duration = Duration::from_mins(5);
 
 /// Runs a server until it is told to stop.
 pub(crate) fn run(flags: StartFlags) -> Result<(), Failure> {
-    log::begin(flags.log_level);
+    log::begin(flags.log_level.with_verbosity(flags.verbosity));
     let data_dir = match &flags.data_dir {
         Some(folder) => folder.clone(),
         None => default_data_dir()?,
     };
     let storage = flags.storage.config(&data_dir)?;
-    let tokens = match &flags.access.token_auth_file {
-        Some(file) => TokenFile::read(file).map_err(|error| {
-            Failure::new(
-                "cannot use --token-auth-file",
-                "each line is `token,user,uid` or `token,user,uid,\"group1,group2\"`",
-            )
-            .because(error)
-        })?,
-        None => TokenFile::default(),
-    };
+    let authentication = flags.access.authentication()?;
+    let audit = flags.audit.config()?;
     limits::raise_open_files();
     let data_dir = usable_data_dir(&data_dir)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -55,7 +48,7 @@ pub(crate) fn run(flags: StartFlags) -> Result<(), Failure> {
             )
             .because(error)
         })?;
-    runtime.block_on(live(flags, &data_dir, storage, tokens))
+    runtime.block_on(live(flags, &data_dir, storage, (authentication, audit)))
 }
 
 /// Everything that can be stopped by a signal.
@@ -63,12 +56,16 @@ async fn live(
     flags: StartFlags,
     data_dir: &Path,
     storage: StorageConfig,
-    tokens: TokenFile,
+    allowed: (Authentication, Option<AuditConfig>),
 ) -> Result<(), Failure> {
     let mut signals = Signals::listen().map_err(|error| {
         Failure::new("cannot listen for signals", "this should not happen; try again").because(error)
     })?;
     let listener = listen(SocketAddr::new(flags.network.bind, flags.network.secure_port)).await?;
+    let plain = match flags.network.insecure_port {
+        0 => None,
+        port => Some(listen_plain(port).await?),
+    };
     let store = tokio::select! {
         opened = k3_storage::open(storage) => opened.map_err(|error| cannot_open(&flags, error))?,
         name = signals.next() => {
@@ -76,7 +73,15 @@ async fn live(
             return Ok(());
         }
     };
-    let outcome = serve(flags, data_dir, listener, store.clone(), tokens, &mut signals).await;
+    let outcome = serve(
+        flags,
+        data_dir,
+        (listener, plain),
+        store.clone(),
+        allowed,
+        &mut signals,
+    )
+    .await;
     store.close().await;
     outcome
 }
@@ -84,9 +89,9 @@ async fn live(
 async fn serve(
     flags: StartFlags,
     data_dir: &Path,
-    listener: TcpListener,
+    (listener, plain): (TcpListener, Option<TcpListener>),
     store: Arc<dyn Store>,
-    tokens: TokenFile,
+    (mut authentication, audit): (Authentication, Option<AuditConfig>),
     signals: &mut Signals,
 ) -> Result<(), Failure> {
     let listening = listener.local_addr().map_err(|error| {
@@ -105,17 +110,20 @@ async fn serve(
     let tls = tls::server_config(&certificates).map_err(no_certificates)?;
 
     let _compactor = Compactor::start(store.clone(), HISTORY);
+    authentication.certificates = Some(tls.clients);
     let config = Config {
-        tokens,
-        anonymous: flags.access.anonymous_auth,
+        authentication,
         service_range,
-        issuer: flags.access.service_account_issuer,
+        issuer: flags.access.issuer(),
+        unrestricted_update: flags.access.unrestricted_update,
         signing_key: certificates.signing_key,
         advertise: (advertise, listening.port()),
         guard_owners: flags
             .access
             .enable_admission_plugins
             .contains(&Plugin::OwnerReferencesPermissionEnforcement),
+        limits: flags.limits.limits(),
+        audit,
     };
     let server = tokio::select! {
         started = Server::start(config, store) => started.map_err(|error| {
@@ -138,13 +146,25 @@ async fn serve(
         storage = flags.storage.storage.name(),
         "serving https://{listening}"
     );
+    if let Some(address) = plain.as_ref().and_then(|plain| plain.local_addr().ok()) {
+        tracing::warn!("serving http://{address} too, which is not encrypted, for this machine alone");
+    }
     println!("export KUBECONFIG={}", quoted(&path));
 
-    let (stop, stopped) = oneshot::channel::<()>();
-    let mut serving = pin!(server.serve(listener, tls, async {
+    let (stop, stopped) = watch::channel(());
+    let until = |mut stopped: watch::Receiver<()>| async move {
         // A stop that is dropped is a stop.
-        let _ = stopped.await;
-    }));
+        let _ = stopped.changed().await;
+    };
+    let mut serving = pin!(async {
+        let secure = server.serve(listener, tls.config, until(stopped.clone()));
+        match plain {
+            Some(plain) => {
+                tokio::join!(secure, server.serve_plain(plain, until(stopped.clone())));
+            }
+            None => secure.await,
+        }
+    });
     tokio::select! {
         () = &mut serving => {
             return Err(Failure::new("the server ended by itself", "see the log above, and start it again"));
@@ -176,6 +196,15 @@ async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
             io::ErrorKind::PermissionDenied => "ports below 1024 are root's: choose another with --secure-port",
             _ => "choose another address with --bind or another port with --secure-port",
         };
+        Failure::new(format!("cannot listen on {address}"), advice).because(error)
+    })
+}
+
+/// A listener that only this machine can reach.
+async fn listen_plain(port: u16) -> Result<TcpListener, Failure> {
+    let address = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port);
+    TcpListener::bind(address).await.map_err(|error| {
+        let advice = "choose another port with --insecure-port, or 0 for none";
         Failure::new(format!("cannot listen on {address}"), advice).because(error)
     })
 }
@@ -230,26 +259,6 @@ fn usable_data_dir(folder: &Path) -> Result<PathBuf, Failure> {
     std::path::absolute(folder).map_err(|error| {
         Failure::new("cannot tell the current folder", "give --data-dir a path from /").because(error)
     })
-}
-
-fn default_data_dir() -> Result<PathBuf, Failure> {
-    if rustix::process::geteuid().is_root() {
-        return Ok("/var/lib/k3".into());
-    }
-    let set = |name| {
-        env::var_os(name)
-            .filter(|value| !value.is_empty())
-            .map(PathBuf::from)
-    };
-    set("XDG_DATA_HOME")
-        .or_else(|| Some(set("HOME")?.join(".local/share")))
-        .map(|folder| folder.join("k3"))
-        .ok_or_else(|| {
-            Failure::usage(
-                "there is no home folder to keep data in",
-                "name one with --data-dir",
-            )
-        })
 }
 
 /// The path as a shell reads it.

@@ -1,4 +1,4 @@
-//! What confines a container beside its user and capabilities: AppArmor, SELinux, seccomp.
+//! What confines a container beside its user and capabilities: profiles of `AppArmor` and seccomp, labels of `SELinux`.
 
 use k3_api::{go, rules::Tree};
 use serde_json::Value;
@@ -10,7 +10,7 @@ const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
 const SECCOMP_POD: &str = "seccomp.security.alpha.kubernetes.io/pod";
 const SECCOMP_CONTAINER: &str = "container.seccomp.security.alpha.kubernetes.io/";
 
-/// The types of SELinux that containers may have, the last of them from v1.31 on.
+/// The types of `SELinux` that containers may have, the last of them from v1.31 on.
 const SE_LINUX: [&str; 5] = [
     "",
     "container_t",
@@ -19,7 +19,7 @@ const SE_LINUX: [&str; 5] = [
     "container_engine_t",
 ];
 
-/// Profiles of AppArmor that confine less than the usual one.
+/// Profiles of `AppArmor` that confine less than the usual one.
 pub(super) fn app_armor(pod: &Pod<'_>) -> Option<Violation> {
     let (doers, values) = profiles(pod, "appArmorProfile");
     let mut annotations: Vec<_> = pod
@@ -58,12 +58,12 @@ pub(super) fn app_armor(pod: &Pod<'_>) -> Option<Violation> {
     ))
 }
 
-/// SELinux as it was understood at first.
+/// `SELinux` as it was understood at first.
 pub(super) fn se_linux_0(pod: &Pod<'_>) -> Option<Violation> {
     se_linux(pod, &SE_LINUX[..4])
 }
 
-/// SELinux with one type more.
+/// `SELinux` with one type more.
 pub(super) fn se_linux_31(pod: &Pod<'_>) -> Option<Violation> {
     se_linux(pod, &SE_LINUX)
 }

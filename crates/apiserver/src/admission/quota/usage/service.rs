@@ -22,12 +22,11 @@ pub(super) fn usage(service: &Value) -> Totals {
     let ports = spec.items("ports");
     let is_balanced = spec.text("type") == "LoadBalancer";
     let node_ports = match spec.text("type") {
-        "NodePort" => ports.len(),
         "LoadBalancer" if spec.at("allocateLoadBalancerNodePorts") == &Value::Bool(false) => ports
             .iter()
             .filter(|port| port.int("nodePort").is_some_and(|port| port != 0))
             .count(),
-        "LoadBalancer" => ports.len(),
+        "NodePort" | "LoadBalancer" => ports.len(),
         _ => 0,
     };
     let counts = [1, 1, node_ports, usize::from(is_balanced)];

@@ -2,12 +2,13 @@
 
 /// A day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Date {
-    pub(crate) year: i64,
+pub struct Date {
+    /// May be before the year 1.
+    pub year: i64,
     /// 1 to 12.
-    pub(crate) month: i64,
+    pub month: i64,
     /// From 1.
-    pub(crate) day: i64,
+    pub day: i64,
 }
 
 /// Four centuries have as many days, always.
@@ -18,7 +19,7 @@ const ERA_DAYS: i64 = 146_097;
 const EPOCH: i64 = 719_468;
 
 /// How many days a month has.
-pub(crate) fn days_in(year: i64, month: i64) -> i64 {
+pub fn days_in(year: i64, month: i64) -> i64 {
     match month {
         4 | 6 | 9 | 11 => 30,
         2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
@@ -31,7 +32,7 @@ pub(crate) fn days_in(year: i64, month: i64) -> i64 {
 
 impl Date {
     /// Days since the first of January 1970.
-    pub(crate) fn days(self) -> i64 {
+    pub fn days(self) -> i64 {
         let year = if self.month <= 2 { self.year - 1 } else { self.year };
         let march_month = (self.month + 9) % 12;
         let day_of_year = (153 * march_month + 2) / 5 + self.day - 1;
@@ -41,7 +42,7 @@ impl Date {
     }
 
     /// The day that many days after the first of January 1970.
-    pub(crate) fn from_days(days: i64) -> Self {
+    pub fn from_days(days: i64) -> Self {
         let shifted = days + EPOCH;
         let day_of_era = shifted.rem_euclid(ERA_DAYS);
         let year_of_era =

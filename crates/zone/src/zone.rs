@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use super::rule::Rule;
+use crate::rule::Rule;
 
 /// What clocks show somewhere.
 #[derive(Clone, PartialEq, Eq)]
@@ -32,13 +32,13 @@ pub enum ZoneError {
 
 /// A time in which clocks are not changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Span {
+pub struct Span {
     /// How many seconds clocks are ahead of UTC.
-    pub(super) offset: i64,
+    pub offset: i64,
     /// When it begins.
-    pub(super) start: i64,
+    pub start: i64,
     /// When it ends; not part of it.
-    pub(super) end: i64,
+    pub end: i64,
 }
 
 // --- Zone ---
@@ -71,7 +71,7 @@ impl Zone {
     }
 
     /// What holds at a time, in seconds since 1970.
-    pub(super) fn span(&self, at: i64) -> Span {
+    pub fn span(&self, at: i64) -> Span {
         let after = self.changes.partition_point(|(change, _)| *change <= at);
         let start = after.checked_sub(1).map_or(i64::MIN, |last| self.changes[last].0);
         let offset = after
@@ -92,7 +92,7 @@ impl Zone {
     }
 
     /// The time at which clocks show so many seconds since 1970. Where clocks are put forward or back, one of two.
-    pub(super) fn instant(&self, shown: i64) -> i64 {
+    pub fn instant(&self, shown: i64) -> i64 {
         let span = self.span(shown);
         let at = shown - span.offset;
         if (span.start..span.end).contains(&at) {
@@ -183,10 +183,17 @@ impl Header {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::Time;
+    use crate::Date;
 
+    /// What clocks are ahead of UTC at a time like `2026-01-01T00:00:00Z`.
     fn offset(zone: &str, at: &str) -> i64 {
-        let at = Time::parse(at).unwrap().unix_seconds();
+        let number = |from: usize, to: usize| at[from..to].parse::<i64>().unwrap();
+        let date = Date {
+            year: number(0, 4),
+            month: number(5, 7),
+            day: number(8, 10),
+        };
+        let at = date.days() * 86_400 + number(11, 13) * 3600 + number(14, 16) * 60 + number(17, 19);
         Zone::named(zone).unwrap().span(at).offset
     }
 

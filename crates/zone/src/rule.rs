@@ -1,13 +1,15 @@
 //! When clocks are changed every year, as POSIX writes it: `CET-1CEST,M3.5.0,M10.5.0/3`.
 
-use super::zone::Span;
-use crate::time::calendar::{Date, days_in};
+use crate::{
+    calendar::{Date, days_in},
+    zone::Span,
+};
 
 const DAY: i64 = 86_400;
 
 /// When clocks are changed every year.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Rule {
+pub(crate) struct Rule {
     /// Seconds ahead of UTC, most of the year or always.
     standard: i64,
     summer: Option<Summer>,
@@ -43,7 +45,7 @@ enum Day {
 
 impl Rule {
     /// Reads a rule; `None` if it is none.
-    pub(super) fn read(text: &str) -> Option<Self> {
+    pub(crate) fn read(text: &str) -> Option<Self> {
         let mut reader = Reader { rest: text };
         reader.name()?;
         let standard = -reader.clock()?;
@@ -64,7 +66,7 @@ impl Rule {
     }
 
     /// What holds at a time. It cannot begin before the rule does.
-    pub(super) fn span(&self, at: i64, begin: i64) -> Span {
+    pub(crate) fn span(&self, at: i64, begin: i64) -> Span {
         let Some(summer) = &self.summer else {
             return Span {
                 offset: self.standard,
@@ -124,7 +126,7 @@ impl Change {
 }
 
 /// Which day of the week a day since 1970 is; Sunday is 0.
-pub(super) fn weekday_of(days: i64) -> i64 {
+pub fn weekday_of(days: i64) -> i64 {
     (days + 4).rem_euclid(7)
 }
 

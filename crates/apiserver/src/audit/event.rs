@@ -1,0 +1,296 @@
+//! One stage of one request, as the line that is written.
+
+use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
+
+use bytes::Bytes;
+use k3_api::{
+    encode,
+    rules::{Tree, TreeMut, User},
+    time::Time,
+};
+use serde_json::{Map, Value, json};
+
+use super::{
+    body,
+    policy::{Level, Stage},
+    record::{Asked, ObjectRef},
+};
+
+/// A program that says more of itself is cut off.
+const LONGEST_AGENT: usize = 1024;
+
+/// One stage of one request.
+#[derive(Debug)]
+pub(super) struct Event {
+    pub facts: Arc<Facts>,
+    pub level: Level,
+    pub omit_managed_fields: bool,
+    pub stage: Stage,
+    pub at: Time,
+    pub acts_as: Option<Arc<(User, String)>>,
+    pub outcome: Option<Outcome>,
+    pub request: Option<Sent>,
+    pub response: Option<Sent>,
+    pub annotations: BTreeMap<String, String>,
+}
+
+/// What is the same at all stages.
+#[derive(Debug)]
+pub(super) struct Facts {
+    pub id: Box<str>,
+    pub received: Time,
+    pub user: Option<User>,
+    pub verb: Box<str>,
+    pub uri: Box<str>,
+    pub agent: Box<str>,
+    pub sources: Vec<IpAddr>,
+    pub object: Option<ObjectRef>,
+}
+
+/// What came of a request.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Outcome {
+    /// 0 as long as there is none.
+    pub code: u16,
+    pub status: &'static str,
+    pub reason: &'static str,
+    pub message: String,
+}
+
+/// What went over the wire.
+#[derive(Clone, Debug)]
+pub(super) struct Sent {
+    pub bytes: Bytes,
+    pub media: Box<str>,
+}
+
+/// An object in the making, with its fields in the order they are given.
+struct Line(String);
+
+// --- Facts ---
+
+impl Facts {
+    pub(super) fn new(asked: Asked<'_>) -> Self {
+        let agent = match asked.agent.char_indices().find(|(at, _)| *at >= LONGEST_AGENT) {
+            Some((end, _)) => format!("{}...TRUNCATED", &asked.agent[..end]).into(),
+            None => asked.agent.into(),
+        };
+        Facts {
+            id: asked.id.into(),
+            received: asked.received,
+            user: asked.user.cloned(),
+            verb: asked.verb.into(),
+            uri: asked.uri.into(),
+            agent,
+            sources: asked.sources,
+            object: asked.object,
+        }
+    }
+}
+
+// --- Sent ---
+
+impl Sent {
+    pub(super) fn new(bytes: Bytes, media: &str) -> Self {
+        Sent {
+            bytes,
+            media: media.into(),
+        }
+    }
+
+    fn tree(&self, without_managed_fields: bool) -> Option<Value> {
+        let mut tree = body::tree(&self.bytes, &self.media)?;
+        if without_managed_fields {
+            forget_managed_fields(&mut tree);
+        }
+        Some(tree)
+    }
+}
+
+/// Takes out who manages which fields: of an object, of the items of a list, of the rows of a table.
+fn forget_managed_fields(tree: &mut Value) {
+    if let Some(metadata) = tree.get_mut("metadata") {
+        metadata.remove("managedFields");
+    }
+    for item in tree
+        .get_mut("items")
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+    {
+        forget_managed_fields(item);
+    }
+    for row in tree
+        .get_mut("rows")
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+    {
+        if let Some(object) = row.get_mut("object") {
+            forget_managed_fields(object);
+        }
+    }
+}
+
+// --- Event ---
+
+impl Event {
+    /// How much memory it holds, roughly.
+    pub(super) fn weight(&self) -> usize {
+        let sent = |sent: &Option<Sent>| sent.as_ref().map_or(0, |sent| sent.bytes.len());
+        1024 + sent(&self.request) + sent(&self.response)
+    }
+
+    /// The line, with its end.
+    pub(super) fn line(&self) -> Vec<u8> {
+        let facts = &self.facts;
+        let request = self
+            .request
+            .as_ref()
+            .and_then(|sent| sent.tree(self.omit_managed_fields));
+        let response = self
+            .response
+            .as_ref()
+            .and_then(|sent| sent.tree(self.omit_managed_fields));
+        let mut line = Line(String::from(r#"{"kind":"Event","apiVersion":"audit.k8s.io/v1""#));
+        line.text("level", self.level.word());
+        line.text("auditID", &facts.id);
+        line.text("stage", self.stage.word());
+        line.text("requestURI", &facts.uri);
+        line.text("verb", &facts.verb);
+        line.value("user", &facts.user.as_ref().map_or_else(|| json!({}), user));
+        if let Some((acts_as, constraint)) = self.acts_as.as_deref() {
+            line.value("impersonatedUser", &user(acts_as));
+            if !constraint.is_empty() {
+                line.value(
+                    "authenticationMetadata",
+                    &json!({"impersonationConstraint": constraint}),
+                );
+            }
+        }
+        if !facts.sources.is_empty() {
+            line.value(
+                "sourceIPs",
+                &facts.sources.iter().map(ToString::to_string).collect(),
+            );
+        }
+        if !facts.agent.is_empty() {
+            line.text("userAgent", &facts.agent);
+        }
+        if let Some(object) = &facts.object {
+            line.value("objectRef", &reference(object, request.as_ref()));
+        }
+        if let Some(outcome) = &self.outcome {
+            line.value("responseStatus", &outcome.told(response.as_ref()));
+        }
+        if let Some(request) = request.filter(|_| self.level >= Level::Request) {
+            line.raw("requestObject", &encode::encode(&request));
+        }
+        if let Some(response) = response.filter(|_| self.level >= Level::RequestResponse) {
+            line.raw("responseObject", &encode::encode(&response));
+        }
+        line.text("requestReceivedTimestamp", &facts.received.micro());
+        line.text("stageTimestamp", &self.at.micro());
+        if !self.annotations.is_empty() {
+            let annotations: Map<_, _> = self
+                .annotations
+                .iter()
+                .map(|(key, value)| (key.clone(), value.clone().into()))
+                .collect();
+            line.value("annotations", &Value::Object(annotations));
+        }
+        line.0.push_str("}\n");
+        line.0.into_bytes()
+    }
+}
+
+fn user(user: &User) -> Value {
+    let mut told = json!({"username": user.name});
+    if !user.uid.is_empty() {
+        told.set("uid", user.uid.clone());
+    }
+    if !user.groups.is_empty() {
+        told.set("groups", user.groups.clone());
+    }
+    if !user.extra.is_empty() {
+        let extra: Map<_, _> = user
+            .extra
+            .iter()
+            .map(|(key, values)| (key.clone(), values.clone().into()))
+            .collect();
+        told.set("extra", extra);
+    }
+    told
+}
+
+/// Which object it is about. A new one says its name itself.
+fn reference(object: &ObjectRef, request: Option<&Value>) -> Value {
+    let said = |field: &str| request.map_or("", |request| request.at("metadata").text(field));
+    let first = |known: &str, field: &str| {
+        if known.is_empty() {
+            said(field).to_owned()
+        } else {
+            known.to_owned()
+        }
+    };
+    let fields = [
+        ("resource", object.resource.clone()),
+        ("namespace", first(&object.namespace, "namespace")),
+        ("name", first(&object.name, "name")),
+        ("uid", said("uid").to_owned()),
+        ("apiGroup", object.group.clone()),
+        ("apiVersion", object.version.clone()),
+        ("resourceVersion", said("resourceVersion").to_owned()),
+        ("subresource", object.subresource.clone()),
+    ];
+    let fields = fields.into_iter().filter(|(_, value)| !value.is_empty());
+    Value::Object(
+        fields
+            .map(|(field, value)| (field.to_owned(), value.into()))
+            .collect(),
+    )
+}
+
+// --- Outcome ---
+
+impl Outcome {
+    /// As a `Status`: what the answer says, if it is one.
+    fn told(&self, response: Option<&Value>) -> Value {
+        let mut told = json!({"metadata": {}});
+        for (field, text) in [
+            ("status", self.status),
+            ("message", &self.message),
+            ("reason", self.reason),
+        ] {
+            if !text.is_empty() {
+                told.set(field, text);
+            }
+        }
+        if let Some(status) = response.filter(|response| response.text("kind") == "Status") {
+            for field in ["status", "message", "reason", "details"] {
+                told.copy_from(field, status);
+            }
+        }
+        told.set("code", self.code);
+        told
+    }
+}
+
+// --- Line ---
+
+impl Line {
+    fn text(&mut self, field: &str, text: &str) {
+        self.value(field, &text.into());
+    }
+
+    fn value(&mut self, field: &str, value: &Value) {
+        self.raw(field, value.to_string().as_bytes());
+    }
+
+    fn raw(&mut self, field: &str, json: &[u8]) {
+        self.0.push_str(",\"");
+        self.0.push_str(field);
+        self.0.push_str("\":");
+        self.0.push_str(&String::from_utf8_lossy(json));
+    }
+}

@@ -1,0 +1,295 @@
+//! The file, and what becomes of it when it is long or old.
+
+use std::{
+    fmt,
+    fs::{self, File, OpenOptions},
+    io::{self, BufWriter, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, UNIX_EPOCH},
+};
+
+use flate2::{Compression, write::GzEncoder};
+use k3_storage::Clock;
+
+use crate::clock;
+
+/// Where the log is written, and how much of it is kept.
+#[derive(Clone, Debug)]
+pub struct AuditLogFile {
+    /// The file; `-` is standard output.
+    pub path: PathBuf,
+    /// How long the file may become, in bytes, before it is put aside and a new one is begun.
+    pub longest: u64,
+    /// How many files that were put aside are kept; 0 for all.
+    pub most_backups: usize,
+    /// For how many days they are kept; 0 for ever.
+    pub most_days: u64,
+    /// Whether they are compressed.
+    pub compress: bool,
+}
+
+/// Where lines go.
+pub(super) enum Sink {
+    Output(io::Stdout),
+    File(Rotated),
+}
+
+/// A file that is put aside when it is long.
+pub(super) struct Rotated {
+    settings: AuditLogFile,
+    clock: Arc<dyn Clock>,
+    file: BufWriter<File>,
+    length: u64,
+}
+
+// --- Sink ---
+
+impl Sink {
+    pub(super) fn open(settings: AuditLogFile, clock: Arc<dyn Clock>) -> io::Result<Self> {
+        if settings.path.as_os_str() == "-" {
+            return Ok(Sink::Output(io::stdout()));
+        }
+        Rotated::open(settings, clock).map(Sink::File)
+    }
+
+    pub(super) fn write(&mut self, line: &[u8]) -> io::Result<()> {
+        match self {
+            Sink::Output(output) => output.write_all(line),
+            Sink::File(file) => file.write(line),
+        }
+    }
+
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Sink::Output(output) => output.flush(),
+            Sink::File(file) => file.file.flush(),
+        }
+    }
+}
+
+// --- Rotated ---
+
+impl Rotated {
+    fn open(settings: AuditLogFile, clock: Arc<dyn Clock>) -> io::Result<Self> {
+        let (file, length) = open(&settings.path)?;
+        Ok(Rotated {
+            settings,
+            clock,
+            file,
+            length,
+        })
+    }
+
+    fn write(&mut self, line: &[u8]) -> io::Result<()> {
+        let more = line.len() as u64;
+        if self.length > 0 && self.length + more > self.settings.longest {
+            self.put_aside()?;
+        }
+        self.file.write_all(line)?;
+        self.length += more;
+        Ok(())
+    }
+
+    fn put_aside(&mut self) -> io::Result<()> {
+        self.file.flush()?;
+        let aside = self.free_name();
+        fs::rename(&self.settings.path, &aside)?;
+        (self.file, self.length) = open(&self.settings.path)?;
+        // What follows is housekeeping: a failure must not keep the log from being written.
+        if let Err(error) = self.tidy(&aside) {
+            tracing::warn!(%error, "the audit logs that were put aside cannot be tidied up");
+        }
+        Ok(())
+    }
+
+    /// A name with the time in it, as upstream has it: `audit-2026-11-16T05-31-25.123.log`.
+    fn free_name(&self) -> PathBuf {
+        let mut millis = 0;
+        loop {
+            let now = clock::time(&*self.clock).plus(k3_api::time::Duration::from_nanos(millis * 1_000_000));
+            let mut date = now.micro().replace(':', "-");
+            date.truncate("0000-00-00T00-00-00.000".len());
+            let (beginning, ending) = self.parts();
+            let name = self
+                .settings
+                .path
+                .with_file_name(format!("{beginning}{date}{ending}"));
+            if !name.exists() && !compressed(&name).exists() {
+                return name;
+            }
+            millis += 1;
+        }
+    }
+
+    /// What names of files that were put aside begin and end with.
+    fn parts(&self) -> (String, String) {
+        let path = &self.settings.path;
+        let text = |part: Option<&std::ffi::OsStr>| part.map(|part| part.to_string_lossy().into_owned());
+        let ending = text(path.extension())
+            .map(|extension| format!(".{extension}"))
+            .unwrap_or_default();
+        (format!("{}-", text(path.file_stem()).unwrap_or_default()), ending)
+    }
+
+    fn tidy(&self, newest: &Path) -> io::Result<()> {
+        if self.settings.compress {
+            compress(newest)?;
+        }
+        let (beginning, ending) = self.parts();
+        let folder = match self.settings.path.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder,
+            _ => Path::new("."),
+        };
+        let mut aside = Vec::new();
+        for entry in fs::read_dir(folder)? {
+            let entry = entry?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let plain = name.strip_suffix(".gz").unwrap_or(&name);
+            let date = plain
+                .strip_prefix(&beginning)
+                .and_then(|rest| rest.strip_suffix(&ending));
+            if let Some(date) = date.filter(|date| is_date(date)) {
+                aside.push((date.to_owned(), entry.path()));
+            }
+        }
+        aside.sort();
+        aside.reverse();
+        let kept = match self.settings.most_backups {
+            0 => aside.len(),
+            most => most.min(aside.len()),
+        };
+        for (_, path) in aside.drain(kept..) {
+            fs::remove_file(path)?;
+        }
+        let oldest = Duration::from_hours(self.settings.most_days.saturating_mul(24));
+        for (_, path) in aside.iter().filter(|_| !oldest.is_zero()) {
+            let age = self
+                .clock
+                .now()
+                .duration_since(fs::metadata(path)?.modified().unwrap_or(UNIX_EPOCH));
+            if age.is_ok_and(|age| age > oldest) {
+                fs::remove_file(path)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a text is a date as names have it.
+fn is_date(text: &str) -> bool {
+    let pattern = "0000-00-00T00-00-00.000";
+    text.len() == pattern.len()
+        && text.bytes().zip(pattern.bytes()).all(|(byte, wanted)| {
+            if wanted == b'0' {
+                byte.is_ascii_digit()
+            } else {
+                byte == wanted
+            }
+        })
+}
+
+/// Opens a file to write at its end. It is nobody else's: there may be secrets in it.
+fn open(path: &Path) -> io::Result<(BufWriter<File>, u64)> {
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        fs::create_dir_all(folder)?;
+    }
+    let file = OpenOptions::new()
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .open(path)?;
+    let length = file.metadata()?.len();
+    Ok((BufWriter::with_capacity(64 * 1024, file), length))
+}
+
+fn compressed(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".gz");
+    name.into()
+}
+
+fn compress(path: &Path) -> io::Result<()> {
+    let out = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(compressed(path))?;
+    let mut encoder = GzEncoder::new(out, Compression::default());
+    io::copy(&mut File::open(path)?, &mut encoder)?;
+    encoder.finish()?.sync_all()?;
+    fs::remove_file(path)
+}
+
+impl fmt::Debug for Sink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Sink")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k3_storage::SystemClock;
+
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let mut names: Vec<_> = fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    fn sink(folder: &Path, most_backups: usize, compress: bool) -> Sink {
+        let settings = AuditLogFile {
+            path: folder.join("audit.log"),
+            longest: 10,
+            most_backups,
+            most_days: 1,
+            compress,
+        };
+        Sink::open(settings, Arc::new(SystemClock)).unwrap()
+    }
+
+    #[test]
+    fn a_long_file_is_put_aside_and_the_oldest_go() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut sink = sink(folder.path(), 2, false);
+        for line in 0..5 {
+            sink.write(format!("line {line}\n").as_bytes()).unwrap();
+        }
+        sink.flush().unwrap();
+        let names = names(folder.path());
+        assert_eq!(names.len(), 3, "{names:?}");
+        assert_eq!(
+            fs::read_to_string(folder.path().join("audit.log")).unwrap(),
+            "line 4\n"
+        );
+        assert_eq!(
+            fs::read_to_string(folder.path().join(&names[0])).unwrap(),
+            "line 2\n"
+        );
+        assert!(
+            names[0].starts_with("audit-20") && names[0].ends_with(".log"),
+            "{names:?}"
+        );
+    }
+
+    #[test]
+    fn what_is_put_aside_can_be_compressed_and_what_is_there_is_gone_on_with() {
+        let folder = tempfile::tempdir().unwrap();
+        sink(folder.path(), 0, true).write(b"before\n").unwrap();
+        sink(folder.path(), 0, true).write(b"after\n").unwrap();
+        let names = names(folder.path());
+        assert_eq!(names.len(), 2, "{names:?}");
+        assert!(names[0].ends_with(".log.gz"), "{names:?}");
+        let mut text = String::new();
+        let file = File::open(folder.path().join(&names[0])).unwrap();
+        io::Read::read_to_string(&mut flate2::read::GzDecoder::new(file), &mut text).unwrap();
+        assert_eq!(text, "before\n");
+    }
+}

@@ -1,0 +1,170 @@
+//! The thread that writes, and the queue to it.
+
+use std::{
+    fmt, io,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+        mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError},
+    },
+    thread,
+    time::Duration,
+};
+
+use k3_api::time::Time;
+use k3_storage::Clock;
+
+use super::{
+    AuditConfig,
+    event::{Event, Facts},
+    file::Sink,
+    policy::{AuditPolicy, Stage},
+    record::{Asked, Record},
+};
+use crate::{clock, metrics::Metrics};
+
+/// So many events wait at most, and so many bytes of what was sent and answered.
+const MOST_EVENTS: usize = 10_000;
+const MOST_BYTES: usize = 64 * 1024 * 1024;
+/// How long the server waits at its end for the log to be written.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Every so many events that are lost, it is told.
+const TELL_EVERY: u64 = 1000;
+
+/// What writes requests down.
+pub(crate) struct Auditor {
+    policy: AuditPolicy,
+    clock: Arc<dyn Clock>,
+    metrics: Arc<Metrics>,
+    queue: Queue,
+}
+
+struct Queue {
+    /// `None` at the end.
+    events: Option<SyncSender<Event>>,
+    /// What waits, in bytes.
+    weight: Arc<AtomicUsize>,
+    /// Tells nothing, and ends when everything is written.
+    written: Mutex<Receiver<()>>,
+}
+
+// --- Auditor ---
+
+impl Auditor {
+    /// Opens the log.
+    pub(crate) fn new(
+        config: AuditConfig,
+        clock: Arc<dyn Clock>,
+        metrics: Arc<Metrics>,
+    ) -> io::Result<Arc<Self>> {
+        let sink = Sink::open(config.log, Arc::clone(&clock))?;
+        let (sender, events) = mpsc::sync_channel(MOST_EVENTS);
+        let (done, written) = mpsc::channel();
+        let weight = Arc::new(AtomicUsize::new(0));
+        let (held, counted) = (Arc::clone(&weight), Arc::clone(&metrics));
+        thread::Builder::new()
+            .name("audit".to_owned())
+            .stack_size(8 << 20)
+            .spawn(move || {
+                write(&events, sink, &held, &counted);
+                drop(done);
+            })?;
+        Ok(Arc::new(Auditor {
+            policy: config.policy,
+            clock,
+            metrics,
+            queue: Queue {
+                events: Some(sender),
+                weight,
+                written: Mutex::new(written),
+            },
+        }))
+    }
+
+    /// Begins to write a request down, if the policy says so.
+    pub(crate) fn begin(self: &Arc<Self>, asked: Asked<'_>) -> Option<Box<Record>> {
+        let mut record = self.record(asked)?;
+        record.tell(Stage::RequestReceived);
+        Some(record)
+    }
+
+    /// Writes down a request that went no further than the door.
+    pub(crate) fn refused(self: &Arc<Self>, asked: Asked<'_>, code: u16, message: String) {
+        if let Some(record) = self.record(asked) {
+            record.refused(code, message);
+        }
+    }
+
+    fn record(self: &Arc<Self>, asked: Asked<'_>) -> Option<Box<Record>> {
+        let verdict = self.policy.verdict(&asked);
+        let level = verdict.map_or(0, |verdict| verdict.level as usize);
+        self.metrics.audit.levels[level].count();
+        Some(Box::new(Record::new(
+            Arc::clone(self),
+            Facts::new(asked),
+            verdict?,
+        )))
+    }
+
+    /// Queues an event, if there is room.
+    pub(super) fn write(&self, event: Event) {
+        let figures = &self.metrics.audit;
+        figures.events.count();
+        let weight = event.weight();
+        let waiting = self.queue.weight.fetch_add(weight, Ordering::Relaxed);
+        let sent = match &self.queue.events {
+            Some(events) if waiting + weight <= MOST_BYTES => events.try_send(event),
+            _ => Err(TrySendError::Full(event)),
+        };
+        if sent.is_err() {
+            self.queue.weight.fetch_sub(weight, Ordering::Relaxed);
+            lost(&self.metrics, "they come faster than they can be written");
+        }
+    }
+
+    pub(super) fn now(&self) -> Time {
+        clock::time(&*self.clock)
+    }
+}
+
+/// Writes events until there will be no more.
+fn write(events: &Receiver<Event>, mut sink: Sink, weight: &AtomicUsize, metrics: &Metrics) {
+    while let Ok(event) = events.recv() {
+        let mut next = Some(event);
+        while let Some(event) = next {
+            if let Err(error) = sink.write(&event.line()) {
+                lost(metrics, &error.to_string());
+            }
+            weight.fetch_sub(event.weight(), Ordering::Relaxed);
+            next = events.try_recv().ok();
+        }
+        // Nobody is behind this one: whoever reads along shall see it.
+        if let Err(error) = sink.flush() {
+            lost(metrics, &error.to_string());
+        }
+    }
+}
+
+fn lost(metrics: &Metrics, why: &str) {
+    let lost = &metrics.audit.lost;
+    if lost.get().is_multiple_of(TELL_EVERY) {
+        tracing::error!(%why, lost = lost.get() + 1, "events are missing from the audit log");
+    }
+    lost.count();
+}
+
+impl Drop for Auditor {
+    fn drop(&mut self) {
+        self.queue.events = None;
+        let written = self.queue.written.lock().unwrap_or_else(PoisonError::into_inner);
+        if written.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+            tracing::error!("the end of the audit log could not be written in time");
+        }
+    }
+}
+
+impl fmt::Debug for Auditor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Auditor").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,549 @@
+//! Which requests are written down, and how much of them.
+
+use std::{
+    fs, io,
+    path::{Path as FilePath, PathBuf},
+};
+
+use k3_api::{
+    decode,
+    field::{Error, Path, aggregate},
+    name,
+    rules::Tree,
+};
+use serde_json::Value;
+
+use super::record::Asked;
+
+/// How much of a request is written down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Level {
+    /// Nothing.
+    None,
+    /// Who asked for what, and the answer's code.
+    Metadata,
+    /// Also what was sent.
+    Request,
+    /// Also what was answered.
+    RequestResponse,
+}
+
+/// How far a request has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// It is here.
+    RequestReceived,
+    /// The answer has begun; only for those that go on.
+    ResponseStarted,
+    /// The answer is sent.
+    ResponseComplete,
+    /// It failed by a fault of the server.
+    Panic,
+}
+
+/// Which requests are written down, and how much of them: the first rule that a request meets says it.
+#[derive(Debug)]
+pub struct AuditPolicy {
+    rules: Vec<Rule>,
+}
+
+/// Why a policy cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AuditPolicyError {
+    /// The file cannot be read.
+    #[error("cannot read {}", file.display())]
+    Read {
+        /// Which file.
+        file: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The file is not a policy.
+    #[error("{}: {why}", file.display())]
+    Content {
+        /// Which file.
+        file: PathBuf,
+        /// Which rule, which field, and what is wrong with it.
+        why: String,
+    },
+}
+
+/// What is done with a request that met a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Verdict {
+    pub level: Level,
+    pub omit: Stages,
+    pub omit_managed_fields: bool,
+}
+
+/// A set of stages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Stages(u8);
+
+#[derive(Debug)]
+struct Rule {
+    verdict: Verdict,
+    users: Vec<String>,
+    groups: Vec<String>,
+    verbs: Vec<String>,
+    namespaces: Vec<String>,
+    resources: Vec<GroupResources>,
+    paths: Vec<String>,
+}
+
+#[derive(Debug)]
+struct GroupResources {
+    group: String,
+    resources: Vec<String>,
+    names: Vec<String>,
+}
+
+const LEVELS: [(&str, Level); 4] = [
+    ("None", Level::None),
+    ("Metadata", Level::Metadata),
+    ("Request", Level::Request),
+    ("RequestResponse", Level::RequestResponse),
+];
+const STAGES: [(&str, Stage); 4] = [
+    ("RequestReceived", Stage::RequestReceived),
+    ("ResponseStarted", Stage::ResponseStarted),
+    ("ResponseComplete", Stage::ResponseComplete),
+    ("Panic", Stage::Panic),
+];
+/// The fields of a policy, of a rule, and of the resources in a rule.
+const FIELDS: [&str; 6] = [
+    "apiVersion",
+    "kind",
+    "metadata",
+    "omitManagedFields",
+    "omitStages",
+    "rules",
+];
+const RULE_FIELDS: [&str; 9] = [
+    "level",
+    "namespaces",
+    "nonResourceURLs",
+    "omitManagedFields",
+    "omitStages",
+    "resources",
+    "userGroups",
+    "users",
+    "verbs",
+];
+const RESOURCE_FIELDS: [&str; 3] = ["group", "resourceNames", "resources"];
+
+// --- AuditPolicy ---
+
+impl AuditPolicy {
+    /// Reads the file of a policy: YAML or JSON.
+    pub fn read(file: &FilePath) -> Result<Self, AuditPolicyError> {
+        let text = fs::read(file).map_err(|source| AuditPolicyError::Read {
+            file: file.to_owned(),
+            source,
+        })?;
+        Self::parse(&text).map_err(|why| AuditPolicyError::Content {
+            file: file.to_owned(),
+            why,
+        })
+    }
+
+    /// Reads the text of a policy.
+    pub(crate) fn parse(text: &[u8]) -> Result<Self, String> {
+        let tree = decode::yaml_to_json(text)
+            .map_err(|error| error.to_string())?
+            .value;
+        match (tree.text("apiVersion"), tree.text("kind")) {
+            ("audit.k8s.io/v1", "Policy") => {}
+            (version, kind) => {
+                return Err(format!(
+                    "apiVersion and kind must be audit.k8s.io/v1 and Policy, not {version:?} and {kind:?}"
+                ));
+            }
+        }
+        let mut errors = Vec::new();
+        unknown_fields(&tree, &FIELDS, "");
+        let omit = stages(&tree, &Path::new("omitStages"), &mut errors);
+        let omit_managed_fields = tree.flag("omitManagedFields");
+        let at = Path::new("rules");
+        let rules: Vec<_> = tree
+            .items("rules")
+            .iter()
+            .enumerate()
+            .map(|(number, rule)| Rule::read(rule, &at.index(number), omit, omit_managed_fields, &mut errors))
+            .collect();
+        if let Some(errors) = aggregate(&errors) {
+            return Err(errors);
+        }
+        if rules.is_empty() {
+            return Err("rules: there must be at least one".to_owned());
+        }
+        Ok(AuditPolicy { rules })
+    }
+
+    /// What is done with a request. One that meets no rule is not written down.
+    pub(super) fn verdict(&self, asked: &Asked<'_>) -> Option<Verdict> {
+        let rule = self.rules.iter().find(|rule| rule.meets(asked))?;
+        (rule.verdict.level > Level::None).then_some(rule.verdict)
+    }
+}
+
+/// Fields that nobody knows do no harm, as upstream has it; but somebody meant something by them.
+fn unknown_fields(tree: &Value, known: &[&str], place: &str) {
+    for field in tree.as_object().into_iter().flatten().map(|(field, _)| field) {
+        if !known.contains(&field.as_str()) {
+            tracing::warn!("the audit policy has a field that does not exist: {place}{field}");
+        }
+    }
+}
+
+fn stages(tree: &Value, at: &Path<'_>, errors: &mut Vec<Error>) -> Stages {
+    let mut found = Stages::default();
+    for (number, name) in tree.texts("omitStages").enumerate() {
+        match STAGES.iter().find(|(known, _)| *known == name) {
+            Some((_, stage)) => found.add(*stage),
+            None => {
+                let allowed = STAGES.map(|(known, _)| known).join(",");
+                errors.push(Error::invalid(
+                    &at.index(number),
+                    name,
+                    format!("allowed stages are {allowed}"),
+                ));
+            }
+        }
+    }
+    found
+}
+
+// --- Rule ---
+
+impl Rule {
+    fn read(
+        tree: &Value,
+        at: &Path<'_>,
+        omit: Stages,
+        omit_managed_fields: bool,
+        errors: &mut Vec<Error>,
+    ) -> Self {
+        unknown_fields(tree, &RULE_FIELDS, &format!("{at}."));
+        let texts = |name: &str| tree.texts(name).map(str::to_owned).collect::<Vec<_>>();
+        let level = match tree.text("level") {
+            "" => {
+                errors.push(Error::required(&at.child("level"), ""));
+                Level::None
+            }
+            name => LEVELS.iter().find(|(known, _)| *known == name).map_or_else(
+                || {
+                    errors.push(Error::not_supported(
+                        &at.child("level"),
+                        name,
+                        LEVELS.map(|(known, _)| known),
+                    ));
+                    Level::None
+                },
+                |(_, level)| *level,
+            ),
+        };
+        let rule = Rule {
+            verdict: Verdict {
+                level,
+                omit: omit.and(stages(tree, &at.child("omitStages"), errors)),
+                omit_managed_fields: tree
+                    .at("omitManagedFields")
+                    .as_bool()
+                    .unwrap_or(omit_managed_fields),
+            },
+            users: texts("users"),
+            groups: texts("userGroups"),
+            verbs: texts("verbs"),
+            namespaces: texts("namespaces"),
+            resources: tree
+                .items("resources")
+                .iter()
+                .map(|tree| GroupResources::read(tree, &at.child("resources"), errors))
+                .collect(),
+            paths: texts("nonResourceURLs"),
+        };
+        rule.check_paths(&at.child("nonResourceURLs"), errors);
+        rule
+    }
+
+    fn check_paths(&self, at: &Path<'_>, errors: &mut Vec<Error>) {
+        for (number, path) in self.paths.iter().enumerate().filter(|(_, path)| *path != "*") {
+            if !path.starts_with('/') {
+                let why = "non-resource URL rules must begin with a '/' character";
+                errors.push(Error::invalid(&at.index(number), path.as_str(), why));
+            }
+            if path.find('*').is_some_and(|star| star + 1 < path.len()) {
+                let why = "non-resource URL wildcards '*' must be the final character of the rule";
+                errors.push(Error::invalid(&at.index(number), path.as_str(), why));
+            }
+        }
+        if !self.paths.is_empty() && !(self.resources.is_empty() && self.namespaces.is_empty()) {
+            let why = "rules cannot apply to both regular resources and non-resource URLs";
+            errors.push(Error::invalid(at, self.paths.join(","), why));
+        }
+    }
+
+    fn meets(&self, asked: &Asked<'_>) -> bool {
+        let among = |list: &[String], text: &str| list.is_empty() || list.iter().any(|one| one == text);
+        if !self.users.is_empty() && !asked.user.is_some_and(|user| among(&self.users, &user.name)) {
+            return false;
+        }
+        let in_group =
+            |user: &k3_api::rules::User| user.groups.iter().any(|group| self.groups.contains(group));
+        if !self.groups.is_empty() && !asked.user.is_some_and(in_group) {
+            return false;
+        }
+        if !among(&self.verbs, asked.verb) {
+            return false;
+        }
+        match &asked.object {
+            Some(object) if !self.namespaces.is_empty() || !self.resources.is_empty() => {
+                among(&self.namespaces, &object.namespace)
+                    && (self.resources.is_empty() || self.resources.iter().any(|one| one.meets(object)))
+            }
+            None if !self.namespaces.is_empty() || !self.resources.is_empty() => false,
+            Some(_) => self.paths.is_empty(),
+            None => self.paths.is_empty() || self.paths.iter().any(|path| path_meets(path, asked.path)),
+        }
+    }
+}
+
+fn path_meets(rule: &str, path: &str) -> bool {
+    rule == path
+        || rule
+            .strip_suffix('*')
+            .is_some_and(|beginning| path.starts_with(beginning))
+}
+
+// --- GroupResources ---
+
+impl GroupResources {
+    fn read(tree: &Value, at: &Path<'_>, errors: &mut Vec<Error>) -> Self {
+        unknown_fields(tree, &RESOURCE_FIELDS, &format!("{at}."));
+        let texts = |name: &str| tree.texts(name).map(str::to_owned).collect::<Vec<_>>();
+        let found = GroupResources {
+            group: tree.text("group").to_owned(),
+            resources: texts("resources"),
+            names: texts("resourceNames"),
+        };
+        if !matches!(found.group.as_str(), "" | "*") {
+            let wrong = name::dns1123_subdomain(&found.group);
+            if !wrong.is_empty() {
+                errors.push(Error::invalid(
+                    &at.child("group"),
+                    found.group.as_str(),
+                    wrong.join(","),
+                ));
+            }
+        }
+        if !found.names.is_empty() && found.resources.is_empty() {
+            let why = "using resourceNames requires at least one resource";
+            errors.push(Error::invalid(
+                &at.child("resourceNames"),
+                found.names.join(","),
+                why,
+            ));
+        }
+        found
+    }
+
+    fn meets(&self, object: &super::ObjectRef) -> bool {
+        if self.group != object.group && self.group != "*" {
+            return false;
+        }
+        if self.resources.is_empty() {
+            return true;
+        }
+        if !self.names.is_empty() && !self.names.contains(&object.name) {
+            return false;
+        }
+        self.resources.iter().any(|rule| match rule.split_once('/') {
+            None => rule == "*" || (*rule == object.resource && object.subresource.is_empty()),
+            Some(("*", part)) => !object.subresource.is_empty() && part == object.subresource,
+            Some((resource, "*")) => resource == object.resource,
+            Some((resource, part)) => resource == object.resource && part == object.subresource,
+        })
+    }
+}
+
+// --- Level ---
+
+impl Level {
+    /// Its name in policies and events.
+    pub(crate) fn word(self) -> &'static str {
+        LEVELS[self as usize].0
+    }
+}
+
+// --- Stage ---
+
+impl Stage {
+    /// Its name in policies and events.
+    pub(crate) fn word(self) -> &'static str {
+        STAGES[self as usize].0
+    }
+}
+
+// --- Stages ---
+
+impl Stages {
+    fn add(&mut self, stage: Stage) {
+        self.0 |= 1 << stage as u8;
+    }
+
+    fn and(self, other: Self) -> Self {
+        Stages(self.0 | other.0)
+    }
+
+    /// Whether a stage is among them.
+    pub(crate) fn has(self, stage: Stage) -> bool {
+        self.0 & 1 << stage as u8 != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k3_api::rules::User;
+
+    use super::{super::ObjectRef, *};
+
+    fn policy(rules: &str) -> AuditPolicy {
+        let text = format!(
+            "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules:\n{rules}"
+        );
+        AuditPolicy::parse(text.as_bytes()).unwrap()
+    }
+
+    fn asked<'a>() -> Asked<'a> {
+        Asked {
+            id: "",
+            received: k3_api::time::Time::from_unix(0, 0),
+            user: None,
+            verb: "",
+            path: "",
+            uri: "",
+            agent: "",
+            sources: Vec::new(),
+            object: None,
+        }
+    }
+
+    fn level(policy: &AuditPolicy, user: &User, verb: &str, path: &str, object: Option<[&str; 5]>) -> Level {
+        let asked = Asked {
+            user: Some(user),
+            verb,
+            path,
+            object: object.map(|[group, resource, subresource, namespace, name]| ObjectRef {
+                group: group.into(),
+                version: "v1".into(),
+                resource: resource.into(),
+                subresource: subresource.into(),
+                namespace: namespace.into(),
+                name: name.into(),
+            }),
+            ..asked()
+        };
+        policy
+            .verdict(&asked)
+            .map_or(Level::None, |verdict| verdict.level)
+    }
+
+    #[test]
+    fn the_first_rule_that_is_met_says_how_much() {
+        let policy = policy(
+            r#"
+- {level: None, users: ["system:kube-proxy"], verbs: [watch], resources: [{group: "", resources: [endpoints, services/*]}]}
+- {level: Metadata, resources: [{group: "", resources: [secrets], resourceNames: [one]}]}
+- {level: Request, userGroups: [devs], namespaces: [a, ""]}
+- {level: Request, resources: [{group: apps, resources: ["*/scale"]}]}
+- {level: None, nonResourceURLs: ["/healthz*", /version]}
+- {level: RequestResponse, resources: [{group: "*", resources: [pods/log]}]}
+"#,
+        );
+        let proxy = User {
+            name: "system:kube-proxy".into(),
+            ..User::default()
+        };
+        let dev = User {
+            name: "alice".into(),
+            groups: vec!["devs".into()],
+            ..User::default()
+        };
+        let none = User::default();
+        let at =
+            |user: &User, verb: &str, object: [&str; 5]| level(&policy, user, verb, "/api", Some(object));
+        assert_eq!(at(&proxy, "watch", ["", "endpoints", "", "a", ""]), Level::None);
+        assert_eq!(at(&dev, "watch", ["", "endpoints", "", "a", ""]), Level::Request);
+        assert_eq!(at(&none, "get", ["", "secrets", "", "b", "one"]), Level::Metadata);
+        assert_eq!(at(&none, "get", ["", "secrets", "", "b", "two"]), Level::None);
+        assert_eq!(at(&dev, "get", ["", "nodes", "", "", "n"]), Level::Request);
+        assert_eq!(at(&dev, "get", ["", "pods", "", "b", "n"]), Level::None);
+        assert_eq!(
+            at(&none, "update", ["apps", "deployments", "scale", "b", "n"]),
+            Level::Request
+        );
+        assert_eq!(
+            at(&none, "update", ["apps", "deployments", "", "b", "n"]),
+            Level::None
+        );
+        assert_eq!(
+            at(&none, "get", ["", "pods", "log", "b", "n"]),
+            Level::RequestResponse
+        );
+        assert_eq!(level(&policy, &none, "get", "/healthz/ping", None), Level::None);
+    }
+
+    #[test]
+    fn a_rule_without_limits_meets_everything_and_stages_add_up() {
+        let policy = policy("- {level: Metadata, omitStages: [ResponseStarted], omitManagedFields: true}");
+        let asked = Asked {
+            path: "/healthz",
+            ..asked()
+        };
+        let verdict = policy.verdict(&asked).unwrap();
+        assert!(verdict.omit.has(Stage::RequestReceived) && verdict.omit.has(Stage::ResponseStarted));
+        assert!(!verdict.omit.has(Stage::ResponseComplete) && verdict.omit_managed_fields);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_rule_and_field() {
+        let head = "apiVersion: audit.k8s.io/v1\nkind: Policy\n";
+        for (text, named) in [
+            ("kind: Policy\n".to_owned(), "apiVersion"),
+            (format!("{head}rules: []"), "rules: there must be at least one"),
+            (
+                format!("{head}rules: [{{level: None}}, {{}}]"),
+                "rules[1].level: Required value",
+            ),
+            (
+                format!("{head}rules: [{{level: All}}]"),
+                "rules[0].level: Unsupported value: \"All\"",
+            ),
+            (
+                format!("{head}rules: [{{level: None, omitStages: [End]}}]"),
+                "rules[0].omitStages[0]: Invalid value: \"End\"",
+            ),
+            (
+                format!("{head}rules: [{{level: None, nonResourceURLs: [a]}}]"),
+                "rules[0].nonResourceURLs[0]",
+            ),
+            (
+                format!("{head}rules: [{{level: None, nonResourceURLs: [/a], namespaces: [b]}}]"),
+                "rules cannot apply to both",
+            ),
+            (
+                format!("{head}rules: [{{level: None, resources: [{{group: a/v1}}]}}]"),
+                "rules[0].resources.group",
+            ),
+            (
+                format!("{head}rules: [{{level: None, resources: [{{resourceNames: [a]}}]}}]"),
+                "requires at least one resource",
+            ),
+        ] {
+            let why = AuditPolicy::parse(text.as_bytes()).unwrap_err();
+            assert!(why.contains(named), "{text}: {why}");
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Tokens by which machines join a cluster: `id.secret`, each kept in a secret of `kube-system`.
+//!
+//! Promises: such a token makes nobody but a `system:bootstrap:` user in groups of bootstrappers; secrets are compared in
+//! constant time.
+
+use k3_api::{
+    base64,
+    rules::{Tree, User},
+    time::Time,
+};
+use serde_json::Value;
+use subtle::ConstantTimeEq;
+
+use super::{Known, lookup::Lookup};
+
+const TYPE: &str = "bootstrap.kubernetes.io/token";
+const GROUP: &str = "system:bootstrappers";
+const ID_LETTERS: usize = 6;
+const SECRET_LETTERS: usize = 16;
+/// The longest name of a group, behind its beginning.
+const GROUP_LETTERS: usize = 256;
+
+/// Whose a token is.
+pub(super) fn find(token: &str, lookup: &Lookup, now: Time) -> Option<Known> {
+    let (id, secret) = parse(token)?;
+    let stored = lookup
+        .find("secrets", "kube-system", &format!("bootstrap-token-{id}"))
+        .ok()?
+        .tree();
+    let data = |key: &str| text(&stored, key);
+    if stored.at("metadata").has("deletionTimestamp") || stored.text("type") != TYPE {
+        return None;
+    }
+    if !bool::from(data("token-secret").as_bytes().ct_eq(secret.as_bytes())) || data("token-id") != id {
+        return None;
+    }
+    let expires = match data("expiration").as_str() {
+        "" => None,
+        // What cannot be read has passed.
+        time => Some(Time::parse(time).ok()?),
+    };
+    if expires.is_some_and(|expires| expires <= now) || data("usage-bootstrap-authentication") != "true" {
+        return None;
+    }
+    let user = User {
+        name: format!("system:bootstrap:{id}"),
+        groups: groups(&data("auth-extra-groups"))?,
+        ..User::default()
+    };
+    Some(Known {
+        expires: expires.map(Time::unix_seconds),
+        ..Known::by_token(user, Vec::new())
+    })
+}
+
+/// The text under a key of a secret; empty if it is not there, or no text.
+pub(super) fn text(secret: &Value, key: &str) -> String {
+    let bytes = base64::decode(secret.at("data").text(key)).unwrap_or_default();
+    String::from_utf8(bytes).unwrap_or_default()
+}
+
+/// The two halves of a token.
+fn parse(token: &str) -> Option<(&str, &str)> {
+    let (id, secret) = token.split_once('.')?;
+    let is_word = |word: &str, letters| {
+        word.len() == letters
+            && word
+                .bytes()
+                .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+    };
+    (is_word(id, ID_LETTERS) && is_word(secret, SECRET_LETTERS)).then_some((id, secret))
+}
+
+/// All groups, in order; `None` if one is for others than bootstrappers.
+fn groups(more: &str) -> Option<Vec<String>> {
+    let mut groups = vec![GROUP.to_owned()];
+    for group in more.split(',').filter(|_| !more.is_empty()) {
+        let rest = group.strip_prefix(GROUP)?.strip_prefix(':')?;
+        let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+        let is_plain = |byte: u8| is_letter(byte) || byte == b':' || byte == b'-';
+        let ends_well = rest.bytes().last().is_some_and(is_letter);
+        if rest.len() > GROUP_LETTERS || !ends_well || !rest.bytes().all(is_plain) {
+            return None;
+        }
+        groups.push(group.to_owned());
+    }
+    groups.sort();
+    groups.dedup();
+    Some(groups)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_has_two_halves_of_small_letters_and_digits() {
+        assert_eq!(
+            parse("abc123.0123456789abcdef"),
+            Some(("abc123", "0123456789abcdef"))
+        );
+        for token in [
+            "",
+            "abc123",
+            "abc12.0123456789abcdef",
+            "abc123.0123456789abcde",
+            "ABC123.0123456789abcdef",
+            "abc123.0123456789abcdeF",
+            "abc123.0123456789abcdef.x",
+            "abc12/.0123456789abcdef",
+        ] {
+            assert_eq!(parse(token), None, "{token}");
+        }
+    }
+
+    #[test]
+    fn groups_are_those_of_bootstrappers_alone() {
+        assert_eq!(groups("").unwrap(), [GROUP]);
+        let more = "system:bootstrappers:b,system:bootstrappers:a-1:x,system:bootstrappers:b";
+        assert_eq!(
+            groups(more).unwrap(),
+            [GROUP, "system:bootstrappers:a-1:x", "system:bootstrappers:b"]
+        );
+        for more in [
+            "system:masters",
+            "system:bootstrappers",
+            "system:bootstrappers:",
+            "system:bootstrappers:A",
+            "system:bootstrappers:a-",
+            "system:bootstrappers:a,",
+        ] {
+            assert_eq!(groups(more), None, "{more}");
+        }
+    }
+}

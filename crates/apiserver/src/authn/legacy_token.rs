@@ -1,0 +1,89 @@
+//! Tokens of service accounts that are kept in secrets, and live as long as these.
+//!
+//! Promise: such a token is worth something only while the secret with it is there.
+
+use k3_api::{
+    base64, name,
+    rules::{Tree, User},
+};
+use serde_json::Value;
+use subtle::ConstantTimeEq;
+
+use super::{
+    lookup::{Lookup, Seen},
+    service_account::Account,
+};
+
+const CLAIMS: &str = "kubernetes.io/serviceaccount/";
+/// A label that takes the worth from the token of a secret.
+const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
+const INVALIDATED: &str = "Token has been invalidated";
+
+/// The account of verified claims, if its secret is there with the very token.
+pub(super) fn user(
+    claims: &Value,
+    token: &str,
+    lookup: &Lookup,
+    seen: &mut Vec<Seen>,
+) -> Result<User, String> {
+    let claim = |name: &str| claims.text(&format!("{CLAIMS}{name}")).to_owned();
+    let subject = claims.text("sub");
+    let [namespace, secret, account, uid] = [
+        "namespace",
+        "secret.name",
+        "service-account.name",
+        "service-account.uid",
+    ]
+    .map(claim);
+    for (value, word) in [
+        (subject, "sub"),
+        (&namespace, "namespace"),
+        (&secret, "secretName"),
+        (&account, "serviceAccountName"),
+        (&uid, "serviceAccountUID"),
+    ] {
+        if value.is_empty() {
+            return Err(format!("{word} claim is missing"));
+        }
+    }
+    let is_named = name::dns1123_label(&namespace).is_empty() && name::dns1123_subdomain(&account).is_empty();
+    if !is_named || subject != format!("system:serviceaccount:{namespace}:{account}") {
+        return Err("sub claim is invalid".to_owned());
+    }
+    let Ok(stored) = lookup.see("secrets", &namespace, &secret, seen) else {
+        return Err(INVALIDATED.to_owned());
+    };
+    if stored.at("metadata").has("deletionTimestamp") {
+        return Err(INVALIDATED.to_owned());
+    }
+    let copy = base64::decode(stored.at("data").text("token")).unwrap_or_default();
+    if !bool::from(copy.ct_eq(token.as_bytes())) {
+        return Err("Token does not match server's copy".to_owned());
+    }
+    let owner = lookup
+        .see("serviceaccounts", &namespace, &account, seen)
+        .map_err(|status| status.message)?;
+    if owner.at("metadata").has("deletionTimestamp") {
+        return Err(format!("ServiceAccount {namespace}/{account} has been deleted"));
+    }
+    let there = owner.at("metadata").text("uid");
+    if there != uid {
+        return Err(format!(
+            "ServiceAccount UID ({there}) does not match claim ({uid})"
+        ));
+    }
+    let is_invalid = !stored.way("metadata.labels").text(INVALID_SINCE).is_empty();
+    if is_invalid {
+        return Err(format!(
+            "the token in secret {namespace}/{secret} for service account {namespace}/{account} has been marked \
+             invalid. Use tokens from the TokenRequest API or manually created secret-based tokens, or remove the \
+             '{INVALID_SINCE}' label from the secret to temporarily allow use of this token"
+        ));
+    }
+    Ok(Account {
+        namespace: &namespace,
+        name: &account,
+        uid: &uid,
+    }
+    .user())
+}

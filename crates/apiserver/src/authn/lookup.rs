@@ -1,0 +1,100 @@
+//! The objects that tokens depend on: accounts, pods, secrets, nodes.
+
+use std::{sync::Arc, time::Duration};
+
+use k3_api::{
+    kinds::builtin,
+    rules::Tree,
+    status::Status,
+    time::{self, Time},
+};
+use serde_json::Value;
+
+use crate::{
+    cache::{Caches, Object},
+    registry::Resource,
+};
+
+/// How long the store may take to say that nothing is missing in the cache.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How far clocks may differ.
+pub(super) const LEEWAY: i64 = 60;
+
+/// Finds objects.
+#[derive(Clone)]
+pub(super) struct Lookup {
+    caches: Arc<Caches>,
+}
+
+/// An object in the state in which it was looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Seen {
+    plural: &'static str,
+    namespace: String,
+    name: String,
+    revision: u64,
+}
+
+// --- Lookup ---
+
+impl Lookup {
+    pub(super) fn new(caches: Arc<Caches>) -> Self {
+        Lookup { caches }
+    }
+
+    /// An object as it is, or the answer that it is not there.
+    pub(super) fn find(
+        &self,
+        plural: &'static str,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Arc<Object>, Status> {
+        let kind = builtin()
+            .resource("", "v1", plural)
+            .expect("the resource is built in");
+        let resource = Resource::of(kind, &self.caches);
+        let key = resource.key(namespace, name)?;
+        resource.cache.get(&key).ok_or_else(|| resource.not_found(name))
+    }
+
+    /// The same as a tree, with a note of what was seen.
+    pub(super) fn see(
+        &self,
+        plural: &'static str,
+        namespace: &str,
+        name: &str,
+        seen: &mut Vec<Seen>,
+    ) -> Result<Value, Status> {
+        let object = self.find(plural, namespace, name)?;
+        seen.push(Seen {
+            plural,
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            revision: object.revision,
+        });
+        Ok(object.tree())
+    }
+
+    /// Whether everything is as it was seen.
+    pub(super) fn is_unchanged(&self, seen: &[Seen]) -> bool {
+        seen.iter().all(|seen| {
+            self.find(seen.plural, &seen.namespace, &seen.name)
+                .is_ok_and(|object| object.revision == seen.revision)
+        })
+    }
+
+    /// Waits until the cache has what other servers have written, within reason.
+    pub(super) async fn refresh(&self) {
+        // A store that does not answer is no reason to believe a token; what the cache has then decides.
+        let _ = tokio::time::timeout(PATIENCE, self.caches.fresh()).await;
+    }
+}
+
+/// Whether an object was deleted so long ago that clocks do not explain it.
+pub(super) fn is_gone(object: &Value, now: Time) -> bool {
+    let metadata = object.at("metadata");
+    metadata.has("deletionTimestamp")
+        && Time::parse(metadata.text("deletionTimestamp")).map_or(true, |deleted| {
+            deleted < now.plus(time::Duration::from_seconds(-LEEWAY))
+        })
+}

@@ -1,0 +1,132 @@
+//! Whose a token is: each sort of tokens is asked in turn, until one knows it.
+
+use std::{fmt, sync::Arc};
+
+use k3_api::time::Time;
+
+use super::{
+    Known, PublicKey, TokenFile, bootstrap_token, ephemeral_token, lookup::Lookup,
+    service_account::ServiceAccounts,
+};
+
+/// What one sort of tokens says: whose it is, that it is none of theirs, or why it is worthless.
+pub(super) type Found = Result<Option<Known>, String>;
+
+/// What upstream says of a token that nobody knows.
+pub(super) const INVALID: &str = "invalid bearer token";
+
+/// All sorts of tokens.
+pub(super) struct Tokens {
+    file: TokenFile,
+    accounts: ServiceAccounts,
+    lookup: Lookup,
+    /// The audiences that this server is.
+    own: Vec<String>,
+}
+
+/// Why nobody was found, in the words of everybody who was asked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Reasons(Vec<String>);
+
+// --- Tokens ---
+
+impl Tokens {
+    pub(super) fn new(
+        file: TokenFile,
+        issuers: Vec<String>,
+        keys: Arc<[PublicKey]>,
+        own: Vec<String>,
+        lookup: Lookup,
+    ) -> Self {
+        let accounts = ServiceAccounts::new(issuers, keys, own.clone(), lookup.clone());
+        Tokens {
+            file,
+            accounts,
+            lookup,
+            own,
+        }
+    }
+
+    /// The audiences that this server is.
+    pub(super) fn own_audiences(&self) -> &[String] {
+        &self.own
+    }
+
+    /// Whose a token is, if it is for one of the audiences.
+    pub(super) async fn find(&self, token: &str, audiences: &[String], now: Time) -> Result<Known, Reasons> {
+        // What says nothing of audiences is for this server.
+        let own: Vec<String> = audiences
+            .iter()
+            .filter(|audience| self.own.contains(audience))
+            .cloned()
+            .collect();
+        if !own.is_empty()
+            && let Some(user) = self.file.user(token)
+        {
+            return Ok(Known::by_token(user.clone(), own));
+        }
+        let mut reasons = Reasons::default();
+        match self.accounts.find(token, audiences, now).await {
+            Ok(Some(known)) => return Ok(known),
+            Ok(None) => {}
+            Err(reason) => reasons.push(reason),
+        }
+        if !own.is_empty() {
+            let found = bootstrap_token::find(token, &self.lookup, now)
+                .or_else(|| ephemeral_token::find(token, &self.lookup, now));
+            if let Some(known) = found {
+                return Ok(Known {
+                    audiences: own,
+                    ..known
+                });
+            }
+        }
+        // Upstream asks first whether it is a token of its own, and says so.
+        reasons.0.insert(0, INVALID.to_owned());
+        Err(reasons)
+    }
+}
+
+// --- Reasons ---
+
+impl Reasons {
+    pub(super) fn push(&mut self, reason: impl Into<String>) {
+        self.0.push(reason.into());
+    }
+
+    pub(super) fn extend(&mut self, other: Reasons) {
+        self.0.extend(other.0);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl fmt::Display for Reasons {
+    /// One reason as it is; several in brackets, each once.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut told: Vec<&str> = Vec::new();
+        for reason in &self.0 {
+            if !told.contains(&reason.as_str()) {
+                told.push(reason);
+            }
+        }
+        match told.as_slice() {
+            [one] => f.write_str(one),
+            several => write!(f, "[{}]", several.join(", ")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_are_told_once_and_in_brackets_if_there_are_several() {
+        let told = |reasons: &[&str]| Reasons(reasons.iter().map(ToString::to_string).collect()).to_string();
+        assert_eq!(told(&[INVALID, INVALID]), INVALID);
+        assert_eq!(told(&[INVALID, "a", INVALID]), "[invalid bearer token, a]");
+    }
+}

@@ -1,0 +1,279 @@
+//! What a connection does, so that one that does nothing is ended.
+//!
+//! Promises: a connection with no request is ended after a while; one whose request does not come to the end of its headers, sooner;
+//! one whose client does not take what is sent, too. One with a request under way, a watch above all, is left alone.
+
+use std::{
+    io,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
+    },
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http_body::{Frame, SizeHint};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    time::Instant,
+};
+
+use crate::http::{Body, Broken};
+
+/// How long a connection may have nothing to do.
+const IDLE: Duration = Duration::from_secs(90);
+/// How long headers may take, from their first byte.
+const HEADERS: Duration = Duration::from_secs(32);
+/// How long a client may take nothing of what is sent to it.
+const STALLED: Duration = Duration::from_secs(60);
+
+/// What a connection does. Times are milliseconds since it began, and one more: 0 is never.
+pub(super) struct Pulse {
+    began: Instant,
+    /// Whether requests come one after the other, each with its headers first.
+    one_by_one: bool,
+    requests: AtomicUsize,
+    idle_since: AtomicU64,
+    /// When the first byte of a request came that is not complete.
+    first_byte: AtomicU64,
+    /// Since when nothing that is to be sent was taken.
+    stalled_since: AtomicU64,
+}
+
+/// A stream whose pulse is felt.
+pub(super) struct Felt<S> {
+    stream: S,
+    pulse: Arc<Pulse>,
+}
+
+/// The body of an answer. Until it is dropped, its connection has something to do.
+pub(super) struct Busy {
+    body: Body,
+    pulse: Arc<Pulse>,
+}
+
+// --- Pulse ---
+
+impl Pulse {
+    pub(super) fn new(one_by_one: bool) -> Arc<Self> {
+        Arc::new(Pulse {
+            began: Instant::now(),
+            one_by_one,
+            requests: AtomicUsize::new(0),
+            idle_since: AtomicU64::new(1),
+            first_byte: AtomicU64::new(0),
+            stalled_since: AtomicU64::new(0),
+        })
+    }
+
+    /// How long until the connection is to be looked at again; `None`: it is over.
+    pub(super) fn left(&self) -> Option<Duration> {
+        let now = self.now();
+        let since = |mark: &AtomicU64, patience: Duration| match mark.load(Relaxed) {
+            0 => Some(patience),
+            then => patience
+                .checked_sub(Duration::from_millis(now.saturating_sub(then)))
+                .filter(|left| !left.is_zero()),
+        };
+        let mut left = since(&self.stalled_since, STALLED)?;
+        if self.requests.load(Relaxed) == 0 {
+            left = left.min(since(&self.idle_since, IDLE)?);
+            if self.one_by_one {
+                left = left.min(since(&self.first_byte, HEADERS)?);
+            }
+        }
+        Some(left)
+    }
+
+    /// A request is here.
+    pub(super) fn begin(&self) {
+        self.requests.fetch_add(1, Relaxed);
+        self.first_byte.store(0, Relaxed);
+    }
+
+    /// Its answer is there; it goes on until its body is dropped.
+    pub(super) fn answer(self: Arc<Self>, body: Body) -> Busy {
+        Busy { body, pulse: self }
+    }
+
+    fn end(&self) {
+        self.idle_since.store(self.now(), Relaxed);
+        self.requests.fetch_sub(1, Relaxed);
+    }
+
+    fn read(&self) {
+        if self.requests.load(Relaxed) == 0 && self.first_byte.load(Relaxed) == 0 {
+            self.first_byte.store(self.now(), Relaxed);
+        }
+    }
+
+    fn wrote(&self, is_done: bool) {
+        if is_done {
+            self.stalled_since.store(0, Relaxed);
+        } else if self.stalled_since.load(Relaxed) == 0 {
+            self.stalled_since.store(self.now(), Relaxed);
+        }
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX - 1) + 1
+    }
+}
+
+// --- Felt ---
+
+impl<S> Felt<S> {
+    pub(super) fn new(stream: S, pulse: &Arc<Pulse>) -> Self {
+        Felt {
+            stream,
+            pulse: Arc::clone(pulse),
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Felt<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let polled = Pin::new(&mut self.stream).poll_read(context, buffer);
+        if buffer.filled().len() > before {
+            self.pulse.read();
+        }
+        polled
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Felt<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.pulse.wrote(polled.is_ready());
+        polled
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let polled = Pin::new(&mut self.stream).poll_flush(context);
+        self.pulse.wrote(polled.is_ready());
+        polled
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        pieces: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.stream).poll_write_vectored(context, pieces);
+        self.pulse.wrote(polled.is_ready());
+        polled
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+}
+
+// --- Busy ---
+
+impl Busy {
+    /// The same, with what is to be sent.
+    pub(super) fn with(mut self, body: Body) -> Self {
+        self.body = body;
+        self
+    }
+}
+
+impl http_body::Body for Busy {
+    type Data = Bytes;
+    type Error = Broken;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.pulse.end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::advance;
+
+    use super::*;
+
+    async fn after(seconds: u64) {
+        advance(Duration::from_secs(seconds)).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_idle_connection_ends_and_one_with_a_request_does_not() {
+        let pulse = Pulse::new(true);
+        after(89).await;
+        assert!(pulse.left().is_some());
+        pulse.begin();
+        after(10_000).await;
+        assert!(pulse.left().is_some());
+        drop(Arc::clone(&pulse).answer(Body::Empty));
+        after(89).await;
+        assert!(pulse.left().is_some());
+        after(2).await;
+        assert!(pulse.left().is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn headers_that_do_not_end_end_the_connection() {
+        let pulse = Pulse::new(true);
+        after(10).await;
+        pulse.read();
+        after(20).await;
+        pulse.read();
+        assert!(pulse.left().is_some());
+        after(13).await;
+        assert!(pulse.left().is_none());
+        // Where requests share a connection, bytes may be anything.
+        let shared = Pulse::new(false);
+        shared.read();
+        after(40).await;
+        assert!(shared.left().is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_takes_nothing_is_left() {
+        let pulse = Pulse::new(true);
+        pulse.begin();
+        pulse.wrote(false);
+        after(50).await;
+        pulse.wrote(false);
+        assert!(pulse.left().is_some());
+        after(11).await;
+        assert!(pulse.left().is_none());
+        pulse.wrote(true);
+        assert!(pulse.left().is_some());
+    }
+}

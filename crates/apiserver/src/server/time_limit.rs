@@ -1,0 +1,62 @@
+//! How long a request may take.
+
+use std::time::Duration;
+
+use k3_api::{status::Status, time};
+
+/// The time a request has: what its `?timeout=` says, but no more than the server allows.
+pub(super) fn of(said: &str, most: Duration) -> Result<Duration, Status> {
+    if said.is_empty() {
+        return Ok(most);
+    }
+    let said: time::Duration = said.parse().map_err(|error| {
+        Status::bad_request(format!("invalid timeout specified in the request URL - {error}"))
+    })?;
+    // Zero is no wish, and neither is less.
+    let said = u64::try_from(said.nanos()).unwrap_or_default();
+    Ok(match Duration::from_nanos(said) {
+        Duration::ZERO => most,
+        said => said.min(most),
+    })
+}
+
+/// The answer when the time is over.
+pub(super) fn over() -> Status {
+    Status::timeout("request did not complete within the allotted timeout", 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_may_ask_for_less_time_but_not_for_more() {
+        let most = Duration::from_mins(1);
+        for (said, given) in [
+            ("", 60_000),
+            ("10s", 10_000),
+            ("250ms", 250),
+            ("2m", 60_000),
+            ("0s", 60_000),
+            ("-5s", 60_000),
+        ] {
+            assert_eq!(of(said, most).unwrap(), Duration::from_millis(given), "{said}");
+        }
+        let refused = of("soon", most).unwrap_err();
+        assert_eq!(refused.code, 400);
+        assert_eq!(
+            refused.message,
+            "invalid timeout specified in the request URL - time: invalid duration \"soon\""
+        );
+    }
+
+    #[test]
+    fn the_answer_when_time_is_over_is_upstreams() {
+        let status = over();
+        assert_eq!(status.code, 504);
+        assert_eq!(
+            status.message,
+            "Timeout: request did not complete within the allotted timeout"
+        );
+    }
+}

@@ -1,0 +1,96 @@
+//! Loops: every macro over lists and maps is one.
+
+use super::{Evaluation, Local};
+use crate::{
+    error::{ErrorKind, EvalError},
+    syntax::ast::Comprehension,
+    value::{List, Map, Result, Value},
+};
+
+impl<'p, 'a> Evaluation<'p, '_, 'a> {
+    pub(super) fn fold(&mut self, it: &'p Comprehension) -> Result<'a> {
+        let range = self.eval(it.range)?;
+        let depth = self.locals.len();
+        self.locals.push(Local {
+            name: &it.accu,
+            value: None,
+            init: Some(it.init),
+        });
+        let result = self.rounds(it, depth, &range).and_then(|()| self.eval(it.result));
+        self.locals.truncate(depth);
+        result
+    }
+
+    fn rounds(
+        &mut self,
+        it: &'p Comprehension,
+        accu: usize,
+        range: &Value<'a>,
+    ) -> std::result::Result<(), EvalError> {
+        let keys = match range {
+            Value::List(_) => None,
+            Value::Map(map) => Some(map.keys()),
+            other => {
+                return Err(EvalError::new(format!(
+                    "got '{}', expected iterable type",
+                    other.type_name()
+                )));
+            }
+        };
+        let rounds = match (range, &keys) {
+            (Value::List(list), _) => list.len(),
+            (_, Some(keys)) => keys.len(),
+            _ => 0,
+        };
+        for round in 0..rounds {
+            let first = match (range, &keys, &it.var2) {
+                (_, Some(keys), _) => Ok(keys[round].clone()),
+                (Value::List(list), _, None) => item(list, round),
+                _ => Ok(Value::Int(i64::try_from(round).unwrap_or(i64::MAX))),
+            };
+            self.locals.push(Local {
+                name: &it.var,
+                value: Some(first),
+                init: None,
+            });
+            if let Some(var2) = &it.var2 {
+                let second = match (range, &keys) {
+                    (Value::Map(map), Some(keys)) => entry(map, &keys[round]),
+                    (Value::List(list), _) => item(list, round),
+                    _ => Err(EvalError::no_such_overload()),
+                };
+                self.locals.push(Local {
+                    name: var2,
+                    value: Some(second),
+                    init: None,
+                });
+            }
+            let condition = self.eval(it.condition);
+            match condition {
+                Ok(Value::Bool(false)) => {
+                    self.locals.truncate(accu + 1);
+                    return Ok(());
+                }
+                Err(error) if error.kind() == ErrorKind::CostLimit => return Err(error),
+                _ => {}
+            }
+            let step = self.eval(it.step);
+            self.locals.truncate(accu + 1);
+            match step {
+                Err(error) if error.kind() == ErrorKind::CostLimit => return Err(error),
+                step => self.locals[accu].value = Some(step),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn item<'a>(list: &List<'a>, at: usize) -> Result<'a> {
+    list.get(at)
+        .unwrap_or_else(|| Err(EvalError::new(format!("index out of bounds: {at}"))))
+}
+
+fn entry<'a>(map: &Map<'a>, key: &Value<'a>) -> Result<'a> {
+    map.find(key)
+        .unwrap_or_else(|| Err(EvalError::new(format!("no such key: {key}"))))
+}

@@ -1,0 +1,290 @@
+//! Operands: names, calls, constants, lists, maps and messages.
+
+use std::sync::Arc;
+
+use super::{
+    ast::{Entry, Id, Init, Kind, Literal},
+    macros,
+    parser::{ACCESS, EXPR, NAMES, OPT_EXPR, PRIMARY, Parser, Read},
+    recovery::{Failure, Rule, Stop},
+    token::{Set, Token},
+    unescape,
+};
+
+const RESERVED: [&str; 18] = [
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+    "while",
+    "in",
+];
+
+impl Parser<'_> {
+    pub(super) fn primary(&mut self) -> Read<Id> {
+        self.tokens.enter(Rule::Primary, ACCESS, true)?;
+        let result = self.operand();
+        match self.tokens.leave(Rule::Primary, result)? {
+            Some(id) => Ok(id),
+            None => self.broken(),
+        }
+    }
+
+    fn operand(&mut self) -> Read<Id> {
+        self.tokens.sync(PRIMARY)?;
+        match self.tokens.la() {
+            Token::Ident => self.named(0),
+            Token::Dot if self.tokens.peek(1) == Token::Ident => self.named(1),
+            Token::Dot => Err(Stop::Failed(Failure::NoAlternative(self.tokens.at + 1))),
+            Token::LeftParen => {
+                self.tokens.take(Token::LeftParen, Set::NONE)?;
+                let inner = self.expr(Set::of(&[Token::RightParen]), false)?;
+                self.close(Token::RightParen)?;
+                Ok(inner)
+            }
+            Token::LeftBracket => self.list(),
+            Token::LeftBrace => self.map(),
+            token if PRIMARY.has(token) => self.literal(),
+            _ => Err(Stop::Failed(Failure::NoAlternative(self.tokens.at))),
+        }
+    }
+
+    /// A name, a call of a function, or a message; `dots` before it.
+    fn named(&mut self, dots: usize) -> Read<Id> {
+        let start = self.tokens.offset();
+        let mut end = dots + 1;
+        while self.tokens.peek(end) == Token::Dot && self.tokens.peek(end + 1) == Token::Ident {
+            end += 2;
+        }
+        let message = self.tokens.peek(end) == Token::LeftBrace;
+        let mut name = String::new();
+        if dots == 1 {
+            self.tokens.take(Token::Dot, Set::NONE)?;
+            name.push('.');
+        }
+        let offset = self.tokens.offset();
+        let word = self.word()?;
+        name.push_str(&word);
+        if message {
+            while self.tokens.la() == Token::Dot {
+                self.tokens.take(Token::Dot, Set::NONE)?;
+                name.push('.');
+                name.push_str(&self.word()?);
+            }
+            return self.message(name.into());
+        }
+        let reserved = RESERVED.contains(&&*word);
+        if self.tokens.la() == Token::LeftParen {
+            let offset = self.tokens.take(Token::LeftParen, Set::NONE)?;
+            let args = self.arguments()?;
+            if reserved {
+                return self.wrong(start, format!("reserved identifier: {word}"));
+            }
+            if let Some(id) = macros::global(self, offset, &name, &args)? {
+                return Ok(id);
+            }
+            return self.operator(offset, &name, args, 0);
+        }
+        if reserved {
+            return self.wrong(start, format!("reserved identifier: {word}"));
+        }
+        self.node(offset, Kind::Ident(name.into()))
+    }
+
+    fn list(&mut self) -> Read<Id> {
+        let offset = self.tokens.take(Token::LeftBracket, Set::NONE)?;
+        self.tokens
+            .sync(OPT_EXPR.with(Set::of(&[Token::Comma, Token::RightBracket])))?;
+        let mut items = Vec::new();
+        let mut optional = Vec::new();
+        if OPT_EXPR.has(self.tokens.la()) {
+            self.tokens.enter(
+                Rule::ListInit,
+                Set::of(&[Token::Comma, Token::RightBracket]),
+                false,
+            )?;
+            loop {
+                let (item, is_optional) = self.opt_expr(Set::of(&[Token::Comma]), true)?;
+                items.push(item);
+                optional.push(is_optional);
+                if !self.another(OPT_EXPR) {
+                    break;
+                }
+                self.tokens.take(Token::Comma, Set::NONE)?;
+            }
+            self.tokens.leave(Rule::ListInit, Ok(()))?;
+        }
+        self.trailing(Token::RightBracket)?;
+        if !optional.contains(&true) {
+            optional.clear();
+        }
+        self.node(offset, Kind::List { items, optional })
+    }
+
+    /// Whether there is a comma, and something after it.
+    fn another(&self, something: Set) -> bool {
+        self.tokens.la() == Token::Comma && something.has(self.tokens.peek(1))
+    }
+
+    fn trailing(&mut self, closing: Token) -> Read<()> {
+        self.tokens.sync(Set::of(&[Token::Comma, closing]))?;
+        if self.tokens.la() == Token::Comma {
+            self.tokens.take(Token::Comma, Set::NONE)?;
+        }
+        self.close(closing)
+    }
+
+    fn opt_expr(&mut self, follow: Set, open: bool) -> Read<(Id, bool)> {
+        self.tokens.enter(Rule::OptExpr, follow, open)?;
+        let result = self.tokens.sync(OPT_EXPR).and_then(|()| {
+            let optional = self.question()?;
+            Ok((self.expr(Set::NONE, true)?, optional))
+        });
+        match self.tokens.leave(Rule::OptExpr, result)? {
+            Some(read) => Ok(read),
+            None => Ok((self.broken()?, false)),
+        }
+    }
+
+    fn map(&mut self) -> Read<Id> {
+        let offset = self.tokens.take(Token::LeftBrace, Set::NONE)?;
+        self.tokens
+            .sync(OPT_EXPR.with(Set::of(&[Token::Comma, Token::RightBrace])))?;
+        let mut entries = Vec::new();
+        if OPT_EXPR.has(self.tokens.la()) {
+            self.tokens
+                .enter(Rule::MapInit, Set::of(&[Token::Comma, Token::RightBrace]), false)?;
+            let result = self.entries(&mut entries);
+            self.tokens.leave(Rule::MapInit, result)?;
+        }
+        self.trailing(Token::RightBrace)?;
+        self.node(offset, Kind::Map(entries))
+    }
+
+    fn entries(&mut self, entries: &mut Vec<Entry>) -> Read<()> {
+        loop {
+            let (key, optional) = self.opt_expr(Set::of(&[Token::Colon]), false)?;
+            self.tokens.take(Token::Colon, EXPR)?;
+            let value = self.expr(Set::of(&[Token::Comma]), true)?;
+            entries.push(Entry { key, value, optional });
+            if !self.another(OPT_EXPR) {
+                return Ok(());
+            }
+            self.tokens.take(Token::Comma, Set::NONE)?;
+        }
+    }
+
+    fn message(&mut self, name: Arc<str>) -> Read<Id> {
+        let offset = self.tokens.take(Token::LeftBrace, Set::NONE)?;
+        let start = NAMES.with(Set::of(&[Token::Question]));
+        self.tokens
+            .sync(start.with(Set::of(&[Token::Comma, Token::RightBrace])))?;
+        let mut fields = Vec::new();
+        if start.has(self.tokens.la()) {
+            self.tokens.enter(
+                Rule::FieldInit,
+                Set::of(&[Token::Comma, Token::RightBrace]),
+                false,
+            )?;
+            let result = self.inits(start, &mut fields);
+            self.tokens.leave(Rule::FieldInit, result)?;
+        }
+        self.trailing(Token::RightBrace)?;
+        self.node(offset, Kind::Struct { name, fields })
+    }
+
+    fn inits(&mut self, start: Set, fields: &mut Vec<Init>) -> Read<()> {
+        loop {
+            self.tokens
+                .enter(Rule::OptField, Set::of(&[Token::Colon]), false)?;
+            let result = self.tokens.sync(start).and_then(|()| {
+                let optional = self.question()?;
+                Ok((self.name(Set::NONE)?, optional))
+            });
+            let field = self.tokens.leave(Rule::OptField, result)?;
+            let offset = self.tokens.take(Token::Colon, EXPR)?;
+            let value = self.expr(Set::of(&[Token::Comma]), true)?;
+            if let Some((Some(field), optional)) = field {
+                fields.push(Init {
+                    offset,
+                    field,
+                    value,
+                    optional,
+                });
+            }
+            if !self.another(start) {
+                return Ok(());
+            }
+            self.tokens.take(Token::Comma, Set::NONE)?;
+        }
+    }
+
+    fn literal(&mut self) -> Read<Id> {
+        self.tokens.enter(Rule::Literal, Set::NONE, true)?;
+        let result = self.constant();
+        match self.tokens.leave(Rule::Literal, result)? {
+            Some(id) => Ok(id),
+            None => self.broken(),
+        }
+    }
+
+    fn constant(&mut self) -> Read<Id> {
+        let offset = self.tokens.offset();
+        let negative = self.tokens.la() == Token::Minus;
+        if negative {
+            if !matches!(self.tokens.peek(1), Token::Int | Token::Float) {
+                return Err(Stop::Failed(Failure::NoAlternative(self.tokens.at + 1)));
+            }
+            self.tokens.take(Token::Minus, Set::NONE)?;
+        }
+        let lexeme = self.tokens.lexeme(self.tokens.at);
+        let text = self.tokens.source.text(lexeme.start, lexeme.end);
+        self.tokens.take(lexeme.token, Set::NONE)?;
+        match constant(lexeme.token, negative, &text) {
+            Ok(literal) => self.node(offset, Kind::Literal(literal)),
+            Err(message) => self.wrong(offset, message.to_owned()),
+        }
+    }
+}
+
+fn constant(token: Token, negative: bool, text: &str) -> Result<Literal, &'static str> {
+    let sign = if negative { "-" } else { "" };
+    Ok(match token {
+        Token::Int => match text.strip_prefix("0x") {
+            Some(hex) => i64::from_str_radix(&format!("{sign}{hex}"), 16),
+            None => format!("{sign}{text}").parse(),
+        }
+        .map(Literal::Int)
+        .map_err(|_| "invalid int literal")?,
+        Token::Uint => {
+            let digits = &text[..text.len() - 1];
+            match digits.strip_prefix("0x") {
+                Some(hex) => u64::from_str_radix(hex, 16),
+                None => digits.parse(),
+            }
+            .map(Literal::Uint)
+            .map_err(|_| "invalid uint literal")?
+        }
+        Token::Float => match format!("{sign}{text}").parse::<f64>() {
+            Ok(number) if number.is_finite() => Literal::Double(number),
+            _ => return Err("invalid double literal"),
+        },
+        Token::String => Literal::String(unescape::text(text)?.into()),
+        Token::Bytes => Literal::Bytes(unescape::bytes(&text[1..])?.into()),
+        Token::True => Literal::Bool(true),
+        Token::False => Literal::Bool(false),
+        _ => Literal::Null,
+    })
+}

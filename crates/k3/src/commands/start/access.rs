@@ -1,0 +1,193 @@
+//! Who may use the server, from the flags.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use clap::{ArgAction, Args, ValueEnum};
+use k3_apiserver::{Anonymous, Authentication, KubectlRule, PublicKey, TokenFile};
+use rcgen::{KeyPair, PublicKeyData};
+use rustls::pki_types::{SubjectPublicKeyInfoDer, pem::PemObject};
+
+use crate::{duration, failure::Failure};
+
+const ISSUER: &str = "https://kubernetes.default.svc";
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Who may use it")]
+pub(crate) struct AccessFlags {
+    /// Also write the admin's kubeconfig (mode 0600) to this file
+    #[arg(long, value_name = "FILE")]
+    pub(super) kubeconfig_out: Option<PathBuf>,
+
+    /// Users with static tokens: a file with lines `token,user,uid` or `token,user,uid,"group1,group2"`
+    #[arg(long, value_name = "FILE")]
+    token_auth_file: Option<PathBuf>,
+
+    /// Whether requests without credentials are taken, as user system:anonymous in group system:unauthenticated.
+    /// If not, they may only ask /healthz, /livez and /readyz; all others are refused with 401
+    #[arg(
+        long, value_name = "BOOL", action = ArgAction::Set, default_value_t = false,
+        num_args = 0..=1, require_equals = true, default_missing_value = "true"
+    )]
+    anonymous_auth: bool,
+
+    /// Whether requests from this machine without credentials may do everything, as user k3:localhost in group
+    /// system:masters. Any program of any user of this machine then owns the cluster. What came through a proxy
+    /// or from a page in a browser is never taken so
+    #[arg(
+        long, value_name = "BOOL", action = ArgAction::Set, default_value_t = false,
+        num_args = 0..=1, require_equals = true, default_missing_value = "true"
+    )]
+    authn_allow_localhost: bool,
+
+    /// Whether a PUT of an object may change its status too, which otherwise has a path of its own. For debugging:
+    /// clients that write back what they read undo the work of controllers
+    #[arg(
+        long, value_name = "BOOL", action = ArgAction::Set, default_value_t = false,
+        num_args = 0..=1, require_equals = true, default_missing_value = "true"
+    )]
+    pub(super) unrestricted_update: bool,
+
+    #[command(flatten)]
+    kubectl: KubectlFlags,
+
+    /// Who service-account tokens say they are issued by: a URL. If repeated, or a list with commas, the first one
+    /// issues, and tokens of the others are believed too
+    #[arg(long, value_name = "URL", value_delimiter = ',', default_value = ISSUER, value_parser = issuer)]
+    service_account_issuer: Vec<String>,
+
+    /// Further keys that service-account tokens may be signed with: a file with public or private keys in PEM, such as
+    /// the service-account.key of an earlier data folder; may be repeated
+    #[arg(long, value_name = "FILE")]
+    service_account_key_file: Vec<PathBuf>,
+
+    /// Whom service-account tokens must be for to be taken, a list with commas [default: the issuers]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    api_audiences: Vec<String>,
+
+    /// Admission plugins to run besides those that always run; may be repeated, or a list with commas
+    #[arg(long, value_enum, value_name = "PLUGIN", value_delimiter = ',')]
+    pub(super) enable_admission_plugins: Vec<Plugin>,
+}
+
+/// A plugin that runs only where it is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Plugin {
+    /// Who names an owner may delete the dependent; who lets it hold up the owner may set finalizers there
+    #[value(name = "OwnerReferencesPermissionEnforcement")]
+    OwnerReferencesPermissionEnforcement,
+}
+
+/// kubectl is known by its User-Agent header: these are rules for those who keep to rules.
+#[derive(Debug, Args)]
+pub(crate) struct KubectlFlags {
+    /// Refuse kubectl, which is known by the name it gives itself
+    #[arg(
+        long, value_name = "BOOL", action = ArgAction::Set, default_value_t = false,
+        num_args = 0..=1, require_equals = true, default_missing_value = "true"
+    )]
+    kubectl_disabled: bool,
+
+    /// Refuse tokens that kubectl uses for longer than --kubectl-ephemeral-token-duration, such as static ones;
+    /// `k3 token create` makes short ones. Client certificates are not concerned
+    #[arg(
+        long, value_name = "BOOL", action = ArgAction::Set, default_value_t = false,
+        num_args = 0..=1, require_equals = true, default_missing_value = "true"
+    )]
+    kubectl_ephemeral_token: bool,
+
+    /// How long a token of kubectl may still live when it is used
+    #[arg(
+        long, alias = "kubectl-ephemeral-duration", value_name = "TIME", default_value = "1h",
+        value_parser = duration::parse
+    )]
+    kubectl_ephemeral_token_duration: Duration,
+}
+
+// --- AccessFlags ---
+
+impl AccessFlags {
+    /// How users are known. Reads the files that the flags name.
+    pub(super) fn authentication(&self) -> Result<Authentication, Failure> {
+        let tokens = match &self.token_auth_file {
+            Some(file) => TokenFile::read(file).map_err(|error| {
+                Failure::new(
+                    "cannot use --token-auth-file",
+                    "each line is `token,user,uid` or `token,user,uid,\"group1,group2\"`",
+                )
+                .because(error)
+            })?,
+            None => TokenFile::default(),
+        };
+        let mut more_keys = Vec::new();
+        for file in &self.service_account_key_file {
+            more_keys.extend(public_keys(file)?);
+        }
+        Ok(Authentication {
+            tokens,
+            anonymous: if self.anonymous_auth {
+                Anonymous::Anything
+            } else {
+                Anonymous::Health
+            },
+            certificates: None,
+            more_issuers: self.service_account_issuer.iter().skip(1).cloned().collect(),
+            more_keys,
+            audiences: self.api_audiences.clone(),
+            localhost: self.authn_allow_localhost,
+            kubectl: self.kubectl.rule(),
+        })
+    }
+
+    /// Who issues tokens.
+    pub(super) fn issuer(&self) -> String {
+        self.service_account_issuer
+            .first()
+            .map_or_else(|| ISSUER.to_owned(), Clone::clone)
+    }
+}
+
+// --- KubectlFlags ---
+
+impl KubectlFlags {
+    fn rule(&self) -> KubectlRule {
+        if self.kubectl_disabled {
+            KubectlRule::Nothing
+        } else if self.kubectl_ephemeral_token {
+            KubectlRule::ShortTokens(self.kubectl_ephemeral_token_duration)
+        } else {
+            KubectlRule::Anything
+        }
+    }
+}
+
+/// The keys in a file, all of them.
+fn public_keys(file: &Path) -> Result<Vec<PublicKey>, Failure> {
+    let advice =
+        "name a file with keys of ECDSA P-256, ECDSA P-384 or RSA in PEM: `PUBLIC KEY` or `PRIVATE KEY`";
+    let what = || format!("cannot use --service-account-key-file {}", file.display());
+    let text = fs::read_to_string(file).map_err(|error| Failure::new(what(), advice).because(error))?;
+    let mut keys: Vec<Vec<u8>> = SubjectPublicKeyInfoDer::pem_slice_iter(text.as_bytes())
+        .filter_map(|key| Some(key.ok()?.to_vec()))
+        .collect();
+    if keys.is_empty() {
+        let pair = KeyPair::from_pem(&text).map_err(|error| Failure::new(what(), advice).because(error))?;
+        keys.push(pair.subject_public_key_info());
+    }
+    keys.iter()
+        .map(|der| PublicKey::read(der).map_err(|error| Failure::new(what(), advice).because(error)))
+        .collect()
+}
+
+fn issuer(text: &str) -> Result<String, &'static str> {
+    let host = text
+        .strip_prefix("https://")
+        .or_else(|| text.strip_prefix("http://"));
+    match host {
+        Some(host) if !host.is_empty() && !host.starts_with('/') => Ok(text.to_owned()),
+        _ => Err("not a URL such as https://kubernetes.default.svc"),
+    }
+}

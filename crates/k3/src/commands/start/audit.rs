@@ -1,0 +1,67 @@
+//! What is written down of requests, and where.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use k3_apiserver::{AuditConfig, AuditLogFile, AuditPolicy};
+
+use crate::failure::Failure;
+
+const MEBIBYTE: u64 = 1024 * 1024;
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Audit log")]
+pub(crate) struct AuditFlags {
+    /// Which requests are written down, and how much of them: a file with a Policy of audit.k8s.io/v1. Needs
+    /// --audit-log-path
+    #[arg(long, value_name = "FILE", requires = "audit_log_path")]
+    audit_policy_file: Option<PathBuf>,
+
+    /// Where they are written, a line of JSON each; - is standard output. Needs --audit-policy-file
+    #[arg(long, value_name = "FILE", requires = "audit_policy_file")]
+    audit_log_path: Option<PathBuf>,
+
+    /// How long the file may become, in MiB, before it is put aside and a new one is begun
+    #[arg(long, value_name = "MIB", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
+    audit_log_maxsize: u64,
+
+    /// For how many days files that were put aside are kept; 0 for ever
+    #[arg(long, value_name = "DAYS", default_value_t = 366)]
+    audit_log_maxage: u64,
+
+    /// How many files that were put aside are kept; 0 for all
+    #[arg(long, value_name = "NUMBER", default_value_t = 100)]
+    audit_log_maxbackup: usize,
+
+    /// Whether files that were put aside are compressed
+    #[arg(long)]
+    audit_log_compress: bool,
+}
+
+// --- AuditFlags ---
+
+impl AuditFlags {
+    /// What the server is told; `None` if nothing is written down.
+    pub(super) fn config(&self) -> Result<Option<AuditConfig>, Failure> {
+        let (Some(policy), Some(path)) = (&self.audit_policy_file, &self.audit_log_path) else {
+            return Ok(None);
+        };
+        let policy = AuditPolicy::read(policy).map_err(|error| {
+            Failure::new(
+                "cannot use --audit-policy-file",
+                "it is to be a Policy of audit.k8s.io/v1 with rules, each with a level",
+            )
+            .because(error)
+        })?;
+        Ok(Some(AuditConfig {
+            policy,
+            log: AuditLogFile {
+                path: path.clone(),
+                longest: self.audit_log_maxsize.saturating_mul(MEBIBYTE),
+                most_backups: self.audit_log_maxbackup,
+                most_days: self.audit_log_maxage,
+                compress: self.audit_log_compress,
+            },
+        }))
+    }
+}

@@ -1,0 +1,26 @@
+//! Where everything is kept if nobody says otherwise.
+
+use std::{env, path::PathBuf};
+
+use crate::failure::Failure;
+
+/// The folder: the system's for root, else the user's own.
+pub(crate) fn default_data_dir() -> Result<PathBuf, Failure> {
+    if rustix::process::geteuid().is_root() {
+        return Ok("/var/lib/k3".into());
+    }
+    let set = |name| {
+        env::var_os(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
+    set("XDG_DATA_HOME")
+        .or_else(|| Some(set("HOME")?.join(".local/share")))
+        .map(|folder| folder.join("k3"))
+        .ok_or_else(|| {
+            Failure::usage(
+                "there is no home folder to keep data in",
+                "name one with --data-dir",
+            )
+        })
+}

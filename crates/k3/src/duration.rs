@@ -1,0 +1,55 @@
+//! Lengths of time as people write them: `90s`, `1h30m`, `2d`.
+
+use std::time::Duration;
+
+const FORM: &str = "not a length of time such as 90s, 30m, 1h30m or 2d";
+
+/// Reads a length of time.
+pub(crate) fn parse(text: &str) -> Result<Duration, &'static str> {
+    let (mut sum, mut rest) = (0u64, text);
+    while !rest.is_empty() {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let (number, unit) = rest.split_at(digits);
+        let seconds = match unit.as_bytes().first() {
+            Some(b's') => 1,
+            Some(b'm') => 60,
+            Some(b'h') => 3600,
+            Some(b'd') => 24 * 3600,
+            _ => return Err(FORM),
+        };
+        let number: u64 = number.parse().map_err(|_| FORM)?;
+        let part = number.checked_mul(seconds).ok_or(FORM)?;
+        sum = sum.checked_add(part).ok_or(FORM)?;
+        rest = &unit[1..];
+    }
+    if sum == 0 {
+        return Err(FORM);
+    }
+    Ok(Duration::from_secs(sum))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_added_and_what_is_odd_is_refused() {
+        assert_eq!(parse("1h30m"), Ok(Duration::from_mins(90)));
+        assert_eq!(parse("2d"), Ok(Duration::from_hours(48)));
+        assert_eq!(parse("90s"), Ok(Duration::from_secs(90)));
+        for odd in [
+            "",
+            "1",
+            "h",
+            "-1h",
+            "1.5h",
+            "1ms",
+            "0s",
+            "1h 1m",
+            "99999999999999999999d",
+            "300000000000000000d",
+        ] {
+            assert_eq!(parse(odd), Err(FORM), "{odd}");
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Connections that take too much, or give too little.
+
+use std::{
+    net::{Ipv4Addr, TcpStream},
+    time::Duration,
+};
+
+use rustix::process::{Resource, Rlimit, prlimit};
+
+use crate::wire::{Cluster, Who};
+
+#[test]
+fn headers_beyond_a_mebibyte_are_431_and_others_are_read() {
+    let cluster = Cluster::start(&[]);
+    let padding = |length: usize| format!("X-Padding: {}\r\n", "x".repeat(length));
+    assert_eq!(
+        cluster
+            .admin()
+            .ask("GET", "/version", &padding(100_000), b"")
+            .code,
+        200
+    );
+    let mut wire = cluster.admin();
+    wire.try_send(
+        format!(
+            "GET /version HTTP/1.1\r\nHost: k3\r\n{}\r\n",
+            padding(1024 * 1024)
+        )
+        .as_bytes(),
+    );
+    assert_eq!(wire.answer().code, 431);
+    cluster.assert_well();
+}
+
+#[test]
+fn a_body_that_does_not_come_is_504_when_its_time_is_over() {
+    let cluster = Cluster::start(&["--request-timeout=1s"]);
+    for query in ["", "?timeout=100ms"] {
+        let mut wire = cluster.admin();
+        let path = format!("/api/v1/namespaces/default/configmaps{query}");
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nHost: k3\r\nContent-Length: 1000\r\nContent-Type: application/json\r\n\r\n{{"
+        );
+        wire.send(head.as_bytes());
+        let answer = wire.answer();
+        assert_eq!(answer.code, 504, "{}", answer.text());
+        let status = answer.tree();
+        assert_eq!(
+            status["message"],
+            "Timeout: request did not complete within the allotted timeout"
+        );
+        assert_eq!(
+            (&status["reason"], &status["code"]),
+            (&"Timeout".into(), &504.into())
+        );
+        // What is left of the body must not be taken for a request.
+        assert_eq!(wire.rest(), b"");
+    }
+    let refused = cluster.get("/api/v1/pods?timeout=soon");
+    assert_eq!(refused.code, 400);
+    assert!(
+        refused
+            .text()
+            .contains("invalid timeout specified in the request URL - time: invalid duration")
+    );
+    cluster.assert_well();
+}
+
+#[test]
+fn a_watch_goes_on_when_the_time_of_requests_is_over() {
+    let cluster = Cluster::start(&["--request-timeout=100ms"]);
+    let mut wire = cluster.admin();
+    wire.send(
+        b"GET /api/v1/namespaces/default/configmaps?watch=true&timeoutSeconds=2 HTTP/1.1\r\nHost: k3\r\n\r\n",
+    );
+    let answer = wire.answer();
+    // It ended as it was asked to: with the last piece of its body.
+    assert_eq!(answer.code, 200);
+}
+
+#[test]
+fn a_request_to_switch_protocols_is_answered_as_what_it_is() {
+    let cluster = Cluster::start(&[]);
+    for path in [
+        "/api/v1/namespaces/default/configmaps",
+        "/api/v1/namespaces/default/pods/none/exec?command=sh",
+        "/version",
+    ] {
+        let mut wire = cluster.connect(Who::Admin, "http/1.1");
+        let smuggled =
+            "GET /api/v1/namespaces/kube-system/secrets HTTP/1.1\r\nHost: k3\r\nConnection: close\r\n\r\n";
+        wire.send(
+            format!(
+                "GET {path} HTTP/1.1\r\nHost: k3\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+                 Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n{smuggled}"
+            )
+            .as_bytes(),
+        );
+        let answer = wire.answer();
+        assert_ne!(answer.code, 101, "{path}");
+        // What follows is a request like any other, with its own answer; or the connection is over.
+        let rest = String::from_utf8_lossy(&wire.rest()).into_owned();
+        assert!(
+            rest.is_empty() || rest.starts_with("HTTP/1.1 200"),
+            "{path}: {rest}"
+        );
+    }
+    cluster.assert_well();
+}
+
+#[test]
+fn a_server_without_files_to_open_waits_and_goes_on() {
+    let cluster = Cluster::start(&[]);
+    let limit = Rlimit {
+        current: Some(48),
+        maximum: Some(48),
+    };
+    prlimit(Some(cluster.server.id()), Resource::Nofile, limit).unwrap();
+    let crowd: Vec<_> = (0..200)
+        .map(|_| {
+            TcpStream::connect_timeout(
+                &(Ipv4Addr::LOCALHOST, cluster.server.port()).into(),
+                Duration::from_secs(10),
+            )
+        })
+        .filter_map(Result::ok)
+        .collect();
+    while !cluster.data.log().contains("a connection could not be taken") {
+        std::thread::yield_now();
+    }
+    drop(crowd);
+    cluster.assert_well();
+}
+
+#[test]
+fn hundreds_of_idle_watches_hinder_nobody() {
+    let cluster = Cluster::start(&[]);
+    let watches: Vec<_> = (0..300)
+        .map(|_| {
+            let mut wire = cluster.admin();
+            wire.send(b"GET /api/v1/namespaces/default/configmaps?watch=true HTTP/1.1\r\nHost: k3\r\n\r\n");
+            assert!(wire.head().starts_with("http/1.1 200"));
+            wire
+        })
+        .collect();
+    cluster.assert_well();
+    let figures = cluster.get("/metrics").text();
+    let line = figures
+        .lines()
+        .find(|line| line.starts_with("apiserver_longrunning_requests{") && line.contains("configmaps"));
+    assert!(line.unwrap().ends_with(" 300"), "{line:?}");
+    drop(watches);
+}

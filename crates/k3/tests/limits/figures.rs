@@ -1,0 +1,96 @@
+//! What those see who watch over the server.
+
+use crate::wire::{Cluster, Who};
+
+#[test]
+fn what_people_alert_on_is_told_under_upstreams_names() {
+    let cluster = Cluster::start(&[]);
+    assert_eq!(cluster.get("/api/v1/namespaces/default/pods/none").code, 404);
+    assert_eq!(
+        cluster
+            .ask(
+                "POST",
+                "/api/v1/namespaces/default/configmaps",
+                br#"{"metadata":{"name":"a"}}"#
+            )
+            .code,
+        201
+    );
+    assert_eq!(
+        cluster
+            .get("/api/v1/namespaces/default/configmaps?watch=1&timeoutSeconds=1&resourceVersion=0")
+            .code,
+        200
+    );
+    assert_eq!(
+        cluster
+            .connect(Who::Nobody, "http/1.1")
+            .ask("GET", "/api/v1/pods", "Authorization: Bearer wrong\r\n", b"")
+            .code,
+        401
+    );
+    let text = cluster.get("/metrics").text();
+    let common =
+        r#"group="",version="v1",resource="pods",subresource="",scope="resource",component="apiserver""#;
+    for line in [
+        format!(r#"apiserver_request_total{{verb="GET",dry_run="",{common},code="404"}} 1"#),
+        format!(r#"apiserver_request_duration_seconds_count{{verb="GET",dry_run="",{common}}} 1"#),
+        r#"apiserver_watch_events_total{group="",version="v1",resource="configmaps"} "#.to_owned(),
+        r#"apiserver_resource_objects{group="",resource="namespaces"} 4"#.to_owned(),
+        r#"apiserver_storage_objects{resource="namespaces"} 4"#.to_owned(),
+        r#"authentication_attempts{result="failure"} 1"#.to_owned(),
+        r#"authorization_attempts_total{result="allowed"} "#.to_owned(),
+        r#"etcd_request_duration_seconds_count{operation="create",group="",resource="configmaps"} "#
+            .to_owned(),
+        "apiserver_audit_event_total 0".to_owned(),
+        "process_resident_memory_bytes ".to_owned(),
+        "kubernetes_build_info{".to_owned(),
+    ] {
+        assert!(
+            text.lines().any(|found| found.starts_with(&line)),
+            "{line} in {text}"
+        );
+    }
+    // Figures are told once, and every family says what it is.
+    let mut names: Vec<_> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE "))
+        .collect();
+    let count = names.len();
+    names.dedup();
+    assert_eq!(names.len(), count);
+    assert_eq!(cluster.get("/livez").code, 200);
+    let slis = cluster.get("/metrics/slis").text();
+    assert!(
+        slis.contains(r#"kubernetes_healthcheck{name="ping",type="livez"} 1"#),
+        "{slis}"
+    );
+}
+
+#[test]
+fn every_answer_names_its_request_and_the_access_log_tells_of_it_without_secrets() {
+    let cluster = Cluster::start(&["--log-level=debug"]);
+    let headers = "Audit-ID: tell-me\r\nAuthorization: Bearer hidden-token\r\n";
+    let mut wire = cluster.connect(Who::Nobody, "http/1.1");
+    let answer = wire.ask("GET", "/api/v1/secrets?token=hidden-query", headers, b"");
+    assert_eq!(answer.code, 401);
+    assert!(answer.head.contains("audit-id: tell-me"), "{}", answer.head);
+    let other = cluster.get("/version").head;
+    let id = other
+        .lines()
+        .find_map(|line| line.strip_prefix("audit-id: "))
+        .unwrap();
+    assert_eq!(id.len(), 36);
+    let log = cluster.data.log();
+    let line = log.lines().find(|line| line.contains("tell-me")).unwrap();
+    assert!(
+        line.contains("/api/v1/secrets") && line.contains("401") && line.contains("LIST"),
+        "{line}"
+    );
+    assert!(
+        log.lines()
+            .any(|line| line.contains(id) && line.contains("/version")),
+        "{log}"
+    );
+    assert!(!log.contains("hidden"), "{log}");
+}
