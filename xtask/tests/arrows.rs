@@ -72,7 +72,12 @@ const ROOMS: &[Room] = &[
     // Does not know which controllers exist, nor what a store is made of.
     Room {
         folder: "crates/apiserver",
-        knows: &["crates/api", "crates/cel", "crates/descriptions", "crates/storage"],
+        knows: &[
+            "crates/api",
+            "crates/cel",
+            "crates/descriptions",
+            "crates/storage",
+        ],
         bans: &["kube", "redb", "sqlx"],
     },
     // Knows any cluster through `kube::Client`, and k3 not at all.

@@ -1,7 +1,7 @@
 //! Compiled expressions.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::BTreeSet,
     sync::{Arc, OnceLock},
 };
 
@@ -43,12 +43,23 @@ pub struct Outcome<'a> {
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) ast: Ast,
-    pub(crate) calls: HashMap<Id, Call>,
-    /// Nodes whose value is known.
-    pub(crate) constants: HashMap<Id, Value<'static>>,
+    /// Of each node: what is known of it.
+    roles: Vec<Role>,
+    calls: Vec<Call>,
+    constants: Vec<Value<'static>>,
     result: Type,
     estimate: Estimate,
     variables: BTreeSet<Arc<str>>,
+}
+
+/// What is known of a node before it runs.
+#[derive(Clone, Copy, Debug)]
+enum Role {
+    Plain,
+    /// It is one of the constants.
+    Constant(u32),
+    /// It is one of the calls.
+    Call(u32),
 }
 
 /// What a call does.
@@ -101,6 +112,27 @@ impl Program {
 // --- Plan ---
 
 impl Plan {
+    /// The value of a node, if it is known.
+    pub(crate) fn constant(&self, id: Id) -> Option<&Value<'static>> {
+        match self.roles[id as usize] {
+            Role::Constant(at) => self.constants.get(at as usize),
+            _ => None,
+        }
+    }
+
+    /// What a node does that is a call.
+    pub(crate) fn call(&self, id: Id) -> Option<&Call> {
+        match self.roles[id as usize] {
+            Role::Call(at) => self.calls.get(at as usize),
+            _ => None,
+        }
+    }
+
+    fn set_constant(&mut self, id: Id, value: Value<'static>) {
+        self.roles[id as usize] = Role::Constant(number(self.constants.len()));
+        self.constants.push(value);
+    }
+
     fn new(checked: Checked, estimate: Estimate) -> Result<Plan, CompileError> {
         let Checked {
             ast,
@@ -112,16 +144,17 @@ impl Plan {
         let root = ast.root;
         let mut plan = Plan {
             result: types[root as usize].clone(),
+            roles: vec![Role::Plain; ast.nodes.len()],
             ast,
-            calls: HashMap::new(),
-            constants: type_names
-                .into_iter()
-                .map(|(id, ty)| (id, Value::Type(Arc::new(ty))))
-                .collect(),
+            calls: Vec::new(),
+            constants: Vec::new(),
             estimate,
             variables,
         };
-        // Children come before their parents, but for what macros put together: those are no constants.
+        for (id, ty) in type_names {
+            plan.set_constant(id, Value::Type(Arc::new(ty)));
+        }
+        // Children come before their parents.
         for id in 0..Id::try_from(plan.ast.nodes.len()).unwrap_or(Id::MAX) {
             let overloads = std::mem::take(&mut overloads[id as usize]);
             plan.prepare(id, &overloads)?;
@@ -133,17 +166,14 @@ impl Plan {
         let constant = match &self.ast.node(id).kind {
             Kind::Literal(literal) => Some(of_literal(literal)),
             Kind::List { items, optional } if optional.is_empty() => {
-                let items: Option<Vec<_>> = items
-                    .iter()
-                    .map(|item| self.constants.get(item).cloned())
-                    .collect();
+                let items: Option<Vec<_>> = items.iter().map(|item| self.constant(*item).cloned()).collect();
                 items.map(Value::list)
             }
             Kind::Map(entries) if entries.iter().all(|entry| !entry.optional) => {
                 let mut map = crate::value::Entries::default();
                 let mut known = true;
                 for entry in entries {
-                    match (self.constants.get(&entry.key), self.constants.get(&entry.value)) {
+                    match (self.constant(entry.key), self.constant(entry.value)) {
                         (Some(key), Some(value)) => known &= map.insert(key.clone(), value.clone()).is_ok(),
                         _ => known = false,
                     }
@@ -157,17 +187,17 @@ impl Plan {
             } => {
                 let function = Arc::clone(function);
                 let args: Vec<Id> = target.iter().chain(args).copied().collect();
-                self.call(id, &function, &args, overloads)?
+                self.prepare_call(id, &function, &args, overloads)?
             }
             _ => None,
         };
         if let Some(constant) = constant {
-            self.constants.insert(id, constant);
+            self.set_constant(id, constant);
         }
         Ok(())
     }
 
-    fn call(
+    fn prepare_call(
         &mut self,
         id: Id,
         function: &str,
@@ -178,7 +208,7 @@ impl Plan {
         let failed = |why: String| CompileError::instantiation(why);
         if convert::is_conversion(function)
             && let [arg] = args
-            && let Some(arg) = self.constants.get(arg)
+            && let Some(arg) = self.constant(*arg)
             && let Some(run) = implementation
         {
             return run(function, std::slice::from_ref(arg))
@@ -188,7 +218,7 @@ impl Plan {
         let mut membership = false;
         if function == "@in"
             && overloads == ["in_list"]
-            && let Some(Value::List(list)) = self.constants.get(&args[1])
+            && let Some(Value::List(list)) = self.constant(args[1])
         {
             if list.is_empty() {
                 return Ok(Some(Value::Bool(false)));
@@ -201,7 +231,7 @@ impl Plan {
             });
         }
         if matches!(function, "find" | "findAll")
-            && let Some(Value::String(pattern)) = args.get(1).and_then(|arg| self.constants.get(arg))
+            && let Some(Value::String(pattern)) = args.get(1).and_then(|arg| self.constant(*arg))
             && let Err(why) = expressions::compile(pattern)
         {
             return Err(failed(why));
@@ -210,17 +240,19 @@ impl Plan {
             [one] => one,
             _ => "",
         };
-        self.calls.insert(
-            id,
-            Call {
-                overload,
-                implementation,
-                regex: OnceLock::new(),
-                membership,
-            },
-        );
+        self.roles[id as usize] = Role::Call(number(self.calls.len()));
+        self.calls.push(Call {
+            overload,
+            implementation,
+            regex: OnceLock::new(),
+            membership,
+        });
         Ok(None)
     }
+}
+
+fn number(count: usize) -> u32 {
+    u32::try_from(count).expect("there are fewer than nodes")
 }
 
 fn of_literal(literal: &Literal) -> Value<'static> {

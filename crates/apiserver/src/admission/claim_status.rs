@@ -37,14 +37,13 @@ impl Plugin for ClaimStatus {
         };
         let at = Path::new("status");
         let mut errors = Vec::new();
-        if before.at("allocation") != after.at("allocation")
-            || before.at("reservedFor") != after.at("reservedFor")
-        {
-            if let Err(why) = self.require(attributes, verb, "binding", "", "") {
-                let needs = "changing status.allocation or status.reservedFor requires resource=\"resourceclaims/binding\"";
-                let why = format!("{needs}, verb=\"{verb}\" permission: {why}");
-                errors.push(Error::forbidden(&at.child("allocation"), why));
-            }
+        let is_bound_otherwise = ["allocation", "reservedFor"]
+            .iter()
+            .any(|field| before.at(field) != after.at(field));
+        if is_bound_otherwise && let Err(why) = self.require(attributes, verb, "binding", "", "") {
+            let needs = "changing status.allocation or status.reservedFor requires resource=\"resourceclaims/binding\"";
+            let why = format!("{needs}, verb=\"{verb}\" permission: {why}");
+            errors.push(Error::forbidden(&at.child("allocation"), why));
         }
         if after.has("allocation") {
             let verbs = verbs(&attributes.ask.user, after.at("allocation"), verb);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use k3_api::{kinds::builtin, rules::Tree, status::Status};
+use k3_api::{kinds::builtin, rules::Tree, selector::label::Labels, status::Status};
 use serde_json::{Value, json};
 
 use crate::registry::{Ask, Registry, Resource, own_user};
@@ -50,9 +50,10 @@ fn resource(registry: &Registry) -> Resource {
 /// The API services that come and go with definitions.
 fn ours(registry: &Registry) -> Vec<Value> {
     let snapshot = resource(registry).cache.snapshot(registry.caches.applied());
-    let objects = snapshot.objects.values().map(|object| object.tree());
+    let objects = snapshot.objects.values();
     objects
-        .filter(|service| service.at("metadata").at("labels").text(LABEL) == "true")
+        .filter(|object| object.labels().get(LABEL) == Some("true"))
+        .map(|object| object.tree())
         .collect()
 }
 

@@ -40,11 +40,35 @@ const RETRY: Duration = Duration::from_millis(200);
 /// The task that keeps definitions. Ends with this handle.
 pub(crate) struct Keeper(JoinHandle<()>);
 
+/// What is known of the names of a definition, so that not all definitions are read for the names of one.
+struct Known {
+    group: String,
+    /// The names it was given.
+    accepted: Value,
+    /// Whether those are all that it wants.
+    content: bool,
+}
+
+/// What is known of all definitions, by name.
+type Names = HashMap<String, Known>;
+
 /// What is kept of a definition that cannot be dealt with at once.
 struct Later {
     due: Instant,
     since: Instant,
     pause: Duration,
+}
+
+// --- Known ---
+
+impl Known {
+    fn of(crd: &Value) -> Self {
+        Known {
+            group: crd.at("spec").text("group").to_owned(),
+            accepted: crd.at("status").at("acceptedNames").clone(),
+            content: has_its_names(crd),
+        }
+    }
 }
 
 // --- Keeper ---
@@ -101,6 +125,10 @@ async fn follow(registry: &Registry) {
         .values()
         .map(|object| object.name().to_owned())
         .collect();
+    let mut names = Names::new();
+    for object in snapshot.objects.values() {
+        names.insert(object.name().to_owned(), Known::of(&object.tree()));
+    }
     let mut later: HashMap<String, Later> = HashMap::new();
     let mut groups: BTreeSet<String> = pending
         .iter()
@@ -112,7 +140,7 @@ async fn follow(registry: &Registry) {
             let waited = later.remove(&name);
             let since = waited.as_ref().map_or_else(Instant::now, |waited| waited.since);
             let late = since.elapsed() >= PATIENCE;
-            match keep(registry, &resource, &name, late).await {
+            match keep(registry, &resource, &name, late, &mut names).await {
                 Ok(true) => {}
                 // It is not done, or went wrong: then it is tried again.
                 done => {
@@ -154,8 +182,9 @@ async fn follow(registry: &Registry) {
                 let object = delivery.event.object();
                 pending.insert(object.name().to_owned());
                 groups.extend(object.name().split_once('.').map(|(_, group)| group.to_owned()));
+                let after = delivery.event.after.as_ref().map(|object| Known::of(&object.tree()));
                 // A name may have become free.
-                pending.extend(refused(&resource, registry, &delivery.event));
+                pending.extend(learn(&mut names, object.name(), after));
             }
             () = tokio::time::sleep_until(due) => {
                 let now = Instant::now();
@@ -165,33 +194,31 @@ async fn follow(registry: &Registry) {
     }
 }
 
-/// Definitions that may get a name which another one does not have any more.
-fn refused(resource: &Resource, registry: &Registry, event: &crate::cache::Event) -> Vec<String> {
-    let Some(before) = &event.before else {
+/// Remembers the names of a definition. Tells which others may get one that it does not have any more.
+fn learn(names: &mut Names, name: &str, after: Option<Known>) -> Vec<String> {
+    let accepted = after.as_ref().map(|after| after.accepted.clone());
+    let before = match after {
+        Some(after) => names.insert(name.to_owned(), after),
+        None => names.remove(name),
+    };
+    let Some(before) = before.filter(|before| Some(&before.accepted) != accepted.as_ref()) else {
         return Vec::new();
     };
-    let names = |tree: &Value| tree.at("status").at("acceptedNames").clone();
-    let before = before.tree();
-    if let Some(after) = &event.after
-        && names(&after.tree()) == names(&before)
-    {
-        return Vec::new();
-    }
-    let group = before.at("spec").text("group").to_owned();
-    all(resource, registry)
-        .filter(|crd| crd.at("spec").text("group") == group && !conditions::is_true(crd, "NamesAccepted"))
-        .map(|crd| crd.at("metadata").text("name").to_owned())
+    let others = names.iter();
+    others
+        .filter(|(_, other)| other.group == before.group && !other.content)
+        .map(|(name, _)| name.clone())
         .collect()
 }
 
-fn all(resource: &Resource, registry: &Registry) -> impl Iterator<Item = Value> + use<> {
-    let snapshot = resource.cache.snapshot(registry.caches.applied());
-    let objects: Vec<_> = snapshot.objects.values().cloned().collect();
-    objects.into_iter().map(|object| object.tree())
-}
-
 /// Brings one definition to where it should be. Tells whether there is nothing more to do.
-async fn keep(registry: &Registry, resource: &Resource, name: &str, late: bool) -> Result<bool, Status> {
+async fn keep(
+    registry: &Registry,
+    resource: &Resource,
+    name: &str,
+    late: bool,
+    names: &mut Names,
+) -> Result<bool, Status> {
     let key = resource.key("", name)?;
     let Some(object) = resource.cache.get(&key) else {
         return Ok(true);
@@ -210,15 +237,17 @@ async fn keep(registry: &Registry, resource: &Resource, name: &str, late: bool) 
     let mut taken = Taken::default();
     if !has_its_names(&crd) {
         let group = crd.at("spec").text("group");
-        all(resource, registry)
-            .filter(|other| other.at("spec").text("group") == group)
-            .for_each(|other| taken.add(&other));
+        let others = names.values().filter(|other| other.group == group);
+        others.for_each(|other| taken.add(&other.accepted));
     }
     let kept = settled(&crd, &taken, registry.now());
     if kept == crd {
         return Ok(true);
     }
+    let known = Known::of(&kept);
     write(registry, resource, kept).await?;
+    // The next definition may be looked at before the event of this write. What was not written the event corrects.
+    names.insert(name.to_owned(), known);
     Ok(true)
 }
 

@@ -21,8 +21,7 @@ pub(super) struct Taken {
 
 impl Taken {
     /// Adds the names a definition was given.
-    pub(super) fn add(&mut self, crd: &Value) {
-        let names = crd.at("status").at("acceptedNames");
+    pub(super) fn add(&mut self, names: &Value) {
         for field in ["plural", "singular"] {
             self.resources.insert(names.text(field).to_owned());
         }
@@ -130,7 +129,11 @@ mod tests {
     #[test]
     fn a_name_that_another_has_is_refused_and_the_others_are_given() {
         let mut taken = Taken::default();
-        taken.add(&given(crd("widgets", "Widget", &["w"])));
+        taken.add(
+            given(crd("widgets", "Widget", &["w"]))
+                .at("status")
+                .at("acceptedNames"),
+        );
         let (names, condition) = accept(&crd("gadgets", "Gadget", &["w", "g"]), &taken);
         assert_eq!(condition.reason, "ShortNamesConflict");
         assert_eq!(condition.message, "\"w\" is already in use");
@@ -141,7 +144,11 @@ mod tests {
     #[test]
     fn the_last_refusal_is_told() {
         let mut taken = Taken::default();
-        taken.add(&given(crd("widgets", "Widget", &[])));
+        taken.add(
+            given(crd("widgets", "Widget", &[]))
+                .at("status")
+                .at("acceptedNames"),
+        );
         let (names, condition) = accept(&crd("widgets2", "Widget", &[]), &taken);
         assert_eq!(condition.reason, "ListKindConflict");
         assert_eq!(names.text("plural"), "widgets2");
@@ -152,7 +159,7 @@ mod tests {
     fn a_definition_keeps_what_it_has() {
         let own = given(crd("widgets", "Widget", &["w"]));
         let mut taken = Taken::default();
-        taken.add(&own);
+        taken.add(own.at("status").at("acceptedNames"));
         assert_eq!(accept(&own, &taken).1.status, "True");
     }
 }

@@ -55,8 +55,8 @@ pub(crate) use self::{
     version::{convert, others},
 };
 use crate::{
-    admission::Admission, allocation::Allocation, authn::Authenticator, authz::Authorizer, cache::Caches, clock,
-    custom::Converter, metrics::Metrics,
+    admission::Admission, allocation::Allocation, authn::Authenticator, authz::Authorizer, cache::Caches,
+    clock, custom::Converter, metrics::Metrics,
 };
 
 /// What is behind the verbs.

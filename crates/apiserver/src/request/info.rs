@@ -58,23 +58,20 @@ impl Info {
     }
 
     fn read_resource(&mut self, method: &Method, parts: &[&str], query: &Query) {
-        let (is_by_path, mut parts) = match parts {
-            [special @ ("watch" | "proxy"), rest @ ..] => {
-                self.verb = (*special).to_owned();
-                (true, rest)
-            }
-            _ => {
-                let verb = match method.as_str() {
-                    "POST" => "create",
-                    "GET" | "HEAD" => "get",
-                    "PUT" => "update",
-                    "PATCH" => "patch",
-                    "DELETE" => "delete",
-                    _ => "",
-                };
-                verb.clone_into(&mut self.verb);
-                (false, parts)
-            }
+        let (is_by_path, mut parts) = if let [special @ ("watch" | "proxy"), rest @ ..] = parts {
+            (*special).clone_into(&mut self.verb);
+            (true, rest)
+        } else {
+            let verb = match method.as_str() {
+                "POST" => "create",
+                "GET" | "HEAD" => "get",
+                "PUT" => "update",
+                "PATCH" => "patch",
+                "DELETE" => "delete",
+                _ => "",
+            };
+            verb.clone_into(&mut self.verb);
+            (false, parts)
         };
         if let ["namespaces", namespace, rest @ ..] = parts {
             (*namespace).clone_into(&mut self.namespace);
@@ -91,7 +88,7 @@ impl Info {
         let selector = Selector::parse(query.text("fieldSelector")).unwrap_or_default();
         if self.name.is_empty() && self.verb == "get" {
             let watches = query.flag("watch").unwrap_or_default();
-            self.verb = if watches { "watch" } else { "list" }.to_owned();
+            if watches { "watch" } else { "list" }.clone_into(&mut self.verb);
             if let Some(name) = selector.exact("metadata.name")
                 && name::path_segment_name(name).is_empty()
             {

@@ -201,7 +201,9 @@ impl Handler {
             exchange.asked_by_nobody();
             self.refused(head, peer, exchange, status.code, &asked::attempts(head, peer));
         })?;
-        let mut answer = self.answer_to(head, place, body, (peer, known.user), exchange).await?;
+        let mut answer = self
+            .answer_to(head, place, body, (peer, known.user), exchange)
+            .await?;
         if let Some(warning) = known.warning {
             warn(&mut answer, &[warning.to_owned()]);
         }

@@ -49,8 +49,8 @@ use crate::{
     authn::{Authenticator, BadSigningKey, Signer},
     authz::Authorizer,
     cache::{Caches, Feed},
-    metrics::Metrics,
     custom::{self, Converter},
+    metrics::Metrics,
     outgoing::Outgoing,
     registry::{self, Registry},
 };

@@ -76,7 +76,7 @@ impl<'p, 'b, 'a> Evaluation<'p, 'b, 'a> {
     }
 
     fn eval(&mut self, id: Id) -> Result<'a> {
-        if let Some(constant) = self.plan.constants.get(&id) {
+        if let Some(constant) = self.plan.constant(id) {
             return Ok(constant.clone());
         }
         match &self.plan.ast.node(id).kind {
@@ -230,7 +230,7 @@ impl<'p, 'b, 'a> Evaluation<'p, 'b, 'a> {
 
     fn call(&mut self, id: Id, function: &str, target: Option<Id>, args: &'p [Id]) -> Result<'a> {
         let plan = self.plan;
-        let Some(call) = plan.calls.get(&id) else {
+        let Some(call) = plan.call(id) else {
             return Err(EvalError::no_such_overload());
         };
         if matches!(function, "_+_" | "cel.@mapInsert")

@@ -49,7 +49,7 @@ impl<'a> Evaluation<'_, '_, 'a> {
 
     /// Whether a node is a place: names and indexes after each other.
     fn is_place(&self, id: Id) -> bool {
-        if self.plan.constants.contains_key(&id) {
+        if self.plan.constant(id).is_some() {
             return false;
         }
         match &self.plan.ast.node(id).kind {

@@ -21,16 +21,19 @@ pub(super) struct Graph {
     volumes: Following,
     owned: [(Owned, Following); 3],
     /// The node of each pod on one, by namespace and name, and what it refers to.
-    on_nodes: HashMap<(Box<str>, Box<str>), PodReferences>,
+    on_nodes: HashMap<Place, PodReferences>,
     /// How many pods on which nodes refer to something.
     wanted: HashMap<Reference, HashMap<Box<str>, usize>>,
     /// Volumes with a claim, by name.
     claimed: HashMap<Box<str>, VolumeReferences>,
     /// The volumes that are mounted with a secret.
-    by_secret: HashMap<(Box<str>, Box<str>), HashSet<Box<str>>>,
+    by_secret: HashMap<Place, HashSet<Box<str>>>,
     /// The nodes of objects that are of one node, by namespace and name.
     nodes: HashMap<(Owned, Box<str>, Box<str>), Box<str>>,
 }
+
+/// A namespace and a name in it.
+type Place = (Box<str>, Box<str>);
 
 /// What is of one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -187,6 +187,7 @@ async fn a_node_lists_what_it_selects_by_its_own_name() {
 }
 
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "a table of refusals")]
 async fn a_refusal_says_why() {
     let world = World::new().await;
     for (verb, what, namespace, name, why) in [

@@ -18,10 +18,13 @@ use crate::cache::Object;
 pub(super) struct Index {
     users: HashMap<Box<str>, Held>,
     groups: HashMap<Box<str>, Held>,
-    cluster_roles: HashMap<Box<str>, Arc<[Rule]>>,
+    cluster_roles: Roles,
     /// By namespace and name.
-    roles: HashMap<Box<str>, HashMap<Box<str>, Arc<[Rule]>>>,
+    roles: HashMap<Box<str>, Roles>,
 }
+
+/// The rules of roles, by name.
+type Roles = HashMap<Box<str>, Arc<[Rule]>>;
 
 /// The bindings for one user or group, in the order of their names.
 #[derive(Default)]

@@ -13,7 +13,7 @@ use k3_apiserver::{AuditConfig, Authentication, Config, Server, kubernetes_addre
 use k3_storage::{Compactor, OpenError, StorageConfig, Store, SystemClock};
 use tokio::{net::TcpListener, sync::watch};
 
-use super::{StartFlags, address, access::Plugin};
+use super::{StartFlags, access::Plugin, address};
 use crate::{
     certificates::{CertificateError, Certificates, Names},
     data_dir::default_data_dir,
