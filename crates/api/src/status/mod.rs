@@ -19,7 +19,7 @@ pub struct Status {
     /// The word programs look for; `Unknown` is left out.
     pub reason: Reason,
     /// The word of somebody else's making that stands for the reason; empty if there is none.
-    pub word: String,
+    pub word: Box<str>,
     /// What people read.
     pub message: String,
     /// What it is about. Some answers carry details without content: `Some` of the default.
@@ -29,7 +29,7 @@ pub struct Status {
     /// Where a list went on: the token that a `410` offers to continue with.
     pub continue_token: String,
     /// What the client is told besides, in headers.
-    pub warnings: Vec<String>,
+    pub warnings: Box<[String]>,
 }
 
 /// What a status is about.
@@ -334,12 +334,12 @@ impl Status {
         Status {
             code,
             reason,
-            word: String::new(),
+            word: Box::default(),
             message: message.into(),
             details: None,
             success: false,
             continue_token: String::new(),
-            warnings: Vec::new(),
+            warnings: Box::default(),
         }
     }
 }

@@ -300,6 +300,6 @@ impl Admission {
 
 /// A refusal does not swallow what the client was to be told.
 fn tell(mut status: Status, attributes: &mut Attributes<'_>) -> Status {
-    status.warnings = std::mem::take(attributes.warnings);
+    status.warnings = std::mem::take(attributes.warnings).into();
     status
 }

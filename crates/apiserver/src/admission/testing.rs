@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use bytes::Bytes;
 use k3_api::{
     encode,
-    kinds::builtin,
+    kinds::{KindRef, builtin},
     rules::{Tree, User},
     status::Status,
     time::Time,
@@ -277,15 +277,13 @@ impl World {
         let version = object.text("apiVersion");
         let (group, version) = version.split_once('/').unwrap_or(("", version));
         let name = object.text("kind");
-        let kind = match builtin().kind(group, version, name) {
-            Some(kind) => kind.into(),
-            None => {
-                let definitions = self.caches.definitions().all();
-                let mut all = definitions.values();
-                all.find_map(|served| served.served(version).filter(|kind| &*kind.kind == name))
-                    .unwrap()
-            }
+        let custom = || {
+            let definitions = self.caches.definitions().all();
+            let mut all = definitions.values();
+            all.find_map(|served| served.served(version).filter(|kind| &*kind.kind == name))
         };
+        let builtin = builtin().kind(group, version, name).map(KindRef::from);
+        let kind = builtin.or_else(custom).unwrap();
         Resource::of(kind, &self.caches)
     }
 }

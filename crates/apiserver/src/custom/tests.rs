@@ -1,6 +1,6 @@
 //! Definitions on servers without connections, which may share a store.
 
-use std::{net::Ipv4Addr, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use k3_api::{
     kinds::{KindRef, builtin},
@@ -11,16 +11,17 @@ use serde_json::{Value, json};
 
 use super::{Converter, Definitions, Keeper, Served};
 use crate::{
-    Config, TokenFile,
+    Authentication,
     admission::Admission,
     allocation::Allocation,
+    authn::{Authenticator, Signer},
     authz::Authorizer,
     cache::{Caches, Feed, Interest, Since},
     outgoing::{
         Outgoing,
         testing::{Callee, Reply},
     },
-    registry::{self, Ask, Registry, Resource, Signer, own_user},
+    registry::{self, Ask, Registry, Resource, own_user},
     service_range::service_range,
 };
 
@@ -38,24 +39,23 @@ impl Node {
         let random = ring::rand::SystemRandom::new();
         let algorithm = &ring::signature::ECDSA_P256_SHA256_FIXED_SIGNING;
         let key = ring::signature::EcdsaKeyPair::generate_pkcs8(algorithm, &random).unwrap();
-        let config = Config {
-            tokens: TokenFile::default(),
-            anonymous: false,
-            guard_owners: false,
-            service_range: service_range("10.0.0.0/24").unwrap(),
-            issuer: "https://issuer".to_owned(),
-            signing_key: key.as_ref().to_vec(),
-            advertise: (Ipv4Addr::new(192, 168, 0, 1).into(), 6443),
-        };
         let clock = Arc::new(SystemClock);
         let authorizer = Arc::new(Authorizer::new(Arc::clone(&caches)));
         let outgoing = Arc::new(Outgoing::new(Arc::clone(&caches)));
+        let signer = Signer::new("https://issuer".to_owned(), key.as_ref()).unwrap();
+        let authenticator = Authenticator::new(Authentication::default(), signer, Arc::clone(&caches));
         let registry = Registry {
-            allocation: Allocation::new(Arc::clone(&caches), clock.clone(), &config.service_range),
+            allocation: Allocation::new(
+                Arc::clone(&caches),
+                clock.clone(),
+                &service_range("10.0.0.0/24").unwrap(),
+            ),
             admission: Admission::new(&authorizer, &outgoing),
             authorizer,
             clock,
-            signer: Signer::new(config.issuer.clone(), &config.signing_key).unwrap(),
+            authenticator,
+            unrestricted_update: false,
+            metrics: Arc::default(),
             converter: Arc::new(Converter::new(outgoing)),
             caches,
         };

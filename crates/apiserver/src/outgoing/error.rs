@@ -103,7 +103,9 @@ pub(super) fn handshake(error: &io::Error, server: &str) -> String {
 
 fn certificate(problem: &CertificateError, server: &str) -> String {
     match problem {
-        CertificateError::UnknownIssuer => "certificate signed by unknown authority".to_owned(),
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+            "certificate signed by unknown authority".to_owned()
+        }
         CertificateError::NotValidForNameContext { presented, .. } => name_mismatch(presented, server),
         CertificateError::NotValidForName => name_mismatch(&[], server),
         CertificateError::ExpiredContext { time, not_after } => {
@@ -112,7 +114,6 @@ fn certificate(problem: &CertificateError, server: &str) -> String {
         CertificateError::NotValidYetContext { time, not_before } => {
             expired(time.as_secs(), "before", not_before.as_secs())
         }
-        CertificateError::BadSignature => "certificate signed by unknown authority".to_owned(),
         other => other.to_string(),
     }
 }

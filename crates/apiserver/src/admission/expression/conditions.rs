@@ -57,7 +57,7 @@ impl Conditions {
                 Err(Fault::Budget) => return self.unknown(Fault::Budget.to_string()),
             }
         }
-        if results.iter().any(|result| *result == Ok(Some(false))) {
+        if results.contains(&Ok(Some(false))) {
             return Ok(false);
         }
         let errors: Vec<String> = results.into_iter().filter_map(Result::err).collect();

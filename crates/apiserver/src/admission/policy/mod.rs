@@ -170,7 +170,7 @@ impl Policies {
                     Ok(true) if round.includes(&id) => {}
                     Ok(_) => continue,
                     Err(why) => {
-                        errors.failed(run.policy, run.binding, why);
+                        errors.failed(run.policy, run.binding, &why);
                         continue;
                     }
                 }
@@ -193,7 +193,7 @@ impl Policies {
                             drop(view);
                             subject.put_back(attributes.object, changed, &run.form)?;
                         }
-                        Err(mutating::Failure::Policy(why)) => errors.failed(run.policy, run.binding, why),
+                        Err(mutating::Failure::Policy(why)) => errors.failed(run.policy, run.binding, &why),
                         Err(mutating::Failure::Status(status)) => return Err(*status),
                     }
                 }

@@ -89,10 +89,10 @@ impl Compiled {
 
     /// Whether the conditions of the policy hold.
     pub(super) fn applies(&self, scene: &Scene<'_>, params: Option<&Value>) -> Result<bool, String> {
-        self.conditions
-            .is_empty()
-            .then_some(Ok(true))
-            .unwrap_or_else(|| self.conditions.hold(scene, params, &self.composition.variables()))
+        if self.conditions.is_empty() {
+            return Ok(true);
+        }
+        self.conditions.hold(scene, params, &self.composition.variables())
     }
 
     /// The object, changed by one mutation and complete.
@@ -144,7 +144,7 @@ fn patched(object: &Value, operations: &k3_cel::Value<'_>) -> Result<Option<Valu
         ))
     })?;
     let operations = operations.as_array().cloned().unwrap_or_default();
-    let operations: Vec<Value> = operations.into_iter().map(operation).collect();
+    let operations: Vec<Value> = operations.iter().map(operation).collect();
     let patch =
         Patch::try_new(Value::Array(operations)).map_err(|error| failed(format!("JSON Patch: {error}")))?;
     match patch.apply(object.clone()) {
@@ -160,7 +160,7 @@ fn is_failed_test(error: &Error) -> bool {
 }
 
 /// An operation as JSON patches have it: without a place to copy from where none is said.
-fn operation(said: Value) -> Value {
+fn operation(said: &Value) -> Value {
     let mut operation = json!({"op": said.text("op"), "path": said.text("path")});
     if !said.text("from").is_empty() {
         operation["from"] = said.text("from").into();
@@ -184,8 +184,8 @@ impl Errors {
     }
 
     /// A policy failed.
-    pub(super) fn failed<E>(&mut self, policy: &Policy<E>, binding: &Binding, why: String) {
-        self.add(policy, denied(policy, binding, &why), Reason::Invalid);
+    pub(super) fn failed<E>(&mut self, policy: &Policy<E>, binding: &Binding, why: &str) {
+        self.add(policy, denied(policy, binding, why), Reason::Invalid);
     }
 
     fn add<E>(&mut self, policy: &Policy<E>, text: String, reason: Reason) {

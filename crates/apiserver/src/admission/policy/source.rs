@@ -46,6 +46,9 @@ pub(super) struct Policies<E> {
     index: Index,
 }
 
+/// A policy with its bindings.
+pub(super) type Bound<E> = (Arc<Policy<E>>, Vec<Arc<Binding>>);
+
 /// Bindings by the name of their policy, ordered by their own.
 type Bindings = HashMap<String, Vec<Arc<Binding>>>;
 
@@ -109,7 +112,7 @@ impl<E> Source<E> {
     }
 
     /// The policies that may be about a resource and are bound, with their bindings.
-    pub(super) fn of(&self, plural: &str, caches: &Caches) -> Vec<(Arc<Policy<E>>, Vec<Arc<Binding>>)> {
+    pub(super) fn of(&self, plural: &str, caches: &Caches) -> Vec<Bound<E>> {
         let policies = self.policies.get(
             &resource(GROUP, self.policy_plural, caches),
             Policy::read,

@@ -55,7 +55,8 @@ impl Cluster {
 
     async fn mutating(mutations: Value) -> Self {
         let cluster = Cluster::new().await;
-        let with = json!({"mutations": mutations, "reinvocationPolicy": "Never"});
+        let mut with = json!({"reinvocationPolicy": "Never"});
+        with.set("mutations", mutations);
         cluster.bind("Mutating", "p", with, json!({})).await;
         cluster
     }
@@ -77,7 +78,10 @@ impl Cluster {
 }
 
 fn config_map(data: Value) -> Value {
-    json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "c", "namespace": "n", "labels": {"a": "1"}}, "data": data})
+    let metadata = json!({"name": "c", "namespace": "n", "labels": {"a": "1"}});
+    let mut object = json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": metadata});
+    object.set("data", data);
+    object
 }
 
 fn rule(expression: &str) -> Value {

@@ -238,7 +238,7 @@ impl Compiled {
                         value: text.to_owned(),
                     }),
                     None => {
-                        annotations.push(Annotation::Failed(unsupported(&expression.source, &value.ty())))
+                        annotations.push(Annotation::Failed(unsupported(&expression.source, &value.ty())));
                     }
                 },
                 Err(Fault::Failed(why)) => {

@@ -75,7 +75,6 @@ pub(super) async fn ask(
 
 /// The answer to a request that a webhook denies.
 pub(super) fn denial(hook: &Hook, result: &Value) -> Status {
-    let said = |name: &str| result.text(name).to_owned();
     let by = format!("admission webhook {} denied the request", go::quote(&hook.name));
     let code = result.int("code").and_then(|code| u16::try_from(code).ok());
     let message = match (result.text("message"), result.text("reason")) {
@@ -99,7 +98,7 @@ pub(super) fn denial(hook: &Hook, result: &Value) -> Status {
     });
     Status {
         code: code.unwrap_or_default().clamp(LEAST_CODE, MOST_CODE),
-        word: said("reason"),
+        word: result.text("reason").into(),
         message,
         details,
         ..Status::unknown(String::new())

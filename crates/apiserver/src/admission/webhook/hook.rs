@@ -144,7 +144,7 @@ impl ReviewVersion {
 
 impl Hooks {
     /// The webhooks of all configurations, which come ordered by name.
-    pub(super) fn new(configurations: Vec<Arc<Vec<Arc<Hook>>>>) -> Self {
+    pub(super) fn new(configurations: &[Arc<Vec<Arc<Hook>>>]) -> Self {
         let all: Vec<Arc<Hook>> = configurations
             .iter()
             .flat_map(|hooks| hooks.iter().cloned())

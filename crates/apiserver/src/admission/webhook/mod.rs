@@ -75,7 +75,9 @@ impl Webhooks {
             Sort::Mutating => (&self.mutating, "mutatingwebhookconfigurations"),
             Sort::Validating => (&self.validating, "validatingwebhookconfigurations"),
         };
-        known.get(&resource(GROUP, plural, caches), Hook::read_all, Hooks::new)
+        known.get(&resource(GROUP, plural, caches), Hook::read_all, |all| {
+            Hooks::new(&all)
+        })
     }
 
     /// The form in which a webhook is to be asked about a request; `None` if it is not.
@@ -205,7 +207,8 @@ impl Webhooks {
             patch_type: Some("JSONPatch"),
         };
         note.add(&format!("patch.webhook.admission.k8s.io/{at}"), attributes.ask);
-        let full = keep_record(&view.into_owned(), full, attributes.warnings);
+        let view = view.into_owned();
+        let full = keep_record(&view, full, attributes.warnings);
         let put_back = subject.put_back(attributes.object, full, form);
         put_back.map(|()| changed).map_err(Refusal::denied)
     }

@@ -123,7 +123,7 @@ async fn a_webhook_denies_and_the_client_is_told_why() {
             json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": "Forbidden", "code": 403,
                 "message": "admission webhook \"deny.example.com\" denied the request: not on my watch"})
         );
-        assert_eq!(status.warnings, ["careful"]);
+        assert_eq!(*status.warnings, ["careful"]);
     }
 }
 
