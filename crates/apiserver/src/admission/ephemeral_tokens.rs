@@ -46,7 +46,7 @@ mod tests {
     #[tokio::test]
     async fn who_may_only_write_secrets_makes_no_tokens() {
         let world = World::new().await;
-        let token = EphemeralToken::issue("root", &[], Duration::from_secs(60), UNIX_EPOCH).0;
+        let token = EphemeralToken::issue("root", &[], Duration::from_mins(1), UNIX_EPOCH).0;
         let secret = token.to_secret();
         let refused = world.admit(&EphemeralTokens, secret.clone()).unwrap_err();
         assert!(refused.contains("system:masters alone"), "{refused}");

@@ -119,7 +119,7 @@ impl OwnerReferences {
         };
         match self.0.decide(&action) {
             Decision::Allow(_) => Ok(()),
-            Decision::Deny(reason) | Decision::NoOpinion(reason) => Err(reason),
+            Decision::NoOpinion(reason) => Err(reason),
         }
     }
 }

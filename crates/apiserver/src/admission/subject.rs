@@ -182,7 +182,7 @@ impl<'a> Subject<'a> {
         match &self.resource.custom {
             Some(served) => self
                 .converter
-                .convert_now(served, object, &to.version)
+                .convert_now(served, object, &to.api_version())
                 .map_err(Status::internal_error),
             None => Ok(match self.find(said) {
                 Some(from) => registry::convert(object, &from, to),
@@ -196,7 +196,7 @@ impl<'a> Subject<'a> {
         match &resource.custom {
             Some(served) => self
                 .converter
-                .convert_now(served, object, &resource.kind.version)
+                .convert_now(served, object, &resource.kind.api_version())
                 .map_err(Status::internal_error),
             None => Ok(registry::convert(object, &resource.stored, &resource.kind)),
         }

@@ -200,17 +200,16 @@ fn unknown_fields(tree: &Value, known: &[&str], place: &str) {
 fn stages(tree: &Value, at: &Path<'_>, errors: &mut Vec<Error>) -> Stages {
     let mut found = Stages::default();
     for (number, name) in tree.texts("omitStages").enumerate() {
-        match STAGES.iter().find(|(known, _)| *known == name) {
-            Some((_, stage)) => found.add(*stage),
-            None => {
-                let allowed = STAGES.map(|(known, _)| known).join(",");
-                errors.push(Error::invalid(
-                    &at.index(number),
-                    name,
-                    format!("allowed stages are {allowed}"),
-                ));
-            }
+        if let Some((_, stage)) = STAGES.iter().find(|(known, _)| *known == name) {
+            found.add(*stage);
+            continue;
         }
+        let allowed = STAGES.map(|(known, _)| known).join(",");
+        errors.push(Error::invalid(
+            &at.index(number),
+            name,
+            format!("allowed stages are {allowed}"),
+        ));
     }
     found
 }
@@ -279,7 +278,8 @@ impl Rule {
                 errors.push(Error::invalid(&at.index(number), path.as_str(), why));
             }
         }
-        if !self.paths.is_empty() && !(self.resources.is_empty() && self.namespaces.is_empty()) {
+        let names_objects = !self.resources.is_empty() || !self.namespaces.is_empty();
+        if !self.paths.is_empty() && names_objects {
             let why = "rules cannot apply to both regular resources and non-resource URLs";
             errors.push(Error::invalid(at, self.paths.join(","), why));
         }

@@ -215,7 +215,7 @@ mod tests {
 
     fn issued() -> (EphemeralToken, String) {
         let groups = ["devs".to_owned(), "qa".to_owned()];
-        EphemeralToken::issue("alice", &groups, Duration::from_secs(60), UNIX_EPOCH)
+        EphemeralToken::issue("alice", &groups, Duration::from_mins(1), UNIX_EPOCH)
     }
 
     #[test]

@@ -144,7 +144,7 @@ impl PublicKey {
 
     fn coordinates(&self, curve: &str) -> Vec<(&'static str, Value)> {
         // An uncompressed point: 4, then both coordinates.
-        let (x, y) = self.bytes.split_at((self.bytes.len() + 1) / 2);
+        let (x, y) = self.bytes.split_at(self.bytes.len().div_ceil(2));
         let x = x.get(1..).unwrap_or_default();
         vec![
             ("kty", "EC".into()),

@@ -31,7 +31,7 @@ impl KubectlRule {
     pub(super) fn check_agent(self, agent: &str) -> Result<(), Status> {
         if self == Self::Nothing && is_kubectl(agent) {
             let mut status = Status::forbidden(Grouped::new("", ""), "", "");
-            status.message = "kubectl disabled: this server does not take requests of kubectl".to_owned();
+            "kubectl disabled: this server does not take requests of kubectl".clone_into(&mut status.message);
             status.details = None;
             return Err(status);
         }

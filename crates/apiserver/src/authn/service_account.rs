@@ -88,13 +88,12 @@ impl ServiceAccounts {
             }
         };
         let mut seen = Vec::new();
-        let user = match judge(&mut seen) {
-            Ok(user) => user,
-            Err(_) => {
-                // Another server may just have made what is missing here.
-                self.lookup.refresh().await;
-                judge(&mut seen)?
-            }
+        let user = if let Ok(user) = judge(&mut seen) {
+            user
+        } else {
+            // Another server may just have made what is missing here.
+            self.lookup.refresh().await;
+            judge(&mut seen)?
         };
         let known = Known {
             expires: seconds(claims.at("exp")),

@@ -407,7 +407,7 @@ async fn a_token_for_a_while_makes_its_user_until_it_ends_or_is_revoked() {
     let cluster = Cluster::start(Authentication::default()).await;
     let issued = UNIX_EPOCH + Duration::from_secs(NOW.unsigned_abs());
     let groups = ["devs".to_owned()];
-    let (token, text) = EphemeralToken::issue("alice", &groups, Duration::from_secs(60), issued);
+    let (token, text) = EphemeralToken::issue("alice", &groups, Duration::from_mins(1), issued);
     assert_eq!(cluster.bear(&text).await, Err(401));
     cluster.put_object(token.to_secret()).await;
     let known = cluster.bear(&text).await.unwrap();
@@ -415,7 +415,7 @@ async fn a_token_for_a_while_makes_its_user_until_it_ends_or_is_revoked() {
     assert_eq!(known.user.groups, ["devs", "system:authenticated"]);
     assert_eq!(known.expires, Some(NOW + 60));
     assert_eq!(cluster.bear_at(NOW + 60, &text).await, Err(401));
-    let (_, other) = EphemeralToken::issue("alice", &groups, Duration::from_secs(60), issued);
+    let (_, other) = EphemeralToken::issue("alice", &groups, Duration::from_mins(1), issued);
     let mixed = format!(
         "{}.{}",
         text.split_once('.').unwrap().0,

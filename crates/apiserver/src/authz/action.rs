@@ -53,8 +53,6 @@ pub(crate) struct Object<'a> {
 pub(crate) enum Decision {
     /// It may be done, and why.
     Allow(String),
-    /// It must not be done, whatever others say, and why.
-    Deny(String),
     /// Nobody said that it may be done; there may be a reason.
     NoOpinion(String),
 }

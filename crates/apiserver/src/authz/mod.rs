@@ -32,7 +32,7 @@ use serde_json::Value;
 pub(crate) use self::{
     action::{Action, Decision, Object, What},
     escalation::Grant,
-    impersonation::{Identity, Impersonator},
+    impersonation::Identity,
     node::name_of as node_name,
 };
 use self::{impersonation::Modes, node::Nodes, rbac::Rbac};
@@ -84,13 +84,13 @@ impl Authorizer {
             match decision {
                 Decision::NoOpinion(reason) if reason.is_empty() => {}
                 Decision::NoOpinion(reason) => reasons.push(format!("node: {reason}")),
-                decided => return decided,
+                allowed @ Decision::Allow(_) => return allowed,
             }
         }
         match self.rbac.decide(action) {
             Decision::NoOpinion(reason) if reason.is_empty() => {}
             Decision::NoOpinion(reason) => reasons.push(format!("rbac: {reason}")),
-            decided => return decided,
+            allowed @ Decision::Allow(_) => return allowed,
         }
         match &action.what {
             What::Path(path) if ALWAYS.contains(path) => Decision::Allow(String::new()),
@@ -107,7 +107,7 @@ impl Authorizer {
     pub(crate) fn require(&self, action: &Action<'_>) -> Result<String, Status> {
         match self.decide(action) {
             Decision::Allow(reason) => Ok(reason),
-            Decision::Deny(reason) | Decision::NoOpinion(reason) => Err(action.refused(&reason)),
+            Decision::NoOpinion(reason) => Err(action.refused(&reason)),
         }
     }
 

@@ -141,7 +141,7 @@ async fn until(what: &str, holds: impl Fn() -> bool) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    let waited = tokio::time::timeout(Duration::from_secs(60), waiting).await;
+    let waited = tokio::time::timeout(Duration::from_mins(1), waiting).await;
     assert!(waited.is_ok(), "{what}");
 }
 
@@ -201,9 +201,7 @@ async fn two_servers_serve_a_definition_and_end_it_when_its_objects_are_gone() {
             .is_some()
         {}
     };
-    tokio::time::timeout(Duration::from_secs(60), ended)
-        .await
-        .unwrap();
+    tokio::time::timeout(Duration::from_mins(1), ended).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -59,7 +59,7 @@ pub(crate) struct AuditFigures {
     /// Events that were to be written, and those of them that were not.
     pub events: Counter,
     pub lost: Counter,
-    /// Requests by the level of the rule that they met: None, Metadata, Request, RequestResponse.
+    /// Requests by the level of the rule that they met: None, Metadata, Request, `RequestResponse`.
     pub levels: [Counter; 4],
 }
 

@@ -67,6 +67,9 @@ impl Default for Requests {
     }
 }
 
+/// Writes one series of a family, with its labels.
+type WriteSeries<'w> = dyn Fn(&mut Text, &RequestFigures, &[(&str, &str)]) + 'w;
+
 impl Requests {
     /// The figures of requests with these labels.
     pub(crate) fn of(&self, labels: RequestLabels<'_>) -> Arc<RequestSeries> {
@@ -85,20 +88,24 @@ impl Requests {
 
     /// Writes all of them.
     pub(super) fn write(&self, out: &mut Text) {
-        let all = self.0.all();
-        let mut each = |name: &str,
-                        kind: &str,
-                        help: &str,
-                        write: &dyn Fn(&mut Text, &RequestFigures, &[(&str, &str)])| {
-            out.family(name, kind, help);
-            for series in &all {
-                let mut labels = self.0.named(series).to_vec();
-                labels.push(("component", "apiserver"));
-                write(out, &series.figures, &labels);
-            }
-        };
+        self.write_answers(out);
+        self.write_ends(out);
+    }
+
+    fn each(&self, out: &mut Text, name: &str, kind: &str, help: &str, write: &WriteSeries<'_>) {
+        out.family(name, kind, help);
+        for series in &self.0.all() {
+            let mut labels = self.0.named(series).to_vec();
+            labels.push(("component", "apiserver"));
+            write(out, &series.figures, &labels);
+        }
+    }
+
+    /// How requests were answered, how long that took and how much it was.
+    fn write_answers(&self, out: &mut Text) {
         let name = "apiserver_request_total";
-        each(
+        self.each(
+            out,
             name,
             "counter",
             "Counter of apiserver requests broken out for each verb, dry run value, group, version, resource, scope, component, and HTTP response code.",
@@ -116,7 +123,8 @@ impl Requests {
             },
         );
         let name = "apiserver_request_duration_seconds";
-        each(
+        self.each(
+            out,
             name,
             "histogram",
             "Response latency distribution in seconds for each verb, dry run value, group, version, resource, subresource, scope and component.",
@@ -126,7 +134,8 @@ impl Requests {
         );
         let name = "apiserver_request_sli_duration_seconds";
         // Nothing of what is left out there (webhooks, queues) is known apart; and what is only tried does not count.
-        each(
+        self.each(
+            out,
             name,
             "histogram",
             "Response latency distribution (not counting webhook duration and priority & fairness queue wait times) in seconds for each verb, group, version, resource, subresource, scope and component.",
@@ -137,7 +146,8 @@ impl Requests {
             },
         );
         let name = "apiserver_response_sizes";
-        each(
+        self.each(
+            out,
             name,
             "histogram",
             "Response size distribution in bytes for each group, version, verb, resource, subresource, scope and component.",
@@ -147,8 +157,13 @@ impl Requests {
                 }
             },
         );
+    }
+
+    /// Which requests go on, and which were ended.
+    fn write_ends(&self, out: &mut Text) {
         let name = "apiserver_longrunning_requests";
-        each(
+        self.each(
+            out,
             name,
             "gauge",
             "Gauge of all active long-running apiserver requests broken out by verb, group, version, resource, scope and component. Not all requests are tracked this way.",
@@ -159,7 +174,8 @@ impl Requests {
             },
         );
         let name = "apiserver_request_terminations_total";
-        each(
+        self.each(
+            out,
             name,
             "counter",
             "Number of requests which apiserver terminated in self-defense.",
@@ -174,7 +190,8 @@ impl Requests {
             },
         );
         let name = "apiserver_request_aborts_total";
-        each(
+        self.each(
+            out,
             name,
             "counter",
             "Number of requests which apiserver aborted possibly due to a timeout, for each group, version, verb, resource, subresource and scope",

@@ -9,7 +9,6 @@ use bytes::Bytes;
 use k3_api::{kinds::KindRef, rules::User, time::Time};
 
 use crate::{
-    authz::Impersonator,
     http::{Accepted, Format},
     request::{Query, Target},
 };
@@ -22,8 +21,6 @@ pub(crate) struct Ask {
     pub query: Query,
     /// Who asks.
     pub user: User,
-    /// Who really asks, if somebody acts as `user`.
-    pub impersonator: Option<Box<Impersonator>>,
     /// The program that asks.
     pub agent: String,
     /// How the body is written, as the client says; empty if it does not.
@@ -61,7 +58,6 @@ impl Ask {
             },
             query: Query::default(),
             user,
-            impersonator: None,
             agent: String::new(),
             media: String::new(),
             body: Bytes::new(),

@@ -82,7 +82,7 @@ pub(super) fn with_part<R>(part: &Subresource, run: impl FnOnce(Subject<'_>) -> 
     run(Subject {
         api_version: &api_version,
         kind: &part.kind,
-        subresource: &part.name,
+        subresource: part.name,
         typed: &part.ty,
         blank: &blank,
         reset: &Reset::Nothing,

@@ -1,6 +1,6 @@
 //! Connections: TLS, HTTP/1.1 or HTTP/2, and an orderly end.
 
-use std::{future::Future, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
+use std::{future::Future, pin::pin, sync::Arc, time::Duration};
 
 use http::Request;
 use hyper::{body::Incoming, service::service_fn};
@@ -170,16 +170,16 @@ async fn run(
                 connection.as_mut().graceful_shutdown();
             }
             () = end.notified() => connection.as_mut().graceful_shutdown(),
-            () = look.as_mut() => match pulse.left() {
-                Some(left) => look.as_mut().reset(Instant::now() + left),
-                None => {
+            () = look.as_mut() => {
+                let Some(left) = pulse.left() else {
                     connection.as_mut().graceful_shutdown();
                     match time::timeout(GOODBYE, connection).await {
                         Ok(ended) => break ended,
                         Err(_) => return,
                     }
-                }
-            },
+                };
+                look.as_mut().reset(Instant::now() + left);
+            }
         }
     };
     if let Err(error) = ended {

@@ -306,7 +306,6 @@ impl Handler {
             target,
             query: head.query.clone(),
             user: identity.user,
-            impersonator: identity.impersonator,
             agent: head.text(&header::USER_AGENT).to_owned(),
             media,
             body,

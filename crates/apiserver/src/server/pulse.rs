@@ -28,7 +28,7 @@ const IDLE: Duration = Duration::from_secs(90);
 /// How long headers may take, from their first byte.
 const HEADERS: Duration = Duration::from_secs(32);
 /// How long a client may take nothing of what is sent to it.
-const STALLED: Duration = Duration::from_secs(60);
+const STALLED: Duration = Duration::from_mins(1);
 
 /// What a connection does. Times are milliseconds since it began, and one more: 0 is never.
 pub(super) struct Pulse {

@@ -4,7 +4,7 @@ use std::io::Read;
 
 use crate::cluster::Cluster;
 
-const DEFINITION: &str = r#"
+const DEFINITION: &str = r"
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata:
@@ -37,7 +37,7 @@ spec:
             type: object
             properties:
               replicas: {type: integer}
-"#;
+";
 
 const OBJECT: &str = r#"
 apiVersion: stable.example.com/v1

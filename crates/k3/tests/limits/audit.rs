@@ -36,6 +36,7 @@ fn find<'l>(lines: &'l [Value], verb: &str, stage: &str, resource: &str) -> &'l 
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one log tells of all these requests")]
 fn requests_are_written_down_as_the_policy_says() {
     let folder = Data::new();
     let (policy, log) = (

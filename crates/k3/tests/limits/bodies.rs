@@ -1,5 +1,7 @@
 //! Bodies that are too long, too deep, or become too much.
 
+use std::fmt::Write as _;
+
 use serde_json::{Value, json};
 
 use crate::wire::{Answer, Cluster};
@@ -138,7 +140,8 @@ fn yaml_aliases_that_multiply_are_refused() {
     let mut yaml = String::from("a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n");
     for level in 1..12 {
         let alias = format!("*a{}", level - 1);
-        yaml += &format!("a{level}: &a{level} [{}]\n", vec![alias; 10].join(","));
+        let list = vec![alias; 10].join(",");
+        writeln!(yaml, "a{level}: &a{level} [{list}]").unwrap();
     }
     yaml += "metadata: {name: bomb}\n";
     let refused = cluster.admin().ask(

@@ -276,13 +276,15 @@ impl<'p> Parser<'p> {
             Some(inner) => inner.find('}').map(|end| end + 2),
             None => rest.chars().next().map(char::len_utf8),
         };
-        match length {
-            Some(length) => {
-                self.at += length;
-                Ok(())
-            }
-            None => Err(("invalid character class range", &self.text[start..])),
+        let Some(length) = length else {
+            return Err(("invalid character class range", &self.text[start..]));
+        };
+        self.at += length;
+        let class = &self.text[start..self.at];
+        if k3_cel::regular_expression(class).is_err() {
+            return Err(("invalid character class range", class));
         }
+        Ok(())
     }
 }
 

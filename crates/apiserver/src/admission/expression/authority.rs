@@ -41,7 +41,7 @@ impl k3_cel::Authorizer for Authority {
         });
         let (allowed, reason) = match decision {
             authz::Decision::Allow(reason) => (true, reason),
-            authz::Decision::Deny(reason) | authz::Decision::NoOpinion(reason) => (false, reason),
+            authz::Decision::NoOpinion(reason) => (false, reason),
         };
         Decision {
             allowed,

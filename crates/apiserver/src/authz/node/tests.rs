@@ -22,7 +22,7 @@ fn pod(name: &str, node: &str, spec: &Value) -> Value {
 fn reason(world: &World, who: &User, verb: &str, what: Object<'_>) -> String {
     match world.ask(who, verb, What::Object(what)) {
         Decision::NoOpinion(reason) => reason,
-        other => panic!("{verb} {what:?}: {other:?}"),
+        other @ Decision::Allow(_) => panic!("{verb} {what:?}: {other:?}"),
     }
 }
 

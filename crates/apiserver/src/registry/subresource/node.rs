@@ -75,7 +75,7 @@ impl Registry {
         };
         match self.authorizer.decide(&action) {
             Decision::Allow(_) => Ok(()),
-            Decision::Deny(reason) | Decision::NoOpinion(reason) => {
+            Decision::NoOpinion(reason) => {
                 Err(Status::forbidden(Grouped::new("", "pods"), &target.name, reason))
             }
         }

@@ -98,10 +98,7 @@ impl Registry {
         };
         let decision = self.authorizer.decide(&action);
         let mut status = json!({"allowed": matches!(decision, Decision::Allow(_))});
-        if matches!(decision, Decision::Deny(_)) {
-            status.set("denied", true);
-        }
-        let (Decision::Allow(reason) | Decision::Deny(reason) | Decision::NoOpinion(reason)) = decision;
+        let (Decision::Allow(reason) | Decision::NoOpinion(reason)) = decision;
         if !reason.is_empty() {
             status.set("reason", reason);
         }

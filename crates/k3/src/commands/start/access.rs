@@ -83,6 +83,7 @@ pub(crate) enum Plugin {
 
 /// kubectl is known by its User-Agent header: these are rules for those who keep to rules.
 #[derive(Debug, Args)]
+#[expect(clippy::struct_field_names, reason = "the names are those of the flags")]
 pub(crate) struct KubectlFlags {
     /// Refuse kubectl, which is known by the name it gives itself
     #[arg(

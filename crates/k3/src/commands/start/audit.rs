@@ -11,6 +11,7 @@ const MEBIBYTE: u64 = 1024 * 1024;
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Audit log")]
+#[expect(clippy::struct_field_names, reason = "the names are those of the flags")]
 pub(crate) struct AuditFlags {
     /// Which requests are written down, and how much of them: a file with a Policy of audit.k8s.io/v1. Needs
     /// --audit-log-path
