@@ -1,16 +1,21 @@
 //! The body of a request.
 
-use std::pin::{Pin, pin};
+use std::{
+    pin::{Pin, pin},
+    time::Duration,
+};
 
 use bytes::{Buf, Bytes};
 use http::{HeaderMap, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use k3_api::status::Status;
+use tokio::time;
 
 /// The longest body.
 const MOST_BYTES: usize = 3 * 1024 * 1024;
-/// How much more of a longer one is taken.
+/// How much more of a longer one is taken, and for how long.
 const MOST_DISCARDED: usize = 4 * 1024 * 1024;
+const DISCARD: Duration = Duration::from_secs(1);
 
 /// Reads a body, up to the limit. One that is compressed is not read: what it would become is not known before it is too late.
 pub(super) async fn read<B>(body: B, headers: &HeaderMap) -> Result<Bytes, Status>
@@ -40,7 +45,8 @@ where
     match Limited::new(body.as_mut(), limit).collect().await {
         Ok(collected) => Ok(collected.to_bytes()),
         Err(error) if error.is::<LengthLimitError>() => {
-            discard(body).await;
+            // Whether that ended in time is all the same: the answer is.
+            let _ = time::timeout(DISCARD, discard(body)).await;
             Err(Status::request_entity_too_large(format!("limit is {MOST_BYTES}")))
         }
         Err(error) => Err(Status::bad_request(format!(
