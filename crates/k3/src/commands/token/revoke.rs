@@ -10,7 +10,7 @@ use crate::failure::Failure;
 #[derive(Debug, Args)]
 pub(super) struct RevokeFlags {
     /// Which ones, as `k3 token list` calls them
-    #[arg(value_name = "ID", required = true, value_parser = id)]
+    #[arg(value_name = "ID", required = true)]
     ids: Vec<String>,
 
     #[command(flatten)]
@@ -18,8 +18,9 @@ pub(super) struct RevokeFlags {
 }
 
 pub(super) async fn run(flags: &RevokeFlags) -> Result<(), Failure> {
+    let ids: Vec<&str> = flags.ids.iter().map(|text| id(text)).collect::<Result<_, _>>()?;
     let cluster = Cluster::find(&flags.server).await?;
-    for id in &flags.ids {
+    for id in ids {
         let path = format!(
             "{}/{}",
             EphemeralToken::secrets_path(),
@@ -31,11 +32,16 @@ pub(super) async fn run(flags: &RevokeFlags) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A whole token that was pasted instead is not repeated.
-fn id(text: &str) -> Result<String, &'static str> {
+/// The id in a text, which may be the whole token. What it is not is not repeated: it may be a secret.
+fn id(text: &str) -> Result<&str, Failure> {
+    let id = text.strip_prefix("k3t-").unwrap_or(text);
+    let id = id.split_once('.').map_or(id, |(id, _)| id);
     let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    if text.is_empty() || !text.bytes().all(is_plain) {
-        return Err("an id has small letters and digits; `k3 token list` shows them");
+    if id.is_empty() || !id.bytes().all(is_plain) {
+        return Err(Failure::usage(
+            "that is not the id of a token",
+            "an id has small letters and digits; `k3 token list` shows them",
+        ));
     }
-    Ok(text.to_owned())
+    Ok(id)
 }
