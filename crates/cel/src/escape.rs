@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 
+/// The words of the language itself, and those it keeps for later.
 const RESERVED: [&str; 21] = [
     "true",
     "false",
@@ -30,6 +31,11 @@ const RESERVED: [&str; 21] = [
 
 const MARKS: [(&str, &str); 4] = [("__", "underscores"), (".", "dot"), ("-", "dash"), ("/", "slash")];
 
+/// Whether a word belongs to the language, so that nothing can be called so.
+pub fn is_reserved(word: &str) -> bool {
+    RESERVED.contains(&word)
+}
+
 /// The field of a property, if it can have one.
 pub fn escape(property: &str) -> Option<Cow<'_, str>> {
     let letter = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-' | '/');
@@ -39,7 +45,7 @@ pub fn escape(property: &str) -> Option<Cow<'_, str>> {
     {
         return None;
     }
-    if RESERVED.contains(&property) {
+    if is_reserved(property) {
         return Some(format!("__{property}__").into());
     }
     if !property.contains("__") && !property.contains(['.', '-', '/']) {
@@ -80,7 +86,7 @@ pub fn unescape(field: &str) -> Option<Cow<'_, str>> {
         property.push_str(&rest[..at]);
         match MARKS.iter().find(|(_, mark)| *mark == name) {
             Some((text, _)) => property.push_str(text),
-            None if RESERVED.contains(&name) && name.len() + 4 == field.len() => property.push_str(name),
+            None if is_reserved(name) && name.len() + 4 == field.len() => property.push_str(name),
             None => return None,
         }
         rest = &inner[length + 2..];

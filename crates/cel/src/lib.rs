@@ -25,7 +25,7 @@ pub use self::{
     decl::{Decl, ListKind, ObjectDecl, Opaque, Shape, UNBOUNDED},
     environment::Environment,
     error::{ErrorKind, EvalError},
-    escape::{escape, unescape},
+    escape::{escape, is_reserved, unescape},
     function::{regex::compile as regular_expression, time::Timestamp},
     program::{Outcome, Program},
     source::CompileError,

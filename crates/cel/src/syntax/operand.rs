@@ -10,27 +10,7 @@ use super::{
     token::{Set, Token},
     unescape,
 };
-
-const RESERVED: [&str; 18] = [
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-    "in",
-];
+use crate::escape::is_reserved;
 
 impl Parser<'_> {
     pub(super) fn primary(&mut self) -> Read<Id> {
@@ -85,7 +65,7 @@ impl Parser<'_> {
             }
             return self.message(name.into());
         }
-        let reserved = RESERVED.contains(&&*word);
+        let reserved = is_reserved(&word);
         if self.tokens.la() == Token::LeftParen {
             let offset = self.tokens.take(Token::LeftParen, Set::NONE)?;
             let args = self.arguments()?;

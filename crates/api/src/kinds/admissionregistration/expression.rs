@@ -2,37 +2,13 @@
 //!
 //! Every expression is compiled when it is written, against what it may speak of, and must give what is wanted of it.
 
-use k3_cel::{CompileError, Decl, Environment, ObjectDecl, Program, Type};
+use k3_cel::{CompileError, Decl, Environment, ObjectDecl, Program, Type, is_reserved};
 
 use crate::{
     admission::{self, Reach},
     field::{Error, Path},
     rules::Errors,
 };
-
-const RESERVED: [&str; 21] = [
-    "true",
-    "false",
-    "null",
-    "in",
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
 
 /// What an expression is compiled against, and what it must give.
 #[derive(Clone, Debug)]
@@ -129,7 +105,7 @@ pub(super) fn is_identifier(text: &str) -> bool {
     text.bytes().all(word)
         && !text.is_empty()
         && !text.starts_with(|c: char| c.is_ascii_digit())
-        && !RESERVED.contains(&text)
+        && !is_reserved(text)
 }
 
 /// Whether a text has more than one line.

@@ -10,7 +10,7 @@ use k3_api::{
 };
 use serde_json::Value;
 
-use super::{super::following::Change, Rule};
+use super::{super::following::Change, Rule, cluster_roles::ClusterRoles};
 use crate::cache::Object;
 
 /// Roles, and bindings by whom they are for.
@@ -18,7 +18,7 @@ use crate::cache::Object;
 pub(super) struct Index {
     users: HashMap<Box<str>, Held>,
     groups: HashMap<Box<str>, Held>,
-    cluster_roles: Roles,
+    cluster_roles: ClusterRoles,
     /// By namespace and name.
     roles: HashMap<Box<str>, Roles>,
 }
@@ -60,25 +60,28 @@ struct Subject {
 impl Index {
     /// Takes in what became of a role.
     pub(super) fn change_role(&mut self, (before, after): &Change) {
-        let rules = after
-            .as_ref()
-            .map(|object| Arc::from(Rule::all_of(&object.tree())));
+        let role = after.as_ref().map(|object| object.tree());
         let Some(object) = after.as_ref().or(before.as_ref()) else {
             return;
         };
         let (namespace, name) = (object.namespace(), object.name());
-        let roles = if namespace.is_empty() {
-            &mut self.cluster_roles
-        } else {
-            self.roles.entry(namespace.into()).or_default()
-        };
-        match rules {
-            Some(rules) => roles.insert(name.into(), rules),
+        if namespace.is_empty() {
+            self.cluster_roles.change(name, role.as_ref());
+            return;
+        }
+        let roles = self.roles.entry(namespace.into()).or_default();
+        match role {
+            Some(role) => roles.insert(name.into(), Rule::all_of(&role).into()),
             None => roles.remove(name),
         };
         if self.roles.get(namespace).is_some_and(HashMap::is_empty) {
             self.roles.remove(namespace);
         }
+    }
+
+    /// Lets cluster roles gather the rules of others. To be called when roles have changed.
+    pub(super) fn settle_roles(&mut self) {
+        self.cluster_roles.settle();
     }
 
     /// Takes in what became of a binding.

@@ -3,6 +3,7 @@
 //! Promises: a decision is taken from an index that has every write that was answered before; it follows the caches, whoever
 //! wrote, and what it costs to follow depends on what changed alone.
 
+mod cluster_roles;
 mod index;
 mod rule;
 #[cfg(test)]
@@ -130,10 +131,15 @@ impl State {
     /// binding from after would give what nobody ever meant to give.
     fn follow(&mut self, caches: &Caches) {
         for _ in 0..LOOKS {
+            let mut has_changed = false;
             for following in &mut self.roles {
                 for change in following.changes(caches) {
                     self.index.change_role(&change);
+                    has_changed = true;
                 }
+            }
+            if has_changed {
+                self.index.settle_roles();
             }
             for following in &mut self.bindings {
                 for change in following.changes(caches) {

@@ -60,6 +60,37 @@ fn reading(resources: &[&str]) -> Value {
 }
 
 #[tokio::test]
+async fn a_role_has_at_once_what_the_roles_it_gathers_have() {
+    let world = World::new().await;
+    let gathering = |name: &str, gathers: &str, part_of: &str| {
+        let mut role = role("", name, &json!([]));
+        role["metadata"]["labels"] = json!({part_of: "true"});
+        role["aggregationRule"] = json!({"clusterRoleSelectors": [{"matchLabels": {gathers: "true"}}]});
+        role
+    };
+    // Two that gather each other end all the same.
+    world.put(&gathering("edit", "to-edit", "to-admin")).await;
+    world.put(&gathering("admin", "to-admin", "to-edit")).await;
+    world
+        .put(&binding("n", "b", "ClusterRole/admin", &["User/ann"]))
+        .await;
+    let ann = user("ann", &[]);
+    let may = |resource: &str| world.may(&ann, "get", resource, "n", "x");
+    assert!(!may("pods"));
+    let mut part = role("", "pods", &reading(&["pods"]));
+    part["metadata"]["labels"] = json!({"to-edit": "true"});
+    world.put(&part).await;
+    assert!(may("pods"));
+    assert!(!may("secrets"));
+    part["rules"] = reading(&["secrets"]);
+    world.put(&part).await;
+    assert!(!may("pods"));
+    assert!(may("secrets"));
+    world.remove(&part).await;
+    assert!(!may("secrets"));
+}
+
+#[tokio::test]
 async fn a_binding_in_a_namespace_counts_there_and_one_of_the_cluster_everywhere() {
     let world = World::new().await;
     world.put(&role("", "reader", &reading(&["pods"]))).await;
