@@ -1,6 +1,6 @@
 //! kubectl works with a kind that a user defines.
 
-use std::io::Read;
+use std::io::{BufRead, Read};
 
 use crate::cluster::Cluster;
 
@@ -95,8 +95,10 @@ fn a_definition_takes_its_objects_and_watches_with_it() {
     let file = cluster.file("object.yaml", OBJECT);
     cluster.kubectl(&format!("create -f {}", file.display()));
     let mut watch = cluster.follow("get --raw /apis/stable.example.com/v1/crontabs?watch=true");
-    cluster.kubectl("delete crd crontabs.stable.example.com");
     let mut seen = String::new();
+    // The watch has begun when it shows what is there.
+    watch.lines.read_line(&mut seen).unwrap();
+    cluster.kubectl("delete crd crontabs.stable.example.com");
     watch.lines.read_to_string(&mut seen).unwrap();
     assert!(
         seen.contains("\"ADDED\"") && seen.contains("\"DELETED\""),
