@@ -215,6 +215,31 @@ impl<'a> Subject<'a> {
             .find(|kind| kind.api_version() == api_version)
     }
 
+    /// The request, as reviews and expressions have it, but for the objects.
+    pub(super) fn request(&self, form: &Form) -> Value {
+        let mut request = json!({
+            "kind": form.shown_kind(),
+            "resource": form.shown_resource(),
+            "requestKind": self.form.shown_kind(),
+            "requestResource": self.form.shown_resource(),
+            "operation": self.operation.word(),
+            "userInfo": self.user(),
+            "dryRun": self.dry_run,
+            "options": self.options(),
+        });
+        for (name, text) in [
+            ("subResource", self.subresource),
+            ("requestSubResource", self.subresource),
+            ("name", &self.name),
+            ("namespace", &self.namespace),
+        ] {
+            if !text.is_empty() {
+                request[name] = text.into();
+            }
+        }
+        request
+    }
+
     /// Who asks, as reviews have it.
     pub(super) fn user(&self) -> Value {
         user(&self.ask.user)

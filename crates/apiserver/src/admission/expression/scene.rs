@@ -8,7 +8,7 @@ use k3_api::{
     status::Status,
 };
 use k3_cel::{Bindings, Decl, ResourceCheck, Shape, Variables};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{
     super::subject::{Form, Subject},
@@ -53,26 +53,7 @@ impl<'o> Scene<'o> {
             Some(state) => subject.view(state, form),
             None => Ok(Cow::Owned(Value::Null)),
         };
-        let mut request = json!({
-            "kind": form.shown_kind(),
-            "resource": form.shown_resource(),
-            "requestKind": subject.form.shown_kind(),
-            "requestResource": subject.form.shown_resource(),
-            "operation": subject.operation.word(),
-            "userInfo": subject.user(),
-            "dryRun": subject.dry_run,
-            "options": subject.options(),
-        });
-        for (name, text) in [
-            ("subResource", subject.subresource),
-            ("requestSubResource", subject.subresource),
-            ("name", &subject.name),
-            ("namespace", &subject.namespace),
-        ] {
-            if !text.is_empty() {
-                request[name] = text.into();
-            }
-        }
+        let request = subject.request(form);
         let whole = &subject.form.whole;
         Ok(Scene {
             object: view(new)?,

@@ -44,29 +44,10 @@ pub(super) fn question(
         Some(state) => subject.view(state, form).map(Cow::into_owned),
         None => Ok(Value::Null),
     };
-    let mut request = json!({
-        "uid": uid,
-        "kind": form.shown_kind(),
-        "resource": form.shown_resource(),
-        "requestKind": subject.form.shown_kind(),
-        "requestResource": subject.form.shown_resource(),
-        "operation": subject.operation.word(),
-        "userInfo": subject.user(),
-        "object": view(new)?,
-        "oldObject": view(old)?,
-        "dryRun": subject.dry_run,
-        "options": subject.options(),
-    });
-    for (name, text) in [
-        ("subResource", subject.subresource),
-        ("requestSubResource", subject.subresource),
-        ("name", &subject.name),
-        ("namespace", &subject.namespace),
-    ] {
-        if !text.is_empty() {
-            request[name] = text.into();
-        }
-    }
+    let mut request = subject.request(form);
+    request["uid"] = uid.into();
+    request["object"] = view(new)?;
+    request["oldObject"] = view(old)?;
     Ok(json!({"kind": "AdmissionReview", "apiVersion": version.api_version(), "request": request}))
 }
 
