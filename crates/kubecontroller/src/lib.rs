@@ -5,11 +5,29 @@
 //!
 //! - [`object`]: what is kept of an object, and [`Key`], what it is called.
 //! - [`store`]: objects in memory, found by key and by indexes.
+//! - [`informer`]: objects of a kind, kept up to date in memory.
 //! - [`queue`]: which key is worked on next, by whom, and when again.
+//! - [`controller`]: changes become keys, keys become reconciles.
+//! - [`manager`]: controllers together: configuration, start, health, stop.
+//! - [`lease`]: leader election.
+//! - [`events`]: what controllers tell users.
+//! - [`phase`]: reconcilers as state machines.
+//! - [`metrics`]: the figures of all of it.
 
+mod clock;
+pub mod controller;
+pub mod events;
+pub mod informer;
 mod key;
+pub mod lease;
+pub mod manager;
+pub mod metrics;
 pub mod object;
+pub mod phase;
 pub mod queue;
 pub mod store;
+#[cfg(feature = "testing")]
+pub mod testing;
 
+pub use self::clock::Clock;
 pub use self::key::{BadKey, Key};

@@ -1,0 +1,1 @@
+//! Changes become keys, keys become reconciles.

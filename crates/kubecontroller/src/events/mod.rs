@@ -1,0 +1,1 @@
+//! Events that tell users what controllers do.

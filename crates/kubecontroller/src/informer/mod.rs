@@ -1,0 +1,1 @@
+//! Objects of a kind, kept up to date in memory.

@@ -1,0 +1,1 @@
+//! Controllers together: configuration, start, health, stop.

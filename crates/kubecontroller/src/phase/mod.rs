@@ -1,0 +1,1 @@
+//! Reconcilers as state machines.

@@ -1,0 +1,1 @@
+//! For the tests of reconcilers: an API in memory, with faults.
