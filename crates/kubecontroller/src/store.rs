@@ -154,15 +154,14 @@ impl<T: Object> Store<T> {
     /// An index by the uid of the owner that controls the object.
     pub fn by_controller(&self) -> By<T> {
         self.index(|object| {
-            let mut owners = object.owners();
-            let controller = owners.find(|(_, controls)| *controls);
-            controller.map(|(uid, _)| uid.to_owned()).into_iter().collect()
+            let controller = object.controller();
+            controller.map(|owner| owner.uid.to_owned()).into_iter().collect()
         })
     }
 
     /// An index by the uids of all owners.
     pub fn by_owner(&self) -> By<T> {
-        self.index(|object| object.owners().map(|(uid, _)| uid.to_owned()).collect())
+        self.index(|object| object.owners().map(|owner| owner.uid.to_owned()).collect())
     }
 }
 
@@ -273,7 +272,7 @@ mod tests {
                 name: name.to_owned(),
                 namespace: namespace.to_owned(),
                 labels: label
-                    .map(|value| ("app".into(), value.into()))
+                    .map(|value| ("app", value))
                     .into_iter()
                     .collect(),
                 ..SlimMeta::default()

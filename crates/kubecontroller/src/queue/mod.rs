@@ -192,6 +192,16 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         self.state().figures()
     }
 
+    /// The keys that are worked on, and for how long.
+    pub fn running(&self) -> Vec<(K, Duration)> {
+        let now = Instant::now();
+        let state = self.state();
+        let running = state.running();
+        running
+            .map(|(key, since)| (key.clone(), now.saturating_duration_since(since)))
+            .collect()
+    }
+
     fn end(&self, slot: u32, end: End) -> Option<Failure> {
         let (failure, wakes, is_idle) = {
             let mut state = self.state();
@@ -261,9 +271,20 @@ impl<K: Clone + Eq + Hash> Job<K> {
         self.finish(End::Again { after, priority });
     }
 
+    /// It could not be worked on yet, and is to be handed out again after a while, or when something happens to it. Its
+    /// failures are not forgotten.
+    pub fn not_yet(mut self, after: Duration) {
+        self.finish(End::NotYet { after });
+    }
+
     /// It failed: it is tried again later.
-    pub fn failed(mut self) -> Failure {
-        self.finish(End::Failed)
+    pub fn failed(self) -> Failure {
+        self.failed_for(Duration::ZERO)
+    }
+
+    /// The same, where somebody said how long to wait at least.
+    pub fn failed_for(mut self, at_least: Duration) -> Failure {
+        self.finish(End::Failed { at_least })
             .expect("a failure is told what becomes of it")
     }
 
@@ -276,7 +297,9 @@ impl<K: Clone + Eq + Hash> Job<K> {
 impl<K: Clone + Eq + Hash> Drop for Job<K> {
     fn drop(&mut self) {
         if !self.is_over {
-            self.finish(End::Failed);
+            self.finish(End::Failed {
+                at_least: Duration::ZERO,
+            });
         }
     }
 }
