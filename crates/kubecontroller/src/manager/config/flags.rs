@@ -9,13 +9,15 @@ use super::{
     keys::{KEYS, Setting},
 };
 
-/// What a command line says, beside the settings.
+/// What a command line asks for.
 #[derive(Debug)]
-pub struct Told {
-    /// The settings.
-    pub config: Config,
-    /// Whether the reconcilers of the program are to be listed instead of run.
-    pub list: bool,
+pub(in crate::manager) enum Asked {
+    /// To run.
+    Run(Box<Config>),
+    /// To list the reconcilers of the program.
+    List,
+    /// To print the definitions of its resources.
+    PrintCrds,
 }
 
 /// Why a command line is not followed.
@@ -44,7 +46,7 @@ pub(in crate::manager) fn read(
     own: &[OwnSetting],
     args: Vec<OsString>,
     env: impl Fn(&str) -> Option<String>,
-) -> Result<Told, Unfollowed> {
+) -> Result<Asked, Unfollowed> {
     let families = families(&args);
     let matches = command(program, about, own, &families).try_get_matches_from(args)?;
     let mut given = Vec::new();
@@ -77,10 +79,14 @@ pub(in crate::manager) fn read(
         let origin = Origin::Flag("-v".to_owned());
         given.push(Given { key, value, origin });
     }
-    Ok(Told {
-        config: Config::from_given(&given, own)?,
-        list: matches.get_flag("list"),
-    })
+    let config = Config::from_given(&given, own)?;
+    if matches.get_flag("list") {
+        return Ok(Asked::List);
+    }
+    if matches.get_flag("print-crds") {
+        return Ok(Asked::PrintCrds);
+    }
+    Ok(Asked::Run(Box::new(config)))
 }
 
 impl Setting {
@@ -107,12 +113,14 @@ fn families(args: &[OsString]) -> Vec<String> {
 fn command(program: &'static str, about: &str, own: &[OwnSetting], families: &[String]) -> Command {
     let config = Arg::new("config").short('c').long("config").value_name("FILE");
     let list = Arg::new("list").long("list").action(ArgAction::SetTrue);
+    let crds = Arg::new("print-crds").long("print-crds").action(ArgAction::SetTrue);
     let v = Arg::new("v").short('v').value_name("LEVEL").num_args(0..=1).default_missing_value("4");
     let mut command = Command::new(program)
         .about(about.to_owned())
         .version(env!("CARGO_PKG_VERSION"))
         .arg(config.help("Settings in YAML; each flag below goes before the file"))
         .arg(list.help("List the reconcilers of this program, and end"))
+        .arg(crds.help("Print the definitions of the resources of this program, and end"))
         .arg(v.help("How chatty the log is: 0 to 2 info, 3 debug, 5 trace; -v is debug, -vv trace"));
     for setting in KEYS {
         let arg = match setting.family() {

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `reconcilermgr.*` | the program: addresses, leader election, which cluster |
 //! | `enabled`, `controllers` | which controllers run: `[ats]`, or `"*,-dummy"`; names of controllers or of their resources |
-//! | `resource-filter.<resource>` | which objects a controller looks at: `default/a*`, `/^shop\/.+$/`, `team=blue` |
+//! | `resource-filter.<resource>` | which objects a controller looks at: `default/a*`, `~^team-[0-9]+/`, `labels: app=web`; see [`filter`](crate::controller::KeyFilter) |
 //! | `dependencies.<controller>` | what a controller waits for: `redis:6379`, or the name of another controller |
 //! | `workers`, `queueConfig.*`, `reconcileConfig.*` | how controllers work |
 //! | `informerConfig.*` | how informers work |
@@ -19,7 +19,10 @@ use super::{
     Config, LogFormat,
     values::{address, duration, level, names, number, some_time, switch, time_or_none},
 };
-use crate::manager::{gate::Gate, selection::Selection};
+use crate::{
+    controller::KeyFilter,
+    manager::{gate::Gate, selection::Selection},
+};
 
 /// One setting.
 pub(in crate::manager) struct Setting {
@@ -172,7 +175,8 @@ pub(in crate::manager) const KEYS: &[Setting] = &[
         c.selection = Selection::parse(&names(v))?;
         Ok(())
     }),
-    setting("resource-filter.<resource>", "", "FILTER", "Look only at these objects: glob or /regex/ on NAMESPACE/NAME, or a label selector", |c, name, v| {
+    setting("resource-filter.<resource>", "", "FILTER", "Look only at these objects: glob on NAMESPACE/NAME, ~REGEX, !NOT, `labels: SELECTOR`, with ; between them", |c, name, v| {
+        v.parse::<KeyFilter>().map_err(|bad| bad.to_string())?;
         c.filters.insert(name.to_owned(), v.to_owned());
         Ok(())
     }),
@@ -227,7 +231,7 @@ pub(in crate::manager) const KEYS: &[Setting] = &[
         Ok(())
     })
     .env("LIST_TIMEOUT"),
-    setting("informerConfig.incrementalSync", "enable-incremental-sync", "", "Take the first list as a stream where the server can; default: true", |c, _, v| {
+    setting("informerConfig.incrementalSync", "enable-incremental-sync", "", "Take the first objects as events of the watch where the server can; default: false", |c, _, v| {
         c.informer.incremental_sync = switch(v)?;
         Ok(())
     })

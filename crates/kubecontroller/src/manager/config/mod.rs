@@ -14,7 +14,7 @@ mod values;
 use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 
 use self::keys::{KEYS, Setting};
-pub use self::flags::Told;
+pub(super) use self::{flags::{Asked, Unfollowed, read}, values::level};
 use super::{gate::Gate, selection::Selection};
 
 /// What a program is told.
@@ -47,7 +47,7 @@ pub struct Config {
     /// What is logged, and how.
     pub log: LogConfig,
     /// The settings of the program itself, by key; see [`App::setting`](super::App::setting).
-    pub own: BTreeMap<String, String>,
+    own: BTreeMap<String, String>,
 }
 
 /// How the cluster is reached.
@@ -89,7 +89,8 @@ pub struct InformerConfig {
     pub cache_size: Option<usize>,
     /// How long a list may take. Default: the informer's own.
     pub list_timeout: Option<Duration>,
-    /// Whether the first list comes as a stream. Default: yes where the server can.
+    /// Whether the first objects come one by one, as events of the watch, where the server can do that. Default: no, as a
+    /// list.
     pub incremental_sync: bool,
     /// How long the first lists may take in all before the program gives up. Default: 2 minutes.
     pub sync_timeout: Duration,
@@ -189,7 +190,7 @@ impl Default for Config {
                 resync: None,
                 cache_size: None,
                 list_timeout: None,
-                incremental_sync: true,
+                incremental_sync: false,
                 sync_timeout: Duration::from_mins(2),
             },
             leader: LeaderConfig {
@@ -214,6 +215,11 @@ impl Default for Config {
 }
 
 impl Config {
+    /// A setting of the program itself; empty if the program never named it.
+    pub fn own(&self, key: &str) -> &str {
+        self.own.get(key).map_or("", String::as_str)
+    }
+
     /// Reads a configuration from the text of a file; `name` is how errors call it.
     pub fn from_yaml(name: &str, text: &str) -> Result<Self, BadConfig> {
         let given = file::read(name, text)?;

@@ -83,7 +83,7 @@ pub(super) fn names(text: &str) -> Vec<String> {
 }
 
 /// A level by name, or by a number as `-v` takes them: more is chattier.
-pub(super) fn level(text: &str) -> Result<tracing::Level, String> {
+pub(in crate::manager) fn level(text: &str) -> Result<tracing::Level, String> {
     let number = match text.parse::<u8>() {
         Ok(number) => Some(number),
         // `-vv` is `-v` with the value `v`.

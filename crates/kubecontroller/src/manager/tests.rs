@@ -1,0 +1,1 @@
+//! What managers promise.
