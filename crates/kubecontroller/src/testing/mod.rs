@@ -29,8 +29,10 @@
 //! arrive, writes that are refused, or done but not answered. [`eventually`] waits for what has to come. Time is tokio's, so
 //! a test that pauses it waits for nothing; the time of day that objects carry is a [`Clock`]'s.
 
+mod call;
 mod discovery;
 mod faults;
+mod garbage;
 mod http;
 mod log;
 mod patch;
@@ -47,7 +49,10 @@ mod world;
 mod writes;
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -83,6 +88,8 @@ struct Inner {
     requests: Mutex<Vec<Requested>>,
     clock: Clock,
     bookmark_every: Mutex<Duration>,
+    /// Dependents go with their owners.
+    collects: AtomicBool,
 }
 
 // --- FakeApi ---
@@ -101,7 +108,8 @@ impl FakeApi {
                 faults: Faults::new(),
                 requests: Mutex::default(),
                 clock,
-                bookmark_every: Mutex::new(Duration::from_secs(60)),
+                bookmark_every: Mutex::new(Duration::from_mins(1)),
+                collects: AtomicBool::new(false),
             }),
         }
     }
@@ -176,6 +184,13 @@ impl FakeApi {
     /// How often watches that asked for bookmarks are sent one. Default: every minute.
     pub fn bookmark_every(&self, time: Duration) {
         *lock(&self.inner.bookmark_every) = time;
+    }
+
+    /// From now on, what has owners that are all gone is deleted at once. Otherwise it stays, as it does without a garbage
+    /// collector.
+    pub fn collect_garbage(&self) {
+        self.inner.collects.store(true, Ordering::Relaxed);
+        self.inner.changed();
     }
 
     /// Tells a kind whose status is not a subresource: every write may change it. Built-in kinds are known.
@@ -309,9 +324,14 @@ impl Inner {
         lock(&self.world)
     }
 
-    /// Wakes the watches.
+    /// Does what follows from a change, and wakes the watches.
     fn changed(&self) {
-        let version = self.world().version();
+        let mut world = self.world();
+        if self.collects.load(Ordering::Relaxed) {
+            garbage::collect(&mut world, self.clock.now());
+        }
+        let version = world.version();
+        drop(world);
         self.faults.tell(|signal| signal.version = version);
     }
 

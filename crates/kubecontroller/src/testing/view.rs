@@ -83,7 +83,7 @@ impl View {
         objects: impl Iterator<Item = &'a Value>,
         target: &Target,
         kind: &str,
-        metadata: Map<String, Value>,
+        metadata: &Map<String, Value>,
     ) -> Value {
         let items: Vec<Value> = objects.map(|object| self.item(object, target)).collect();
         let (api_version, kind) = match self {

@@ -142,7 +142,7 @@ impl Watching {
             }
             self.seen = now;
             if let Some(event) = self.ready.pop_front() {
-                return Some(self.send(&event));
+                return Some(Ok(self.send(&event)));
             }
             if self.is_over {
                 return None;
@@ -156,7 +156,7 @@ impl Watching {
 
     /// Waits until there may be something to send.
     async fn pause(&mut self) {
-        let never = Instant::now() + Duration::from_secs(365 * 24 * 3600);
+        let never = Instant::now() + Duration::from_hours(365 * 24);
         let until = |time: Option<Instant>| sleep_until(time.unwrap_or(never));
         tokio::select! {
             biased;
@@ -235,7 +235,7 @@ impl Watching {
     }
 
     /// A line of the body, unless it is torn.
-    fn send(&mut self, event: &Value) -> Piece {
+    fn send(&mut self, event: &Value) -> Frame<Bytes> {
         let mut line = event.to_string().into_bytes();
         line.push(b'\n');
         self.sent += 1;
@@ -254,6 +254,6 @@ impl Watching {
             self.ready.clear();
             self.is_over = true;
         }
-        Ok(Frame::data(Bytes::from(line)))
+        Frame::data(Bytes::from(line))
     }
 }

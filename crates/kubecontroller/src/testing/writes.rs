@@ -77,7 +77,8 @@ const PLAIN: [&str; 23] = [
 
 /// Whether a resource has a status that only its subresource changes.
 pub(super) fn has_status(world: &mut World, id: &ResourceId) -> bool {
-    !world.stored(id).plain && !(id.is_built_in() && PLAIN.contains(&id.plural.as_str()))
+    let is_plain = world.stored(id).plain || id.is_built_in() && PLAIN.contains(&id.plural.as_str());
+    !is_plain
 }
 
 // --- Write ---

@@ -1,78 +1,16 @@
-//! What the API in memory promises.
+//! Objects: written, read, listed, patched and deleted.
 
-use std::{pin::pin, time::Duration};
-
-use futures_util::{Stream, StreamExt, TryStreamExt};
 use k8s_openapi::api::{
     apps::v1::Deployment,
     core::v1::{ConfigMap, Pod},
 };
 use kube::{
     Api,
-    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions, WatchEvent, WatchParams},
-    core::PartialObjectMeta,
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions},
 };
 use serde_json::{Value, json};
 
-use super::{FakeApi, Fault, Requests, eventually, eventually_within};
-
-fn map(name: &str, labels: &[(&str, &str)]) -> ConfigMap {
-    let labels: Value = labels
-        .iter()
-        .map(|(key, value)| ((*key).to_owned(), json!(value)))
-        .collect::<serde_json::Map<_, _>>()
-        .into();
-    serde_json::from_value(json!({"metadata": {"name": name, "namespace": "default", "labels": labels}}))
-        .unwrap()
-}
-
-fn deployment(name: &str, replicas: i32) -> Deployment {
-    let value = json!({
-        "apiVersion": "apps/v1", "kind": "Deployment",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {"replicas": replicas, "selector": {}, "template": {}},
-    });
-    serde_json::from_value(value).unwrap()
-}
-
-fn maps(api: &FakeApi) -> Api<ConfigMap> {
-    Api::namespaced(api.client(), "default")
-}
-
-fn deployments(api: &FakeApi) -> Api<Deployment> {
-    Api::namespaced(api.client(), "default")
-}
-
-/// The code of a refusal; 0 if the connection broke.
-fn code<T: std::fmt::Debug>(result: Result<T, kube::Error>) -> u16 {
-    match result.unwrap_err() {
-        kube::Error::Api(status) => status.code,
-        _ => 0,
-    }
-}
-
-fn said<K: kube::ResourceExt>(event: &WatchEvent<K>) -> String {
-    match event {
-        WatchEvent::Added(object) => format!("+{}", object.name_any()),
-        WatchEvent::Modified(object) => format!("~{}", object.name_any()),
-        WatchEvent::Deleted(object) => format!("-{}", object.name_any()),
-        WatchEvent::Bookmark(mark) => format!("={}", mark.metadata.annotations.len()),
-        WatchEvent::Error(status) => format!("!{}", status.code),
-    }
-}
-
-async fn take<K: kube::ResourceExt>(
-    events: &mut (impl Stream<Item = Result<WatchEvent<K>, kube::Error>> + Unpin),
-    n: usize,
-) -> String {
-    let events: Vec<_> = events
-        .take(n)
-        .map_ok(|event| said(&event))
-        .try_collect()
-        .await
-        .unwrap();
-    events.join(" ")
-}
+use super::{super::FakeApi, code, deployment, deployments, map, maps};
 
 #[tokio::test]
 async fn an_object_is_created_once_and_read_back() {
@@ -328,87 +266,6 @@ async fn lists_come_in_pages_of_one_moment() {
 }
 
 #[tokio::test]
-async fn a_watch_resumes_where_it_is_told() {
-    let api = FakeApi::new();
-    let first = api.put(&map("a", &[])).metadata.resource_version.unwrap();
-    api.put(&map("b", &[]));
-    api.put(&map("a", &[("x", "y")]));
-    api.remove::<ConfigMap>("default", "b");
-    let mut events = pin!(maps(&api).watch(&WatchParams::default(), &first).await.unwrap());
-    assert_eq!(take(&mut events, 3).await, "+b ~a -b");
-    api.put(&map("c", &[]));
-    assert_eq!(take(&mut events, 1).await, "+c");
-    api.expire();
-    assert_eq!(take(&mut events, 1).await, "!410");
-    assert!(events.next().await.is_none());
-    let mut late = pin!(maps(&api).watch(&WatchParams::default(), &first).await.unwrap());
-    assert_eq!(take(&mut late, 1).await, "!410");
-}
-
-#[tokio::test]
-async fn a_compaction_spares_the_watches_that_go_on() {
-    let api = FakeApi::new();
-    let first = api.put(&map("a", &[])).metadata.resource_version.unwrap();
-    let mut events = pin!(maps(&api).watch(&WatchParams::default(), &first).await.unwrap());
-    api.compact();
-    api.put(&map("b", &[]));
-    assert_eq!(take(&mut events, 1).await, "+b");
-}
-
-#[tokio::test]
-async fn objects_enter_and_leave_what_a_watch_selects() {
-    let api = FakeApi::new();
-    let mut events = pin!(
-        maps(&api)
-            .watch(&WatchParams::default().labels("x=y"), "0")
-            .await
-            .unwrap()
-    );
-    api.put(&map("a", &[]));
-    api.put(&map("a", &[("x", "y")]));
-    api.put(&map("a", &[("x", "y"), ("z", "")]));
-    api.put(&map("a", &[("x", "n")]));
-    api.put(&map("a", &[("x", "n"), ("z", "")]));
-    api.put(&map("b", &[("x", "y")]));
-    assert_eq!(take(&mut events, 4).await, "+a ~a -a +b");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_streamed_list_ends_with_a_bookmark() {
-    let api = FakeApi::new();
-    api.put(&map("a", &[]));
-    api.put(&map("b", &[]));
-    let wanted = WatchParams::default().initial_events().timeout(10);
-    let mut events = pin!(maps(&api).watch(&wanted, "0").await.unwrap());
-    assert_eq!(take(&mut events, 3).await, "+a +b =1");
-    api.bookmark();
-    assert_eq!(take(&mut events, 1).await, "=0");
-    // The time-out ends it, with a last bookmark.
-    assert_eq!(take(&mut events, 9).await, "=0");
-}
-
-#[tokio::test]
-async fn a_selected_metadata_watch_shows_nothing_else() {
-    let api = FakeApi::new();
-    let mut full = map("a", &[("x", "y")]);
-    full.data = Some([("k".to_owned(), "v".to_owned())].into());
-    api.put(&full);
-    let list = maps(&api).list_metadata(&ListParams::default()).await.unwrap();
-    assert_eq!(list.items[0].metadata.labels, full.metadata.labels);
-    let mut events = pin!(
-        maps(&api)
-            .watch_metadata(&WatchParams::default(), "0")
-            .await
-            .unwrap()
-    );
-    let Some(Ok(WatchEvent::Added(seen))) = events.next().await else {
-        panic!()
-    };
-    let _: &PartialObjectMeta<ConfigMap> = &seen;
-    assert_eq!(seen.metadata.name.as_deref(), Some("a"));
-}
-
-#[tokio::test]
 async fn patches_change_what_they_say() {
     let api = FakeApi::new();
     api.put(&map("a", &[("x", "1"), ("y", "2")]));
@@ -493,108 +350,6 @@ async fn apply_owns_what_it_says() {
 }
 
 #[tokio::test]
-async fn writes_can_be_refused_or_lost_from_the_nth_on() {
-    let api = FakeApi::new();
-    let create = async |name: &str| maps(&api).create(&PostParams::default(), &map(name, &[])).await;
-    api.faults().refuse_writes_after(1);
-    create("a").await.unwrap();
-    assert_eq!(code(create("b").await), 503);
-    api.faults().clear();
-    api.faults().lose_write_after(1);
-    create("c").await.unwrap();
-    assert_eq!(code(create("d").await), 0, "done, but not answered");
-    assert_eq!(code(create("e").await), 503);
-    let names: Vec<_> = api
-        .list::<ConfigMap>()
-        .into_iter()
-        .filter_map(|map| map.metadata.name)
-        .collect();
-    assert_eq!(names, ["a", "c", "d"]);
-    assert_eq!(api.writes().len(), 5);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_slow_list_is_old_when_it_arrives() {
-    let api = FakeApi::new();
-    api.faults().slow_list(Duration::from_secs(5));
-    let (listed, ()) = tokio::join!(
-        async { maps(&api).list(&ListParams::default()).await.unwrap() },
-        async {
-            tokio::time::sleep(Duration::from_secs(1)).await;
-            api.put(&map("a", &[]));
-        }
-    );
-    assert!(listed.items.is_empty());
-    api.faults().clear();
-    api.faults()
-        .on(Requests::verb("list").of("configmaps").times(1), Fault::Hang);
-    let hung = tokio::time::timeout(Duration::from_secs(3600), maps(&api).list(&ListParams::default())).await;
-    assert!(hung.is_err());
-    assert_eq!(
-        maps(&api).list(&ListParams::default()).await.unwrap().items.len(),
-        1
-    );
-}
-
-#[tokio::test]
-async fn watches_end_tear_and_repeat_as_told() {
-    let api = FakeApi::new();
-    let first = api.put(&map("a", &[])).metadata.resource_version.unwrap();
-    for name in ["b", "c", "d"] {
-        api.put(&map(name, &[]));
-    }
-    let watch = async || {
-        maps(&api)
-            .watch(&WatchParams::default(), &first)
-            .await
-            .unwrap()
-            .boxed()
-    };
-    api.faults().drop_watches_every(2);
-    assert_eq!(take(&mut watch().await, 9).await, "+b +c");
-    api.faults().clear();
-    api.faults().duplicate_events(1);
-    assert_eq!(take(&mut watch().await, 4).await, "+b +b +c +c");
-    api.faults().clear();
-    api.faults().replay_events(1);
-    assert_eq!(take(&mut watch().await, 2).await, "+a +b");
-    api.faults().clear();
-    api.faults().tear_frames(1);
-    let torn: Vec<_> = watch().await.collect().await;
-    assert!(torn.iter().all(Result::is_err), "half an event is none: {torn:?}");
-    let mut dropped = watch().await;
-    assert_eq!(take(&mut dropped, 1).await, "+b");
-    api.faults().drop_watches();
-    assert!(dropped.next().await.is_none());
-    api.faults().refuse_watches(1);
-    assert_eq!(
-        code(
-            maps(&api)
-                .watch(&WatchParams::default(), &first)
-                .await
-                .map(|_| ())
-        ),
-        410
-    );
-}
-
-#[tokio::test]
-async fn requests_are_remembered_by_who_asked() {
-    let api = FakeApi::new();
-    let maps: Api<ConfigMap> = Api::namespaced(api.client_of("mine"), "default");
-    api.faults().on(Requests::all().from("other"), Fault::Status(500));
-    maps.list(&ListParams::default().labels("a=b")).await.unwrap();
-    let seen = &api.requests()[0];
-    assert_eq!(
-        (seen.verb, seen.path.as_str(), seen.agent.as_str()),
-        ("list", "/api/v1/namespaces/default/configmaps", "mine")
-    );
-    assert!(seen.query.contains("labelSelector=a%3Db"));
-    let other: Api<ConfigMap> = Api::namespaced(api.client_of("other"), "default");
-    assert_eq!(code(other.list(&ListParams::default()).await), 500);
-}
-
-#[tokio::test]
 async fn known_kinds_are_discovered() {
     let api = FakeApi::new();
     api.register::<Deployment>(true);
@@ -609,14 +364,32 @@ async fn known_kinds_are_discovered() {
     assert_eq!(resource.plural, "deployments");
 }
 
-#[tokio::test(start_paused = true)]
-#[should_panic(expected = "last seen: \"not yet\"")]
-async fn waiting_in_vain_says_what_was_seen() {
-    let mut looks = 0;
-    let found = eventually(|| {
-        looks += 1;
-        std::future::ready((looks > 3).then_some(looks))
-    });
-    assert_eq!(found.await, 4);
-    eventually_within(Duration::from_secs(1), || async { Err::<(), _>("not yet") }).await;
+#[tokio::test]
+async fn dependents_go_with_their_last_owner() {
+    let api = FakeApi::new();
+    api.collect_garbage();
+    let owner = api.put(&map("owner", &[])).metadata;
+    let uids = [
+        ("one", vec![owner.uid.clone()]),
+        ("two", vec![owner.uid, api.put(&map("other", &[])).metadata.uid]),
+    ];
+    for (name, owners) in uids {
+        let owners: Vec<Value> = owners
+            .into_iter()
+            .map(|uid| json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": uid}))
+            .collect();
+        let mut dependent = map(name, &[]);
+        dependent.metadata.owner_references = serde_json::from_value(owners.into()).unwrap();
+        api.put(&dependent);
+    }
+    maps(&api)
+        .delete("owner", &DeleteParams::default())
+        .await
+        .unwrap();
+    let names: Vec<_> = api
+        .list::<ConfigMap>()
+        .into_iter()
+        .filter_map(|map| map.metadata.name)
+        .collect();
+    assert_eq!(names, ["other", "two"]);
 }
