@@ -1,0 +1,5 @@
+//! The built-in controllers: ordinary clients of the API, a file or folder each.
+
+pub mod objects;
+pub mod resource;
+pub mod writer;
