@@ -1,0 +1,4 @@
+//! The garbage collector: what is owned goes with its owners.
+
+mod dependent;
+mod graph;
