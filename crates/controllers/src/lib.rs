@@ -1,5 +1,6 @@
 //! The built-in controllers: ordinary clients of the API, a file or folder each.
 
+pub mod discovery;
 mod garbage;
 pub mod objects;
 pub mod resource;

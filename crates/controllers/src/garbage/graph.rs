@@ -66,7 +66,10 @@ impl Graph {
             namespace: Arc::from(&*object.metadata.namespace),
             name: Arc::from(&*object.metadata.name),
         };
-        let mut node = self.nodes.remove(&uid).unwrap_or_else(|| Node::new(place.clone()));
+        let mut node = self
+            .nodes
+            .remove(&uid)
+            .unwrap_or_else(|| Node::new(place.clone()));
         node.place = place;
         node.is_seen = true;
         let before = std::mem::replace(&mut node.owners, object.metadata.owner_references.clone());
@@ -215,11 +218,6 @@ impl Node {
             .find(is_it)
             .is_some_and(|reference| reference.block_owner_deletion)
     }
-
-    /// Whether objects name it as an owner.
-    pub(super) fn has_dependents(&self) -> bool {
-        !self.dependents.is_empty()
-    }
 }
 
 // --- Place ---
@@ -227,7 +225,12 @@ impl Node {
 impl Place {
     /// Whether a reference from a namespace names this place. The version does not matter: objects are served in several.
     fn is_named(&self, owner: &Reference, namespace: &str) -> bool {
-        let group = |api_version: &str| api_version.split_once('/').map_or("", |(group, _)| group).to_owned();
+        let group = |api_version: &str| {
+            api_version
+                .split_once('/')
+                .map_or("", |(group, _)| group)
+                .to_owned()
+        };
         *self.name == *owner.name
             && *self.kind == *owner.kind
             && group(&self.api_version) == group(&owner.api_version)
@@ -251,8 +254,10 @@ mod tests {
             })
             .collect();
         let going = (!state.is_empty()).then_some("2026-01-01T00:00:00Z");
-        serde_json::from_value(serde_json::json!({"metadata": {"name": uid, "namespace": "n", "uid": uid,
-            "ownerReferences": owners, "finalizers": state, "deletionTimestamp": going}}))
+        serde_json::from_value(
+            serde_json::json!({"metadata": {"name": uid, "namespace": "n", "uid": uid,
+            "ownerReferences": owners, "finalizers": state, "deletionTimestamp": going}}),
+        )
         .unwrap()
     }
 
