@@ -2,6 +2,7 @@
 
 pub mod discovery;
 mod garbage;
+mod namespace;
 pub mod objects;
 pub mod resource;
 pub mod writer;
