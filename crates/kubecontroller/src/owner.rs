@@ -68,7 +68,7 @@ pub enum Claim {
 }
 
 /// Who claims objects.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Claimant {
     /// How objects refer to it.
     pub reference: OwnerReference,

@@ -154,7 +154,7 @@ fn classify_answer(error: &kube::Error) -> (Class, Option<Duration>) {
 mod tests {
     use std::{io, time::Duration};
 
-    use kube::core::{Status, response::StatusDetails};
+    use kube::core::Status;
 
     use super::{Class, Error};
 
@@ -192,10 +192,7 @@ mod tests {
 
     #[test]
     fn who_asks_to_be_left_alone_is() {
-        let details = StatusDetails {
-            retry_after_seconds: 7,
-            ..StatusDetails::default()
-        };
+        let details = serde_json::from_str(r#"{"retryAfterSeconds": 7}"#).unwrap();
         let busy = Status::failure("busy", "TooManyRequests").with_code(429).with_details(details);
         let error = Error::from(kube::Error::Api(busy.boxed()));
         assert_eq!(error.retry_after(), Some(Duration::from_secs(7)));

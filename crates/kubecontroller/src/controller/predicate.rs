@@ -95,7 +95,7 @@ impl<T, F: Fn(&Delta<T>) -> bool + Send + Sync + 'static> From<F> for Predicate<
 
 /// What should be has changed. Kinds that count no generations count versions.
 pub fn generation_changed<T: Object>() -> Predicate<T> {
-    changed(|old, new| match (old.generation(), new.generation()) {
+    changed(|old: &T, new: &T| match (old.generation(), new.generation()) {
         (None, None) => old.resource_version() != new.resource_version(),
         (old, new) => old != new,
     })
@@ -103,23 +103,23 @@ pub fn generation_changed<T: Object>() -> Predicate<T> {
 
 /// The labels have changed.
 pub fn labels_changed<T: Object>() -> Predicate<T> {
-    changed(|old, new| !old.labels().eq(new.labels()))
+    changed(|old: &T, new: &T| !old.labels().eq(new.labels()))
 }
 
 /// The annotations have changed.
 pub fn annotations_changed<T: Object>() -> Predicate<T> {
-    changed(|old, new| !old.annotations().eq(new.annotations()))
+    changed(|old: &T, new: &T| !old.annotations().eq(new.annotations()))
 }
 
 /// Anything has changed: a relist that brought nothing new does not matter.
 pub fn resource_version_changed<T: Object>() -> Predicate<T> {
-    changed(|old, new| old.resource_version() != new.resource_version())
+    changed(|old: &T, new: &T| old.resource_version() != new.resource_version())
 }
 
 /// The labels match, or did before the change.
 pub fn label_selector<T: Object>(selector: &str) -> Result<Predicate<T>, BadSelector> {
     let selector: Selector = selector.parse()?;
-    Ok(Predicate::new(move |delta| {
+    Ok(Predicate::new(move |delta: &Delta<T>| {
         let objects = delta.old().into_iter().chain(delta.new());
         objects.into_iter().any(|object| selector.matches(|name| object.label(name)))
     }))

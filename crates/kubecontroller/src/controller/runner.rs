@@ -249,6 +249,10 @@ impl Shared {
     /// Says that a key has failed so often that somebody should know.
     pub(super) fn report(&self, key: &Key, failures: u32, message: &str) {
         tracing::error!(controller = self.name, %key, failures, error = message, "a key fails again and again");
+        if let Some(reporter) = &self.settings.reporter {
+            let uid = self.settings.uid_of.as_ref().and_then(|uid_of| uid_of(key));
+            reporter.stuck(key, uid, failures, message);
+        }
     }
 
     /// Waits until all sources are.
