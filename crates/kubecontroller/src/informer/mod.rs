@@ -49,6 +49,8 @@ mod reflector;
 mod scope;
 mod source;
 mod subscribers;
+#[cfg(test)]
+mod tests;
 
 pub use self::adapter::WatcherStream;
 pub use self::delta::Delta;

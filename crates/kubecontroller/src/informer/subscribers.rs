@@ -27,7 +27,7 @@ pub struct Subscription {
 /// Changes as a stream, with a buffer of its own: a reader that is slow keeps nobody waiting, and what it has not read yet is
 /// kept as pointers to objects. It ends when the informer stops.
 pub struct Changes<T> {
-    told: mpsc::UnboundedReceiver<Delta<T>>,
+    pub(super) told: mpsc::UnboundedReceiver<Delta<T>>,
     subscription: Subscription,
 }
 
