@@ -1,11 +1,6 @@
 //! A whole program.
 
-use std::{
-    ffi::OsString,
-    io::Write as _,
-    process::ExitCode,
-    sync::Arc,
-};
+use std::{ffi::OsString, io::Write as _, process::ExitCode, sync::Arc};
 
 use kube::Client;
 use tokio::runtime::Runtime;
@@ -106,7 +101,8 @@ impl App {
         self.register(|manager| {
             for registration in Registration::all() {
                 let setup: Box<dyn AnySetup> = registration.make();
-                if setup.name() != registration.name() || setup.resource() != registration.metadata().resource {
+                if setup.name() != registration.name() || setup.resource() != registration.metadata().resource
+                {
                     let known = (registration.name(), registration.metadata().resource);
                     let named = (setup.name(), setup.resource());
                     return Err(format!("registered as {known:?}, but calls itself {named:?}").into());
@@ -120,7 +116,10 @@ impl App {
     /// With a callback that fills the manager. They run once, in order, when settings and client are there; the first that
     /// fails ends the start.
     #[must_use]
-    pub fn register(mut self, callback: impl FnOnce(&mut Manager) -> Result<(), BoxError> + Send + 'static) -> Self {
+    pub fn register(
+        mut self,
+        callback: impl FnOnce(&mut Manager) -> Result<(), BoxError> + Send + 'static,
+    ) -> Self {
         let (_, callbacks) = self.managers.last_mut().expect("there is one from the beginning");
         callbacks.push(Box::new(callback));
         self
@@ -217,7 +216,12 @@ impl App {
 fn list() -> String {
     let lines = Registration::all().into_iter().map(|registration| {
         let metadata = registration.metadata();
-        let line = format!("{}\t{}\t{}", registration.name(), metadata.resource, metadata.description);
+        let line = format!(
+            "{}\t{}\t{}",
+            registration.name(),
+            metadata.resource,
+            metadata.description
+        );
         line.trim_end().to_owned() + "\n"
     });
     lines.collect()
@@ -225,9 +229,12 @@ fn list() -> String {
 
 /// The definitions of all resources of the program. JSON is YAML.
 fn definitions() -> String {
-    let definitions = Registration::all().into_iter().flat_map(Registration::definitions);
+    let definitions = Registration::all()
+        .into_iter()
+        .flat_map(Registration::definitions);
     let texts = definitions.map(|definition| {
-        let text = serde_json::to_string_pretty(&definition).expect("a definition is a tree of names and values");
+        let text =
+            serde_json::to_string_pretty(&definition).expect("a definition is a tree of names and values");
         format!("---\n{text}\n")
     });
     texts.collect()

@@ -21,13 +21,15 @@ pub(super) async fn client(told: &ClusterConfig) -> Result<Client, Error> {
     let mut config = match (&told.kubeconfig, &master) {
         (Some(path), _) => {
             let file = Kubeconfig::read_from(path).map_err(|error| bad(&error))?;
-            kube::Config::from_custom_kubeconfig(file, &options).await.map_err(|error| bad(&error))?
+            kube::Config::from_custom_kubeconfig(file, &options)
+                .await
+                .map_err(|error| bad(&error))?
         }
         // Only an address: nobody's credentials are sent there.
         (None, Some(master)) => kube::Config::new(master.clone()),
-        (None, None) if told.context.is_some() => {
-            kube::Config::from_kubeconfig(&options).await.map_err(|error| bad(&error))?
-        }
+        (None, None) if told.context.is_some() => kube::Config::from_kubeconfig(&options)
+            .await
+            .map_err(|error| bad(&error))?,
         (None, None) => kube::Config::infer().await.map_err(|error| bad(&error))?,
     };
     if let Some(master) = master {

@@ -77,7 +77,10 @@ impl Context {
 
     /// Where figures of one's own are registered, to be shown with the others.
     pub fn registry(&self) -> MutexGuard<'_, Registry> {
-        self.shared.registry.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared
+            .registry
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The events of the process.

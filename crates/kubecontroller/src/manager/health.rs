@@ -96,7 +96,9 @@ impl Health {
     pub(super) fn begin<'n>(&self, stop: &Stop, managers: impl Iterator<Item = &'n str>) {
         let mut state = self.state();
         state.stop = Some(stop.clone());
-        state.synced.extend(managers.map(|manager| (manager.to_owned(), false)));
+        state
+            .synced
+            .extend(managers.map(|manager| (manager.to_owned(), false)));
     }
 
     pub(super) fn synced(&self, manager: &str) {
@@ -106,7 +108,11 @@ impl Health {
     fn running(&self) -> (String, Check) {
         let stop = self.state().stop.clone();
         let is_stopping = stop.is_some_and(|stop| stop.is_stopped());
-        let answer = if is_stopping { Err("stopping".to_owned()) } else { Ok(()) };
+        let answer = if is_stopping {
+            Err("stopping".to_owned())
+        } else {
+            Ok(())
+        };
         ("running".to_owned(), Arc::new(move || answer.clone()))
     }
 
@@ -120,7 +126,11 @@ impl Health {
         let mut checks = vec![self.running()];
         let state = self.state();
         let is_synced = state.synced.values().all(|synced| *synced);
-        let answer = if is_synced { Ok(()) } else { Err("not synced".to_owned()) };
+        let answer = if is_synced {
+            Ok(())
+        } else {
+            Err("not synced".to_owned())
+        };
         checks.push(("informers".to_owned(), Arc::new(move || answer.clone())));
         checks.extend(state.ready.clone());
         checks
@@ -149,7 +159,9 @@ pub(super) fn servers(config: &Config, context: &Context) -> Vec<(String, Pages)
         (Some(health), Some(metrics)) if health == metrics => vec![(health.clone(), pages(true, true))],
         (health, metrics) => {
             let health = health.iter().map(|address| (address.clone(), pages(true, false)));
-            let metrics = metrics.iter().map(|address| (address.clone(), pages(false, true)));
+            let metrics = metrics
+                .iter()
+                .map(|address| (address.clone(), pages(false, true)));
             health.chain(metrics).collect()
         }
     }
@@ -161,19 +173,25 @@ impl Pages {
         let is_get = matches!(*request.method(), Method::GET | Method::HEAD);
         let health = self.context.health();
         match path.as_str() {
-            "/healthz" | "/livez" if self.health && is_get => checked("healthz", &request, &health.alive_checks()),
+            "/healthz" | "/livez" if self.health && is_get => {
+                checked("healthz", &request, &health.alive_checks())
+            }
             "/readyz" if self.health && is_get => checked("readyz", &request, &health.ready_checks()),
             "/metrics" if self.metrics && is_get => {
                 let figures = metrics::text(&self.context.registry());
                 let kind = "text/plain; version=0.0.4; charset=utf-8";
                 typed(StatusCode::OK, kind, figures)
             }
-            "/debug/log-level" | "/debug/pprof/profile" if self.health && !from.ip().to_canonical().is_loopback() => {
+            "/debug/log-level" | "/debug/pprof/profile"
+                if self.health && !from.ip().to_canonical().is_loopback() =>
+            {
                 text(StatusCode::FORBIDDEN, "only for callers on this machine\n")
             }
             "/debug/log-level" if self.health => level(request).await,
             "/debug/pprof/profile" if self.health && self.profiling && is_get => profile(&request).await,
-            "/healthz" | "/livez" | "/readyz" if self.health => text(StatusCode::METHOD_NOT_ALLOWED, "want GET\n"),
+            "/healthz" | "/livez" | "/readyz" if self.health => {
+                text(StatusCode::METHOD_NOT_ALLOWED, "want GET\n")
+            }
             "/metrics" if self.metrics => text(StatusCode::METHOD_NOT_ALLOWED, "want GET\n"),
             _ => text(StatusCode::NOT_FOUND, "not found\n"),
         }
@@ -183,9 +201,16 @@ impl Pages {
 fn checked(page: &str, request: &Request<Incoming>, checks: &[(String, Check)]) -> Response<Full<Bytes>> {
     let answers: Vec<_> = checks.iter().map(|(name, check)| (name, check())).collect();
     let failure = answers.iter().find_map(|(_, answer)| answer.as_ref().err());
-    let code = if failure.is_some() { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
+    let code = if failure.is_some() {
+        StatusCode::SERVICE_UNAVAILABLE
+    } else {
+        StatusCode::OK
+    };
     let query = request.uri().query().unwrap_or_default();
-    if !query.split('&').any(|part| part.split('=').next() == Some("verbose")) {
+    if !query
+        .split('&')
+        .any(|part| part.split('=').next() == Some("verbose"))
+    {
         return text(code, failure.map_or("ok", String::as_str));
     }
     let mut body = String::new();
@@ -195,7 +220,10 @@ fn checked(page: &str, request: &Request<Incoming>, checks: &[(String, Check)]) 
             Err(why) => body += &format!("[-]{name} failed: {why}\n"),
         }
     }
-    body += &format!("{page} check {}\n", if failure.is_some() { "failed" } else { "passed" });
+    body += &format!(
+        "{page} check {}\n",
+        if failure.is_some() { "failed" } else { "passed" }
+    );
     text(code, &body)
 }
 
@@ -239,7 +267,10 @@ fn typed(code: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Respon
     *response.status_mut() = code;
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static(kind));
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, header::HeaderValue::from_static("nosniff"));
+    headers.insert(
+        header::X_CONTENT_TYPE_OPTIONS,
+        header::HeaderValue::from_static("nosniff"),
+    );
     response
 }
 
@@ -268,7 +299,10 @@ impl Server {
     /// Answers until it is stopped; what is being answered then is finished.
     pub(super) async fn run(self, stop: Stop) {
         let mut builder = Builder::new(TokioExecutor::new());
-        builder.http1().timer(TokioTimer::new()).header_read_timeout(PATIENCE);
+        builder
+            .http1()
+            .timer(TokioTimer::new())
+            .header_read_timeout(PATIENCE);
         let graceful = GracefulShutdown::new();
         let mut connections = JoinSet::new();
         while let Some(accepted) = stop.unless_stopped(self.listener.accept()).await {
@@ -283,7 +317,9 @@ impl Server {
                 let pages = pages.clone();
                 async move { Ok::<_, Infallible>(pages.answer(request, from).await) }
             });
-            let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
+            let connection = builder
+                .serve_connection(TokioIo::new(stream), service)
+                .into_owned();
             let connection = graceful.watch(connection);
             connections.spawn(async move {
                 if let Err(error) = connection.await {

@@ -39,10 +39,14 @@ pub(super) fn install(config: &LogConfig) -> Result<(), io::Error> {
     let writer = match config.output.as_str() {
         "stderr" => BoxMakeWriter::new(io::stderr),
         "stdout" => BoxMakeWriter::new(io::stdout),
-        path => BoxMakeWriter::new(Mutex::new(OpenOptions::new().create(true).append(true).open(path)?)),
+        path => BoxMakeWriter::new(Mutex::new(
+            OpenOptions::new().create(true).append(true).open(path)?,
+        )),
     };
     let (filter, handle) = reload::Layer::new(targets(config.level));
-    let subscriber = tracing_subscriber::registry().with(filter).with(lines(config, writer));
+    let subscriber = tracing_subscriber::registry()
+        .with(filter)
+        .with(lines(config, writer));
     if tracing::subscriber::set_global_default(subscriber).is_ok() {
         let level = config.level;
         let _ = DIAL.set(Mutex::new(Dial { level, handle }));
@@ -62,17 +66,27 @@ where
         caller: config.caller,
         clock: Clock::system(),
     };
-    tracing_subscriber::fmt::layer().event_format(format).with_writer(writer)
+    tracing_subscriber::fmt::layer()
+        .event_format(format)
+        .with_writer(writer)
 }
 
 fn targets(level: Level) -> Targets {
-    let chatty = if level == Level::TRACE { level } else { level.min(Level::INFO) };
-    Targets::new().with_default(level).with_targets(CHATTY.map(|target| (target, chatty)))
+    let chatty = if level == Level::TRACE {
+        level
+    } else {
+        level.min(Level::INFO)
+    };
+    Targets::new()
+        .with_default(level)
+        .with_targets(CHATTY.map(|target| (target, chatty)))
 }
 
 /// The level of the log.
 pub(super) fn level() -> String {
-    let level = DIAL.get().map(|dial| dial.lock().unwrap_or_else(PoisonError::into_inner).level);
+    let level = DIAL
+        .get()
+        .map(|dial| dial.lock().unwrap_or_else(PoisonError::into_inner).level);
     level.map_or_else(|| "unknown".to_owned(), |level| level.to_string().to_lowercase())
 }
 
@@ -83,7 +97,9 @@ pub(super) fn set_level(text: &str) -> Result<String, String> {
         return Err("the log of this program is not ours to change".to_owned());
     };
     let mut dial = dial.lock().unwrap_or_else(PoisonError::into_inner);
-    dial.handle.reload(targets(wanted)).map_err(|error| error.to_string())?;
+    dial.handle
+        .reload(targets(wanted))
+        .map_err(|error| error.to_string())?;
     dial.level = wanted;
     Ok(wanted.to_string().to_lowercase())
 }
@@ -111,8 +127,15 @@ where
         if self.format == LogFormat::Json {
             let mut object = Map::new();
             object.insert("time".to_owned(), now.into());
-            object.insert("level".to_owned(), about.level().to_string().to_lowercase().into());
-            let named = [("logger", self.name.clone()), ("caller", caller), ("message", fields.message)];
+            object.insert(
+                "level".to_owned(),
+                about.level().to_string().to_lowercase().into(),
+            );
+            let named = [
+                ("logger", self.name.clone()),
+                ("caller", caller),
+                ("message", fields.message),
+            ];
             for (key, value) in named {
                 object.extend(value.map(|value| (key.to_owned(), Value::String(value))));
             }

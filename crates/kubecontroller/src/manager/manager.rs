@@ -7,10 +7,7 @@ use tokio::{task::JoinSet, time::timeout};
 use tracing::info;
 
 use super::{
-    BadConfig, Config, Context, Error, Runnable, Setup, Stop,
-    gate::Gate,
-    process,
-    setup::AnySetup,
+    BadConfig, Config, Context, Error, Runnable, Setup, Stop, gate::Gate, process, setup::AnySetup,
     supervisor::Post,
 };
 use crate::{
@@ -120,9 +117,13 @@ impl Manager {
     /// The same, begun when these gates are open.
     pub fn add_after(&mut self, runnable: impl Runnable, gates: Vec<Gate>) -> &mut Self {
         let runnable: Arc<dyn Runnable> = Arc::new(runnable);
-        let owner = self.installing.as_ref().map(|installing| installing.owner.clone());
+        let owner = self
+            .installing
+            .as_ref()
+            .map(|installing| installing.owner.clone());
         if !self.context.board().enter(Arc::clone(&runnable)) {
-            self.faults.push(format!("there are two runnables called {}", runnable.name()));
+            self.faults
+                .push(format!("there are two runnables called {}", runnable.name()));
         }
         let post = Post { runnable, gates };
         self.posts.push(Owned { post, owner });
@@ -134,7 +135,9 @@ impl Manager {
     pub fn controller(&mut self, name: &str) -> Controller {
         let config = self.context.config();
         let told = config.controller.clone();
-        let workers = told.max_concurrent.map_or(told.workers, |max| max.min(told.workers));
+        let workers = told
+            .max_concurrent
+            .map_or(told.workers, |max| max.min(told.workers));
         let mut controller = Controller::new(name)
             .workers(workers)
             .sync_limit(config.informer.sync_timeout)
@@ -192,7 +195,12 @@ impl Manager {
                 resource: setup.resource().to_owned(),
             };
             if let Some(why) = self.why_not(&owner) {
-                info!(controller = owner.name, resource = owner.resource, why, "disabled");
+                info!(
+                    controller = owner.name,
+                    resource = owner.resource,
+                    why,
+                    "disabled"
+                );
                 continue;
             }
             let is_filtered = false;
@@ -227,7 +235,8 @@ impl Manager {
             return Some("by configuration");
         }
         let mut registered = super::Registration::all().into_iter();
-        let needs_cluster = registered.any(|known| known.name() == owner.name && known.metadata().no_portable);
+        let needs_cluster =
+            registered.any(|known| known.name() == owner.name && known.metadata().no_portable);
         (config.portable && needs_cluster).then_some("not in portable mode")
     }
 
@@ -236,7 +245,10 @@ impl Manager {
         let limit = self.config().informer.sync_timeout;
         info!(manager = self.name, "starting informers");
         self.informers().start();
-        match stop.unless_stopped(timeout(limit, self.informers().synced())).await {
+        match stop
+            .unless_stopped(timeout(limit, self.informers().synced()))
+            .await
+        {
             None => return Ok(()),
             Some(Err(_)) => return Err(Error::NotSynced(limit)),
             Some(Ok(())) => info!(manager = self.name, "informers are synced"),
@@ -249,7 +261,9 @@ impl Manager {
             let name = || setup.name().to_owned();
             done.map_err(|source| Error::AfterSync { name: name(), source })?;
         }
-        let posts = std::mem::take(&mut self.posts).into_iter().map(|owned| owned.post);
+        let posts = std::mem::take(&mut self.posts)
+            .into_iter()
+            .map(|owned| owned.post);
         let (leaders, everyone): (Vec<_>, Vec<_>) = posts.partition(|post| post.runnable.leader_only());
         let supervisor = self.supervisor();
         // Two stops, for they are stopped one after the other.
@@ -300,7 +314,10 @@ impl Manager {
         if !told.elect {
             return Ok(None);
         }
-        let namespace = told.namespace.as_deref().unwrap_or(self.client().default_namespace());
+        let namespace = told
+            .namespace
+            .as_deref()
+            .unwrap_or(self.client().default_namespace());
         let mut options = Options::new(namespace, told.name.as_deref().unwrap_or(&self.name));
         options.duration = told.duration;
         options.renew_deadline = told.renew_deadline;
@@ -344,22 +361,42 @@ pub(super) fn check_names(managers: &[&Manager]) -> Result<(), BadConfig> {
     };
     let owners: Vec<_> = managers.iter().flat_map(|manager| manager.owners()).collect();
     let resources: BTreeSet<&str> = owners.iter().map(|(_, resource)| *resource).collect();
-    let names: BTreeSet<&str> = owners.iter().flat_map(|(name, resource)| [*name, *resource]).collect();
+    let names: BTreeSet<&str> = owners
+        .iter()
+        .flat_map(|(name, resource)| [*name, *resource])
+        .collect();
     let added = managers.iter().flat_map(|manager| &manager.posts);
     let added: BTreeSet<&str> = added.map(|owned| owned.post.runnable.name()).collect();
     let config = context.config();
     let list = |known: &BTreeSet<&str>| known.iter().copied().collect::<Vec<_>>().join(", ");
     let mut faults = Vec::new();
     for name in config.selection.unknown(|name| names.contains(name)) {
-        faults.push(format!("there is no controller {name:?}; there are: {}", list(&names)));
+        faults.push(format!(
+            "there is no controller {name:?}; there are: {}",
+            list(&names)
+        ));
     }
-    for resource in config.filters.keys().filter(|resource| !resources.contains(resource.as_str())) {
-        faults.push(format!("resource-filter.{resource}: no controller is for that; there are: {}", list(&resources)));
+    for resource in config
+        .filters
+        .keys()
+        .filter(|resource| !resources.contains(resource.as_str()))
+    {
+        faults.push(format!(
+            "resource-filter.{resource}: no controller is for that; there are: {}",
+            list(&resources)
+        ));
     }
     for name in config.dependencies.keys() {
         if !names.contains(name.as_str()) && !added.contains(name.as_str()) {
-            faults.push(format!("dependencies.{name}: there is no such controller; there are: {}", list(&names)));
+            faults.push(format!(
+                "dependencies.{name}: there is no such controller; there are: {}",
+                list(&names)
+            ));
         }
     }
-    if faults.is_empty() { Ok(()) } else { Err(BadConfig { faults }) }
+    if faults.is_empty() {
+        Ok(())
+    } else {
+        Err(BadConfig { faults })
+    }
 }

@@ -38,8 +38,6 @@ mod tests;
 #[doc(hidden)]
 pub use inventory;
 
-#[doc(hidden)]
-pub use self::{registry::erase, setup::AnySetup};
 pub use self::{
     app::App,
     config::{BadConfig, Config, OwnSetting},
@@ -55,3 +53,5 @@ pub use self::{
     setup::Setup,
     stop::Stop,
 };
+#[doc(hidden)]
+pub use self::{registry::erase, setup::AnySetup};

@@ -114,7 +114,10 @@ fn set_gates(context: &Context, managers: &mut [Manager]) -> Result<(), BadConfi
     let mut known: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for owned in managers.iter_mut().flat_map(|manager| manager.posts().iter()) {
         for name in owned.names() {
-            known.entry(name).or_default().push(owned.post.runnable.name().to_owned());
+            known
+                .entry(name)
+                .or_default()
+                .push(owned.post.runnable.name().to_owned());
         }
     }
     let mut waits: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -130,15 +133,32 @@ fn set_gates(context: &Context, managers: &mut [Manager]) -> Result<(), BadConfi
                 continue;
             };
             let Some(others) = known.get(other) else {
-                faults.push(format!("{name} depends on {other}, which is not there or disabled"));
+                faults.push(format!(
+                    "{name} depends on {other}, which is not there or disabled"
+                ));
                 continue;
             };
-            waits.entry(name.clone()).or_default().extend(others.iter().cloned());
-            owned.post.gates.extend(others.iter().cloned().map(Gate::Controller));
+            waits
+                .entry(name.clone())
+                .or_default()
+                .extend(others.iter().cloned());
+            owned
+                .post
+                .gates
+                .extend(others.iter().cloned().map(Gate::Controller));
         }
     }
-    faults.extend(waits.keys().filter(|name| waits_for_itself(name, &waits)).map(|name| format!("{name} depends on itself")));
-    if faults.is_empty() { Ok(()) } else { Err(BadConfig { faults }) }
+    faults.extend(
+        waits
+            .keys()
+            .filter(|name| waits_for_itself(name, &waits))
+            .map(|name| format!("{name} depends on itself")),
+    );
+    if faults.is_empty() {
+        Ok(())
+    } else {
+        Err(BadConfig { faults })
+    }
 }
 
 fn waits_for_itself(name: &str, waits: &BTreeMap<String, Vec<String>>) -> bool {

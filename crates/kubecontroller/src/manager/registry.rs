@@ -59,7 +59,11 @@ macro_rules! register {
 
 impl Registration {
     #[doc(hidden)]
-    pub const fn new(name: &'static str, metadata: ResourceMetadata, make: fn() -> Box<dyn AnySetup>) -> Self {
+    pub const fn new(
+        name: &'static str,
+        metadata: ResourceMetadata,
+        make: fn() -> Box<dyn AnySetup>,
+    ) -> Self {
         Registration {
             name,
             metadata,
@@ -92,7 +96,9 @@ impl Registration {
 
     /// The one whose resource has that plural or that short name.
     pub fn find(resource: &str) -> Option<&'static Registration> {
-        Registration::all().into_iter().find(|registration| registration.metadata.is_called(resource))
+        Registration::all()
+            .into_iter()
+            .find(|registration| registration.metadata.is_called(resource))
     }
 
     /// What it is called.

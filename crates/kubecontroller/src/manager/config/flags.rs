@@ -64,11 +64,19 @@ pub(in crate::manager) fn read(
             given.push(Given { key, value, origin });
         }
     }
-    let keys = KEYS.iter().filter(|setting| setting.family().is_none()).map(|setting| setting.key);
-    let keys = keys.chain(own.iter().map(|own| own.key)).chain(families.iter().map(String::as_str));
+    let keys = KEYS
+        .iter()
+        .filter(|setting| setting.family().is_none())
+        .map(|setting| setting.key);
+    let keys = keys
+        .chain(own.iter().map(|own| own.key))
+        .chain(families.iter().map(String::as_str));
     for key in keys {
         if let Some(value) = matches.get_one::<String>(key) {
-            let flag = KEYS.iter().find(|setting| setting.key == key).map_or(key, |setting| setting.shown());
+            let flag = KEYS
+                .iter()
+                .find(|setting| setting.key == key)
+                .map_or(key, |setting| setting.shown());
             let origin = Origin::Flag(format!("--{flag}"));
             let (key, value) = (key.to_owned(), value.clone());
             given.push(Given { key, value, origin });
@@ -99,8 +107,14 @@ impl Setting {
 /// The flags on the line whose names are made up by whoever wrote it: `--resource-filter.pods`.
 fn families(args: &[OsString]) -> Vec<String> {
     let mut keys: Vec<String> = Vec::new();
-    for arg in args.iter().filter_map(|arg| arg.to_str()).take_while(|arg| *arg != "--") {
-        let Some(flag) = arg.strip_prefix("--") else { continue };
+    for arg in args
+        .iter()
+        .filter_map(|arg| arg.to_str())
+        .take_while(|arg| *arg != "--")
+    {
+        let Some(flag) = arg.strip_prefix("--") else {
+            continue;
+        };
         let key = flag.split_once('=').map_or(flag, |(key, _)| key);
         let is_of_family = Setting::find(key).is_some_and(|(setting, _)| setting.family().is_some());
         if is_of_family && !keys.iter().any(|known| known == key) {
@@ -113,8 +127,14 @@ fn families(args: &[OsString]) -> Vec<String> {
 fn command(program: &'static str, about: &str, own: &[OwnSetting], families: &[String]) -> Command {
     let config = Arg::new("config").short('c').long("config").value_name("FILE");
     let list = Arg::new("list").long("list").action(ArgAction::SetTrue);
-    let crds = Arg::new("print-crds").long("print-crds").action(ArgAction::SetTrue);
-    let v = Arg::new("v").short('v').value_name("LEVEL").num_args(0..=1).default_missing_value("4");
+    let crds = Arg::new("print-crds")
+        .long("print-crds")
+        .action(ArgAction::SetTrue);
+    let v = Arg::new("v")
+        .short('v')
+        .value_name("LEVEL")
+        .num_args(0..=1)
+        .default_missing_value("4");
     let mut command = Command::new(program)
         .about(about.to_owned())
         .version(env!("CARGO_PKG_VERSION"))
@@ -127,10 +147,19 @@ fn command(program: &'static str, about: &str, own: &[OwnSetting], families: &[S
             // Its real names, if there are any, are added below; this one is for the help.
             Some(_) => Arg::new(setting.key).long(setting.key).value_name(setting.value),
             None => {
-                let arg = Arg::new(setting.key).long(setting.shown()).value_name(setting.value);
-                let arg = if setting.flag.is_empty() { arg } else { arg.alias(setting.key) };
+                let arg = Arg::new(setting.key)
+                    .long(setting.shown())
+                    .value_name(setting.value);
+                let arg = if setting.flag.is_empty() {
+                    arg
+                } else {
+                    arg.alias(setting.key)
+                };
                 if setting.value.is_empty() {
-                    arg.num_args(0..=1).require_equals(true).default_missing_value("true").value_name("BOOL")
+                    arg.num_args(0..=1)
+                        .require_equals(true)
+                        .default_missing_value("true")
+                        .value_name("BOOL")
                 } else {
                     arg
                 }
