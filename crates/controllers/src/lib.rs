@@ -1,8 +1,27 @@
 //! The built-in controllers: ordinary clients of the API, a file or folder each.
 
+mod context;
 pub mod discovery;
 mod garbage;
 mod namespace;
 pub mod objects;
 pub mod resource;
 pub mod writer;
+
+pub use self::context::{Cluster, Context, Descriptor, Task};
+
+/// All controllers, in the order of their names.
+pub static CONTROLLERS: &[Descriptor] = &[
+    Descriptor {
+        name: "garbage-collector-controller",
+        aliases: &["garbagecollector"],
+        account: "generic-garbage-collector",
+        make: garbage::make,
+    },
+    Descriptor {
+        name: "namespace-controller",
+        aliases: &["namespace"],
+        account: "namespace-controller",
+        make: namespace::make,
+    },
+];
