@@ -6,12 +6,21 @@ mod garbage;
 mod namespace;
 pub mod objects;
 pub mod resource;
+mod role_aggregation;
+mod root_ca;
+mod service_account;
 pub mod writer;
 
 pub use self::context::{Cluster, Context, Descriptor, Task};
 
 /// All controllers, in the order of their names.
 pub static CONTROLLERS: &[Descriptor] = &[
+    Descriptor {
+        name: "clusterrole-aggregation-controller",
+        aliases: &["clusterrole-aggregation"],
+        account: "clusterrole-aggregation-controller",
+        make: role_aggregation::make,
+    },
     Descriptor {
         name: "garbage-collector-controller",
         aliases: &["garbagecollector"],
@@ -23,5 +32,17 @@ pub static CONTROLLERS: &[Descriptor] = &[
         aliases: &["namespace"],
         account: "namespace-controller",
         make: namespace::make,
+    },
+    Descriptor {
+        name: "root-ca-certificate-publisher-controller",
+        aliases: &["root-ca-cert-publisher"],
+        account: "root-ca-cert-publisher",
+        make: root_ca::make,
+    },
+    Descriptor {
+        name: "serviceaccount-controller",
+        aliases: &["serviceaccount"],
+        account: "service-account-controller",
+        make: service_account::make,
     },
 ];

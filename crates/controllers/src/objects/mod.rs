@@ -8,6 +8,7 @@ mod meta;
 mod pod;
 mod selector;
 
+pub(crate) use self::meta::object;
 pub use self::{
     condition::{Condition, ConditionStatus},
     meta::{Meta, Owner},
@@ -33,4 +34,4 @@ pub struct Thing<S, T = serde::de::IgnoredAny> {
     pub status: T,
 }
 
-meta::object!(Thing<S, T>, S, T);
+object!(Thing<S, T>, S, T);
