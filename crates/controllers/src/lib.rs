@@ -5,6 +5,7 @@ pub mod discovery;
 mod garbage;
 mod namespace;
 pub mod objects;
+mod pod_garbage;
 pub mod resource;
 mod role_aggregation;
 mod root_ca;
@@ -32,6 +33,12 @@ pub static CONTROLLERS: &[Descriptor] = &[
         aliases: &["namespace"],
         account: "namespace-controller",
         make: namespace::make,
+    },
+    Descriptor {
+        name: "pod-garbage-collector-controller",
+        aliases: &["podgc"],
+        account: "pod-garbage-collector",
+        make: pod_garbage::make,
     },
     Descriptor {
         name: "root-ca-certificate-publisher-controller",

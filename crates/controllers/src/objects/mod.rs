@@ -5,6 +5,7 @@
 
 mod condition;
 mod meta;
+mod node;
 mod pod;
 mod selector;
 
@@ -12,6 +13,7 @@ pub(crate) use self::meta::object;
 pub use self::{
     condition::{Condition, ConditionStatus},
     meta::{Meta, Owner},
+    node::{Node, NodeSpec, NodeStatus, Taint},
     pod::{
         Container, ContainerState, ContainerStatus, Pod, PodPhase, PodSpec, PodStatus, Port, Running,
         Terminated, Volume,
