@@ -18,6 +18,8 @@ mod run;
 mod state;
 mod status;
 mod step;
+#[cfg(test)]
+mod tests;
 mod tree;
 mod trouble;
 mod view;
