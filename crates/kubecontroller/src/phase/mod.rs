@@ -14,6 +14,7 @@ mod pass;
 mod paths;
 mod persist;
 mod picture;
+mod reconciler;
 mod run;
 mod state;
 mod status;
@@ -28,7 +29,7 @@ mod view;
 const CLEANUP: &str = "cleanup";
 
 pub use self::{
-    action::{Action, Refused},
+    action::{Action, ActionError, Refused},
     backoff::Backoff,
     builder::{Builder, Phase},
     check::Mistakes,
@@ -39,6 +40,7 @@ pub use self::{
     notice::{Notice, Teller, reason},
     pass::{Fatal, Pass, Then, Worked},
     paths::{Paths, paths},
+    reconciler::PhaseReconciler,
     state::{ObjectState, State, Verdict},
     status::{Approval, Audit, PhaseStatus, Phased},
     step::{Answer, Step},

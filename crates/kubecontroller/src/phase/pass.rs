@@ -277,7 +277,7 @@ impl<R: Phased> Machine<R> {
             };
             return Attempt::bad(last, now, format!("rejected{by}{why}"), Some(reason::REJECTED));
         }
-        let cancel = context.cancel().child();
+        let cancel = context.cancel().child_token();
         let run = run(
             &self.judge,
             handler,
@@ -299,7 +299,7 @@ impl<R: Phased> Machine<R> {
             biased;
             ran = &mut run => (ran, true),
             () = tokio::time::sleep(left) => {
-                cancel.fire();
+                cancel.cancel();
                 (run.await, false)
             }
         };

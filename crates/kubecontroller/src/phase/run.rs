@@ -171,7 +171,7 @@ async fn parallel<R: Clone + Send + Sync + 'static>(
     state: State,
 ) -> Ran<R> {
     let mut all = Ran::of(state);
-    let cancel = context.cancel().child();
+    let cancel = context.cancel().child_token();
     let runs = children.iter().map(|child| async {
         let last = known(child, context.last());
         if ended(&last) {
@@ -184,7 +184,7 @@ async fn parallel<R: Clone + Send + Sync + 'static>(
         )
         .await;
         if ran.state.failed {
-            cancel.fire();
+            cancel.cancel();
         }
         ran
     });

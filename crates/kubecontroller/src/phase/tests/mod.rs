@@ -7,6 +7,7 @@ mod limits;
 mod marked;
 mod random;
 mod seen;
+mod served;
 
 use std::{
     convert::Infallible,
