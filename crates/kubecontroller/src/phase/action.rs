@@ -172,7 +172,10 @@ impl<R: Phased> Machine<R> {
     pub async fn act_on(&self, world: &World, key: &Key, action: &Action) -> Result<R, ActionError> {
         let remote = Remote::new::<R>(world.client(), key);
         for _ in 0..TRIES {
-            let mut base: R = remote.get().await?.ok_or_else(|| ActionError::Missing(key.clone()))?;
+            let mut base: R = remote
+                .get()
+                .await?
+                .ok_or_else(|| ActionError::Missing(key.clone()))?;
             let mut wanted = base.clone();
             self.act(&mut wanted, action, world.now())?;
             match remote.write_rest(&base, &wanted).await? {

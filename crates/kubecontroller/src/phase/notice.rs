@@ -52,7 +52,11 @@ impl<F: Fn(&ObjectReference, &Notice) + Send + Sync + 'static> Teller for F {
 
 impl Teller for Recorder {
     fn tell(&self, about: &ObjectReference, notice: &Notice) {
-        let kind = if notice.warning { Kind::Warning } else { Kind::Normal };
+        let kind = if notice.warning {
+            Kind::Warning
+        } else {
+            Kind::Normal
+        };
         self.event(about, kind, notice.reason, "RunPhase", &notice.note);
     }
 }

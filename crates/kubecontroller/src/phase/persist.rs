@@ -125,8 +125,13 @@ impl<'c> Remote<'c> {
             if fresh.uid() != base.uid() {
                 return Ok(Written::Gone);
             }
+            let there = tree(&fresh, fields)?;
+            // An earlier write was done, only its answer was lost.
+            if holds(&difference, &there) {
+                return Ok(Written::Now(fresh));
+            }
             tries += 1;
-            if tries == TRIES || touched(&difference, &before, &tree(&fresh, fields)?) {
+            if tries == TRIES || touched(&difference, &before, &there) {
                 return Ok(Written::Overtaken(fresh));
             }
             version = fresh.resource_version();
@@ -237,6 +242,16 @@ fn touched(patch: &Value, before: &Value, now: &Value) -> bool {
             })
         }
         _ => before != now,
+    }
+}
+
+/// Whether a tree is as the patch would make it.
+fn holds(patch: &Value, now: &Value) -> bool {
+    match patch {
+        Value::Object(fields) => fields
+            .iter()
+            .all(|(name, patch)| holds(patch, now.get(name).unwrap_or(&Value::Null))),
+        patch => patch == now,
     }
 }
 

@@ -53,7 +53,7 @@ pub struct PhaseReconciler<R> {
 }
 
 /// What is remembered of an object between two passes.
-struct Memo<R> {
+pub(super) struct Memo<R> {
     uid: Option<String>,
     /// The version after the last pass.
     version: Option<String>,
@@ -82,7 +82,10 @@ struct Ended<R> {
 impl<R: Phased> Machine<R> {
     /// The machine as a reconciler of the objects in the store of an informer.
     pub fn into_reconciler(self, world: impl Into<World>, store: &Store<R>) -> PhaseReconciler<R> {
-        PhaseReconciler { store: Some(store.clone()), ..PhaseReconciler::new(self, world) }
+        PhaseReconciler {
+            store: Some(store.clone()),
+            ..PhaseReconciler::new(self, world)
+        }
     }
 }
 
@@ -92,7 +95,14 @@ impl<R: Phased> PhaseReconciler<R> {
     /// A reconciler that asks the server for the object in each pass.
     pub fn new(machine: Machine<R>, world: impl Into<World>) -> Self {
         let (machine, world) = (Arc::new(machine), world.into());
-        PhaseReconciler { machine, world, store: None, memory: Mutex::default(), teller: None, metrics: None }
+        PhaseReconciler {
+            machine,
+            world,
+            store: None,
+            memory: Mutex::default(),
+            teller: None,
+            metrics: None,
+        }
     }
 
     /// Tells users what happens; a [`Recorder`](crate::events::Recorder) does.
@@ -127,11 +137,17 @@ impl<R: Phased> PhaseReconciler<R> {
             self.memory().remove(key);
             return Ok(Then::Stop);
         };
-        let memo = self.memory().get(key).filter(|memo| memo.uid == seen.uid()).cloned().unwrap_or_default();
+        let memo = self
+            .memory()
+            .get(key)
+            .filter(|memo| memo.uid == seen.uid())
+            .cloned()
+            .unwrap_or_default();
         let object = newest(seen, memo.ahead);
         let remote = Remote::new::<R>(self.world.client(), key);
         let ended = if let Some(unsaved) = memo.unsaved {
-            self.save(&remote, Arc::clone(&unsaved.base), unsaved.pass.clone()).await
+            self.save(&remote, Arc::clone(&unsaved.base), unsaved.pass.clone())
+                .await
         } else if memo.version.is_some() && memo.version == object.resource_version() && !passed(memo.due) {
             return Ok(rest(memo.due));
         } else if object.meta().deletion_timestamp.is_some() {
@@ -190,8 +206,15 @@ impl<R: Phased> PhaseReconciler<R> {
                 if let Some(metrics) = &self.metrics {
                     metrics.unsaved(&self.machine);
                 }
-                let unsaved = Some(Arc::new(Unsaved { base: Arc::clone(&base), pass }));
-                return Ended { object: base, then: Then::After(wait), unsaved };
+                let unsaved = Some(Arc::new(Unsaved {
+                    base: Arc::clone(&base),
+                    pass,
+                }));
+                return Ended {
+                    object: base,
+                    then: Then::After(wait),
+                    unsaved,
+                };
             }
         };
         self.tell(&object, &pass.notices);
@@ -212,7 +235,11 @@ impl<R: Phased> PhaseReconciler<R> {
         if !object.finalizers().contains(&finalizer) {
             return Ok(Ended::new(object, Then::Stop));
         }
-        let (pass, done) = self.machine.clean(&self.world, &object).await.map_err(unprepared)?;
+        let (pass, done) = self
+            .machine
+            .clean(&self.world, &object)
+            .await
+            .map_err(unprepared)?;
         if !done {
             return Ok(self.save(remote, object, pass).await);
         }
@@ -226,14 +253,21 @@ impl<R: Phased> PhaseReconciler<R> {
 
     /// Writes the phase where selectors find it.
     async fn label(&self, remote: &Remote<'_>, object: Arc<R>) -> Result<Arc<R>, kube::Error> {
-        Ok(match remote.label(&*object, &phase_label::<R>(), object.phase()).await? {
-            Written::Now(now) => Arc::new(now),
-            Written::Same | Written::Overtaken(_) | Written::Gone => object,
-        })
+        Ok(
+            match remote
+                .label(&*object, &phase_label::<R>(), object.phase())
+                .await?
+            {
+                Written::Now(now) => Arc::new(now),
+                Written::Same | Written::Overtaken(_) | Written::Gone => object,
+            },
+        )
     }
 
     fn tell(&self, object: &R, notices: &[Notice]) {
-        let Some(teller) = self.teller.as_ref().filter(|_| !notices.is_empty()) else { return };
+        let Some(teller) = self.teller.as_ref().filter(|_| !notices.is_empty()) else {
+            return;
+        };
         let about = object.object_ref(&());
         notices.iter().for_each(|notice| teller.tell(&about, notice));
     }
@@ -241,12 +275,19 @@ impl<R: Phased> PhaseReconciler<R> {
     async fn fetch(&self, key: &Key) -> Result<Option<Arc<R>>, Error> {
         match &self.store {
             Some(store) => Ok(store.get(key)),
-            None => Ok(Remote::new::<R>(self.world.client(), key).get().await?.map(Arc::new)),
+            None => Ok(Remote::new::<R>(self.world.client(), key)
+                .get()
+                .await?
+                .map(Arc::new)),
         }
     }
 
     fn remember(&self, key: &Key, ended: Ended<R>) {
-        let Ended { object, then, unsaved } = ended;
+        let Ended {
+            object,
+            then,
+            unsaved,
+        } = ended;
         let due = match then {
             Then::Stop => None,
             Then::After(wait) => Instant::now().checked_add(wait),
@@ -255,7 +296,13 @@ impl<R: Phased> PhaseReconciler<R> {
         // An object that the store has is not kept twice.
         let stored = self.store.as_ref().and_then(|store| store.get(key));
         let ahead = self.store.is_some() && stored.is_none_or(|stored| stored.resource_version() != version);
-        let memo = Memo { uid, version, due, ahead: ahead.then_some(object), unsaved };
+        let memo = Memo {
+            uid,
+            version,
+            due,
+            ahead: ahead.then_some(object),
+            unsaved,
+        };
         if memo.due.is_none() && memo.ahead.is_none() && memo.unsaved.is_none() {
             self.memory().remove(key);
         } else {
@@ -263,7 +310,7 @@ impl<R: Phased> PhaseReconciler<R> {
         }
     }
 
-    fn memory(&self) -> MutexGuard<'_, HashMap<Key, Memo<R>>> {
+    pub(super) fn memory(&self) -> MutexGuard<'_, HashMap<Key, Memo<R>>> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -279,7 +326,11 @@ impl<R: Phased> Reconciler for PhaseReconciler<R> {
 
 /// The newer of what was seen and what was written. Versions that are no numbers cannot be compared: then what was seen counts.
 fn newest<R: Phased>(seen: Arc<R>, ahead: Option<Arc<R>>) -> Arc<R> {
-    let version = |object: &R| object.resource_version().and_then(|version| version.parse::<u64>().ok());
+    let version = |object: &R| {
+        object
+            .resource_version()
+            .and_then(|version| version.parse::<u64>().ok())
+    };
     match ahead {
         Some(ahead) if version(&ahead) > version(&seen) && version(&seen).is_some() => ahead,
         _ => seen,
@@ -296,14 +347,22 @@ fn rest(due: Option<Instant>) -> Then {
 
 fn unprepared(trouble: Trouble) -> Error {
     let text = format!("cannot prepare: {trouble}");
-    if trouble.looks_fatal() { Error::unknown(text) } else { Error::transient(text) }
+    if trouble.looks_fatal() {
+        Error::unknown(text)
+    } else {
+        Error::transient(text)
+    }
 }
 
 // --- Ended ---
 
 impl<R> Ended<R> {
     fn new(object: Arc<R>, then: Then) -> Self {
-        Ended { object, then, unsaved: None }
+        Ended {
+            object,
+            then,
+            unsaved: None,
+        }
     }
 
     /// The same once more, upon what others made of the object.
@@ -314,7 +373,13 @@ impl<R> Ended<R> {
 
 impl<R> Default for Memo<R> {
     fn default() -> Self {
-        Memo { uid: None, version: None, due: None, ahead: None, unsaved: None }
+        Memo {
+            uid: None,
+            version: None,
+            due: None,
+            ahead: None,
+            unsaved: None,
+        }
     }
 }
 
@@ -332,6 +397,8 @@ impl<R> Clone for Memo<R> {
 
 impl<R> fmt::Debug for PhaseReconciler<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PhaseReconciler").field("machine", &self.machine).finish_non_exhaustive()
+        f.debug_struct("PhaseReconciler")
+            .field("machine", &self.machine)
+            .finish_non_exhaustive()
     }
 }
