@@ -5,12 +5,15 @@
 
 mod condition;
 mod meta;
+mod node;
 mod pod;
 mod selector;
 
+pub(crate) use self::meta::object;
 pub use self::{
     condition::{Condition, ConditionStatus},
     meta::{Meta, Owner},
+    node::{Node, NodeSpec, NodeStatus, Taint},
     pod::{
         Container, ContainerState, ContainerStatus, Pod, PodPhase, PodSpec, PodStatus, Port, Running,
         Terminated, Volume,
@@ -32,3 +35,5 @@ pub struct Thing<S, T = serde::de::IgnoredAny> {
     /// What is.
     pub status: T,
 }
+
+object!(Thing<S, T>, S, T);
