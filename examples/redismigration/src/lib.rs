@@ -5,8 +5,10 @@
 
 mod api;
 mod machine;
+mod setup;
 
 pub use self::{
     api::{InstanceStatus, RedisMigration, RedisMigrationSpec, RedisMigrationStatus},
     machine::{Settings, machine},
+    setup::RedisMigrationSetup,
 };

@@ -9,6 +9,7 @@ mod activity;
 mod api;
 mod graph;
 mod machine;
+mod setup;
 
 pub use self::{
     activity::{Executor, Function},
@@ -18,4 +19,5 @@ pub use self::{
     },
     graph::{BadGraph, Graph},
     machine::machine,
+    setup::WorkflowSetup,
 };
