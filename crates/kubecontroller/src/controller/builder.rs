@@ -3,12 +3,21 @@
 use std::{hash::BuildHasher, num::NonZeroUsize, sync::Arc, thread::available_parallelism, time::Duration};
 
 use hashbrown::DefaultHashBuilder;
+use kube::{Resource, core::ApiResource};
 
 use super::{
     KeyFilter, Predicate, Reconciler, Runner, Source, mapped, objects, owned,
+    report::{Reporter, UidOf},
     source::{KeySettings, LabelsMatch},
 };
-use crate::{Clock, Key, informer::Delta, informer::Informer, metrics::Metrics, object::Object, queue};
+use crate::{
+    Clock, Key,
+    events::Recorder,
+    informer::{Delta, Informer},
+    metrics::Metrics,
+    object::Object,
+    queue,
+};
 
 /// What was there before the controller is this urgent: less than anything that happens.
 const INITIAL_PRIORITY: i32 = -100;
@@ -34,6 +43,8 @@ pub(super) struct Settings {
     pub(super) metrics: Metrics,
     pub(super) clock: Clock,
     pub(super) everywhere: bool,
+    pub(super) reporter: Option<Reporter>,
+    pub(super) uid_of: Option<UidOf>,
 }
 
 // --- Controller ---
@@ -60,18 +71,20 @@ impl Controller {
                 metrics: Metrics::default(),
                 clock: Clock::system(),
                 everywhere: false,
+                reporter: None,
+                uid_of: None,
             },
         }
     }
 
     /// Reconciles the objects of an informer.
     pub fn for_<T: Object>(self, informer: &Informer<T>) -> Self {
-        self.knows_labels(informer).source(objects(informer))
+        self.knows(informer).source(objects(informer))
     }
 
     /// The same for changes that matter.
     pub fn for_where<T: Object>(self, informer: &Informer<T>, predicate: impl Into<Predicate<T>>) -> Self {
-        self.knows_labels(informer).source(objects(informer).only(predicate))
+        self.knows(informer).source(objects(informer).only(predicate))
     }
 
     /// Reconciles the owner of that kind that controls an object, when something happens to the object. The kind may be
@@ -159,6 +172,21 @@ impl Controller {
         self
     }
 
+    /// Tells users by an event when an object, which is a `K`, has failed five times in a row.
+    pub fn recorder<K: Resource<DynamicType = ()>>(self, recorder: &Recorder) -> Self {
+        self.recorder_for(&ApiResource::erase::<K>(&()), recorder)
+    }
+
+    /// The same for objects whose kind is not a type.
+    pub fn recorder_for(mut self, kind: &ApiResource, recorder: &Recorder) -> Self {
+        self.settings.reporter = Some(Reporter {
+            recorder: recorder.clone(),
+            api_version: kind.api_version.clone(),
+            kind: kind.kind.clone(),
+        });
+        self
+    }
+
     /// Where figures are kept.
     pub fn metrics(mut self, metrics: &Metrics) -> Self {
         self.settings.metrics = metrics.clone();
@@ -194,14 +222,18 @@ impl Controller {
         Runner::new(self, reconciler)
     }
 
-    /// Keys that other sources speak of are filtered by the labels of their object.
-    fn knows_labels<T: Object>(mut self, informer: &Informer<T>) -> Self {
+    /// Keys that other sources speak of are filtered by the labels of their object, and events are about it.
+    fn knows<T: Object>(mut self, informer: &Informer<T>) -> Self {
         let store = informer.store().clone();
         let labels_match: LabelsMatch = Arc::new(move |key, filter| {
             let object = store.get(key);
             filter.admits(key, |name| object.as_ref().and_then(|object| object.label(name)))
         });
         self.keys.labels_match = Some(labels_match);
+        let store = informer.store().clone();
+        self.settings.uid_of = Some(Arc::new(move |key| {
+            store.get(key).map(|object| object.uid().to_owned())
+        }));
         self
     }
 }

@@ -2,13 +2,16 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
 };
 
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::{api::core::v1::ObjectReference, jiff::Timestamp};
 
 use super::Class;
-use crate::Key;
+use crate::{
+    Key,
+    events::{Kind, Recorder},
+};
 
 /// So many errors are kept.
 const KEPT: usize = 16;
@@ -32,6 +35,34 @@ pub struct LastError {
 #[derive(Debug, Default)]
 pub(super) struct LastErrors {
     errors: Mutex<VecDeque<LastError>>,
+}
+
+/// Tells users of keys that fail again and again.
+pub(super) struct Reporter {
+    pub(super) recorder: Recorder,
+    pub(super) api_version: String,
+    pub(super) kind: String,
+}
+
+/// The uid of an object, if it is there.
+pub(super) type UidOf = Arc<dyn Fn(&Key) -> Option<String> + Send + Sync>;
+
+// --- Reporter ---
+
+impl Reporter {
+    pub(super) fn stuck(&self, key: &Key, uid: Option<String>, failures: u32, message: &str) {
+        let object = ObjectReference {
+            api_version: Some(self.api_version.clone()),
+            kind: Some(self.kind.clone()),
+            namespace: Some(key.namespace().to_owned()).filter(|namespace| !namespace.is_empty()),
+            name: Some(key.name().to_owned()),
+            uid,
+            ..ObjectReference::default()
+        };
+        let note = format!("failed {failures} times in a row, and is tried again: {message}");
+        self.recorder
+            .event(&object, Kind::Warning, "ReconcileFailed", "Reconcile", note);
+    }
 }
 
 // --- LastErrors ---

@@ -41,6 +41,7 @@ mod handle;
 mod health;
 mod identity;
 mod items;
+mod kinds;
 mod lines;
 mod options;
 mod pieces;
@@ -49,6 +50,8 @@ mod reflector;
 mod scope;
 mod source;
 mod subscribers;
+#[cfg(test)]
+mod tests;
 
 pub use self::adapter::WatcherStream;
 pub use self::delta::Delta;

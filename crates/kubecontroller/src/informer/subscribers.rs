@@ -27,16 +27,18 @@ pub struct Subscription {
 /// Changes as a stream, with a buffer of its own: a reader that is slow keeps nobody waiting, and what it has not read yet is
 /// kept as pointers to objects. It ends when the informer stops.
 pub struct Changes<T> {
-    told: mpsc::UnboundedReceiver<Delta<T>>,
+    pub(super) told: mpsc::UnboundedReceiver<Delta<T>>,
     subscription: Subscription,
 }
 
 /// The informer's side of a subscription.
 pub(super) struct Subscriber<T> {
-    handler: Box<dyn FnMut(&Delta<T>) + Send>,
+    handler: Handler<T>,
     is_over: Arc<AtomicBool>,
     is_synced: watch::Sender<bool>,
 }
+
+type Handler<T> = Box<dyn FnMut(&Delta<T>) + Send>;
 
 /// What the informer's task is asked to do.
 pub(super) enum Command<T> {

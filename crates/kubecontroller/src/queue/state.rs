@@ -36,6 +36,9 @@ pub(super) struct State<K> {
     closed: bool,
     adds: u64,
     retries: u64,
+    /// The latest time that anyone has told. Whoever read the clock first may be the last to get the lock: time must not go
+    /// back for that, or what was added "at once" would look as if it had to wait.
+    latest: Instant,
 }
 
 /// What is known of a key.
@@ -86,11 +89,18 @@ pub(super) struct Taken<K> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     Done,
-    Again { after: Duration, priority: i32 },
+    Again {
+        after: Duration,
+        priority: i32,
+    },
     /// It could not be worked on yet: neither done nor failed.
-    NotYet { after: Duration },
+    NotYet {
+        after: Duration,
+    },
     /// It failed, and is not to be tried before a while is over, however long it would wait of its own.
-    Failed { at_least: Duration },
+    Failed {
+        at_least: Duration,
+    },
 }
 
 /// What became of a key that failed.
@@ -152,11 +162,13 @@ impl<K: Clone + Eq + Hash> State<K> {
             closed: false,
             adds: 0,
             retries: 0,
+            latest: Instant::now(),
         }
     }
 
     /// Something happened to a key. Tells whether somebody who waits for a key, or for a time, has to look again.
     pub(super) fn add(&mut self, key: K, priority: i32, now: Instant) -> bool {
+        let now = self.later(now);
         let Some(debounce) = self.options.debounce else {
             return self.add_at(key, priority, now, now);
         };
@@ -186,8 +198,14 @@ impl<K: Clone + Eq + Hash> State<K> {
 
     /// A key is to be worked on at a time. The earliest such time counts.
     pub(super) fn add_at(&mut self, key: K, priority: i32, at: Instant, now: Instant) -> bool {
+        let now = self.later(now);
         let hash = self.hasher.hash_one(&key);
         self.add_hashed(key, hash, priority, at, now)
+    }
+
+    fn later(&mut self, now: Instant) -> Instant {
+        self.latest = self.latest.max(now);
+        self.latest
     }
 
     fn add_hashed(&mut self, key: K, hash: u64, priority: i32, at: Instant, now: Instant) -> bool {
@@ -226,6 +244,7 @@ impl<K: Clone + Eq + Hash> State<K> {
 
     /// Hands out the next key that is ready.
     pub(super) fn take(&mut self, now: Instant) -> Option<Taken<K>> {
+        let now = self.later(now);
         self.promote(now);
         let slots = &self.slots;
         let is_good = |ticket: Ticket| {
@@ -253,6 +272,7 @@ impl<K: Clone + Eq + Hash> State<K> {
 
     /// A run is over. Tells what became of a key that failed, and whether somebody has to look again.
     pub(super) fn end(&mut self, position: u32, end: End, now: Instant) -> (Option<Failure>, bool) {
+        let now = self.later(now);
         self.leave(position);
         let mut failure = None;
         let mut next = self.slot_mut(position).again.take();

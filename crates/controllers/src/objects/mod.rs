@@ -1,0 +1,34 @@
+//! What controllers keep of objects: the fields that one of them reads, and nothing else.
+//!
+//! Every field that is added here is kept for each object of its kind. What is read once in a while, such as the template of
+//! pods, is kept as the text that came.
+
+mod condition;
+mod meta;
+mod pod;
+mod selector;
+
+pub use self::{
+    condition::{Condition, ConditionStatus},
+    meta::{Meta, Owner},
+    pod::{
+        Container, ContainerState, ContainerStatus, Pod, PodPhase, PodSpec, PodStatus, Port, Running,
+        Terminated, Volume,
+    },
+    selector::Selector,
+};
+
+/// An object with a spec and a status, of which `S` and `T` are what is kept.
+#[derive(Clone, Debug, Default, PartialEq, serde::Deserialize)]
+#[serde(
+    default,
+    bound = "S: serde::de::DeserializeOwned + Default, T: serde::de::DeserializeOwned + Default"
+)]
+pub struct Thing<S, T = serde::de::IgnoredAny> {
+    /// The metadata.
+    pub metadata: Meta,
+    /// What is wanted.
+    pub spec: S,
+    /// What is.
+    pub status: T,
+}
