@@ -117,7 +117,9 @@ impl IntOrPercent {
         match self {
             IntOrPercent::Int(count) => *count,
             IntOrPercent::Percent(text) => {
-                let percent = text.strip_suffix('%').and_then(|digits| digits.parse::<i32>().ok());
+                let percent = text
+                    .strip_suffix('%')
+                    .and_then(|digits| digits.parse::<i32>().ok());
                 let hundredths = i64::from(percent.unwrap_or(0)) * i64::from(total) + if up { 99 } else { 0 };
                 i32::try_from(hundredths.div_euclid(100)).unwrap_or(i32::MAX)
             }
@@ -164,7 +166,11 @@ mod tests {
             (IntOrPercent::Int(5), 2, 5, 5),
         ];
         for (value, total, up, down) in cases {
-            assert_eq!((value.of(total, true), value.of(total, false)), (up, down), "{value:?} of {total}");
+            assert_eq!(
+                (value.of(total, true), value.of(total, false)),
+                (up, down),
+                "{value:?} of {total}"
+            );
         }
     }
 }
