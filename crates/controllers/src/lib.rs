@@ -1,9 +1,31 @@
 //! The built-in controllers: ordinary clients of the API, a file or folder each.
 
-pub mod deployment;
+mod context;
+mod deployment;
+pub mod discovery;
+mod garbage;
+mod namespace;
 pub mod objects;
 pub mod pods;
-pub mod replicaset;
+mod replicaset;
 pub mod resource;
 pub mod writer;
 pub mod written;
+
+pub use self::context::{Cluster, Context, Descriptor, Task};
+
+/// All controllers, in the order of their names.
+pub static CONTROLLERS: &[Descriptor] = &[
+    Descriptor {
+        name: "garbage-collector-controller",
+        aliases: &["garbagecollector"],
+        account: "generic-garbage-collector",
+        make: garbage::make,
+    },
+    Descriptor {
+        name: "namespace-controller",
+        aliases: &["namespace"],
+        account: "namespace-controller",
+        make: namespace::make,
+    },
+];
