@@ -1,8 +1,10 @@
 //! The built-in controllers: ordinary clients of the API, a file or folder each.
 
+mod calm;
 mod context;
 mod deployment;
 pub mod discovery;
+mod family;
 mod garbage;
 mod namespace;
 pub mod objects;
