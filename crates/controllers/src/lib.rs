@@ -10,6 +10,7 @@ mod namespace;
 pub mod objects;
 pub mod pods;
 mod replicaset;
+mod replication;
 pub mod resource;
 pub mod writer;
 pub mod written;
@@ -18,6 +19,12 @@ pub use self::context::{Cluster, Context, Descriptor, Task};
 
 /// All controllers, in the order of their names.
 pub static CONTROLLERS: &[Descriptor] = &[
+    Descriptor {
+        name: "deployment-controller",
+        aliases: &["deployment"],
+        account: "deployment-controller",
+        make: deployment::make,
+    },
     Descriptor {
         name: "garbage-collector-controller",
         aliases: &["garbagecollector"],
@@ -29,5 +36,17 @@ pub static CONTROLLERS: &[Descriptor] = &[
         aliases: &["namespace"],
         account: "namespace-controller",
         make: namespace::make,
+    },
+    Descriptor {
+        name: "replicaset-controller",
+        aliases: &["replicaset"],
+        account: "replicaset-controller",
+        make: replicaset::make,
+    },
+    Descriptor {
+        name: "replicationcontroller-controller",
+        aliases: &["replicationcontroller"],
+        account: "replication-controller",
+        make: replication::make,
     },
 ];
