@@ -141,7 +141,11 @@ impl Informers {
     }
 
     /// Of the objects of a kind what `T` reads, which brings its own idea of metadata.
-    pub fn projected<T: Object + DeserializeOwned>(&self, resource: &ApiResource, scope: Scope) -> Informer<T> {
+    pub fn projected<T: Object + DeserializeOwned>(
+        &self,
+        resource: &ApiResource,
+        scope: Scope,
+    ) -> Informer<T> {
         self.any(identity::<DynamicObject, T>(scope, Wire::Objects, resource))
     }
 
