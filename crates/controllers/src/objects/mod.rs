@@ -4,18 +4,27 @@
 //! pods, is kept as the text that came.
 
 mod condition;
+mod cron_job;
+mod job;
 mod meta;
 mod pod;
 mod selector;
+mod template;
 
 pub use self::{
     condition::{Condition, ConditionStatus},
+    cron_job::{Concurrency, CronJob, CronJobSpec, CronJobStatus, JobReference},
+    job::{
+        CompletionMode, ExitCodes, FailureAction, FailurePolicy, FailureRule, Job, JobSpec, JobStatus,
+        PodCondition, Replacement, SuccessPolicy, SuccessRule, Uncounted,
+    },
     meta::{Meta, Owner},
     pod::{
         Container, ContainerState, ContainerStatus, Pod, PodPhase, PodSpec, PodStatus, Port, Running,
         Terminated, Volume,
     },
     selector::Selector,
+    template::{TEMPLATE_HASH, Template, TemplateMeta, TemplateParts},
 };
 
 /// An object with a spec and a status, of which `S` and `T` are what is kept.

@@ -1,0 +1,9 @@
+//! Runs the pods of jobs until the work is done, and counts each of them once.
+
+mod backoff;
+mod indexes;
+mod look;
+mod plan;
+mod pods;
+mod policy;
+mod track;

@@ -1,0 +1,3 @@
+//! Deletes jobs some time after they have finished, if they ask for it.
+
+mod plan;
