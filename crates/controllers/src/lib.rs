@@ -1,7 +1,10 @@
 //! The built-in controllers: ordinary clients of the API, a file or folder each.
 
 mod cronjob;
+pub mod discovery;
+mod garbage;
 mod job;
+mod namespace;
 pub mod news;
 pub mod objects;
 pub mod resource;

@@ -23,7 +23,7 @@ macro_rules! resources {
     ($($name:ident = $group:literal $version:literal $plural:literal $kind:literal $namespaced:literal;)*) => {
         $(
             #[doc = concat!("`", $plural, "`.")]
-            pub const $name: Resource = Resource::new($group, $version, $plural, $kind, $namespaced);
+            pub static $name: Resource = Resource::new($group, $version, $plural, $kind, $namespaced);
         )*
     };
 }

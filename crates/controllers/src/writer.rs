@@ -80,6 +80,13 @@ impl Writer {
         self.send(Method::GET, &place.path(), JSON, None::<&Value>).await
     }
 
+    /// Reads a path in a form of its own.
+    pub async fn read<T: DeserializeOwned>(&self, path: &str, accept: &str) -> kube::Result<T> {
+        let request = Request::get(path).header(header::ACCEPT, accept);
+        let request = request.body(Vec::new()).map_err(kube::Error::HttpError)?;
+        self.client.request(request).await
+    }
+
     /// Makes an object.
     pub async fn create<T: DeserializeOwned>(
         &self,

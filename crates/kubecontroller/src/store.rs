@@ -140,6 +140,18 @@ impl<T> Store<T> {
 }
 
 impl<T: Object> Store<T> {
+    /// The object that is there, if it is the same in the same version; otherwise the given one.
+    pub(crate) fn same(&self, object: Arc<T>) -> Arc<T> {
+        let content = self.read();
+        let there = content.objects.get(&object.key());
+        let is_same = |there: &&Arc<T>| {
+            there.uid() == object.uid()
+                && !object.resource_version().is_empty()
+                && there.resource_version() == object.resource_version()
+        };
+        there.filter(is_same).cloned().unwrap_or(object)
+    }
+
     /// An index by namespace.
     pub fn by_namespace(&self) -> By<T> {
         self.index(|object| vec![object.namespace().to_owned()])
@@ -154,15 +166,14 @@ impl<T: Object> Store<T> {
     /// An index by the uid of the owner that controls the object.
     pub fn by_controller(&self) -> By<T> {
         self.index(|object| {
-            let mut owners = object.owners();
-            let controller = owners.find(|(_, controls)| *controls);
-            controller.map(|(uid, _)| uid.to_owned()).into_iter().collect()
+            let controller = object.controller();
+            controller.map(|owner| owner.uid.to_owned()).into_iter().collect()
         })
     }
 
     /// An index by the uids of all owners.
     pub fn by_owner(&self) -> By<T> {
-        self.index(|object| object.owners().map(|(uid, _)| uid.to_owned()).collect())
+        self.index(|object| object.owners().map(|owner| owner.uid.to_owned()).collect())
     }
 }
 
@@ -272,10 +283,7 @@ mod tests {
             metadata: SlimMeta {
                 name: name.to_owned(),
                 namespace: namespace.to_owned(),
-                labels: label
-                    .map(|value| ("app".into(), value.into()))
-                    .into_iter()
-                    .collect(),
+                labels: label.map(|value| ("app", value)).into_iter().collect(),
                 ..SlimMeta::default()
             },
             fields: (),

@@ -176,6 +176,11 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         }
     }
 
+    /// Whether it was closed.
+    pub fn is_closed(&self) -> bool {
+        self.state().is_closed()
+    }
+
     /// Waits until nothing is ready and nothing runs.
     pub async fn drained(&self) {
         loop {
@@ -192,10 +197,20 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         self.state().figures()
     }
 
-    fn end(&self, slot: u32, end: End) -> Option<Failure> {
+    /// The keys that are worked on, and for how long.
+    pub fn running(&self) -> Vec<(K, Duration)> {
+        let now = Instant::now();
+        let state = self.state();
+        let running = state.running();
+        running
+            .map(|(key, since)| (key.clone(), now.saturating_duration_since(since)))
+            .collect()
+    }
+
+    fn end(&self, slot: u32, end: End, now: Instant) -> Option<Failure> {
         let (failure, wakes, is_idle) = {
             let mut state = self.state();
-            let (failure, wakes) = state.end(slot, end, Instant::now());
+            let (failure, wakes) = state.end(slot, end, now);
             (failure, wakes, state.is_idle())
         };
         self.wake(wakes);
@@ -244,39 +259,54 @@ impl<K: Clone + Eq + Hash> Job<K> {
         self.since.elapsed()
     }
 
-    /// It is done, and its failures are forgotten.
-    pub fn done(mut self) {
-        self.finish(End::Done);
+    /// It is done, and its failures are forgotten. Gives how long that took.
+    pub fn done(mut self) -> Duration {
+        self.finish(End::Done).0
     }
 
-    /// It is done for now, and to be worked on again after a while.
-    pub fn again_after(mut self, after: Duration) {
+    /// It is done for now, and to be worked on again after a while. Gives how long it took so far.
+    pub fn again_after(mut self, after: Duration) -> Duration {
         let priority = self.priority;
-        self.finish(End::Again { after, priority });
+        self.finish(End::Again { after, priority }).0
     }
 
-    /// It is done for now, and to be worked on again at once with another priority.
-    pub fn again_with(mut self, priority: i32) {
+    /// It is done for now, and to be worked on again at once with another priority. Gives how long it took so far.
+    pub fn again_with(mut self, priority: i32) -> Duration {
         let after = Duration::ZERO;
-        self.finish(End::Again { after, priority });
+        self.finish(End::Again { after, priority }).0
+    }
+
+    /// It could not be worked on yet, and is to be handed out again after a while, or when something happens to it. Its
+    /// failures are not forgotten.
+    pub fn not_yet(mut self, after: Duration) {
+        self.finish(End::NotYet { after });
     }
 
     /// It failed: it is tried again later.
-    pub fn failed(mut self) -> Failure {
-        self.finish(End::Failed)
-            .expect("a failure is told what becomes of it")
+    pub fn failed(self) -> Failure {
+        self.failed_for(Duration::ZERO)
     }
 
-    fn finish(&mut self, end: End) -> Option<Failure> {
+    /// The same, where somebody said how long to wait at least.
+    pub fn failed_for(mut self, at_least: Duration) -> Failure {
+        let (_, failure) = self.finish(End::Failed { at_least });
+        failure.expect("a failure is told what becomes of it")
+    }
+
+    fn finish(&mut self, end: End) -> (Duration, Option<Failure>) {
         self.is_over = true;
-        self.queue.end(self.slot, end)
+        let now = Instant::now();
+        let failure = self.queue.end(self.slot, end, now);
+        (now.saturating_duration_since(self.since), failure)
     }
 }
 
 impl<K: Clone + Eq + Hash> Drop for Job<K> {
     fn drop(&mut self) {
         if !self.is_over {
-            self.finish(End::Failed);
+            self.finish(End::Failed {
+                at_least: Duration::ZERO,
+            });
         }
     }
 }

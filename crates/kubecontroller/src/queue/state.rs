@@ -31,10 +31,14 @@ pub(super) struct State<K> {
     stays: u64,
     tokens: Option<Tokens>,
     queued: usize,
-    running: usize,
+    /// The slots of the keys that are worked on, in no order.
+    running: Vec<u32>,
     closed: bool,
     adds: u64,
     retries: u64,
+    /// The latest time that anyone has told. Whoever read the clock first may be the last to get the lock: time must not go
+    /// back for that, or what was added "at once" would look as if it had to wait.
+    latest: Instant,
 }
 
 /// What is known of a key.
@@ -55,6 +59,8 @@ struct Slot<K> {
     first: Option<Instant>,
     /// What is to come after the run that goes on.
     again: Option<Again>,
+    /// Where it is in the list of keys that are worked on, if it is.
+    seat: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +90,10 @@ pub(super) struct Taken<K> {
 pub(super) enum End {
     Done,
     Again { after: Duration, priority: i32 },
-    Failed,
+    /// It could not be worked on yet: neither done nor failed.
+    NotYet { after: Duration },
+    /// It failed, and is not to be tried before a while is over, however long it would wait of its own.
+    Failed { at_least: Duration },
 }
 
 /// What became of a key that failed.
@@ -115,6 +124,18 @@ pub struct Figures {
     pub retries: u64,
 }
 
+// --- Again ---
+
+impl Again {
+    /// The sooner of two times, and the higher of two priorities.
+    fn sooner(known: Option<Again>, at: Instant, priority: i32) -> Again {
+        known.map_or(Again { at, priority }, |known| Again {
+            at: known.at.min(at),
+            priority: known.priority.max(priority),
+        })
+    }
+}
+
 // --- State ---
 
 impl<K: Clone + Eq + Hash> State<K> {
@@ -130,15 +151,17 @@ impl<K: Clone + Eq + Hash> State<K> {
             waiting: BinaryHeap::new(),
             stays: 0,
             queued: 0,
-            running: 0,
+            running: Vec::new(),
             closed: false,
             adds: 0,
             retries: 0,
+            latest: Instant::now(),
         }
     }
 
     /// Something happened to a key. Tells whether somebody who waits for a key, or for a time, has to look again.
     pub(super) fn add(&mut self, key: K, priority: i32, now: Instant) -> bool {
+        let now = self.later(now);
         let Some(debounce) = self.options.debounce else {
             return self.add_at(key, priority, now, now);
         };
@@ -168,8 +191,14 @@ impl<K: Clone + Eq + Hash> State<K> {
 
     /// A key is to be worked on at a time. The earliest such time counts.
     pub(super) fn add_at(&mut self, key: K, priority: i32, at: Instant, now: Instant) -> bool {
+        let now = self.later(now);
         let hash = self.hasher.hash_one(&key);
         self.add_hashed(key, hash, priority, at, now)
+    }
+
+    fn later(&mut self, now: Instant) -> Instant {
+        self.latest = self.latest.max(now);
+        self.latest
     }
 
     fn add_hashed(&mut self, key: K, hash: u64, priority: i32, at: Instant, now: Instant) -> bool {
@@ -208,6 +237,7 @@ impl<K: Clone + Eq + Hash> State<K> {
 
     /// Hands out the next key that is ready.
     pub(super) fn take(&mut self, now: Instant) -> Option<Taken<K>> {
+        let now = self.later(now);
         self.promote(now);
         let slots = &self.slots;
         let is_good = |ticket: Ticket| {
@@ -216,9 +246,11 @@ impl<K: Clone + Eq + Hash> State<K> {
         };
         let ticket = self.ready.pop(is_good)?;
         self.queued -= 1;
-        self.running += 1;
+        let seat = u32::try_from(self.running.len()).expect("there are fewer keys than 2^32");
+        self.running.push(ticket.slot);
         let slot = self.slot_mut(ticket.slot);
         slot.place = Place::Running;
+        slot.seat = seat;
         slot.first = None;
         let waited = now.saturating_duration_since(slot.since);
         slot.since = now;
@@ -233,24 +265,22 @@ impl<K: Clone + Eq + Hash> State<K> {
 
     /// A run is over. Tells what became of a key that failed, and whether somebody has to look again.
     pub(super) fn end(&mut self, position: u32, end: End, now: Instant) -> (Option<Failure>, bool) {
-        self.running -= 1;
+        let now = self.later(now);
+        self.leave(position);
         let mut failure = None;
         let mut next = self.slot_mut(position).again.take();
         match end {
             End::Done => self.forgive(position),
             End::Again { after, priority } => {
                 self.forgive(position);
-                let wanted = Again {
-                    at: now + after,
-                    priority,
-                };
-                next = Some(next.map_or(wanted, |next| Again {
-                    at: next.at.min(wanted.at),
-                    priority: next.priority.max(priority),
-                }));
+                next = Some(Again::sooner(next, now + after, priority));
             }
-            End::Failed => {
-                let (failed, retry) = self.fail(position, now);
+            End::NotYet { after } => {
+                let priority = self.slot(position).priority;
+                next = Some(Again::sooner(next, now + after, priority));
+            }
+            End::Failed { at_least } => {
+                let (failed, retry) = self.fail(position, at_least, now);
                 failure = Some(failed);
                 let priority = self.slot(position).priority;
                 if let Some(at) = retry.filter(|_| !self.closed) {
@@ -272,6 +302,21 @@ impl<K: Clone + Eq + Hash> State<K> {
         (failure, self.place(position, again.at, now))
     }
 
+    /// The keys that are worked on, and since when.
+    pub(super) fn running(&self) -> impl Iterator<Item = (&K, Instant)> {
+        let slots = self.running.iter().map(|position| self.slot(*position));
+        slots.map(|slot| (&slot.key, slot.since))
+    }
+
+    /// Takes a key out of the list of those that are worked on.
+    fn leave(&mut self, position: u32) {
+        let seat = self.slot(position).seat;
+        self.running.swap_remove(seat as usize);
+        if let Some(moved) = self.running.get(seat as usize).copied() {
+            self.slot_mut(moved).seat = seat;
+        }
+    }
+
     /// Takes no more keys, and forgets those that are not ready.
     pub(super) fn close(&mut self) {
         self.closed = true;
@@ -288,7 +333,7 @@ impl<K: Clone + Eq + Hash> State<K> {
 
     /// Whether nothing is ready and nothing runs.
     pub(super) fn is_idle(&self) -> bool {
-        self.queued == 0 && self.running == 0
+        self.queued == 0 && self.running.is_empty()
     }
 
     /// When the next of the keys that wait becomes ready, at the earliest.
@@ -299,8 +344,8 @@ impl<K: Clone + Eq + Hash> State<K> {
     pub(super) fn figures(&self) -> Figures {
         Figures {
             depth: self.queued,
-            waiting: self.table.len() - self.queued - self.running,
-            running: self.running,
+            waiting: self.table.len() - self.queued - self.running.len(),
+            running: self.running.len(),
             adds: self.adds,
             retries: self.retries,
         }
@@ -346,6 +391,7 @@ impl<K: Clone + Eq + Hash> State<K> {
             window: None,
             first: None,
             again: None,
+            seat: 0,
         });
         let position = if let Some(position) = self.free.pop() {
             self.slots[position as usize] = slot;
@@ -431,7 +477,7 @@ impl<K: Clone + Eq + Hash> State<K> {
     }
 
     /// A key failed. When it is to be tried again; `None` if it is dropped.
-    fn fail(&mut self, position: u32, now: Instant) -> (Failure, Option<Instant>) {
+    fn fail(&mut self, position: u32, at_least: Duration, now: Instant) -> (Failure, Option<Instant>) {
         let slot = self.slot_mut(position);
         if let Some(window) = slot.window.filter(|window| *window > now) {
             // An event ran it early: it fails as it would have failed anyway.
@@ -465,7 +511,7 @@ impl<K: Clone + Eq + Hash> State<K> {
             .tokens
             .as_mut()
             .map_or(Duration::ZERO, |tokens| tokens.take(now));
-        let delay = own.max(shared);
+        let delay = own.max(shared).max(at_least);
         self.slot_mut(position).window = Some(now + delay);
         self.retries += 1;
         let failure = Failure {

@@ -397,7 +397,9 @@ proptest! {
                             model.want(taken.key, now + after);
                             state::End::Again { after, priority: 0 }
                         }
-                        Step::Fail(_) => state::End::Failed,
+                        Step::Fail(_) => state::End::Failed {
+                            at_least: Duration::ZERO,
+                        },
                         _ => state::End::Done,
                     };
                     let (failure, _) = state.end(taken.slot, end, now);

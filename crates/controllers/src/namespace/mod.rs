@@ -1,0 +1,4 @@
+//! Namespaces that go: everything in them goes first.
+
+mod conditions;
+mod deleter;
