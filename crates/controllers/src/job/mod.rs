@@ -2,8 +2,12 @@
 
 mod backoff;
 mod indexes;
+mod making;
 mod look;
 mod plan;
 mod pods;
 mod policy;
 mod track;
+
+#[cfg(test)]
+mod tests;
