@@ -10,6 +10,7 @@ use crate::{
     news::News,
     objects::{Concurrency, CronJob, CronJobStatus, Job, JobReference, Meta},
     resource::{CRON_JOBS, JOBS},
+    written::list,
 };
 
 /// The annotation that says for which time a job is.
@@ -123,7 +124,8 @@ impl Decision {
             return false;
         }
         if cron.spec.concurrency_policy == Concurrency::Forbid && !active.is_empty() {
-            let message = "Not starting job because prior execution is running and concurrency policy is Forbid";
+            let message =
+                "Not starting job because prior execution is running and concurrency policy is Forbid";
             news.push(News::normal("JobAlreadyActive", message));
             return false;
         }
@@ -176,7 +178,9 @@ pub(super) fn outlived(cron: &CronJob, jobs: &[Arc<Job>]) -> Vec<Arc<Job>> {
         ("Failed", spec.failed_jobs_history_limit),
     ] {
         let Some(limit) = limit else { continue };
-        let finished = jobs.iter().filter(|job| job.finished().is_some_and(|how| &*how.kind == kind));
+        let finished = jobs
+            .iter()
+            .filter(|job| job.finished().is_some_and(|how| &*how.kind == kind));
         let mut finished: Vec<_> = finished.cloned().collect();
         // Those that never began are the youngest.
         finished.sort_by_key(|job| {
@@ -209,11 +213,10 @@ pub(super) fn see_finished(status: &mut CronJobStatus, jobs: &[Arc<Job>], news: 
 
 /// The patch that makes a status so, if nobody was faster.
 pub(super) fn patch(status: &CronJobStatus, version: &str) -> Value {
-    let active = (!status.active.is_empty()).then_some(&status.active);
     json!({
         "metadata": {"resourceVersion": version},
         "status": {
-            "active": active,
+            "active": list(&status.active),
             "lastScheduleTime": status.last_schedule_time,
             "lastSuccessfulTime": status.last_successful_time,
         }
@@ -252,7 +255,13 @@ mod tests {
     fn a_job_begins_when_it_is_due_unless_something_speaks_against_it() {
         let runs = json!({"active": [{"name": "c-1", "uid": "j1"}]});
         for (spec, status, now, decision, news) in [
-            (json!({"schedule": "0 * * * *"}), json!({}), "2026-01-01T10:30:00Z", "wait 1800", None),
+            (
+                json!({"schedule": "0 * * * *"}),
+                json!({}),
+                "2026-01-01T10:30:00Z",
+                "wait 1800",
+                None,
+            ),
             (
                 json!({"schedule": "0 * * * *"}),
                 json!({}),
@@ -260,13 +269,22 @@ mod tests {
                 "start c-29454420, replace 0, wait 3600",
                 None,
             ),
-            (json!({"schedule": "0 * * * *", "suspend": true}), json!({}), "2026-01-01T11:00:00Z", "rest", None),
+            (
+                json!({"schedule": "0 * * * *", "suspend": true}),
+                json!({}),
+                "2026-01-01T11:00:00Z",
+                "rest",
+                None,
+            ),
             (
                 json!({"schedule": "0 * * * *", "timeZone": "Nowhere"}),
                 json!({}),
                 "2026-01-01T11:00:00Z",
                 "rest",
-                Some(News::warning("UnknownTimeZone", r#"invalid timeZone: "Nowhere": unknown time zone Nowhere"#)),
+                Some(News::warning(
+                    "UnknownTimeZone",
+                    r#"invalid timeZone: "Nowhere": unknown time zone Nowhere"#,
+                )),
             ),
             (
                 json!({"schedule": "0 0 31 2 *"}),
@@ -336,7 +354,10 @@ mod tests {
 
     #[test]
     fn a_job_is_as_the_template_says_and_knows_its_time() {
-        let cron = cron(json!({"schedule": "* * * * *", "timeZone": "Asia/Tokyo"}), json!({}));
+        let cron = cron(
+            json!({"schedule": "* * * * *", "timeZone": "Asia/Tokyo"}),
+            json!({}),
+        );
         let timetable = Timetable::new(&cron).unwrap();
         let job = job(&cron, "2026-01-01T11:00:00Z".parse().unwrap(), &timetable).unwrap();
         assert_eq!(
@@ -358,7 +379,10 @@ mod tests {
         let conditions = how.map(|how| json!({"type": how, "status": "True"}));
         let conditions: Vec<_> = conditions.into_iter().collect();
         let status = json!({"startTime": start, "completionTime": done, "conditions": conditions});
-        Arc::new(serde_json::from_value(json!({"metadata": {"name": name, "uid": name}, "status": status})).unwrap())
+        Arc::new(
+            serde_json::from_value(json!({"metadata": {"name": name, "uid": name}, "status": status}))
+                .unwrap(),
+        )
     }
 
     #[test]
@@ -374,8 +398,14 @@ mod tests {
         for (limits, gone) in [
             (json!({}), vec![]),
             (json!({"successfulJobsHistoryLimit": 2}), vec!["b", "c"]),
-            (json!({"successfulJobsHistoryLimit": 0, "failedJobsHistoryLimit": 0}), vec!["b", "c", "d", "e", "f"]),
-            (json!({"successfulJobsHistoryLimit": 9, "failedJobsHistoryLimit": 1}), vec![]),
+            (
+                json!({"successfulJobsHistoryLimit": 0, "failedJobsHistoryLimit": 0}),
+                vec!["b", "c", "d", "e", "f"],
+            ),
+            (
+                json!({"successfulJobsHistoryLimit": 9, "failedJobsHistoryLimit": 1}),
+                vec![],
+            ),
         ] {
             let cron = cron(limits, json!({}));
             let outlived = outlived(&cron, &jobs);
@@ -397,7 +427,10 @@ mod tests {
         let mut news = Vec::new();
         see_finished(&mut status, &jobs, &mut news);
         assert_eq!(status.active.len(), 1);
-        assert_eq!(status.last_successful_time, Some("2026-01-01T04:00:00Z".parse().unwrap()));
+        assert_eq!(
+            status.last_successful_time,
+            Some("2026-01-01T04:00:00Z".parse().unwrap())
+        );
         assert_eq!(
             news,
             [

@@ -169,9 +169,23 @@ mod tests {
     fn the_last_missed_time_is_found_and_the_next_one_awaited() {
         for (spec, last, now, missed, many, wait) in [
             // Not yet.
-            (json!({"schedule": "0 * * * *"}), None, "2026-01-01T10:59:59Z", None, false, 1.1),
+            (
+                json!({"schedule": "0 * * * *"}),
+                None,
+                "2026-01-01T10:59:59Z",
+                None,
+                false,
+                1.1,
+            ),
             // Now.
-            (json!({"schedule": "0 * * * *"}), None, "2026-01-01T11:00:00Z", Some("2026-01-01T11:00:00Z"), false, 3600.1),
+            (
+                json!({"schedule": "0 * * * *"}),
+                None,
+                "2026-01-01T11:00:00Z",
+                Some("2026-01-01T11:00:00Z"),
+                false,
+                3600.1,
+            ),
             // Now, and done.
             (
                 json!({"schedule": "0 * * * *"}),

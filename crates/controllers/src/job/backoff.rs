@@ -31,8 +31,15 @@ impl Failures {
         failed: impl IntoIterator<Item = &'p Pod>,
     ) -> Self {
         let success = succeeded.into_iter().map(ended_at).max();
-        let before = if success.is_some() { Failures::default() } else { self };
-        let since = failed.into_iter().map(ended_at).filter(|failure| Some(*failure) > success);
+        let before = if success.is_some() {
+            Failures::default()
+        } else {
+            self
+        };
+        let since = failed
+            .into_iter()
+            .map(ended_at)
+            .filter(|failure| Some(*failure) > success);
         // The last failure that was counted may be later than one that is seen only now; the newest look decides.
         let (count, last) = since.fold((0, None), |(count, last), at| (count + 1, last.max(Some(at))));
         Failures {
@@ -60,7 +67,9 @@ impl Failures {
 pub(super) fn ended_at(pod: &Pod) -> Timestamp {
     let unready = || {
         let ready = Condition::find(&pod.status.conditions, "Ready")?;
-        ready.last_transition_time.filter(|_| ready.status == ConditionStatus::False)
+        ready
+            .last_transition_time
+            .filter(|_| ready.status == ConditionStatus::False)
     };
     let deleted = || {
         let grace = pod.metadata.deletion_grace_period_seconds.unwrap_or(0);
@@ -134,14 +143,16 @@ mod tests {
 
     #[test]
     fn a_pod_ended_when_its_last_container_did() {
-        let done = |name: &str, second: i64| {
-            json!({"name": name, "state": {"terminated": {"exitCode": 1, "finishedAt": at(second)}}})
-        };
+        let done = |name: &str, second: i64| json!({"name": name, "state": {"terminated": {"exitCode": 1, "finishedAt": at(second)}}});
         let running = json!({"name": "c", "state": {"running": {}}});
         let metadata = json!({"creationTimestamp": at(1), "deletionTimestamp": at(40), "deletionGracePeriodSeconds": 30});
         let unready = json!([{"type": "Ready", "status": "False", "lastTransitionTime": at(7)}]);
         for (spec, status, second) in [
-            (json!({}), json!({"containerStatuses": [done("a", 20), done("b", 22)]}), 22),
+            (
+                json!({}),
+                json!({"containerStatuses": [done("a", 20), done("b", 22)]}),
+                22,
+            ),
             (
                 json!({"initContainers": [{"name": "i"}, {"name": "s", "restartPolicy": "Always"}]}),
                 json!({"containerStatuses": [done("a", 20)], "initContainerStatuses": [done("i", 50), done("s", 25)]}),

@@ -86,7 +86,10 @@ impl Indexes {
     pub(super) fn missing(&self, end: u32, count: usize) -> Vec<u32> {
         let mut missing = Vec::new();
         let mut next = 0;
-        let past = Range { first: end, last: end };
+        let past = Range {
+            first: end,
+            last: end,
+        };
         for range in self.ranges.iter().chain([&past]) {
             let room = count - missing.len();
             missing.extend((next..range.first.min(end)).take(room));
@@ -153,7 +156,10 @@ mod tests {
         ] {
             assert_eq!(Indexes::parse(text, end).to_string(), written, "{text}");
         }
-        assert_eq!([4, 2, 3, 3, 9].into_iter().collect::<Indexes>().to_string(), "2-4,9");
+        assert_eq!(
+            [4, 2, 3, 3, 9].into_iter().collect::<Indexes>().to_string(),
+            "2-4,9"
+        );
     }
 
     #[test]
@@ -164,7 +170,12 @@ mod tests {
         assert_eq!(has, [1, 3, 4, 5, 9]);
         let other = Indexes::parse("0,5-7", 10);
         assert_eq!(set.union(&other).to_string(), "0,1,3-7,9");
-        for (these, those, common) in [("1,3-5,9", "0,5-7", 1), ("0-9", "2,4-5", 3), ("", "1", 0), ("1-3", "1-3", 3)] {
+        for (these, those, common) in [
+            ("1,3-5,9", "0,5-7", 1),
+            ("0-9", "2,4-5", 3),
+            ("", "1", 0),
+            ("1-3", "1-3", 3),
+        ] {
             let (these, those) = (Indexes::parse(these, 10), Indexes::parse(those, 10));
             assert_eq!(these.count_common(&those), common);
             assert_eq!(those.count_common(&these), common);

@@ -106,7 +106,12 @@ impl End {
 
 impl<'a> Look<'a> {
     /// Looks. `failures` is what was known of them the last time; nothing if there was none.
-    pub(super) fn new(job: &'a Job, pods: &'a [Arc<Pod>], failures: Option<Failures>, now: Timestamp) -> Self {
+    pub(super) fn new(
+        job: &'a Job,
+        pods: &'a [Arc<Pod>],
+        failures: Option<Failures>,
+        now: Timestamp,
+    ) -> Self {
         let active: Vec<_> = pods.iter().filter(|pod| pod.is_active()).cloned().collect();
         let mut look = Look {
             ready: count(active.iter().filter(|pod| pod.is_ready())),
@@ -188,7 +193,10 @@ impl<'a> Look<'a> {
         };
         let statuses = self.pods.iter().filter(alive).flat_map(|pod| {
             let status = &pod.status;
-            status.init_container_statuses.iter().chain(&status.container_statuses)
+            status
+                .init_container_statuses
+                .iter()
+                .chain(&status.container_statuses)
         });
         let restarts: u64 = statuses.map(|status| u64::from(status.restart_count)).sum();
         let most = u64::from(limit.max(0).unsigned_abs());
@@ -257,7 +265,10 @@ fn to_replace(look: &Look<'_>, done: &Indexes, lost: &Indexes) -> BTreeMap<u32, 
     let job = look.job;
     let active = indexes(&look.active);
     let mut replaced: BTreeMap<u32, Arc<Pod>> = BTreeMap::new();
-    let failed = look.pods.iter().filter(|pod| is_tracked(pod) && job.has_failed(pod));
+    let failed = look
+        .pods
+        .iter()
+        .filter(|pod| is_tracked(pod) && job.has_failed(pod));
     for pod in failed {
         let Some(index) = job.index_of(pod) else { continue };
         if done.has(index) || lost.has(index) || active.has(index) {

@@ -45,19 +45,29 @@ pub(super) fn make(
     let mut made = Vec::with_capacity(wanted.len());
     for wanted in wanted {
         let mut metadata = plain.metadata.clone();
-        if !metadata.finalizers.iter().any(|finalizer| &**finalizer == FINALIZER) {
+        if !metadata
+            .finalizers
+            .iter()
+            .any(|finalizer| &**finalizer == FINALIZER)
+        {
             metadata.finalizers.push(FINALIZER.into());
         }
         if let Some(index) = wanted.index {
             metadata.generate_name = prefix(job, index).into();
             metadata.labels.insert(INDEX.into(), index.to_string().into());
-            metadata.annotations.insert(INDEX.into(), index.to_string().into());
+            metadata
+                .annotations
+                .insert(INDEX.into(), index.to_string().into());
             spec["hostname"] = format!("{}-{index}", job.metadata.name).into();
         }
         if let Some((counted, ignored)) = wanted.failures {
-            metadata.annotations.insert(FAILURES.into(), counted.to_string().into());
+            metadata
+                .annotations
+                .insert(FAILURES.into(), counted.to_string().into());
             if ignored > 0 {
-                metadata.annotations.insert(IGNORED_FAILURES.into(), ignored.to_string().into());
+                metadata
+                    .annotations
+                    .insert(IGNORED_FAILURES.into(), ignored.to_string().into());
             }
         }
         metadata.name = loop {
@@ -88,7 +98,12 @@ fn prefix(job: &Job, index: u32) -> String {
 
 /// The name of a pod. It looks as if the server had made it.
 fn name(job: &Job, prefix: &str, attempt: u32) -> String {
-    let bytes = job.metadata.uid.bytes().chain(prefix.bytes()).chain(attempt.to_le_bytes());
+    let bytes = job
+        .metadata
+        .uid
+        .bytes()
+        .chain(prefix.bytes())
+        .chain(attempt.to_le_bytes());
     let mut state = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
@@ -110,7 +125,10 @@ fn tell_index(spec: &mut Value) {
                 *env = json!([]);
             }
             let Some(env) = env.as_array_mut() else { continue };
-            if env.iter().all(|variable| variable.get("name").and_then(Value::as_str) != Some(ENV)) {
+            if env
+                .iter()
+                .all(|variable| variable.get("name").and_then(Value::as_str) != Some(ENV))
+            {
                 let path = format!("metadata.labels['{INDEX}']");
                 env.push(json!({"name": ENV, "valueFrom": {"fieldRef": {"fieldPath": path}}}));
             }

@@ -2,8 +2,8 @@
 
 mod backoff;
 mod indexes;
-mod making;
 mod look;
+mod making;
 mod plan;
 mod pods;
 mod policy;

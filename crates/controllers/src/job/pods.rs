@@ -19,7 +19,9 @@ pub(super) const IGNORED_FAILURES: &str = "batch.kubernetes.io/job-index-ignored
 impl Job {
     /// How many pods are to succeed.
     pub(super) fn completions(&self) -> u32 {
-        self.spec.completions.map_or(0, |count| count.max(0).unsigned_abs())
+        self.spec
+            .completions
+            .map_or(0, |count| count.max(0).unsigned_abs())
     }
 
     pub(super) fn is_indexed(&self) -> bool {
@@ -113,7 +115,10 @@ pub(super) fn indexes<'p>(pods: impl IntoIterator<Item = &'p Arc<Pod>>) -> Index
 
 /// A count that a pod carries; nothing if it cannot be read.
 pub(super) fn count(pod: &Pod, annotation: &str) -> u32 {
-    let count = pod.metadata.annotation(annotation).and_then(|text| text.parse::<u32>().ok());
+    let count = pod
+        .metadata
+        .annotation(annotation)
+        .and_then(|text| text.parse::<u32>().ok());
     count.filter(|count| i32::try_from(*count).is_ok()).unwrap_or(0)
 }
 
@@ -135,7 +140,11 @@ fn rank(one: &Pod, other: &Pod) -> Ordering {
         let stay = status.init_container_statuses.iter();
         let stay = stay.filter(|status| sidecars.contains(&status.name));
         let most = |restarts: Option<u32>| restarts.unwrap_or(0);
-        let regular = status.container_statuses.iter().map(|status| status.restart_count).max();
+        let regular = status
+            .container_statuses
+            .iter()
+            .map(|status| status.restart_count)
+            .max();
         (most(regular), most(stay.map(|status| status.restart_count).max()))
     };
     // Times that are not known come before those that are, later ones before earlier ones.

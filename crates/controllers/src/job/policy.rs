@@ -28,7 +28,8 @@ impl Meaning {
                 let patterns = rule.on_pod_conditions.iter().flatten();
                 let mut conditions = pod.status.conditions.iter().filter(|condition| {
                     let mut patterns = patterns.clone();
-                    patterns.any(|pattern| pattern.kind == condition.kind && pattern.status == condition.status)
+                    patterns
+                        .any(|pattern| pattern.kind == condition.kind && pattern.status == condition.status)
                 });
                 let condition = conditions.next();
                 condition.map(|condition| format!("Pod {namespace}/{name} has condition {}", condition.kind))
@@ -54,7 +55,10 @@ impl Meaning {
 /// The first container that ended so, and its code.
 fn ended_so<'p>(pod: &'p Pod, codes: &ExitCodes) -> Option<(&'p str, i32)> {
     let status = &pod.status;
-    let mut containers = status.container_statuses.iter().chain(&status.init_container_statuses);
+    let mut containers = status
+        .container_statuses
+        .iter()
+        .chain(&status.init_container_statuses);
     containers.find_map(|ContainerStatus { name, state, .. }| {
         let code = state.terminated.as_ref()?.exit_code;
         let listed = codes.values.contains(&code);
@@ -69,7 +73,11 @@ fn ended_so<'p>(pod: &'p Pod, codes: &ExitCodes) -> Option<(&'p str, i32)> {
 }
 
 /// Which rule says that enough indexes have succeeded, in words.
-pub(super) fn enough(policy: Option<&SuccessPolicy>, completions: u32, succeeded: &Indexes) -> Option<String> {
+pub(super) fn enough(
+    policy: Option<&SuccessPolicy>,
+    completions: u32,
+    succeeded: &Indexes,
+) -> Option<String> {
     if succeeded.is_empty() {
         return None;
     }
@@ -116,16 +124,26 @@ mod tests {
                 json!({"conditions": [{"type": "DisruptionTarget", "status": "False"}], "containerStatuses": [container("main", 1)]}),
                 (None, None),
             ),
-            (json!({"containerStatuses": [container("main", 5)]}), (Some(FailureAction::FailIndex), None)),
+            (
+                json!({"containerStatuses": [container("main", 5)]}),
+                (Some(FailureAction::FailIndex), None),
+            ),
             (
                 json!({"containerStatuses": [container("main", 0), container("side", 5)]}),
-                fails("Container side for pod shop/p failed with exit code 5 matching FailJob rule at index 2"),
+                fails(
+                    "Container side for pod shop/p failed with exit code 5 matching FailJob rule at index 2",
+                ),
             ),
             (
                 json!({"containerStatuses": [{"name": "main", "state": {}}], "initContainerStatuses": [container("init", 42)]}),
-                fails("Container init for pod shop/p failed with exit code 42 matching FailJob rule at index 2"),
+                fails(
+                    "Container init for pod shop/p failed with exit code 42 matching FailJob rule at index 2",
+                ),
             ),
-            (json!({"containerStatuses": [container("main", 7)]}), (Some(FailureAction::Count), None)),
+            (
+                json!({"containerStatuses": [container("main", 7)]}),
+                (Some(FailureAction::Count), None),
+            ),
             (json!({"containerStatuses": [container("main", 0)]}), (None, None)),
             (
                 json!({"conditions": [{"type": "Config", "status": "False"}]}),
@@ -144,8 +162,16 @@ mod tests {
         for (rule, succeeded, met) in [
             (json!({"succeededIndexes": "0-2"}), "0,1", false),
             (json!({"succeededIndexes": "0-2"}), "0-2,5", true),
-            (json!({"succeededIndexes": "0-2", "succeededCount": 2}), "0,2", true),
-            (json!({"succeededIndexes": "0-2", "succeededCount": 2}), "0,5-9", false),
+            (
+                json!({"succeededIndexes": "0-2", "succeededCount": 2}),
+                "0,2",
+                true,
+            ),
+            (
+                json!({"succeededIndexes": "0-2", "succeededCount": 2}),
+                "0,5-9",
+                false,
+            ),
             (json!({"succeededCount": 2}), "7", false),
             (json!({"succeededCount": 2}), "7,9", true),
             (json!({"succeededIndexes": "x"}), "7,9", false),

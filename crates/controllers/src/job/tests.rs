@@ -55,8 +55,11 @@ impl World {
         if job.finished().is_some() {
             return "finished".to_owned();
         }
-        let pods: Vec<Arc<Pod>> =
-            self.pods.iter().map(|pod| Arc::new(serde_json::from_value(pod.clone()).unwrap())).collect();
+        let pods: Vec<Arc<Pod>> = self
+            .pods
+            .iter()
+            .map(|pod| Arc::new(serde_json::from_value(pod.clone()).unwrap()))
+            .collect();
         let look = Look::new(&job, &pods, self.failures, self.now);
         let action = Action::new(&look);
         let mut done = Done::default();
@@ -96,7 +99,8 @@ impl World {
         track.released(release.iter().map(|pod| &**pod));
         track.finish();
         merge(&mut self.job, &patch(&track.status, ""));
-        self.told.extend(track.news.into_iter().map(|news| news.reason.into_string()));
+        self.told
+            .extend(track.news.into_iter().map(|news| news.reason.into_string()));
         did
     }
 
@@ -133,7 +137,9 @@ impl World {
             let phase = pod["status"]["phase"].as_str().unwrap_or("Pending");
             matches!(phase, "Pending" | "Running") && pod["metadata"]["deletionTimestamp"].is_null()
         });
-        active.map(|pod| pod["metadata"]["name"].as_str().unwrap().to_owned()).collect()
+        active
+            .map(|pod| pod["metadata"]["name"].as_str().unwrap().to_owned())
+            .collect()
     }
 
     /// Ends the first pod that works, or that of an index.
@@ -142,9 +148,10 @@ impl World {
             index.is_none_or(|index| pod["metadata"]["annotations"][INDEX] == json!(index.to_string()))
         };
         let active = self.active();
-        let pod = self.pods.iter_mut().find(|pod| {
-            of_index(pod) && active.iter().any(|name| pod["metadata"]["name"] == name.as_str())
-        });
+        let pod = self
+            .pods
+            .iter_mut()
+            .find(|pod| of_index(pod) && active.iter().any(|name| pod["metadata"]["name"] == name.as_str()));
         let phase = if code == 0 { "Succeeded" } else { "Failed" };
         let state = json!({"terminated": {"exitCode": code, "finishedAt": self.now}});
         pod.expect("a pod works")["status"] =
@@ -152,12 +159,17 @@ impl World {
     }
 
     fn status(&self, fields: &[&str]) -> Value {
-        let status = fields.iter().map(|field| ((*field).to_owned(), self.job["status"][field].clone()));
+        let status = fields
+            .iter()
+            .map(|field| ((*field).to_owned(), self.job["status"][field].clone()));
         Value::Object(status.collect())
     }
 
     fn conditions(&self) -> Vec<String> {
-        let conditions = self.job["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let conditions = self.job["status"]["conditions"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
         let text = |condition: &Value, field: &str| condition[field].as_str().unwrap_or_default().to_owned();
         let conditions = conditions.iter().map(|condition| {
             let fields = ["type", "status", "reason"].map(|field| text(condition, field));
@@ -190,17 +202,32 @@ const COUNTS: &[&str] = &["active", "ready", "terminating", "succeeded", "failed
 fn pods_run_until_enough_have_succeeded() {
     let mut world = World::new(json!({"parallelism": 2, "completions": 3}));
     assert_eq!(world.sync(), "create 2");
-    assert_eq!(world.status(COUNTS), json!({"active": 2, "ready": 0, "terminating": 0, "succeeded": null, "failed": null}));
+    assert_eq!(
+        world.status(COUNTS),
+        json!({"active": 2, "ready": 0, "terminating": 0, "succeeded": null, "failed": null})
+    );
     assert_eq!(world.sync(), "nothing");
     world.end(None, 0);
     assert_eq!(world.sync(), "create 1");
-    assert_eq!(world.status(COUNTS), json!({"active": 2, "ready": 0, "terminating": 0, "succeeded": 1, "failed": null}));
+    assert_eq!(
+        world.status(COUNTS),
+        json!({"active": 2, "ready": 0, "terminating": 0, "succeeded": 1, "failed": null})
+    );
     world.end(None, 0);
     assert_eq!(world.sync(), "nothing");
     world.pass(5).end(None, 0);
     assert_eq!(world.sync(), "nothing");
-    assert_eq!(world.status(COUNTS), json!({"active": null, "ready": 0, "terminating": 0, "succeeded": 3, "failed": null}));
-    assert_eq!(world.conditions(), ["SuccessCriteriaMet True CompletionsReached", "Complete True CompletionsReached"]);
+    assert_eq!(
+        world.status(COUNTS),
+        json!({"active": null, "ready": 0, "terminating": 0, "succeeded": 3, "failed": null})
+    );
+    assert_eq!(
+        world.conditions(),
+        [
+            "SuccessCriteriaMet True CompletionsReached",
+            "Complete True CompletionsReached"
+        ]
+    );
     assert_eq!(world.job["status"]["completionTime"], "2026-01-01T00:00:05Z");
     assert_eq!(world.job["status"]["uncountedTerminatedPods"], json!({}));
     assert_eq!(world.told, ["Completed"]);
@@ -216,7 +243,10 @@ fn without_completions_the_first_success_is_the_end_when_the_others_have_ended()
     world.end(None, 1);
     world.end(None, 0);
     assert_eq!(world.sync(), "nothing");
-    assert_eq!(world.status(&["succeeded", "failed"]), json!({"succeeded": 2, "failed": 1}));
+    assert_eq!(
+        world.status(&["succeeded", "failed"]),
+        json!({"succeeded": 2, "failed": 1})
+    );
     assert_eq!(world.conditions().len(), 2);
 }
 
@@ -236,7 +266,13 @@ fn a_pod_that_failed_is_replaced_after_a_while_until_the_limit() {
     world.end(None, 1);
     assert_eq!(world.sync(), "end 0");
     assert_eq!(world.status(&["failed"]), json!({"failed": 3}));
-    assert_eq!(world.conditions(), ["FailureTarget True BackoffLimitExceeded", "Failed True BackoffLimitExceeded"]);
+    assert_eq!(
+        world.conditions(),
+        [
+            "FailureTarget True BackoffLimitExceeded",
+            "Failed True BackoffLimitExceeded"
+        ]
+    );
     assert_eq!(world.told, ["BackoffLimitExceeded"]);
 }
 
@@ -244,18 +280,31 @@ fn a_pod_that_failed_is_replaced_after_a_while_until_the_limit() {
 fn a_job_that_took_too_long_has_failed_when_its_last_pod_is_gone() {
     let mut world = World::new(json!({"parallelism": 2, "completions": 2, "activeDeadlineSeconds": 5}));
     world.sync();
-    world.pods[0]["status"] = json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]});
+    world.pods[0]["status"] =
+        json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]});
     assert_eq!(world.pass(4).sync(), "nothing");
     assert_eq!(world.status(&["ready"]), json!({"ready": 1}));
     assert_eq!(world.pass(1).sync(), "end 2");
     assert_eq!(world.conditions(), ["FailureTarget True DeadlineExceeded"]);
-    assert_eq!(world.status(COUNTS), json!({"active": null, "ready": 0, "terminating": 2, "succeeded": null, "failed": 2}));
+    assert_eq!(
+        world.status(COUNTS),
+        json!({"active": null, "ready": 0, "terminating": 2, "succeeded": null, "failed": 2})
+    );
     assert_eq!(world.sync(), "end 0");
     assert_eq!(world.conditions().len(), 1);
     world.pods.clear();
     assert_eq!(world.sync(), "end 0");
-    assert_eq!(world.conditions(), ["FailureTarget True DeadlineExceeded", "Failed True DeadlineExceeded"]);
-    assert_eq!(world.job["status"]["conditions"][1]["message"], "Job was active longer than specified deadline");
+    assert_eq!(
+        world.conditions(),
+        [
+            "FailureTarget True DeadlineExceeded",
+            "Failed True DeadlineExceeded"
+        ]
+    );
+    assert_eq!(
+        world.job["status"]["conditions"][1]["message"],
+        "Job was active longer than specified deadline"
+    );
     assert_eq!(world.job["status"].get("completionTime"), None);
 }
 
@@ -272,7 +321,10 @@ fn a_job_rests_and_goes_on() {
     world.job["spec"]["suspend"] = json!(true);
     assert_eq!(world.pass(10).sync(), "delete 2");
     assert_eq!(world.job["status"].get("startTime"), None);
-    assert_eq!(world.status(&["active", "failed"]), json!({"active": null, "failed": null}));
+    assert_eq!(
+        world.status(&["active", "failed"]),
+        json!({"active": null, "failed": null})
+    );
     assert_eq!(world.told, ["Suspended", "Resumed", "Suspended"]);
     assert!(world.pods.is_empty());
 }
@@ -282,7 +334,10 @@ fn each_index_is_done_once() {
     let mut world = World::new(json!({"parallelism": 2, "completions": 4, "completionMode": "Indexed"}));
     assert_eq!(world.sync(), "create 2");
     let pod = &world.pods[1];
-    assert!(pod["metadata"]["name"].as_str().unwrap().starts_with("j-1-"), "{pod}");
+    assert!(
+        pod["metadata"]["name"].as_str().unwrap().starts_with("j-1-"),
+        "{pod}"
+    );
     assert_eq!(pod["metadata"]["labels"][INDEX], "1");
     assert_eq!(pod["spec"]["hostname"], "j-1");
     assert_eq!(
@@ -292,17 +347,26 @@ fn each_index_is_done_once() {
     );
     world.end(Some(1), 0);
     assert_eq!(world.sync(), "create 1");
-    assert_eq!(world.status(&["completedIndexes", "succeeded"]), json!({"completedIndexes": "1", "succeeded": 1}));
+    assert_eq!(
+        world.status(&["completedIndexes", "succeeded"]),
+        json!({"completedIndexes": "1", "succeeded": 1})
+    );
     world.end(Some(2), 0);
     assert_eq!(world.sync(), "create 1");
     // Fewer completions: what is past the end does not count any more.
     world.job["spec"]["completions"] = json!(2);
     world.job["spec"]["parallelism"] = json!(2);
     assert_eq!(world.sync(), "delete 1");
-    assert_eq!(world.status(&["completedIndexes", "succeeded"]), json!({"completedIndexes": "1", "succeeded": 1}));
+    assert_eq!(
+        world.status(&["completedIndexes", "succeeded"]),
+        json!({"completedIndexes": "1", "succeeded": 1})
+    );
     world.end(Some(0), 0);
     world.sync();
-    assert_eq!(world.status(&["completedIndexes"]), json!({"completedIndexes": "0,1"}));
+    assert_eq!(
+        world.status(&["completedIndexes"]),
+        json!({"completedIndexes": "0,1"})
+    );
     assert_eq!(world.conditions().len(), 2);
 }
 
@@ -321,7 +385,11 @@ fn an_index_that_fails_too_often_fails_alone() {
     assert_eq!(world.sync(), "wait 10");
     assert_eq!(world.status(&["failedIndexes"]), json!({"failedIndexes": "1"}));
     // The pod that carries the count stays until another does.
-    let held = world.pods.iter().filter(|pod| pod["metadata"]["finalizers"] == json!([FINALIZER])).count();
+    let held = world
+        .pods
+        .iter()
+        .filter(|pod| pod["metadata"]["finalizers"] == json!([FINALIZER]))
+        .count();
     assert_eq!(held, 2);
     assert_eq!(world.pass(11).sync(), "create 1");
     let newest = &world.pods.last().unwrap()["metadata"]["annotations"];
@@ -341,7 +409,10 @@ fn an_index_that_fails_too_often_fails_alone() {
         world.status(&["completedIndexes", "failedIndexes", "succeeded", "failed"]),
         json!({"completedIndexes": "2", "failedIndexes": "0,1", "succeeded": 1, "failed": 3})
     );
-    assert_eq!(world.conditions(), ["FailureTarget True FailedIndexes", "Failed True FailedIndexes"]);
+    assert_eq!(
+        world.conditions(),
+        ["FailureTarget True FailedIndexes", "Failed True FailedIndexes"]
+    );
 }
 
 #[test]
@@ -356,8 +427,14 @@ fn too_many_failed_indexes_are_the_end() {
     assert_eq!(world.conditions(), [] as [String; 0]);
     world.end(Some(4), 1);
     assert_eq!(world.sync(), "end 3");
-    assert_eq!(world.status(&["failedIndexes", "failed"]), json!({"failedIndexes": "3,4", "failed": 5}));
-    assert_eq!(world.conditions(), ["FailureTarget True MaxFailedIndexesExceeded"]);
+    assert_eq!(
+        world.status(&["failedIndexes", "failed"]),
+        json!({"failedIndexes": "3,4", "failed": 5})
+    );
+    assert_eq!(
+        world.conditions(),
+        ["FailureTarget True MaxFailedIndexesExceeded"]
+    );
 }
 
 #[test]
@@ -370,10 +447,22 @@ fn enough_indexes_are_success_and_the_other_pods_go() {
     world.end(Some(0), 0);
     assert_eq!(world.sync(), "end 2");
     assert_eq!(world.conditions(), ["SuccessCriteriaMet True SuccessPolicy"]);
-    assert_eq!(world.status(&["failed", "succeeded"]), json!({"failed": null, "succeeded": 1}));
+    assert_eq!(
+        world.status(&["failed", "succeeded"]),
+        json!({"failed": null, "succeeded": 1})
+    );
     assert_eq!(world.sync(), "end 0");
-    assert_eq!(world.conditions(), ["SuccessCriteriaMet True SuccessPolicy", "Complete True SuccessPolicy"]);
-    assert_eq!(world.job["status"]["conditions"][1]["message"], "Matched rules at index 0");
+    assert_eq!(
+        world.conditions(),
+        [
+            "SuccessCriteriaMet True SuccessPolicy",
+            "Complete True SuccessPolicy"
+        ]
+    );
+    assert_eq!(
+        world.job["status"]["conditions"][1]["message"],
+        "Matched rules at index 0"
+    );
 }
 
 #[test]
@@ -427,7 +516,11 @@ fn pods_whose_index_another_has_go() {
     stray["metadata"]["annotations"] = json!({});
     world.pods.extend([double, stray]);
     assert_eq!(world.sync(), "delete 2");
-    assert!(world.active().iter().all(|name| name.starts_with("j-")), "{:?}", world.active());
+    assert!(
+        world.active().iter().all(|name| name.starts_with("j-")),
+        "{:?}",
+        world.active()
+    );
     assert_eq!(world.sync(), "nothing");
 }
 
@@ -435,14 +528,19 @@ fn pods_whose_index_another_has_go() {
 fn two_that_see_the_same_choose_the_same_names_and_others_where_these_are_taken() {
     let job = World::new(json!({"parallelism": 3, "completions": 3})).job();
     let look = Look::new(&job, &[], None, "2026-01-01T00:00:00Z".parse().unwrap());
-    let Action::Create(wanted) = Action::new(&look) else { panic!("pods are wanted") };
+    let Action::Create(wanted) = Action::new(&look) else {
+        panic!("pods are wanted")
+    };
     let names = |taken: &[Box<str>]| -> Vec<Box<str>> {
         let pods = make(&look, &wanted, |name| taken.iter().any(|taken| &**taken == name)).unwrap();
         pods.into_iter().map(|pod| pod.name).collect()
     };
     let first = names(&[]);
     assert_eq!(names(&[]), first);
-    assert!(first.iter().all(|name| name.len() == 7 && name.starts_with("j-")), "{first:?}");
+    assert!(
+        first.iter().all(|name| name.len() == 7 && name.starts_with("j-")),
+        "{first:?}"
+    );
     let second = names(&first);
     assert!(second.iter().all(|name| !first.contains(name)), "{second:?}");
 }

@@ -6,7 +6,6 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{
@@ -17,6 +16,7 @@ use super::{
 use crate::{
     news::News,
     objects::{Condition, ConditionStatus, JobStatus, Pod, PodPhase, Uncounted},
+    written::{count, list, second},
 };
 
 /// So many pods are under way at most, so that the status stays small.
@@ -71,7 +71,7 @@ impl<'l, 'a> Track<'l, 'a> {
         let active = i32::try_from(look.active.len()).unwrap_or(i32::MAX);
         let active_now = active + done.created - done.deleted;
         let status = &mut track.status;
-        status.start_time = look.start_time.map(whole);
+        status.start_time = look.start_time.map(second);
         status.active = active_now;
         status.ready = Some(look.ready - done.deleted_ready);
         status.terminating = Some(track.terminating);
@@ -95,7 +95,12 @@ impl<'l, 'a> Track<'l, 'a> {
             track.status.failed_indexes = look.lost.as_ref().map(|lost| lost.to_string().into());
         }
         if let Some(end) = track.end.clone().filter(|end| !end.known) {
-            track.set(end.conditions()[0], ConditionStatus::True, &end.reason, &end.message);
+            track.set(
+                end.conditions()[0],
+                ConditionStatus::True,
+                &end.reason,
+                &end.message,
+            );
         }
         track
     }
@@ -121,13 +126,24 @@ impl<'l, 'a> Track<'l, 'a> {
         if self.is_full || waits || self.terminating > 0 {
             return false;
         }
-        self.set(end.conditions()[1], ConditionStatus::True, &end.reason, &end.message);
+        self.set(
+            end.conditions()[1],
+            ConditionStatus::True,
+            &end.reason,
+            &end.message,
+        );
         if !end.success {
             self.news.push(News::warning(&end.reason, &end.message));
             return true;
         }
-        self.status.completion_time = Some(whole(self.look.now));
-        if self.look.job.spec.completions.is_some_and(|wanted| self.status.succeeded > wanted) {
+        self.status.completion_time = Some(second(self.look.now));
+        if self
+            .look
+            .job
+            .spec
+            .completions
+            .is_some_and(|wanted| self.status.succeeded > wanted)
+        {
             let message = "Too many succeeded pods running after completion count reached";
             self.news.push(News::warning("TooManySucceededPods", message));
         }
@@ -140,7 +156,12 @@ impl<'l, 'a> Track<'l, 'a> {
         let status = told.map(|condition| condition.status);
         if self.look.job.is_suspended() {
             if status != Some(ConditionStatus::True) {
-                self.set("Suspended", ConditionStatus::True, "JobSuspended", "Job suspended");
+                self.set(
+                    "Suspended",
+                    ConditionStatus::True,
+                    "JobSuspended",
+                    "Job suspended",
+                );
                 self.news.push(News::normal("Suspended", "Job suspended"));
                 self.status.start_time = None;
             }
@@ -148,7 +169,7 @@ impl<'l, 'a> Track<'l, 'a> {
             self.set("Suspended", ConditionStatus::False, "JobResumed", "Job resumed");
             self.news.push(News::normal("Resumed", "Job resumed"));
             // What it may take counts anew.
-            self.status.start_time = Some(whole(self.look.now));
+            self.status.start_time = Some(second(self.look.now));
         }
     }
 
@@ -224,7 +245,7 @@ impl<'l, 'a> Track<'l, 'a> {
     }
 
     fn set(&mut self, kind: &str, status: ConditionStatus, reason: &str, message: &str) {
-        let now = whole(self.look.now);
+        let now = second(self.look.now);
         let condition = Condition {
             kind: kind.into(),
             status,
@@ -241,15 +262,8 @@ impl<'l, 'a> Track<'l, 'a> {
     }
 }
 
-/// A time as objects have it: in whole seconds.
-fn whole(time: Timestamp) -> Timestamp {
-    Timestamp::from_second(time.as_second()).unwrap_or(time)
-}
-
 /// The patch that makes a status so. With the version, only if nobody was faster.
 pub(super) fn patch(status: &JobStatus, version: &str) -> Value {
-    let count = |count: i32| if count == 0 { Value::Null } else { count.into() };
-    let list = |list: &[Box<str>]| if list.is_empty() { Value::Null } else { json!(list) };
     let uncounted = status.uncounted_terminated_pods.as_ref();
     let indexes = &*status.completed_indexes;
     json!({

@@ -5,15 +5,21 @@
 
 mod condition;
 mod cron_job;
+mod deployment;
 mod job;
 mod meta;
 mod pod;
+mod replica_set;
 mod selector;
 mod template;
 
 pub use self::{
     condition::{Condition, ConditionStatus},
     cron_job::{Concurrency, CronJob, CronJobSpec, CronJobStatus, JobReference},
+    deployment::{
+        Deployment, DeploymentSpec, DeploymentStatus, IntOrPercent, RollingUpdate, SelectorText, Strategy,
+        StrategyKind,
+    },
     job::{
         CompletionMode, ExitCodes, FailureAction, FailurePolicy, FailureRule, Job, JobSpec, JobStatus,
         PodCondition, Replacement, SuccessPolicy, SuccessRule, Uncounted,
@@ -23,6 +29,7 @@ pub use self::{
         Container, ContainerState, ContainerStatus, Pod, PodPhase, PodSpec, PodStatus, Port, Running,
         Terminated, Volume,
     },
+    replica_set::{EqualSelector, ReplicaSet, ReplicaSpec, ReplicaStatus, ReplicationController},
     selector::Selector,
     template::{TEMPLATE_HASH, Template, TemplateMeta, TemplateParts},
 };

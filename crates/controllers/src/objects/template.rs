@@ -160,7 +160,10 @@ mod tests {
         let template = template(r#"{"metadata":{"labels":{"app":"a"}},"spec":{"containers":[]}}"#);
         let hashes = [None, Some(0), Some(1)].map(|collisions| template.hash(collisions).unwrap());
         for hash in &hashes {
-            assert!(hash.len() <= 10 && hash.bytes().all(|letter| ALPHABET.contains(&letter)), "{hash}");
+            assert!(
+                hash.len() <= 10 && hash.bytes().all(|letter| ALPHABET.contains(&letter)),
+                "{hash}"
+            );
         }
         assert!(hashes[0] != hashes[1] && hashes[1] != hashes[2]);
     }

@@ -28,12 +28,48 @@ mod tests {
         let finished = |how: &str| json!([{"type": how, "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
         let going = "2026-01-01T00:00:01Z";
         for (metadata, ttl, conditions, now, left) in [
-            (json!({}), json!(10), finished("Complete"), "2026-01-01T00:00:04.5Z", Some(5.5)),
-            (json!({}), json!(10), finished("Failed"), "2026-01-01T00:00:10Z", Some(0.0)),
-            (json!({}), json!(0), finished("Failed"), "2026-01-01T00:00:00Z", Some(0.0)),
-            (json!({}), json!(10), finished("FailureTarget"), "2026-01-01T01:00:10Z", None),
-            (json!({}), json!(null), finished("Failed"), "2026-01-01T01:00:10Z", None),
-            (json!({"deletionTimestamp": going}), json!(0), finished("Failed"), "2026-01-01T01:00:10Z", None),
+            (
+                json!({}),
+                json!(10),
+                finished("Complete"),
+                "2026-01-01T00:00:04.5Z",
+                Some(5.5),
+            ),
+            (
+                json!({}),
+                json!(10),
+                finished("Failed"),
+                "2026-01-01T00:00:10Z",
+                Some(0.0),
+            ),
+            (
+                json!({}),
+                json!(0),
+                finished("Failed"),
+                "2026-01-01T00:00:00Z",
+                Some(0.0),
+            ),
+            (
+                json!({}),
+                json!(10),
+                finished("FailureTarget"),
+                "2026-01-01T01:00:10Z",
+                None,
+            ),
+            (
+                json!({}),
+                json!(null),
+                finished("Failed"),
+                "2026-01-01T01:00:10Z",
+                None,
+            ),
+            (
+                json!({"deletionTimestamp": going}),
+                json!(0),
+                finished("Failed"),
+                "2026-01-01T01:00:10Z",
+                None,
+            ),
         ] {
             let spec = json!({"ttlSecondsAfterFinished": ttl});
             let job = json!({"metadata": metadata, "spec": spec, "status": {"conditions": conditions}});

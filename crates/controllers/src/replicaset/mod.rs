@@ -1,0 +1,3 @@
+//! Keeps as many pods as a replica set asks for.
+
+mod status;
