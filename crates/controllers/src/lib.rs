@@ -1,5 +1,6 @@
 //! The built-in controllers: ordinary clients of the API, a file or folder each.
 
+mod context;
 mod cronjob;
 pub mod deployment;
 pub mod discovery;
@@ -14,3 +15,21 @@ pub mod resource;
 mod ttl_after_finished;
 pub mod writer;
 pub mod written;
+
+pub use self::context::{Cluster, Context, Descriptor, Task};
+
+/// All controllers, in the order of their names.
+pub static CONTROLLERS: &[Descriptor] = &[
+    Descriptor {
+        name: "garbage-collector-controller",
+        aliases: &["garbagecollector"],
+        account: "generic-garbage-collector",
+        make: garbage::make,
+    },
+    Descriptor {
+        name: "namespace-controller",
+        aliases: &["namespace"],
+        account: "namespace-controller",
+        make: namespace::make,
+    },
+];

@@ -64,6 +64,68 @@ pub struct Owner {
     pub block_owner_deletion: bool,
 }
 
+/// Lets informers keep a type that has a field `metadata: Meta`.
+macro_rules! object {
+    ($type:ty $(, $parameter:ident)*) => {
+        impl<$($parameter: Send + Sync + 'static),*> kubecontroller::object::Object for $type {
+            fn name(&self) -> &str {
+                &self.metadata.name
+            }
+
+            fn namespace(&self) -> &str {
+                &self.metadata.namespace
+            }
+
+            fn uid(&self) -> &str {
+                &self.metadata.uid
+            }
+
+            fn resource_version(&self) -> &str {
+                &self.metadata.resource_version
+            }
+
+            fn generation(&self) -> Option<i64> {
+                Some(self.metadata.generation)
+            }
+
+            fn is_going(&self) -> bool {
+                self.metadata.is_going()
+            }
+
+            fn label(&self, name: &str) -> Option<&str> {
+                self.metadata.label(name)
+            }
+
+            fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
+                self.metadata.labels.iter().map(|(name, value)| (&**name, &**value))
+            }
+
+            fn annotation(&self, name: &str) -> Option<&str> {
+                self.metadata.annotation(name)
+            }
+
+            fn annotations(&self) -> impl Iterator<Item = (&str, &str)> {
+                self.metadata.annotations.iter().map(|(name, value)| (&**name, &**value))
+            }
+
+            fn owners(&self) -> impl Iterator<Item = kubecontroller::object::Owner<'_>> {
+                self.metadata.owner_references.iter().map(|owner| kubecontroller::object::Owner {
+                    api_version: &owner.api_version,
+                    kind: &owner.kind,
+                    name: &owner.name,
+                    uid: &owner.uid,
+                    controls: owner.controller,
+                })
+            }
+
+            fn finalizers(&self) -> impl Iterator<Item = &str> {
+                self.metadata.finalizers.iter().map(|finalizer| &**finalizer)
+            }
+        }
+    };
+}
+pub(crate) use object;
+
 // --- Meta ---
 
 impl Meta {

@@ -48,3 +48,5 @@ pub struct Thing<S, T = serde::de::IgnoredAny> {
     /// What is.
     pub status: T,
 }
+
+meta::object!(Thing<S, T>, S, T);

@@ -245,6 +245,24 @@ impl Informers {
         )
     }
 
+    /// Of the objects of a kind what `T` reads, which brings its own idea of metadata.
+    pub fn projected<T: Object + DeserializeOwned>(
+        &self,
+        resource: &ApiResource,
+        scope: Scope,
+    ) -> Informer<T> {
+        self.any(identity::<DynamicObject, T>(scope, Wire::Objects, resource))
+    }
+
+    /// The same, where `T` reads nothing but metadata; the server sends no more than that.
+    pub fn projected_metadata<T: Object + DeserializeOwned>(
+        &self,
+        resource: &ApiResource,
+        scope: Scope,
+    ) -> Informer<T> {
+        self.any(identity::<DynamicObject, T>(scope, Wire::Metadata, resource))
+    }
+
     /// Objects that come from elsewhere. The informer is not shared but by its handles.
     pub fn from_source<T: Object>(
         &self,
