@@ -1,16 +1,18 @@
 //! The built-in controllers: ordinary clients of the API, a file or folder each.
 
+mod calm;
 mod context;
 mod cronjob;
-pub mod deployment;
+mod deployment;
 pub mod discovery;
+mod family;
 mod garbage;
 mod job;
 mod namespace;
 pub mod news;
 pub mod objects;
 pub mod pods;
-pub mod replicaset;
+mod replicaset;
 pub mod resource;
 mod ttl_after_finished;
 pub mod writer;

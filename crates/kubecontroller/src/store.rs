@@ -25,6 +25,8 @@ struct Content<T> {
 }
 
 struct Index<T> {
+    /// By which others find it, if it is shared.
+    name: Option<&'static str>,
     values: ValuesOf<T>,
     /// The keys of the objects with a value, in order.
     keys: HashMap<Box<str>, BTreeSet<Key>>,
@@ -96,9 +98,37 @@ impl<T> Store<T> {
 
     /// An index by values of the object, such as the name of its node.
     pub fn index(&self, values: impl Fn(&T) -> Vec<String> + Send + Sync + 'static) -> By<T> {
+        self.add_index(None, values)
+    }
+
+    /// An index that all share who ask for that name: it takes memory and time once. They mean the same values by it.
+    pub fn shared_index(
+        &self,
+        name: &'static str,
+        values: impl Fn(&T) -> Vec<String> + Send + Sync + 'static,
+    ) -> By<T> {
+        self.add_index(Some(name), values)
+    }
+
+    fn add_index(
+        &self,
+        name: Option<&'static str>,
+        values: impl Fn(&T) -> Vec<String> + Send + Sync + 'static,
+    ) -> By<T> {
         let values: ValuesOf<T> = Arc::new(values);
         let mut content = self.shared.write().unwrap_or_else(PoisonError::into_inner);
+        let known = content
+            .indexes
+            .iter()
+            .position(|index| name.is_some() && index.name == name);
+        if let Some(position) = known {
+            return By {
+                store: self.clone(),
+                position,
+            };
+        }
         let mut index = Index {
+            name,
             values,
             keys: HashMap::new(),
         };
@@ -293,6 +323,19 @@ mod tests {
     fn put(store: &Store<Bare>, object: Bare) {
         let key = Key::new(&object.metadata.namespace, &object.metadata.name);
         store.insert(key, Arc::new(object));
+    }
+
+    #[test]
+    fn an_index_with_a_name_is_there_once() {
+        let store = Store::<Bare>::default();
+        let index = || store.shared_index("name", |object| vec![object.metadata.name.clone()]);
+        let first = index();
+        put(&store, object("a", "one", None));
+        assert_eq!(
+            (index().position, store.by_namespace().position),
+            (first.position, 1)
+        );
+        assert_eq!(index().keys("one"), [Key::new("a", "one")]);
     }
 
     #[test]
