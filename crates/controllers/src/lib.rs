@@ -9,7 +9,7 @@ mod family;
 mod garbage;
 mod job;
 mod namespace;
-pub mod news;
+mod news;
 pub mod objects;
 pub mod pods;
 mod replicaset;
@@ -23,15 +23,33 @@ pub use self::context::{Cluster, Context, Descriptor, Task};
 /// All controllers, in the order of their names.
 pub static CONTROLLERS: &[Descriptor] = &[
     Descriptor {
+        name: "cronjob-controller",
+        aliases: &["cronjob"],
+        account: "cronjob-controller",
+        make: cronjob::make,
+    },
+    Descriptor {
         name: "garbage-collector-controller",
         aliases: &["garbagecollector"],
         account: "generic-garbage-collector",
         make: garbage::make,
     },
     Descriptor {
+        name: "job-controller",
+        aliases: &["job"],
+        account: "job-controller",
+        make: job::make,
+    },
+    Descriptor {
         name: "namespace-controller",
         aliases: &["namespace"],
         account: "namespace-controller",
         make: namespace::make,
+    },
+    Descriptor {
+        name: "ttl-after-finished-controller",
+        aliases: &["ttl-after-finished"],
+        account: "ttl-after-finished-controller",
+        make: ttl_after_finished::make,
     },
 ];

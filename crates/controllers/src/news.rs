@@ -2,15 +2,15 @@
 
 use std::fmt;
 
+use k8s_openapi::api::core::v1::ObjectReference;
+use kubecontroller::events::{Kind, Recorder};
+
 /// Something that people are told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct News {
-    /// Whether something is wrong.
-    pub is_warning: bool,
-    /// What it is, in a word.
-    pub reason: Box<str>,
-    /// What it is.
-    pub message: Box<str>,
+    is_warning: bool,
+    reason: Box<str>,
+    message: Box<str>,
 }
 
 // --- News ---
@@ -31,5 +31,20 @@ impl News {
             is_warning: true,
             ..News::normal(reason, message)
         }
+    }
+
+    /// What it is, in a word.
+    pub fn reason(&self) -> &str {
+        &self.reason
+    }
+
+    /// Tells it.
+    pub fn tell(&self, recorder: &Recorder, about: &ObjectReference) {
+        let kind = if self.is_warning {
+            Kind::Warning
+        } else {
+            Kind::Normal
+        };
+        recorder.event(about, kind, &self.reason, "", &*self.message);
     }
 }

@@ -138,6 +138,12 @@ fn job_name(cron: &CronJob, time: Timestamp) -> String {
     format!("{}-{}", cron.metadata.name, time.as_second().div_euclid(60))
 }
 
+/// The time for which a job of a cron job was made, if it was made for one.
+pub(super) fn time_of(cron: &CronJob, job: &Job) -> Option<Timestamp> {
+    let time = job.metadata.annotation(SCHEDULED)?.parse().ok()?;
+    (*job.metadata.name == *job_name(cron, time)).then_some(time)
+}
+
 /// The job for a time.
 fn job(cron: &CronJob, time: Timestamp, timetable: &Timetable) -> serde_json::Result<Value> {
     let template = cron.spec.job_template.parts()?;

@@ -101,7 +101,7 @@ impl World {
         track.finish();
         merge(&mut self.job, &patch(&track.status, ""));
         self.told
-            .extend(track.news.into_iter().map(|news| news.reason.into_string()));
+            .extend(track.news.into_iter().map(|news| news.reason().to_owned()));
         did
     }
 
