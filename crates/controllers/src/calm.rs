@@ -14,7 +14,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// When objects were last written.
 #[derive(Debug, Default)]
-pub struct Calm {
+pub(crate) struct Calm {
     written: Mutex<HashMap<Key, Instant>>,
 }
 
@@ -22,7 +22,7 @@ pub struct Calm {
 
 impl Calm {
     /// How long an object is left alone; `None` if it is not.
-    pub fn left(&self, key: &Key) -> Option<Duration> {
+    pub(crate) fn left(&self, key: &Key) -> Option<Duration> {
         let mut written = self.written();
         let left = PAUSE.checked_sub(written.get(key)?.elapsed());
         let left = left.filter(|left| !left.is_zero());
@@ -33,12 +33,12 @@ impl Calm {
     }
 
     /// An object was written.
-    pub fn wrote(&self, key: &Key) {
+    pub(crate) fn wrote(&self, key: &Key) {
         self.written().insert(key.clone(), Instant::now());
     }
 
     /// An object is gone.
-    pub fn forget(&self, key: &Key) {
+    pub(crate) fn forget(&self, key: &Key) {
         self.written().remove(key);
     }
 

@@ -18,25 +18,25 @@ use crate::{
 
 /// Objects by the uid of the owner that controls them, and by the namespace if they have none. All controllers of a kind
 /// share the index.
-pub struct Family<T> {
+pub(crate) struct Family<T> {
     by: By<T>,
 }
 
 /// An owner that looks for what is its own.
-pub struct Parent<'a> {
+pub(crate) struct Parent<'a> {
     /// Its metadata.
-    pub meta: &'a Meta,
+    pub(crate) meta: &'a Meta,
     /// What it is.
-    pub resource: &'static Resource,
+    pub(crate) resource: &'static Resource,
     /// What its children are.
-    pub children: &'static Resource,
+    pub(crate) children: &'static Resource,
 }
 
 // --- Family ---
 
 impl<T: Object> Family<T> {
     /// The family that is in a store.
-    pub fn new(store: &Store<T>) -> Self {
+    pub(crate) fn new(store: &Store<T>) -> Self {
         let by = store.shared_index("family", |object| {
             let owner = object.controller().map(|owner| owner.uid.to_owned());
             vec![owner.unwrap_or_else(|| orphans_of(object.namespace()))]
@@ -45,12 +45,12 @@ impl<T: Object> Family<T> {
     }
 
     /// What an owner controls.
-    pub fn children(&self, uid: &str) -> Vec<Arc<T>> {
+    pub(crate) fn children(&self, uid: &str) -> Vec<Arc<T>> {
         self.by.get(uid)
     }
 
     /// What nobody controls in a namespace.
-    pub fn orphans(&self, namespace: &str) -> Vec<Arc<T>> {
+    pub(crate) fn orphans(&self, namespace: &str) -> Vec<Arc<T>> {
         self.by.get(&orphans_of(namespace))
     }
 }
@@ -70,13 +70,13 @@ fn orphans_of(namespace: &str) -> String {
 
 impl Parent<'_> {
     /// How children refer to it.
-    pub fn owner(&self) -> Owner {
+    pub(crate) fn owner(&self) -> Owner {
         self.meta.as_controller(self.resource)
     }
 
     /// Takes in orphans that match, lets children go that do not, and gives those that are its own then. Before the first is
     /// taken in, the server is asked whether the parent is still there: nothing is given to an owner that is gone.
-    pub async fn claim<T: Object>(
+    pub(crate) async fn claim<T: Object>(
         &self,
         writer: &Writer,
         candidates: Vec<Arc<T>>,

@@ -13,6 +13,7 @@ mod news;
 pub mod objects;
 pub mod pods;
 mod replicaset;
+mod replication;
 pub mod resource;
 mod ttl_after_finished;
 pub mod writer;
@@ -27,6 +28,12 @@ pub static CONTROLLERS: &[Descriptor] = &[
         aliases: &["cronjob"],
         account: "cronjob-controller",
         make: cronjob::make,
+    },
+    Descriptor {
+        name: "deployment-controller",
+        aliases: &["deployment"],
+        account: "deployment-controller",
+        make: deployment::make,
     },
     Descriptor {
         name: "garbage-collector-controller",
@@ -45,6 +52,18 @@ pub static CONTROLLERS: &[Descriptor] = &[
         aliases: &["namespace"],
         account: "namespace-controller",
         make: namespace::make,
+    },
+    Descriptor {
+        name: "replicaset-controller",
+        aliases: &["replicaset"],
+        account: "replicaset-controller",
+        make: replicaset::make,
+    },
+    Descriptor {
+        name: "replicationcontroller-controller",
+        aliases: &["replicationcontroller"],
+        account: "replication-controller",
+        make: replication::make,
     },
     Descriptor {
         name: "ttl-after-finished-controller",
