@@ -41,15 +41,15 @@ use std::{
 
 use tokio::{sync::Notify, time::Instant};
 
-use self::{
-    state::{End, Look, Naming, State, Taken},
-    tick::Tick,
-    waiters::Waiters,
-};
 pub use self::{
     next::Next,
     options::{Backoff, Bucket, Debounce, LaneOf, Options},
     state::{Failure, Figures},
+};
+use self::{
+    state::{End, Look, Naming, State, Taken},
+    tick::Tick,
+    waiters::Waiters,
 };
 
 /// A queue of keys. Clones are the same queue.
