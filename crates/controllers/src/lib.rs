@@ -1,55 +1,30 @@
 //! The built-in controllers: ordinary clients of the API, a file or folder each.
 
+mod calm;
 mod context;
+mod cronjob;
+mod deployment;
 pub mod discovery;
+mod family;
 mod garbage;
+mod job;
 mod namespace;
+mod news;
 pub mod objects;
 mod pod_garbage;
+pub mod pods;
+mod replicaset;
+mod replication;
 pub mod resource;
 mod role_aggregation;
 mod root_ca;
 mod service_account;
+mod table;
+mod ttl_after_finished;
 pub mod writer;
+pub mod written;
 
-pub use self::context::{Cluster, Context, Descriptor, Task};
-
-/// All controllers, in the order of their names.
-pub static CONTROLLERS: &[Descriptor] = &[
-    Descriptor {
-        name: "clusterrole-aggregation-controller",
-        aliases: &["clusterrole-aggregation"],
-        account: "clusterrole-aggregation-controller",
-        make: role_aggregation::make,
-    },
-    Descriptor {
-        name: "garbage-collector-controller",
-        aliases: &["garbagecollector"],
-        account: "generic-garbage-collector",
-        make: garbage::make,
-    },
-    Descriptor {
-        name: "namespace-controller",
-        aliases: &["namespace"],
-        account: "namespace-controller",
-        make: namespace::make,
-    },
-    Descriptor {
-        name: "pod-garbage-collector-controller",
-        aliases: &["podgc"],
-        account: "pod-garbage-collector",
-        make: pod_garbage::make,
-    },
-    Descriptor {
-        name: "root-ca-certificate-publisher-controller",
-        aliases: &["root-ca-cert-publisher"],
-        account: "root-ca-cert-publisher",
-        make: root_ca::make,
-    },
-    Descriptor {
-        name: "serviceaccount-controller",
-        aliases: &["serviceaccount"],
-        account: "service-account-controller",
-        make: service_account::make,
-    },
-];
+pub use self::{
+    context::{Cluster, Context, Task},
+    table::{CONTROLLERS, Descriptor},
+};

@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::{
+    api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::OwnerReference, jiff::Timestamp,
+};
 use serde::{
     Deserialize, Deserializer, Serialize,
     de::{IgnoredAny, MapAccess, Visitor},
@@ -31,6 +33,8 @@ pub struct Meta {
     pub creation_timestamp: Option<Timestamp>,
     /// When it is to be gone.
     pub deletion_timestamp: Option<Timestamp>,
+    /// How long it was given to go.
+    pub deletion_grace_period_seconds: Option<i64>,
     /// Its labels.
     pub labels: BTreeMap<Box<str>, Box<str>>,
     /// Its annotations.
@@ -157,6 +161,20 @@ impl Meta {
         self.finalizers.iter().any(|finalizer| &**finalizer == name)
     }
 
+    /// This object as events and others name it.
+    pub fn reference(&self, resource: &Resource) -> ObjectReference {
+        let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        ObjectReference {
+            api_version: Some(resource.api_version()),
+            kind: Some(resource.kind.to_string()),
+            name: text(&self.name),
+            namespace: text(&self.namespace),
+            uid: text(&self.uid),
+            resource_version: text(&self.resource_version),
+            field_path: None,
+        }
+    }
+
     /// This object as the one that controls another.
     pub fn as_controller(&self, resource: &Resource) -> Owner {
         Owner {
@@ -166,6 +184,19 @@ impl Meta {
             uid: self.uid.clone(),
             controller: true,
             block_owner_deletion: true,
+        }
+    }
+}
+
+impl From<Owner> for OwnerReference {
+    fn from(owner: Owner) -> Self {
+        OwnerReference {
+            api_version: owner.api_version.into(),
+            kind: owner.kind.into(),
+            name: owner.name.into(),
+            uid: owner.uid.into(),
+            controller: Some(owner.controller),
+            block_owner_deletion: Some(owner.block_owner_deletion),
         }
     }
 }
