@@ -5,11 +5,7 @@ use std::{any::Any, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 use futures_util::FutureExt;
 use tokio::{task::coop::consume_budget, time::timeout};
 
-use super::{
-    Class, Error, Outcome, Reconciler, Request,
-    report::LastError,
-    runner::Shared,
-};
+use super::{Class, Error, Outcome, Reconciler, Request, report::LastError, runner::Shared};
 use crate::{
     Key,
     metrics::{ControllerMetrics, ResultOf, WorkerMetrics},

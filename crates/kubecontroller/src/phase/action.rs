@@ -14,16 +14,20 @@
 //! [`Machine::act_on`] does it to an object of a server.
 
 use k8s_openapi::jiff::Timestamp;
+use kube::ResourceExt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
+    context::World,
     machine::Machine,
     marks::{BARRIER, NOT_BEFORE, clear_annotation},
+    persist::{Remote, Written},
     state::{State, stamp},
     status::{Approval, Audit, Phased},
     tree::clear_failed,
 };
+use crate::Key;
 
 /// What users can ask of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -85,6 +89,27 @@ pub enum Refused {
     Unknown(String),
 }
 
+/// Why an action was not done to an object of a server.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ActionError {
+    /// The object does not allow it.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// There is no such object.
+    #[error("{0} is not there")]
+    Missing(Key),
+    /// Others changed the object again and again while it was being done.
+    #[error("{0} is changed by too many at once")]
+    Contended(Key),
+    /// The server did not do it.
+    #[error("the server refused the change")]
+    Server(#[from] kube::Error),
+}
+
+/// How often an action is done again because others changed the object meanwhile.
+const TRIES: usize = 5;
+
 // --- Action ---
 
 impl Action {
@@ -140,6 +165,33 @@ impl<R: Phased> Machine<R> {
             }
         }
         Ok(())
+    }
+
+    /// Does what was asked to an object of a server; the object as it is then. If others change it meanwhile, the action is
+    /// done to what they made of it.
+    pub async fn act_on(&self, world: &World, key: &Key, action: &Action) -> Result<R, ActionError> {
+        let remote = Remote::new::<R>(world.client(), key);
+        for _ in 0..TRIES {
+            let mut base: R = remote
+                .get()
+                .await?
+                .ok_or_else(|| ActionError::Missing(key.clone()))?;
+            let mut wanted = base.clone();
+            self.act(&mut wanted, action, world.now())?;
+            match remote.write_rest(&base, &wanted).await? {
+                Written::Same => {}
+                Written::Now(now) => base.meta_mut().resource_version = now.resource_version(),
+                Written::Overtaken(_) => continue,
+                Written::Gone => return Err(ActionError::Missing(key.clone())),
+            }
+            match remote.write_status(&base, &wanted).await? {
+                Written::Same => return Ok(wanted),
+                Written::Now(now) => return Ok(now),
+                Written::Overtaken(_) => {}
+                Written::Gone => return Err(ActionError::Missing(key.clone())),
+            }
+        }
+        Err(ActionError::Contended(key.clone()))
     }
 
     /// From a failed phase back to the one whose failure led there. Failed handlers and objects become as if not begun,

@@ -7,9 +7,8 @@ use std::{
     sync::Arc,
 };
 
-use futures_util::future::{FutureExt, select_all};
 use kube::Client;
-use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use super::{state::State, trouble::Trouble};
 use crate::Clock;
@@ -31,16 +30,7 @@ pub struct Context<R> {
     resource: Arc<R>,
     phase: Arc<str>,
     last: Arc<State>,
-    cancel: Cancel,
-}
-
-/// Tells handlers to stop. One is told when it, or one it was made from, is fired.
-#[derive(Clone)]
-pub(super) struct Cancel(Arc<Node>);
-
-struct Node {
-    fired: watch::Sender<bool>,
-    parent: Option<Cancel>,
+    cancel: CancellationToken,
 }
 
 // --- World ---
@@ -86,11 +76,17 @@ impl fmt::Debug for World {
     }
 }
 
+impl From<Client> for World {
+    fn from(client: Client) -> Self {
+        World::new(client)
+    }
+}
+
 // --- Context ---
 
 impl<R> Context<R> {
     pub(super) fn new(world: World, resource: Arc<R>, phase: &str) -> Self {
-        let (last, cancel) = (Arc::new(State::default()), Cancel::new());
+        let (last, cancel) = (Arc::new(State::default()), CancellationToken::new());
         Context {
             world,
             resource,
@@ -101,7 +97,7 @@ impl<R> Context<R> {
     }
 
     /// The same for another handler of the tree.
-    pub(super) fn at(&self, resource: Arc<R>, last: &State, cancel: Cancel) -> Self {
+    pub(super) fn at(&self, resource: Arc<R>, last: &State, cancel: CancellationToken) -> Self {
         let last = Arc::new(last.clone());
         Context {
             resource,
@@ -111,7 +107,7 @@ impl<R> Context<R> {
         }
     }
 
-    pub(super) fn cancel(&self) -> &Cancel {
+    pub(super) fn cancel(&self) -> &CancellationToken {
         &self.cancel
     }
 
@@ -163,12 +159,12 @@ impl<R> Context<R> {
     /// Comes when the handler should stop: a sibling failed, or the phase's time is over. Handlers that do not listen are
     /// dropped where they wait; see [`Handler::grace`](super::Handler::grace).
     pub async fn cancelled(&self) {
-        self.cancel.fired().await;
+        self.cancel.cancelled().await;
     }
 
     /// Whether the handler should stop.
     pub fn is_cancelled(&self) -> bool {
-        self.cancel.chain().any(|cancel| *cancel.0.fired.borrow())
+        self.cancel.is_cancelled()
     }
 }
 
@@ -191,40 +187,5 @@ impl<R: fmt::Debug> fmt::Debug for Context<R> {
             .field("resource", &self.resource)
             .field("last", &self.last);
         out.finish_non_exhaustive()
-    }
-}
-
-// --- Cancel ---
-
-impl Cancel {
-    fn new() -> Self {
-        Cancel(Arc::new(Node {
-            fired: watch::Sender::new(false),
-            parent: None,
-        }))
-    }
-
-    pub(super) fn child(&self) -> Self {
-        Cancel(Arc::new(Node {
-            fired: watch::Sender::new(false),
-            parent: Some(self.clone()),
-        }))
-    }
-
-    pub(super) fn fire(&self) {
-        self.0.fired.send_replace(true);
-    }
-
-    fn chain(&self) -> impl Iterator<Item = &Cancel> {
-        std::iter::successors(Some(self), |cancel| cancel.0.parent.as_ref())
-    }
-
-    pub(super) async fn fired(&self) {
-        let fired = self.chain().map(|cancel| {
-            let mut seen = cancel.0.fired.subscribe();
-            // The sender lives as long as the chain that is borrowed here, so the wait ends by firing only.
-            async move { seen.wait_for(|fired| *fired).await.is_ok() }.boxed()
-        });
-        select_all(fired).await;
     }
 }

@@ -87,11 +87,6 @@ impl<R: Phased> Machine<R> {
         !self.is_terminal(object) || object.meta().deletion_timestamp.is_some()
     }
 
-    /// Pauses the object, or lets it go on.
-    pub fn set_pause(&self, object: &mut R, pause: bool) {
-        object.set_pause(pause);
-    }
-
     /// The first error there is, of the phase the object failed in or is in: of its objects, then of the handler, then of its
     /// children in order.
     pub fn failed_reason(&self, object: &R) -> Option<String> {
@@ -104,13 +99,18 @@ impl<R: Phased> Machine<R> {
             .map(|(_, error)| error)
     }
 
-    /// The phase whose handler ran last: the one the object is in, or the one whose failure led there.
+    /// The phase to look at: the one the object is in, or, when it has ended, the one that led there.
     pub(super) fn working_phase<'o>(&'o self, object: &'o R) -> &'o str {
         let phase = self.phase_of(object);
-        match object.phases() {
-            Some(status) if self.ends(phase) => self.origin(status).unwrap_or(phase),
-            _ => phase,
-        }
+        let Some(status) = object.phases().filter(|_| self.ends(phase)) else {
+            return phase;
+        };
+        let ended = status.state.iter().filter(|(name, _)| self.get(name).is_some());
+        let last = ended
+            .max_by_key(|(_, state)| state.end_time.as_ref())
+            .map(|(name, _)| name.as_str());
+        let origin = self.origin(status).filter(|_| self.is_failed(object));
+        origin.or(last).unwrap_or(phase)
     }
 
     /// Where the failure that led to the phase happened. A phase the machine does not know can have led there too, but only

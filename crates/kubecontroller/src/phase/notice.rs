@@ -2,6 +2,8 @@
 
 use k8s_openapi::api::core::v1::ObjectReference;
 
+use crate::events::{Kind, Recorder};
+
 /// Something that happened to an object, for users.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
@@ -45,6 +47,17 @@ pub trait Teller: Send + Sync + 'static {
 impl<F: Fn(&ObjectReference, &Notice) + Send + Sync + 'static> Teller for F {
     fn tell(&self, about: &ObjectReference, notice: &Notice) {
         self(about, notice);
+    }
+}
+
+impl Teller for Recorder {
+    fn tell(&self, about: &ObjectReference, notice: &Notice) {
+        let kind = if notice.warning {
+            Kind::Warning
+        } else {
+            Kind::Normal
+        };
+        self.event(about, kind, notice.reason, "RunPhase", &notice.note);
     }
 }
 

@@ -27,8 +27,8 @@ pub(super) enum Written<R> {
     Same,
     /// The object as the server has it now.
     Now(R),
-    /// Somebody changed the same fields.
-    Overtaken,
+    /// Somebody changed the same fields; the object as the server has it now.
+    Overtaken(R),
     /// There is no such object any more.
     Gone,
 }
@@ -108,7 +108,8 @@ impl<'c> Remote<'c> {
             return Ok(Written::Same);
         };
         let mut version = base.resource_version();
-        for _ in 0..TRIES {
+        let mut tries = 0;
+        loop {
             let mut patch = difference.clone();
             // An object made by a test has no version yet; a server's always has one.
             patch["metadata"]["resourceVersion"] = json!(version);
@@ -124,12 +125,17 @@ impl<'c> Remote<'c> {
             if fresh.uid() != base.uid() {
                 return Ok(Written::Gone);
             }
-            if touched(&difference, &before, &tree(&fresh, fields)?) {
-                return Ok(Written::Overtaken);
+            let there = tree(&fresh, fields)?;
+            // An earlier write was done, only its answer was lost.
+            if holds(&difference, &there) {
+                return Ok(Written::Now(fresh));
+            }
+            tries += 1;
+            if tries == TRIES || touched(&difference, &before, &there) {
+                return Ok(Written::Overtaken(fresh));
             }
             version = fresh.resource_version();
         }
-        Ok(Written::Overtaken)
     }
 
     /// Sets a label, unless it is set so.
@@ -177,7 +183,7 @@ impl<'c> Remote<'c> {
                 _ => return Ok(Written::Gone),
             }
         }
-        Ok(Written::Overtaken)
+        Ok(Written::Overtaken(object))
     }
 }
 
@@ -236,6 +242,16 @@ fn touched(patch: &Value, before: &Value, now: &Value) -> bool {
             })
         }
         _ => before != now,
+    }
+}
+
+/// Whether a tree is as the patch would make it.
+fn holds(patch: &Value, now: &Value) -> bool {
+    match patch {
+        Value::Object(fields) => fields
+            .iter()
+            .all(|(name, patch)| holds(patch, now.get(name).unwrap_or(&Value::Null))),
+        patch => patch == now,
     }
 }
 

@@ -119,11 +119,18 @@ pub(super) struct Taken<K> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     Done,
-    Again { after: Duration, priority: i32 },
+    Again {
+        after: Duration,
+        priority: i32,
+    },
     /// It could not be worked on yet: neither done nor failed.
-    NotYet { after: Duration },
+    NotYet {
+        after: Duration,
+    },
     /// It failed, and is not to be tried before a while is over, however long it would wait of its own.
-    Failed { at_least: Duration },
+    Failed {
+        at_least: Duration,
+    },
 }
 
 /// What became of a key that failed.

@@ -11,10 +11,14 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let mut rest = text;
     let mut seconds = 0.0;
     while !rest.is_empty() {
-        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(bad)?;
+        let end = rest
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .ok_or_else(bad)?;
         let number: f64 = rest[..end].parse().map_err(|_| bad())?;
         rest = &rest[end..];
-        let end = rest.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(rest.len());
+        let end = rest
+            .find(|c: char| c.is_ascii_digit() || c == '.')
+            .unwrap_or(rest.len());
         let unit = match &rest[..end] {
             "ns" => 1e-9,
             "us" => 1e-6,
@@ -49,7 +53,9 @@ pub(super) fn time_or_none(text: &str) -> Result<Option<Duration>, String> {
 
 /// A number from `least` on.
 pub(super) fn number<N: FromStr + PartialOrd + Display>(text: &str, least: N) -> Result<N, String> {
-    let number = text.parse().map_err(|_| format!("{text:?} is not a whole number"))?;
+    let number = text
+        .parse()
+        .map_err(|_| format!("{text:?} is not a whole number"))?;
     if number < least {
         return Err(format!("must be at least {least}"));
     }
@@ -58,7 +64,8 @@ pub(super) fn number<N: FromStr + PartialOrd + Display>(text: &str, least: N) ->
 
 /// `true` or `false`.
 pub(super) fn switch(text: &str) -> Result<bool, String> {
-    text.parse().map_err(|_| format!("{text:?} is neither true nor false"))
+    text.parse()
+        .map_err(|_| format!("{text:?} is neither true nor false"))
 }
 
 /// An address to listen on; none if it is empty or `0`.
@@ -83,7 +90,7 @@ pub(super) fn names(text: &str) -> Vec<String> {
 }
 
 /// A level by name, or by a number as `-v` takes them: more is chattier.
-pub(super) fn level(text: &str) -> Result<tracing::Level, String> {
+pub(in crate::manager) fn level(text: &str) -> Result<tracing::Level, String> {
     let number = match text.parse::<u8>() {
         Ok(number) => Some(number),
         // `-vv` is `-v` with the value `v`.
@@ -100,7 +107,9 @@ pub(super) fn level(text: &str) -> Result<tracing::Level, String> {
             "info" => Ok(tracing::Level::INFO),
             "debug" => Ok(tracing::Level::DEBUG),
             "trace" => Ok(tracing::Level::TRACE),
-            _ => Err(format!("{text:?} is not a level: want error, warn, info, debug, trace or a number")),
+            _ => Err(format!(
+                "{text:?} is not a level: want error, warn, info, debug, trace or a number"
+            )),
         },
     }
 }
