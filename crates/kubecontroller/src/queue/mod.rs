@@ -34,7 +34,7 @@ mod waiters;
 
 use std::{
     hash::Hash,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, PoisonError},
     task::Waker,
     time::Duration,
 };
@@ -46,6 +46,7 @@ use self::{
     tick::Tick,
     waiters::Waiters,
 };
+use crate::sync::{Mutex, MutexGuard};
 pub use self::{
     next::Next,
     options::{Backoff, Bucket, Debounce, LaneOf, Options},
