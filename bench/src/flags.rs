@@ -367,7 +367,10 @@ mod tests {
             dir: None,
             json: Some("out.json".into()),
         };
-        assert_eq!(parsed("queue --quick --json out.json"), Ok(Command::Queue(options)));
+        assert_eq!(
+            parsed("queue --quick --json out.json"),
+            Ok(Command::Queue(options))
+        );
     }
 
     #[test]

@@ -52,7 +52,10 @@ pub(crate) async fn run(options: &QueueOptions) -> Result<(), Failure> {
 }
 
 fn key(number: u32) -> Key {
-    Key::new(&format!("namespace-{}", number % NAMESPACES), &format!("name-{number}"))
+    Key::new(
+        &format!("namespace-{}", number % NAMESPACES),
+        &format!("name-{number}"),
+    )
 }
 
 fn by_namespace() -> Options<Key> {
@@ -119,7 +122,11 @@ async fn through_controller(count: u32) -> Result<Row, Failure> {
         Ok(())
     };
     tasks.spawn(producer);
-    tasks.join_next().await.ok_or("nothing ran")??.map_err(|error| error.to_string())?;
+    tasks
+        .join_next()
+        .await
+        .ok_or("nothing ran")??
+        .map_err(|error| error.to_string())?;
     let row = Row::new(count, begin.elapsed(), meter.read()?.since(before).own);
     stop.stop(Duration::from_secs(10));
     while let Some(ended) = tasks.join_next().await {

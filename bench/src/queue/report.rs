@@ -85,7 +85,12 @@ impl QueueReport {
             ) else {
                 return;
             };
-            table.row([name.to_owned(), grouped(f64::from(first.keys)), grouped(rate), grouped(cpu)]);
+            table.row([
+                name.to_owned(),
+                grouped(f64::from(first.keys)),
+                grouped(rate),
+                grouped(cpu),
+            ]);
         };
         row("through the queue", &self.queue);
         row("through a controller", &self.reconciles);

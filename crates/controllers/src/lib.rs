@@ -1,8 +1,30 @@
 //! The built-in controllers: ordinary clients of the API, a file or folder each.
 
+mod calm;
+mod context;
+mod cronjob;
+mod deployment;
 pub mod discovery;
+mod family;
 mod garbage;
+mod job;
 mod namespace;
+mod news;
 pub mod objects;
+mod pod_garbage;
+pub mod pods;
+mod replicaset;
+mod replication;
 pub mod resource;
+mod role_aggregation;
+mod root_ca;
+mod service_account;
+mod table;
+mod ttl_after_finished;
 pub mod writer;
+pub mod written;
+
+pub use self::{
+    context::{Cluster, Context, Task},
+    table::{CONTROLLERS, Descriptor},
+};

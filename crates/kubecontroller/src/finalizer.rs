@@ -191,7 +191,9 @@ mod tests {
                 match call {
                     Call::Apply(_) => applied.fetch_add(1, SeqCst),
                     Call::Cleanup(_) if is_broken.load(SeqCst) => return Err(Error::transient("not yet")),
-                    Call::Cleanup(_) if is_slow.load(SeqCst) => return Ok(Outcome::after(Duration::from_secs(1))),
+                    Call::Cleanup(_) if is_slow.load(SeqCst) => {
+                        return Ok(Outcome::after(Duration::from_secs(1)));
+                    }
                     Call::Cleanup(_) => cleaned.fetch_add(1, SeqCst),
                 };
                 Ok::<_, Error>(Outcome::Done)
@@ -199,7 +201,10 @@ mod tests {
             reconcile(&maps, OURS, map, act).await
         };
         run().await.unwrap();
-        assert_eq!((finalizers(&api), applied.load(SeqCst)), (vec![OURS.to_owned()], 0));
+        assert_eq!(
+            (finalizers(&api), applied.load(SeqCst)),
+            (vec![OURS.to_owned()], 0)
+        );
         run().await.unwrap();
         assert_eq!(applied.load(SeqCst), 1);
 
@@ -208,7 +213,10 @@ mod tests {
         assert_eq!(finalizers(&api), [OURS]);
         is_broken.store(false, SeqCst);
         assert_eq!(run().await.unwrap(), Outcome::after(Duration::from_secs(1)));
-        assert_eq!((finalizers(&api), cleaned.load(SeqCst)), (vec![OURS.to_owned()], 0));
+        assert_eq!(
+            (finalizers(&api), cleaned.load(SeqCst)),
+            (vec![OURS.to_owned()], 0)
+        );
         is_slow.store(false, SeqCst);
         run().await.unwrap();
         assert_eq!((api.list::<ConfigMap>().len(), cleaned.load(SeqCst)), (0, 1));
@@ -224,7 +232,9 @@ mod tests {
         // What is known is old by now: neither somebody else's nor our own is lost.
         assert!(ensure(&maps, &map, "example.com/second").await.is_err());
         let map = maps.get("web").await.unwrap();
-        api.edit::<ConfigMap>("shop", "web", |map| map.metadata.finalizers.as_mut().unwrap().remove(0).clear());
+        api.edit::<ConfigMap>("shop", "web", |map| {
+            map.metadata.finalizers.as_mut().unwrap().remove(0).clear()
+        });
         assert!(remove(&maps, &map, OURS).await.is_err());
         assert_eq!(finalizers(&api), ["other/b", OURS]);
         let map = maps.get("web").await.unwrap();

@@ -373,9 +373,13 @@ mod tests {
         assert_eq!(owners(&child), [("b", false), ("a", true)]);
         let references = child.metadata.owner_references.clone().unwrap_or_default();
         assert_eq!(references[1].block_owner_deletion, Some(true));
-        assert_eq!((references[1].api_version.as_str(), references[1].kind.as_str()), ("apps/v1", "ReplicaSet"));
+        assert_eq!(
+            (references[1].api_version.as_str(), references[1].kind.as_str()),
+            ("apps/v1", "ReplicaSet")
+        );
         let mistake = set_controller_reference(&set("c"), &mut child).unwrap_err();
-        let words = "Pod shop/pod cannot be controlled by ReplicaSet shop/c: ReplicaSet a controls it already";
+        let words =
+            "Pod shop/pod cannot be controlled by ReplicaSet shop/c: ReplicaSet a controls it already";
         assert_eq!(mistake.to_string(), words);
         assert_eq!(owners(&child).len(), 2);
         // An owner that is to control the object is promoted, not listed twice.
@@ -409,9 +413,7 @@ mod tests {
             is_going: true,
             ..claimant.clone()
         };
-        let owner = |name: &str| {
-            json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name, "uid": format!("uid-{name}"), "controller": true}])
-        };
+        let owner = |name: &str| json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name, "uid": format!("uid-{name}"), "controller": true}]);
         let mine = pod("pod", &json!({"ownerReferences": owner("a")}));
         let theirs = pod("pod", &json!({"ownerReferences": owner("b")}));
         let orphan = pod("pod", &json!({}));
@@ -430,7 +432,12 @@ mod tests {
             (&claimant, &going_orphan, true, Claim::Ignore),
             (&claimant, &far_orphan, true, Claim::Ignore),
         ] {
-            assert_eq!(claimant.claim(object, is_match), claim, "{:?} {is_match}", object.metadata);
+            assert_eq!(
+                claimant.claim(object, is_match),
+                claim,
+                "{:?} {is_match}",
+                object.metadata
+            );
         }
     }
 
@@ -445,7 +452,10 @@ mod tests {
             pod("bare", &json!({})),
             pod("owned", &json!({"ownerReferences": [other]})),
             pod("kept", &json!({"ownerReferences": [ours]})),
-            pod("left", &json!({"ownerReferences": [other, ours], "labels": {"app": "db"}})),
+            pod(
+                "left",
+                &json!({"ownerReferences": [other, ours], "labels": {"app": "db"}}),
+            ),
             pod("foreign", &json!({"labels": {"app": "db"}})),
             pod("gone", &json!({"uid": "1"})),
         ];
@@ -458,16 +468,25 @@ mod tests {
             asked.set(asked.get() + 1);
             std::future::ready(Ok(answer))
         };
-        let mine = claimant.claim_all(&pods, all.clone(), is_web, || may(false)).await.unwrap();
+        let mine = claimant
+            .claim_all(&pods, all.clone(), is_web, || may(false))
+            .await
+            .unwrap();
         assert_eq!((mine.len(), asked.get()), (1, 1));
         let mine = claimant.claim_all(&pods, all, is_web, || may(true)).await;
         // The one that was released meanwhile is not released twice: that is an answer of the API, and tried again.
         assert!(mine.is_err());
         let all: Vec<_> = api.list::<Pod>().into_iter().map(Arc::new).collect();
-        let mine = claimant.claim_all(&pods, all, is_web, || may(true)).await.unwrap();
+        let mine = claimant
+            .claim_all(&pods, all, is_web, || may(true))
+            .await
+            .unwrap();
         let mut names: Vec<_> = mine.iter().map(|pod| pod.name().to_owned()).collect();
         names.sort();
-        assert_eq!((names, asked.get()), (vec!["bare".into(), "kept".into(), "owned".into()], 2));
+        assert_eq!(
+            (names, asked.get()),
+            (vec!["bare".into(), "kept".into(), "owned".into()], 2)
+        );
         let left: Pod = api.get("shop", "left").unwrap();
         assert_eq!(owners(&left), [("c", false)]);
         let owned: Pod = api.get("shop", "owned").unwrap();

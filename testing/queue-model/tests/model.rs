@@ -60,7 +60,11 @@ fn each_key_wakes_somebody() {
 #[test]
 fn a_key_has_one_worker_and_runs_again_for_what_happened_meanwhile() {
     check(|| {
-        let (queue, running, added) = (queue(), Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (queue, running, added) = (
+            queue(),
+            Arc::new(AtomicUsize::new(0)),
+            Arc::new(AtomicUsize::new(0)),
+        );
         let workers: Vec<_> = (0..2)
             .map(|_| {
                 let (queue, running, added) = (queue.clone(), Arc::clone(&running), Arc::clone(&added));
@@ -86,7 +90,11 @@ fn a_key_has_one_worker_and_runs_again_for_what_happened_meanwhile() {
         }
         queue.close();
         let seen = workers.into_iter().map(|worker| worker.join().unwrap()).max();
-        assert_eq!(seen, Some(3), "the last event was seen by a run that began after it");
+        assert_eq!(
+            seen,
+            Some(3),
+            "the last event was seen by a run that began after it"
+        );
     });
 }
 

@@ -129,7 +129,10 @@ mod tests {
     fn assert_lines(registry: &Registry, lines: &[&str]) {
         let text = text(registry);
         for line in lines {
-            assert!(text.lines().any(|known| known == *line), "{line} is not in\n{text}");
+            assert!(
+                text.lines().any(|known| known == *line),
+                "{line} is not in\n{text}"
+            );
         }
     }
 
@@ -198,7 +201,10 @@ mod tests {
         let controller = metrics.controller("web");
         controller.may_run(3);
         let waited = Duration::from_micros(5);
-        for (number, result) in [ResultOf::Success, ResultOf::Success, ResultOf::Error].into_iter().enumerate() {
+        for (number, result) in [ResultOf::Success, ResultOf::Success, ResultOf::Error]
+            .into_iter()
+            .enumerate()
+        {
             let took = Duration::from_millis(5 + number as u64);
             controller.worker(number % 2).reconciled(result, waited, took);
         }

@@ -61,7 +61,17 @@ fn push_sample(text: &mut String, line: &str) {
         return;
     };
     let comma = if labels.is_empty() { "" } else { "," };
-    text.extend([name, "_bucket{", labels, comma, "le=\"", &bound_of(bound), "\"}", count, "\n"]);
+    text.extend([
+        name,
+        "_bucket{",
+        labels,
+        comma,
+        "le=\"",
+        &bound_of(bound),
+        "\"}",
+        count,
+        "\n",
+    ]);
 }
 
 fn bound_of(text: &str) -> Cow<'_, str> {

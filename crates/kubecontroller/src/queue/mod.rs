@@ -41,17 +41,17 @@ use std::{
 
 use tokio::{sync::Notify, time::Instant};
 
+pub use self::{
+    next::Next,
+    options::{Backoff, Bucket, Debounce, LaneOf, Options},
+    state::{Failure, Figures},
+};
 use self::{
     state::{End, Look, Naming, State, Taken},
     tick::Tick,
     waiters::Waiters,
 };
 use crate::sync::{Mutex, MutexGuard};
-pub use self::{
-    next::Next,
-    options::{Backoff, Bucket, Debounce, LaneOf, Options},
-    state::{Failure, Figures},
-};
 
 /// A queue of keys. Clones are the same queue.
 pub struct Queue<K> {

@@ -48,7 +48,10 @@ impl<K: Clone + Eq + Hash> Future for Next<K> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Job<K>>> {
         let this = &mut *self;
-        let queue = this.queue.as_ref().expect("nobody asks again after a key was found");
+        let queue = this
+            .queue
+            .as_ref()
+            .expect("nobody asks again after a key was found");
         loop {
             let now = this.done.map_or_else(Instant::now, |(_, now)| now);
             let tick = queue.tick(now);

@@ -222,7 +222,9 @@ impl<K: Clone + Eq + Hash> State<K> {
         };
         let known = self.find(&named.key, named.hash);
         let first = known.and_then(|position| self.slot(position).past().first);
-        let at = now.plus(debounce.quiet).min(first.unwrap_or(now).plus(debounce.longest));
+        let at = now
+            .plus(debounce.quiet)
+            .min(first.unwrap_or(now).plus(debounce.longest));
         if let Some(position) = known
             && first.is_some()
             && let Place::Waiting(_) = self.slot(position).place
@@ -236,7 +238,10 @@ impl<K: Clone + Eq + Hash> State<K> {
         let (key, hash) = (named.key.clone(), named.hash);
         let look = self.add_at(named, priority, at, now);
         if let Some(position) = self.find(&key, hash) {
-            self.slot_mut(position).past_mut().first.get_or_insert(first.unwrap_or(now));
+            self.slot_mut(position)
+                .past_mut()
+                .first
+                .get_or_insert(first.unwrap_or(now));
         }
         look
     }

@@ -72,7 +72,8 @@ async fn a_reconciler_by_object_is_told_of_those_that_are_gone() {
 #[tokio::test(start_paused = true)]
 async fn what_happens_to_an_object_concerns_its_owner_old_and_new() {
     let owned_by = |api_version: &str, kind: &str, name: &str| {
-        let owner = json!({"apiVersion": api_version, "kind": kind, "name": name, "uid": name, "controller": true});
+        let owner =
+            json!({"apiVersion": api_version, "kind": kind, "name": name, "uid": name, "controller": true});
         object::<Pod>("shop", "pod", &json!({"uid": "1", "ownerReferences": [owner]}))
     };
     let (api, seen) = (FakeApi::new(), Seen::default());
@@ -102,7 +103,11 @@ async fn what_happens_to_an_object_concerns_its_owner_old_and_new() {
 async fn owners_without_a_namespace_are_found() {
     let (api, seen) = (FakeApi::new(), Seen::default());
     let owner = json!({"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "1", "controller": true});
-    api.put(&object::<Pod>("shop", "pod", &json!({"ownerReferences": [owner]})));
+    api.put(&object::<Pod>(
+        "shop",
+        "pod",
+        &json!({"ownerReferences": [owner]}),
+    ));
     let informers = Informers::new(api.client());
     let pods = informers.typed::<Pod>(Scope::default());
     informers.start();
@@ -121,14 +126,17 @@ async fn live_changes_come_before_what_was_there() {
     }
     let (_informers, maps) = maps(&api);
     let (told, held) = (seen.clone(), Arc::clone(&gate));
-    let runner = Controller::new("test").for_(&maps).workers(1).reconciler(reconcile_fn(move |request| {
-        told.note(&request);
-        let held = Arc::clone(&held);
-        async move {
-            held.acquire().await?.forget();
-            Ok(Outcome::Done)
-        }
-    }));
+    let runner = Controller::new("test")
+        .for_(&maps)
+        .workers(1)
+        .reconciler(reconcile_fn(move |request| {
+            told.note(&request);
+            let held = Arc::clone(&held);
+            async move {
+                held.acquire().await?.forget();
+                Ok(Outcome::Done)
+            }
+        }));
     let running = start(runner);
     seen.reaches(1).await;
     api.edit::<ConfigMap>("shop", "map-19", |map| {
@@ -146,14 +154,19 @@ async fn live_changes_come_before_what_was_there() {
 #[tokio::test(start_paused = true)]
 async fn a_filter_looks_at_labels_wherever_a_key_comes_from() {
     let (api, seen) = (FakeApi::new(), Seen::default());
-    let labelled = |name: &str, app: &str| object::<ConfigMap>("shop", name, &json!({"labels": {"app": app}}));
+    let labelled =
+        |name: &str, app: &str| object::<ConfigMap>("shop", name, &json!({"labels": {"app": app}}));
     api.put(&labelled("a", "web"));
     api.put(&labelled("b", "db"));
     let (informers, maps) = maps(&api);
     let pods = informers.typed::<Pod>(Scope::default());
     let both = |_: &Delta<Pod>| vec![Key::new("shop", "a"), Key::new("shop", "b")];
     let controller = Controller::new("test").for_(&maps).watches(&pods, both);
-    let running = start(controller.filter("labels: app=web".parse().unwrap()).reconciler(noting(&seen)));
+    let running = start(
+        controller
+            .filter("labels: app=web".parse().unwrap())
+            .reconciler(noting(&seen)),
+    );
     seen.reaches(1).await;
     api.put(&object::<Pod>("shop", "pod", &json!({})));
     seen.reaches(2).await;
@@ -175,24 +188,26 @@ async fn a_key_does_not_run_again_before_its_own_write_was_seen() {
     let children: Api<ConfigMap> = Api::namespaced(api.client(), "shop");
     let (told, informer) = (seen.clone(), maps.clone());
     let only_parent = |delta: &Delta<ConfigMap>| delta.object().name_any() == "parent";
-    let runner = Controller::new("test").for_where(&maps, only_parent).reconciler(reconcile_fn(move |request| {
-        told.note(&request);
-        let (children, informer) = (children.clone(), informer.clone());
-        async move {
-            if informer.store().len() < 2 {
-                let child = ConfigMap {
-                    metadata: kube::core::ObjectMeta {
-                        generate_name: Some("child-".to_owned()),
-                        ..kube::core::ObjectMeta::default()
-                    },
-                    ..ConfigMap::default()
-                };
-                let child = children.create(&PostParams::default(), &child).await?;
-                request.wrote_at(&informer, &child.resource_version().unwrap_or_default());
+    let runner = Controller::new("test")
+        .for_where(&maps, only_parent)
+        .reconciler(reconcile_fn(move |request| {
+            told.note(&request);
+            let (children, informer) = (children.clone(), informer.clone());
+            async move {
+                if informer.store().len() < 2 {
+                    let child = ConfigMap {
+                        metadata: kube::core::ObjectMeta {
+                            generate_name: Some("child-".to_owned()),
+                            ..kube::core::ObjectMeta::default()
+                        },
+                        ..ConfigMap::default()
+                    };
+                    let child = children.create(&PostParams::default(), &child).await?;
+                    request.wrote_at(&informer, &child.resource_version().unwrap_or_default());
+                }
+                Ok(Outcome::Done)
             }
-            Ok(Outcome::Done)
-        }
-    }));
+        }));
     eventually(async || api.requests().iter().any(|request| request.verb == "watch")).await;
     // The informer hears nothing for a while.
     api.faults().refuse_watches(3);
@@ -232,7 +247,9 @@ async fn users_hear_once_of_an_object_that_fails_again_and_again() {
     let (writer, told) = (Arc::clone(&events), stop.clone());
     tasks.spawn(async move { crate::manager::Runnable::run(&*writer, told).await });
     let noted = seen.clone();
-    let controller = Controller::new("test").for_(&maps).recorder::<ConfigMap>(&events.recorder("test"));
+    let controller = Controller::new("test")
+        .for_(&maps)
+        .recorder::<ConfigMap>(&events.recorder("test"));
     let running = start(controller.reconciler(reconcile_fn(move |request| {
         noted.note(&request);
         async { Err(Error::unknown("no luck")) }
@@ -246,7 +263,17 @@ async fn users_hear_once_of_an_object_that_fails_again_and_again() {
         panic!("{told:?}");
     };
     assert_eq!(event.reason.as_deref(), Some("ReconcileFailed"));
-    assert!(event.note.as_deref().unwrap_or_default().contains("5 times in a row"), "{event:?}");
+    assert!(
+        event
+            .note
+            .as_deref()
+            .unwrap_or_default()
+            .contains("5 times in a row"),
+        "{event:?}"
+    );
     let regarding = event.regarding.clone().unwrap_or_default();
-    assert_eq!((regarding.kind.as_deref(), regarding.uid), (Some("ConfigMap"), uid));
+    assert_eq!(
+        (regarding.kind.as_deref(), regarding.uid),
+        (Some("ConfigMap"), uid)
+    );
 }
