@@ -11,10 +11,7 @@ use std::{
     time::Duration,
 };
 
-use kube::{
-    Api,
-    api::PostParams,
-};
+use kube::{Api, api::PostParams};
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::time::sleep;
 
@@ -163,7 +160,11 @@ mod tests {
         let (tries, begin) = (Cell::new(0), Instant::now());
         let attempt = || {
             tries.set(tries.get() + 1);
-            let result = if tries.get() > conflicts { Ok(()) } else { Err(error()) };
+            let result = if tries.get() > conflicts {
+                Ok(())
+            } else {
+                Err(error())
+            };
             std::future::ready(result)
         };
         let result = Conflicts::default().random(|| 0.5).retry(attempt).await;
@@ -183,7 +184,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn other_errors_are_not_tried_again() {
         for (code, reason) in [(409, "AlreadyExists"), (404, "NotFound"), (500, "InternalError")] {
-            assert_eq!(tries(1, || refused(code, reason)).await, (1, false, Duration::ZERO));
+            assert_eq!(
+                tries(1, || refused(code, reason)).await,
+                (1, false, Duration::ZERO)
+            );
         }
     }
 }

@@ -109,7 +109,10 @@ impl Expectations {
         let keys = self.keys();
         keys.get(key).map_or_else(Default::default, |expected| {
             let deletions = expected.deletions.iter().map(|uid| String::from(&**uid));
-            (usize::try_from(expected.creations).unwrap_or(0), deletions.collect())
+            (
+                usize::try_from(expected.creations).unwrap_or(0),
+                deletions.collect(),
+            )
         })
     }
 

@@ -47,7 +47,12 @@ pub enum Call<T> {
 /// .await
 /// # }
 /// ```
-pub async fn reconcile<K, T, F, Fut>(api: &Api<K>, finalizer: &str, object: Arc<T>, act: F) -> Result<Outcome, Error>
+pub async fn reconcile<K, T, F, Fut>(
+    api: &Api<K>,
+    finalizer: &str,
+    object: Arc<T>,
+    act: F,
+) -> Result<Outcome, Error>
 where
     K: Clone + DeserializeOwned + Debug,
     T: Object,

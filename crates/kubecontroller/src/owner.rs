@@ -85,7 +85,11 @@ pub fn controller_reference<O>(owner: &O) -> Result<OwnerReference, BadOwner>
 where
     O: Resource<DynamicType = ()>,
 {
-    let reference = owner.controller_owner_ref(&()).ok_or_else(|| BadOwner::Nameless { owner: name_of(owner) })?;
+    let reference = owner
+        .controller_owner_ref(&())
+        .ok_or_else(|| BadOwner::Nameless {
+            owner: name_of(owner),
+        })?;
     Ok(OwnerReference {
         block_owner_deletion: Some(true),
         ..reference
@@ -134,7 +138,9 @@ where
     C: Resource<DynamicType = ()>,
 {
     check_places(owner, child)?;
-    let reference = owner.owner_ref(&()).ok_or_else(|| BadOwner::Nameless { owner: name_of(owner) })?;
+    let reference = owner.owner_ref(&()).ok_or_else(|| BadOwner::Nameless {
+        owner: name_of(owner),
+    })?;
     put(reference, child);
     Ok(())
 }
@@ -144,7 +150,10 @@ where
     O: Resource<DynamicType = ()>,
     C: Resource<DynamicType = ()>,
 {
-    let places = (owner.meta().namespace.as_deref(), child.meta().namespace.as_deref());
+    let places = (
+        owner.meta().namespace.as_deref(),
+        child.meta().namespace.as_deref(),
+    );
     let names = || (name_of(child), name_of(owner));
     match places {
         (None | Some(""), _) => Ok(()),
@@ -161,10 +170,16 @@ where
 }
 
 fn put<C: Resource<DynamicType = ()>>(reference: OwnerReference, child: &mut C) {
-    let group_of = |api_version: &str| api_version.split_once('/').map_or("", |(group, _)| group).to_owned();
+    let group_of = |api_version: &str| {
+        api_version
+            .split_once('/')
+            .map_or("", |(group, _)| group)
+            .to_owned()
+    };
     let references = child.meta_mut().owner_references.get_or_insert_default();
     let is_same = |known: &OwnerReference| {
-        let same_kind = known.kind == reference.kind && group_of(&known.api_version) == group_of(&reference.api_version);
+        let same_kind =
+            known.kind == reference.kind && group_of(&known.api_version) == group_of(&reference.api_version);
         known.uid == reference.uid || (same_kind && known.name == reference.name)
     };
     match references.iter_mut().find(|known| is_same(known)) {
@@ -176,7 +191,11 @@ fn put<C: Resource<DynamicType = ()>>(reference: OwnerReference, child: &mut C) 
 /// `Kind namespace/name`.
 fn name_of<K: Resource<DynamicType = ()>>(object: &K) -> String {
     let meta = object.meta();
-    let name = meta.name.as_deref().or(meta.generate_name.as_deref()).unwrap_or_default();
+    let name = meta
+        .name
+        .as_deref()
+        .or(meta.generate_name.as_deref())
+        .unwrap_or_default();
     match meta.namespace.as_deref() {
         Some(namespace) if !namespace.is_empty() => format!("{} {namespace}/{name}", K::kind(&())),
         _ => format!("{} {name}", K::kind(&())),
@@ -261,9 +280,11 @@ impl Claimant {
         let mut operations = vec![same_object(object)];
         if owners.is_empty() {
             operations.push(json!({"op": "test", "path": "/metadata/ownerReferences", "value": null}));
-            operations.push(json!({"op": "add", "path": "/metadata/ownerReferences", "value": [self.reference]}));
+            operations
+                .push(json!({"op": "add", "path": "/metadata/ownerReferences", "value": [self.reference]}));
         } else {
-            operations.push(json!({"op": "add", "path": "/metadata/ownerReferences/-", "value": self.reference}));
+            operations
+                .push(json!({"op": "add", "path": "/metadata/ownerReferences/-", "value": self.reference}));
         }
         patch(api, object, operations).await
     }

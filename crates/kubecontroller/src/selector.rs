@@ -65,7 +65,9 @@ impl FromStr for Selector {
 
     fn from_str(text: &str) -> Result<Self, BadSelector> {
         let requirements = split(text).filter(|part| !part.trim().is_empty());
-        let requirements = requirements.map(|part| parse(part.trim())).collect::<Result<_, _>>()?;
+        let requirements = requirements
+            .map(|part| parse(part.trim()))
+            .collect::<Result<_, _>>()?;
         Ok(Selector { requirements })
     }
 }
@@ -90,8 +92,15 @@ impl TryFrom<&LabelSelector> for Selector {
                 "Exists" if values.is_empty() => Test::Exists,
                 "DoesNotExist" if values.is_empty() => Test::Missing,
                 "In" | "NotIn" => return Err(bad(&expression.key, "In and NotIn need values")),
-                "Exists" | "DoesNotExist" => return Err(bad(&expression.key, "Exists and DoesNotExist take no values")),
-                _ => return Err(bad(&expression.key, "the operator is not In, NotIn, Exists or DoesNotExist")),
+                "Exists" | "DoesNotExist" => {
+                    return Err(bad(&expression.key, "Exists and DoesNotExist take no values"));
+                }
+                _ => {
+                    return Err(bad(
+                        &expression.key,
+                        "the operator is not In, NotIn, Exists or DoesNotExist",
+                    ));
+                }
             };
             Ok(Requirement {
                 label: expression.key.clone(),
@@ -174,16 +183,26 @@ fn parse_parts(text: &str) -> Result<(&str, Test), &'static str> {
         return Ok((label.trim(), Test::Missing));
     }
     if let Some((label, values)) = text.split_once('(') {
-        let values = values.trim_end().strip_suffix(')').ok_or("a bracket is not closed")?;
+        let values = values
+            .trim_end()
+            .strip_suffix(')')
+            .ok_or("a bracket is not closed")?;
         let values: Vec<_> = values.split(',').map(|value| value.trim().to_owned()).collect();
-        let (label, word) = label.trim_end().rsplit_once(char::is_whitespace).unwrap_or((label, ""));
+        let (label, word) = label
+            .trim_end()
+            .rsplit_once(char::is_whitespace)
+            .unwrap_or((label, ""));
         return match word {
             "in" => Ok((label.trim(), Test::In(values))),
             "notin" => Ok((label.trim(), Test::NotIn(values))),
             _ => Err("values in brackets come after `in` or `notin`"),
         };
     }
-    let number = |text: &str| text.trim().parse().map_err(|_| "it compares with something that is not a number");
+    let number = |text: &str| {
+        text.trim()
+            .parse()
+            .map_err(|_| "it compares with something that is not a number")
+    };
     for (sign, test) in [("!=", false), ("==", true), ("=", true)] {
         if let Some((label, value)) = text.split_once(sign) {
             let value = value.trim();
@@ -191,7 +210,14 @@ fn parse_parts(text: &str) -> Result<(&str, Test), &'static str> {
                 return Err("its value is not that of a label");
             }
             let values = vec![value.to_owned()];
-            return Ok((label.trim(), if test { Test::In(values) } else { Test::NotIn(values) }));
+            return Ok((
+                label.trim(),
+                if test {
+                    Test::In(values)
+                } else {
+                    Test::NotIn(values)
+                },
+            ));
         }
     }
     if let Some((label, bound)) = text.split_once('>') {
@@ -219,7 +245,9 @@ mod tests {
     const WEB: &[(&str, &str)] = &[("app", "web"), ("tier", "front"), ("size", "5")];
 
     fn label(name: &str) -> Option<&'static str> {
-        WEB.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
+        WEB.iter()
+            .find(|(known, _)| *known == name)
+            .map(|(_, value)| *value)
     }
 
     #[test]
@@ -282,7 +310,11 @@ mod tests {
         let selector = Selector::try_from(&selector).unwrap();
         assert_eq!(selector.to_string(), "app=web,tier!=db,!stage");
         assert!(selector.matches(label));
-        for broken in [expression("a", "In", &[]), expression("a", "Exists", &["b"]), expression("a", "Is", &[])] {
+        for broken in [
+            expression("a", "In", &[]),
+            expression("a", "Exists", &["b"]),
+            expression("a", "Is", &[]),
+        ] {
             let selector = LabelSelector {
                 match_expressions: Some(vec![broken]),
                 ..LabelSelector::default()

@@ -231,7 +231,9 @@ impl Controller {
         });
         self.keys.labels_match = Some(labels_match);
         let store = informer.store().clone();
-        self.settings.uid_of = Some(Arc::new(move |key| store.get(key).map(|object| object.uid().to_owned())));
+        self.settings.uid_of = Some(Arc::new(move |key| {
+            store.get(key).map(|object| object.uid().to_owned())
+        }));
         self
     }
 }

@@ -137,7 +137,10 @@ fn classify(error: &(dyn std::error::Error + 'static)) -> (Class, Option<Duratio
 fn classify_answer(error: &kube::Error) -> (Class, Option<Duration>) {
     match error {
         kube::Error::Api(status) => {
-            let asked = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
+            let asked = status
+                .details
+                .as_ref()
+                .map_or(0, |details| details.retry_after_seconds);
             let not_before = (asked > 0).then(|| Duration::from_secs(u64::from(asked)));
             let class = match status.code {
                 404 | 408 | 409 | 410 | 429 | 500..=599 => Class::Transient,
@@ -145,7 +148,9 @@ fn classify_answer(error: &kube::Error) -> (Class, Option<Duration>) {
             };
             (class, not_before)
         }
-        kube::Error::HyperError(_) | kube::Error::Service(_) | kube::Error::ReadEvents(_) => (Class::Transient, None),
+        kube::Error::HyperError(_) | kube::Error::Service(_) | kube::Error::ReadEvents(_) => {
+            (Class::Transient, None)
+        }
         _ => (Class::Unknown, None),
     }
 }
@@ -187,13 +192,20 @@ mod tests {
         struct Cannot(#[source] kube::Error);
         let error = Error::from(Cannot(answer(409)));
         assert_eq!(error.class(), Class::Transient);
-        assert!(error.to_string().starts_with("cannot scale: ApiError: no: Reason"), "{error}");
+        assert!(
+            error
+                .to_string()
+                .starts_with("cannot scale: ApiError: no: Reason"),
+            "{error}"
+        );
     }
 
     #[test]
     fn who_asks_to_be_left_alone_is() {
         let details = serde_json::from_str(r#"{"retryAfterSeconds": 7}"#).unwrap();
-        let busy = Status::failure("busy", "TooManyRequests").with_code(429).with_details(details);
+        let busy = Status::failure("busy", "TooManyRequests")
+            .with_code(429)
+            .with_details(details);
         let error = Error::from(kube::Error::Api(busy.boxed()));
         assert_eq!(error.retry_after(), Some(Duration::from_secs(7)));
     }
@@ -201,7 +213,10 @@ mod tests {
     #[test]
     fn a_reconciler_may_know_better() {
         assert_eq!(Error::from(io::Error::other("?")).class(), Class::Unknown);
-        assert_eq!(Error::permanent("a size must be a number").class(), Class::Permanent);
+        assert_eq!(
+            Error::permanent("a size must be a number").class(),
+            Class::Permanent
+        );
         assert_eq!(Error::transient(answer(422)).class(), Class::Transient);
     }
 }

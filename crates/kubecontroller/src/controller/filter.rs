@@ -112,7 +112,10 @@ impl FromStr for KeyFilter {
             };
             let any_of = match names.strip_prefix('~') {
                 Some(expression) => vec![regex(expression.trim())?],
-                None => names.split(',').map(|name| glob(name.trim())).collect::<Result<_, _>>()?,
+                None => names
+                    .split(',')
+                    .map(|name| glob(name.trim()))
+                    .collect::<Result<_, _>>()?,
             };
             filter.names.push(Names { any_of, is_meant });
         }
@@ -192,14 +195,22 @@ mod tests {
     #[test]
     fn names_are_matched_by_glob_or_expression() {
         for (filter, admitted, refused) in [
-            ("shop/*", &["shop/web", "shop/db"] as &[_], &["blog/web", "web", "shopping/web"] as &[_]),
+            (
+                "shop/*",
+                &["shop/web", "shop/db"] as &[_],
+                &["blog/web", "web", "shopping/web"] as &[_],
+            ),
             ("web-*", &["shop/web-1", "web-2"], &["shop/web", "web-1/db"]),
             ("web-?", &["shop/web-1"], &["shop/web-12", "shop/web-"]),
             ("*/web-[0-3]", &["shop/web-2"], &["shop/web-4", "web-2"]),
             ("*/web-[!0-3]", &["shop/web-4"], &["shop/web-2"]),
             ("**web", &["a-web/web", "b/a-web"], &["web/a"]),
             ("shop/*, blog/*", &["shop/web", "blog/web"], &["news/web"]),
-            ("~^team-[0-9]+/", &["team-1/web", "team-22/db"], &["team-a/web", "x/team-1"]),
+            (
+                "~^team-[0-9]+/",
+                &["team-1/web", "team-22/db"],
+                &["team-a/web", "x/team-1"],
+            ),
             ("!kube-*/*", &["shop/web", "node"], &["kube-system/dns"]),
             ("!~test", &["shop/web"], &["test/web", "shop/latest"]),
             ("team-*/*; !team-b/*", &["team-a/x"], &["team-b/x", "shop/x"]),

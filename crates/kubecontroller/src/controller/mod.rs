@@ -57,7 +57,8 @@ pub use self::{
     filter::{BadFilter, KeyFilter},
     handle::Handle,
     predicate::{
-        Predicate, annotations_changed, generation_changed, label_selector, labels_changed, resource_version_changed,
+        Predicate, annotations_changed, generation_changed, label_selector, labels_changed,
+        resource_version_changed,
     },
     reconciler::{ByObject, Outcome, ReconcileFn, Reconciler, Request, Seen, by_object, reconcile_fn},
     report::LastError,

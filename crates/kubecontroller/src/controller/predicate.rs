@@ -34,7 +34,9 @@ pub struct Predicate<T> {
 impl<T> Predicate<T> {
     /// A predicate from a closure.
     pub fn new(holds: impl Fn(&Delta<T>) -> bool + Send + Sync + 'static) -> Self {
-        Predicate { holds: Arc::new(holds) }
+        Predicate {
+            holds: Arc::new(holds),
+        }
     }
 
     /// Whether a change matters.
@@ -121,7 +123,9 @@ pub fn label_selector<T: Object>(selector: &str) -> Result<Predicate<T>, BadSele
     let selector: Selector = selector.parse()?;
     Ok(Predicate::new(move |delta: &Delta<T>| {
         let objects = delta.old().into_iter().chain(delta.new());
-        objects.into_iter().any(|object| selector.matches(|name| object.label(name)))
+        objects
+            .into_iter()
+            .any(|object| selector.matches(|name| object.label(name)))
     }))
 }
 
@@ -180,7 +184,10 @@ mod tests {
             (json!({"generation": 2}), [true, false, false]),
             (json!({"labels": {"a": "b"}}), [false, true, false]),
             (json!({"annotations": {"a": "b"}}), [false, false, true]),
-            (json!({"deletionTimestamp": "2026-01-01T00:00:00Z"}), [true, true, true]),
+            (
+                json!({"deletionTimestamp": "2026-01-01T00:00:00Z"}),
+                [true, true, true],
+            ),
             (json!({"uid": "2"}), [true, true, true]),
             (json!({}), [false, false, false]),
         ];
@@ -192,7 +199,10 @@ mod tests {
             assert!(resource_version_changed().holds(&delta), "{change}");
         }
         for delta in others() {
-            assert!(predicates.iter().all(|predicate| predicate.holds(&delta)), "{delta:?}");
+            assert!(
+                predicates.iter().all(|predicate| predicate.holds(&delta)),
+                "{delta:?}"
+            );
         }
     }
 
@@ -220,7 +230,10 @@ mod tests {
         assert!(!yes.clone().and(no.clone()).holds(&delta));
         assert!(yes.clone().or(no.clone()).holds(&delta));
         assert!(no.clone().not().holds(&delta) && !(!yes.clone()).holds(&delta));
-        assert!(yes.and(|delta: &Delta<ConfigMap>| delta.new().is_some()).holds(&delta));
+        assert!(
+            yes.and(|delta: &Delta<ConfigMap>| delta.new().is_some())
+                .holds(&delta)
+        );
     }
 
     #[test]

@@ -60,7 +60,8 @@ impl Reporter {
             ..ObjectReference::default()
         };
         let note = format!("failed {failures} times in a row, and is tried again: {message}");
-        self.recorder.event(&object, Kind::Warning, "ReconcileFailed", "Reconcile", note);
+        self.recorder
+            .event(&object, Kind::Warning, "ReconcileFailed", "Reconcile", note);
     }
 }
 

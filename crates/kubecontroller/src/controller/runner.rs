@@ -60,7 +60,10 @@ struct Watched {
 
 /// A controller did not begin, for it does not know yet what there is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("controller {controller} did not begin: what it watches is not known after {limit:?}{}", because(trouble))]
+#[error(
+    "controller {controller} did not begin: what it watches is not known after {limit:?}{}",
+    because(trouble)
+)]
 pub struct NotSynced {
     controller: String,
     limit: Duration,
@@ -276,7 +279,10 @@ impl Shared {
 
     fn started(&self) -> Vec<Arc<dyn Started>> {
         let state = self.state();
-        let started = state.sources.values().filter_map(|watched| watched.started.clone());
+        let started = state
+            .sources
+            .values()
+            .filter_map(|watched| watched.started.clone());
         started.collect()
     }
 
@@ -284,7 +290,11 @@ impl Shared {
         self.is_synced.store(false, Ordering::Release);
         let mut state = self.state();
         state.is_running = false;
-        let ended: Vec<_> = state.sources.values_mut().map(|watched| watched.started.take()).collect();
+        let ended: Vec<_> = state
+            .sources
+            .values_mut()
+            .map(|watched| watched.started.take())
+            .collect();
         drop(state);
         drop(ended);
     }

@@ -158,7 +158,14 @@ impl Keys {
 
     /// The key of an object of this controller that an object in a namespace speaks of.
     fn own(&self, namespace: &str, name: &str) -> Key {
-        Key::new(if self.settings.is_cluster_wide { "" } else { namespace }, name)
+        Key::new(
+            if self.settings.is_cluster_wide {
+                ""
+            } else {
+                namespace
+            },
+            name,
+        )
     }
 }
 

@@ -95,7 +95,12 @@ impl Seen {
     }
 
     fn keys(&self) -> Vec<String> {
-        self.0.lock().unwrap().iter().map(|(key, _)| key.clone()).collect()
+        self.0
+            .lock()
+            .unwrap()
+            .iter()
+            .map(|(key, _)| key.clone())
+            .collect()
     }
 
     fn count(&self) -> usize {
@@ -142,14 +147,18 @@ fn controller(script: &Script) -> Controller {
 async fn what_happens_during_a_run_causes_one_more_and_no_two_run_at_once() {
     let (script, seen, gate) = (Script::new(), Seen::default(), Arc::new(Semaphore::new(0)));
     let (told, held) = (seen.clone(), Arc::clone(&gate));
-    let running = start(controller(&script).workers(4).reconciler(reconcile_fn(move |request| {
-        let held = Arc::clone(&held);
-        told.note(&request);
-        async move {
-            held.acquire().await?.forget();
-            Ok(Outcome::Done)
-        }
-    })));
+    let running = start(
+        controller(&script)
+            .workers(4)
+            .reconciler(reconcile_fn(move |request| {
+                let held = Arc::clone(&held);
+                told.note(&request);
+                async move {
+                    held.acquire().await?.forget();
+                    Ok(Outcome::Done)
+                }
+            })),
+    );
     script.say("shop/web").await;
     seen.reaches(1).await;
     for _ in 0..100 {
@@ -157,7 +166,10 @@ async fn what_happens_during_a_run_causes_one_more_and_no_two_run_at_once() {
     }
     sleep(SECOND).await;
     assert_eq!(seen.count(), 1);
-    assert_eq!(running.handle.running(), [(Key::new("shop", "web"), running.handle.running()[0].1)]);
+    assert_eq!(
+        running.handle.running(),
+        [(Key::new("shop", "web"), running.handle.running()[0].1)]
+    );
     gate.add_permits(10);
     seen.reaches(2).await;
     sleep(SECOND).await;
@@ -170,16 +182,20 @@ async fn as_many_run_at_once_as_there_are_workers() {
     let (script, seen) = (Script::new(), Seen::default());
     let [now, most] = [0, 1].map(|_| Arc::new(AtomicUsize::new(0)));
     let (told, running_now, most_then) = (seen.clone(), Arc::clone(&now), Arc::clone(&most));
-    let running = start(controller(&script).workers(3).reconciler(reconcile_fn(move |request| {
-        let (told, now, most) = (told.clone(), Arc::clone(&running_now), Arc::clone(&most_then));
-        async move {
-            most.fetch_max(now.fetch_add(1, SeqCst) + 1, SeqCst);
-            sleep(SECOND).await;
-            now.fetch_sub(1, SeqCst);
-            told.note(&request);
-            Ok(Outcome::Done)
-        }
-    })));
+    let running = start(
+        controller(&script)
+            .workers(3)
+            .reconciler(reconcile_fn(move |request| {
+                let (told, now, most) = (told.clone(), Arc::clone(&running_now), Arc::clone(&most_then));
+                async move {
+                    most.fetch_max(now.fetch_add(1, SeqCst) + 1, SeqCst);
+                    sleep(SECOND).await;
+                    now.fetch_sub(1, SeqCst);
+                    told.note(&request);
+                    Ok(Outcome::Done)
+                }
+            })),
+    );
     for number in 0..30 {
         script.say(&format!("shop/{number}")).await;
     }
@@ -196,21 +212,28 @@ async fn outcomes_say_when_a_key_runs_again() {
     let told = seen.clone();
     let priorities: Arc<Mutex<Vec<i32>>> = Arc::default();
     let noted = Arc::clone(&priorities);
-    let running = start(controller(&script).workers(1).reconciler(reconcile_fn(move |request: Request| {
-        noted.lock().unwrap().push(request.priority);
-        let outcome = match told.note(&request) {
-            1 => Outcome::after(10 * SECOND),
-            2 => Outcome::WithPriority(7),
-            _ => Outcome::done(),
-        };
-        async move { Ok(outcome) }
-    })));
+    let running = start(
+        controller(&script)
+            .workers(1)
+            .reconciler(reconcile_fn(move |request: Request| {
+                noted.lock().unwrap().push(request.priority);
+                let outcome = match told.note(&request) {
+                    1 => Outcome::after(10 * SECOND),
+                    2 => Outcome::WithPriority(7),
+                    _ => Outcome::done(),
+                };
+                async move { Ok(outcome) }
+            })),
+    );
     let begin = Instant::now();
     script.say("shop/web").await;
     seen.reaches(3).await;
     assert_eq!(begin.elapsed().as_secs(), 10);
     sleep(100 * SECOND).await;
-    assert_eq!((seen.count(), priorities.lock().unwrap().clone()), (3, vec![0, 0, 7]));
+    assert_eq!(
+        (seen.count(), priorities.lock().unwrap().clone()),
+        (3, vec![0, 0, 7])
+    );
     running.stop(SECOND).await.unwrap();
 }
 
@@ -225,15 +248,17 @@ async fn a_key_that_fails_is_tried_again_later_each_time() {
         },
         ..options
     };
-    let runner = controller(&script).queue(backoff).reconciler(reconcile_fn(move |request| {
-        let run = told.note(&request);
-        async move {
-            match run {
-                1..=4 => Err(Error::unknown("not yet")),
-                _ => Ok(Outcome::Done),
+    let runner = controller(&script)
+        .queue(backoff)
+        .reconciler(reconcile_fn(move |request| {
+            let run = told.note(&request);
+            async move {
+                match run {
+                    1..=4 => Err(Error::unknown("not yet")),
+                    _ => Ok(Outcome::Done),
+                }
             }
-        }
-    }));
+        }));
     let running = start(runner);
     let begin = Instant::now();
     script.say("shop/web").await;
@@ -241,7 +266,13 @@ async fn a_key_that_fails_is_tried_again_later_each_time() {
     assert_eq!(begin.elapsed().as_secs(), 1 + 2 + 4 + 4);
     script.say("shop/web").await;
     seen.reaches(6).await;
-    let failures: Vec<_> = seen.0.lock().unwrap().iter().map(|(_, failures)| *failures).collect();
+    let failures: Vec<_> = seen
+        .0
+        .lock()
+        .unwrap()
+        .iter()
+        .map(|(_, failures)| *failures)
+        .collect();
     assert_eq!(failures, [0, 1, 2, 3, 4, 0]);
     running.stop(SECOND).await.unwrap();
 }
@@ -250,15 +281,22 @@ async fn a_key_that_fails_is_tried_again_later_each_time() {
 async fn a_key_is_given_up_after_exactly_as_many_retries_as_it_may_have() {
     let (script, seen) = (Script::new(), Seen::default());
     let told = seen.clone();
-    let running = start(controller(&script).max_retries(5).reconciler(reconcile_fn(move |request| {
-        told.note(&request);
-        async { Err(Error::transient("never")) }
-    })));
+    let running = start(
+        controller(&script)
+            .max_retries(5)
+            .reconciler(reconcile_fn(move |request| {
+                told.note(&request);
+                async { Err(Error::transient("never")) }
+            })),
+    );
     script.say("shop/web").await;
     sleep(Duration::from_hours(1)).await;
     assert_eq!(seen.count(), 6);
     let last = &running.handle.last_errors()[0];
-    assert_eq!((last.key.as_str(), last.failures, last.message.as_str()), ("shop/web", 6, "never"));
+    assert_eq!(
+        (last.key.as_str(), last.failures, last.message.as_str()),
+        ("shop/web", 6, "never")
+    );
     // Until something happens to it.
     script.say("shop/web").await;
     sleep(Duration::from_hours(1)).await;
@@ -306,7 +344,10 @@ async fn a_worker_survives_panics_and_hanging_reconciles() {
     let mut registry = Registry::default();
     let metrics = Metrics::new(&mut registry);
     let told = seen.clone();
-    let controller = controller(&script).workers(1).timeout(10 * SECOND).metrics(&metrics);
+    let controller = controller(&script)
+        .workers(1)
+        .timeout(10 * SECOND)
+        .metrics(&metrics);
     let running = start(controller.reconciler(reconcile_fn(move |request| {
         let run = told.note(&request);
         // One panics before there is a future, one within it.
@@ -334,8 +375,17 @@ async fn a_worker_survives_panics_and_hanging_reconciles() {
     ] {
         assert!(text.contains(line), "{line} is not in\n{text}");
     }
-    let messages: Vec<_> = running.handle.last_errors().into_iter().map(|error| error.message).collect();
-    let expected = ["it took longer than 10s", "it panicked: the second", "it panicked: the first"];
+    let messages: Vec<_> = running
+        .handle
+        .last_errors()
+        .into_iter()
+        .map(|error| error.message)
+        .collect();
+    let expected = [
+        "it took longer than 10s",
+        "it panicked: the second",
+        "it panicked: the first",
+    ];
     assert_eq!(messages, expected);
     running.stop(SECOND).await.unwrap();
 }
@@ -344,14 +394,18 @@ async fn a_worker_survives_panics_and_hanging_reconciles() {
 async fn what_is_ready_is_worked_off_before_the_end() {
     let (script, seen) = (Script::new(), Seen::default());
     let told = seen.clone();
-    let running = start(controller(&script).workers(2).reconciler(reconcile_fn(move |request| {
-        let told = told.clone();
-        async move {
-            sleep(SECOND).await;
-            told.note(&request);
-            Ok(Outcome::after(SECOND))
-        }
-    })));
+    let running = start(
+        controller(&script)
+            .workers(2)
+            .reconciler(reconcile_fn(move |request| {
+                let told = told.clone();
+                async move {
+                    sleep(SECOND).await;
+                    told.note(&request);
+                    Ok(Outcome::after(SECOND))
+                }
+            })),
+    );
     for number in 0..20 {
         script.say(&format!("shop/{number}")).await;
     }
@@ -365,13 +419,17 @@ async fn what_is_ready_is_worked_off_before_the_end() {
 async fn there_is_an_end_even_if_work_is_left() {
     let (script, seen) = (Script::new(), Seen::default());
     let told = seen.clone();
-    let running = start(controller(&script).workers(1).reconciler(reconcile_fn(move |request| {
-        told.note(&request);
-        async {
-            sleep(Duration::from_hours(1)).await;
-            Ok(Outcome::Done)
-        }
-    })));
+    let running = start(
+        controller(&script)
+            .workers(1)
+            .reconciler(reconcile_fn(move |request| {
+                told.note(&request);
+                async {
+                    sleep(Duration::from_hours(1)).await;
+                    Ok(Outcome::Done)
+                }
+            })),
+    );
     script.say("shop/a").await;
     script.say("shop/b").await;
     seen.reaches(1).await;
@@ -385,15 +443,20 @@ async fn no_worker_begins_before_the_sources_are_synced_and_waiting_has_an_end()
     let (script, seen) = (Script::new(), Seen::default());
     script.is_synced.send_replace(false);
     let told = seen.clone();
-    let runner = controller(&script).sync_limit(30 * SECOND).reconciler(reconcile_fn(move |request| {
-        told.note(&request);
-        async { Ok(Outcome::Done) }
-    }));
+    let runner = controller(&script)
+        .sync_limit(30 * SECOND)
+        .reconciler(reconcile_fn(move |request| {
+            told.note(&request);
+            async { Ok(Outcome::Done) }
+        }));
     let begin = Instant::now();
     let (ended, ()) = tokio::join!(runner.run(Stop::new()), script.say("shop/web"));
     let mistake = ended.unwrap_err().to_string();
     assert_eq!((begin.elapsed(), seen.count()), (30 * SECOND, 0));
-    assert!(mistake.contains("test") && mistake.contains("nobody answers"), "{mistake}");
+    assert!(
+        mistake.contains("test") && mistake.contains("nobody answers"),
+        "{mistake}"
+    );
     // It may be started again, and then it works.
     script.is_synced.send_replace(true);
     let running = start(runner);
@@ -446,17 +509,21 @@ async fn a_filter_keeps_the_others_out() {
 async fn a_hot_key_and_a_busy_namespace_do_not_keep_the_others_waiting() {
     let (script, seen) = (Script::new(), Seen::default());
     let (told, again) = (seen.clone(), script.clone());
-    let running = start(controller(&script).workers(1).reconciler(reconcile_fn(move |request| {
-        told.note(&request);
-        // Something happens to the hot key whenever it runs.
-        if request.key.name() == "hot" {
-            again.add("busy/hot");
-        }
-        async {
-            sleep(SECOND).await;
-            Ok(Outcome::Done)
-        }
-    })));
+    let running = start(
+        controller(&script)
+            .workers(1)
+            .reconciler(reconcile_fn(move |request| {
+                told.note(&request);
+                // Something happens to the hot key whenever it runs.
+                if request.key.name() == "hot" {
+                    again.add("busy/hot");
+                }
+                async {
+                    sleep(SECOND).await;
+                    Ok(Outcome::Done)
+                }
+            })),
+    );
     script.say("busy/hot").await;
     for number in 0..100 {
         script.say(&format!("busy/{number}")).await;
@@ -481,10 +548,14 @@ async fn the_fifth_failure_in_a_row_is_reported_once() {
     let mut registry = Registry::default();
     let metrics = Metrics::new(&mut registry);
     let told = seen.clone();
-    let running = start(controller(&script).metrics(&metrics).reconciler(reconcile_fn(move |request| {
-        told.note(&request);
-        async { Err(Error::unknown("no")) }
-    })));
+    let running = start(
+        controller(&script)
+            .metrics(&metrics)
+            .reconciler(reconcile_fn(move |request| {
+                told.note(&request);
+                async { Err(Error::unknown("no")) }
+            })),
+    );
     let stuck = |times: usize| {
         let line = format!(r#"controller_reconcile_stuck_total{{controller="test"}} {times}"#);
         metrics::text(&registry).contains(&line)

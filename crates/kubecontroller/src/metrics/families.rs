@@ -209,7 +209,11 @@ impl Families {
 impl Collector for Families {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let names = self.metrics.names();
-        let queues: Vec<_> = names.queues.iter().map(|(name, queue)| (name, queue.now())).collect();
+        let queues: Vec<_> = names
+            .queues
+            .iter()
+            .map(|(name, queue)| (name, queue.now()))
+            .collect();
         let controllers = names.controllers.iter();
         let controllers: Vec<_> = controllers.map(|(name, counts)| (name, counts.shown())).collect();
         let informers = names.informers.iter();

@@ -26,9 +26,9 @@ pub(super) const OF_QUEUES: Bounds = &[
 
 /// Upstream's for reconciles: from 5 ms to a minute.
 pub(super) const OF_RECONCILES: Bounds = &millis([
-    5, 10, 25, 50, 100, 150, 200, 250, 300, 350, 400, 450, 500, 600, 700, 800, 900, 1_000, 1_250, 1_500, 1_750, 2_000,
-    2_500, 3_000, 3_500, 4_000, 4_500, 5_000, 6_000, 7_000, 8_000, 9_000, 10_000, 15_000, 20_000, 25_000, 30_000, 40_000,
-    50_000, 60_000,
+    5, 10, 25, 50, 100, 150, 200, 250, 300, 350, 400, 450, 500, 600, 700, 800, 900, 1_000, 1_250, 1_500,
+    1_750, 2_000, 2_500, 3_000, 3_500, 4_000, 4_500, 5_000, 6_000, 7_000, 8_000, 9_000, 10_000, 15_000,
+    20_000, 25_000, 30_000, 40_000, 50_000, 60_000,
 ]);
 
 /// A count for each bucket. Who counts and who reads do not wait for each other.
@@ -77,7 +77,9 @@ impl Histogram {
             }
             sum += Duration::from_nanos(histogram.sum.load(Relaxed)).as_secs_f64();
         }
-        let seconds = bounds.iter().map(|nanos| Duration::from_nanos(*nanos).as_secs_f64());
+        let seconds = bounds
+            .iter()
+            .map(|nanos| Duration::from_nanos(*nanos).as_secs_f64());
         Counted {
             sum,
             count: counts.iter().sum(),

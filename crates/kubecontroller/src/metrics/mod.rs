@@ -33,8 +33,8 @@ use std::{
 use prometheus_client::registry::Registry;
 
 pub(crate) use self::controller::{ControllerMetrics, ResultOf, WorkerMetrics};
-pub use self::{informer::InformerMetrics, text::text};
 use self::{controller::QueueCounts, families::Families};
+pub use self::{informer::InformerMetrics, text::text};
 use crate::queue::Queue;
 
 /// Where the figures of a program are kept. Clones are the same.

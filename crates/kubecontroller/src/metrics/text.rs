@@ -35,7 +35,11 @@ pub fn text(registry: &Registry) -> String {
             kind => kind,
         };
         for (word, value) in [("HELP", help.take()), ("TYPE", Some(kind))] {
-            for part in value.map(|value| ["# ", word, " ", name, suffix, " ", value, "\n"]).iter().flatten() {
+            for part in value
+                .map(|value| ["# ", word, " ", name, suffix, " ", value, "\n"])
+                .iter()
+                .flatten()
+            {
                 text.push_str(part);
             }
         }
