@@ -10,7 +10,7 @@ use super::{
     options::InformerOptions,
     subscribers::{Changes, Command, Subscriber, Subscription},
 };
-use crate::{object::Object, store::Store};
+use crate::{metrics::InformerMetrics, object::Object, store::Store};
 
 /// The objects of a kind and scope, kept up to date. Clones are the same informer.
 ///
@@ -28,6 +28,7 @@ pub(super) struct Core<T> {
     pub(super) store: Store<T>,
     pub(super) progress: watch::Sender<Progress>,
     pub(super) counts: Counts,
+    pub(super) metrics: InformerMetrics,
     pub(super) options: InformerOptions<T>,
 }
 
@@ -125,9 +126,10 @@ impl<T: Object> Informer<T> {
 // --- Core ---
 
 impl<T> Core<T> {
-    pub(super) fn new(name: String, options: InformerOptions<T>) -> Self {
+    pub(super) fn new(name: String, options: InformerOptions<T>, metrics: InformerMetrics) -> Self {
         Core {
             name,
+            metrics,
             store: Store::default(),
             progress: watch::Sender::default(),
             counts: Counts::default(),
