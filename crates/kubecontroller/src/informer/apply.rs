@@ -222,10 +222,8 @@ impl<T: Object> State<T> {
             return Ok(());
         }
         self.transform(&mut object);
-        let version = object.resource_version().to_owned();
-        self.put(object.key(), object, Heard::Watched)?;
-        self.reach(version);
-        Ok(())
+        self.reach(object.resource_version().to_owned());
+        self.put(object.key(), object, Heard::Watched)
     }
 
     fn deleted(&mut self, mut object: Arc<T>) {
@@ -233,9 +231,8 @@ impl<T: Object> State<T> {
             return;
         }
         self.transform(&mut object);
-        let version = object.resource_version().to_owned();
+        self.reach(object.resource_version().to_owned());
         self.remove(&object.key(), Some(object));
-        self.reach(version);
     }
 
     /// Whether something newer has been seen: then it comes for the second time.
@@ -312,7 +309,11 @@ impl<T: Object> State<T> {
         }
     }
 
+    /// Tells of what the store has by now. Whoever hears of it finds it there, and finds its version reached.
     fn tell(&mut self, delta: &Delta<T>) {
+        if self.is_synced {
+            self.publish();
+        }
         count(&self.core.counts.deltas);
         self.core.metrics.event();
         for subscriber in &mut self.subscribers {

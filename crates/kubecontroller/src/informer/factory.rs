@@ -23,7 +23,7 @@ use super::{
     handle::{Core, Informer},
     health::{InformerFigures, Progress},
     identity::{Identity, Wire},
-    options::InformerOptions,
+    options::{InformerDefaults, InformerOptions},
     reflector::{Random, Reflector},
     scope::Scope,
     source::Source,
@@ -39,6 +39,7 @@ pub struct Informers {
     client: kube::Client,
     random: Random,
     metrics: Option<Metrics>,
+    defaults: InformerDefaults,
     shared: Arc<Shared>,
 }
 
@@ -102,6 +103,7 @@ impl Informers {
             client,
             random: Arc::new(random),
             metrics: None,
+            defaults: InformerDefaults::default(),
             shared: Arc::new(Shared {
                 table: Mutex::default(),
                 stop: watch::Sender::new(false),
@@ -121,6 +123,18 @@ impl Informers {
     pub fn with_metrics(mut self, metrics: &Metrics) -> Self {
         self.metrics = Some(metrics.clone());
         self
+    }
+
+    /// With other settings for those that are asked for without any.
+    #[must_use]
+    pub fn with_defaults(mut self, defaults: InformerDefaults) -> Self {
+        self.defaults = defaults;
+        self
+    }
+
+    /// The settings of those that are asked for without any.
+    pub fn default_options<T>(&self) -> InformerOptions<T> {
+        self.defaults.options()
     }
 
     /// The client.
@@ -209,7 +223,7 @@ impl Informers {
     /// The informer that is there, with whatever settings; or one with those by default.
     pub(super) fn any<T: Object + DeserializeOwned>(&self, identity: Identity) -> Informer<T> {
         self.find(&identity)
-            .unwrap_or_else(|| self.make(identity, InformerOptions::default()))
+            .unwrap_or_else(|| self.make(identity, self.default_options()))
     }
 
     pub(super) fn with<T: Object + DeserializeOwned>(

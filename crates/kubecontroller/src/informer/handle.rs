@@ -98,8 +98,8 @@ impl<T: Object> Informer<T> {
         self.core.progress.borrow().version
     }
 
-    /// Waits until everything up to a version has been seen and told. Of a change outside the informer's scope it hears only
-    /// with the next bookmark.
+    /// Waits until everything up to a version is in the store; handlers are told of it right after. Of a change outside the
+    /// informer's scope it hears only with the next bookmark.
     pub async fn reached(&self, version: u64) {
         self.wait(|progress| progress.version.is_some_and(|seen| seen >= version))
             .await;
