@@ -29,7 +29,7 @@ use super::{
     source::Source,
     subscribers::Command,
 };
-use crate::object::Object;
+use crate::{metrics::Metrics, object::Object};
 
 /// All informers of a process, one for each kind, stored type and scope. Clones are the same.
 ///
@@ -38,6 +38,7 @@ use crate::object::Object;
 pub struct Informers {
     client: kube::Client,
     random: Random,
+    metrics: Option<Metrics>,
     defaults: InformerDefaults,
     shared: Arc<Shared>,
 }
@@ -101,6 +102,7 @@ impl Informers {
         Informers {
             client,
             random: Arc::new(random),
+            metrics: None,
             defaults: InformerDefaults::default(),
             shared: Arc::new(Shared {
                 table: Mutex::default(),
@@ -113,6 +115,13 @@ impl Informers {
     #[must_use]
     pub fn with_random(mut self, random: impl Fn() -> f64 + Send + Sync + 'static) -> Self {
         self.random = Arc::new(random);
+        self
+    }
+
+    /// With figures of each informer that is asked for from now on.
+    #[must_use]
+    pub fn with_metrics(mut self, metrics: &Metrics) -> Self {
+        self.metrics = Some(metrics.clone());
         self
     }
 
@@ -152,7 +161,7 @@ impl Informers {
             }
         };
         let transform = options.transform.clone();
-        let core = Arc::new(Core::new(name, options));
+        let core = self.core(name, options);
         let state = State::new(Arc::clone(&core), transform);
         self.enter(identity, core, state, source)
     }
@@ -245,11 +254,16 @@ impl Informers {
         identity: Identity,
         options: InformerOptions<T>,
     ) -> Informer<T> {
-        let core = Arc::new(Core::new(identity.to_string(), options));
+        let core = self.core(identity.to_string(), options);
         let decoder = Decoder::new(core.options.transform.clone(), Arc::clone(&core.counts.decoded));
         let source = Api::new(self.client.clone(), identity.clone(), decoder, &core.options);
         let state = State::new(Arc::clone(&core), None);
         self.enter(identity, core, state, source)
+    }
+
+    fn core<T>(&self, name: String, options: InformerOptions<T>) -> Arc<Core<T>> {
+        let metrics = self.metrics.as_ref().map(|metrics| metrics.informer(&name));
+        Arc::new(Core::new(name, options, metrics.unwrap_or_default()))
     }
 
     fn enter<T: Object>(

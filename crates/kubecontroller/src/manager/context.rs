@@ -45,7 +45,8 @@ impl Context {
         let metrics = Metrics::new(&mut registry);
         let events = Events::new(client.clone()).clock(clock.clone());
         events.register(&mut registry);
-        let informers = Informers::new(client.clone()).with_defaults(InformerDefaults {
+        let informers = Informers::new(client.clone()).with_metrics(&metrics);
+        let informers = informers.with_defaults(InformerDefaults {
             resync: config.informer.resync,
             list_timeout: config.informer.list_timeout,
             max_objects: config.informer.cache_size,
