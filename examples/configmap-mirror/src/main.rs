@@ -19,8 +19,12 @@ fn main() -> ExitCode {
 pub(crate) struct Mirror;
 
 impl Setup for Mirror {
-    fn name(&self) -> &'static str { "configmap-mirror" }
-    fn resource(&self) -> &'static str { "configmaps" }
+    fn name(&self) -> &'static str {
+        "configmap-mirror"
+    }
+    fn resource(&self) -> &'static str {
+        "configmaps"
+    }
 
     async fn setup(&self, manager: &mut Manager) -> Result<(), BoxError> {
         let maps = manager.informers().typed::<ConfigMap>(Scope::default());
@@ -29,29 +33,63 @@ impl Setup for Mirror {
         let controller = manager
             .controller("configmap-mirror")
             .for_(&maps)
-            .watches(&maps, |delta| from(delta.object()).and_then(|key| key.parse().ok()).into_iter().collect())
-            .reconciler(reconcile_fn(move |Request { key, .. }| mirror(client.clone(), store.clone(), copies.clone(), key)));
+            .watches(&maps, |delta| {
+                from(delta.object())
+                    .and_then(|key| key.parse().ok())
+                    .into_iter()
+                    .collect()
+            })
+            .reconciler(reconcile_fn(move |Request { key, .. }| {
+                mirror(client.clone(), store.clone(), copies.clone(), key)
+            }));
         manager.add(controller);
         Ok(())
     }
 }
 
 /// Makes the copies that should be there, and deletes those that should not.
-async fn mirror(client: kube::Client, maps: Store<ConfigMap>, copies: By<ConfigMap>, key: Key) -> Result<Outcome, Error> {
+async fn mirror(
+    client: kube::Client,
+    maps: Store<ConfigMap>,
+    copies: By<ConfigMap>,
+    key: Key,
+) -> Result<Outcome, Error> {
     let api = |namespace: &str| Api::<ConfigMap>::namespaced(client.clone(), namespace);
     let source = maps.get(&key).unwrap_or_default();
     let to = source.annotations().get(TO).map_or("", String::as_str).split(',');
     let wanted: Vec<&str> = to.filter(|to| !to.is_empty() && *to != key.namespace()).collect();
-    let mut copy = ConfigMap { data: source.data.clone(), binary_data: source.binary_data.clone(), ..ConfigMap::default() };
+    let mut copy = ConfigMap {
+        data: source.data.clone(),
+        binary_data: source.binary_data.clone(),
+        ..ConfigMap::default()
+    };
     copy.annotations_mut().insert(FROM.to_owned(), key.to_string());
     for namespace in &wanted {
-        if maps.get(&Key::new(namespace, key.name())).is_some_and(|there| from(&there) != Some(key.as_str())) {
-            return Err(Error::permanent(format!("{namespace} has another {}", key.name())));
+        if maps
+            .get(&Key::new(namespace, key.name()))
+            .is_some_and(|there| from(&there) != Some(key.as_str()))
+        {
+            return Err(Error::permanent(format!(
+                "{namespace} has another {}",
+                key.name()
+            )));
         }
-        api(namespace).patch(key.name(), &PatchParams::apply("configmap-mirror").force(), &Patch::Apply(&copy)).await?;
+        api(namespace)
+            .patch(
+                key.name(),
+                &PatchParams::apply("configmap-mirror").force(),
+                &Patch::Apply(&copy),
+            )
+            .await?;
     }
-    for gone in copies.keys(key.as_str()).iter().filter(|copy| !wanted.contains(&copy.namespace())) {
-        api(gone.namespace()).delete(gone.name(), &DeleteParams::default()).await?;
+    for gone in copies
+        .keys(key.as_str())
+        .iter()
+        .filter(|copy| !wanted.contains(&copy.namespace()))
+    {
+        api(gone.namespace())
+            .delete(gone.name(), &DeleteParams::default())
+            .await?;
     }
     Ok(Outcome::Done)
 }

@@ -3,7 +3,7 @@
 use kube::CustomResourceExt;
 use kubecontroller::{
     informer::Scope,
-    manager::{BoxError, ControllerType, Manager, OwnSetting, ResourceMetadata, Setup, duration},
+    manager::{BoxError, ControllerType, Manager, OwnSetting, ResourceMetadata, Setup},
     phase::World,
 };
 
@@ -23,10 +23,13 @@ impl Setup for RedisMigrationSetup {
 
     async fn setup(&self, manager: &mut Manager) -> Result<(), BoxError> {
         let informer = manager.informers().typed::<RedisMigration>(Scope::default());
-        let settings = Settings {
-            wait: duration(manager.config().own("redismigration.wait"))?,
-        };
-        let world = World::new(manager.client().clone()).clock(manager.clock().clone()).with(settings);
+        let mut settings = Settings::default();
+        if let Some(wait) = manager.config().own_duration("redismigration.wait")? {
+            settings.wait = wait;
+        }
+        let world = World::new(manager.client().clone())
+            .clock(manager.clock().clone())
+            .with(settings);
         let reconciler = machine()?
             .into_reconciler(world, informer.store())
             .teller(manager.recorder("redismigration"));

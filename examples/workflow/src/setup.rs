@@ -23,9 +23,13 @@ impl Setup for WorkflowSetup {
 
     async fn setup(&self, manager: &mut Manager) -> Result<(), BoxError> {
         let informer = manager.informers().typed::<Workflow>(Scope::default());
-        let executor = Executor::new().allow_shell(manager.config().own("workflow.allow-shell").parse()?);
-        let world = World::new(manager.client().clone()).clock(manager.clock().clone()).with(executor);
-        let reconciler = machine()?.into_reconciler(world, informer.store()).teller(manager.recorder("workflow"));
+        let executor = Executor::new().allow_shell(manager.config().own_switch("workflow.allow-shell")?);
+        let world = World::new(manager.client().clone())
+            .clock(manager.clock().clone())
+            .with(executor);
+        let reconciler = machine()?
+            .into_reconciler(world, informer.store())
+            .teller(manager.recorder("workflow"));
         let controller = manager
             .controller("workflow")
             .for_where(&informer, reconciler.interest())
