@@ -2,8 +2,8 @@
 
 use http::{Method, Request, header};
 use kube::Client;
-use serde::{Serialize, de::DeserializeOwned};
-use serde_json::Value;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
 
 use crate::resource::Resource;
 
@@ -176,6 +176,50 @@ impl Writer {
             .map_err(kube::Error::HttpError)?;
         self.client.request(request).await
     }
+}
+
+/// What a controller wants to know of an object that it has written.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Made {
+    /// Of its metadata.
+    pub metadata: MadeMeta,
+}
+
+/// What a controller wants to know of the metadata of an object that it has written.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct MadeMeta {
+    /// The name, which the server may have made.
+    pub name: Box<str>,
+    /// The uid.
+    pub uid: Box<str>,
+    /// The version that it has now.
+    pub resource_version: Box<str>,
+}
+
+/// Says that exactly this object is to be deleted, and not another one that has its name by now.
+pub fn only(uid: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}})
+}
+
+/// What the server said, in its own words.
+pub fn words(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => status.message.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// Whether something cannot be made because its namespace goes; nothing has to be done about that.
+pub fn is_namespace_going(error: &kube::Error) -> bool {
+    let kube::Error::Api(status) = error else {
+        return false;
+    };
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    causes
+        .into_iter()
+        .any(|cause| cause.reason == "NamespaceTerminating")
 }
 
 /// Whether the server answered with a code.

@@ -1,5 +1,6 @@
 //! What the garbage collector keeps of an object, of whatever kind: its place, its owners, and how it goes.
 
+use kubecontroller::object::{Object, Owner};
 use serde::Deserialize;
 
 /// Lets an object wait for its dependents to go first.
@@ -48,5 +49,63 @@ impl Dependent {
     /// Whether it has a finalizer.
     pub(super) fn has(&self, finalizer: &str) -> bool {
         self.metadata.finalizers.iter().any(|own| &**own == finalizer)
+    }
+}
+
+/// Labels and annotations are not kept: nothing here asks for them.
+impl Object for Dependent {
+    fn name(&self) -> &str {
+        &self.metadata.name
+    }
+
+    fn namespace(&self) -> &str {
+        &self.metadata.namespace
+    }
+
+    fn uid(&self) -> &str {
+        &self.metadata.uid
+    }
+
+    fn resource_version(&self) -> &str {
+        &self.metadata.resource_version
+    }
+
+    fn generation(&self) -> Option<i64> {
+        None
+    }
+
+    fn is_going(&self) -> bool {
+        self.is_going()
+    }
+
+    fn label(&self, _: &str) -> Option<&str> {
+        None
+    }
+
+    fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
+        std::iter::empty()
+    }
+
+    fn annotation(&self, _: &str) -> Option<&str> {
+        None
+    }
+
+    fn annotations(&self) -> impl Iterator<Item = (&str, &str)> {
+        std::iter::empty()
+    }
+
+    fn owners(&self) -> impl Iterator<Item = Owner<'_>> {
+        // Which one controls does not matter here, and is not kept.
+        self.metadata.owner_references.iter().map(|owner| Owner {
+            api_version: &owner.api_version,
+            kind: &owner.kind,
+            name: &owner.name,
+            uid: &owner.uid,
+            controls: false,
+        })
+    }
+
+    fn finalizers(&self) -> impl Iterator<Item = &str> {
+        self.metadata.finalizers.iter().map(|finalizer| &**finalizer)
     }
 }

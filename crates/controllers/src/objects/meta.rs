@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::{
+    api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::OwnerReference, jiff::Timestamp,
+};
 use serde::{
     Deserialize, Deserializer, Serialize,
     de::{IgnoredAny, MapAccess, Visitor},
@@ -62,6 +64,68 @@ pub struct Owner {
     pub block_owner_deletion: bool,
 }
 
+/// Lets informers keep a type that has a field `metadata: Meta`.
+macro_rules! object {
+    ($type:ty $(, $parameter:ident)*) => {
+        impl<$($parameter: Send + Sync + 'static),*> kubecontroller::object::Object for $type {
+            fn name(&self) -> &str {
+                &self.metadata.name
+            }
+
+            fn namespace(&self) -> &str {
+                &self.metadata.namespace
+            }
+
+            fn uid(&self) -> &str {
+                &self.metadata.uid
+            }
+
+            fn resource_version(&self) -> &str {
+                &self.metadata.resource_version
+            }
+
+            fn generation(&self) -> Option<i64> {
+                Some(self.metadata.generation)
+            }
+
+            fn is_going(&self) -> bool {
+                self.metadata.is_going()
+            }
+
+            fn label(&self, name: &str) -> Option<&str> {
+                self.metadata.label(name)
+            }
+
+            fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
+                self.metadata.labels.iter().map(|(name, value)| (&**name, &**value))
+            }
+
+            fn annotation(&self, name: &str) -> Option<&str> {
+                self.metadata.annotation(name)
+            }
+
+            fn annotations(&self) -> impl Iterator<Item = (&str, &str)> {
+                self.metadata.annotations.iter().map(|(name, value)| (&**name, &**value))
+            }
+
+            fn owners(&self) -> impl Iterator<Item = kubecontroller::object::Owner<'_>> {
+                self.metadata.owner_references.iter().map(|owner| kubecontroller::object::Owner {
+                    api_version: &owner.api_version,
+                    kind: &owner.kind,
+                    name: &owner.name,
+                    uid: &owner.uid,
+                    controls: owner.controller,
+                })
+            }
+
+            fn finalizers(&self) -> impl Iterator<Item = &str> {
+                self.metadata.finalizers.iter().map(|finalizer| &**finalizer)
+            }
+        }
+    };
+}
+pub(crate) use object;
+
 // --- Meta ---
 
 impl Meta {
@@ -95,6 +159,20 @@ impl Meta {
         self.finalizers.iter().any(|finalizer| &**finalizer == name)
     }
 
+    /// This object as events and others name it.
+    pub fn reference(&self, resource: &Resource) -> ObjectReference {
+        let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        ObjectReference {
+            api_version: Some(resource.api_version()),
+            kind: Some(resource.kind.to_string()),
+            name: text(&self.name),
+            namespace: text(&self.namespace),
+            uid: text(&self.uid),
+            resource_version: text(&self.resource_version),
+            field_path: None,
+        }
+    }
+
     /// This object as the one that controls another.
     pub fn as_controller(&self, resource: &Resource) -> Owner {
         Owner {
@@ -104,6 +182,19 @@ impl Meta {
             uid: self.uid.clone(),
             controller: true,
             block_owner_deletion: true,
+        }
+    }
+}
+
+impl From<Owner> for OwnerReference {
+    fn from(owner: Owner) -> Self {
+        OwnerReference {
+            api_version: owner.api_version.into(),
+            kind: owner.kind.into(),
+            name: owner.name.into(),
+            uid: owner.uid.into(),
+            controller: Some(owner.controller),
+            block_owner_deletion: Some(owner.block_owner_deletion),
         }
     }
 }

@@ -4,18 +4,30 @@
 //! pods, is kept as the text that came.
 
 mod condition;
+mod deployment;
 mod meta;
+mod node;
 mod pod;
+mod replica_set;
 mod selector;
+mod template;
 
+pub(crate) use self::meta::object;
 pub use self::{
     condition::{Condition, ConditionStatus},
+    deployment::{
+        Deployment, DeploymentSpec, DeploymentStatus, IntOrPercent, RollingUpdate, SelectorText, Strategy,
+        StrategyKind,
+    },
     meta::{Meta, Owner},
+    node::{Node, NodeSpec, NodeStatus, Taint},
     pod::{
         Container, ContainerState, ContainerStatus, Pod, PodPhase, PodSpec, PodStatus, Port, Running,
         Terminated, Volume,
     },
+    replica_set::{EqualSelector, ReplicaSet, ReplicaSpec, ReplicaStatus, ReplicationController},
     selector::Selector,
+    template::{TEMPLATE_HASH, Template, TemplateMeta, TemplateParts},
 };
 
 /// An object with a spec and a status, of which `S` and `T` are what is kept.
@@ -32,3 +44,5 @@ pub struct Thing<S, T = serde::de::IgnoredAny> {
     /// What is.
     pub status: T,
 }
+
+object!(Thing<S, T>, S, T);

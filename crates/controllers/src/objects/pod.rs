@@ -1,6 +1,8 @@
 //! Pods, as controllers see them.
 
-use k8s_openapi::jiff::Timestamp;
+use std::time::Duration;
+
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 
 use super::{Condition, Thing};
@@ -24,6 +26,9 @@ pub struct PodSpec {
     pub host_network: bool,
     /// The containers.
     pub containers: Vec<Container>,
+    /// The names of the init containers that run as long as the pod does.
+    #[serde(rename = "initContainers", deserialize_with = "sidecars")]
+    pub sidecars: Vec<Box<str>>,
     /// The volumes that are claims.
     #[serde(deserialize_with = "claims")]
     pub volumes: Vec<Volume>,
@@ -159,6 +164,27 @@ impl Pod {
         (ready.status == super::ConditionStatus::True).then_some(ready.last_transition_time?)
     }
 
+    /// Whether it is ready for long enough to count as available.
+    pub fn is_available(&self, min_ready_seconds: i32, now: Timestamp) -> bool {
+        self.is_ready()
+            && (min_ready_seconds <= 0
+                || self
+                    .ready_since()
+                    .is_some_and(|since| now.duration_since(since).as_secs() >= i64::from(min_ready_seconds)))
+    }
+
+    /// When it counts as available if it stays ready; `None` if it does already or is not ready.
+    pub fn available_in(&self, min_ready_seconds: i32, now: Timestamp) -> Option<Duration> {
+        let age = now.duration_since(self.ready_since()?);
+        let left = SignedDuration::from_secs(i64::from(min_ready_seconds)) - age;
+        Duration::try_from(left).ok().filter(|left| !left.is_zero())
+    }
+
+    /// Whether it is on its way out: it is going and has not ended.
+    pub fn is_terminating(&self) -> bool {
+        !self.has_ended() && self.metadata.is_going()
+    }
+
     /// Whether all of it has ended.
     pub fn has_ended(&self) -> bool {
         matches!(self.status.phase, PodPhase::Succeeded | PodPhase::Failed)
@@ -207,6 +233,20 @@ fn claims<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Volume>, D::E
     Ok(claims.collect())
 }
 
+fn sidecars<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Box<str>>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Written {
+        name: Box<str>,
+        restart_policy: Option<Box<str>>,
+    }
+    let written = Option::<Vec<Written>>::deserialize(from)?.unwrap_or_default();
+    let sidecars = written
+        .into_iter()
+        .filter(|container| container.restart_policy.as_deref() == Some("Always"));
+    Ok(sidecars.map(|container| container.name).collect())
+}
+
 fn addresses<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Box<str>>, D::Error> {
     #[derive(Deserialize)]
     struct Address {
@@ -214,4 +254,36 @@ fn addresses<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Box<str>>,
     }
     let written = Option::<Vec<Address>>::deserialize(from)?.unwrap_or_default();
     Ok(written.into_iter().map(|address| address.ip).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pod_is_available_when_it_was_ready_for_long_enough() {
+        let pod: Pod = serde_json::from_str(
+            r#"{"metadata":{"name":"p"},"status":{"conditions":[{"type":"Ready","status":"True",
+                "lastTransitionTime":"2026-01-01T00:00:00Z"}]}}"#,
+        )
+        .unwrap();
+        let at = |time: &str| time.parse::<Timestamp>().unwrap();
+        let (early, late) = (at("2026-01-01T00:00:09.5Z"), at("2026-01-01T00:00:10Z"));
+        assert!(pod.is_available(0, early) && !pod.is_available(10, early) && pod.is_available(10, late));
+        assert_eq!(pod.available_in(10, early), Some(Duration::from_millis(500)));
+        assert_eq!(
+            (pod.available_in(10, late), pod.available_in(0, early)),
+            (None, None)
+        );
+        assert!(!Pod::default().is_available(0, late));
+    }
+
+    #[test]
+    fn init_containers_that_run_on_are_known_by_name() {
+        let pod: Pod = serde_json::from_str(
+            r#"{"spec":{"initContainers":[{"name":"a"},{"name":"b","restartPolicy":"Always"}]}}"#,
+        )
+        .unwrap();
+        assert_eq!(pod.spec.sidecars, ["b".into()]);
+    }
 }

@@ -15,7 +15,7 @@ use super::{
     options::InformerOptions,
     scope::Scope,
 };
-use crate::object::{Bare, Slim};
+use crate::object::{Bare, Object, Slim};
 
 impl Informers {
     /// The objects of a kind as they are.
@@ -138,6 +138,24 @@ impl Informers {
             identity::<DynamicObject, Slim<Bare>>(scope, Wire::Metadata, resource),
             options,
         )
+    }
+
+    /// Of the objects of a kind what `T` reads, which brings its own idea of metadata.
+    pub fn projected<T: Object + DeserializeOwned>(
+        &self,
+        resource: &ApiResource,
+        scope: Scope,
+    ) -> Informer<T> {
+        self.any(identity::<DynamicObject, T>(scope, Wire::Objects, resource))
+    }
+
+    /// The same, where `T` reads nothing but metadata; the server sends no more than that.
+    pub fn projected_metadata<T: Object + DeserializeOwned>(
+        &self,
+        resource: &ApiResource,
+        scope: Scope,
+    ) -> Informer<T> {
+        self.any(identity::<DynamicObject, T>(scope, Wire::Metadata, resource))
     }
 }
 

@@ -142,11 +142,12 @@ impl App {
 
     /// The whole program: reads the command line, runs, and says what to exit with.
     pub fn main(self) -> ExitCode {
-        self.main_with(std::env::args_os().collect())
+        self.main_with(std::env::args_os())
     }
 
     /// The same for a command line whose first word is the program's name.
-    pub fn main_with(self, args: Vec<OsString>) -> ExitCode {
+    pub fn main_with(self, args: impl IntoIterator<Item = impl Into<OsString>>) -> ExitCode {
+        let args = args.into_iter().map(Into::into).collect();
         let env = |name: &str| std::env::var(name).ok();
         let config = match config::read(self.name, &self.about, &self.settings, args, env) {
             Ok(Asked::Run(config)) => *config,

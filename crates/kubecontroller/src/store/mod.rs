@@ -97,6 +97,15 @@ impl<T> Store<T> {
         self.index_by(Subject::Other, values)
     }
 
+    /// An index that all share who ask for that name: it takes memory and time once. They mean the same values by it.
+    pub fn shared_index(
+        &self,
+        name: &'static str,
+        values: impl Fn(&T) -> Vec<String> + Send + Sync + 'static,
+    ) -> By<T> {
+        self.index_by(Subject::Named(name), values)
+    }
+
     /// The index of a subject; a new one unless there is one.
     fn index_by(
         &self,

@@ -168,7 +168,7 @@ pub(in crate::manager) const KEYS: &[Setting] = &[
         "DURATION",
         "How long a stop may take; default: 30s",
         |c, _, v| {
-            c.grace = duration(v)?;
+            c.grace = duration(v).map_err(|bad| bad.to_string())?;
             Ok(())
         },
     ),

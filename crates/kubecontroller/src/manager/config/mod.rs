@@ -16,6 +16,7 @@ mod values;
 use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 
 use self::keys::{KEYS, Setting};
+pub use self::values::{BadDuration, duration};
 pub(super) use self::{
     flags::{Asked, Unfollowed, read},
     values::level,

@@ -2,9 +2,22 @@
 
 use std::{fmt::Display, str::FromStr, time::Duration};
 
-/// `5s`, `1m30s`, `100ms`, `1.5h`: numbers with units, as Go writes them. `0` needs no unit.
-pub(super) fn duration(text: &str) -> Result<Duration, String> {
-    let bad = || format!("{text:?} is not a duration: want a number with a unit, such as 5s, 100ms or 1m30s");
+/// A text that is not a length of time.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a duration: want a number with a unit, such as 5s, 100ms or 1m30s")]
+pub struct BadDuration(String);
+
+/// Reads a length of time: `5s`, `1m30s`, `100ms`, `1.5h`, numbers with units as Go writes them. `0` needs no unit.
+///
+/// ```
+/// use std::time::Duration;
+/// use kubecontroller::manager::config::duration;
+///
+/// assert_eq!(duration("1m30s"), Ok(Duration::from_secs(90)));
+/// assert!(duration("90").is_err());
+/// ```
+pub fn duration(text: &str) -> Result<Duration, BadDuration> {
+    let bad = || BadDuration(text.to_owned());
     if text == "0" {
         return Ok(Duration::ZERO);
     }
@@ -39,7 +52,7 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
 
 /// The same, where there must be some of it.
 pub(super) fn some_time(text: &str) -> Result<Duration, String> {
-    let time = duration(text)?;
+    let time = duration(text).map_err(|bad| bad.to_string())?;
     if time.is_zero() {
         return Err("must be more than nothing".to_owned());
     }
@@ -48,7 +61,8 @@ pub(super) fn some_time(text: &str) -> Result<Duration, String> {
 
 /// The same, where `0` means none.
 pub(super) fn time_or_none(text: &str) -> Result<Option<Duration>, String> {
-    Ok(Some(duration(text)?).filter(|time| !time.is_zero()))
+    let time = duration(text).map_err(|bad| bad.to_string())?;
+    Ok(Some(time).filter(|time| !time.is_zero()))
 }
 
 /// A number from `least` on.

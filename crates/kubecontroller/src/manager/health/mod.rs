@@ -9,6 +9,9 @@
 //! | `/debug/log-level` | GET: the level; PUT with a level as the body: another level. For callers on this machine |
 //! | `/debug/pprof/profile?seconds=N` | where it was enabled: a profile of the processor. For callers on this machine |
 
+#[cfg(test)]
+mod tests;
+
 use std::{
     collections::BTreeMap,
     convert::Infallible,
@@ -168,6 +171,11 @@ pub(super) fn servers(config: &Config, context: &Context) -> Vec<(String, Pages)
 }
 
 impl Pages {
+    /// Whether it is not for that caller.
+    fn is_forbidden(&self, path: &str, from: SocketAddr) -> bool {
+        path.starts_with("/debug/") && !from.ip().to_canonical().is_loopback()
+    }
+
     async fn answer(&self, request: Request<Incoming>, from: SocketAddr) -> Response<Full<Bytes>> {
         let path = request.uri().path().trim_end_matches('/').to_owned();
         let is_get = matches!(*request.method(), Method::GET | Method::HEAD);
@@ -182,9 +190,7 @@ impl Pages {
                 let kind = "text/plain; version=0.0.4; charset=utf-8";
                 typed(StatusCode::OK, kind, figures)
             }
-            "/debug/log-level" | "/debug/pprof/profile"
-                if self.health && !from.ip().to_canonical().is_loopback() =>
-            {
+            path if self.is_forbidden(path, from) => {
                 text(StatusCode::FORBIDDEN, "only for callers on this machine\n")
             }
             "/debug/log-level" if self.health => level(request).await,
