@@ -23,7 +23,7 @@ use super::{
     handle::{Core, Informer},
     health::{InformerFigures, Progress},
     identity::{Identity, Wire},
-    options::InformerOptions,
+    options::{InformerDefaults, InformerOptions},
     reflector::{Random, Reflector},
     scope::Scope,
     source::Source,
@@ -38,6 +38,7 @@ use crate::object::Object;
 pub struct Informers {
     client: kube::Client,
     random: Random,
+    defaults: InformerDefaults,
     shared: Arc<Shared>,
 }
 
@@ -100,6 +101,7 @@ impl Informers {
         Informers {
             client,
             random: Arc::new(random),
+            defaults: InformerDefaults::default(),
             shared: Arc::new(Shared {
                 table: Mutex::default(),
                 stop: watch::Sender::new(false),
@@ -112,6 +114,18 @@ impl Informers {
     pub fn with_random(mut self, random: impl Fn() -> f64 + Send + Sync + 'static) -> Self {
         self.random = Arc::new(random);
         self
+    }
+
+    /// With other settings for those that are asked for without any.
+    #[must_use]
+    pub fn with_defaults(mut self, defaults: InformerDefaults) -> Self {
+        self.defaults = defaults;
+        self
+    }
+
+    /// The settings of those that are asked for without any.
+    pub fn default_options<T>(&self) -> InformerOptions<T> {
+        self.defaults.options()
     }
 
     /// The client.
@@ -200,7 +214,7 @@ impl Informers {
     /// The informer that is there, with whatever settings; or one with those by default.
     pub(super) fn any<T: Object + DeserializeOwned>(&self, identity: Identity) -> Informer<T> {
         self.find(&identity)
-            .unwrap_or_else(|| self.make(identity, InformerOptions::default()))
+            .unwrap_or_else(|| self.make(identity, self.default_options()))
     }
 
     pub(super) fn with<T: Object + DeserializeOwned>(
