@@ -33,6 +33,7 @@ pub mod phase;
 pub mod queue;
 pub mod selector;
 pub mod store;
+mod sync;
 #[cfg(feature = "testing")]
 pub mod testing;
 

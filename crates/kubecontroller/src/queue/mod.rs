@@ -34,22 +34,23 @@ mod waiters;
 
 use std::{
     hash::Hash,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, PoisonError},
     task::Waker,
     time::Duration,
 };
 
 use tokio::{sync::Notify, time::Instant};
 
-pub use self::{
-    next::Next,
-    options::{Backoff, Bucket, Debounce, LaneOf, Options},
-    state::{Failure, Figures},
-};
 use self::{
     state::{End, Look, Naming, State, Taken},
     tick::Tick,
     waiters::Waiters,
+};
+use crate::sync::{Mutex, MutexGuard};
+pub use self::{
+    next::Next,
+    options::{Backoff, Bucket, Debounce, LaneOf, Options},
+    state::{Failure, Figures},
 };
 
 /// A queue of keys. Clones are the same queue.
