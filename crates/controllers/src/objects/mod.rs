@@ -6,11 +6,13 @@
 mod condition;
 mod deployment;
 mod meta;
+mod node;
 mod pod;
 mod replica_set;
 mod selector;
 mod template;
 
+pub(crate) use self::meta::object;
 pub use self::{
     condition::{Condition, ConditionStatus},
     deployment::{
@@ -18,6 +20,7 @@ pub use self::{
         StrategyKind,
     },
     meta::{Meta, Owner},
+    node::{Node, NodeSpec, NodeStatus, Taint},
     pod::{
         Container, ContainerState, ContainerStatus, Pod, PodPhase, PodSpec, PodStatus, Port, Running,
         Terminated, Volume,
@@ -42,4 +45,4 @@ pub struct Thing<S, T = serde::de::IgnoredAny> {
     pub status: T,
 }
 
-meta::object!(Thing<S, T>, S, T);
+object!(Thing<S, T>, S, T);

@@ -7,6 +7,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use json_patch::PatchOperation;
 use kube::core::Status;
 use serde_json::{Map, Value, json};
 
@@ -137,7 +138,19 @@ impl Patch {
     fn operations(&self, object: &mut Value) -> Result<(), Box<Status>> {
         let operations: json_patch::Patch = serde_json::from_value(self.body.clone())
             .map_err(|error| status::bad_request(&error.to_string()))?;
-        json_patch::patch(object, &operations).map_err(|error| {
+        let is_absent = |object: &Value, operation: &PatchOperation| {
+            // The API takes what is not there for null.
+            matches!(operation, PatchOperation::Test(test)
+                if test.value.is_null() && object.pointer(test.path.as_str()).is_none())
+        };
+        let mut patched = object.clone();
+        let result = operations.0.iter().try_for_each(|operation| {
+            if is_absent(&patched, operation) {
+                return Ok(());
+            }
+            json_patch::patch(&mut patched, std::slice::from_ref(operation))
+        });
+        result.map(|()| *object = patched).map_err(|error| {
             status::failure(
                 422,
                 "Invalid",
