@@ -2,11 +2,14 @@
 
 mod calm;
 mod context;
+mod cronjob;
 mod deployment;
 pub mod discovery;
 mod family;
 mod garbage;
+mod job;
 mod namespace;
+mod news;
 pub mod objects;
 mod pod_garbage;
 pub mod pods;
@@ -16,67 +19,14 @@ pub mod resource;
 mod role_aggregation;
 mod root_ca;
 mod service_account;
+mod table;
 #[cfg(test)]
 mod testing;
+mod ttl_after_finished;
 pub mod writer;
 pub mod written;
 
-pub use self::context::{Cluster, Context, Descriptor, Task};
-
-/// All controllers, in the order of their names.
-pub static CONTROLLERS: &[Descriptor] = &[
-    Descriptor {
-        name: "clusterrole-aggregation-controller",
-        aliases: &["clusterrole-aggregation"],
-        account: "clusterrole-aggregation-controller",
-        make: role_aggregation::make,
-    },
-    Descriptor {
-        name: "deployment-controller",
-        aliases: &["deployment"],
-        account: "deployment-controller",
-        make: deployment::make,
-    },
-    Descriptor {
-        name: "garbage-collector-controller",
-        aliases: &["garbagecollector"],
-        account: "generic-garbage-collector",
-        make: garbage::make,
-    },
-    Descriptor {
-        name: "namespace-controller",
-        aliases: &["namespace"],
-        account: "namespace-controller",
-        make: namespace::make,
-    },
-    Descriptor {
-        name: "pod-garbage-collector-controller",
-        aliases: &["podgc"],
-        account: "pod-garbage-collector",
-        make: pod_garbage::make,
-    },
-    Descriptor {
-        name: "replicaset-controller",
-        aliases: &["replicaset"],
-        account: "replicaset-controller",
-        make: replicaset::make,
-    },
-    Descriptor {
-        name: "replicationcontroller-controller",
-        aliases: &["replicationcontroller"],
-        account: "replication-controller",
-        make: replication::make,
-    },
-    Descriptor {
-        name: "root-ca-certificate-publisher-controller",
-        aliases: &["root-ca-cert-publisher"],
-        account: "root-ca-cert-publisher",
-        make: root_ca::make,
-    },
-    Descriptor {
-        name: "serviceaccount-controller",
-        aliases: &["serviceaccount"],
-        account: "service-account-controller",
-        make: service_account::make,
-    },
-];
+pub use self::{
+    context::{Cluster, Context, Task},
+    table::{CONTROLLERS, Descriptor},
+};

@@ -128,10 +128,7 @@ impl<S: AsRef<Selector> + Send + Sync + 'static> Keeper<S> {
     async fn adjust(&self, request: &Request, set: &Set<S>, active: &[Arc<Pod>]) -> Option<Trouble> {
         let wanted = usize::try_from(set.spec.replicas).unwrap_or(0);
         match active.len().cmp(&wanted) {
-            Ordering::Less => {
-                self.make(request, set, (wanted - active.len()).min(BURST))
-                    .await
-            }
+            Ordering::Less => self.make(request, set, (wanted - active.len()).min(BURST)).await,
             Ordering::Greater => {
                 self.delete(request, set, active, (active.len() - wanted).min(BURST))
                     .await

@@ -36,7 +36,7 @@ impl Default for Backoff {
         Backoff {
             first: None,
             factor: 2,
-            longest: Duration::from_secs(300),
+            longest: Duration::from_mins(5),
         }
     }
 }

@@ -87,11 +87,6 @@ impl<R: Phased> Machine<R> {
         !self.is_terminal(object) || object.meta().deletion_timestamp.is_some()
     }
 
-    /// Pauses the object, or lets it go on.
-    pub fn set_pause(&self, object: &mut R, pause: bool) {
-        object.set_pause(pause);
-    }
-
     /// The first error there is, of the phase the object failed in or is in: of its objects, then of the handler, then of its
     /// children in order.
     pub fn failed_reason(&self, object: &R) -> Option<String> {

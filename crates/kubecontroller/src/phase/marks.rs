@@ -25,19 +25,27 @@ pub const BARRIER: &str = "reconciling-barrier";
 
 /// The label that says the phase of objects of a kind.
 pub fn phase_label<R: Phased>() -> String {
-    format!("{}/phase", R::group(&()))
+    of_group::<R>("phase")
 }
 
 /// The finalizer of objects of a kind whose machine has a clean-up.
 pub fn ongoing_finalizer<R: Phased>() -> String {
-    format!("{}/ongoing", R::group(&()))
+    of_group::<R>("ongoing")
+}
+
+/// A name with the group of a kind before it; the core group is none.
+fn of_group<R: Phased>(name: &str) -> String {
+    match &*R::group(&()) {
+        "" => name.to_owned(),
+        group => format!("{group}/{name}"),
+    }
 }
 
 /// What an annotation of the framework says.
 pub(super) fn annotation<'o, R: Phased>(object: &'o R, name: &str) -> Option<&'o str> {
     let marks = object.meta().annotations.as_ref()?;
     marks
-        .get(&format!("{}/{name}", R::group(&())))
+        .get(&of_group::<R>(name))
         .or_else(|| marks.get(name))
         .map(String::as_str)
 }
@@ -46,7 +54,7 @@ pub(super) fn annotation<'o, R: Phased>(object: &'o R, name: &str) -> Option<&'o
 pub(super) fn clear_annotation<R: Phased>(object: &mut R, name: &str) {
     let marks = object.annotations_mut();
     marks.remove(name);
-    marks.remove(&format!("{}/{name}", R::group(&())));
+    marks.remove(&of_group::<R>(name));
 }
 
 impl<R: Phased> Machine<R> {

@@ -11,7 +11,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use super::{machine::Machine, pass::Worked, status::Phased};
+use super::{machine::Machine, pass::Worked, status::Phased, trouble::Severity};
 
 /// The figures of machines. Clones count together; one serves all machines of a process.
 ///
@@ -75,8 +75,12 @@ impl PhaseMetrics {
                 .get_or_create(&[("machine", name.clone()), ("phase", phase.clone())])
                 .observe(took);
         }
-        if let Some(fatal) = worked.failed {
-            let labels = [("machine", name), ("phase", phase), ("fatal", fatal.to_string())];
+        if let Some(severity) = worked.failed {
+            let labels = [
+                ("machine", name),
+                ("phase", phase),
+                ("fatal", (severity == Severity::Fatal).to_string()),
+            ];
             self.failures.get_or_create(&labels).inc();
         }
     }

@@ -9,21 +9,16 @@
 //!   object.
 //! - Users are told, and figures count, what was written.
 
-use std::{
-    collections::HashMap,
-    fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{fmt, sync::Arc, time::Duration};
 
 use kube::ResourceExt;
-use tokio::time::Instant;
 use tracing::warn;
 
 use super::{
     context::World,
     machine::Machine,
     marks::{ongoing_finalizer, phase_label},
+    memory::{Memory, Unsaved},
     metrics::PhaseMetrics,
     notice::{Notice, Teller},
     pass::{Pass, Then},
@@ -42,32 +37,18 @@ use crate::{
 const SOON: Duration = Duration::from_secs(1);
 
 /// A machine that fetches, works on and writes the objects of a server.
+///
+/// What is written is what the pass changed and nothing else, so an edit of the spec, or of parts of the status that belong to
+/// others, is never lost. If others changed the same fields meanwhile, theirs stay, and the pass is repeated upon them. What
+/// cannot be written is kept and written later; a handler that has ended is not run again for it.
 pub struct PhaseReconciler<R> {
     machine: Arc<Machine<R>>,
     world: World,
     /// Where objects are read; without it the server is asked each time.
     store: Option<Store<R>>,
-    memory: Mutex<HashMap<Key, Memo<R>>>,
+    memory: Memory<R>,
     teller: Option<Arc<dyn Teller>>,
     metrics: Option<PhaseMetrics>,
-}
-
-/// What is remembered of an object between two passes.
-pub(super) struct Memo<R> {
-    uid: Option<String>,
-    /// The version after the last pass.
-    version: Option<String>,
-    /// When the next pass is due, if nobody else changes the object.
-    due: Option<Instant>,
-    /// The object after the last pass, while the store may not have it.
-    ahead: Option<Arc<R>>,
-    unsaved: Option<Arc<Unsaved<R>>>,
-}
-
-/// A pass whose result could not be written.
-struct Unsaved<R> {
-    base: Arc<R>,
-    pass: Pass<R>,
 }
 
 /// How a pass over an object of the server ended.
@@ -99,7 +80,7 @@ impl<R: Phased> PhaseReconciler<R> {
             machine,
             world,
             store: None,
-            memory: Mutex::default(),
+            memory: Memory::default(),
             teller: None,
             metrics: None,
         }
@@ -119,6 +100,11 @@ impl<R: Phased> PhaseReconciler<R> {
         self
     }
 
+    #[cfg(test)]
+    pub(super) fn remembers_nothing(&self) -> bool {
+        self.memory.is_empty()
+    }
+
     /// The machine.
     pub fn machine(&self) -> &Arc<Machine<R>> {
         &self.machine
@@ -134,29 +120,29 @@ impl<R: Phased> PhaseReconciler<R> {
     /// One pass over an object of the server.
     pub async fn pass(&self, key: &Key) -> Result<Then, Error> {
         let Some(seen) = self.fetch(key).await? else {
-            self.memory().remove(key);
+            self.memory.forget(key);
             return Ok(Then::Stop);
         };
-        let memo = self
-            .memory()
-            .get(key)
-            .filter(|memo| memo.uid == seen.uid())
-            .cloned()
-            .unwrap_or_default();
-        let object = newest(seen, memo.ahead);
+        let memo = self.memory.recall(key, &seen);
+        let object = memo.newest(seen);
         let remote = Remote::new::<R>(self.world.client(), key);
         let ended = if let Some(unsaved) = memo.unsaved {
             self.save(&remote, Arc::clone(&unsaved.base), unsaved.pass.clone())
                 .await
-        } else if memo.version.is_some() && memo.version == object.resource_version() && !passed(memo.due) {
-            return Ok(rest(memo.due));
+        } else if let Some(then) = memo.not_yet(&object) {
+            return Ok(then);
         } else if object.meta().deletion_timestamp.is_some() {
             self.clean(&remote, object).await?
         } else {
             self.drive(&remote, object).await?
         };
-        let then = ended.then;
-        self.remember(key, ended);
+        let stored = self.store.as_ref().and_then(|store| store.get(key));
+        let Ended {
+            object,
+            then,
+            unsaved,
+        } = ended;
+        self.memory.remember(key, object, then, unsaved, stored.as_ref());
         Ok(then)
     }
 
@@ -175,7 +161,10 @@ impl<R: Phased> PhaseReconciler<R> {
                 Written::Gone => return Ok(Ended::new(object, Then::Stop)),
             };
         }
-        let context = machine.prepared(&self.world, &object).await.map_err(unprepared)?;
+        let context = machine
+            .prepared(&self.world, &object)
+            .await
+            .map_err(|trouble| unprepared(&trouble))?;
         if ended {
             object = self.label(remote, object).await?;
             return Ok(Ended::new(object, Then::Stop));
@@ -239,7 +228,7 @@ impl<R: Phased> PhaseReconciler<R> {
             .machine
             .clean(&self.world, &object)
             .await
-            .map_err(unprepared)?;
+            .map_err(|trouble| unprepared(&trouble))?;
         if !done {
             return Ok(self.save(remote, object, pass).await);
         }
@@ -269,7 +258,9 @@ impl<R: Phased> PhaseReconciler<R> {
             return;
         };
         let about = object.object_ref(&());
-        notices.iter().for_each(|notice| teller.tell(&about, notice));
+        for notice in notices {
+            teller.tell(&about, notice);
+        }
     }
 
     async fn fetch(&self, key: &Key) -> Result<Option<Arc<R>>, Error> {
@@ -280,38 +271,6 @@ impl<R: Phased> PhaseReconciler<R> {
                 .await?
                 .map(Arc::new)),
         }
-    }
-
-    fn remember(&self, key: &Key, ended: Ended<R>) {
-        let Ended {
-            object,
-            then,
-            unsaved,
-        } = ended;
-        let due = match then {
-            Then::Stop => None,
-            Then::After(wait) => Instant::now().checked_add(wait),
-        };
-        let (uid, version) = (object.uid(), object.resource_version());
-        // An object that the store has is not kept twice.
-        let stored = self.store.as_ref().and_then(|store| store.get(key));
-        let ahead = self.store.is_some() && stored.is_none_or(|stored| stored.resource_version() != version);
-        let memo = Memo {
-            uid,
-            version,
-            due,
-            ahead: ahead.then_some(object),
-            unsaved,
-        };
-        if memo.due.is_none() && memo.ahead.is_none() && memo.unsaved.is_none() {
-            self.memory().remove(key);
-        } else {
-            self.memory().insert(key.clone(), memo);
-        }
-    }
-
-    pub(super) fn memory(&self) -> MutexGuard<'_, HashMap<Key, Memo<R>>> {
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -324,28 +283,7 @@ impl<R: Phased> Reconciler for PhaseReconciler<R> {
     }
 }
 
-/// The newer of what was seen and what was written. Versions that are no numbers cannot be compared: then what was seen counts.
-fn newest<R: Phased>(seen: Arc<R>, ahead: Option<Arc<R>>) -> Arc<R> {
-    let version = |object: &R| {
-        object
-            .resource_version()
-            .and_then(|version| version.parse::<u64>().ok())
-    };
-    match ahead {
-        Some(ahead) if version(&ahead) > version(&seen) && version(&seen).is_some() => ahead,
-        _ => seen,
-    }
-}
-
-fn passed(due: Option<Instant>) -> bool {
-    due.is_none_or(|due| due <= Instant::now())
-}
-
-fn rest(due: Option<Instant>) -> Then {
-    due.map_or(Then::Stop, |due| Then::After(due.duration_since(Instant::now())))
-}
-
-fn unprepared(trouble: Trouble) -> Error {
+fn unprepared(trouble: &Trouble) -> Error {
     let text = format!("cannot prepare: {trouble}");
     if trouble.looks_fatal() {
         Error::unknown(text)
@@ -368,30 +306,6 @@ impl<R> Ended<R> {
     /// The same once more, upon what others made of the object.
     fn again(now: R) -> Self {
         Ended::new(Arc::new(now), Then::After(Duration::ZERO))
-    }
-}
-
-impl<R> Default for Memo<R> {
-    fn default() -> Self {
-        Memo {
-            uid: None,
-            version: None,
-            due: None,
-            ahead: None,
-            unsaved: None,
-        }
-    }
-}
-
-impl<R> Clone for Memo<R> {
-    fn clone(&self) -> Self {
-        Memo {
-            uid: self.uid.clone(),
-            version: self.version.clone(),
-            due: self.due,
-            ahead: self.ahead.clone(),
-            unsaved: self.unsaved.clone(),
-        }
     }
 }
 

@@ -216,12 +216,18 @@ async fn guarded<R, T>(
 fn tried<R: Clone>(handler: &Handler<R>, context: &Context<R>, step: Step<R>) -> Result<Step<R>, Trouble> {
     if !step.changes.is_empty() {
         let mut copy = context.resource().clone();
-        let made = catch_unwind(AssertUnwindSafe(|| {
-            step.changes.iter().for_each(|change| change(&mut copy))
-        }));
-        made.map_err(|panic| panicked(handler, &*panic))?;
+        make(&step.changes, &mut copy).map_err(|panic| panicked(handler, &*panic))?;
     }
     Ok(step)
+}
+
+/// Makes changes, unless one of them panics.
+pub(super) fn make<R>(changes: &[Change<R>], object: &mut R) -> Result<(), Box<dyn Any + Send>> {
+    catch_unwind(AssertUnwindSafe(|| {
+        for change in changes {
+            change(object);
+        }
+    }))
 }
 
 fn panicked<R>(handler: &Handler<R>, panic: &(dyn Any + Send)) -> Trouble {
@@ -267,8 +273,8 @@ fn ended(child: &State) -> bool {
 fn distinct(objects: Vec<ObjectState>) -> Result<Vec<ObjectState>, Trouble> {
     let mut ids: Vec<&str> = objects.iter().map(|object| object.id.as_str()).collect();
     ids.sort_unstable();
-    if let Some(twins) = ids.windows(2).find(|pair| pair[0] == pair[1]) {
-        return Err(Trouble::fatal(format!("two objects have the id {:?}", twins[0])));
+    if let Some([twin, _]) = ids.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(Trouble::fatal(format!("two objects have the id {twin:?}")));
     }
     Ok(objects)
 }

@@ -94,13 +94,11 @@ pub enum Verdict {
 impl State {
     /// How far it is.
     pub fn verdict(&self) -> Verdict {
-        let failed = self.failed || self.fatal;
-        verdict(
-            self.done,
-            self.start_time.is_some(),
-            failed,
-            self.warning.is_some(),
-        )
+        verdict(self.done, self.start_time.is_some(), || match &self.warning {
+            _ if self.failed || self.fatal => Verdict::Failed,
+            Some(_) => Verdict::Warning,
+            None => Verdict::Succeeded,
+        })
     }
 
     /// When it last came further: its end, else its start.
@@ -177,22 +175,22 @@ impl ObjectState {
 
     /// How far it is.
     pub fn verdict(&self) -> Verdict {
-        verdict(
-            self.done,
-            self.start_time.is_some(),
-            self.error.is_some(),
-            self.warning.is_some(),
-        )
+        verdict(self.done, self.start_time.is_some(), || {
+            match (&self.error, &self.warning) {
+                (Some(_), _) => Verdict::Failed,
+                (None, Some(_)) => Verdict::Warning,
+                (None, None) => Verdict::Succeeded,
+            }
+        })
     }
 }
 
-fn verdict(done: bool, begun: bool, failed: bool, warning: bool) -> Verdict {
-    match (done, failed, warning) {
-        (true, true, _) => Verdict::Failed,
-        (true, false, true) => Verdict::Warning,
-        (true, false, false) => Verdict::Succeeded,
-        (false, ..) if begun => Verdict::Doing,
-        (false, ..) => Verdict::Pending,
+/// How far something is that has, or has not, ended; and if so, how.
+fn verdict(done: bool, begun: bool, end: impl FnOnce() -> Verdict) -> Verdict {
+    match (done, begun) {
+        (true, _) => end(),
+        (false, true) => Verdict::Doing,
+        (false, false) => Verdict::Pending,
     }
 }
 

@@ -21,6 +21,7 @@ pub(super) enum Subject {
     Label(String),
     Owner,
     Controller,
+    /// What those call it who share it.
     Named(&'static str),
     Other,
 }

@@ -97,7 +97,7 @@ impl<T> Store<T> {
         self.index_by(Subject::Other, values)
     }
 
-    /// An index that all share who ask for that name, so that it takes memory and time once. They mean the same by it.
+    /// An index that all share who ask for that name: it takes memory and time once. They mean the same values by it.
     pub fn shared_index(
         &self,
         name: &'static str,

@@ -8,14 +8,14 @@ use super::*;
 async fn a_paused_object_is_left_alone_until_it_is_resumed() {
     let (log, world, mut object) = (Log::default(), world(), migration());
     let machine = one(script(&log, "work", [done]));
-    machine.set_pause(&mut object, true);
+    object.set_pause(true);
     let before = serde_json::to_value(&object).unwrap();
     assert_eq!(pass(&machine, &world, &mut object).await.then, Then::Stop);
     assert_eq!(
         (log.all().len(), serde_json::to_value(&object).unwrap()),
         (0, before)
     );
-    machine.set_pause(&mut object, false);
+    object.set_pause(false);
     drive(&machine, &world, &mut object).await;
     assert_eq!(object.phase(), "Succeeded");
 }

@@ -267,7 +267,7 @@ async fn a_store_that_is_behind_makes_no_handler_run_twice() {
     // What the store does not have is gone.
     store.remove(&key);
     assert_eq!(reconciler.pass(&key).await.unwrap(), Then::Stop);
-    assert!(reconciler.memory().is_empty());
+    assert!(reconciler.remembers_nothing());
 }
 
 #[tokio::test(start_paused = true)]
