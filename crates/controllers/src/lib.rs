@@ -15,6 +15,8 @@ pub mod pods;
 mod replicaset;
 mod replication;
 pub mod resource;
+#[cfg(test)]
+mod testing;
 mod ttl_after_finished;
 pub mod writer;
 pub mod written;
