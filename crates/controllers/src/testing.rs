@@ -10,7 +10,7 @@ use kubecontroller::{
     informer::Informers,
     manager::{Runnable, Stop},
     metrics::Metrics,
-    testing::{Fault, FakeApi, Requests},
+    testing::{FakeApi, Fault, Requests},
 };
 use serde_json::Value;
 use tokio::{
@@ -25,11 +25,11 @@ use crate::{
 };
 
 /// How often others get their turn.
-const TURN: Duration = Duration::from_millis(100);
+const TURN: Duration = Duration::from_millis(250);
 /// A story that takes longer than this will not end.
 const LONGEST: Duration = Duration::from_hours(1);
 /// For so long nothing may change after the end.
-const QUIET: Duration = Duration::from_mins(1);
+const QUIET: Duration = Duration::from_secs(15);
 
 /// Something that happens to controllers. Time is tokio's, which a test pauses.
 pub(crate) struct Story {
