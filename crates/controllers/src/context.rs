@@ -46,18 +46,6 @@ pub struct Cluster {
 /// What runs for a controller.
 pub type Task = Box<dyn Runnable>;
 
-/// A controller, by the name under which it can be turned on and off.
-pub struct Descriptor {
-    /// The name.
-    pub name: &'static str,
-    /// Other names for it.
-    pub aliases: &'static [&'static str],
-    /// Its service account, in the namespace `kube-system`.
-    pub account: &'static str,
-    /// Makes what runs.
-    pub make: fn(&Context) -> Vec<Task>,
-}
-
 // --- Context ---
 
 impl Context {

@@ -11,66 +11,22 @@ mod job;
 mod namespace;
 mod news;
 pub mod objects;
+mod pod_garbage;
 pub mod pods;
 mod replicaset;
 mod replication;
 pub mod resource;
+mod role_aggregation;
+mod root_ca;
+mod service_account;
+mod table;
 #[cfg(test)]
 mod testing;
 mod ttl_after_finished;
 pub mod writer;
 pub mod written;
 
-pub use self::context::{Cluster, Context, Descriptor, Task};
-
-/// All controllers, in the order of their names.
-pub static CONTROLLERS: &[Descriptor] = &[
-    Descriptor {
-        name: "cronjob-controller",
-        aliases: &["cronjob"],
-        account: "cronjob-controller",
-        make: cronjob::make,
-    },
-    Descriptor {
-        name: "deployment-controller",
-        aliases: &["deployment"],
-        account: "deployment-controller",
-        make: deployment::make,
-    },
-    Descriptor {
-        name: "garbage-collector-controller",
-        aliases: &["garbagecollector"],
-        account: "generic-garbage-collector",
-        make: garbage::make,
-    },
-    Descriptor {
-        name: "job-controller",
-        aliases: &["job"],
-        account: "job-controller",
-        make: job::make,
-    },
-    Descriptor {
-        name: "namespace-controller",
-        aliases: &["namespace"],
-        account: "namespace-controller",
-        make: namespace::make,
-    },
-    Descriptor {
-        name: "replicaset-controller",
-        aliases: &["replicaset"],
-        account: "replicaset-controller",
-        make: replicaset::make,
-    },
-    Descriptor {
-        name: "replicationcontroller-controller",
-        aliases: &["replicationcontroller"],
-        account: "replication-controller",
-        make: replication::make,
-    },
-    Descriptor {
-        name: "ttl-after-finished-controller",
-        aliases: &["ttl-after-finished"],
-        account: "ttl-after-finished-controller",
-        make: ttl_after_finished::make,
-    },
-];
+pub use self::{
+    context::{Cluster, Context, Task},
+    table::{CONTROLLERS, Descriptor},
+};

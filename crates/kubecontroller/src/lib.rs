@@ -38,3 +38,4 @@ pub mod testing;
 
 pub use self::clock::Clock;
 pub use self::key::{BadKey, Key};
+pub use self::manager::App;

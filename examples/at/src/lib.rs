@@ -6,9 +6,11 @@
 mod api;
 mod reconciler;
 mod schedule;
+mod setup;
 
 pub use self::{
     api::{At, AtPhase, AtSpec, AtStatus},
     reconciler::{Ats, pod},
     schedule::{BadSchedule, schedule},
+    setup::AtSetup,
 };

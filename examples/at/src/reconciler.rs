@@ -63,8 +63,18 @@ impl Ats {
         match pods.create(&PostParams::default(), &pod).await {
             Err(kube::Error::Api(refusal)) if refusal.is_already_exists() => {
                 let there = pods.get(&pod.name_any()).await?;
-                let is_ours = there.owner_references().iter().any(|owner| Some(&owner.uid) == at.uid().as_ref());
-                if is_ours { Ok(()) } else { Err(Error::transient(format!("the pod {} is somebody else's", pod.name_any()))) }
+                let is_ours = there
+                    .owner_references()
+                    .iter()
+                    .any(|owner| Some(&owner.uid) == at.uid().as_ref());
+                if is_ours {
+                    Ok(())
+                } else {
+                    Err(Error::transient(format!(
+                        "the pod {} is somebody else's",
+                        pod.name_any()
+                    )))
+                }
             }
             Ok(_) => Ok(()),
             Err(error) => Err(error.into()),
@@ -82,7 +92,8 @@ impl Ats {
         let ats: Api<At> = Api::namespaced(self.client.clone(), &at.namespace().unwrap_or_default());
         // A merge keeps what it does not name: an empty message is named, so that an old one goes.
         let patch = Patch::Merge(json!({"status": {"phase": phase, "message": message}}));
-        ats.patch_status(&at.name_any(), &PatchParams::default(), &patch).await?;
+        ats.patch_status(&at.name_any(), &PatchParams::default(), &patch)
+            .await?;
         Ok(())
     }
 }
@@ -90,7 +101,9 @@ impl Ats {
 /// The pod of an `At`: its command in a small image, gone when the `At` is.
 pub fn pod(at: &At) -> Result<Pod, Error> {
     let name = at.name_any();
-    let owner = at.controller_owner_ref(&()).ok_or_else(|| Error::permanent("the object has no uid"))?;
+    let owner = at
+        .controller_owner_ref(&())
+        .ok_or_else(|| Error::permanent("the object has no uid"))?;
     let pod = json!({
         "apiVersion": "v1",
         "kind": "Pod",

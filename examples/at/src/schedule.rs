@@ -13,7 +13,11 @@ pub fn schedule(text: &str) -> Result<Timestamp, BadSchedule> {
     let civil = DateTime::strptime("%Y-%m-%dT%H:%M:%SZ", text).map_err(|_| bad())?;
     // The parser forgives a missing zero; a schedule that is written otherwise than it is read back is not one.
     let time = civil.to_zoned(TimeZone::UTC).map_err(|_| bad())?.timestamp();
-    if time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string() == text { Ok(time) } else { Err(bad()) }
+    if time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string() == text {
+        Ok(time)
+    } else {
+        Err(bad())
+    }
 }
 
 #[cfg(test)]
@@ -23,7 +27,15 @@ mod tests {
     #[test]
     fn a_schedule_is_a_time_in_utc_to_the_second() {
         assert_eq!(schedule("1970-01-02T00:00:01Z").unwrap().as_second(), 86_401);
-        for bad in ["", "tomorrow", "1970-01-02", "1970-01-02T00:00:01", "1970-01-02T00:00:01+01:00", "1970-1-02T00:00:01Z", "1970-02-30T00:00:00Z"] {
+        for bad in [
+            "",
+            "tomorrow",
+            "1970-01-02",
+            "1970-01-02T00:00:01",
+            "1970-01-02T00:00:01+01:00",
+            "1970-1-02T00:00:01Z",
+            "1970-02-30T00:00:00Z",
+        ] {
             assert!(schedule(bad).is_err(), "{bad}");
         }
     }

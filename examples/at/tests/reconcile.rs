@@ -60,15 +60,27 @@ async fn the_pod_is_made_at_that_second_and_not_before() {
     let outcome = scene.ats.reconcile(&scene.at()).await.unwrap();
     assert_eq!(outcome, Outcome::After(Duration::from_secs(20)));
     scene.now.store(19, Ordering::Relaxed);
-    assert_eq!(scene.ats.reconcile(&scene.at()).await.unwrap(), Outcome::After(Duration::from_secs(1)));
+    assert_eq!(
+        scene.ats.reconcile(&scene.at()).await.unwrap(),
+        Outcome::After(Duration::from_secs(1))
+    );
     assert_eq!((scene.phase(), scene.pods().len()), (AtPhase::Pending, 0));
     scene.now.store(20, Ordering::Relaxed);
     assert_eq!(scene.ats.reconcile(&scene.at()).await.unwrap(), Outcome::Done);
     assert_eq!(scene.phase(), AtPhase::Done);
     let pods = scene.pods();
     assert_eq!(pods[0].metadata.name.as_deref(), Some("hello-pod"));
-    assert_eq!(pods[0].spec.containers[0].command.as_deref().unwrap(), ["echo", "hello"]);
-    assert_eq!(pods[0].metadata.owner_references.as_ref().unwrap()[0].uid, scene.at().metadata.uid.unwrap());
+    assert_eq!(
+        pods[0].spec.as_ref().unwrap().containers[0]
+            .command
+            .as_deref()
+            .unwrap(),
+        ["echo", "hello"]
+    );
+    assert_eq!(
+        pods[0].metadata.owner_references.as_ref().unwrap()[0].uid,
+        scene.at().metadata.uid.unwrap()
+    );
 }
 
 #[tokio::test]
@@ -84,10 +96,17 @@ async fn a_schedule_that_is_no_time_is_an_error_and_says_so() {
 async fn whatever_write_fails_there_is_one_pod_in_the_end() {
     for (nth, fault) in (0..3).flat_map(|nth| [(nth, Fault::Status(503)), (nth, Fault::Lost)]) {
         let scene = Scene::new("1970-01-01T00:00:00Z");
-        scene.api.faults().on(Requests::writes().after(nth).times(1), fault);
+        scene
+            .api
+            .faults()
+            .on(Requests::writes().after(nth).times(1), fault);
         scene.ats.reconcile(&scene.at()).await.unwrap_err();
         scene.ats.reconcile(&scene.at()).await.unwrap();
-        assert_eq!((scene.phase(), scene.pods().len()), (AtPhase::Done, 1), "{fault:?} of write {nth}");
+        assert_eq!(
+            (scene.phase(), scene.pods().len()),
+            (AtPhase::Done, 1),
+            "{fault:?} of write {nth}"
+        );
         let writes = scene.api.writes().len();
         scene.ats.reconcile(&scene.at()).await.unwrap();
         assert_eq!(scene.api.writes().len(), writes, "what is done is left alone");

@@ -5,8 +5,10 @@
 
 mod api;
 mod reconciler;
+mod setup;
 
 pub use self::{
     api::{Dummy, DummySpec, DummyStatus},
     reconciler::Dummies,
+    setup::DummySetup,
 };

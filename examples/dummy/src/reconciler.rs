@@ -44,7 +44,11 @@ impl Dummies {
         let is_over = now >= over;
         if is_new || is_over {
             let status = DummyStatus {
-                data: if is_over { dummy.spec.data.clone() } else { status.data },
+                data: if is_over {
+                    dummy.spec.data.clone()
+                } else {
+                    status.data
+                },
                 observed_generation: generation,
                 since: Some(MicroTime(since)),
                 copied: is_over,
@@ -59,9 +63,12 @@ impl Dummies {
     }
 
     async fn write(&self, dummy: &Dummy, status: &DummyStatus) -> Result<(), Error> {
-        let dummies: Api<Dummy> = Api::namespaced(self.client.clone(), &dummy.namespace().unwrap_or_default());
+        let dummies: Api<Dummy> =
+            Api::namespaced(self.client.clone(), &dummy.namespace().unwrap_or_default());
         let patch = Patch::Merge(json!({"status": status}));
-        dummies.patch_status(&dummy.name_any(), &PatchParams::default(), &patch).await?;
+        dummies
+            .patch_status(&dummy.name_any(), &PatchParams::default(), &patch)
+            .await?;
         Ok(())
     }
 }

@@ -30,9 +30,15 @@ async fn data_is_copied_when_the_wait_is_over_and_a_change_begins_another() {
     let there = || api.get::<Dummy>("default", "d").unwrap();
     let copied = || there().status.unwrap().data;
 
-    assert_eq!(dummies.reconcile(&there()).await.unwrap(), Outcome::After(Duration::from_secs(5)));
+    assert_eq!(
+        dummies.reconcile(&there()).await.unwrap(),
+        Outcome::After(Duration::from_secs(5))
+    );
     now.store(103, Ordering::Relaxed);
-    assert_eq!(dummies.reconcile(&there()).await.unwrap(), Outcome::After(Duration::from_secs(2)));
+    assert_eq!(
+        dummies.reconcile(&there()).await.unwrap(),
+        Outcome::After(Duration::from_secs(2))
+    );
     assert_eq!(copied(), "");
     now.store(105, Ordering::Relaxed);
     assert_eq!(dummies.reconcile(&there()).await.unwrap(), Outcome::Done);
@@ -45,7 +51,10 @@ async fn data_is_copied_when_the_wait_is_over_and_a_change_begins_another() {
         dummy.spec.data = "two".to_owned();
         dummy.metadata.generation = Some(2);
     });
-    assert_eq!(dummies.reconcile(&there()).await.unwrap(), Outcome::After(Duration::from_secs(5)));
+    assert_eq!(
+        dummies.reconcile(&there()).await.unwrap(),
+        Outcome::After(Duration::from_secs(5))
+    );
     assert_eq!(copied(), "one");
     now.store(110, Ordering::Relaxed);
     dummies.reconcile(&there()).await.unwrap();

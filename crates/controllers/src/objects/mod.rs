@@ -8,11 +8,13 @@ mod cron_job;
 mod deployment;
 mod job;
 mod meta;
+mod node;
 mod pod;
 mod replica_set;
 mod selector;
 mod template;
 
+pub(crate) use self::meta::object;
 pub use self::{
     condition::{Condition, ConditionStatus},
     cron_job::{Concurrency, CronJob, CronJobSpec, CronJobStatus, JobReference},
@@ -25,6 +27,7 @@ pub use self::{
         PodCondition, Replacement, SuccessPolicy, SuccessRule, Uncounted,
     },
     meta::{Meta, Owner},
+    node::{Node, NodeSpec, NodeStatus, Taint},
     pod::{
         Container, ContainerState, ContainerStatus, Pod, PodPhase, PodSpec, PodStatus, Port, Running,
         Terminated, Volume,
@@ -49,4 +52,4 @@ pub struct Thing<S, T = serde::de::IgnoredAny> {
     pub status: T,
 }
 
-meta::object!(Thing<S, T>, S, T);
+object!(Thing<S, T>, S, T);

@@ -9,7 +9,7 @@ use super::{Class, Error, Outcome, Reconciler, Request, report::LastError, runne
 use crate::{
     Key,
     metrics::{ControllerMetrics, ResultOf, WorkerMetrics},
-    queue::{Job, Queue},
+    queue::{Job, Next, Queue},
 };
 
 /// One of the workers of a controller.
@@ -33,18 +33,21 @@ enum Failed {
 impl<R: Reconciler> Worker<R> {
     /// Works until the queue is closed and has nothing left.
     pub(super) async fn work(self) {
-        while let Some(job) = self.queue.next().await {
-            if let Some(wait) = self.shared.written.wait(job.key()) {
-                job.not_yet(wait);
-                continue;
-            }
-            self.work_on(job).await;
+        let mut next = self.queue.next();
+        while let Some(job) = next.await {
+            next = match self.shared.written.wait(job.key()) {
+                None => self.work_on(job).await,
+                Some(wait) => {
+                    job.not_yet(wait);
+                    self.queue.next()
+                }
+            };
             // Reconciles that never wait would keep the thread from everybody else.
             consume_budget().await;
         }
     }
 
-    async fn work_on(&self, job: Job<Key>) {
+    async fn work_on(&self, job: Job<Key>) -> Next<Key> {
         let request = Request {
             key: job.key().clone(),
             failures: job.failures(),
@@ -54,12 +57,17 @@ impl<R: Reconciler> Worker<R> {
         let result = self.attempt(request).await;
         let waited = job.waited();
         let (result, took) = match result {
-            Ok(Outcome::Done) => (ResultOf::Success, job.done()),
+            Ok(Outcome::Done) => {
+                let (took, next) = job.done_then_next();
+                self.counts.reconciled(ResultOf::Success, waited, took);
+                return next;
+            }
             Ok(Outcome::After(after)) => (ResultOf::RequeueAfter, job.again_after(after)),
             Ok(Outcome::WithPriority(priority)) => (ResultOf::Requeue, job.again_with(priority)),
             Err(failed) => (ResultOf::Error, self.fail(job, &failed)),
         };
         self.counts.reconciled(result, waited, took);
+        self.queue.next()
     }
 
     /// Reconciles, whatever happens.

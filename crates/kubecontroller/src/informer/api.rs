@@ -11,7 +11,7 @@ use std::{
 
 use futures_util::stream::BoxStream;
 use http::{HeaderValue, Response, StatusCode, header};
-use http_body_util::{BodyExt, Limited};
+use http_body_util::{BodyExt, Collected, Limited};
 use kube::{
     api::{ListParams, WatchParams},
     client::Body,
@@ -306,7 +306,7 @@ async fn said_no(response: Response<Body>) -> Trouble {
     let body = Limited::new(response.into_body(), LONGEST_REFUSAL)
         .collect()
         .await;
-    let body = body.map(|body| body.to_bytes()).unwrap_or_default();
+    let body = body.map(Collected::to_bytes).unwrap_or_default();
     if let Some(status) = status(&body) {
         return refusal(&status, retry_after);
     }

@@ -182,7 +182,7 @@ impl<T: Object> State<T> {
             )));
         }
         if let Some(List::Later { objects, kept }) = self.list.take() {
-            self.replace(objects, kept)?;
+            self.replace(objects, &kept)?;
         }
         // A server that was put back to an earlier state counts on from there.
         self.newest = revision.or(self.newest);
@@ -195,9 +195,9 @@ impl<T: Object> State<T> {
     }
 
     /// What is there becomes what a list says.
-    fn replace(&mut self, objects: Vec<(Key, Arc<T>)>, kept: Vec<Key>) -> Result<(), Trouble> {
+    fn replace(&mut self, objects: Vec<(Key, Arc<T>)>, kept: &[Key]) -> Result<(), Trouble> {
         let mut present: HashSet<&Key> = objects.iter().map(|(key, _)| key).collect();
-        present.extend(&kept);
+        present.extend(kept);
         let mut gone: Vec<Key> = self.core.store.keys();
         gone.retain(|key| !present.contains(key));
         for key in gone {

@@ -55,6 +55,7 @@ impl<T> Delta<T> {
     }
 
     /// What the object is now, if it is there.
+    #[expect(clippy::new_ret_no_self, reason = "beside `old` it is the only word")]
     pub fn new(&self) -> Option<&Arc<T>> {
         match self {
             Delta::Added { new, .. } | Delta::Updated { new, .. } | Delta::Replaced { new, .. } => Some(new),

@@ -23,7 +23,7 @@ pub(super) struct Items {
     /// Where the last string of the envelope began.
     string: usize,
     /// Whether the field that is being read is the one with the items.
-    is_items: bool,
+    has_them: bool,
 }
 
 /// What a list says beside its items.
@@ -108,7 +108,7 @@ impl Items {
                         self.text = Text::String;
                         self.string = self.envelope.len() - 1;
                     }
-                    b'[' if self.depth == 1 && self.is_items => {
+                    b'[' if self.depth == 1 && self.has_them => {
                         self.depth = AROUND_ITEM;
                         self.place = Place::Between;
                         return at + 1;
@@ -116,7 +116,7 @@ impl Items {
                     b'{' | b'[' => self.depth += 1,
                     b'}' | b']' => self.depth = self.depth.saturating_sub(1),
                     b':' if self.depth == 1 => {
-                        self.is_items = self.last_string() == Some(Cow::Borrowed("items"))
+                        self.has_them = self.last_string() == Some(Cow::Borrowed("items"));
                     }
                     _ => {}
                 },
@@ -142,7 +142,7 @@ impl Items {
                 b']' => {
                     self.envelope.push(b']');
                     self.depth = AROUND_ITEM - 1;
-                    self.is_items = false;
+                    self.has_them = false;
                     self.place = Place::Envelope;
                     return at + 1;
                 }

@@ -29,6 +29,15 @@ pub(super) enum Kind {
     Error,
 }
 
+/// An event in whatever form.
+#[derive(Deserialize)]
+struct Event<'text> {
+    #[serde(rename = "type")]
+    kind: Kind,
+    #[serde(borrow)]
+    object: &'text RawValue,
+}
+
 /// How servers write events: then the object is found without reading it twice.
 const BEGINNINGS: [(&[u8], Kind); 5] = [
     (br#"{"type":"MODIFIED","object":"#, Kind::Modified),
@@ -76,13 +85,6 @@ impl<'text> Line<'text> {
                 return Ok(Line { kind, object });
             }
         }
-        #[derive(Deserialize)]
-        struct Event<'text> {
-            #[serde(rename = "type")]
-            kind: Kind,
-            #[serde(borrow)]
-            object: &'text RawValue,
-        }
         let event: Event<'text> = serde_json::from_slice(line)?;
         Ok(Line {
             kind: event.kind,
@@ -119,7 +121,7 @@ mod tests {
     proptest! {
         #[test]
         fn lines_are_the_same_however_the_bytes_are_cut(texts in vec("[a-z]{0,9}", 0..9), cuts in vec(1..9_usize, 1..5)) {
-            let sent: String = texts.iter().map(|text| format!("{text}\n")).collect();
+            let sent: String = texts.iter().flat_map(|text| [text, "\n"]).collect();
             let (mut lines, mut found, mut rest) = (Lines::default(), Vec::new(), sent.as_bytes());
             for cut in cuts.iter().cycle() {
                 if rest.is_empty() {

@@ -41,6 +41,7 @@ mod handle;
 mod health;
 mod identity;
 mod items;
+mod kinds;
 mod lines;
 mod options;
 mod pieces;

@@ -33,10 +33,12 @@ pub struct Changes<T> {
 
 /// The informer's side of a subscription.
 pub(super) struct Subscriber<T> {
-    handler: Box<dyn FnMut(&Delta<T>) + Send>,
+    handler: Handler<T>,
     is_over: Arc<AtomicBool>,
     is_synced: watch::Sender<bool>,
 }
+
+type Handler<T> = Box<dyn FnMut(&Delta<T>) + Send>;
 
 /// What the informer's task is asked to do.
 pub(super) enum Command<T> {

@@ -20,7 +20,7 @@ struct Entry {
 
 /// How a runnable fares.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum State {
+pub(super) enum State {
     /// It was not begun yet, or its turn is over.
     Idle,
     /// It runs.
@@ -65,7 +65,10 @@ impl Board {
     /// All of them.
     pub(super) fn states(&self) -> Vec<(String, State)> {
         let entries = self.entries();
-        entries.iter().map(|(name, entry)| (name.clone(), entry.state.clone())).collect()
+        entries
+            .iter()
+            .map(|(name, entry)| (name.clone(), entry.state.clone()))
+            .collect()
     }
 
     fn entries(&self) -> MutexGuard<'_, BTreeMap<String, Entry>> {

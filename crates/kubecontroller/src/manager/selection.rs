@@ -36,7 +36,9 @@ impl Selection {
                 "" => return Err(format!("{word:?} names no controller")),
                 name => Which::Named(name.to_owned()),
             };
-            let is_twice = rules.iter().any(|(known, other)| *known == which && *other != runs);
+            let is_twice = rules
+                .iter()
+                .any(|(known, other)| *known == which && *other != runs);
             if is_twice {
                 return Err(format!("{name} is both wanted and not wanted"));
             }
@@ -75,14 +77,18 @@ mod tests {
     use super::Selection;
 
     fn words(text: &str) -> Vec<String> {
-        text.split(',').filter(|word| !word.is_empty()).map(str::to_owned).collect()
+        text.split(',')
+            .filter(|word| !word.is_empty())
+            .map(str::to_owned)
+            .collect()
     }
 
     #[test]
     fn controllers_are_chosen_by_name_or_by_resource() {
         let chosen = |text: &str| {
             let selection = Selection::parse(&words(text)).unwrap();
-            [("at", "ats"), ("dummy", "dummies"), ("job", "jobs")].map(|(name, resource)| selection.has(name, resource))
+            [("at", "ats"), ("dummy", "dummies"), ("job", "jobs")]
+                .map(|(name, resource)| selection.has(name, resource))
         };
         assert_eq!(chosen("*"), [true, true, true]);
         assert_eq!(chosen("*,-dummy"), [true, false, true]);
@@ -99,6 +105,9 @@ mod tests {
         assert!(Selection::only(Vec::new()).has("at", "ats"));
         let only = Selection::only(words("ats"));
         assert!(only.has("at", "ats") && !only.has("dummy", "dummies"));
-        assert_eq!(Selection::only(words("ats,bats")).unknown(|name| name == "ats"), ["bats"]);
+        assert_eq!(
+            Selection::only(words("ats,bats")).unknown(|name| name == "ats"),
+            ["bats"]
+        );
     }
 }

@@ -69,7 +69,11 @@ impl Supervisor {
                 }
                 Some(Ok(Ok(()))) => {
                     info!(controller = name, "ended");
-                    let state = if stop.is_stopped() { State::Idle } else { State::Done };
+                    let state = if stop.is_stopped() {
+                        State::Idle
+                    } else {
+                        State::Done
+                    };
                     return self.board.set(name, state);
                 }
                 Some(Ok(Err(error))) => error.to_string(),
@@ -79,7 +83,11 @@ impl Supervisor {
                 warn!(controller = name, why, "failed to end well");
                 return self.board.set(name, State::Idle);
             }
-            failures = if began.elapsed() >= BACKOFF.max { 1 } else { failures + 1 };
+            failures = if began.elapsed() >= BACKOFF.max {
+                1
+            } else {
+                failures + 1
+            };
             let pause = BACKOFF.after(failures);
             self.metrics.restarted(name);
             error!(controller = name, why, ?pause, "failed, and is started again");
@@ -130,7 +138,10 @@ mod tests {
         for (runnable, _) in &runnables {
             assert!(board.enter(Arc::clone(runnable)));
         }
-        let posts = runnables.into_iter().map(|(runnable, gates)| Post { runnable, gates }).collect();
+        let posts = runnables
+            .into_iter()
+            .map(|(runnable, gates)| Post { runnable, gates })
+            .collect();
         let supervisor = Supervisor {
             board,
             metrics: metrics.clone(),
@@ -248,7 +259,10 @@ mod tests {
         });
         let gate = Gate::parse(&format!("tcp://{address}")).unwrap();
         let closed = Gate::Port("127.0.0.1:1".to_owned());
-        assert!(!matches!(tokio::time::timeout(SECOND, closed.open("x", &Board::default())).await, Ok(())));
+        assert!(!matches!(
+            tokio::time::timeout(SECOND, closed.open("x", &Board::default())).await,
+            Ok(())
+        ));
         let (_stop, _all, _) = supervised(vec![(Arc::new(waiter), vec![gate])]);
         tokio::time::timeout(60 * SECOND, began.notified()).await.unwrap();
     }

@@ -17,7 +17,10 @@ enum Node {
 /// Reads a file: the keys of nested maps are joined with dots, the items of a list with commas.
 pub(super) fn read(path: &str, text: &str) -> Result<Vec<Given>, BadConfig> {
     let bad = |line: Option<u64>, why: &str| BadConfig {
-        faults: vec![line.map_or_else(|| format!("{path}: {why}"), |line| format!("{path}:{line}: {why}"))],
+        faults: vec![line.map_or_else(
+            || format!("{path}: {why}"),
+            |line| format!("{path}:{line}: {why}"),
+        )],
     };
     let root: Option<Spanned<Node>> = serde_saphyr::from_str(text).map_err(|error| {
         let line = error.location().map(|place| place.line());

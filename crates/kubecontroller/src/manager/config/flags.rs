@@ -9,13 +9,15 @@ use super::{
     keys::{KEYS, Setting},
 };
 
-/// What a command line says, beside the settings.
+/// What a command line asks for.
 #[derive(Debug)]
-pub struct Told {
-    /// The settings.
-    pub config: Config,
-    /// Whether the reconcilers of the program are to be listed instead of run.
-    pub list: bool,
+pub(in crate::manager) enum Asked {
+    /// To run.
+    Run(Box<Config>),
+    /// To list the reconcilers of the program.
+    List,
+    /// To print the definitions of its resources.
+    PrintCrds,
 }
 
 /// Why a command line is not followed.
@@ -44,7 +46,7 @@ pub(in crate::manager) fn read(
     own: &[OwnSetting],
     args: Vec<OsString>,
     env: impl Fn(&str) -> Option<String>,
-) -> Result<Told, Unfollowed> {
+) -> Result<Asked, Unfollowed> {
     let families = families(&args);
     let matches = command(program, about, own, &families).try_get_matches_from(args)?;
     let mut given = Vec::new();
@@ -62,11 +64,19 @@ pub(in crate::manager) fn read(
             given.push(Given { key, value, origin });
         }
     }
-    let keys = KEYS.iter().filter(|setting| setting.family().is_none()).map(|setting| setting.key);
-    let keys = keys.chain(own.iter().map(|own| own.key)).chain(families.iter().map(String::as_str));
+    let keys = KEYS
+        .iter()
+        .filter(|setting| setting.family().is_none())
+        .map(|setting| setting.key);
+    let keys = keys
+        .chain(own.iter().map(|own| own.key))
+        .chain(families.iter().map(String::as_str));
     for key in keys {
         if let Some(value) = matches.get_one::<String>(key) {
-            let flag = KEYS.iter().find(|setting| setting.key == key).map_or(key, |setting| setting.shown());
+            let flag = KEYS
+                .iter()
+                .find(|setting| setting.key == key)
+                .map_or(key, |setting| setting.shown());
             let origin = Origin::Flag(format!("--{flag}"));
             let (key, value) = (key.to_owned(), value.clone());
             given.push(Given { key, value, origin });
@@ -77,10 +87,14 @@ pub(in crate::manager) fn read(
         let origin = Origin::Flag("-v".to_owned());
         given.push(Given { key, value, origin });
     }
-    Ok(Told {
-        config: Config::from_given(&given, own)?,
-        list: matches.get_flag("list"),
-    })
+    let config = Config::from_given(&given, own)?;
+    if matches.get_flag("list") {
+        return Ok(Asked::List);
+    }
+    if matches.get_flag("print-crds") {
+        return Ok(Asked::PrintCrds);
+    }
+    Ok(Asked::Run(Box::new(config)))
 }
 
 impl Setting {
@@ -93,8 +107,14 @@ impl Setting {
 /// The flags on the line whose names are made up by whoever wrote it: `--resource-filter.pods`.
 fn families(args: &[OsString]) -> Vec<String> {
     let mut keys: Vec<String> = Vec::new();
-    for arg in args.iter().filter_map(|arg| arg.to_str()).take_while(|arg| *arg != "--") {
-        let Some(flag) = arg.strip_prefix("--") else { continue };
+    for arg in args
+        .iter()
+        .filter_map(|arg| arg.to_str())
+        .take_while(|arg| *arg != "--")
+    {
+        let Some(flag) = arg.strip_prefix("--") else {
+            continue;
+        };
         let key = flag.split_once('=').map_or(flag, |(key, _)| key);
         let is_of_family = Setting::find(key).is_some_and(|(setting, _)| setting.family().is_some());
         if is_of_family && !keys.iter().any(|known| known == key) {
@@ -107,22 +127,39 @@ fn families(args: &[OsString]) -> Vec<String> {
 fn command(program: &'static str, about: &str, own: &[OwnSetting], families: &[String]) -> Command {
     let config = Arg::new("config").short('c').long("config").value_name("FILE");
     let list = Arg::new("list").long("list").action(ArgAction::SetTrue);
-    let v = Arg::new("v").short('v').value_name("LEVEL").num_args(0..=1).default_missing_value("4");
+    let crds = Arg::new("print-crds")
+        .long("print-crds")
+        .action(ArgAction::SetTrue);
+    let v = Arg::new("v")
+        .short('v')
+        .value_name("LEVEL")
+        .num_args(0..=1)
+        .default_missing_value("4");
     let mut command = Command::new(program)
         .about(about.to_owned())
         .version(env!("CARGO_PKG_VERSION"))
         .arg(config.help("Settings in YAML; each flag below goes before the file"))
         .arg(list.help("List the reconcilers of this program, and end"))
+        .arg(crds.help("Print the definitions of the resources of this program, and end"))
         .arg(v.help("How chatty the log is: 0 to 2 info, 3 debug, 5 trace; -v is debug, -vv trace"));
     for setting in KEYS {
         let arg = match setting.family() {
             // Its real names, if there are any, are added below; this one is for the help.
             Some(_) => Arg::new(setting.key).long(setting.key).value_name(setting.value),
             None => {
-                let arg = Arg::new(setting.key).long(setting.shown()).value_name(setting.value);
-                let arg = if setting.flag.is_empty() { arg } else { arg.alias(setting.key) };
+                let arg = Arg::new(setting.key)
+                    .long(setting.shown())
+                    .value_name(setting.value);
+                let arg = if setting.flag.is_empty() {
+                    arg
+                } else {
+                    arg.alias(setting.key)
+                };
                 if setting.value.is_empty() {
-                    arg.num_args(0..=1).require_equals(true).default_missing_value("true").value_name("BOOL")
+                    arg.num_args(0..=1)
+                        .require_equals(true)
+                        .default_missing_value("true")
+                        .value_name("BOOL")
                 } else {
                     arg
                 }

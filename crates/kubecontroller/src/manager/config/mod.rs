@@ -9,12 +9,18 @@
 mod file;
 mod flags;
 pub mod keys;
+#[cfg(test)]
+mod tests;
 mod values;
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 
 use self::keys::{KEYS, Setting};
-pub use self::flags::Told;
+pub use self::values::{BadDuration, duration};
+pub(super) use self::{
+    flags::{Asked, Unfollowed, read},
+    values::level,
+};
 use super::{gate::Gate, selection::Selection};
 
 /// What a program is told.
@@ -89,7 +95,8 @@ pub struct InformerConfig {
     pub cache_size: Option<usize>,
     /// How long a list may take. Default: the informer's own.
     pub list_timeout: Option<Duration>,
-    /// Whether the first list comes as a stream. Default: yes where the server can.
+    /// Whether the first objects come one by one, as events of the watch, where the server can do that. Default: no, as a
+    /// list.
     pub incremental_sync: bool,
     /// How long the first lists may take in all before the program gives up. Default: 2 minutes.
     pub sync_timeout: Duration,
@@ -189,7 +196,7 @@ impl Default for Config {
                 resync: None,
                 cache_size: None,
                 list_timeout: None,
-                incremental_sync: true,
+                incremental_sync: false,
                 sync_timeout: Duration::from_mins(2),
             },
             leader: LeaderConfig {
@@ -214,6 +221,11 @@ impl Default for Config {
 }
 
 impl Config {
+    /// A setting of the program itself; empty if the program never named it.
+    pub fn own(&self, key: &str) -> &str {
+        self.own.get(key).map_or("", String::as_str)
+    }
+
     /// Reads a configuration from the text of a file; `name` is how errors call it.
     pub fn from_yaml(name: &str, text: &str) -> Result<Self, BadConfig> {
         let given = file::read(name, text)?;
@@ -225,7 +237,9 @@ impl Config {
         let mut config = Config::default();
         let mut faults = Vec::new();
         for setting in own {
-            config.own.insert(setting.key.to_owned(), setting.default.to_owned());
+            config
+                .own
+                .insert(setting.key.to_owned(), setting.default.to_owned());
         }
         let mut told: BTreeMap<&'static str, &Given> = BTreeMap::new();
         for given in given {
@@ -239,7 +253,10 @@ impl Config {
                     if let Some(twin) = setting.twin().and_then(|twin| told.get(twin)) {
                         // Two names of one setting: the more important place wins, but one place has to say one thing.
                         if twin.origin.place() == given.origin.place() && twin.value != given.value {
-                            faults.push(format!("{given}: {twin} is the same setting, and says {:?}", twin.value));
+                            faults.push(format!(
+                                "{given}: {twin} is the same setting, and says {:?}",
+                                twin.value
+                            ));
                         }
                     }
                     told.insert(setting.key, given);
@@ -250,7 +267,11 @@ impl Config {
             }
         }
         faults.extend(contradictions(&config, &told));
-        if faults.is_empty() { Ok(config) } else { Err(BadConfig { faults }) }
+        if faults.is_empty() {
+            Ok(config)
+        } else {
+            Err(BadConfig { faults })
+        }
     }
 }
 
@@ -269,38 +290,76 @@ pub struct OwnSetting {
 fn contradictions(config: &Config, told: &BTreeMap<&'static str, &Given>) -> Vec<String> {
     let mut faults = Vec::new();
     let mut both = |first: &'static str, second: &'static str, why: &str| {
-        let name = |key: &'static str| told.get(key).map_or_else(|| format!("{key} (default)"), ToString::to_string);
+        let name = |key: &'static str| {
+            told.get(key)
+                .map_or_else(|| format!("{key} (default)"), ToString::to_string)
+        };
         faults.push(format!("{} and {}: {why}", name(first), name(second)));
     };
     let controller = &config.controller;
     if controller.base_delay > controller.max_delay {
-        both("queueConfig.baseDelay", "queueConfig.maxDelay", "the first delay is longer than the longest");
+        both(
+            "queueConfig.baseDelay",
+            "queueConfig.maxDelay",
+            "the first delay is longer than the longest",
+        );
     }
     for key in ["workers", "reconcilermgr.concurrence"] {
-        if told.contains_key(key) && controller.max_concurrent.is_some_and(|max| max < controller.workers) {
-            both(key, "reconcileConfig.maxConcurrent", "there are more workers than may run at once");
+        if told.contains_key(key)
+            && controller
+                .max_concurrent
+                .is_some_and(|max| max < controller.workers)
+        {
+            both(
+                key,
+                "reconcileConfig.maxConcurrent",
+                "there are more workers than may run at once",
+            );
         }
     }
     if told.contains_key("enabled") && told.contains_key("controllers") {
-        both("enabled", "controllers", "both say which controllers run; use one");
+        both(
+            "enabled",
+            "controllers",
+            "both say which controllers run; use one",
+        );
     }
     let leader = &config.leader;
     if leader.renew_deadline >= leader.duration {
         let why = "the renew deadline must be shorter than the lease duration";
-        both("reconcilermgr.leader-elect-renew-deadline", "reconcilermgr.leader-elect-lease-duration", why);
+        both(
+            "reconcilermgr.leader-elect-renew-deadline",
+            "reconcilermgr.leader-elect-lease-duration",
+            why,
+        );
     }
     if leader.retry.mul_f64(1.2) >= leader.renew_deadline {
         let why = "the retry period, with its jitter of 1.2, must be shorter than the renew deadline";
-        both("reconcilermgr.leader-elect-retry-period", "reconcilermgr.leader-elect-renew-deadline", why);
+        both(
+            "reconcilermgr.leader-elect-retry-period",
+            "reconcilermgr.leader-elect-renew-deadline",
+            why,
+        );
     }
-    for key in ["reconcilermgr.leader-elect-resource-name", "reconcilermgr.leader-elect-resource-namespace"] {
+    for key in [
+        "reconcilermgr.leader-elect-resource-name",
+        "reconcilermgr.leader-elect-resource-namespace",
+    ] {
         if told.contains_key(key) && !leader.elect {
-            both(key, "reconcilermgr.leader-elect", "there is no lease without leader election");
+            both(
+                key,
+                "reconcilermgr.leader-elect",
+                "there is no lease without leader election",
+            );
         }
     }
     if config.profiling && config.health_address.is_none() {
         let why = "profiles are served with health, which is not served";
-        both("reconcilermgr.profiling", "reconcilermgr.health-probe-bind-address", why);
+        both(
+            "reconcilermgr.profiling",
+            "reconcilermgr.health-probe-bind-address",
+            why,
+        );
     }
     faults
 }
@@ -310,7 +369,10 @@ fn unknown(key: &str, own: &[OwnSetting]) -> String {
     if key.starts_with("apiextmgr.") {
         return "this program has no API extension server".to_owned();
     }
-    let known = KEYS.iter().map(|setting| setting.key).chain(own.iter().map(|own| own.key));
+    let known = KEYS
+        .iter()
+        .map(|setting| setting.key)
+        .chain(own.iter().map(|own| own.key));
     let nearest = known.map(|known| (distance(key, known), known)).min();
     match nearest {
         Some((distance, known)) if distance <= 3 => format!("no such key; is it {known}?"),
