@@ -1,0 +1,17 @@
+//! Which node runs which pod.
+
+mod cluster;
+mod cycle;
+mod dice;
+mod event;
+mod fold;
+mod labels;
+mod number;
+pub mod object;
+mod plugins;
+mod pool;
+mod profile;
+#[cfg(test)]
+mod sample;
+mod selector;
+mod status;
