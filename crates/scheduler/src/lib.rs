@@ -1,6 +1,7 @@
 //! Which node runs which pod.
 
 mod cluster;
+mod core;
 mod cycle;
 mod dice;
 mod event;
@@ -11,6 +12,7 @@ pub mod object;
 mod plugins;
 mod pool;
 mod profile;
+mod queue;
 #[cfg(test)]
 mod sample;
 mod selector;
