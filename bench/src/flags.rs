@@ -3,7 +3,7 @@
 use std::{fmt, ops::RangeInclusive, path::PathBuf};
 
 pub(crate) const HELP: &str = "\
-Usage: k3-bench storage|api|hostile [FLAGS]
+Usage: k3-bench storage|api|hostile|informer [FLAGS]
 
 storage measures the stores, beside the disk's own limits, and compares with what is asked of them.
 
@@ -17,6 +17,9 @@ api starts k3, drives it over HTTPS, and sets what each operation costs beside u
 
 hostile starts k3, attacks it with idle watches, slow, long and deep bodies and requests that are taken back, and
 measures what ordinary clients feel of it. It takes --binary and --storage.
+
+informer starts k3 with pods, and measures how fast and in how much memory informers hold them, beside kube's reflector.
+It takes --binary, --storage and --connections.
 
 All take
 
@@ -34,9 +37,12 @@ pub(crate) enum Command {
     Help,
     Api(ApiOptions),
     Hostile(ApiOptions),
+    Informer(ApiOptions),
     Storage(StorageOptions),
     /// What the benchmark asks of itself, as a process of its own: the memory of one backend.
     Weigh(WeighOptions),
+    /// The same: one client that holds all pods.
+    Sync(SyncOptions),
 }
 
 /// What to measure of the API server, and how.
@@ -69,6 +75,27 @@ pub(crate) struct WeighOptions {
     pub(crate) objects: usize,
 }
 
+/// A client that holds all pods of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SyncOptions {
+    pub(crate) holder: Holder,
+    pub(crate) kubeconfig: PathBuf,
+    pub(crate) pods: usize,
+}
+
+/// What holds objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Holder {
+    /// A vector, and nothing else: what the objects themselves weigh.
+    Vector,
+    /// kube's reflector.
+    Reflector,
+    /// An informer of all there is to a pod.
+    Typed,
+    /// An informer of two fields.
+    Slim,
+}
+
 /// How long to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effort {
@@ -95,6 +122,8 @@ pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Command, M
     match args.next().as_deref() {
         Some("api") => parse_api(args, Command::Api),
         Some("hostile") => parse_api(args, Command::Hostile),
+        Some("informer") => parse_api(args, Command::Informer),
+        Some("sync") => parse_sync(&args.collect::<Vec<_>>()),
         Some("storage") => parse_storage(args),
         Some("weigh") => parse_weigh(&args.collect::<Vec<_>>()),
         Some("--help" | "-h") => Ok(Command::Help),
@@ -187,6 +216,37 @@ fn parse_weigh(args: &[String]) -> Result<Command, Mistake> {
     }))
 }
 
+fn parse_sync(args: &[String]) -> Result<Command, Mistake> {
+    let [holder, kubeconfig, pods] = args else {
+        return Err(Mistake(
+            "sync takes a holder, a kubeconfig and a number".to_owned(),
+        ));
+    };
+    let found = Holder::ALL.into_iter().find(|known| known.name() == holder);
+    Ok(Command::Sync(SyncOptions {
+        holder: found.ok_or_else(|| Mistake(format!("nothing called `{holder}` holds objects")))?,
+        kubeconfig: kubeconfig.into(),
+        pods: pods
+            .parse()
+            .map_err(|error| Mistake(format!("{pods}: {error}")))?,
+    }))
+}
+
+// --- Holder ---
+
+impl Holder {
+    pub(crate) const ALL: [Self; 4] = [Self::Vector, Self::Reflector, Self::Typed, Self::Slim];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Vector => "vector",
+            Self::Reflector => "reflector",
+            Self::Typed => "typed",
+            Self::Slim => "slim",
+        }
+    }
+}
+
 // --- Backend ---
 
 impl Backend {
@@ -260,8 +320,10 @@ mod tests {
         };
         let line = "api --storage memory --connections 256 --binary k3";
         assert_eq!(parsed(line), Ok(Command::Api(options.clone())));
-        let line = line.replace("api", "hostile");
-        assert_eq!(parsed(&line), Ok(Command::Hostile(options)));
+        let hostile = line.replace("api", "hostile");
+        assert_eq!(parsed(&hostile), Ok(Command::Hostile(options.clone())));
+        let informer = line.replace("api", "informer");
+        assert_eq!(parsed(&informer), Ok(Command::Informer(options)));
     }
 
     #[test]
@@ -275,6 +337,7 @@ mod tests {
             ("api --storage etcd", "`etcd`"),
             ("api --connections 0", "`0`"),
             ("api --connections 257", "`257`"),
+            ("sync basket k3.kubeconfig 9", "`basket`"),
         ] {
             let mistake = parsed(line).expect_err(line);
             assert!(mistake.0.contains(named), "{mistake}");

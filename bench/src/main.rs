@@ -6,6 +6,7 @@
 mod api;
 mod cpu;
 mod flags;
+mod informer;
 mod latency;
 mod machine;
 mod memory;
@@ -51,6 +52,8 @@ fn run(command: Command) -> Result<(), Failure> {
         }
         Command::Api(options) => runtime.block_on(api::run(&options)),
         Command::Hostile(options) => runtime.block_on(api::hostile::run(&options)),
+        Command::Informer(options) => runtime.block_on(informer::run(&options)),
+        Command::Sync(options) => runtime.block_on(informer::sync(&options)),
         Command::Storage(options) => runtime.block_on(storage::run(&options)),
         Command::Weigh(options) => runtime.block_on(storage::weigh(&options)),
     }

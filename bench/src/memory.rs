@@ -4,14 +4,23 @@ use crate::Failure;
 
 /// Bytes of resident memory of a process: a process id, or `self`.
 pub(crate) fn resident(process: &str) -> Result<u64, Failure> {
-    in_status(&std::fs::read_to_string(format!("/proc/{process}/status"))?)
+    in_status(&status(process)?, "VmRSS:")
 }
 
-fn in_status(status: &str) -> Result<u64, Failure> {
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+/// The most bytes of resident memory that a process ever had.
+pub(crate) fn peak(process: &str) -> Result<u64, Failure> {
+    in_status(&status(process)?, "VmHWM:")
+}
+
+fn status(process: &str) -> Result<String, Failure> {
+    Ok(std::fs::read_to_string(format!("/proc/{process}/status"))?)
+}
+
+fn in_status(status: &str, name: &str) -> Result<u64, Failure> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
     let kilobytes: u64 = line
         .and_then(|line| line.split_whitespace().next())
-        .ok_or("no VmRSS in /proc/PID/status")?
+        .ok_or_else(|| format!("no {name} in /proc/PID/status"))?
         .parse()?;
     Ok(kilobytes * 1024)
 }
@@ -23,9 +32,9 @@ mod tests {
     #[test]
     fn resident_memory_is_read_in_bytes() {
         assert_eq!(
-            in_status("VmPeak:\t 9 kB\nVmRSS:\t    12 kB\n").unwrap(),
+            in_status("VmPeak:\t 9 kB\nVmRSS:\t    12 kB\n", "VmRSS:").unwrap(),
             12 * 1024
         );
-        assert!(in_status("VmPeak:\t 9 kB\n").is_err());
+        assert!(in_status("VmPeak:\t 9 kB\n", "VmRSS:").is_err());
     }
 }

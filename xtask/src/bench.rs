@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: the stores or the API server, measured; or the API server, attacked.
+//! `cargo xtask bench`: the stores, the API server or informers, measured; or the API server, attacked.
 
 use crate::{Outcome, step, tools, workspace::Workspace};
 
@@ -15,21 +15,22 @@ pub(crate) struct BenchOptions {
 pub(crate) enum Benchmark {
     Api,
     Hostile,
+    Informer,
     Storage,
 }
 
 pub(crate) fn run(workspace: &Workspace, options: &BenchOptions) -> Outcome {
     let name = match options.benchmark {
-        Benchmark::Api | Benchmark::Hostile => {
+        Benchmark::Api | Benchmark::Hostile | Benchmark::Informer => {
             // It ends up beside the benchmark, which looks for it there.
             let build = &mut workspace.cargo("build --release --package k3");
             if options.needs_server() && step::run(build) == Outcome::Failed {
                 return Outcome::Failed;
             }
-            if options.benchmark == Benchmark::Api {
-                "api"
-            } else {
-                "hostile"
+            match options.benchmark {
+                Benchmark::Hostile => "hostile",
+                Benchmark::Informer => "informer",
+                _ => "api",
             }
         }
         Benchmark::Storage => {

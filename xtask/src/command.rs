@@ -37,6 +37,7 @@ The chores of k3. Usage: cargo xtask <command>
   bench storage   measures the stores and prints a table
   bench api       measures the API server beside upstream's figures
   bench hostile   measures what ordinary clients feel of an attack
+  bench informer  measures informers beside kube's reflector
 
 `cargo xtask <command> --help` says more.
 ";
@@ -91,7 +92,7 @@ Runs k3 with real container runtimes, clients and browsers. There is no server y
 ";
 
 const BENCH_HELP: &str = "\
-Usage: cargo xtask bench storage|api|hostile [FLAGS]
+Usage: cargo xtask bench storage|api|hostile|informer [FLAGS]
 
 Builds the benchmarks in release mode, and measures.
 
@@ -99,6 +100,7 @@ Builds the benchmarks in release mode, and measures.
   api         k3 under load, each operation beside upstream's figure; builds k3 in release mode too, unless
               one is given with `--binary FILE`
   hostile     k3 under attack, and what ordinary clients feel of it; takes `--binary FILE` too
+  informer    informers of many pods, beside kube's reflector; takes `--binary FILE` too
 
 Flags go to the benchmark; `cargo xtask bench api --help` lists them, and `--quick` gives rough figures
 within a minute or two.
@@ -182,6 +184,7 @@ fn parse_bench(rest: Vec<String>) -> Result<Command, Usage> {
     let benchmark = match rest.next().as_deref() {
         Some("api") => Benchmark::Api,
         Some("hostile") => Benchmark::Hostile,
+        Some("informer") => Benchmark::Informer,
         Some("storage") => Benchmark::Storage,
         Some(argument) if is_help(argument) => return Ok(Command::Help(BENCH_HELP)),
         Some(other) => return Err(Usage::new(format!("there is no benchmark `{other}`"), BENCH_HELP)),

@@ -4,15 +4,15 @@
 //! a user starts it, with TLS, and asked by clients that prove who they are with the certificate it made for
 //! its admin; what cannot be measured is named, and the run fails.
 
-mod client;
+pub(crate) mod client;
 mod disturbance;
 pub(crate) mod hostile;
 mod lists;
-mod load;
-mod objects;
-mod operations;
+pub(crate) mod load;
+pub(crate) mod objects;
+pub(crate) mod operations;
 mod report;
-mod server;
+pub(crate) mod server;
 mod state;
 mod upstream;
 mod watches;

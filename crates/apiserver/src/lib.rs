@@ -20,7 +20,7 @@ mod request;
 mod server;
 mod service_range;
 
-pub use k3_api::name::Subnet;
+pub use k3_api::{name::Subnet, rules::User};
 
 pub use self::{
     audit::{AuditConfig, AuditLogFile, AuditPolicy, AuditPolicyError},
@@ -29,6 +29,7 @@ pub use self::{
         Certificate, EphemeralToken, KubectlRule, PublicKey, TokenFile, TokenFileError, TokenFileProblem,
     },
     config::{Config, Limits, parse_duration},
-    server::{Server, StartError},
+    http::Broken,
+    server::{Inside, InsideBody, Server, StartError},
     service_range::{BadServiceRange, kubernetes_address, service_range},
 };

@@ -123,7 +123,7 @@ impl Cluster {
             host: "127.0.0.1:6443",
             peer: &Peer {
                 address: Some(peer.parse().unwrap()),
-                certificate: None,
+                ..Peer::default()
             },
             now: Time::from_unix(now, 0),
         };

@@ -39,7 +39,7 @@ pub(crate) trait Pieces: Send {
 /// A body that could not be sent to its end: the client must not take what it got for all there is.
 #[derive(Debug, thiserror::Error)]
 #[error("the answer broke off")]
-pub(crate) struct Broken;
+pub struct Broken;
 
 /// What a panic says.
 pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> &str {

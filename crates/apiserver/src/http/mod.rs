@@ -5,9 +5,10 @@ mod body;
 mod gzip;
 mod negotiation;
 
+pub use self::body::Broken;
 pub(crate) use self::{
     answer::{Answer, answer, json, set, status, text, warn},
-    body::{Body, Broken, Pieces, panic_text},
+    body::{Body, Pieces, panic_text},
     gzip::compress,
     negotiation::{Accepted, Form, Format, Offer, negotiate, refused},
 };

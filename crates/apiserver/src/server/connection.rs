@@ -60,7 +60,7 @@ pub(super) async fn serve(
                     connections.spawn(async move {
                         let mut peer = Peer {
                             address: Some(address),
-                            certificate: None,
+                            ..Peer::default()
                         };
                         // Small answers must not wait for more to come.
                         let _ = stream.set_nodelay(true);

@@ -7,6 +7,7 @@
 //! exchange     one request and its answer, as figures and logs see it
 //! request_id   the name of a request
 //! asked        what the audit log is told of a request
+//! inside       requests from the same process
 //! inflight     how many requests are served at once
 //! watchers     how many watches each user has
 //! writers      writes, which go on when their client is gone
@@ -26,6 +27,7 @@ mod exchange;
 mod handler;
 mod health;
 mod inflight;
+mod inside;
 mod issuer;
 mod pulse;
 mod request_id;
@@ -40,6 +42,7 @@ use k3_storage::{Clock, ReadError, Store, SystemClock};
 use tokio::net::TcpListener;
 
 use self::handler::Handler;
+pub use self::inside::{Inside, InsideBody};
 pub(crate) use self::verb::Verb;
 use crate::{
     Config,

@@ -23,27 +23,33 @@
 //! ```
 
 mod lanes;
+mod next;
 mod options;
 mod state;
 #[cfg(test)]
 mod tests;
+mod tick;
 mod tokens;
+mod waiters;
 
 use std::{
     hash::Hash,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::Waker,
     time::Duration,
 };
 
-use tokio::{
-    sync::Notify,
-    time::{Instant, sleep_until},
-};
+use tokio::{sync::Notify, time::Instant};
 
-use self::state::{End, State};
 pub use self::{
+    next::Next,
     options::{Backoff, Bucket, Debounce, LaneOf, Options},
     state::{Failure, Figures},
+};
+use self::{
+    state::{End, Look, Naming, State, Taken},
+    tick::Tick,
+    waiters::Waiters,
 };
 
 /// A queue of keys. Clones are the same queue.
@@ -52,24 +58,31 @@ pub struct Queue<K> {
 }
 
 struct Shared<K> {
-    state: Mutex<State<K>>,
-    /// A key is ready, the next time to wait for is another one, or the queue was closed.
-    changed: Notify,
+    naming: Naming<K>,
+    birth: Instant,
+    inner: Mutex<Inner<K>>,
     /// Nothing is left to do.
     idle: Notify,
+}
+
+struct Inner<K> {
+    state: State<K>,
+    waiters: Waiters,
+    /// How many wait until nothing is left to do.
+    drainers: usize,
 }
 
 /// A key that is worked on. One that is dropped without a word counts as failed: so does a worker that panics.
 #[must_use = "a job that is dropped counts as failed"]
 pub struct Job<K: Clone + Eq + Hash> {
-    queue: Queue<K>,
+    /// There until it is over.
+    queue: Option<Queue<K>>,
     key: K,
     slot: u32,
     priority: i32,
     failures: u32,
     waited: Duration,
     since: Instant,
-    is_over: bool,
 }
 
 // --- Queue ---
@@ -87,8 +100,13 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     pub fn new(options: Options<K>) -> Self {
         Queue {
             shared: Arc::new(Shared {
-                state: Mutex::new(State::new(options)),
-                changed: Notify::new(),
+                naming: Naming::new(&options),
+                birth: Instant::now(),
+                inner: Mutex::new(Inner {
+                    state: State::new(options),
+                    waiters: Waiters::default(),
+                    drainers: 0,
+                }),
                 idle: Notify::new(),
             }),
         }
@@ -101,86 +119,57 @@ impl<K: Clone + Eq + Hash> Queue<K> {
 
     /// The same with a priority; 0 is the ordinary one. A key that is there already is moved to the front if this is higher.
     pub fn add_with(&self, key: K, priority: i32) {
-        let wakes = self.state().add(key, priority, Instant::now());
-        self.wake(wakes);
+        // Whatever can be found out without the lock is found out without it.
+        let (named, now) = (self.shared.naming.name(key), self.tick(Instant::now()));
+        let mut inner = self.lock();
+        let look = inner.state.add(named, priority, now);
+        inner.wake(look);
     }
 
     /// A key is to be worked on after a while. If it is to be worked on sooner anyway, nothing changes.
     pub fn add_after(&self, key: K, after: Duration) {
-        let now = Instant::now();
-        let wakes = self.state().add_at(key, 0, now + after, now);
-        self.wake(wakes);
+        let (named, now) = (self.shared.naming.name(key), self.tick(Instant::now()));
+        let mut inner = self.lock();
+        let look = inner.state.add_at(named, 0, now.plus(after), now);
+        inner.wake(look);
     }
 
     /// Waits for the next key. `None` once the queue is closed and has nothing left.
-    pub async fn next(&self) -> Option<Job<K>> {
-        loop {
-            let changed = self.shared.changed.notified();
-            let (due, closed) = {
-                let mut state = self.state();
-                if let Some(job) = self.take(&mut state) {
-                    return Some(job);
-                }
-                (state.due(), state.is_closed())
-            };
-            match due {
-                _ if closed => {
-                    // The others who wait have to hear it too.
-                    self.shared.changed.notify_one();
-                    return None;
-                }
-                None => changed.await,
-                Some(due) => tokio::select! {
-                    () = changed => {}
-                    () = sleep_until(due) => {}
-                },
-            }
-        }
+    pub fn next(&self) -> Next<K> {
+        Next::new(self.clone(), None)
     }
 
     /// The next key if there is one that is ready.
     pub fn try_next(&self) -> Option<Job<K>> {
-        self.take(&mut self.state())
-    }
-
-    fn take(&self, state: &mut State<K>) -> Option<Job<K>> {
         let now = Instant::now();
-        let taken = state.take(now)?;
-        // Whoever else waits may be the one to see the next key, or the next time.
-        if state.figures().depth > 0 || state.due().is_some() {
-            self.shared.changed.notify_one();
-        }
-        Some(Job {
-            queue: self.clone(),
-            key: taken.key,
-            slot: taken.slot,
-            priority: taken.priority,
-            failures: taken.failures,
-            waited: taken.waited,
-            since: now,
-            is_over: false,
-        })
+        let taken = self.lock().state.take(self.tick(now))?;
+        Some(Job::new(self.clone(), taken, now))
     }
 
     /// Takes no more keys and drops those that wait for a time to come. What is ready is still handed out.
     pub fn close(&self) {
-        let is_idle = {
-            let mut state = self.state();
-            state.close();
-            state.is_idle()
-        };
-        self.shared.changed.notify_waiters();
-        self.shared.changed.notify_one();
+        let mut inner = self.lock();
+        inner.state.close();
+        let everybody = inner.waiters.all();
+        let is_idle = inner.state.is_idle();
+        drop(inner);
+        everybody.into_iter().for_each(Waker::wake);
         if is_idle {
             self.shared.idle.notify_waiters();
         }
     }
 
+    /// Whether it was closed.
+    pub fn is_closed(&self) -> bool {
+        self.lock().state.is_closed()
+    }
+
     /// Waits until nothing is ready and nothing runs.
     pub async fn drained(&self) {
+        let drainer = Drainer::of(self);
         loop {
-            let idle = self.shared.idle.notified();
-            if self.state().is_idle() {
+            let idle = drainer.0.shared.idle.notified();
+            if self.lock().state.is_idle() {
                 return;
             }
             idle.await;
@@ -189,36 +178,115 @@ impl<K: Clone + Eq + Hash> Queue<K> {
 
     /// What there is in the queue, and was.
     pub fn figures(&self) -> Figures {
-        self.state().figures()
+        self.lock().state.figures()
     }
 
-    fn end(&self, slot: u32, end: End) -> Option<Failure> {
-        let (failure, wakes, is_idle) = {
-            let mut state = self.state();
-            let (failure, wakes) = state.end(slot, end, Instant::now());
-            (failure, wakes, state.is_idle())
-        };
-        self.wake(wakes);
-        if is_idle {
-            self.shared.idle.notify_waiters();
-        }
+    /// The keys that are worked on, and for how long.
+    pub fn running(&self) -> Vec<(K, Duration)> {
+        let now = self.tick(Instant::now());
+        let inner = self.lock();
+        let running = inner.state.running();
+        running
+            .map(|(key, since)| (key.clone(), now.since(since)))
+            .collect()
+    }
+
+    fn end(&self, slot: u32, end: End, now: Instant) -> Option<Failure> {
+        let now = self.tick(now);
+        let mut inner = self.lock();
+        let (failure, look) = inner.state.end(slot, end, now);
+        let is_awaited = inner.is_drain_over();
+        inner.wake(look);
+        self.tell_drained(is_awaited);
         failure
     }
 
-    fn wake(&self, wakes: bool) {
-        if wakes {
-            self.shared.changed.notify_one();
+    fn tell_drained(&self, is_awaited: bool) {
+        if is_awaited {
+            self.shared.idle.notify_waiters();
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State<K>> {
-        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn tick(&self, time: Instant) -> Tick {
+        Tick::of(time, self.shared.birth)
+    }
+
+    fn time(&self, tick: Tick) -> Instant {
+        tick.time(self.shared.birth)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner<K>> {
+        self.shared.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// --- Inner ---
+
+impl<K: Clone + Eq + Hash> Inner<K> {
+    /// Somebody stopped waiting: whoever else waits may be the one to see the next key, or the next time.
+    fn pass_on(&mut self) -> Option<Waker> {
+        let look = if self.state.has_ready() {
+            Look::Key
+        } else if self.state.due().is_some() && self.waiters.is_time_unkept() {
+            Look::Time
+        } else {
+            Look::Nobody
+        };
+        self.waiters.call(look)
+    }
+
+    /// Whether somebody waits for nothing to be left, and nothing is.
+    fn is_drain_over(&self) -> bool {
+        self.drainers > 0 && self.state.is_idle()
+    }
+}
+
+/// Calls whoever has to look. The lock is given back first: the one who is called wants it.
+trait Call {
+    fn wake(self, look: Look);
+}
+
+impl<K: Clone + Eq + Hash> Call for MutexGuard<'_, Inner<K>> {
+    fn wake(mut self, look: Look) {
+        let call = self.waiters.call(look);
+        drop(self);
+        call.into_iter().for_each(Waker::wake);
+    }
+}
+
+// --- Drainer ---
+
+/// One who waits until nothing is left to do.
+struct Drainer<'q, K: Clone + Eq + Hash>(&'q Queue<K>);
+
+impl<'q, K: Clone + Eq + Hash> Drainer<'q, K> {
+    fn of(queue: &'q Queue<K>) -> Self {
+        queue.lock().drainers += 1;
+        Drainer(queue)
+    }
+}
+
+impl<K: Clone + Eq + Hash> Drop for Drainer<'_, K> {
+    fn drop(&mut self) {
+        self.0.lock().drainers -= 1;
     }
 }
 
 // --- Job ---
 
 impl<K: Clone + Eq + Hash> Job<K> {
+    fn new(queue: Queue<K>, taken: Taken<K>, since: Instant) -> Self {
+        Job {
+            queue: Some(queue),
+            key: taken.key,
+            slot: taken.slot,
+            priority: taken.priority,
+            failures: taken.failures,
+            waited: taken.waited,
+            since,
+        }
+    }
+
     /// The key.
     pub fn key(&self) -> &K {
         &self.key
@@ -244,39 +312,62 @@ impl<K: Clone + Eq + Hash> Job<K> {
         self.since.elapsed()
     }
 
-    /// It is done, and its failures are forgotten.
-    pub fn done(mut self) {
-        self.finish(End::Done);
+    /// It is done, and its failures are forgotten. Gives how long that took.
+    pub fn done(mut self) -> Duration {
+        self.finish(End::Done).0
     }
 
-    /// It is done for now, and to be worked on again after a while.
-    pub fn again_after(mut self, after: Duration) {
+    /// It is done, and its failures are forgotten; the next key is waited for. The same as [`Job::done`] and [`Queue::next`]
+    /// one after the other, at about half the cost. Gives how long it took.
+    pub fn done_then_next(mut self) -> (Duration, Next<K>) {
+        let now = Instant::now();
+        let took = now.saturating_duration_since(self.since);
+        let queue = self.queue.take().expect("a job is over once");
+        (took, Next::new(queue, Some((self.slot, now))))
+    }
+
+    /// It is done for now, and to be worked on again after a while. Gives how long it took so far.
+    pub fn again_after(mut self, after: Duration) -> Duration {
         let priority = self.priority;
-        self.finish(End::Again { after, priority });
+        self.finish(End::Again { after, priority }).0
     }
 
-    /// It is done for now, and to be worked on again at once with another priority.
-    pub fn again_with(mut self, priority: i32) {
+    /// It is done for now, and to be worked on again at once with another priority. Gives how long it took so far.
+    pub fn again_with(mut self, priority: i32) -> Duration {
         let after = Duration::ZERO;
-        self.finish(End::Again { after, priority });
+        self.finish(End::Again { after, priority }).0
+    }
+
+    /// It could not be worked on yet, and is to be handed out again after a while, or when something happens to it. Its
+    /// failures are not forgotten.
+    pub fn not_yet(mut self, after: Duration) {
+        self.finish(End::NotYet { after });
     }
 
     /// It failed: it is tried again later.
-    pub fn failed(mut self) -> Failure {
-        self.finish(End::Failed)
-            .expect("a failure is told what becomes of it")
+    pub fn failed(self) -> Failure {
+        self.failed_for(Duration::ZERO)
     }
 
-    fn finish(&mut self, end: End) -> Option<Failure> {
-        self.is_over = true;
-        self.queue.end(self.slot, end)
+    /// The same, where somebody said how long to wait at least.
+    pub fn failed_for(mut self, at_least: Duration) -> Failure {
+        let (_, failure) = self.finish(End::Failed { at_least });
+        failure.expect("a failure is told what becomes of it")
+    }
+
+    fn finish(&mut self, end: End) -> (Duration, Option<Failure>) {
+        let now = Instant::now();
+        let queue = self.queue.take();
+        let failure = queue.and_then(|queue| queue.end(self.slot, end, now));
+        (now.saturating_duration_since(self.since), failure)
     }
 }
 
 impl<K: Clone + Eq + Hash> Drop for Job<K> {
     fn drop(&mut self) {
-        if !self.is_over {
-            self.finish(End::Failed);
+        if self.queue.is_some() {
+            let at_least = Duration::ZERO;
+            self.finish(End::Failed { at_least });
         }
     }
 }

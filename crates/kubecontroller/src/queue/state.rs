@@ -8,66 +8,102 @@ use std::{
 };
 
 use hashbrown::{DefaultHashBuilder, HashTable};
-use tokio::time::Instant;
 
 use super::{
-    Options,
+    LaneOf, Options,
     lanes::{Lanes, Ticket},
+    tick::Tick,
     tokens::Tokens,
 };
 
 /// The keys of a queue, and where each of them is.
 pub(super) struct State<K> {
     options: Options<K>,
-    hasher: DefaultHashBuilder,
     /// Positions in `slots`, by key.
     table: HashTable<u32>,
     slots: Vec<Option<Slot<K>>>,
     free: Vec<u32>,
     ready: Lanes,
     /// When keys that wait become ready. A ticket that is no longer good is thrown away when its time comes.
-    waiting: BinaryHeap<Reverse<(Instant, u64, u32)>>,
+    waiting: BinaryHeap<Reverse<(Tick, u64, u32)>>,
     /// Counts stays, so that each ticket is good for one.
     stays: u64,
     tokens: Option<Tokens>,
     queued: usize,
-    running: usize,
+    /// The slots of the keys that are worked on, in no order.
+    running: Vec<u32>,
     closed: bool,
     adds: u64,
     retries: u64,
+    /// The latest time that anyone has told. Whoever read the clock first may be the last to get the lock: time must not go
+    /// back for that, or what was added "at once" would look as if it had to wait.
+    latest: Tick,
 }
 
 /// What is known of a key.
 struct Slot<K> {
     key: K,
     hash: u64,
+    lane: u64,
     place: Place,
     priority: i32,
+    /// Where it is in the list of keys that are worked on, if it is.
+    seat: u32,
     /// The good ticket, if it is queued or waits.
     stay: u64,
     /// Since when it is where it is; for a key that is queued, since it was added.
-    since: Instant,
+    since: Tick,
+    /// What few keys have.
+    past: Option<Box<Past>>,
+}
+
+/// What is remembered of a key that failed, or that waits for its events to come to rest.
+#[derive(Clone, Copy, Debug, Default)]
+struct Past {
     /// Failures in a row.
     failures: u32,
     /// Until when a failure does not count as another one.
-    window: Option<Instant>,
+    window: Option<Tick>,
     /// When the first of the events came that it waits for the end of.
-    first: Option<Instant>,
-    /// What is to come after the run that goes on.
-    again: Option<Again>,
+    first: Option<Tick>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 enum Place {
     Queued,
-    Waiting(Instant),
-    Running,
+    Waiting(Tick),
+    /// And what is to come after the run.
+    Running(Option<Again>),
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Again {
-    at: Instant,
+    at: Tick,
     priority: i32,
+}
+
+/// A key, and all that follows from it alone.
+pub(super) struct Named<K> {
+    key: K,
+    hash: u64,
+    lane: u64,
+}
+
+/// Finds out what follows from a key alone. Needs no lock.
+pub(super) struct Naming<K> {
+    hasher: DefaultHashBuilder,
+    lane: LaneOf<K>,
+}
+
+/// What has changed for those who wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Look {
+    /// Nothing: nobody has to look.
+    Nobody,
+    /// A key is ready: somebody has to take it.
+    Key,
+    /// The next time to wait for is an earlier one: whoever keeps the time has to know.
+    Time,
 }
 
 /// A key that was handed out.
@@ -83,8 +119,18 @@ pub(super) struct Taken<K> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     Done,
-    Again { after: Duration, priority: i32 },
-    Failed,
+    Again {
+        after: Duration,
+        priority: i32,
+    },
+    /// It could not be worked on yet: neither done nor failed.
+    NotYet {
+        after: Duration,
+    },
+    /// It failed, and is not to be tried before a while is over, however long it would wait of its own.
+    Failed {
+        at_least: Duration,
+    },
 }
 
 /// What became of a key that failed.
@@ -115,6 +161,37 @@ pub struct Figures {
     pub retries: u64,
 }
 
+// --- Naming ---
+
+impl<K: Hash> Naming<K> {
+    pub(super) fn new(options: &Options<K>) -> Self {
+        Naming {
+            hasher: DefaultHashBuilder::default(),
+            lane: LaneOf::clone(&options.lane),
+        }
+    }
+
+    pub(super) fn name(&self, key: K) -> Named<K> {
+        Named {
+            hash: self.hasher.hash_one(&key),
+            lane: (self.lane)(&key),
+            key,
+        }
+    }
+}
+
+// --- Again ---
+
+impl Again {
+    /// The sooner of two times, and the higher of two priorities.
+    fn sooner(known: Option<Again>, at: Tick, priority: i32) -> Again {
+        known.map_or(Again { at, priority }, |known| Again {
+            at: known.at.min(at),
+            priority: known.priority.max(priority),
+        })
+    }
+}
+
 // --- State ---
 
 impl<K: Clone + Eq + Hash> State<K> {
@@ -122,7 +199,6 @@ impl<K: Clone + Eq + Hash> State<K> {
         State {
             tokens: options.bucket.map(Tokens::new),
             options,
-            hasher: DefaultHashBuilder::default(),
             table: HashTable::new(),
             slots: Vec::new(),
             free: Vec::new(),
@@ -130,146 +206,167 @@ impl<K: Clone + Eq + Hash> State<K> {
             waiting: BinaryHeap::new(),
             stays: 0,
             queued: 0,
-            running: 0,
+            running: Vec::new(),
             closed: false,
             adds: 0,
             retries: 0,
+            latest: Tick::default(),
         }
     }
 
-    /// Something happened to a key. Tells whether somebody who waits for a key, or for a time, has to look again.
-    pub(super) fn add(&mut self, key: K, priority: i32, now: Instant) -> bool {
+    /// Something happened to a key.
+    pub(super) fn add(&mut self, named: Named<K>, priority: i32, now: Tick) -> Look {
+        let now = self.later(now);
         let Some(debounce) = self.options.debounce else {
-            return self.add_at(key, priority, now, now);
+            return self.add_at(named, priority, now, now);
         };
-        let first = self
-            .find(&key)
-            .and_then(|slot| self.slot(slot).first)
-            .unwrap_or(now);
-        let at = (now + debounce.quiet).min(first + debounce.longest);
-        let hash = self.hasher.hash_one(&key);
-        if let Some(slot) = self.find(&key)
-            && let Place::Waiting(_) = self.slot(slot).place
-            && self.slot(slot).first.is_some()
+        let known = self.find(&named.key, named.hash);
+        let first = known.and_then(|position| self.slot(position).past().first);
+        let at = now
+            .plus(debounce.quiet)
+            .min(first.unwrap_or(now).plus(debounce.longest));
+        if let Some(position) = known
+            && first.is_some()
+            && let Place::Waiting(_) = self.slot(position).place
         {
             // Another event: the rest begins anew.
-            let slot_mut = self.slot_mut(slot);
-            slot_mut.priority = slot_mut.priority.max(priority);
-            self.wait(slot, at);
-            return true;
+            let slot = self.slot_mut(position);
+            slot.priority = slot.priority.max(priority);
+            self.wait(position, at);
+            return Look::Time;
         }
-        let wakes = self.add_hashed(key.clone(), hash, priority, at, now);
-        if let Some(slot) = self.find(&key) {
-            let slot = self.slot_mut(slot);
-            slot.first.get_or_insert(first);
+        let (key, hash) = (named.key.clone(), named.hash);
+        let look = self.add_at(named, priority, at, now);
+        if let Some(position) = self.find(&key, hash) {
+            self.slot_mut(position)
+                .past_mut()
+                .first
+                .get_or_insert(first.unwrap_or(now));
         }
-        wakes
+        look
     }
 
     /// A key is to be worked on at a time. The earliest such time counts.
-    pub(super) fn add_at(&mut self, key: K, priority: i32, at: Instant, now: Instant) -> bool {
-        let hash = self.hasher.hash_one(&key);
-        self.add_hashed(key, hash, priority, at, now)
-    }
-
-    fn add_hashed(&mut self, key: K, hash: u64, priority: i32, at: Instant, now: Instant) -> bool {
+    pub(super) fn add_at(&mut self, named: Named<K>, priority: i32, at: Tick, now: Tick) -> Look {
+        let now = self.later(now);
         if self.closed {
-            return false;
+            return Look::Nobody;
         }
-        let Some(position) = self.find_hashed(&key, hash) else {
-            let position = self.insert(key, hash, priority, now);
+        let Some(position) = self.find(&named.key, named.hash) else {
+            let position = self.insert(named, priority, now);
             return self.place(position, at, now);
         };
         let slot = self.slot_mut(position);
         match slot.place {
-            Place::Running => {
-                let again = slot.again.get_or_insert(Again { at, priority });
-                again.at = again.at.min(at);
-                again.priority = again.priority.max(priority);
-                false
+            Place::Running(again) => {
+                slot.place = Place::Running(Some(Again::sooner(again, at, priority)));
+                Look::Nobody
             }
             Place::Queued => {
-                if priority <= slot.priority || at > now {
-                    return false;
+                if priority > slot.priority && at <= now {
+                    slot.priority = priority;
+                    self.requeue(position);
                 }
-                slot.priority = priority;
-                self.requeue(position);
-                false
+                Look::Nobody
             }
             Place::Waiting(due) => {
                 slot.priority = slot.priority.max(priority);
                 if at >= due {
-                    return false;
+                    return Look::Nobody;
                 }
                 self.place(position, at, now)
             }
         }
     }
 
+    fn later(&mut self, now: Tick) -> Tick {
+        self.latest = self.latest.max(now);
+        self.latest
+    }
+
     /// Hands out the next key that is ready.
-    pub(super) fn take(&mut self, now: Instant) -> Option<Taken<K>> {
+    pub(super) fn take(&mut self, now: Tick) -> Option<Taken<K>> {
+        let now = self.later(now);
         self.promote(now);
         let slots = &self.slots;
         let is_good = |ticket: Ticket| {
             let slot = slots.get(ticket.slot as usize).and_then(Option::as_ref);
-            slot.is_some_and(|slot| slot.place == Place::Queued && slot.stay == ticket.stay)
+            slot.is_some_and(|slot| matches!(slot.place, Place::Queued) && slot.stay == ticket.stay)
         };
         let ticket = self.ready.pop(is_good)?;
         self.queued -= 1;
-        self.running += 1;
+        let seat = u32::try_from(self.running.len()).expect("there are fewer keys than 2^32");
+        self.running.push(ticket.slot);
         let slot = self.slot_mut(ticket.slot);
-        slot.place = Place::Running;
-        slot.first = None;
-        let waited = now.saturating_duration_since(slot.since);
+        slot.place = Place::Running(None);
+        slot.seat = seat;
+        if let Some(past) = &mut slot.past {
+            past.first = None;
+        }
+        let waited = now.since(slot.since);
         slot.since = now;
         Some(Taken {
             slot: ticket.slot,
             key: slot.key.clone(),
             priority: slot.priority,
-            failures: slot.failures,
+            failures: slot.past().failures,
             waited,
         })
     }
 
-    /// A run is over. Tells what became of a key that failed, and whether somebody has to look again.
-    pub(super) fn end(&mut self, position: u32, end: End, now: Instant) -> (Option<Failure>, bool) {
-        self.running -= 1;
+    /// A run is over. Tells what became of a key that failed, and who has to look.
+    pub(super) fn end(&mut self, position: u32, end: End, now: Tick) -> (Option<Failure>, Look) {
+        let now = self.later(now);
+        self.leave(position);
         let mut failure = None;
-        let mut next = self.slot_mut(position).again.take();
+        let mut next = match self.slot(position).place {
+            Place::Running(again) => again,
+            Place::Queued | Place::Waiting(_) => None,
+        };
         match end {
             End::Done => self.forgive(position),
             End::Again { after, priority } => {
                 self.forgive(position);
-                let wanted = Again {
-                    at: now + after,
-                    priority,
-                };
-                next = Some(next.map_or(wanted, |next| Again {
-                    at: next.at.min(wanted.at),
-                    priority: next.priority.max(priority),
-                }));
+                next = Some(Again::sooner(next, now.plus(after), priority));
             }
-            End::Failed => {
-                let (failed, retry) = self.fail(position, now);
+            End::NotYet { after } => {
+                let priority = self.slot(position).priority;
+                next = Some(Again::sooner(next, now.plus(after), priority));
+            }
+            End::Failed { at_least } => {
+                let (failed, retry) = self.fail(position, at_least, now);
                 failure = Some(failed);
                 let priority = self.slot(position).priority;
                 if let Some(at) = retry.filter(|_| !self.closed) {
-                    let retry = Again { at, priority };
-                    next = Some(next.map_or(retry, |next| Again {
-                        at: next.at.min(at),
-                        ..next
-                    }));
+                    // What happened meanwhile says how urgent the next run is.
+                    let priority = next.map_or(priority, |next| next.priority);
+                    next = Some(Again::sooner(next, at, priority));
                 }
             }
         }
         // A queue that closes works off what is ready, and waits for nothing.
         let Some(again) = next.filter(|again| !self.closed || again.at <= now) else {
             self.remove(position);
-            return (failure, false);
+            return (failure, Look::Nobody);
         };
         let slot = self.slot_mut(position);
         slot.priority = again.priority;
         (failure, self.place(position, again.at, now))
+    }
+
+    /// The keys that are worked on, and since when.
+    pub(super) fn running(&self) -> impl Iterator<Item = (&K, Tick)> {
+        let slots = self.running.iter().map(|position| self.slot(*position));
+        slots.map(|slot| (&slot.key, slot.since))
+    }
+
+    /// Takes a key out of the list of those that are worked on.
+    fn leave(&mut self, position: u32) {
+        let seat = self.slot(position).seat;
+        self.running.swap_remove(seat as usize);
+        if let Some(moved) = self.running.get(seat as usize).copied() {
+            self.slot_mut(moved).seat = seat;
+        }
     }
 
     /// Takes no more keys, and forgets those that are not ready.
@@ -286,21 +383,26 @@ impl<K: Clone + Eq + Hash> State<K> {
         self.closed
     }
 
+    /// Whether a key is ready.
+    pub(super) fn has_ready(&self) -> bool {
+        self.queued > 0
+    }
+
     /// Whether nothing is ready and nothing runs.
     pub(super) fn is_idle(&self) -> bool {
-        self.queued == 0 && self.running == 0
+        self.queued == 0 && self.running.is_empty()
     }
 
     /// When the next of the keys that wait becomes ready, at the earliest.
-    pub(super) fn due(&self) -> Option<Instant> {
+    pub(super) fn due(&self) -> Option<Tick> {
         self.waiting.peek().map(|Reverse((at, ..))| *at)
     }
 
     pub(super) fn figures(&self) -> Figures {
         Figures {
             depth: self.queued,
-            waiting: self.table.len() - self.queued - self.running,
-            running: self.running,
+            waiting: self.table.len() - self.queued - self.running.len(),
+            running: self.running.len(),
             adds: self.adds,
             retries: self.retries,
         }
@@ -308,11 +410,7 @@ impl<K: Clone + Eq + Hash> State<K> {
 
     // --- where keys are ---
 
-    fn find(&self, key: &K) -> Option<u32> {
-        self.find_hashed(key, self.hasher.hash_one(key))
-    }
-
-    fn find_hashed(&self, key: &K, hash: u64) -> Option<u32> {
+    fn find(&self, key: &K, hash: u64) -> Option<u32> {
         let slots = &self.slots;
         let is_same = |position: &u32| {
             slots[*position as usize]
@@ -334,18 +432,18 @@ impl<K: Clone + Eq + Hash> State<K> {
             .expect("a key that is in the table has a slot")
     }
 
-    fn insert(&mut self, key: K, hash: u64, priority: i32, now: Instant) -> u32 {
+    fn insert(&mut self, named: Named<K>, priority: i32, now: Tick) -> u32 {
+        let Named { key, hash, lane } = named;
         let slot = Some(Slot {
             key,
             hash,
+            lane,
             place: Place::Waiting(now),
             priority,
             stay: 0,
             since: now,
-            failures: 0,
-            window: None,
-            first: None,
-            again: None,
+            seat: 0,
+            past: None,
         });
         let position = if let Some(position) = self.free.pop() {
             self.slots[position as usize] = slot;
@@ -370,18 +468,19 @@ impl<K: Clone + Eq + Hash> State<K> {
         self.free.push(position);
     }
 
-    /// Lets a key be ready, or wait until it is. Tells whether somebody has to look again.
-    fn place(&mut self, position: u32, at: Instant, now: Instant) -> bool {
+    /// Lets a key be ready, or wait until it is.
+    fn place(&mut self, position: u32, at: Tick, now: Tick) -> Look {
         if at > now {
             self.wait(position, at);
             // Only who waits for a later time has to know.
-            return self.due() == Some(at);
+            let is_next = self.due() == Some(at);
+            return if is_next { Look::Time } else { Look::Nobody };
         }
         self.slot_mut(position).since = now;
         self.queued += 1;
         self.adds += 1;
         self.requeue(position);
-        true
+        Look::Key
     }
 
     fn requeue(&mut self, position: u32) {
@@ -390,12 +489,11 @@ impl<K: Clone + Eq + Hash> State<K> {
         let slot = self.slot_mut(position);
         slot.place = Place::Queued;
         slot.stay = stay;
-        let priority = slot.priority;
-        let lane = (self.options.lane)(&self.slot(position).key);
+        let (priority, lane) = (slot.priority, slot.lane);
         self.ready.push(priority, lane, Ticket { slot: position, stay });
     }
 
-    fn wait(&mut self, position: u32, at: Instant) {
+    fn wait(&mut self, position: u32, at: Tick) {
         self.stays += 1;
         let stay = self.stays;
         let slot = self.slot_mut(position);
@@ -409,7 +507,7 @@ impl<K: Clone + Eq + Hash> State<K> {
         slot.is_some_and(|slot| slot.stay == stay && matches!(slot.place, Place::Waiting(_)))
     }
 
-    fn promote(&mut self, now: Instant) {
+    fn promote(&mut self, now: Tick) {
         while let Some(&Reverse((at, stay, position))) = self.waiting.peek() {
             let is_good = self.is_waiting(position, stay);
             if is_good && at > now {
@@ -425,30 +523,25 @@ impl<K: Clone + Eq + Hash> State<K> {
     // --- failures ---
 
     fn forgive(&mut self, position: u32) {
-        let slot = self.slot_mut(position);
-        slot.failures = 0;
-        slot.window = None;
+        self.slot_mut(position).past = None;
     }
 
     /// A key failed. When it is to be tried again; `None` if it is dropped.
-    fn fail(&mut self, position: u32, now: Instant) -> (Failure, Option<Instant>) {
-        let slot = self.slot_mut(position);
-        if let Some(window) = slot.window.filter(|window| *window > now) {
+    fn fail(&mut self, position: u32, at_least: Duration, now: Tick) -> (Failure, Option<Tick>) {
+        let past = self.slot_mut(position).past_mut();
+        if let Some(window) = past.window.filter(|window| *window > now) {
             // An event ran it early: it fails as it would have failed anyway.
-            let failures = slot.failures;
+            let failure = Failure {
+                failures: past.failures,
+                retry_after: Some(window.since(now)),
+                report: false,
+                dropped: false,
+            };
             self.retries += 1;
-            return (
-                Failure {
-                    failures,
-                    retry_after: Some(window - now),
-                    report: false,
-                    dropped: false,
-                },
-                Some(window),
-            );
+            return (failure, Some(window));
         }
-        slot.failures = slot.failures.saturating_add(1);
-        let failures = slot.failures;
+        past.failures = past.failures.saturating_add(1);
+        let failures = past.failures;
         let report = failures == self.options.report_after;
         if self.options.max_retries.is_some_and(|most| failures > most) {
             self.forgive(position);
@@ -465,8 +558,9 @@ impl<K: Clone + Eq + Hash> State<K> {
             .tokens
             .as_mut()
             .map_or(Duration::ZERO, |tokens| tokens.take(now));
-        let delay = own.max(shared);
-        self.slot_mut(position).window = Some(now + delay);
+        let delay = own.max(shared).max(at_least);
+        let window = now.plus(delay);
+        self.slot_mut(position).past_mut().window = Some(window);
         self.retries += 1;
         let failure = Failure {
             failures,
@@ -474,6 +568,18 @@ impl<K: Clone + Eq + Hash> State<K> {
             report,
             dropped: false,
         };
-        (failure, Some(now + delay))
+        (failure, Some(window))
+    }
+}
+
+// --- Slot ---
+
+impl<K> Slot<K> {
+    fn past(&self) -> Past {
+        self.past.as_deref().copied().unwrap_or_default()
+    }
+
+    fn past_mut(&mut self) -> &mut Past {
+        self.past.get_or_insert_default()
     }
 }

@@ -13,7 +13,7 @@ use tokio::{
     time::{Instant, advance, timeout},
 };
 
-use super::{Backoff, Bucket, Debounce, Options, Queue, state};
+use super::{Backoff, Bucket, Debounce, Options, Queue, state, tick::Tick};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -342,12 +342,12 @@ fn step() -> impl Strategy<Value = Step> {
 /// What is promised of a key, told in the plainest way: from when on it has to be run.
 #[derive(Default)]
 struct Model {
-    wanted: HashMap<u8, Instant>,
+    wanted: HashMap<u8, Tick>,
     running: HashSet<u8>,
 }
 
 impl Model {
-    fn want(&mut self, key: u8, at: Instant) {
+    fn want(&mut self, key: u8, at: Tick) {
         let wanted = self.wanted.entry(key).or_insert(at);
         *wanted = at.min(*wanted);
     }
@@ -356,22 +356,24 @@ impl Model {
 proptest! {
     #[test]
     fn whatever_happens_a_key_that_is_wanted_comes_and_no_other(steps in vec(step(), 1..200)) {
-        let mut now = Instant::now();
-        let mut state = state::State::new(Options::default().lanes_by(|key: &u8| key % 3));
+        let mut now = Tick::default();
+        let options = Options::default().lanes_by(|key: &u8| key % 3);
+        let naming = state::Naming::new(&options);
+        let mut state = state::State::new(options);
         let mut model = Model::default();
         let mut jobs: Vec<state::Taken<u8>> = Vec::new();
         for step in steps {
             match step {
                 Step::Add(key, priority) => {
-                    state.add(key, priority, now);
+                    state.add(naming.name(key), priority, now);
                     model.want(key, now);
                 }
                 Step::After(key, after) => {
-                    let at = now + Duration::from_millis(after);
-                    state.add_at(key, 0, at, now);
+                    let at = now.plus(Duration::from_millis(after));
+                    state.add_at(naming.name(key), 0, at, now);
                     model.want(key, at);
                 }
-                Step::Pass(time) => now += Duration::from_millis(time),
+                Step::Pass(time) => now = now.plus(Duration::from_millis(time)),
                 Step::Take => {
                     let is_ready =
                         |key: &u8| model.wanted[key] <= now && !model.running.contains(key);
@@ -394,16 +396,18 @@ proptest! {
                     let end = match step {
                         Step::Again(_, after) => {
                             let after = Duration::from_millis(after);
-                            model.want(taken.key, now + after);
+                            model.want(taken.key, now.plus(after));
                             state::End::Again { after, priority: 0 }
                         }
-                        Step::Fail(_) => state::End::Failed,
+                        Step::Fail(_) => state::End::Failed {
+                            at_least: Duration::ZERO,
+                        },
                         _ => state::End::Done,
                     };
                     let (failure, _) = state.end(taken.slot, end, now);
                     if let Some(retry) = failure.and_then(|failure| failure.retry_after) {
                         prop_assert!(retry > Duration::ZERO);
-                        model.want(taken.key, now + retry);
+                        model.want(taken.key, now.plus(retry));
                     }
                 }
             }

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use tokio::time::Instant;
-
-use super::Bucket;
+use super::{Bucket, tick::Tick};
 
 /// A bucket of tokens. Whoever takes one that is not there yet waits until it is.
 #[derive(Debug)]
@@ -12,7 +10,7 @@ pub(super) struct Tokens {
     bucket: Bucket,
     /// Below zero if tokens were taken that are still to come.
     left: f64,
-    at: Option<Instant>,
+    at: Option<Tick>,
 }
 
 // --- Tokens ---
@@ -27,9 +25,9 @@ impl Tokens {
     }
 
     /// Takes a token. Gives how long it is until it is there.
-    pub(super) fn take(&mut self, now: Instant) -> Duration {
+    pub(super) fn take(&mut self, now: Tick) -> Duration {
         if let Some(at) = self.at {
-            let came = now.saturating_duration_since(at).as_secs_f64() * self.bucket.rate;
+            let came = now.since(at).as_secs_f64() * self.bucket.rate;
             self.left = (self.left + came).min(self.bucket.burst);
         }
         self.at = Some(now);

@@ -1,5 +1,7 @@
 //! What is kept of an object.
 
+mod pairs;
+
 use std::{borrow::Cow, collections::BTreeMap, fmt, marker::PhantomData};
 
 use serde::{
@@ -10,7 +12,11 @@ use serde::{
     },
 };
 
+use kube::Resource;
+
 use crate::Key;
+
+pub use self::pairs::Pairs;
 
 /// What informers, indexes and predicates need of an object. Every kind of `kube` has it; so has [`Slim`].
 pub trait Object: Send + Sync + 'static {
@@ -28,13 +34,46 @@ pub trait Object: Send + Sync + 'static {
     fn is_going(&self) -> bool;
     /// A label.
     fn label(&self, name: &str) -> Option<&str>;
-    /// The uids of its owners, and whether each is the one that controls it.
-    fn owners(&self) -> impl Iterator<Item = (&str, bool)>;
+    /// Its labels, in order.
+    fn labels(&self) -> impl Iterator<Item = (&str, &str)>;
+    /// An annotation.
+    fn annotation(&self, name: &str) -> Option<&str>;
+    /// Its annotations, in order.
+    fn annotations(&self) -> impl Iterator<Item = (&str, &str)>;
+    /// Its owners.
+    fn owners(&self) -> impl Iterator<Item = Owner<'_>>;
+    /// Its finalizers.
+    fn finalizers(&self) -> impl Iterator<Item = &str>;
 
     /// Namespace and name.
     fn key(&self) -> Key {
         Key::new(self.namespace(), self.name())
     }
+
+    /// The owner that controls it.
+    fn controller(&self) -> Option<Owner<'_>> {
+        self.owners().find(|owner| owner.controls)
+    }
+
+    /// The version of its last change as a number. Versions of a kind can be compared.
+    fn revision(&self) -> Option<u64> {
+        self.resource_version().parse().ok()
+    }
+}
+
+/// An owner of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner<'object> {
+    /// Group and version of its kind.
+    pub api_version: &'object str,
+    /// Its kind.
+    pub kind: &'object str,
+    /// Its name. It is in the namespace of the object, or in none.
+    pub name: &'object str,
+    /// Its uid.
+    pub uid: &'object str,
+    /// Whether it is the one that controls the object.
+    pub controls: bool,
 }
 
 /// The part of the metadata that a framework needs. Everything else of it is skipped when an object is read.
@@ -54,7 +93,10 @@ pub struct SlimMeta {
     /// When it began to go.
     pub deletion_timestamp: Option<String>,
     /// Its labels.
-    pub labels: BTreeMap<Box<str>, Box<str>>,
+    pub labels: Pairs,
+    /// Its annotations, but not the copy of the object that `kubectl apply` keeps in one.
+    #[serde(deserialize_with = "annotations")]
+    pub annotations: Pairs,
     /// Its owners.
     pub owner_references: Vec<SlimOwner>,
     /// Its finalizers.
@@ -65,6 +107,8 @@ pub struct SlimMeta {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SlimOwner {
+    /// Group and version of its kind.
+    pub api_version: String,
     /// Its kind.
     pub kind: String,
     /// Its name.
@@ -74,6 +118,10 @@ pub struct SlimOwner {
     /// Whether it is the one that controls the object.
     pub controller: Option<bool>,
 }
+
+/// Of an object: nothing but its metadata.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct Bare {}
 
 /// An object of which only what the controller reads is kept: the metadata above, and the fields of `P`.
 ///
@@ -97,6 +145,81 @@ pub struct Slim<P> {
     pub metadata: SlimMeta,
     /// The rest, as far as it is wanted.
     pub fields: P,
+}
+
+// --- Every kind of kube ---
+
+// The compiler knows that no `Slim` is a `Resource`: only this crate could make it one.
+impl<K: Resource + Send + Sync + 'static> Object for K {
+    fn name(&self) -> &str {
+        self.meta().name.as_deref().unwrap_or_default()
+    }
+
+    fn namespace(&self) -> &str {
+        self.meta().namespace.as_deref().unwrap_or_default()
+    }
+
+    fn uid(&self) -> &str {
+        self.meta().uid.as_deref().unwrap_or_default()
+    }
+
+    fn resource_version(&self) -> &str {
+        self.meta().resource_version.as_deref().unwrap_or_default()
+    }
+
+    fn generation(&self) -> Option<i64> {
+        self.meta().generation
+    }
+
+    fn is_going(&self) -> bool {
+        self.meta().deletion_timestamp.is_some()
+    }
+
+    fn label(&self, name: &str) -> Option<&str> {
+        self.meta().labels.as_ref()?.get(name).map(String::as_str)
+    }
+
+    fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
+        pairs(self.meta().labels.as_ref())
+    }
+
+    fn annotation(&self, name: &str) -> Option<&str> {
+        self.meta().annotations.as_ref()?.get(name).map(String::as_str)
+    }
+
+    fn annotations(&self) -> impl Iterator<Item = (&str, &str)> {
+        pairs(self.meta().annotations.as_ref())
+    }
+
+    fn owners(&self) -> impl Iterator<Item = Owner<'_>> {
+        let owners = self.meta().owner_references.iter().flatten();
+        owners.map(|owner| Owner {
+            api_version: &owner.api_version,
+            kind: &owner.kind,
+            name: &owner.name,
+            uid: &owner.uid,
+            controls: owner.controller == Some(true),
+        })
+    }
+
+    fn finalizers(&self) -> impl Iterator<Item = &str> {
+        self.meta().finalizers.iter().flatten().map(String::as_str)
+    }
+}
+
+fn pairs(map: Option<&BTreeMap<String, String>>) -> impl Iterator<Item = (&str, &str)> {
+    map.into_iter()
+        .flatten()
+        .map(|(name, value)| (name.as_str(), value.as_str()))
+}
+
+// --- SlimMeta ---
+
+/// The annotation in which `kubectl apply` keeps a copy of the object: as large as all the rest, and nobody's business.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+fn annotations<'de, D: Deserializer<'de>>(from: D) -> Result<Pairs, D::Error> {
+    Pairs::read_without(from, LAST_APPLIED)
 }
 
 // --- Slim ---
@@ -127,12 +250,34 @@ impl<P: Send + Sync + 'static> Object for Slim<P> {
     }
 
     fn label(&self, name: &str) -> Option<&str> {
-        self.metadata.labels.get(name).map(|value| &**value)
+        self.metadata.labels.get(name)
     }
 
-    fn owners(&self) -> impl Iterator<Item = (&str, bool)> {
+    fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.metadata.labels.iter()
+    }
+
+    fn annotation(&self, name: &str) -> Option<&str> {
+        self.metadata.annotations.get(name)
+    }
+
+    fn annotations(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.metadata.annotations.iter()
+    }
+
+    fn owners(&self) -> impl Iterator<Item = Owner<'_>> {
         let owners = self.metadata.owner_references.iter();
-        owners.map(|owner| (owner.uid.as_str(), owner.controller == Some(true)))
+        owners.map(|owner| Owner {
+            api_version: &owner.api_version,
+            kind: &owner.kind,
+            name: &owner.name,
+            uid: &owner.uid,
+            controls: owner.controller == Some(true),
+        })
+    }
+
+    fn finalizers(&self) -> impl Iterator<Item = &str> {
+        self.metadata.finalizers.iter().map(String::as_str)
     }
 }
 

@@ -1,0 +1,90 @@
+//! The server as parts of the same process use it: the same requests and answers, no socket.
+//!
+//! Promise: who asks from inside is authorized, limited, counted and written down like everybody else. Only who they are
+//! need not be proven.
+
+use std::{
+    error::Error,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::{Frame, SizeHint};
+use k3_api::rules::User;
+use tokio::sync::Notify;
+
+use super::{Server, handler::Handler};
+use crate::{
+    authn::Peer,
+    http::{Body, Broken},
+};
+
+/// A way into the server for a user who is part of its process. Clones are the same user.
+#[derive(Clone)]
+pub struct Inside {
+    handler: Arc<Handler>,
+    peer: Arc<Peer>,
+}
+
+/// The body of an answer; the pieces are those that are stored, not copies.
+pub struct InsideBody(Body);
+
+// --- Inside ---
+
+impl Inside {
+    /// Answers a request.
+    pub async fn ask<B>(&self, request: Request<B>) -> Response<InsideBody>
+    where
+        B: http_body::Body + Send,
+        B::Data: Send,
+        B::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
+        // There is no connection that could be ended.
+        let end = Notify::new();
+        let answer = self.handler.handle(request, &self.peer, &end).await;
+        answer.map(InsideBody)
+    }
+}
+
+impl Server {
+    /// A way in for a user who is part of this process, such as a controller with its service account.
+    pub fn inside(&self, user: User) -> Inside {
+        Inside {
+            handler: Arc::clone(&self.handler),
+            peer: Arc::new(Peer {
+                inside: Some(user),
+                ..Peer::default()
+            }),
+        }
+    }
+
+    /// Ends all watches, also those from inside, which no listener knows of.
+    pub fn end_watches(&self) {
+        self.handler.end_watches();
+    }
+}
+
+// --- InsideBody ---
+
+impl http_body::Body for InsideBody {
+    type Data = Bytes;
+    type Error = Broken;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        Pin::new(&mut self.0).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.0.size_hint()
+    }
+}

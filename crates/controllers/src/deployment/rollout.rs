@@ -1,0 +1,436 @@
+//! How many pods each replica set of a deployment is to have.
+//!
+//! Promises: a rolling update never asks for more pods than are wanted and may surge, and never takes an available pod away
+//! when fewer than the least would be left. A deployment that is scaled while it rolls out keeps the proportions of its sets.
+
+use std::cmp::Reverse;
+
+use super::set::Set;
+use crate::objects::{Deployment, StrategyKind};
+
+/// A deployment and its replica sets, from the oldest to the newest.
+pub(super) struct Rollout<'d> {
+    pub(super) deployment: &'d Deployment,
+    pub(super) sets: Vec<Set>,
+    /// Where the set of the deployment's template is, if there is one.
+    pub(super) new: Option<usize>,
+}
+
+// --- bounds ---
+
+/// How many pods there may be beyond those wanted.
+pub(super) fn max_surge(deployment: &Deployment) -> i32 {
+    bounds(deployment).0
+}
+
+/// How many of the pods wanted may be unavailable.
+pub(super) fn max_unavailable(deployment: &Deployment) -> i32 {
+    let (_, unavailable) = bounds(deployment);
+    unavailable.min(deployment.spec.replicas)
+}
+
+/// Both are rounded so that as many pods as wanted are there; if that leaves no room to move at all, one may be unavailable.
+fn bounds(deployment: &Deployment) -> (i32, i32) {
+    let spec = &deployment.spec;
+    if spec.strategy.kind != StrategyKind::RollingUpdate {
+        return (0, 0);
+    }
+    let surge = spec.strategy.rolling_update.max_surge.of(spec.replicas, true);
+    let unavailable = spec
+        .strategy
+        .rolling_update
+        .max_unavailable
+        .of(spec.replicas, false);
+    if surge == 0 && unavailable == 0 {
+        (0, 1)
+    } else {
+        (surge, unavailable)
+    }
+}
+
+// --- Rollout ---
+
+impl Rollout<'_> {
+    fn wanted(&self) -> i32 {
+        self.deployment.spec.replicas
+    }
+
+    /// The most pods that there may be.
+    pub(super) fn most(&self) -> i32 {
+        self.wanted() + max_surge(self.deployment)
+    }
+
+    fn least_available(&self) -> i32 {
+        self.wanted() - max_unavailable(self.deployment)
+    }
+
+    pub(super) fn is_new(&self, set: usize) -> bool {
+        self.new == Some(set)
+    }
+
+    /// The sets of other templates, from the oldest to the newest.
+    pub(super) fn old(&self) -> impl DoubleEndedIterator<Item = usize> + use<> {
+        let new = self.new;
+        (0..self.sets.len()).filter(move |set| Some(*set) != new)
+    }
+
+    /// The sets that are to have pods.
+    fn active(&self) -> Vec<usize> {
+        let sets = 0..self.sets.len();
+        sets.filter(|set| self.sets[*set].replicas > 0).collect()
+    }
+
+    /// How many pods all sets are to have.
+    pub(super) fn total(&self) -> i32 {
+        self.sets.iter().map(|set| set.replicas).sum()
+    }
+
+    fn available(&self) -> i32 {
+        self.sets.iter().map(|set| set.status.available_replicas).sum()
+    }
+
+    /// Scales a set. Without need it is not touched, not even to write down for how many pods it is scaled.
+    fn scale_to(&mut self, set: usize, replicas: i32) {
+        if self.sets[set].replicas != replicas {
+            self.sets[set].replicas = replicas;
+            self.note_scale(set);
+        }
+    }
+
+    fn note_scale(&mut self, set: usize) {
+        let (wanted, most) = (self.wanted(), self.most());
+        self.sets[set].note_scale(wanted, most);
+    }
+
+    /// How many pods the new set may have now.
+    pub(super) fn room_for_new(&self, replicas: i32) -> i32 {
+        match self.deployment.spec.strategy.kind {
+            StrategyKind::Recreate => self.wanted(),
+            StrategyKind::RollingUpdate => {
+                let room = self.most() - self.total();
+                if room <= 0 {
+                    replicas
+                } else {
+                    replicas + room.min(self.wanted() - replicas)
+                }
+            }
+        }
+    }
+
+    /// Whether the deployment was scaled since its sets were.
+    pub(super) fn is_scaled(&self) -> bool {
+        let active = self.active();
+        let mut desired = active.iter().filter_map(|set| self.sets[*set].desired());
+        desired.any(|desired| desired != self.wanted())
+    }
+
+    // --- a rolling update ---
+
+    /// The next step of a rolling update.
+    pub(super) fn roll(&mut self) {
+        let Some(new) = self.new else { return };
+        let replicas = self.sets[new].replicas;
+        let room = if replicas > self.wanted() {
+            self.wanted()
+        } else {
+            self.room_for_new(replicas)
+        };
+        self.scale_to(new, room);
+        self.shrink_old(new);
+    }
+
+    fn shrink_old(&mut self, new: usize) {
+        let unavailable = self.sets[new].replicas - self.sets[new].status.available_replicas;
+        // Pods of the new template that are not available yet must not cost pods that are.
+        let mut broken = self.total() - self.least_available() - unavailable;
+        if broken <= 0 {
+            return;
+        }
+        // Those that are not available go first: they would hold up the rollout, and nobody misses them.
+        for old in self.old() {
+            let Set {
+                replicas, ref status, ..
+            } = self.sets[old];
+            let gone = broken.min(replicas - status.available_replicas).max(0);
+            self.scale_to(old, replicas - gone);
+            broken -= gone;
+        }
+        let mut spare = self.available() - self.least_available();
+        for old in self.old() {
+            let replicas = self.sets[old].replicas;
+            let gone = spare.min(replicas).max(0);
+            self.scale_to(old, replicas - gone);
+            spare -= gone;
+        }
+    }
+
+    // --- a recreation ---
+
+    /// Takes all pods of other templates away. Says whether there was one to take.
+    pub(super) fn clear_old(&mut self) -> bool {
+        let mut cleared = false;
+        for old in self.old() {
+            cleared |= self.sets[old].replicas > 0;
+            self.scale_to(old, 0);
+        }
+        cleared
+    }
+
+    /// Gives the new set all pods.
+    pub(super) fn fill_new(&mut self) {
+        if let Some(new) = self.new {
+            self.scale_to(new, self.wanted());
+        }
+    }
+
+    // --- a deployment that is scaled ---
+
+    /// Scales without rolling anything out.
+    pub(super) fn scale(&mut self) {
+        match self.active()[..] {
+            // The newest is the one that pods are to be of.
+            [] => {
+                if let Some(set) = self.new.or(self.old().next_back()) {
+                    self.scale_to(set, self.wanted());
+                }
+            }
+            [only] => self.scale_to(only, self.wanted()),
+            _ if self.is_saturated() => {
+                self.clear_old();
+            }
+            _ if self.deployment.spec.strategy.kind == StrategyKind::RollingUpdate => self.scale_evenly(),
+            _ => {}
+        }
+    }
+
+    /// Whether the new set has all pods that are wanted, and all of them are available.
+    fn is_saturated(&self) -> bool {
+        let new = self.new.map(|new| &self.sets[new]);
+        new.is_some_and(|new| {
+            [
+                new.replicas,
+                new.status.available_replicas,
+                new.desired().unwrap_or(-1),
+            ]
+            .iter()
+            .all(|count| *count == self.wanted())
+        })
+    }
+
+    /// Gives each set its share of the pods to add or to remove. What rounding leaves is the largest set's.
+    fn scale_evenly(&mut self) {
+        let mut sets = self.active();
+        let allowed = if self.wanted() > 0 { self.most() } else { 0 };
+        let add = allowed - self.total();
+        // Of sets of the same size, newer ones grow first and older ones shrink first.
+        if add > 0 {
+            sets.reverse();
+        }
+        if add != 0 {
+            sets.sort_by_key(|set| Reverse(self.sets[*set].replicas));
+        }
+        let mut added = 0;
+        let mut sizes = Vec::new();
+        for set in &sets {
+            let share = self.share(&self.sets[*set], add, added);
+            added += share;
+            sizes.push(self.sets[*set].replicas + share);
+        }
+        if let Some(largest) = sizes.first_mut() {
+            *largest = (*largest + add - added).max(0);
+        }
+        for (set, size) in sets.into_iter().zip(sizes) {
+            self.sets[set].replicas = size;
+            self.note_scale(set);
+        }
+    }
+
+    /// A set's share of the pods to add or to remove, of which some have been given to others.
+    fn share(&self, set: &Set, add: i32, added: i32) -> i32 {
+        if add == 0 || add == added {
+            return 0;
+        }
+        let fraction = self.fraction(set);
+        if add > 0 {
+            fraction.min(add - added)
+        } else {
+            fraction.max(add - added)
+        }
+    }
+
+    /// By how much a set grows if it keeps its proportion.
+    fn fraction(&self, set: &Set) -> i32 {
+        if self.wanted() == 0 {
+            return -set.replicas;
+        }
+        let before = set.most().filter(|most| *most > 0);
+        let before = before.unwrap_or(self.deployment.status.replicas);
+        if before == 0 {
+            return 0;
+        }
+        let size = f64::from(set.replicas) * f64::from(self.most()) / f64::from(before);
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "more pods than that fit no cluster; it saturates"
+        )]
+        let size = size.round() as i32;
+        size - set.replicas
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn deployment(replicas: i32, surge: &Value, unavailable: &Value) -> Deployment {
+        serde_json::from_value(json!({"spec": {"replicas": replicas, "strategy": {
+            "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}}}}))
+        .unwrap()
+    }
+
+    /// Sets of (replicas, available), from the oldest to the newest; the last one is new. `before` is what the deployment
+    /// had when it scaled them.
+    fn rollout<'d>(
+        deployment: &'d Deployment,
+        sets: &[(i32, i32)],
+        before: Option<(i32, i32)>,
+    ) -> Rollout<'d> {
+        let sets = sets.iter().enumerate().map(|(age, (replicas, available))| {
+            let set = json!({
+                "metadata": {"name": format!("s{age}")},
+                "spec": {"replicas": replicas},
+                "status": {"replicas": replicas, "availableReplicas": available},
+            });
+            let mut set = Set::there(Arc::new(serde_json::from_value(set).unwrap()));
+            if let Some((desired, most)) = before {
+                set.note_scale(desired, most);
+            }
+            set
+        });
+        let sets: Vec<_> = sets.collect();
+        let new = Some(sets.len() - 1);
+        Rollout {
+            deployment,
+            sets,
+            new,
+        }
+    }
+
+    fn sizes(rollout: &Rollout<'_>) -> Vec<i32> {
+        rollout.sets.iter().map(|set| set.replicas).collect()
+    }
+
+    #[test]
+    fn bounds_are_rounded_and_never_both_zero() {
+        let cases = [
+            (json!(1), json!(1), 10, (1, 1)),
+            (json!("25%"), json!("25%"), 10, (3, 2)),
+            (json!("25%"), json!("25%"), 1, (1, 0)),
+            (json!("0%"), json!("1%"), 2, (0, 1)),
+            (json!(0), json!(0), 5, (0, 1)),
+            (json!(0), json!(9), 5, (0, 5)),
+            (json!("25%"), json!("25%"), 0, (0, 0)),
+        ];
+        for (surge, unavailable, replicas, expected) in cases {
+            let deployment = deployment(replicas, &surge, &unavailable);
+            let found = (max_surge(&deployment), max_unavailable(&deployment));
+            assert_eq!(found, expected, "{surge} {unavailable} of {replicas}");
+        }
+    }
+
+    #[test]
+    fn a_rolling_update_goes_as_far_as_its_bounds_let_it() {
+        let cases = [
+            // (wanted, surge, unavailable), sets before, sets after
+            ((10, 3, 2), vec![(10, 10), (0, 0)], vec![8, 3]),
+            ((10, 3, 2), vec![(8, 8), (3, 0)], vec![8, 5]),
+            ((10, 3, 2), vec![(8, 8), (5, 5)], vec![3, 5]),
+            ((10, 3, 2), vec![(3, 3), (5, 5)], vec![3, 10]),
+            ((10, 0, 2), vec![(10, 10), (0, 0)], vec![8, 0]),
+            ((10, 0, 2), vec![(8, 8), (0, 0)], vec![8, 2]),
+            ((10, 2, 0), vec![(10, 10), (0, 0)], vec![10, 2]),
+            // Pods that are not available go first, the oldest ones before others.
+            ((10, 0, 2), vec![(2, 0), (8, 8), (0, 0)], vec![0, 8, 0]),
+            ((10, 3, 2), vec![(10, 5), (0, 0)], vec![8, 3]),
+            // The new pods never come up: what is available stays.
+            ((10, 3, 2), vec![(8, 8), (5, 0)], vec![8, 5]),
+            ((10, 3, 2), vec![(8, 7), (5, 0)], vec![8, 5]),
+            // A third template: the second one gives way.
+            ((10, 3, 2), vec![(8, 8), (5, 0), (0, 0)], vec![8, 0, 0]),
+            // More than wanted.
+            ((5, 1, 1), vec![(0, 0), (8, 8)], vec![0, 5]),
+        ];
+        for ((wanted, surge, unavailable), before, after) in cases {
+            let deployment = deployment(wanted, &json!(surge), &json!(unavailable));
+            let mut rollout = rollout(&deployment, &before, None);
+            rollout.roll();
+            assert_eq!(sizes(&rollout), after, "{before:?}");
+        }
+    }
+
+    #[test]
+    fn a_rolling_update_ends_and_never_breaks_its_bounds() {
+        for wanted in 1..12 {
+            for (surge, unavailable) in [(0, 1), (1, 0), (2, 3), (5, 5)] {
+                let deployment = deployment(wanted, &json!(surge), &json!(unavailable));
+                let mut rollout = rollout(&deployment, &[(wanted, wanted), (0, 0)], None);
+                for step in 0.. {
+                    assert!(step < 100, "{wanted} +{surge} -{unavailable} does not end");
+                    rollout.roll();
+                    assert!(rollout.total() <= wanted + surge);
+                    let kept: i32 = rollout
+                        .sets
+                        .iter()
+                        .map(|set| set.replicas.min(set.status.available_replicas))
+                        .sum();
+                    assert!(kept >= wanted - unavailable);
+                    for set in &mut rollout.sets {
+                        // One pod at a time becomes available; what was asked to go is gone.
+                        set.status.available_replicas = set.replicas.min(set.status.available_replicas + 1);
+                    }
+                    if rollout.sets[0].replicas == 0 && rollout.sets[1].status.available_replicas == wanted {
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_deployment_that_is_scaled_keeps_its_proportions() {
+        let cases = [
+            // wanted, surge, (desired, most) before, sets, expected; the last set is new
+            (20, 3, (10, 13), vec![(8, 8), (5, 0)], vec![14, 9]),
+            (5, 3, (10, 13), vec![(8, 8), (5, 0)], vec![5, 3]),
+            (0, 3, (10, 13), vec![(8, 8), (5, 0)], vec![0, 0]),
+            (12, 0, (10, 10), vec![(5, 5), (5, 5)], vec![6, 6]),
+            (11, 0, (10, 10), vec![(5, 5), (5, 5)], vec![5, 6]),
+            (9, 0, (10, 10), vec![(5, 5), (5, 5)], vec![4, 5]),
+            (10, 0, (10, 10), vec![(5, 5), (5, 5)], vec![5, 5]),
+            // One set only, or none.
+            (7, 3, (10, 13), vec![(0, 0), (10, 10)], vec![0, 7]),
+            (7, 3, (0, 0), vec![(0, 0), (0, 0)], vec![0, 7]),
+            // All that is wanted is there and available: other sets were adopted.
+            (10, 3, (10, 13), vec![(4, 4), (10, 10)], vec![0, 10]),
+        ];
+        for (wanted, surge, before, sets, expected) in cases {
+            let deployment = deployment(wanted, &json!(surge), &json!(0));
+            let mut rollout = rollout(&deployment, &sets, Some(before));
+            rollout.scale();
+            assert_eq!(sizes(&rollout), expected, "{sets:?} to {wanted}");
+        }
+    }
+
+    #[test]
+    fn a_count_that_is_not_the_one_written_down_means_scaled() {
+        let deployment = deployment(10, &json!(0), &json!(1));
+        assert!(!rollout(&deployment, &[(5, 5), (0, 0)], Some((10, 10))).is_scaled());
+        assert!(rollout(&deployment, &[(5, 5), (0, 0)], Some((9, 9))).is_scaled());
+        assert!(!rollout(&deployment, &[(0, 0), (0, 0)], Some((9, 9))).is_scaled());
+        assert!(!rollout(&deployment, &[(5, 5), (5, 5)], None).is_scaled());
+    }
+}

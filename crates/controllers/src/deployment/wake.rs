@@ -1,0 +1,107 @@
+//! Which deployments have to be looked at when something happens to a replica set or a pod.
+
+use std::sync::Arc;
+
+use kubecontroller::{
+    Key,
+    informer::Delta,
+    object::Object,
+    store::{By, Store},
+};
+
+use crate::{
+    objects::{Deployment, Meta, Pod, ReplicaSet, StrategyKind},
+    resource::{DEPLOYMENTS, REPLICA_SETS},
+};
+
+/// Finds the deployments that a replica set or a pod concerns.
+#[derive(Clone)]
+pub(super) struct Wake {
+    deployments: Store<Deployment>,
+    by_namespace: By<Deployment>,
+    sets: Store<ReplicaSet>,
+}
+
+impl Wake {
+    pub(super) fn new(deployments: &Store<Deployment>, sets: &Store<ReplicaSet>) -> Self {
+        let by_namespace = deployments.shared_index("namespace", |deployment| {
+            vec![deployment.metadata.namespace.to_string()]
+        });
+        Wake {
+            deployments: deployments.clone(),
+            by_namespace,
+            sets: sets.clone(),
+        }
+    }
+
+    /// The deployments of a replica set that has changed: the one that controls it, the one that did, and those that would
+    /// take it if nobody does.
+    pub(super) fn of_set(&self, delta: &Delta<ReplicaSet>) -> Vec<Key> {
+        let (old, new) = match delta {
+            Delta::Sync { .. } => return Vec::new(),
+            Delta::Added { new, .. } => (None, Some(new)),
+            Delta::Updated { old, new } | Delta::Replaced { old, new } => (Some(old), Some(new)),
+            Delta::Deleted { last, .. } => (Some(last), None),
+        };
+        let owner = |set: Option<&Arc<ReplicaSet>>| set.and_then(|set| self.owner(&set.metadata));
+        let mut keys: Vec<_> = owner(new)
+            .map(|deployment| deployment.key())
+            .into_iter()
+            .collect();
+        if let Some(before) = owner(old).map(|deployment| deployment.key())
+            && !keys.contains(&before)
+        {
+            keys.push(before);
+        }
+        if let Some(orphan) = new.filter(|set| set.metadata.controller().is_none()) {
+            keys.extend(self.takers(orphan));
+        }
+        keys
+    }
+
+    /// The deployment of a pod that is gone, if that is what it waits for.
+    pub(super) fn of_pod(&self, delta: &Delta<Pod>) -> Vec<Key> {
+        let Delta::Deleted { last, .. } = delta else {
+            return Vec::new();
+        };
+        let deployment = self.set(&last.metadata).and_then(|set| self.owner(&set.metadata));
+        let waits = |deployment: &Arc<Deployment>| deployment.spec.strategy.kind == StrategyKind::Recreate;
+        deployment
+            .filter(waits)
+            .map(|deployment| deployment.key())
+            .into_iter()
+            .collect()
+    }
+
+    fn owner(&self, meta: &Meta) -> Option<Arc<Deployment>> {
+        let owner = meta
+            .controller()
+            .filter(|owner| *owner.kind == *DEPLOYMENTS.kind)?;
+        let deployment = self.deployments.get(&Key::new(&meta.namespace, &owner.name))?;
+        (deployment.metadata.uid == owner.uid).then_some(deployment)
+    }
+
+    fn set(&self, meta: &Meta) -> Option<Arc<ReplicaSet>> {
+        let owner = meta
+            .controller()
+            .filter(|owner| *owner.kind == *REPLICA_SETS.kind)?;
+        let set = self.sets.get(&Key::new(&meta.namespace, &owner.name))?;
+        (set.metadata.uid == owner.uid).then_some(set)
+    }
+
+    fn takers(&self, set: &ReplicaSet) -> Vec<Key> {
+        if set.metadata.labels.is_empty() {
+            return Vec::new();
+        }
+        let takes = |deployment: &&Arc<Deployment>| {
+            let selector = &deployment.spec.selector.selector;
+            !selector.is_empty() && selector.matches(&set.metadata.labels)
+        };
+        let deployments = self.by_namespace.get(&set.metadata.namespace);
+        deployments
+            .iter()
+            .filter(takes)
+            .map(|deployment| deployment.key())
+            .collect()
+    }
+}

@@ -1,0 +1,138 @@
+//! The garbage collector: what is owned goes with its owners.
+//!
+//! ```text
+//! monitors    informers of all kinds that can be deleted
+//! graph       who owns whom, and so which objects to look at
+//! collector   looks at them, and does what is to be done
+//! verdict     what that is
+//! absent      owners that are known to be gone
+//! dependent   what is kept of an object
+//! ```
+
+mod absent;
+mod collector;
+mod dependent;
+mod graph;
+mod monitors;
+mod verdict;
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::{FutureExt, future::BoxFuture};
+use kubecontroller::{
+    informer::{Informer, Informers},
+    manager::{BoxError, Runnable, Stop},
+    queue::{Backoff, Options, Queue},
+};
+use tokio::{task::JoinSet, time};
+
+use self::{collector::Collector, graph::Work, monitors::Monitors};
+use crate::{
+    context::{Context, Task},
+    objects::Thing,
+    resource::CUSTOM_RESOURCE_DEFINITIONS,
+    writer::Writer,
+};
+
+/// How many objects are looked at, at once.
+const WORKERS: usize = 20;
+/// A custom resource is served some moments after its definition was stored: so often, and so long, it is looked for.
+const LOOKS: u32 = 5;
+const LOOK_AFTER: Duration = Duration::from_millis(200);
+
+/// The garbage collector.
+struct GarbageCollector {
+    writer: Writer,
+    informers: Informers,
+    definitions: Informer<Definition>,
+}
+
+type Definition = Thing<serde::de::IgnoredAny>;
+
+/// What runs.
+pub(crate) fn make(context: &Context) -> Vec<Task> {
+    vec![Box::new(GarbageCollector {
+        writer: context.writer.clone(),
+        informers: context.informers.clone(),
+        definitions: context.informer(&CUSTOM_RESOURCE_DEFINITIONS),
+    })]
+}
+
+// --- GarbageCollector ---
+
+impl Runnable for GarbageCollector {
+    fn name(&self) -> &str {
+        "garbage-collector"
+    }
+
+    fn run(&self, stop: Stop) -> BoxFuture<'_, Result<(), BoxError>> {
+        async move {
+            let options = Options {
+                backoff: Backoff {
+                    max: Duration::from_mins(1),
+                    ..Backoff::default()
+                },
+                bucket: None,
+                ..Options::default()
+            };
+            let queue = Queue::new(options);
+            let collector = Arc::new(Collector::new(self.writer.clone()));
+            let mut monitors = Monitors::new(self.informers.clone(), Arc::clone(&collector), queue.clone());
+            let mut workers = JoinSet::new();
+            for _ in 0..WORKERS {
+                workers.spawn(work(Arc::clone(&collector), queue.clone(), monitors.complete()));
+            }
+            let watched = stop.unless_stopped(self.watch_kinds(&mut monitors)).await;
+            queue.close();
+            if stop.until_expired(workers.join_all()).await.is_none() {
+                tracing::debug!("some objects were not looked at to the end");
+            }
+            watched.unwrap_or(Ok(()))
+        }
+        .boxed()
+    }
+}
+
+impl GarbageCollector {
+    /// Follows the kinds as they come and go.
+    async fn watch_kinds(&self, monitors: &mut Monitors) -> Result<(), BoxError> {
+        let mut changes = self.definitions.changes();
+        changes.synced().await;
+        loop {
+            for look in 0..LOOKS {
+                monitors.sync(&self.writer).await?;
+                if look + 1 < LOOKS {
+                    time::sleep(LOOK_AFTER).await;
+                }
+            }
+            if changes.next().await.is_none() {
+                return Ok(());
+            }
+            while changes.next().now_or_never().flatten().is_some() {}
+        }
+    }
+}
+
+async fn work(
+    collector: Arc<Collector>,
+    queue: Queue<Work>,
+    mut complete: tokio::sync::watch::Receiver<bool>,
+) {
+    while let Some(job) = queue.next().await {
+        if complete.wait_for(|complete| *complete).await.is_err() {
+            return;
+        }
+        match collector.work(job.key()).await {
+            Ok(more) => {
+                job.done();
+                for work in more {
+                    queue.add(work);
+                }
+            }
+            Err(problem) => {
+                tracing::debug!(work = ?job.key(), %problem, "an object could not be looked at; it will be again");
+                job.failed();
+            }
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! The informers of all kinds that can be deleted, as kinds come and go.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use kubecontroller::{
+    informer::{Delta, Informer, Informers, Scope, Subscription},
+    queue::Queue,
+};
+use tokio::{sync::watch, time};
+
+use super::{collector::Collector, dependent::Dependent, graph::Work};
+use crate::{discovery::Discovered, resource::Resource, writer::Writer};
+
+/// How long a kind may keep the others waiting for its first list.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Watches over all kinds. When it is dropped, it does no more.
+pub(super) struct Monitors {
+    informers: Informers,
+    collector: Arc<Collector>,
+    queue: Queue<Work>,
+    kinds: HashMap<Resource, (Informer<Dependent>, Subscription)>,
+    /// Whether all kinds are known: until then, an object may have dependents that nobody has heard of.
+    complete: watch::Sender<bool>,
+}
+
+// --- Monitors ---
+
+impl Monitors {
+    pub(super) fn new(informers: Informers, collector: Arc<Collector>, queue: Queue<Work>) -> Self {
+        Monitors {
+            informers,
+            collector,
+            queue,
+            kinds: HashMap::new(),
+            complete: watch::Sender::new(false),
+        }
+    }
+
+    /// Whether all kinds are known.
+    pub(super) fn complete(&self) -> watch::Receiver<bool> {
+        self.complete.subscribe()
+    }
+
+    /// Asks which kinds there are, watches those that are new, and lets go of those that are gone.
+    pub(super) async fn sync(&mut self, writer: &Writer) -> kube::Result<()> {
+        let discovered = Discovered::ask(writer).await?;
+        let served: Vec<Resource> = discovered
+            .with(&["list", "watch", "delete"])
+            .filter(|resource| resource.plural != "events")
+            .cloned()
+            .collect();
+        self.collector.serves(&served);
+        let known = self.kinds.len();
+        self.kinds.retain(|resource, _| served.contains(resource));
+        let mut added = Vec::new();
+        for resource in served {
+            if !self.kinds.contains_key(&resource) {
+                added.push(self.watch(resource));
+            }
+        }
+        if self.kinds.len() == known && added.is_empty() && *self.complete.borrow() {
+            return Ok(());
+        }
+        self.complete.send_replace(false);
+        let synced = async {
+            for subscription in &added {
+                self.kinds[subscription].1.synced().await;
+            }
+        };
+        if time::timeout(PATIENCE, synced).await.is_err() {
+            tracing::warn!(
+                "the objects of some kinds cannot be listed; what they own or are owned by is not known"
+            );
+        }
+        self.complete.send_replace(true);
+        Ok(())
+    }
+
+    fn watch(&mut self, resource: Resource) -> Resource {
+        let informer = self
+            .informers
+            .projected_metadata::<Dependent>(&resource.api_resource(), Scope::default());
+        let (collector, queue, kind) = (Arc::clone(&self.collector), self.queue.clone(), resource.clone());
+        let subscription = informer.on_change(move |delta| {
+            let work = match delta {
+                Delta::Sync { .. } => return,
+                Delta::Deleted { last, .. } => collector.lost(&last.metadata.uid),
+                Delta::Added { new, .. } | Delta::Updated { new, .. } | Delta::Replaced { new, .. } => {
+                    collector.saw(&kind, new)
+                }
+            };
+            for work in work {
+                queue.add(work);
+            }
+        });
+        self.kinds.insert(resource.clone(), (informer, subscription));
+        resource
+    }
+}

@@ -1,0 +1,26 @@
+//! The built-in controllers: ordinary clients of the API, a file or folder each.
+
+mod calm;
+mod context;
+mod deployment;
+pub mod discovery;
+mod family;
+mod garbage;
+mod namespace;
+pub mod objects;
+mod pod_garbage;
+pub mod pods;
+mod replicaset;
+mod replication;
+pub mod resource;
+mod role_aggregation;
+mod root_ca;
+mod service_account;
+mod table;
+pub mod writer;
+pub mod written;
+
+pub use self::{
+    context::{Cluster, Context, Task},
+    table::{CONTROLLERS, Descriptor},
+};

@@ -1,0 +1,67 @@
+//! The conditions of an object.
+
+use k8s_openapi::jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// A condition. Fields that are not known here are kept, so that a list of conditions can be written back whole.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Condition {
+    /// What it is about.
+    #[serde(rename = "type")]
+    pub kind: Box<str>,
+    /// Whether it holds.
+    pub status: ConditionStatus,
+    /// Why, in a word.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub reason: Box<str>,
+    /// Why, in words.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub message: Box<str>,
+    /// When the status changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_transition_time: Option<Timestamp>,
+    /// All else.
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
+}
+
+/// Whether a condition holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ConditionStatus {
+    /// It holds.
+    True,
+    /// It does not.
+    False,
+    /// Nobody knows.
+    #[default]
+    #[serde(other)]
+    Unknown,
+}
+
+// --- Condition ---
+
+impl Condition {
+    /// The condition of a type in a list.
+    pub fn find<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a Condition> {
+        conditions.iter().find(|condition| &*condition.kind == kind)
+    }
+
+    /// Whether a list says that a condition holds.
+    pub fn holds(conditions: &[Condition], kind: &str) -> bool {
+        Condition::find(conditions, kind).is_some_and(|condition| condition.status == ConditionStatus::True)
+    }
+}
+
+// --- ConditionStatus ---
+
+impl From<bool> for ConditionStatus {
+    fn from(holds: bool) -> Self {
+        if holds {
+            ConditionStatus::True
+        } else {
+            ConditionStatus::False
+        }
+    }
+}

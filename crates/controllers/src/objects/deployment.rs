@@ -1,0 +1,176 @@
+//! Deployments.
+
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+use super::{Condition, Selector, Template, Thing};
+
+/// A deployment.
+pub type Deployment = Thing<DeploymentSpec, DeploymentStatus>;
+
+/// What is to be rolled out, and how.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DeploymentSpec {
+    /// How many pods there are to be.
+    #[serde(default = "one")]
+    pub replicas: i32,
+    /// How long a pod is ready before it counts as available.
+    pub min_ready_seconds: i32,
+    /// Whether nothing is to be rolled out for now.
+    pub paused: bool,
+    /// How long a rollout may show no progress.
+    pub progress_deadline_seconds: Option<i32>,
+    /// How many replica sets of earlier templates are kept.
+    pub revision_history_limit: Option<i32>,
+    /// Which pods are meant.
+    pub selector: SelectorText,
+    /// How pods of earlier templates are replaced.
+    pub strategy: Strategy,
+    /// What pods are made of.
+    pub template: Template,
+}
+
+/// How pods of earlier templates are replaced.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Strategy {
+    /// The way.
+    #[serde(rename = "type")]
+    pub kind: StrategyKind,
+    /// The bounds of a rolling update.
+    pub rolling_update: RollingUpdate,
+}
+
+/// The way in which pods of earlier templates are replaced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub enum StrategyKind {
+    /// A few at a time.
+    #[default]
+    RollingUpdate,
+    /// All are gone before the first new one is made.
+    Recreate,
+}
+
+/// The bounds of a rolling update.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RollingUpdate {
+    /// How many pods there may be beyond those wanted.
+    pub max_surge: IntOrPercent,
+    /// How many of those wanted may be unavailable.
+    pub max_unavailable: IntOrPercent,
+}
+
+/// A number, or a percentage of one.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub enum IntOrPercent {
+    /// A number.
+    Int(i32),
+    /// A percentage, such as `25%`.
+    Percent(Box<str>),
+}
+
+/// A selector, with the text it was written in: replica sets get it with one label more.
+#[derive(Clone, Debug, Default)]
+pub struct SelectorText {
+    /// What it means.
+    pub selector: Selector,
+    /// The text.
+    pub text: Box<RawValue>,
+}
+
+/// How far a deployment is.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DeploymentStatus {
+    /// The generation of the spec that this is about.
+    pub observed_generation: i64,
+    /// How many pods there are.
+    pub replicas: i32,
+    /// Those of the template of now.
+    pub updated_replicas: i32,
+    /// Those that are ready.
+    pub ready_replicas: i32,
+    /// Those that are ready for long enough.
+    pub available_replicas: i32,
+    /// Those that are wanted and not available.
+    pub unavailable_replicas: i32,
+    /// Those that are going.
+    pub terminating_replicas: Option<i32>,
+    /// How often the hash of a template was that of another one.
+    pub collision_count: Option<i32>,
+    /// The conditions.
+    pub conditions: Vec<Condition>,
+}
+
+fn one() -> i32 {
+    1
+}
+
+// --- IntOrPercent ---
+
+impl IntOrPercent {
+    /// How many that is of `total`, rounded up or down. What is neither counts as zero; the server takes no such thing.
+    pub fn of(&self, total: i32, up: bool) -> i32 {
+        match self {
+            IntOrPercent::Int(count) => *count,
+            IntOrPercent::Percent(text) => {
+                let percent = text
+                    .strip_suffix('%')
+                    .and_then(|digits| digits.parse::<i32>().ok());
+                let hundredths = i64::from(percent.unwrap_or(0)) * i64::from(total) + if up { 99 } else { 0 };
+                i32::try_from(hundredths.div_euclid(100)).unwrap_or(i32::MAX)
+            }
+        }
+    }
+}
+
+impl Default for IntOrPercent {
+    fn default() -> Self {
+        IntOrPercent::Int(0)
+    }
+}
+
+// --- SelectorText ---
+
+impl<'de> Deserialize<'de> for SelectorText {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = Box::<RawValue>::deserialize(from)?;
+        let selector = serde_json::from_str(text.get()).map_err(serde::de::Error::custom)?;
+        Ok(SelectorText { selector, text })
+    }
+}
+
+impl PartialEq for SelectorText {
+    fn eq(&self, other: &Self) -> bool {
+        self.text.get() == other.text.get()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::IntOrPercent;
+
+    #[test]
+    fn a_percentage_is_rounded_up_or_down() {
+        let percent = |text: &str| IntOrPercent::Percent(text.into());
+        let cases = [
+            (percent("25%"), 10, 3, 2),
+            (percent("25%"), 4, 1, 1),
+            (percent("1%"), 1, 1, 0),
+            (percent("0%"), 7, 0, 0),
+            (percent("150%"), 2, 3, 3),
+            (percent("many"), 2, 0, 0),
+            (IntOrPercent::Int(5), 2, 5, 5),
+        ];
+        for (value, total, up, down) in cases {
+            assert_eq!(
+                (value.of(total, true), value.of(total, false)),
+                (up, down),
+                "{value:?} of {total}"
+            );
+        }
+    }
+}

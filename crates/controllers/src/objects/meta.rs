@@ -1,0 +1,248 @@
+//! The metadata of an object.
+
+use std::{collections::BTreeMap, fmt};
+
+use k8s_openapi::{
+    api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::OwnerReference, jiff::Timestamp,
+};
+use serde::{
+    Deserialize, Deserializer, Serialize,
+    de::{IgnoredAny, MapAccess, Visitor},
+};
+
+use crate::resource::Resource;
+
+/// A note of kubectl that is as long as the object itself, and that no controller reads.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// The metadata of an object, without managed fields and the notes of kubectl.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Meta {
+    /// The name.
+    pub name: Box<str>,
+    /// The namespace; empty for cluster-wide objects.
+    pub namespace: Box<str>,
+    /// What tells it apart from others that had its name.
+    pub uid: Box<str>,
+    /// The version of its last change.
+    pub resource_version: Box<str>,
+    /// Counts the changes of what is wanted.
+    pub generation: i64,
+    /// When it was made.
+    pub creation_timestamp: Option<Timestamp>,
+    /// When it is to be gone.
+    pub deletion_timestamp: Option<Timestamp>,
+    /// Its labels.
+    pub labels: BTreeMap<Box<str>, Box<str>>,
+    /// Its annotations.
+    #[serde(deserialize_with = "annotations")]
+    pub annotations: BTreeMap<Box<str>, Box<str>>,
+    /// Its owners.
+    pub owner_references: Vec<Owner>,
+    /// What holds it back from going.
+    pub finalizers: Vec<Box<str>>,
+}
+
+/// An owner of an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Owner {
+    /// Group and version.
+    pub api_version: Box<str>,
+    /// The kind.
+    pub kind: Box<str>,
+    /// The name.
+    pub name: Box<str>,
+    /// The uid.
+    pub uid: Box<str>,
+    /// Whether it is the one that controls the object.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub controller: bool,
+    /// Whether it waits for the object to go when it is deleted in the foreground.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub block_owner_deletion: bool,
+}
+
+/// Lets informers keep a type that has a field `metadata: Meta`.
+macro_rules! object {
+    ($type:ty $(, $parameter:ident)*) => {
+        impl<$($parameter: Send + Sync + 'static),*> kubecontroller::object::Object for $type {
+            fn name(&self) -> &str {
+                &self.metadata.name
+            }
+
+            fn namespace(&self) -> &str {
+                &self.metadata.namespace
+            }
+
+            fn uid(&self) -> &str {
+                &self.metadata.uid
+            }
+
+            fn resource_version(&self) -> &str {
+                &self.metadata.resource_version
+            }
+
+            fn generation(&self) -> Option<i64> {
+                Some(self.metadata.generation)
+            }
+
+            fn is_going(&self) -> bool {
+                self.metadata.is_going()
+            }
+
+            fn label(&self, name: &str) -> Option<&str> {
+                self.metadata.label(name)
+            }
+
+            fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
+                self.metadata.labels.iter().map(|(name, value)| (&**name, &**value))
+            }
+
+            fn annotation(&self, name: &str) -> Option<&str> {
+                self.metadata.annotation(name)
+            }
+
+            fn annotations(&self) -> impl Iterator<Item = (&str, &str)> {
+                self.metadata.annotations.iter().map(|(name, value)| (&**name, &**value))
+            }
+
+            fn owners(&self) -> impl Iterator<Item = kubecontroller::object::Owner<'_>> {
+                self.metadata.owner_references.iter().map(|owner| kubecontroller::object::Owner {
+                    api_version: &owner.api_version,
+                    kind: &owner.kind,
+                    name: &owner.name,
+                    uid: &owner.uid,
+                    controls: owner.controller,
+                })
+            }
+
+            fn finalizers(&self) -> impl Iterator<Item = &str> {
+                self.metadata.finalizers.iter().map(|finalizer| &**finalizer)
+            }
+        }
+    };
+}
+pub(crate) use object;
+
+// --- Meta ---
+
+impl Meta {
+    /// The owner that controls it.
+    pub fn controller(&self) -> Option<&Owner> {
+        self.owner_references.iter().find(|owner| owner.controller)
+    }
+
+    /// Whether it is controlled by the object with that uid.
+    pub fn is_controlled_by(&self, uid: &str) -> bool {
+        self.controller().is_some_and(|owner| &*owner.uid == uid)
+    }
+
+    /// Whether it is going.
+    pub fn is_going(&self) -> bool {
+        self.deletion_timestamp.is_some()
+    }
+
+    /// A label.
+    pub fn label(&self, name: &str) -> Option<&str> {
+        self.labels.get(name).map(|value| &**value)
+    }
+
+    /// An annotation.
+    pub fn annotation(&self, name: &str) -> Option<&str> {
+        self.annotations.get(name).map(|value| &**value)
+    }
+
+    /// Whether something holds it back from going.
+    pub fn has_finalizer(&self, name: &str) -> bool {
+        self.finalizers.iter().any(|finalizer| &**finalizer == name)
+    }
+
+    /// This object as events and others name it.
+    pub fn reference(&self, resource: &Resource) -> ObjectReference {
+        let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        ObjectReference {
+            api_version: Some(resource.api_version()),
+            kind: Some(resource.kind.to_string()),
+            name: text(&self.name),
+            namespace: text(&self.namespace),
+            uid: text(&self.uid),
+            resource_version: text(&self.resource_version),
+            field_path: None,
+        }
+    }
+
+    /// This object as the one that controls another.
+    pub fn as_controller(&self, resource: &Resource) -> Owner {
+        Owner {
+            api_version: resource.api_version().into(),
+            kind: (&*resource.kind).into(),
+            name: self.name.clone(),
+            uid: self.uid.clone(),
+            controller: true,
+            block_owner_deletion: true,
+        }
+    }
+}
+
+impl From<Owner> for OwnerReference {
+    fn from(owner: Owner) -> Self {
+        OwnerReference {
+            api_version: owner.api_version.into(),
+            kind: owner.kind.into(),
+            name: owner.name.into(),
+            uid: owner.uid.into(),
+            controller: Some(owner.controller),
+            block_owner_deletion: Some(owner.block_owner_deletion),
+        }
+    }
+}
+
+fn annotations<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<Box<str>, Box<str>>, D::Error> {
+    struct Kept;
+    impl<'de> Visitor<'de> for Kept {
+        type Value = BTreeMap<Box<str>, Box<str>>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("annotations")
+        }
+
+        fn visit_unit<E>(self) -> Result<Self::Value, E> {
+            Ok(BTreeMap::new())
+        }
+
+        fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
+            let mut kept = BTreeMap::new();
+            while let Some(name) = map.next_key::<Box<str>>()? {
+                if &*name == LAST_APPLIED {
+                    map.next_value::<IgnoredAny>()?;
+                } else {
+                    kept.insert(name, map.next_value()?);
+                }
+            }
+            Ok(kept)
+        }
+    }
+    from.deserialize_any(Kept)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_notes_of_kubectl_are_not_kept() {
+        let meta: Meta = serde_json::from_str(
+            r#"{"name":"web","creationTimestamp":"2026-01-02T03:04:05Z","annotations":{"a":"b",
+                "kubectl.kubernetes.io/last-applied-configuration":"{}"},"managedFields":[{}]}"#,
+        )
+        .unwrap();
+        assert_eq!(meta.annotations.len(), 1);
+        assert_eq!(meta.annotation("a"), Some("b"));
+        assert_eq!(
+            meta.creation_timestamp.unwrap().to_string(),
+            "2026-01-02T03:04:05Z"
+        );
+    }
+}

@@ -1,0 +1,48 @@
+//! What controllers keep of objects: the fields that one of them reads, and nothing else.
+//!
+//! Every field that is added here is kept for each object of its kind. What is read once in a while, such as the template of
+//! pods, is kept as the text that came.
+
+mod condition;
+mod deployment;
+mod meta;
+mod node;
+mod pod;
+mod replica_set;
+mod selector;
+mod template;
+
+pub(crate) use self::meta::object;
+pub use self::{
+    condition::{Condition, ConditionStatus},
+    deployment::{
+        Deployment, DeploymentSpec, DeploymentStatus, IntOrPercent, RollingUpdate, SelectorText, Strategy,
+        StrategyKind,
+    },
+    meta::{Meta, Owner},
+    node::{Node, NodeSpec, NodeStatus, Taint},
+    pod::{
+        Container, ContainerState, ContainerStatus, Pod, PodPhase, PodSpec, PodStatus, Port, Running,
+        Terminated, Volume,
+    },
+    replica_set::{EqualSelector, ReplicaSet, ReplicaSpec, ReplicaStatus, ReplicationController},
+    selector::Selector,
+    template::{TEMPLATE_HASH, Template, TemplateMeta, TemplateParts},
+};
+
+/// An object with a spec and a status, of which `S` and `T` are what is kept.
+#[derive(Clone, Debug, Default, PartialEq, serde::Deserialize)]
+#[serde(
+    default,
+    bound = "S: serde::de::DeserializeOwned + Default, T: serde::de::DeserializeOwned + Default"
+)]
+pub struct Thing<S, T = serde::de::IgnoredAny> {
+    /// The metadata.
+    pub metadata: Meta,
+    /// What is wanted.
+    pub spec: S,
+    /// What is.
+    pub status: T,
+}
+
+object!(Thing<S, T>, S, T);

@@ -1,0 +1,64 @@
+//! Nodes, as controllers see them.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Condition, ConditionStatus, Thing};
+
+/// A node.
+pub type Node = Thing<NodeSpec, NodeStatus>;
+
+/// What a node is to be.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct NodeSpec {
+    /// What keeps pods away from it.
+    pub taints: Vec<Taint>,
+    /// Whether no more pods are to come.
+    pub unschedulable: bool,
+    /// The networks of its pods.
+    #[serde(rename = "podCIDRs")]
+    pub pod_networks: Vec<Box<str>>,
+}
+
+/// What keeps pods away from a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Taint {
+    /// The name.
+    pub key: Box<str>,
+    /// The value; may be empty.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub value: Box<str>,
+    /// How: `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
+    pub effect: Box<str>,
+    /// Since when, as it was written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time_added: Option<Box<str>>,
+}
+
+/// What a node is.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct NodeStatus {
+    /// The conditions.
+    pub conditions: Vec<Condition>,
+}
+
+// --- Node ---
+
+impl Node {
+    /// Whether it is ready.
+    pub fn is_ready(&self) -> bool {
+        Condition::holds(&self.status.conditions, "Ready")
+    }
+
+    /// What it says of a condition; nothing is not the same as not knowing.
+    pub fn condition(&self, kind: &str) -> Option<ConditionStatus> {
+        Condition::find(&self.status.conditions, kind).map(|condition| condition.status)
+    }
+
+    /// Whether it has a taint of that name.
+    pub fn is_tainted(&self, key: &str) -> bool {
+        self.spec.taints.iter().any(|taint| &*taint.key == key)
+    }
+}

@@ -1,0 +1,289 @@
+//! Pods, as controllers see them.
+
+use std::time::Duration;
+
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use serde::Deserialize;
+
+use super::{Condition, Thing};
+
+/// A pod.
+pub type Pod = Thing<PodSpec, PodStatus>;
+
+/// What a pod is to be.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodSpec {
+    /// The node it is bound to; empty if none.
+    pub node_name: Box<str>,
+    /// The name it has within its subdomain.
+    pub hostname: Box<str>,
+    /// The subdomain.
+    pub subdomain: Box<str>,
+    /// Whether containers that ended are started again.
+    pub restart_policy: Box<str>,
+    /// Whether it is in the network of its node.
+    pub host_network: bool,
+    /// The containers.
+    pub containers: Vec<Container>,
+    /// The names of the init containers that run as long as the pod does.
+    #[serde(rename = "initContainers", deserialize_with = "sidecars")]
+    pub sidecars: Vec<Box<str>>,
+    /// The volumes that are claims.
+    #[serde(deserialize_with = "claims")]
+    pub volumes: Vec<Volume>,
+}
+
+/// A container.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Container {
+    /// The name.
+    pub name: Box<str>,
+    /// The ports it tells of.
+    pub ports: Vec<Port>,
+}
+
+/// A port of a container.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Port {
+    /// The name; may be empty.
+    pub name: Box<str>,
+    /// The number.
+    pub container_port: u16,
+    /// The protocol.
+    pub protocol: Box<str>,
+}
+
+/// A volume that is a claim, or that a claim is made for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Volume {
+    /// The name.
+    pub name: Box<str>,
+    /// The claim that it names; empty if the claim is the pod's own.
+    pub claim: Box<str>,
+}
+
+/// What a pod is.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodStatus {
+    /// How far it is in its life.
+    pub phase: PodPhase,
+    /// Why, in a word.
+    pub reason: Box<str>,
+    /// The conditions.
+    pub conditions: Vec<Condition>,
+    /// Its address.
+    #[serde(rename = "podIP")]
+    pub ip: Box<str>,
+    /// All its addresses.
+    #[serde(rename = "podIPs", deserialize_with = "addresses")]
+    pub ips: Vec<Box<str>>,
+    /// When its node began with it.
+    pub start_time: Option<Timestamp>,
+    /// Its containers.
+    pub container_statuses: Vec<ContainerStatus>,
+    /// Those that run before them.
+    pub init_container_statuses: Vec<ContainerStatus>,
+}
+
+/// How far a pod is in its life.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub enum PodPhase {
+    /// Not all of it runs yet.
+    #[default]
+    Pending,
+    /// It runs.
+    Running,
+    /// All of it has ended, and well.
+    Succeeded,
+    /// All of it has ended, not all of it well.
+    Failed,
+    /// Its node does not tell.
+    #[serde(other)]
+    Unknown,
+}
+
+/// What a container is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ContainerStatus {
+    /// The name.
+    pub name: Box<str>,
+    /// Whether it is ready.
+    pub ready: bool,
+    /// How often it was started again.
+    pub restart_count: u32,
+    /// What it does.
+    pub state: ContainerState,
+}
+
+/// What a container does; neither means that it waits.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct ContainerState {
+    /// It has ended.
+    pub terminated: Option<Terminated>,
+    /// It runs.
+    pub running: Option<Running>,
+}
+
+/// A container that runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Running {
+    /// Since when.
+    pub started_at: Option<Timestamp>,
+}
+
+/// A container that has ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Terminated {
+    /// How.
+    pub exit_code: i32,
+    /// Why, in a word.
+    pub reason: Box<str>,
+    /// When.
+    pub finished_at: Option<Timestamp>,
+}
+
+// --- Pod ---
+
+impl Pod {
+    /// Whether it is ready.
+    pub fn is_ready(&self) -> bool {
+        Condition::holds(&self.status.conditions, "Ready")
+    }
+
+    /// Since when it is ready; `None` if it is not.
+    pub fn ready_since(&self) -> Option<Timestamp> {
+        let ready = Condition::find(&self.status.conditions, "Ready")?;
+        (ready.status == super::ConditionStatus::True).then_some(ready.last_transition_time?)
+    }
+
+    /// Whether it is ready for long enough to count as available.
+    pub fn is_available(&self, min_ready_seconds: i32, now: Timestamp) -> bool {
+        self.is_ready()
+            && (min_ready_seconds <= 0
+                || self
+                    .ready_since()
+                    .is_some_and(|since| now.duration_since(since).as_secs() >= i64::from(min_ready_seconds)))
+    }
+
+    /// When it counts as available if it stays ready; `None` if it does already or is not ready.
+    pub fn available_in(&self, min_ready_seconds: i32, now: Timestamp) -> Option<Duration> {
+        let age = now.duration_since(self.ready_since()?);
+        let left = SignedDuration::from_secs(i64::from(min_ready_seconds)) - age;
+        Duration::try_from(left).ok().filter(|left| !left.is_zero())
+    }
+
+    /// Whether it is on its way out: it is going and has not ended.
+    pub fn is_terminating(&self) -> bool {
+        !self.has_ended() && self.metadata.is_going()
+    }
+
+    /// Whether all of it has ended.
+    pub fn has_ended(&self) -> bool {
+        matches!(self.status.phase, PodPhase::Succeeded | PodPhase::Failed)
+    }
+
+    /// Whether it does its work, or will: it has not ended and is not going.
+    pub fn is_active(&self) -> bool {
+        !self.has_ended() && !self.metadata.is_going()
+    }
+
+    /// How often its containers were started again, all together.
+    pub fn restarts(&self) -> u32 {
+        self.status
+            .container_statuses
+            .iter()
+            .map(|status| status.restart_count)
+            .sum()
+    }
+}
+
+fn claims<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Volume>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Written {
+        name: Box<str>,
+        persistent_volume_claim: Option<Claim>,
+        ephemeral: Option<serde::de::IgnoredAny>,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Claim {
+        claim_name: Box<str>,
+    }
+    let written = Option::<Vec<Written>>::deserialize(from)?.unwrap_or_default();
+    let claims = written.into_iter().filter_map(|volume| {
+        let claim = match (volume.persistent_volume_claim, volume.ephemeral) {
+            (Some(claim), _) => claim.claim_name,
+            (None, Some(_)) => Box::default(),
+            (None, None) => return None,
+        };
+        Some(Volume {
+            name: volume.name,
+            claim,
+        })
+    });
+    Ok(claims.collect())
+}
+
+fn sidecars<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Box<str>>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Written {
+        name: Box<str>,
+        restart_policy: Option<Box<str>>,
+    }
+    let written = Option::<Vec<Written>>::deserialize(from)?.unwrap_or_default();
+    let sidecars = written
+        .into_iter()
+        .filter(|container| container.restart_policy.as_deref() == Some("Always"));
+    Ok(sidecars.map(|container| container.name).collect())
+}
+
+fn addresses<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Box<str>>, D::Error> {
+    #[derive(Deserialize)]
+    struct Address {
+        ip: Box<str>,
+    }
+    let written = Option::<Vec<Address>>::deserialize(from)?.unwrap_or_default();
+    Ok(written.into_iter().map(|address| address.ip).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pod_is_available_when_it_was_ready_for_long_enough() {
+        let pod: Pod = serde_json::from_str(
+            r#"{"metadata":{"name":"p"},"status":{"conditions":[{"type":"Ready","status":"True",
+                "lastTransitionTime":"2026-01-01T00:00:00Z"}]}}"#,
+        )
+        .unwrap();
+        let at = |time: &str| time.parse::<Timestamp>().unwrap();
+        let (early, late) = (at("2026-01-01T00:00:09.5Z"), at("2026-01-01T00:00:10Z"));
+        assert!(pod.is_available(0, early) && !pod.is_available(10, early) && pod.is_available(10, late));
+        assert_eq!(pod.available_in(10, early), Some(Duration::from_millis(500)));
+        assert_eq!(
+            (pod.available_in(10, late), pod.available_in(0, early)),
+            (None, None)
+        );
+        assert!(!Pod::default().is_available(0, late));
+    }
+
+    #[test]
+    fn init_containers_that_run_on_are_known_by_name() {
+        let pod: Pod = serde_json::from_str(
+            r#"{"spec":{"initContainers":[{"name":"a"},{"name":"b","restartPolicy":"Always"}]}}"#,
+        )
+        .unwrap();
+        assert_eq!(pod.spec.sidecars, ["b".into()]);
+    }
+}

@@ -1,0 +1,77 @@
+//! Replica sets and replication controllers, which are the same thing with another selector.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Deserializer};
+
+use super::{Condition, Selector, Template, Thing};
+
+/// A replica set.
+pub type ReplicaSet = Thing<ReplicaSpec<Selector>, ReplicaStatus>;
+
+/// A replication controller.
+pub type ReplicationController = Thing<ReplicaSpec<EqualSelector>, ReplicaStatus>;
+
+/// How many pods of a template there are to be.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ReplicaSpec<S> {
+    /// How many.
+    #[serde(default = "one")]
+    pub replicas: i32,
+    /// How long a pod is ready before it counts as available.
+    pub min_ready_seconds: i32,
+    /// Which pods are meant.
+    pub selector: S,
+    /// What they are made of.
+    pub template: Template,
+}
+
+/// How many pods there are.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ReplicaStatus {
+    /// How many.
+    pub replicas: i32,
+    /// Those that have all labels of the template.
+    pub fully_labeled_replicas: i32,
+    /// Those that are ready.
+    pub ready_replicas: i32,
+    /// Those that are ready for long enough.
+    pub available_replicas: i32,
+    /// Those that are going; replication controllers do not tell.
+    pub terminating_replicas: Option<i32>,
+    /// The generation of the spec that this is about.
+    pub observed_generation: i64,
+    /// The conditions.
+    pub conditions: Vec<Condition>,
+}
+
+/// A selector that is written as the labels that are asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EqualSelector(Selector);
+
+fn one() -> i32 {
+    1
+}
+
+// --- EqualSelector ---
+
+impl<'de> Deserialize<'de> for EqualSelector {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let labels = BTreeMap::deserialize(from)?;
+        Ok(EqualSelector(Selector::equal(&labels)))
+    }
+}
+
+impl AsRef<Selector> for EqualSelector {
+    fn as_ref(&self) -> &Selector {
+        &self.0
+    }
+}
+
+impl AsRef<Selector> for Selector {
+    fn as_ref(&self) -> &Selector {
+        self
+    }
+}

@@ -1,0 +1,140 @@
+//! Which objects are meant: a selector of labels as objects carry it.
+
+use std::{collections::BTreeMap, fmt};
+
+use serde::{Deserialize, Deserializer};
+
+/// A `LabelSelector`. The empty one means every object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selector {
+    requirements: Vec<Requirement>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Requirement {
+    label: Box<str>,
+    want: Want,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Want {
+    In(Vec<Box<str>>),
+    NotIn(Vec<Box<str>>),
+    Exists,
+    Missing,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[derive(Default)]
+struct Written {
+    match_labels: BTreeMap<Box<str>, Box<str>>,
+    match_expressions: Vec<Expression>,
+}
+
+#[derive(Deserialize)]
+struct Expression {
+    key: Box<str>,
+    operator: Box<str>,
+    #[serde(default)]
+    values: Vec<Box<str>>,
+}
+
+// --- Selector ---
+
+impl Selector {
+    /// A selector that asks each label for one value; that is how services and replication controllers write it.
+    pub fn equal(labels: &BTreeMap<Box<str>, Box<str>>) -> Self {
+        let requirements = labels.iter().map(|(label, value)| Requirement {
+            label: label.clone(),
+            want: Want::In(vec![value.clone()]),
+        });
+        Selector {
+            requirements: requirements.collect(),
+        }
+    }
+
+    /// Whether labels are as asked.
+    pub fn matches(&self, labels: &BTreeMap<Box<str>, Box<str>>) -> bool {
+        self.requirements.iter().all(|requirement| {
+            let value = labels.get(&requirement.label);
+            match &requirement.want {
+                Want::In(values) => value.is_some_and(|value| values.contains(value)),
+                Want::NotIn(values) => value.is_none_or(|value| !values.contains(value)),
+                Want::Exists => value.is_some(),
+                Want::Missing => value.is_none(),
+            }
+        })
+    }
+
+    /// Whether it asks for nothing, and so means every object.
+    pub fn is_empty(&self) -> bool {
+        self.requirements.is_empty()
+    }
+}
+
+impl<'de> Deserialize<'de> for Selector {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let written = Written::deserialize(from)?;
+        let mut selector = Selector::equal(&written.match_labels);
+        for Expression {
+            key,
+            operator,
+            values,
+        } in written.match_expressions
+        {
+            let want = match &*operator {
+                "In" => Want::In(values),
+                "NotIn" => Want::NotIn(values),
+                "Exists" => Want::Exists,
+                "DoesNotExist" => Want::Missing,
+                other => {
+                    let why = format_args!("a selector has the operator {other:?}").to_string();
+                    return Err(serde::de::Error::custom(why));
+                }
+            };
+            selector.requirements.push(Requirement { label: key, want });
+        }
+        Ok(selector)
+    }
+}
+
+/// As clients write it in a query and in `status.selector` of a scale.
+impl fmt::Display for Selector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (position, Requirement { label, want }) in self.requirements.iter().enumerate() {
+            if position > 0 {
+                f.write_str(",")?;
+            }
+            match want {
+                Want::In(values) if values.len() == 1 => write!(f, "{label}={}", values[0])?,
+                Want::In(values) => write!(f, "{label} in ({})", values.join(","))?,
+                Want::NotIn(values) => write!(f, "{label} notin ({})", values.join(","))?,
+                Want::Exists => f.write_str(label)?,
+                Want::Missing => write!(f, "!{label}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_selector_means_those_objects_whose_labels_are_as_asked() {
+        let selector: Selector = serde_json::from_str(
+            r#"{"matchLabels":{"app":"web"},"matchExpressions":[{"key":"tier","operator":"NotIn","values":["db"]},
+                {"key":"old","operator":"DoesNotExist"},{"key":"zone","operator":"Exists"}]}"#,
+        )
+        .unwrap();
+        let labels = |pairs: &[(&str, &str)]| pairs.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect();
+        assert!(selector.matches(&labels(&[("app", "web"), ("zone", "a")])));
+        assert!(!selector.matches(&labels(&[("app", "web"), ("zone", "a"), ("tier", "db")])));
+        assert!(!selector.matches(&labels(&[("app", "web"), ("zone", "a"), ("old", "")])));
+        assert!(!selector.matches(&labels(&[("app", "web")])));
+        assert!(Selector::default().matches(&labels(&[])));
+        assert_eq!(selector.to_string(), "app=web,tier notin (db),!old,zone");
+    }
+}

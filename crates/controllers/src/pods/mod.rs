@@ -1,0 +1,5 @@
+//! What all controllers of pods do alike: making pods of templates, many at a time, and choosing those that go.
+
+pub mod batch;
+pub mod making;
+pub mod ranking;

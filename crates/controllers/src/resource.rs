@@ -1,0 +1,132 @@
+//! The resources that controllers read and write: where each is in the API.
+
+use std::borrow::Cow;
+
+use kube::core::ApiResource;
+
+/// A resource of the API.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Resource {
+    /// The group; empty for the first one.
+    pub group: Cow<'static, str>,
+    /// The version.
+    pub version: Cow<'static, str>,
+    /// The name in paths.
+    pub plural: Cow<'static, str>,
+    /// The name in objects.
+    pub kind: Cow<'static, str>,
+    /// Whether its objects are in namespaces.
+    pub namespaced: bool,
+}
+
+macro_rules! resources {
+    ($($name:ident = $group:literal $version:literal $plural:literal $kind:literal $namespaced:literal;)*) => {
+        $(
+            #[doc = concat!("`", $plural, "`.")]
+            pub static $name: Resource = Resource::new($group, $version, $plural, $kind, $namespaced);
+        )*
+    };
+}
+
+resources! {
+    CERTIFICATE_SIGNING_REQUESTS = "certificates.k8s.io" "v1" "certificatesigningrequests" "CertificateSigningRequest" false;
+    CLUSTER_ROLES = "rbac.authorization.k8s.io" "v1" "clusterroles" "ClusterRole" false;
+    CONFIG_MAPS = "" "v1" "configmaps" "ConfigMap" true;
+    CONTROLLER_REVISIONS = "apps" "v1" "controllerrevisions" "ControllerRevision" true;
+    CRON_JOBS = "batch" "v1" "cronjobs" "CronJob" true;
+    CUSTOM_RESOURCE_DEFINITIONS = "apiextensions.k8s.io" "v1" "customresourcedefinitions" "CustomResourceDefinition" false;
+    DAEMON_SETS = "apps" "v1" "daemonsets" "DaemonSet" true;
+    DEPLOYMENTS = "apps" "v1" "deployments" "Deployment" true;
+    ENDPOINTS = "" "v1" "endpoints" "Endpoints" true;
+    ENDPOINT_SLICES = "discovery.k8s.io" "v1" "endpointslices" "EndpointSlice" true;
+    EVENTS = "" "v1" "events" "Event" true;
+    HORIZONTAL_POD_AUTOSCALERS = "autoscaling" "v2" "horizontalpodautoscalers" "HorizontalPodAutoscaler" true;
+    JOBS = "batch" "v1" "jobs" "Job" true;
+    LEASES = "coordination.k8s.io" "v1" "leases" "Lease" true;
+    NAMESPACES = "" "v1" "namespaces" "Namespace" false;
+    NODES = "" "v1" "nodes" "Node" false;
+    PERSISTENT_VOLUMES = "" "v1" "persistentvolumes" "PersistentVolume" false;
+    PERSISTENT_VOLUME_CLAIMS = "" "v1" "persistentvolumeclaims" "PersistentVolumeClaim" true;
+    PODS = "" "v1" "pods" "Pod" true;
+    POD_DISRUPTION_BUDGETS = "policy" "v1" "poddisruptionbudgets" "PodDisruptionBudget" true;
+    REPLICATION_CONTROLLERS = "" "v1" "replicationcontrollers" "ReplicationController" true;
+    REPLICA_SETS = "apps" "v1" "replicasets" "ReplicaSet" true;
+    RESOURCE_QUOTAS = "" "v1" "resourcequotas" "ResourceQuota" true;
+    SECRETS = "" "v1" "secrets" "Secret" true;
+    SERVICES = "" "v1" "services" "Service" true;
+    SERVICE_ACCOUNTS = "" "v1" "serviceaccounts" "ServiceAccount" true;
+    SERVICE_CIDRS = "networking.k8s.io" "v1" "servicecidrs" "ServiceCIDR" false;
+    IP_ADDRESSES = "networking.k8s.io" "v1" "ipaddresses" "IPAddress" false;
+    STATEFUL_SETS = "apps" "v1" "statefulsets" "StatefulSet" true;
+    STORAGE_CLASSES = "storage.k8s.io" "v1" "storageclasses" "StorageClass" false;
+    VALIDATING_ADMISSION_POLICIES = "admissionregistration.k8s.io" "v1" "validatingadmissionpolicies" "ValidatingAdmissionPolicy" false;
+}
+
+// --- Resource ---
+
+impl Resource {
+    /// A resource that is known when this is written.
+    pub const fn new(
+        group: &'static str,
+        version: &'static str,
+        plural: &'static str,
+        kind: &'static str,
+        namespaced: bool,
+    ) -> Self {
+        Resource {
+            group: Cow::Borrowed(group),
+            version: Cow::Borrowed(version),
+            plural: Cow::Borrowed(plural),
+            kind: Cow::Borrowed(kind),
+            namespaced,
+        }
+    }
+
+    /// Group and version, as objects name them.
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() {
+            self.version.to_string()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
+    }
+
+    /// The path of the objects of a namespace; of all of them if it is empty.
+    pub fn path(&self, namespace: &str) -> String {
+        let root = if self.group.is_empty() { "/api" } else { "/apis" };
+        let version = self.api_version();
+        let plural = &self.plural;
+        if self.namespaced && !namespace.is_empty() {
+            format!("{root}/{version}/namespaces/{namespace}/{plural}")
+        } else {
+            format!("{root}/{version}/{plural}")
+        }
+    }
+
+    /// What `kube` calls it.
+    pub fn api_resource(&self) -> ApiResource {
+        ApiResource {
+            group: self.group.to_string(),
+            version: self.version.to_string(),
+            api_version: self.api_version(),
+            kind: self.kind.to_string(),
+            plural: self.plural.to_string(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_names_group_version_and_namespace() {
+        assert_eq!(PODS.path("shop"), "/api/v1/namespaces/shop/pods");
+        assert_eq!(PODS.path(""), "/api/v1/pods");
+        assert_eq!(NODES.path("ignored"), "/api/v1/nodes");
+        assert_eq!(
+            REPLICA_SETS.path("shop"),
+            "/apis/apps/v1/namespaces/shop/replicasets"
+        );
+    }
+}

@@ -1,0 +1,101 @@
+//! Every namespace has a config map with the certificate of the authority, so that pods can trust the API server.
+
+use std::collections::BTreeMap;
+
+use kubecontroller::{
+    Key,
+    controller::{Outcome, reconcile_fn},
+    informer::Scope,
+};
+use serde::{Deserialize, de::IgnoredAny};
+use serde_json::{Value, json};
+
+use crate::{
+    context::{Context, Task},
+    objects::{Meta, Thing, object},
+    resource::{CONFIG_MAPS, NAMESPACES},
+    writer::{Place, is},
+};
+
+const NAME: &str = "kube-root-ca.crt";
+const FIELD: &str = "ca.crt";
+const ABOUT: &str = "kubernetes.io/description";
+const DESCRIPTION: &str = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal \
+    endpoints such as the internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of \
+    Kubernetes clusters.";
+
+/// A config map.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+struct ConfigMap {
+    metadata: Meta,
+    data: BTreeMap<String, String>,
+}
+
+object!(ConfigMap);
+
+/// What runs.
+pub(crate) fn make(context: &Context) -> Vec<Task> {
+    let namespaces = context.informer::<Thing<IgnoredAny>>(&NAMESPACES);
+    let scope = Scope::default().fields(format!("metadata.name={NAME}"));
+    let published = context
+        .informers
+        .projected::<ConfigMap>(&CONFIG_MAPS.api_resource(), scope);
+    let (known, have) = (namespaces.store().clone(), published.store().clone());
+    let (writer, cluster) = (context.writer.clone(), context.cluster.clone());
+    let runner = context
+        .controller("root-ca-certificate-publisher")
+        .for_(&namespaces)
+        .watches(&published, |delta| {
+            vec![Key::new("", &delta.object().metadata.namespace)]
+        })
+        .reconciler(reconcile_fn(move |request| {
+            let (writer, known, have, cluster) =
+                (writer.clone(), known.clone(), have.clone(), cluster.clone());
+            async move {
+                let namespace = request.key.name();
+                let wants = known
+                    .get(&request.key)
+                    .is_some_and(|namespace| !namespace.metadata.is_going());
+                if !wants {
+                    return Ok(Outcome::Done);
+                }
+                let told = json!({ABOUT: DESCRIPTION});
+                let data = json!({FIELD: cluster.authority});
+                let written = match have.get(&Key::new(namespace, NAME)) {
+                    Some(map) if map.is_right(&cluster.authority) => return Ok(Outcome::Done),
+                    Some(map) => {
+                        // Whatever else somebody put there goes: a null takes a field away.
+                        let mut fields: serde_json::Map<_, _> =
+                            map.data.keys().map(|key| (key.clone(), Value::Null)).collect();
+                        fields.insert(FIELD.to_owned(), cluster.authority.clone().into());
+                        let patch = json!({"metadata": {"annotations": told}, "data": fields});
+                        let place = Place::new(&CONFIG_MAPS, namespace, NAME);
+                        writer.merge::<Value>(place, &patch).await
+                    }
+                    None => {
+                        let map = json!({"apiVersion": "v1", "kind": "ConfigMap",
+                            "metadata": {"name": NAME, "annotations": told}, "data": data});
+                        writer.create::<Value>(&CONFIG_MAPS, namespace, &map).await
+                    }
+                };
+                match written {
+                    // Another was faster, or the namespace is going by now.
+                    Err(error) if is(&error, 409) || is(&error, 403) || is(&error, 404) => Ok(Outcome::Done),
+                    other => Ok(other.map(|_| Outcome::Done)?),
+                }
+            }
+        }));
+    vec![Box::new(runner)]
+}
+
+// --- ConfigMap ---
+
+impl ConfigMap {
+    fn is_right(&self, authority: &str) -> bool {
+        let is_right = |(field, value): (&String, &String)| field == FIELD && value == authority;
+        self.data.len() == 1
+            && self.data.iter().all(is_right)
+            && self.metadata.annotation(ABOUT) == Some(DESCRIPTION)
+    }
+}

@@ -1,0 +1,39 @@
+//! Which controllers there are.
+
+use crate::{
+    context::{Context, Task},
+    deployment, garbage, namespace, pod_garbage, replicaset, replication, role_aggregation, root_ca,
+    service_account,
+};
+
+/// A controller, by the name under which it can be turned on and off.
+pub struct Descriptor {
+    /// The name.
+    pub name: &'static str,
+    /// Another name for it, by which older programs know it.
+    pub alias: &'static str,
+    /// Its service account, in the namespace `kube-system`.
+    pub account: &'static str,
+    /// Makes what runs.
+    pub make: fn(&Context) -> Vec<Task>,
+}
+
+/// Name, other name, service account.
+macro_rules! controllers {
+    ($($name:literal $alias:literal $account:literal $make:path;)*) => {
+        &[$(Descriptor { name: $name, alias: $alias, account: $account, make: $make }),*]
+    };
+}
+
+/// All controllers, in the order of their names.
+pub static CONTROLLERS: &[Descriptor] = controllers! {
+    "clusterrole-aggregation-controller" "clusterrole-aggregation" "clusterrole-aggregation-controller" role_aggregation::make;
+    "deployment-controller" "deployment" "deployment-controller" deployment::make;
+    "garbage-collector-controller" "garbagecollector" "generic-garbage-collector" garbage::make;
+    "namespace-controller" "namespace" "namespace-controller" namespace::make;
+    "pod-garbage-collector-controller" "podgc" "pod-garbage-collector" pod_garbage::make;
+    "replicaset-controller" "replicaset" "replicaset-controller" replicaset::make;
+    "replicationcontroller-controller" "replicationcontroller" "replication-controller" replication::make;
+    "root-ca-certificate-publisher-controller" "root-ca-cert-publisher" "root-ca-cert-publisher" root_ca::make;
+    "serviceaccount-controller" "serviceaccount" "service-account-controller" service_account::make;
+};

@@ -1,0 +1,228 @@
+//! How controllers change things: requests made of paths and JSON, so that no kind has to be known whole.
+
+use http::{Method, Request, header};
+use kube::Client;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+
+use crate::resource::Resource;
+
+const JSON: &str = "application/json";
+const MERGE: &str = "application/merge-patch+json";
+const JSON_PATCH: &str = "application/json-patch+json";
+const STRATEGIC: &str = "application/strategic-merge-patch+json";
+
+/// Makes requests in the name of a controller. Clones are the same.
+#[derive(Clone)]
+pub struct Writer {
+    client: Client,
+}
+
+/// An object, or a part of one that has a path of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    /// What it is.
+    pub resource: &'a Resource,
+    /// Where it is; empty for cluster-wide objects.
+    pub namespace: &'a str,
+    /// Its name.
+    pub name: &'a str,
+    /// The part, such as `status`; empty for the object itself.
+    pub part: &'a str,
+}
+
+// --- Place ---
+
+impl<'a> Place<'a> {
+    /// An object.
+    pub fn new(resource: &'a Resource, namespace: &'a str, name: &'a str) -> Self {
+        Place {
+            resource,
+            namespace,
+            name,
+            part: "",
+        }
+    }
+
+    /// A part of it.
+    #[must_use]
+    pub fn part(self, part: &'a str) -> Self {
+        Place { part, ..self }
+    }
+
+    fn path(&self) -> String {
+        let mut path = self.resource.path(self.namespace);
+        path.push('/');
+        path.push_str(self.name);
+        if !self.part.is_empty() {
+            path.push('/');
+            path.push_str(self.part);
+        }
+        path
+    }
+}
+
+// --- Writer ---
+
+impl Writer {
+    /// A writer with the rights of a client.
+    pub fn new(client: Client) -> Self {
+        Writer { client }
+    }
+
+    /// The client it writes with.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Reads an object from the server itself, not from what an informer has.
+    pub async fn get<T: DeserializeOwned>(&self, place: Place<'_>) -> kube::Result<T> {
+        self.send(Method::GET, &place.path(), JSON, None::<&Value>).await
+    }
+
+    /// Reads a path in a form of its own.
+    pub async fn read<T: DeserializeOwned>(&self, path: &str, accept: &str) -> kube::Result<T> {
+        let request = Request::get(path).header(header::ACCEPT, accept);
+        let request = request.body(Vec::new()).map_err(kube::Error::HttpError)?;
+        self.client.request(request).await
+    }
+
+    /// Makes an object.
+    pub async fn create<T: DeserializeOwned>(
+        &self,
+        resource: &Resource,
+        namespace: &str,
+        object: &impl Serialize,
+    ) -> kube::Result<T> {
+        self.send(Method::POST, &resource.path(namespace), JSON, Some(object))
+            .await
+    }
+
+    /// Posts to a part of an object, such as `binding` or `eviction`.
+    pub async fn post<T: DeserializeOwned>(
+        &self,
+        place: Place<'_>,
+        object: &impl Serialize,
+    ) -> kube::Result<T> {
+        self.send(Method::POST, &place.path(), JSON, Some(object)).await
+    }
+
+    /// Puts an object in the place of the one that is there.
+    pub async fn replace<T: DeserializeOwned>(
+        &self,
+        place: Place<'_>,
+        object: &impl Serialize,
+    ) -> kube::Result<T> {
+        self.send(Method::PUT, &place.path(), JSON, Some(object)).await
+    }
+
+    /// Changes the fields that the patch has. With `metadata.resourceVersion` in it, only if nobody was faster.
+    pub async fn merge<T: DeserializeOwned>(
+        &self,
+        place: Place<'_>,
+        patch: &impl Serialize,
+    ) -> kube::Result<T> {
+        self.send(Method::PATCH, &place.path(), MERGE, Some(patch)).await
+    }
+
+    /// Changes lists by the keys of their items, as the kind has them.
+    pub async fn merge_lists<T: DeserializeOwned>(
+        &self,
+        place: Place<'_>,
+        patch: &impl Serialize,
+    ) -> kube::Result<T> {
+        self.send(Method::PATCH, &place.path(), STRATEGIC, Some(patch))
+            .await
+    }
+
+    /// Changes an object step by step; steps may be conditions.
+    pub async fn patch<T: DeserializeOwned>(
+        &self,
+        place: Place<'_>,
+        steps: &impl Serialize,
+    ) -> kube::Result<T> {
+        self.send(Method::PATCH, &place.path(), JSON_PATCH, Some(steps))
+            .await
+    }
+
+    /// Deletes an object. What is gone already is success: that is what was wanted.
+    pub async fn delete(&self, place: Place<'_>, options: &impl Serialize) -> kube::Result<()> {
+        let deleted: kube::Result<Value> = self
+            .send(Method::DELETE, &place.path(), JSON, Some(options))
+            .await;
+        match deleted {
+            Err(error) if is(&error, 404) => Ok(()),
+            other => other.map(|_| ()),
+        }
+    }
+
+    /// Any request; the path may carry a query.
+    pub async fn send<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        media: &str,
+        body: Option<&impl Serialize>,
+    ) -> kube::Result<T> {
+        let body = match body {
+            Some(body) => serde_json::to_vec(body).map_err(kube::Error::SerdeError)?,
+            None => Vec::new(),
+        };
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(header::CONTENT_TYPE, media)
+            .body(body)
+            .map_err(kube::Error::HttpError)?;
+        self.client.request(request).await
+    }
+}
+
+/// What a controller wants to know of an object that it has written.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Made {
+    /// Of its metadata.
+    pub metadata: MadeMeta,
+}
+
+/// What a controller wants to know of the metadata of an object that it has written.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct MadeMeta {
+    /// The name, which the server may have made.
+    pub name: Box<str>,
+    /// The uid.
+    pub uid: Box<str>,
+    /// The version that it has now.
+    pub resource_version: Box<str>,
+}
+
+/// Says that exactly this object is to be deleted, and not another one that has its name by now.
+pub fn only(uid: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}})
+}
+
+/// What the server said, in its own words.
+pub fn words(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => status.message.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// Whether something cannot be made because its namespace goes; nothing has to be done about that.
+pub fn is_namespace_going(error: &kube::Error) -> bool {
+    let kube::Error::Api(status) = error else {
+        return false;
+    };
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    causes
+        .into_iter()
+        .any(|cause| cause.reason == "NamespaceTerminating")
+}
+
+/// Whether the server answered with a code.
+pub fn is(error: &kube::Error, code: u16) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == code)
+}

@@ -1,0 +1,100 @@
+//! Two replicas, of which one leads.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use k8s_openapi::api::{coordination::v1::Lease, core::v1::ConfigMap};
+use kube::{Api, api::{ListParams, PostParams}};
+use kubecontroller::testing::eventually;
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::{Cluster, Operator};
+
+/// Whole seconds, as leases have them.
+const LEASE: i64 = 4;
+
+/// Who worked, in order.
+fn workers(file: &Path) -> Vec<u32> {
+    let text = fs::read_to_string(file).unwrap_or_default();
+    text.lines().map(|line| line.parse().unwrap()).collect()
+}
+
+/// Waits until a file has this many ticks of a process.
+async fn ticks(file: &Path, id: u32, count: usize) {
+    eventually(|| async {
+        let seen = workers(file).iter().filter(|worker| **worker == id).count();
+        if seen >= count { Ok(()) } else { Err(seen) }
+    })
+    .await;
+}
+
+async fn lease(cluster: &Cluster) -> Lease {
+    let leases: Api<Lease> = cluster.api();
+    leases.list(&ListParams::default()).await.unwrap().items.remove(0)
+}
+
+fn replica(cluster: &Cluster, file: &Path) -> Operator {
+    let flags = [
+        "--enabled=ticks".to_owned(),
+        format!("--ticker.file={}", file.display()),
+        "--leader-elect".to_owned(),
+        format!("--leader-elect-lease-duration={LEASE}s"),
+        "--leader-elect-renew-deadline=3s".to_owned(),
+        "--leader-elect-retry-period=500ms".to_owned(),
+        "--leader-elect-resource-namespace=default".to_owned(),
+    ];
+    cluster.operator(&flags.each_ref().map(String::as_str))
+}
+
+/// A cluster with something to do, and a file for who did it.
+async fn scene() -> (Cluster, tempfile::TempDir, PathBuf) {
+    let cluster = Cluster::start().await;
+    let map = json!({"metadata": {"name": "clock", "labels": {"tick": "yes"}}});
+    let map: ConfigMap = serde_json::from_value(map).unwrap();
+    cluster.api::<ConfigMap>().create(&PostParams::default(), &map).await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("ticks");
+    (cluster, folder, file)
+}
+
+#[tokio::test]
+async fn a_leader_that_is_killed_is_followed_when_its_lease_is_over_and_not_before() {
+    let (cluster, _folder, file) = scene().await;
+    let mut first = replica(&cluster, &file);
+    ticks(&file, first.id(), 10).await;
+    let second = replica(&cluster, &file);
+    // Long enough for the second to have begun, had it not waited.
+    eventually(|| async { second.log().contains("synced") }).await;
+    ticks(&file, first.id(), workers(&file).len() + 50).await;
+    assert!(!workers(&file).contains(&second.id()));
+
+    first.end_by(Signal::KILL);
+    let before = lease(&cluster).await.spec.unwrap();
+    ticks(&file, second.id(), 10).await;
+    let after = lease(&cluster).await.spec.unwrap();
+    let (lost, won) = (before.renew_time.unwrap().0, after.acquire_time.unwrap().0);
+    let gap = won.duration_since(lost).as_secs();
+    assert!(gap >= LEASE, "taken over after {gap} s");
+    // The lease, a retry, and as much again for a machine that is busy.
+    assert!(gap <= 3 * LEASE, "taken over after {gap} s");
+    let order = workers(&file);
+    let begin = order.iter().position(|worker| *worker == second.id()).unwrap();
+    assert!(order[begin..].iter().all(|worker| *worker == second.id()), "two leaders worked");
+}
+
+#[tokio::test]
+async fn a_leader_that_is_stopped_gives_its_lease_back() {
+    let (cluster, _folder, file) = scene().await;
+    let mut first = replica(&cluster, &file);
+    ticks(&file, first.id(), 10).await;
+    let second = replica(&cluster, &file);
+    eventually(|| async { second.log().contains("synced") }).await;
+    assert_eq!(first.end_by(Signal::TERM).code(), Some(0));
+    ticks(&file, second.id(), 10).await;
+    let order = workers(&file);
+    let begin = order.iter().position(|worker| *worker == second.id()).unwrap();
+    assert!(order[begin..].iter().all(|worker| *worker == second.id()), "two leaders worked");
+}

@@ -1,0 +1,58 @@
+//! What an operator is for those who run it: health, figures, an orderly end.
+
+use std::{
+    io::{Read, Write},
+    net::{TcpListener, TcpStream},
+};
+
+use dummy::{Dummy, DummySpec};
+use kube::api::PostParams;
+use kubecontroller::testing::eventually;
+use rustix::process::Signal;
+
+use crate::Cluster;
+
+/// A port that nobody listens on.
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// The answer to a GET; nothing if nobody answers.
+fn get(port: u16, path: &str) -> Option<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    Some(answer)
+}
+
+#[tokio::test]
+async fn health_and_figures_are_served_and_a_signal_ends_it_well() {
+    let cluster = Cluster::start().await;
+    let (health, metrics) = (free_port(), free_port());
+    let flags = [
+        format!("--health-probe-bind-address=127.0.0.1:{health}"),
+        format!("--metrics-bind-address=127.0.0.1:{metrics}"),
+        "--enabled=dummies".to_owned(),
+    ];
+    let mut operator = cluster.operator(&flags.each_ref().map(String::as_str));
+    let is_ok = |answer: &String| answer.starts_with("HTTP/1.1 200");
+    eventually(|| async { get(health, "/readyz").filter(is_ok) }).await;
+    assert!(get(health, "/healthz").is_some_and(|answer| is_ok(&answer)));
+
+    let dummies = cluster.api::<Dummy>();
+    let spec = DummySpec {
+        transition_defer: 0,
+        data: "hello".to_owned(),
+    };
+    dummies.create(&PostParams::default(), &Dummy::new("d", spec)).await.unwrap();
+    let copied = |dummy: &Dummy| dummy.status.as_ref().is_some_and(|status| status.data == "hello");
+    eventually(|| async { dummies.get("d").await.ok().filter(copied) }).await;
+    let counted = |figures: &String| {
+        let line = "controller_runtime_reconcile_total{";
+        figures.lines().any(|found| found.starts_with(line) && found.contains("\"dummy\"") && !found.ends_with(" 0"))
+    };
+    eventually(|| async { get(metrics, "/metrics").filter(counted) }).await;
+
+    assert_eq!(operator.end_by(Signal::TERM).code(), Some(0));
+}

@@ -1,0 +1,222 @@
+//! Why a reconcile failed, and what is to be done about it.
+
+use std::{fmt, time::Duration};
+
+use crate::manager::BoxError;
+
+/// Why a reconcile failed.
+///
+/// Any error becomes one by `?`. What the API answered is classified, also where it is the cause of something else; other
+/// errors are [`Class::Unknown`], unless the reconciler knows better:
+///
+/// ```
+/// use kubecontroller::controller::{Class, Error, Outcome};
+///
+/// fn size(text: &str) -> Result<u32, Error> {
+///     text.parse().map_err(Error::permanent)
+/// }
+/// assert_eq!(size("many").unwrap_err().class(), Class::Permanent);
+/// ```
+pub struct Error {
+    class: Class,
+    /// For how long whoever answered does not want to be asked again.
+    not_before: Option<Duration>,
+    source: BoxError,
+}
+
+/// What is to be done about an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Class {
+    /// It is expected to go away: others wrote at the same time, or the API is away. Tried again, with growing pauses.
+    Transient,
+    /// It stays until the object changes. Not tried again before that.
+    Permanent,
+    /// Nobody knows. Tried again, with growing pauses.
+    Unknown,
+}
+
+// --- Error ---
+
+impl Error {
+    /// It is expected to go away.
+    pub fn transient(source: impl Into<BoxError>) -> Self {
+        Error::new(Class::Transient, source.into())
+    }
+
+    /// It stays until the object changes: there is no use in trying again.
+    pub fn permanent(source: impl Into<BoxError>) -> Self {
+        Error::new(Class::Permanent, source.into())
+    }
+
+    /// Nobody knows whether it stays.
+    pub fn unknown(source: impl Into<BoxError>) -> Self {
+        Error::new(Class::Unknown, source.into())
+    }
+
+    fn new(class: Class, source: BoxError) -> Self {
+        Error {
+            class,
+            not_before: None,
+            source,
+        }
+    }
+
+    /// Not to be tried again before a while is over, as when somebody asked to be left alone.
+    #[must_use]
+    pub fn not_before(mut self, after: Duration) -> Self {
+        self.not_before = Some(after);
+        self
+    }
+
+    /// What is to be done about it.
+    pub fn class(&self) -> Class {
+        self.class
+    }
+
+    /// How long to wait at least before the next try, if somebody said so.
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.not_before
+    }
+
+    /// The error itself.
+    pub fn source(&self) -> &(dyn std::error::Error + Send + Sync + 'static) {
+        &*self.source
+    }
+}
+
+impl<E: std::error::Error + Send + Sync + 'static> From<E> for Error {
+    fn from(error: E) -> Self {
+        let (class, not_before) = classify(&error);
+        Error {
+            class,
+            not_before,
+            source: error.into(),
+        }
+    }
+}
+
+/// The message, and those of its causes, as far as they say more.
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut said = self.source.to_string();
+        f.write_str(&said)?;
+        let mut cause = self.source.source();
+        while let Some(error) = cause {
+            let more = error.to_string();
+            // Many errors repeat their cause.
+            if !said.contains(&more) {
+                write!(f, ": {more}")?;
+                said = more;
+            }
+            cause = error.source();
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}({:?})", self.class, self.source)
+    }
+}
+
+// --- classes ---
+
+/// The class of an error of the API, wherever it is among the causes.
+fn classify(error: &(dyn std::error::Error + 'static)) -> (Class, Option<Duration>) {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if let Some(error) = error.downcast_ref::<kube::Error>() {
+            return classify_answer(error);
+        }
+        cause = error.source();
+    }
+    (Class::Unknown, None)
+}
+
+fn classify_answer(error: &kube::Error) -> (Class, Option<Duration>) {
+    match error {
+        kube::Error::Api(status) => {
+            let asked = status
+                .details
+                .as_ref()
+                .map_or(0, |details| details.retry_after_seconds);
+            let not_before = (asked > 0).then(|| Duration::from_secs(u64::from(asked)));
+            let class = match status.code {
+                404 | 408 | 409 | 410 | 429 | 500..=599 => Class::Transient,
+                _ => Class::Unknown,
+            };
+            (class, not_before)
+        }
+        kube::Error::HyperError(_) | kube::Error::Service(_) | kube::Error::ReadEvents(_) => {
+            (Class::Transient, None)
+        }
+        _ => (Class::Unknown, None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{io, time::Duration};
+
+    use kube::core::Status;
+
+    use super::{Class, Error};
+
+    fn answer(code: u16) -> kube::Error {
+        kube::Error::Api(Status::failure("no", "Reason").with_code(code).boxed())
+    }
+
+    #[test]
+    fn what_the_api_answers_is_classified() {
+        for (code, class) in [
+            (404, Class::Transient),
+            (409, Class::Transient),
+            (429, Class::Transient),
+            (500, Class::Transient),
+            (503, Class::Transient),
+            (400, Class::Unknown),
+            (403, Class::Unknown),
+            (422, Class::Unknown),
+        ] {
+            assert_eq!(Error::from(answer(code)).class(), class, "{code}");
+        }
+        let away = kube::Error::Service("connection refused".into());
+        assert_eq!(Error::from(away).class(), Class::Transient);
+    }
+
+    #[test]
+    fn an_answer_is_found_among_the_causes() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("cannot scale")]
+        struct Cannot(#[source] kube::Error);
+        let error = Error::from(Cannot(answer(409)));
+        assert_eq!(error.class(), Class::Transient);
+        assert!(
+            error
+                .to_string()
+                .starts_with("cannot scale: ApiError: no: Reason"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn who_asks_to_be_left_alone_is() {
+        let details = serde_json::from_str(r#"{"retryAfterSeconds": 7}"#).unwrap();
+        let busy = Status::failure("busy", "TooManyRequests")
+            .with_code(429)
+            .with_details(details);
+        let error = Error::from(kube::Error::Api(busy.boxed()));
+        assert_eq!(error.retry_after(), Some(Duration::from_secs(7)));
+    }
+
+    #[test]
+    fn a_reconciler_may_know_better() {
+        assert_eq!(Error::from(io::Error::other("?")).class(), Class::Unknown);
+        assert_eq!(
+            Error::permanent("a size must be a number").class(),
+            Class::Permanent
+        );
+        assert_eq!(Error::transient(answer(422)).class(), Class::Transient);
+    }
+}

@@ -1,0 +1,257 @@
+//! Which objects a controller sees.
+//!
+//! A filter is written in the configuration as clauses with `;` between them, which must all hold:
+//!
+//! | clause | holds for |
+//! | --- | --- |
+//! | `shop/*`, `shop/web-?`, `team-*/*` | objects whose `namespace/name` matches the glob |
+//! | `web-*` | objects of that name, in whatever namespace |
+//! | `shop/*, blog/*` | objects that match one of several globs |
+//! | `~^team-[0-9]+/` | objects whose `namespace/name` the regular expression finds something in |
+//! | `!kube-system/*`, `!~test` | objects that do not match |
+//! | `labels: app=web, tier in (a, b)` | objects whose labels the selector matches |
+//!
+//! In globs `*` stands for any letters but `/`, `**` for any letters, `?` for one letter but `/`, `[a-z]` for one of those and
+//! `[!a-z]` for one of the others. Cluster-wide objects have no namespace, and no `/`.
+
+use std::{fmt, str::FromStr};
+
+use regex::Regex;
+
+use crate::{
+    Key,
+    selector::{BadSelector, Selector},
+};
+
+/// A part of the objects of a kind, by name and labels. The empty filter lets everything pass.
+///
+/// ```
+/// use kubecontroller::{Key, controller::KeyFilter};
+///
+/// let filter: KeyFilter = "team-*/*; !team-b/*; labels: app=web".parse().unwrap();
+/// assert!(filter.admits(&Key::new("team-a", "web"), |_| Some("web")));
+/// assert!(!filter.admits(&Key::new("team-b", "web"), |_| Some("web")));
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct KeyFilter {
+    text: String,
+    names: Vec<Names>,
+    labels: Vec<Selector>,
+}
+
+/// Names that are meant, or not.
+#[derive(Clone, Debug)]
+struct Names {
+    any_of: Vec<Regex>,
+    is_meant: bool,
+}
+
+/// Why a text is not a filter.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BadFilter {
+    /// A glob has a bracket without its other half, or has nothing to match.
+    #[error("the glob {glob:?} is wrong: {problem}")]
+    Glob {
+        /// The glob.
+        glob: String,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// A regular expression cannot be read.
+    #[error("the regular expression {expression:?} is wrong: {source}")]
+    Expression {
+        /// The expression.
+        expression: String,
+        /// What is wrong with it.
+        source: Box<regex::Error>,
+    },
+    /// The selector after `labels:` cannot be read.
+    #[error("the label selector is wrong: {0}")]
+    Labels(#[from] BadSelector),
+}
+
+// --- KeyFilter ---
+
+impl KeyFilter {
+    /// Whether it lets an object pass whose labels can be asked for by name.
+    pub fn admits<'l>(&self, key: &Key, mut label: impl FnMut(&str) -> Option<&'l str>) -> bool {
+        self.admits_name(key) && self.labels.iter().all(|selector| selector.matches(&mut label))
+    }
+
+    /// Whether it lets an object of that name pass if its labels are right.
+    pub fn admits_name(&self, key: &Key) -> bool {
+        self.names.iter().all(|names| {
+            let is_match = names.any_of.iter().any(|name| name.is_match(key.as_str()));
+            is_match == names.is_meant
+        })
+    }
+
+    /// Whether labels matter.
+    pub fn has_labels(&self) -> bool {
+        !self.labels.is_empty()
+    }
+}
+
+impl FromStr for KeyFilter {
+    type Err = BadFilter;
+
+    fn from_str(text: &str) -> Result<Self, BadFilter> {
+        let mut filter = KeyFilter {
+            text: text.to_owned(),
+            ..KeyFilter::default()
+        };
+        for clause in text.split(';').map(str::trim).filter(|clause| !clause.is_empty()) {
+            if let Some(selector) = clause.strip_prefix("labels:") {
+                filter.labels.push(selector.parse()?);
+                continue;
+            }
+            let (is_meant, names) = match clause.strip_prefix('!') {
+                Some(names) => (false, names.trim_start()),
+                None => (true, clause),
+            };
+            let any_of = match names.strip_prefix('~') {
+                Some(expression) => vec![regex(expression.trim())?],
+                None => names
+                    .split(',')
+                    .map(|name| glob(name.trim()))
+                    .collect::<Result<_, _>>()?,
+            };
+            filter.names.push(Names { any_of, is_meant });
+        }
+        Ok(filter)
+    }
+}
+
+impl fmt::Display for KeyFilter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl PartialEq for KeyFilter {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for KeyFilter {}
+
+// --- reading ---
+
+fn regex(expression: &str) -> Result<Regex, BadFilter> {
+    Regex::new(expression).map_err(|source| BadFilter::Expression {
+        expression: expression.to_owned(),
+        source: Box::new(source),
+    })
+}
+
+fn glob(glob: &str) -> Result<Regex, BadFilter> {
+    let bad = |problem| BadFilter::Glob {
+        glob: glob.to_owned(),
+        problem,
+    };
+    if glob.is_empty() {
+        return Err(bad("it is empty"));
+    }
+    let mut expression = String::from("^");
+    if !glob.contains('/') && !glob.contains("**") {
+        // A name alone is meant wherever it is.
+        expression.push_str("(?:[^/]*/)?");
+    }
+    let mut letters = glob.chars().peekable();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '*' if letters.next_if_eq(&'*').is_some() => expression.push_str(".*"),
+            '*' => expression.push_str("[^/]*"),
+            '?' => expression.push_str("[^/]"),
+            ']' => return Err(bad("a ] has no [")),
+            '[' => {
+                let is_other = letters.next_if(|next| "!^".contains(*next)).is_some();
+                let mut any_of = String::new();
+                loop {
+                    match letters.next() {
+                        Some(']') if !any_of.is_empty() => break,
+                        Some(letter) if letter == '-' => any_of.push('-'),
+                        Some(letter) => any_of.push_str(&regex::escape(letter.encode_utf8(&mut [0; 4]))),
+                        None => return Err(bad("a [ has no ]")),
+                    }
+                }
+                let not = if is_other { "^/" } else { "" };
+                expression.extend(["[", not, &any_of, "]"]);
+            }
+            letter => expression.push_str(&regex::escape(letter.encode_utf8(&mut [0; 4]))),
+        }
+    }
+    expression.push('$');
+    regex(&expression).map_err(|_| bad("its letters in [] are not in order"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::KeyFilter;
+    use crate::Key;
+
+    #[test]
+    fn names_are_matched_by_glob_or_expression() {
+        for (filter, admitted, refused) in [
+            (
+                "shop/*",
+                &["shop/web", "shop/db"] as &[_],
+                &["blog/web", "web", "shopping/web"] as &[_],
+            ),
+            ("web-*", &["shop/web-1", "web-2"], &["shop/web", "web-1/db"]),
+            ("web-?", &["shop/web-1"], &["shop/web-12", "shop/web-"]),
+            ("*/web-[0-3]", &["shop/web-2"], &["shop/web-4", "web-2"]),
+            ("*/web-[!0-3]", &["shop/web-4"], &["shop/web-2"]),
+            ("**web", &["a-web/web", "b/a-web"], &["web/a"]),
+            ("shop/*, blog/*", &["shop/web", "blog/web"], &["news/web"]),
+            (
+                "~^team-[0-9]+/",
+                &["team-1/web", "team-22/db"],
+                &["team-a/web", "x/team-1"],
+            ),
+            ("!kube-*/*", &["shop/web", "node"], &["kube-system/dns"]),
+            ("!~test", &["shop/web"], &["test/web", "shop/latest"]),
+            ("team-*/*; !team-b/*", &["team-a/x"], &["team-b/x", "shop/x"]),
+            ("a.b/c", &["a.b/c"], &["a-b/c"]),
+            ("", &["shop/web", "node"], &[]),
+        ] {
+            let filter: KeyFilter = filter.parse().unwrap();
+            let admits = |key: &&str| filter.admits(&key.parse::<Key>().unwrap(), |_| None);
+            assert!(admitted.iter().all(admits), "{filter}");
+            assert!(!refused.iter().any(admits), "{filter}");
+        }
+    }
+
+    #[test]
+    fn labels_must_match_too() {
+        let filter: KeyFilter = "shop/*; labels: app=web, tier in (a, b)".parse().unwrap();
+        let label = |tier| {
+            move |name: &str| match name {
+                "app" => Some("web"),
+                "tier" => Some(tier),
+                _ => None,
+            }
+        };
+        let key = Key::new("shop", "web");
+        assert!(filter.has_labels() && filter.admits(&key, label("b")));
+        assert!(!filter.admits(&key, label("c")));
+        assert!(!filter.admits(&Key::new("blog", "web"), label("b")));
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (filter, problem) in [
+            ("shop/[a", "a [ has no ]"),
+            ("shop/a]", "a ] has no ["),
+            ("shop/*,", "it is empty"),
+            ("shop/[z-a]", "not in order"),
+            ("~(", "the regular expression \"(\" is wrong"),
+            ("labels: app=a=b", "label selector is wrong"),
+        ] {
+            let mistake = filter.parse::<KeyFilter>().unwrap_err().to_string();
+            assert!(mistake.contains(problem), "{mistake}");
+        }
+    }
+}

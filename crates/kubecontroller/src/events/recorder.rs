@@ -1,0 +1,222 @@
+//! Who tells, and where it is gathered.
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use futures_util::future::BoxFuture;
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::Client;
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{counter::Counter, family::Family},
+    registry::Registry,
+};
+use tokio::sync::{Mutex, mpsc};
+
+use super::{Kind, Style, record::Told, writer::Writer};
+use crate::{
+    Clock,
+    lease::hostname,
+    manager::{BoxError, Runnable, Stop},
+};
+
+/// How many events wait to be written at most.
+const QUEUE: usize = 1000;
+
+/// Writes the events of a program, and makes the recorders that tell them.
+pub struct Events {
+    queue: mpsc::Sender<Told>,
+    figures: Figures,
+    clock: Clock,
+    host: String,
+    /// Locked for as long as the writer runs.
+    writer: Mutex<Writer>,
+}
+
+/// Tells events of one component. Clones are the same.
+#[derive(Clone)]
+pub struct Recorder {
+    component: String,
+    host: String,
+    style: Style,
+    queue: mpsc::Sender<Told>,
+    figures: Figures,
+    clock: Clock,
+}
+
+/// What became of the events that were told.
+#[derive(Clone, Default)]
+pub(super) struct Figures {
+    counts: Family<Fate, Counter>,
+    /// As the sum of all, so that a flood is logged once in a while and not each time.
+    dropped: Arc<AtomicU64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Fate {
+    result: &'static str,
+}
+
+// --- Events ---
+
+impl Events {
+    /// Events that are written by that client, once this [runs](Runnable::run).
+    pub fn new(client: Client) -> Self {
+        let (queue, told) = mpsc::channel(QUEUE);
+        let figures = Figures::default();
+        Events {
+            queue,
+            figures: figures.clone(),
+            clock: Clock::system(),
+            host: hostname(),
+            writer: Mutex::new(Writer::new(client, told, figures)),
+        }
+    }
+
+    /// With another clock.
+    #[must_use]
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Counts what becomes of events there, as `events_recorded_total` by `result`: `written`, `filtered` (too many about
+    /// one object), `dropped` (too many at once) or `failed`.
+    pub fn register(&self, registry: &mut Registry) {
+        let help = "Events that were told, by what became of them";
+        registry.register("events_recorded", help, self.figures.counts.clone());
+    }
+
+    /// A recorder for a component, usually a controller.
+    pub fn recorder(&self, component: &str) -> Recorder {
+        Recorder {
+            component: component.to_owned(),
+            host: self.host.clone(),
+            style: Style::default(),
+            queue: self.queue.clone(),
+            figures: self.figures.clone(),
+            clock: self.clock.clone(),
+        }
+    }
+}
+
+impl Runnable for Events {
+    fn name(&self) -> &'static str {
+        "events"
+    }
+
+    fn leader_only(&self) -> bool {
+        false
+    }
+
+    fn run(&self, stop: Stop) -> BoxFuture<'_, Result<(), BoxError>> {
+        Box::pin(async move {
+            self.writer.lock().await.run(&stop).await;
+            Ok(())
+        })
+    }
+}
+
+impl fmt::Debug for Events {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let waiting = QUEUE - self.queue.capacity();
+        f.debug_struct("Events")
+            .field("waiting", &waiting)
+            .finish_non_exhaustive()
+    }
+}
+
+// --- Recorder ---
+
+impl Recorder {
+    /// The same, written in that style.
+    #[must_use]
+    pub fn style(mut self, style: Style) -> Self {
+        self.style = style;
+        self
+    }
+
+    /// Tells that something happened to an object. `reason` is one word why, `action` one word what was done or tried,
+    /// `note` a sentence for humans.
+    pub fn event(
+        &self,
+        regarding: &ObjectReference,
+        kind: Kind,
+        reason: &str,
+        action: &str,
+        note: impl Into<String>,
+    ) {
+        self.event_with(regarding, None, kind, reason, action, note);
+    }
+
+    /// The same, where a second object had a part in it.
+    pub fn event_with(
+        &self,
+        regarding: &ObjectReference,
+        related: Option<&ObjectReference>,
+        kind: Kind,
+        reason: &str,
+        action: &str,
+        note: impl Into<String>,
+    ) {
+        let instance = match self.style {
+            Style::Events => format!("{}-{}", self.component, self.host),
+            // Upstream's controllers name no host.
+            Style::Core => String::new(),
+        };
+        let told = Told {
+            style: self.style,
+            component: self.component.clone(),
+            instance,
+            regarding: regarding.clone(),
+            related: related.cloned(),
+            kind,
+            reason: reason.to_owned(),
+            action: action.to_owned(),
+            note: note.into(),
+            at: self.clock.now(),
+        };
+        if self.queue.try_send(told).is_err() {
+            self.figures.dropped();
+        }
+    }
+}
+
+impl fmt::Debug for Recorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Recorder").field(&self.component).finish()
+    }
+}
+
+// --- Figures ---
+
+impl Figures {
+    pub(super) fn count(&self, result: &'static str) {
+        self.counts.get_or_create(&Fate { result }).inc();
+    }
+
+    fn dropped(&self) {
+        self.count("dropped");
+        let before = self.dropped.fetch_add(1, Ordering::Relaxed);
+        if before.is_multiple_of(1000) {
+            tracing::warn!(dropped = before + 1, "too many events wait to be written");
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn of(&self, result: &'static str) -> u64 {
+        self.counts.get_or_create(&Fate { result }).get()
+    }
+}
+
+#[cfg(test)]
+impl Events {
+    pub(super) fn figures(&self) -> &Figures {
+        &self.figures
+    }
+}

@@ -1,0 +1,142 @@
+//! Cleaning up before an object may go.
+//!
+//! Promises: nothing is applied before the finalizer is written, so whatever was made is cleaned up; the finalizer is removed
+//! when the cleanup has succeeded, and never before. A cleanup that fails is tried again, and must do no harm then.
+
+use std::{fmt::Debug, future::Future, sync::Arc};
+
+use kube::{
+    Api,
+    api::{Patch, PatchParams},
+};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::{
+    controller::{Error, Outcome},
+    object::Object,
+};
+
+/// What is to be done for an object that has the finalizer.
+#[derive(Debug)]
+pub enum Call<T> {
+    /// It is to be what it should be.
+    Apply(Arc<T>),
+    /// It is going: everything that was made for it is to go first.
+    Cleanup(Arc<T>),
+}
+
+/// Reconciles an object that needs a cleanup at its end.
+///
+/// An object without the finalizer gets it, and is reconciled when that was seen. [`Call::Cleanup`] that ends with
+/// [`Outcome::Done`] lets the object go; any other outcome keeps it until a later one does.
+///
+/// ```
+/// use std::sync::Arc;
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use kubecontroller::{controller::{Error, Outcome}, finalizer::{self, Call}};
+///
+/// # async fn show(api: &kube::Api<ConfigMap>, map: Arc<ConfigMap>) -> Result<Outcome, Error> {
+/// finalizer::reconcile(api, "example.com/cleanup", map, |call| async move {
+///     match call {
+///         Call::Apply(map) => println!("make what {:?} needs", map.metadata.name),
+///         Call::Cleanup(map) => println!("remove what was made for {:?}", map.metadata.name),
+///     }
+///     Ok(Outcome::Done)
+/// })
+/// .await
+/// # }
+/// ```
+pub async fn reconcile<K, T, F, Fut>(
+    api: &Api<K>,
+    finalizer: &str,
+    object: Arc<T>,
+    act: F,
+) -> Result<Outcome, Error>
+where
+    K: Clone + DeserializeOwned + Debug,
+    T: Object,
+    F: FnOnce(Call<T>) -> Fut,
+    Fut: Future<Output = Result<Outcome, Error>>,
+{
+    match (is_on(&*object, finalizer), object.is_going()) {
+        (true, false) => act(Call::Apply(object)).await,
+        (false, false) => {
+            ensure(api, &*object, finalizer).await?;
+            Ok(Outcome::Done)
+        }
+        (true, true) => {
+            let outcome = act(Call::Cleanup(Arc::clone(&object))).await?;
+            if outcome == Outcome::Done {
+                remove(api, &*object, finalizer).await?;
+            }
+            Ok(outcome)
+        }
+        (false, true) => Ok(Outcome::Done),
+    }
+}
+
+/// Whether an object has a finalizer.
+pub fn is_on<T: Object>(object: &T, finalizer: &str) -> bool {
+    object.finalizers().any(|known| known == finalizer)
+}
+
+/// Adds a finalizer to an object that has not got it. Refused if the object's finalizers are no longer those that are known:
+/// then its next event brings the next try.
+pub async fn ensure<K, T>(api: &Api<K>, object: &T, finalizer: &str) -> Result<(), kube::Error>
+where
+    K: Clone + DeserializeOwned + Debug,
+    T: Object,
+{
+    if is_on(object, finalizer) {
+        return Ok(());
+    }
+    let known: Vec<_> = object.finalizers().collect();
+    let (test, add) = if known.is_empty() {
+        // A list that is not there is tested as null. Without the test one that somebody else just made would be lost.
+        let test = json!({"op": "test", "path": "/metadata/finalizers", "value": null});
+        let add = json!({"op": "add", "path": "/metadata/finalizers", "value": [finalizer]});
+        (test, add)
+    } else {
+        let test = json!({"op": "test", "path": "/metadata/finalizers", "value": known});
+        let add = json!({"op": "add", "path": "/metadata/finalizers/-", "value": finalizer});
+        (test, add)
+    };
+    patch(api, object, json!([same_object(object), test, add])).await
+}
+
+/// Removes a finalizer. An object that is gone has none.
+pub async fn remove<K, T>(api: &Api<K>, object: &T, finalizer: &str) -> Result<(), kube::Error>
+where
+    K: Clone + DeserializeOwned + Debug,
+    T: Object,
+{
+    let Some(position) = object.finalizers().position(|known| known == finalizer) else {
+        return Ok(());
+    };
+    let path = format!("/metadata/finalizers/{position}");
+    // Positions move when others remove theirs: the test keeps us from removing somebody else's.
+    let test = json!({"op": "test", "path": path, "value": finalizer});
+    let remove = json!({"op": "remove", "path": path});
+    let removed = patch(api, object, json!([same_object(object), test, remove])).await;
+    match removed {
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        removed => removed,
+    }
+}
+
+/// Not another object that has the name by now.
+fn same_object<T: Object>(object: &T) -> Value {
+    json!({"op": "test", "path": "/metadata/uid", "value": object.uid()})
+}
+
+async fn patch<K, T>(api: &Api<K>, object: &T, operations: Value) -> Result<(), kube::Error>
+where
+    K: Clone + DeserializeOwned + Debug,
+    T: Object,
+{
+    let operations = serde_json::from_value(operations).map_err(kube::Error::SerdeError)?;
+    let patch = Patch::Json::<()>(operations);
+    api.patch(object.name(), &PatchParams::default(), &patch).await?;
+    Ok(())
+}

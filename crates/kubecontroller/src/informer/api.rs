@@ -1,0 +1,340 @@
+//! The API of a cluster as a source: list and watch over HTTP.
+
+use std::{
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use futures_util::stream::BoxStream;
+use http::{HeaderValue, Response, StatusCode, header};
+use http_body_util::{BodyExt, Collected, Limited};
+use kube::{
+    api::{ListParams, WatchParams},
+    client::Body,
+    core::Request,
+};
+use serde::de::DeserializeOwned;
+use tokio::time::{Instant, timeout_at};
+
+use super::{
+    decode::{Decoder, Told, refusal, status},
+    flow::{Sender, flow},
+    identity::Identity,
+    items::Items,
+    lines::Lines,
+    options::InformerOptions,
+    pool::Pool,
+    source::{Event, Source, Start, Trouble},
+};
+use crate::object::Object;
+
+/// List and watch of a kind and scope.
+pub(super) struct Api<T> {
+    call: Arc<Call<T>>,
+}
+
+struct Call<T> {
+    client: kube::Client,
+    request: Request,
+    identity: Identity,
+    decoder: Decoder<T>,
+    page_size: Option<u32>,
+    watch_timeout: Duration,
+    /// Whether the next list comes as events. Not after one that did not come to its end.
+    streaming: AtomicBool,
+}
+
+type Out<T> = Sender<Result<Event<T>, Trouble>>;
+
+/// How many events may wait for the store.
+const AHEAD: usize = 4;
+/// How much is decoded in one go.
+const BATCH: usize = 256 * 1024;
+/// What is read of an answer that says no.
+const LONGEST_REFUSAL: usize = 64 * 1024;
+/// How much longer than agreed a watch may last before its connection counts as dead.
+const MARGIN: Duration = Duration::from_secs(5);
+
+// --- Api ---
+
+impl<T: Object + DeserializeOwned> Api<T> {
+    pub(super) fn new(
+        client: kube::Client,
+        identity: Identity,
+        decoder: Decoder<T>,
+        options: &InformerOptions<T>,
+    ) -> Self {
+        Api {
+            call: Arc::new(Call {
+                client,
+                request: Request::new(identity.path.clone()),
+                identity,
+                decoder,
+                page_size: options.page_size,
+                watch_timeout: options.watch_timeout,
+                streaming: AtomicBool::new(options.streaming),
+            }),
+        }
+    }
+}
+
+impl<T: Object + DeserializeOwned> Source<T> for Api<T> {
+    fn open(&mut self, start: Start) -> BoxStream<'static, Result<Event<T>, Trouble>> {
+        let call = Arc::clone(&self.call);
+        flow(AHEAD, |out| async move {
+            let result = match start {
+                Start::List { consistent } => call.list(consistent, &out).await,
+                Start::Version(version) => call.watch(&version, &out).await,
+            };
+            if let Err(trouble) = result {
+                out.send(Err(trouble)).await;
+            }
+        })
+    }
+}
+
+// --- Call ---
+
+impl<T: Object + DeserializeOwned> Call<T> {
+    async fn list(&self, consistent: bool, out: &Out<T>) -> Result<(), Trouble> {
+        out.send(Ok(Event::Restarted)).await;
+        if self.streaming.swap(false, Ordering::Relaxed) {
+            let version = if consistent { "" } else { "0" };
+            match self.streaming_list(version, out).await {
+                // The server does not know how.
+                Err(Trouble::Refused {
+                    code: 400 | 403 | 405 | 422,
+                    ..
+                }) => {}
+                result => return result,
+            }
+        }
+        self.paged_list(consistent, out).await
+    }
+
+    /// Lists page by page. A server may answer with all of it at once.
+    async fn paged_list(&self, consistent: bool, out: &Out<T>) -> Result<(), Trouble> {
+        let mut params = ListParams {
+            label_selector: self.identity.scope.labels.clone(),
+            field_selector: self.identity.scope.fields.clone(),
+            limit: self.page_size,
+            resource_version: (!consistent).then(|| "0".to_owned()),
+            ..ListParams::default()
+        };
+        loop {
+            let request = self.request.list(&params);
+            let response = self.send(request, self.identity.wire.accept_list()).await?;
+            let metadata = self.read_items(response, out).await?;
+            let metadata = metadata.metadata;
+            params.continue_token = metadata.next.filter(|token| !token.is_empty());
+            if params.continue_token.is_none() {
+                let version = metadata.resource_version.unwrap_or_default();
+                out.send(Ok(Event::Complete { version })).await;
+                return Ok(());
+            }
+        }
+    }
+
+    /// Reads a page while it arrives, and decodes what is there while the rest does.
+    async fn read_items(
+        &self,
+        response: Response<Body>,
+        out: &Out<T>,
+    ) -> Result<super::items::Envelope, Trouble> {
+        let mut body = pin!(response.into_body());
+        let mut items = Items::default();
+        let mut pool = Pool::new();
+        let mut is_open = true;
+        while is_open || !pool.is_empty() {
+            tokio::select! {
+                biased;
+                decoded = pool.next(), if !pool.is_empty() => {
+                    for event in decoded.unwrap_or_else(|| Ok(Ok(Vec::new())))?? {
+                        out.send(Ok(event)).await;
+                    }
+                }
+                frame = body.frame(), if is_open && pool.has_room() => {
+                    match frame {
+                        Some(frame) => {
+                            if let Ok(bytes) = frame.map_err(|error| lost(&error))?.into_data() {
+                                items.push(&bytes);
+                            }
+                        }
+                        None => is_open = false,
+                    }
+                    if items.complete().size() >= BATCH || (!is_open && items.complete().len() > 0) {
+                        let (batch, decoder) = (items.take(), self.decoder.clone());
+                        pool.add(batch.size(), move || decoder.items(&batch));
+                    }
+                }
+            }
+        }
+        items
+            .envelope()
+            .map_err(|error| Trouble::Broken(format!("the list is cut off or no list: {error}")))
+    }
+
+    /// Lists by watching.
+    async fn streaming_list(&self, version: &str, out: &Out<T>) -> Result<(), Trouble> {
+        let response = self.send_watch(version, true).await?;
+        self.read_lines(response, true, out).await
+    }
+
+    async fn watch(&self, version: &str, out: &Out<T>) -> Result<(), Trouble> {
+        let response = self.send_watch(version, false).await?;
+        let version = version.to_owned();
+        out.send(Ok(Event::Reached { version })).await;
+        self.read_lines(response, false, out).await
+    }
+
+    async fn send_watch(&self, version: &str, send_initial_events: bool) -> Result<Response<Body>, Trouble> {
+        let params = WatchParams {
+            label_selector: self.identity.scope.labels.clone(),
+            field_selector: self.identity.scope.fields.clone(),
+            timeout: u32::try_from(self.watch_timeout.as_secs()).ok(),
+            bookmarks: true,
+            send_initial_events,
+        };
+        let request = self.request.watch(&params, version);
+        self.send(request, self.identity.wire.accept_watch()).await
+    }
+
+    /// Reads events while they arrive. As long as they are those of a list, they are decoded beside the reading.
+    async fn read_lines(
+        &self,
+        response: Response<Body>,
+        mut is_list: bool,
+        out: &Out<T>,
+    ) -> Result<(), Trouble> {
+        let deadline = Instant::now() + self.watch_timeout + MARGIN;
+        let mut body = pin!(response.into_body());
+        let mut lines = Lines::default();
+        let mut pool = Pool::new();
+        let mut is_open = true;
+        while is_open || !pool.is_empty() {
+            tokio::select! {
+                biased;
+                told = pool.next(), if !pool.is_empty() => {
+                    let (told, trouble) = told.unwrap_or_else(|| Ok((Vec::new(), None)))?;
+                    self.tell(told, &mut is_list, out).await;
+                    if let Some(trouble) = trouble {
+                        return Err(trouble);
+                    }
+                }
+                frame = timeout_at(deadline, body.frame()), if is_open && pool.has_room() => {
+                    match frame {
+                        Ok(Some(Ok(frame))) => {
+                            if let Ok(bytes) = frame.into_data() {
+                                lines.push(&bytes);
+                            }
+                        }
+                        Ok(Some(Err(error))) => return Err(lost(&error)),
+                        Ok(None) => is_open = false,
+                        Err(_) => return Err(Trouble::Broken("the watch does not end in time: its connection is dead".to_owned())),
+                    }
+                }
+            }
+            let size = lines.complete().size();
+            // Whether more is on its way cannot be known: a list waits for a batch to be full only as long as there is other
+            // work.
+            if lines.complete().len() > 0 && (!is_list || pool.is_empty() || size >= BATCH) {
+                let (batch, decoder) = (lines.take(), self.decoder.clone());
+                pool.add(if is_list { size } else { 0 }, move || decoder.lines(&batch));
+            }
+        }
+        Ok(())
+    }
+
+    async fn tell(&self, told: Vec<Told<T>>, is_list: &mut bool, out: &Out<T>) {
+        let mut listed = Vec::new();
+        for event in told {
+            let event = match event {
+                Told::Applied(object) if *is_list => {
+                    listed.push(object);
+                    continue;
+                }
+                Told::Applied(object) => Event::Applied(object),
+                Told::Deleted(object) => Event::Deleted(object),
+                Told::Unreadable(event) => event,
+                Told::Bookmark { version, ends_list } if *is_list => {
+                    if !ends_list {
+                        continue;
+                    }
+                    *is_list = false;
+                    self.streaming.store(true, Ordering::Relaxed);
+                    out.send(Ok(Event::Listed(std::mem::take(&mut listed)))).await;
+                    Event::Complete { version }
+                }
+                Told::Bookmark { version, .. } => Event::Reached { version },
+            };
+            out.send(Ok(event)).await;
+        }
+        if !listed.is_empty() {
+            out.send(Ok(Event::Listed(listed))).await;
+        }
+    }
+
+    /// Sends a request; an answer that is no success is trouble.
+    async fn send(
+        &self,
+        request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+        accept: &'static str,
+    ) -> Result<Response<Body>, Trouble> {
+        let mut request = request.map_err(|error| Trouble::Broken(error.to_string()))?;
+        let headers = request.headers_mut();
+        headers.insert(header::ACCEPT, HeaderValue::from_static(accept));
+        // Servers compress each event of a watch on its own, which most decoders read as the end.
+        headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        let response = self.client.send(request.map(Body::from)).await;
+        let response = response.map_err(|error| Trouble::Broken(chain(&error)))?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        Err(said_no(response).await)
+    }
+}
+
+async fn said_no(response: Response<Body>) -> Trouble {
+    let code = response.status();
+    let retry_after = response.headers().get(header::RETRY_AFTER);
+    let retry_after = retry_after.and_then(|seconds| seconds.to_str().ok()?.parse().ok());
+    let retry_after = retry_after.map(Duration::from_secs);
+    let body = Limited::new(response.into_body(), LONGEST_REFUSAL)
+        .collect()
+        .await;
+    let body = body.map(Collected::to_bytes).unwrap_or_default();
+    if let Some(status) = status(&body) {
+        return refusal(&status, retry_after);
+    }
+    let message = String::from_utf8_lossy(&body).trim().to_owned();
+    if code == StatusCode::GONE {
+        return Trouble::Expired(message);
+    }
+    Trouble::Refused {
+        code: code.as_u16(),
+        message,
+        retry_after,
+    }
+}
+
+fn lost(error: &dyn std::error::Error) -> Trouble {
+    Trouble::Broken(chain(error))
+}
+
+/// An error and its causes: the outermost one seldom tells.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = error.source();
+    }
+    text
+}

@@ -1,0 +1,180 @@
+//! Bytes become objects.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use kube::core::Status;
+use serde::{Deserialize, de::DeserializeOwned};
+
+use super::{
+    lines::{Kind, Line},
+    options::Transform,
+    pieces::Pieces,
+    source::{Event, Trouble},
+};
+use crate::object::{Bare, Object, Slim};
+
+/// Reads the objects of an informer. Clones count together.
+pub(super) struct Decoder<T> {
+    transform: Option<Transform<T>>,
+    count: Arc<AtomicU64>,
+}
+
+/// An event of a watch.
+#[derive(Debug)]
+pub(super) enum Told<T> {
+    Applied(Arc<T>),
+    Deleted(Arc<T>),
+    Bookmark {
+        version: String,
+        /// Whether everything that was there at the beginning has been told.
+        ends_list: bool,
+    },
+    /// An object that cannot be read.
+    Unreadable(Event<T>),
+}
+
+/// Of a bookmark.
+#[derive(Deserialize)]
+struct Mark {
+    metadata: MarkMeta,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct MarkMeta {
+    resource_version: String,
+    #[serde(default)]
+    annotations: std::collections::BTreeMap<String, String>,
+}
+
+/// The annotation of the bookmark after the last object that was there at the beginning.
+const END_OF_LIST: &str = "k8s.io/initial-events-end";
+
+// --- Decoder ---
+
+impl<T> Clone for Decoder<T> {
+    fn clone(&self) -> Self {
+        Decoder {
+            transform: self.transform.clone(),
+            count: Arc::clone(&self.count),
+        }
+    }
+}
+
+impl<T> Decoder<T> {
+    pub(super) fn new(transform: Option<Transform<T>>, count: Arc<AtomicU64>) -> Self {
+        Decoder { transform, count }
+    }
+}
+
+impl<T: Object + DeserializeOwned> Decoder<T> {
+    /// The items of a list: the objects together, then those that cannot be read.
+    pub(super) fn items(&self, items: &Pieces) -> Result<Vec<Event<T>>, Trouble> {
+        let mut objects = Vec::with_capacity(items.len());
+        let mut unreadable = Vec::new();
+        for item in items.iter() {
+            match self.object(item)? {
+                Ok(object) => objects.push(object),
+                Err(event) => unreadable.push(event),
+            }
+        }
+        let mut events = vec![Event::Listed(objects)];
+        events.append(&mut unreadable);
+        Ok(events)
+    }
+
+    /// The events of a watch, as far as they can be told, and why not further.
+    pub(super) fn lines(&self, lines: &Pieces) -> (Vec<Told<T>>, Option<Trouble>) {
+        let mut told = Vec::with_capacity(lines.len());
+        for line in lines.iter().filter(|line| !line.trim_ascii().is_empty()) {
+            match self.line(line) {
+                Ok(event) => told.push(event),
+                Err(trouble) => return (told, Some(trouble)),
+            }
+        }
+        (told, None)
+    }
+
+    fn line(&self, line: &[u8]) -> Result<Told<T>, Trouble> {
+        let line = match Line::read(line) {
+            Ok(line) => line,
+            Err(error) => {
+                return Err(status(line).map_or_else(|| unexpected(&error), |status| refusal(&status, None)));
+            }
+        };
+        let told = match line.kind {
+            Kind::Added | Kind::Modified => self.object(line.object)?.map(Told::Applied),
+            Kind::Deleted => self.object(line.object)?.map(Told::Deleted),
+            Kind::Bookmark => {
+                let mark: Mark = serde_json::from_slice(line.object).map_err(|error| unexpected(&error))?;
+                Ok(Told::Bookmark {
+                    ends_list: mark.metadata.annotations.contains_key(END_OF_LIST),
+                    version: mark.metadata.resource_version,
+                })
+            }
+            Kind::Error => {
+                let status: Status =
+                    serde_json::from_slice(line.object).map_err(|error| unexpected(&error))?;
+                return Err(refusal(&status, None));
+            }
+        };
+        Ok(told.unwrap_or_else(Told::Unreadable))
+    }
+
+    /// An object; or, if it cannot be read, what can be said of it.
+    fn object(&self, bytes: &[u8]) -> Result<Result<Arc<T>, Event<T>>, Trouble> {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        match serde_json::from_slice::<T>(bytes) {
+            Ok(mut object) => {
+                if let Some(transform) = &self.transform {
+                    transform(&mut object);
+                }
+                Ok(Ok(Arc::new(object)))
+            }
+            Err(error) => {
+                // Torn, or no object at all: then it is not the object's fault.
+                let known: Slim<Bare> = serde_json::from_slice(bytes).map_err(|error| unexpected(&error))?;
+                Ok(Err(Event::Unreadable {
+                    key: known.key(),
+                    version: known.metadata.resource_version,
+                    error: error.to_string(),
+                }))
+            }
+        }
+    }
+}
+
+/// What a server says when it says no.
+pub(super) fn status(body: &[u8]) -> Option<Status> {
+    let status: Status = serde_json::from_slice(body).ok()?;
+    (status.code != 0).then_some(status)
+}
+
+/// What to make of it.
+pub(super) fn refusal(status: &Status, retry_after: Option<std::time::Duration>) -> Trouble {
+    let too_large = status.details.iter().flat_map(|details| &details.causes);
+    let is_ahead = too_large
+        .into_iter()
+        .any(|cause| cause.reason == "ResourceVersionTooLarge");
+    // A server that is behind what was seen has been put back: only a list tells what it has.
+    if status.code == 410 || is_ahead {
+        return Trouble::Expired(status.message.clone());
+    }
+    let seconds = status
+        .details
+        .as_ref()
+        .map_or(0, |details| details.retry_after_seconds);
+    let said = (seconds > 0).then(|| std::time::Duration::from_secs(seconds.into()));
+    Trouble::Refused {
+        code: status.code,
+        message: status.message.clone(),
+        retry_after: retry_after.or(said),
+    }
+}
+
+fn unexpected(error: &serde_json::Error) -> Trouble {
+    Trouble::Broken(format!("the server's answer is not understood: {error}"))
+}

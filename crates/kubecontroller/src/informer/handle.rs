@@ -1,0 +1,141 @@
+//! A handle of an informer.
+
+use std::{fmt, future::pending, sync::Arc};
+
+use tokio::sync::{mpsc, watch};
+
+use super::{
+    delta::Delta,
+    health::{Counts, InformerFigures, InformerHealth, Progress},
+    options::InformerOptions,
+    subscribers::{Changes, Command, Subscriber, Subscription},
+};
+use crate::{object::Object, store::Store};
+
+/// The objects of a kind and scope, kept up to date. Clones are the same informer.
+///
+/// It stops when its last handle and its last [`Subscription`] are dropped; a [`Store`] does not keep it going. A handler that
+/// needs the store takes a clone of that: one that holds a handle keeps its informer going for ever.
+pub struct Informer<T> {
+    pub(super) core: Arc<Core<T>>,
+    /// The task ends when the last sender is gone.
+    pub(super) commands: mpsc::UnboundedSender<Command<T>>,
+}
+
+/// What an informer's handles and its task share.
+pub(super) struct Core<T> {
+    pub(super) name: String,
+    pub(super) store: Store<T>,
+    pub(super) progress: watch::Sender<Progress>,
+    pub(super) counts: Counts,
+    pub(super) options: InformerOptions<T>,
+}
+
+// --- Informer ---
+
+impl<T> Clone for Informer<T> {
+    fn clone(&self) -> Self {
+        Informer {
+            core: Arc::clone(&self.core),
+            commands: self.commands.clone(),
+        }
+    }
+}
+
+impl<T> fmt::Debug for Informer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Informer")
+            .field("name", &self.core.name)
+            .field("progress", &*self.core.progress.borrow())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<T: Object> Informer<T> {
+    /// What it is about: the path of its list and its selectors.
+    pub fn name(&self) -> &str {
+        &self.core.name
+    }
+
+    /// The objects. Until the informer is synced some are missing.
+    pub fn store(&self) -> &Store<T> {
+        &self.core.store
+    }
+
+    /// Calls a handler for each change, in order. It runs in the informer's task and must not block: it should put a key into
+    /// a queue. First it is told of what is there, as [`Delta::Added`] with `initial`. If it panics, that is logged, and it is
+    /// called again for the next change.
+    pub fn on_change(&self, handler: impl FnMut(&Delta<T>) + Send + 'static) -> Subscription {
+        let (subscriber, subscription) = Subscriber::new(handler, self.commands.clone());
+        // If the task has stopped the subscription never tells anything.
+        let _ = self.commands.send(Command::Add(subscriber));
+        subscription
+    }
+
+    /// The same as a stream, for readers that wait.
+    pub fn changes(&self) -> Changes<T> {
+        let (sender, told) = mpsc::unbounded_channel();
+        let subscription = self.on_change(move |delta| {
+            // The reader drops the subscription with the receiver.
+            let _ = sender.send(delta.clone());
+        });
+        Changes::new(told, subscription)
+    }
+
+    /// Whether the first list is complete.
+    pub fn is_synced(&self) -> bool {
+        self.core.progress.borrow().is_synced
+    }
+
+    /// Waits until the first list is complete. Never ends if the informer stops before that.
+    pub async fn synced(&self) {
+        self.wait(|progress| progress.is_synced).await;
+    }
+
+    /// The newest version that was seen, of an object or of a bookmark.
+    pub fn version(&self) -> Option<u64> {
+        self.core.progress.borrow().version
+    }
+
+    /// Waits until everything up to a version has been seen and told. Of a change outside the informer's scope it hears only
+    /// with the next bookmark.
+    pub async fn reached(&self, version: u64) {
+        self.wait(|progress| progress.version.is_some_and(|seen| seen >= version))
+            .await;
+    }
+
+    /// How it is.
+    pub fn health(&self) -> InformerHealth {
+        self.core.progress.borrow().health.clone()
+    }
+
+    /// What it has done so far.
+    pub fn figures(&self) -> InformerFigures {
+        self.core.figures()
+    }
+
+    async fn wait(&self, condition: impl FnMut(&Progress) -> bool) {
+        let mut progress = self.core.progress.subscribe();
+        if progress.wait_for(condition).await.is_err() {
+            pending::<()>().await;
+        }
+    }
+}
+
+// --- Core ---
+
+impl<T> Core<T> {
+    pub(super) fn new(name: String, options: InformerOptions<T>) -> Self {
+        Core {
+            name,
+            store: Store::default(),
+            progress: watch::Sender::default(),
+            counts: Counts::default(),
+            options,
+        }
+    }
+
+    pub(super) fn figures(&self) -> InformerFigures {
+        self.counts.figures(&self.name, self.store.len())
+    }
+}

@@ -1,0 +1,157 @@
+//! Who shares an informer, and how long it lives.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::ApiResource;
+
+use super::{Content, Thing, held, until, world::World};
+use crate::informer::{Informer, InformerOptions, Informers, Scope, Subscription};
+
+fn world() -> (World, Informers) {
+    let world = World::new();
+    world.set("a", "1");
+    world.set("b", "1");
+    let informers = Informers::new(world.client());
+    (world, informers)
+}
+
+fn things(informers: &Informers) -> Informer<Thing> {
+    informers.slim::<ConfigMap, Content>(Scope::default())
+}
+
+#[tokio::test(start_paused = true)]
+async fn fifty_controllers_have_one_watch_and_one_decoding_of_each_event() {
+    let (world, informers) = world();
+    let told = Arc::new(AtomicUsize::new(0));
+    let subscribe = |_| {
+        let told = Arc::clone(&told);
+        things(&informers).on_change(move |_| _ = told.fetch_add(1, Ordering::Relaxed))
+    };
+    let subscriptions: Vec<Subscription> = (0..50).map(subscribe).collect();
+    informers.start();
+    informers.synced().await;
+    let informer = things(&informers);
+    for value in ["2", "3", "4"] {
+        informer.reached(world.set("a", value)).await;
+    }
+    assert_eq!(told.load(Ordering::Relaxed), 50 * 5);
+    assert_eq!((world.asked("watch=true"), world.requests().len()), (1, 2));
+    assert_eq!(informer.figures().decoded, 5);
+    drop(subscriptions);
+}
+
+#[tokio::test(start_paused = true)]
+async fn kind_type_and_scope_make_an_informer() {
+    let (world, informers) = world();
+    informers.start();
+    let things = things(&informers);
+    let same = informers.slim::<ConfigMap, Content>(Scope::default());
+    let typed = informers.typed::<ConfigMap>(Scope::default());
+    let scope = Scope::default()
+        .namespace("shop")
+        .labels("app in (a,b)")
+        .fields("metadata.name!=c");
+    let scoped = informers.typed::<ConfigMap>(scope);
+    let metadata = informers.metadata::<ConfigMap>(Scope::default());
+    let resource = ApiResource::erase::<ConfigMap>(&());
+    let dynamic = informers.dynamic(&resource, Scope::default());
+    informers.synced().await;
+    until("five watches", || world.open_watches() == 5).await;
+    assert!(Arc::ptr_eq(&things.core, &same.core));
+    assert_eq!(informers.figures().len(), 5);
+    let asked =
+        "/namespaces/shop/configmaps?&fieldSelector=metadata.name%21%3Dc&labelSelector=app+in+%28a%2Cb%29";
+    assert_eq!(world.asked(asked), 1, "{:?}", world.requests());
+    let metadata_lists = "as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+    let metadata_watches = "as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+    assert_eq!(
+        (world.asked(metadata_lists), world.asked(metadata_watches)),
+        (1, 1)
+    );
+    let kinds = dynamic.store().all();
+    assert!(
+        kinds
+            .iter()
+            .all(|object| object.types.as_ref().unwrap().kind == "ConfigMap")
+    );
+    let everywhere = [
+        held(&things),
+        held(&typed),
+        held(&scoped),
+        held(&metadata),
+        held(&dynamic),
+    ];
+    assert!(everywhere.iter().all(|held| *held == world.objects()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn settings_that_differ_are_refused() {
+    let (_world, informers) = world();
+    let options = InformerOptions {
+        page_size: Some(10),
+        ..InformerOptions::default()
+    };
+    let with = |options: &InformerOptions<ConfigMap>| informers.typed_with(Scope::default(), options.clone());
+    let first = with(&options).unwrap();
+    assert!(Arc::ptr_eq(&first.core, &with(&options).unwrap().core));
+    assert!(Arc::ptr_eq(
+        &first.core,
+        &informers.typed::<ConfigMap>(Scope::default()).core
+    ));
+    let mistake = with(&options.clone().transform(|_| {})).unwrap_err().to_string();
+    assert_eq!(
+        mistake,
+        "the informer of /api/v1/configmaps is there already, with another transform"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_informer_lives_as_long_as_somebody_needs_it() {
+    let (world, informers) = world();
+    let informer = things(&informers);
+    assert_eq!(world.requests().len(), 0, "nothing happens before the start");
+    informers.start();
+    let (subscription, store) = (informer.on_change(|_| {}), informer.store().clone());
+    informer.synced().await;
+    drop(informer);
+    until("a watch", || world.open_watches() == 1).await;
+    drop(subscription);
+    until("no watch", || world.open_watches() == 0).await;
+    assert_eq!((store.len(), informers.figures().len()), (2, 0));
+    // Asked for again it begins anew.
+    let informer = things(&informers);
+    informer.synced().await;
+    until("a watch", || world.open_watches() == 1).await;
+    assert_eq!(informer.figures().lists, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn stopping_ends_every_watch() {
+    let (world, informers) = world();
+    let things = things(&informers);
+    let mut changes = things.changes();
+    let typed = informers.typed::<ConfigMap>(Scope::default());
+    informers.start();
+    informers.synced().await;
+    until("two watches", || world.open_watches() == 2).await;
+    informers.stop().await;
+    assert_eq!(world.open_watches(), 0);
+    let told = std::iter::repeat_with(|| changes.told.try_recv())
+        .take_while(Result::is_ok)
+        .count();
+    assert_eq!((told, typed.store().len()), (2, 2));
+    assert!(changes.next().await.is_none(), "a stream ends with its informer");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_is_dropped_before_the_start_never_begins() {
+    let (world, informers) = world();
+    drop(things(&informers));
+    informers.start();
+    informers.synced().await;
+    assert_eq!(world.requests().len(), 0);
+}

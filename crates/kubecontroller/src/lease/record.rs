@@ -1,0 +1,111 @@
+//! What is written in a lease, and what an onlooker makes of it.
+
+use std::time::Duration;
+
+use k8s_openapi::{
+    api::coordination::v1::{Lease, LeaseSpec},
+    apimachinery::pkg::apis::meta::v1::MicroTime,
+    jiff::{SignedDuration, Timestamp},
+};
+use kube::api::ObjectMeta;
+use tokio::time::Instant;
+
+use super::Options;
+
+/// What an onlooker remembers of a lease.
+#[derive(Default)]
+pub(super) struct Seen {
+    /// Uid and version of the lease, and since when they are the same.
+    last: Option<(String, String, Instant)>,
+}
+
+// --- Seen ---
+
+impl Seen {
+    /// Somebody looked. Returns for how long the lease has not changed, as far as is known here.
+    pub(super) fn look(&mut self, lease: &Lease, now: Instant) -> Duration {
+        let uid = lease.metadata.uid.clone().unwrap_or_default();
+        // Any write counts, not only a later time in it: the holder's clock may stand still.
+        let version = lease.metadata.resource_version.clone().unwrap_or_default();
+        match &self.last {
+            Some((same_uid, same_version, since)) if *same_uid == uid && *same_version == version => {
+                now - *since
+            }
+            _ => {
+                self.last = Some((uid, version, now));
+                Duration::ZERO
+            }
+        }
+    }
+}
+
+// --- records ---
+
+/// Who holds a lease; nobody after it was given back.
+pub(super) fn holder(lease: &Lease) -> Option<&str> {
+    let holder = lease.spec.as_ref()?.holder_identity.as_deref()?;
+    (!holder.is_empty()).then_some(holder)
+}
+
+/// For how long its holder may go on after its last change. What the holder wrote counts, for he goes by it.
+pub(super) fn duration(lease: &Lease, options: &Options) -> Duration {
+    let seconds = lease.spec.as_ref().and_then(|spec| spec.lease_duration_seconds);
+    let seconds = seconds.and_then(|seconds| u64::try_from(seconds).ok());
+    seconds.map_or(options.duration, Duration::from_secs)
+}
+
+/// The lease as it is when we hold it from now on: a new one, a free one, ours or someone else's.
+pub(super) fn held(old: Option<&Lease>, options: &Options, now: Timestamp) -> Lease {
+    let mut lease = old.cloned().unwrap_or_else(|| Lease {
+        metadata: ObjectMeta {
+            name: Some(options.name.clone()),
+            namespace: Some(options.namespace.clone()),
+            ..ObjectMeta::default()
+        },
+        spec: None,
+    });
+    let is_mine = holder(&lease) == Some(&options.identity);
+    let spec = lease.spec.get_or_insert_default();
+    let now = later(now, spec);
+    if !is_mine {
+        let before = spec.lease_transitions.unwrap_or(0);
+        spec.lease_transitions = Some(if old.is_some() {
+            before.saturating_add(1)
+        } else {
+            0
+        });
+        spec.acquire_time = Some(now.clone());
+        spec.holder_identity = Some(options.identity.clone());
+    }
+    spec.lease_duration_seconds = Some(seconds(options.duration));
+    spec.renew_time = Some(now);
+    lease
+}
+
+/// The lease as it is when it was given back.
+pub(super) fn released(old: &Lease, now: Timestamp) -> Lease {
+    let mut lease = old.clone();
+    let spec = lease.spec.get_or_insert_default();
+    let now = later(now, spec);
+    spec.holder_identity = Some(String::new());
+    spec.lease_duration_seconds = Some(1);
+    spec.acquire_time = Some(now.clone());
+    spec.renew_time = Some(now);
+    lease
+}
+
+/// A time after the one that is written there: a renewal that changes nothing is no renewal for those who look on.
+fn later(now: Timestamp, spec: &LeaseSpec) -> MicroTime {
+    let microsecond = SignedDuration::from_micros(1);
+    let least = spec
+        .renew_time
+        .as_ref()
+        .and_then(|last| last.0.checked_add(microsecond).ok());
+    MicroTime(least.map_or(now, |least| least.max(now)))
+}
+
+/// Whole seconds, rounded up: others may wait longer, never shorter.
+fn seconds(duration: Duration) -> i32 {
+    let whole = duration.as_secs() + u64::from(duration.subsec_nanos() > 0);
+    i32::try_from(whole).unwrap_or(i32::MAX)
+}

@@ -1,0 +1,77 @@
+//! Who runs.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use super::Runnable;
+
+/// How each runnable of a process fares. Clones are the same.
+#[derive(Clone, Default)]
+pub(super) struct Board {
+    entries: Arc<Mutex<BTreeMap<String, Entry>>>,
+}
+
+struct Entry {
+    runnable: Arc<dyn Runnable>,
+    state: State,
+}
+
+/// How a runnable fares.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// It was not begun yet, or its turn is over.
+    Idle,
+    /// It runs.
+    Running,
+    /// It failed, and is begun again later.
+    Failed(String),
+    /// It has nothing left to do.
+    Done,
+}
+
+// --- Board ---
+
+impl Board {
+    /// Puts a runnable on the board. False if there is one of that name.
+    pub(super) fn enter(&self, runnable: Arc<dyn Runnable>) -> bool {
+        let name = runnable.name().to_owned();
+        let mut entries = self.entries();
+        if entries.contains_key(&name) {
+            return false;
+        }
+        let state = State::Idle;
+        entries.insert(name, Entry { runnable, state });
+        true
+    }
+
+    pub(super) fn set(&self, name: &str, state: State) {
+        if let Some(entry) = self.entries().get_mut(name) {
+            entry.state = state;
+        }
+    }
+
+    /// Whether it runs, and others may rely on it.
+    pub(super) fn is_ready(&self, name: &str) -> bool {
+        let runnable = match self.entries().get(name) {
+            Some(entry) if entry.state == State::Running => Arc::clone(&entry.runnable),
+            Some(entry) => return entry.state == State::Done,
+            None => return false,
+        };
+        runnable.is_ready()
+    }
+
+    /// All of them.
+    pub(super) fn states(&self) -> Vec<(String, State)> {
+        let entries = self.entries();
+        entries
+            .iter()
+            .map(|(name, entry)| (name.clone(), entry.state.clone()))
+            .collect()
+    }
+
+    fn entries(&self) -> MutexGuard<'_, BTreeMap<String, Entry>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

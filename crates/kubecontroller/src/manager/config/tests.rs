@@ -1,0 +1,282 @@
+//! What settings promise.
+
+use std::{ffi::OsString, time::Duration};
+
+use super::{
+    Config, OwnSetting,
+    flags::{Asked, Unfollowed, read},
+    keys::KEYS,
+};
+
+const OWN: &[OwnSetting] = &[OwnSetting {
+    key: "redis.image",
+    help: "Which image",
+    default: "redis:8",
+}];
+
+/// The faults of a file.
+fn faults(text: &str) -> Vec<String> {
+    Config::from_yaml("app.yaml", text).map_or_else(|bad| bad.faults, |_| Vec::new())
+}
+
+/// What a command line comes to.
+fn told(args: &[&str], env: &[(&str, &str)]) -> Result<Config, String> {
+    let args: Vec<OsString> = ["app"].iter().chain(args).map(OsString::from).collect();
+    let env = |name: &str| {
+        let found = env.iter().find(|(known, _)| *known == name);
+        found.map(|(_, value)| (*value).to_owned())
+    };
+    match read("app", "about", OWN, args, env) {
+        Ok(Asked::Run(config)) => Ok(*config),
+        Ok(_) => panic!("it was told to run"),
+        Err(Unfollowed::Line(error)) => Err(error.to_string()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+#[test]
+fn a_file_says_everything() {
+    let text = "
+reconcilermgr:
+  kubeconfig: /etc/kube.conf
+  master: https://10.0.0.1:6443
+  metrics-bind-address: :18001
+  health-probe-bind-address: 127.0.0.1:18002
+  concurrence: 1
+  leader-elect: true
+  leader-elect-lease-duration: 30s
+  graceful-shutdown-timeout: 1m30s
+enabled: [ats, dummies]
+resource-filter:
+  ats: default/a*
+dependencies:
+  at: ['127.0.0.1:8080', dummy]
+queueConfig: {maxRetries: 5, baseDelay: 100ms, maxDelay: 1.5m, rateLimiterQPS: 10}
+reconcileConfig: {timeout: 30s, resyncPeriod: 10m, maxConcurrent: 8}
+informerConfig: {cacheSize: 10000, listTimeout: 60s}
+log: {level: debug, format: json, name: hub, disable-caller: false, output-paths: [stdout]}
+";
+    let config = Config::from_yaml("app.yaml", text).unwrap();
+    assert_eq!(config.cluster.master.as_deref(), Some("https://10.0.0.1:6443"));
+    assert_eq!(config.metrics_address.as_deref(), Some("0.0.0.0:18001"));
+    assert_eq!(config.health_address.as_deref(), Some("127.0.0.1:18002"));
+    assert_eq!(
+        (config.controller.workers, config.controller.max_concurrent),
+        (1, Some(8))
+    );
+    assert_eq!(config.leader.duration, Duration::from_secs(30));
+    assert_eq!(config.grace, Duration::from_secs(90));
+    assert!(config.selection.has("at", "ats") && !config.selection.has("job", "jobs"));
+    assert_eq!(config.filters["ats"], "default/a*");
+    assert_eq!(config.dependencies["at"].len(), 2);
+    assert_eq!(config.controller.max_retries, Some(5));
+    assert_eq!(config.controller.base_delay, Duration::from_millis(100));
+    assert_eq!(config.controller.max_delay, Duration::from_secs(90));
+    assert_eq!(config.controller.qps, Some(10.0));
+    assert_eq!(config.controller.timeout, Some(Duration::from_secs(30)));
+    assert_eq!(config.informer.resync, Some(Duration::from_secs(600)));
+    assert_eq!(config.informer.cache_size, Some(10_000));
+    assert_eq!(
+        (config.log.level, config.log.caller),
+        (tracing::Level::DEBUG, true)
+    );
+    assert_eq!(Config::from_yaml("empty.yaml", "").unwrap(), Config::default());
+    assert_eq!(
+        Config::from_yaml("empty.yaml", "# nothing\n").unwrap(),
+        Config::default()
+    );
+}
+
+#[test]
+fn what_is_wrong_is_told_with_file_line_and_key() {
+    for (text, want) in [
+        ("workers: x", "app.yaml:1: workers: \"x\" is not a whole number"),
+        ("workers: 0", "app.yaml:1: workers: must be at least 1"),
+        (
+            "\nqueueConfig:\n  baseDelay: 5",
+            "app.yaml:3: queueConfig.baseDelay: \"5\" is not a duration: want a number with a unit, such as 5s, 100ms or 1m30s",
+        ),
+        ("worker: 3", "app.yaml:1: worker: no such key; is it workers?"),
+        (
+            "reconcilermgr:\n  frobnicate: 3",
+            "app.yaml:2: reconcilermgr.frobnicate: no such key",
+        ),
+        (
+            "reconcilermgr:\n  leader-elect: maybe",
+            "app.yaml:2: reconcilermgr.leader-elect: \"maybe\" is neither true nor false",
+        ),
+        (
+            "reconcilermgr: {metrics-bind-address: nowhere}",
+            "app.yaml:1: reconcilermgr.metrics-bind-address: \"nowhere\" is not an address: want HOST:PORT or :PORT, or 0 for none",
+        ),
+        (
+            "reconcilermgr: {master: 10.0.0.1}",
+            "app.yaml:1: reconcilermgr.master: \"10.0.0.1\" is not an address: want http://HOST:PORT or https://HOST:PORT",
+        ),
+        (
+            "reconcilermgr: {apiserver-enabled: true}",
+            "app.yaml:1: reconcilermgr.apiserver-enabled: this program has no API extension server",
+        ),
+        (
+            "apiextmgr: {gin: {server: {mode: release}}}",
+            "app.yaml:1: apiextmgr.gin.server.mode: this program has no API extension server",
+        ),
+        (
+            "log: {format: xml}",
+            "app.yaml:1: log.format: \"xml\" is neither console nor json",
+        ),
+        (
+            "log: {level: loud}",
+            "app.yaml:1: log.level: \"loud\" is not a level: want error, warn, info, debug, trace or a number",
+        ),
+        (
+            "dependencies: {at: ':80'}",
+            "app.yaml:1: dependencies.at: \":80\" is not HOST:PORT nor the name of a controller",
+        ),
+        (
+            "controllers: 'a,-a'",
+            "app.yaml:1: controllers: a is both wanted and not wanted",
+        ),
+        (
+            "queueConfig:\n  baseDelay: 5s\n  maxDelay: 1s",
+            "app.yaml:2: queueConfig.baseDelay and app.yaml:3: queueConfig.maxDelay: the first delay is longer than the longest",
+        ),
+        (
+            "enabled: [a]\ncontrollers: '*'",
+            "app.yaml:1: enabled and app.yaml:2: controllers: both say which controllers run; use one",
+        ),
+        (
+            "workers: 3\nreconcilermgr: {concurrence: 4}",
+            "app.yaml:2: reconcilermgr.concurrence: app.yaml:1: workers is the same setting, and says \"3\"",
+        ),
+        (
+            "workers: 3\nreconcileConfig: {maxConcurrent: 2}",
+            "app.yaml:1: workers and app.yaml:2: reconcileConfig.maxConcurrent: there are more workers than may run at once",
+        ),
+        (
+            "reconcilermgr: {leader-elect-renew-deadline: 20s}",
+            "app.yaml:1: reconcilermgr.leader-elect-renew-deadline and reconcilermgr.leader-elect-lease-duration (default): the renew deadline must be shorter than the lease duration",
+        ),
+        ("[a, b]", "app.yaml: want keys and values"),
+    ] {
+        assert_eq!(faults(text), [want], "{text}");
+    }
+    let filter = faults("resource-filter: {ats: 'a[b'}");
+    assert!(
+        filter[0].starts_with("app.yaml:1: resource-filter.ats: the glob"),
+        "{filter:?}"
+    );
+    let twice = faults("workers: 3\nworkers: 4");
+    assert!(
+        twice.len() == 1 && twice[0].starts_with("app.yaml:2"),
+        "{twice:?}"
+    );
+    let broken = faults("workers: [3");
+    assert!(
+        broken.len() == 1 && broken[0].starts_with("app.yaml:"),
+        "{broken:?}"
+    );
+    // Everything at once.
+    assert_eq!(faults("workers: x\nlog: {format: xml}\nnonsense: 1").len(), 3);
+}
+
+#[test]
+fn a_flag_goes_before_the_environment_before_the_file_before_the_default() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("app.yaml");
+    std::fs::write(
+        &path,
+        "informerConfig: {listTimeout: 1s}\nworkers: 7\nredis: {image: 'redis:7'}\n",
+    )
+    .unwrap();
+    let path = path.to_str().unwrap();
+    let env = [
+        ("LIST_TIMEOUT", "2s"),
+        ("INFORMER_CACHE_SIZE", "5"),
+        ("ENABLE_INCREMENTAL_SYNC", "true"),
+    ];
+    let seconds = |config: Config| config.informer.list_timeout.unwrap().as_secs();
+    assert_eq!(seconds(told(&["-c", path], &[]).unwrap()), 1);
+    assert_eq!(seconds(told(&["-c", path], &env).unwrap()), 2);
+    assert_eq!(
+        seconds(told(&["-c", path, "--list-timeout", "3s"], &env).unwrap()),
+        3
+    );
+    let config = told(&["--config", path, "--concurrence=9"], &env).unwrap();
+    assert_eq!(
+        (config.controller.workers, config.informer.cache_size),
+        (9, Some(5))
+    );
+    assert!(config.informer.incremental_sync);
+    assert_eq!(config.own("redis.image"), "redis:7");
+    assert_eq!(
+        told(&["--redis.image=redis:6"], &[]).unwrap().own("redis.image"),
+        "redis:6"
+    );
+    assert_eq!(told(&[], &[]).unwrap().own("redis.image"), "redis:8");
+    let error = told(&[], &[("LIST_TIMEOUT", "soon")]).unwrap_err();
+    assert!(
+        error.starts_with("LIST_TIMEOUT (environment): \"soon\" is not a duration"),
+        "{error}"
+    );
+    let error = told(&["-c", "/nowhere/app.yaml"], &[]).unwrap_err();
+    assert!(error.starts_with("/nowhere/app.yaml: No such file"), "{error}");
+}
+
+#[test]
+fn every_setting_is_a_flag_by_its_key_too() {
+    let config = told(
+        &[
+            "--kubeconfig=/etc/kube.conf",
+            "--queueConfig.maxRetries=3",
+            "--leader-elect",
+            "--portable=false",
+            "--resource-filter.ats=default/a*",
+            "--resource-filter.jobs",
+            "x/*",
+            "--dependencies.at=localhost:80,dummy",
+            "--controllers=*,-dummy",
+            "-vv",
+        ],
+        &[],
+    )
+    .unwrap();
+    assert_eq!(config.controller.max_retries, Some(3));
+    assert!(config.leader.elect && !config.portable);
+    assert_eq!(
+        (config.filters["ats"].as_str(), config.filters["jobs"].as_str()),
+        ("default/a*", "x/*")
+    );
+    assert_eq!(config.dependencies["at"].len(), 2);
+    assert_eq!(config.log.level, tracing::Level::TRACE);
+    for (args, level) in [
+        (&["-v"][..], "DEBUG"),
+        (&["-v", "2"], "INFO"),
+        (&["-v=4"], "DEBUG"),
+        (&["-v5"], "TRACE"),
+    ] {
+        assert_eq!(told(args, &[]).unwrap().log.level.to_string(), level, "{args:?}");
+    }
+    let error = told(&["--workers=x"], &[]).unwrap_err();
+    assert_eq!(error, "--workers: \"x\" is not a whole number");
+    let error = told(&["--wrokers=3"], &[]).unwrap_err();
+    assert!(
+        error.contains("--wrokers") && error.contains("--workers"),
+        "{error}"
+    );
+}
+
+#[test]
+fn no_two_settings_have_the_same_name() {
+    let mut names: Vec<_> = KEYS
+        .iter()
+        .flat_map(|setting| [setting.key, setting.flag])
+        .filter(|name| !name.is_empty())
+        .collect();
+    names.sort_unstable();
+    let all = names.len();
+    // One whose flag is its key has one name.
+    let same = KEYS.iter().filter(|setting| setting.key == setting.flag).count();
+    names.dedup();
+    assert_eq!(names.len(), all - same);
+}

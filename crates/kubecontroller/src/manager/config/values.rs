@@ -1,0 +1,129 @@
+//! Texts that are values.
+
+use std::{fmt::Display, str::FromStr, time::Duration};
+
+/// A text that is not a length of time.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a duration: want a number with a unit, such as 5s, 100ms or 1m30s")]
+pub struct BadDuration(String);
+
+/// Reads a length of time: `5s`, `1m30s`, `100ms`, `1.5h`, numbers with units as Go writes them. `0` needs no unit.
+///
+/// ```
+/// use std::time::Duration;
+/// use kubecontroller::manager::config::duration;
+///
+/// assert_eq!(duration("1m30s"), Ok(Duration::from_secs(90)));
+/// assert!(duration("90").is_err());
+/// ```
+pub fn duration(text: &str) -> Result<Duration, BadDuration> {
+    let bad = || BadDuration(text.to_owned());
+    if text == "0" {
+        return Ok(Duration::ZERO);
+    }
+    let mut rest = text;
+    let mut seconds = 0.0;
+    while !rest.is_empty() {
+        let end = rest
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .ok_or_else(bad)?;
+        let number: f64 = rest[..end].parse().map_err(|_| bad())?;
+        rest = &rest[end..];
+        let end = rest
+            .find(|c: char| c.is_ascii_digit() || c == '.')
+            .unwrap_or(rest.len());
+        let unit = match &rest[..end] {
+            "ns" => 1e-9,
+            "us" => 1e-6,
+            "ms" => 1e-3,
+            "s" => 1.0,
+            "m" => 60.0,
+            "h" => 3600.0,
+            _ => return Err(bad()),
+        };
+        seconds += number * unit;
+        rest = &rest[end..];
+    }
+    if text.is_empty() {
+        return Err(bad());
+    }
+    Duration::try_from_secs_f64(seconds).map_err(|_| bad())
+}
+
+/// The same, where there must be some of it.
+pub(super) fn some_time(text: &str) -> Result<Duration, String> {
+    let time = duration(text).map_err(|bad| bad.to_string())?;
+    if time.is_zero() {
+        return Err("must be more than nothing".to_owned());
+    }
+    Ok(time)
+}
+
+/// The same, where `0` means none.
+pub(super) fn time_or_none(text: &str) -> Result<Option<Duration>, String> {
+    let time = duration(text).map_err(|bad| bad.to_string())?;
+    Ok(Some(time).filter(|time| !time.is_zero()))
+}
+
+/// A number from `least` on.
+pub(super) fn number<N: FromStr + PartialOrd + Display>(text: &str, least: N) -> Result<N, String> {
+    let number = text
+        .parse()
+        .map_err(|_| format!("{text:?} is not a whole number"))?;
+    if number < least {
+        return Err(format!("must be at least {least}"));
+    }
+    Ok(number)
+}
+
+/// `true` or `false`.
+pub(super) fn switch(text: &str) -> Result<bool, String> {
+    text.parse()
+        .map_err(|_| format!("{text:?} is neither true nor false"))
+}
+
+/// An address to listen on; none if it is empty or `0`.
+pub(super) fn address(text: &str) -> Result<Option<String>, String> {
+    if text.is_empty() || text == "0" {
+        return Ok(None);
+    }
+    let bad = || format!("{text:?} is not an address: want HOST:PORT or :PORT, or 0 for none");
+    let (host, port) = text.rsplit_once(':').ok_or_else(bad)?;
+    port.parse::<u16>().map_err(|_| bad())?;
+    if host.contains(':') && !host.starts_with('[') {
+        return Err(bad());
+    }
+    let host = if host.is_empty() { "0.0.0.0" } else { host };
+    Ok(Some(format!("{host}:{port}")))
+}
+
+/// Names with commas between them.
+pub(super) fn names(text: &str) -> Vec<String> {
+    let names = text.split(',').map(str::trim);
+    names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
+}
+
+/// A level by name, or by a number as `-v` takes them: more is chattier.
+pub(in crate::manager) fn level(text: &str) -> Result<tracing::Level, String> {
+    let number = match text.parse::<u8>() {
+        Ok(number) => Some(number),
+        // `-vv` is `-v` with the value `v`.
+        Err(_) if !text.is_empty() && text.bytes().all(|byte| byte == b'v') => Some(5),
+        Err(_) => None,
+    };
+    match number {
+        Some(0..=2) => Ok(tracing::Level::INFO),
+        Some(3..=4) => Ok(tracing::Level::DEBUG),
+        Some(_) => Ok(tracing::Level::TRACE),
+        None => match text {
+            "error" => Ok(tracing::Level::ERROR),
+            "warn" => Ok(tracing::Level::WARN),
+            "info" => Ok(tracing::Level::INFO),
+            "debug" => Ok(tracing::Level::DEBUG),
+            "trace" => Ok(tracing::Level::TRACE),
+            _ => Err(format!(
+                "{text:?} is not a level: want error, warn, info, debug, trace or a number"
+            )),
+        },
+    }
+}

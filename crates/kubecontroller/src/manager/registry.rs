@@ -1,0 +1,132 @@
+//! Reconcilers that are there because they were linked.
+//!
+//! A module that [registers](crate::register) a reconciler adds it to every program it is linked into: one that links many
+//! modules is a hub, one that links a single module runs that alone.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+
+use super::{
+    OwnSetting, ResourceMetadata,
+    setup::{AnySetup, Setup},
+};
+
+/// A reconciler that was linked into the program.
+pub struct Registration {
+    name: &'static str,
+    metadata: ResourceMetadata,
+    make: fn() -> Box<dyn AnySetup>,
+    crds: fn() -> Vec<CustomResourceDefinition>,
+    settings: &'static [OwnSetting],
+}
+
+inventory::collect!(Registration);
+
+/// Adds a reconciler to every program that this module is linked into.
+///
+/// After `make` there may be `crds`, a function that gives the definitions of its resources, and `settings`, a list of
+/// [`OwnSetting`](crate::manager::OwnSetting) that it reads.
+///
+/// ```
+/// use kubecontroller::manager::{BoxError, Manager, Registration, ResourceMetadata, Setup};
+///
+/// struct Dummy;
+///
+/// impl Setup for Dummy {
+///     fn name(&self) -> &str { "dummy" }
+///     fn resource(&self) -> &str { "dummies" }
+///     async fn setup(&self, _: &mut Manager) -> Result<(), BoxError> { Ok(()) }
+/// }
+///
+/// kubecontroller::register! {
+///     name: "dummy",
+///     metadata: ResourceMetadata::new("dummies", "Dummy", "demo.example.com/v1").prefix("dum"),
+///     make: || Dummy,
+/// }
+///
+/// assert_eq!(Registration::find("dum").unwrap().metadata().resource, "dummies");
+/// ```
+#[macro_export]
+macro_rules! register {
+    (name: $name:expr, metadata: $metadata:expr, make: $make:expr $(, $more:ident: $value:expr)* $(,)?) => {
+        $crate::manager::inventory::submit! {
+            $crate::manager::Registration::new($name, $metadata, || $crate::manager::erase(($make)()))
+                $(.$more($value))*
+        }
+    };
+}
+
+// --- Registration ---
+
+impl Registration {
+    #[doc(hidden)]
+    pub const fn new(
+        name: &'static str,
+        metadata: ResourceMetadata,
+        make: fn() -> Box<dyn AnySetup>,
+    ) -> Self {
+        Registration {
+            name,
+            metadata,
+            make,
+            crds: Vec::new,
+            settings: &[],
+        }
+    }
+
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn crds(mut self, crds: fn() -> Vec<CustomResourceDefinition>) -> Self {
+        self.crds = crds;
+        self
+    }
+
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn settings(mut self, settings: &'static [OwnSetting]) -> Self {
+        self.settings = settings;
+        self
+    }
+
+    /// All that were linked into this program, by name.
+    pub fn all() -> Vec<&'static Registration> {
+        let mut all: Vec<_> = inventory::iter::<Registration>.into_iter().collect();
+        all.sort_by_key(|registration| registration.name);
+        all
+    }
+
+    /// The one whose resource has that plural or that short name.
+    pub fn find(resource: &str) -> Option<&'static Registration> {
+        Registration::all()
+            .into_iter()
+            .find(|registration| registration.metadata.is_called(resource))
+    }
+
+    /// What it is called.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// What is known of its resource.
+    pub fn metadata(&self) -> &ResourceMetadata {
+        &self.metadata
+    }
+
+    /// The definitions of its resources.
+    pub fn definitions(&self) -> Vec<CustomResourceDefinition> {
+        (self.crds)()
+    }
+
+    /// The settings it reads.
+    pub fn own_settings(&self) -> &'static [OwnSetting] {
+        self.settings
+    }
+
+    pub(super) fn make(&self) -> Box<dyn AnySetup> {
+        (self.make)()
+    }
+}
+
+#[doc(hidden)]
+pub fn erase(setup: impl Setup) -> Box<dyn AnySetup> {
+    Box::new(setup)
+}

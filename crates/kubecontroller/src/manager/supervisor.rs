@@ -1,0 +1,269 @@
+//! Keeps a runnable running.
+
+use std::{any::Any, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+
+use futures_util::FutureExt;
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep},
+};
+use tracing::{error, info, warn};
+
+use super::{
+    Runnable, Stop,
+    board::{Board, State},
+    gate::Gate,
+};
+use crate::{metrics::Metrics, queue::Backoff};
+
+/// How long a runnable waits after it failed. One that ran for as long as the longest wait starts anew.
+const BACKOFF: Backoff = Backoff {
+    base: Duration::from_secs(1),
+    max: Duration::from_mins(1),
+};
+
+/// A runnable, and what it waits for before it begins.
+#[derive(Clone)]
+pub(super) struct Post {
+    pub(super) runnable: Arc<dyn Runnable>,
+    pub(super) gates: Vec<Gate>,
+}
+
+/// What supervisors share.
+#[derive(Clone)]
+pub(super) struct Supervisor {
+    pub(super) board: Board,
+    pub(super) metrics: Metrics,
+}
+
+// --- Supervisor ---
+
+impl Supervisor {
+    /// Runs all of them until they are stopped, and joins them. What does not end by the deadline is dropped.
+    pub(super) async fn run(&self, posts: Vec<Post>, stop: Stop, tasks: &mut JoinSet<()>) {
+        for post in posts {
+            let (supervisor, stop) = (self.clone(), stop.clone());
+            tasks.spawn(async move { supervisor.supervise(post, stop).await });
+        }
+        while tasks.join_next().await.is_some() {}
+    }
+
+    /// Runs one until it is stopped or has nothing left to do, however often it fails.
+    async fn supervise(&self, post: Post, stop: Stop) {
+        let name = post.runnable.name();
+        for gate in &post.gates {
+            if stop.unless_stopped(gate.open(name, &self.board)).await.is_none() {
+                return;
+            }
+        }
+        let mut failures = 0;
+        loop {
+            self.board.set(name, State::Running);
+            info!(controller = name, "started");
+            let began = Instant::now();
+            let run = AssertUnwindSafe(async { post.runnable.run(stop.clone()).await }).catch_unwind();
+            let why = match stop.until_expired(run).await {
+                None => {
+                    warn!(controller = name, "did not end in time, and was dropped");
+                    return self.board.set(name, State::Idle);
+                }
+                Some(Ok(Ok(()))) => {
+                    info!(controller = name, "ended");
+                    let state = if stop.is_stopped() {
+                        State::Idle
+                    } else {
+                        State::Done
+                    };
+                    return self.board.set(name, state);
+                }
+                Some(Ok(Err(error))) => error.to_string(),
+                Some(Err(panic)) => format!("panic: {}", message(&*panic)),
+            };
+            if stop.is_stopped() {
+                warn!(controller = name, why, "failed to end well");
+                return self.board.set(name, State::Idle);
+            }
+            failures = if began.elapsed() >= BACKOFF.max {
+                1
+            } else {
+                failures + 1
+            };
+            let pause = BACKOFF.after(failures);
+            self.metrics.restarted(name);
+            error!(controller = name, why, ?pause, "failed, and is started again");
+            self.board.set(name, State::Failed(why));
+            if stop.unless_stopped(sleep(pause)).await.is_none() {
+                return self.board.set(name, State::Idle);
+            }
+        }
+    }
+}
+
+/// What a panic said.
+pub(super) fn message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("no message")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::{
+            Arc, Mutex,
+            atomic::{AtomicU32, Ordering},
+        },
+        time::Duration,
+    };
+
+    use tokio::{
+        net::TcpListener,
+        task::JoinSet,
+        time::{Instant, sleep},
+    };
+
+    use super::{Post, Supervisor};
+    use crate::{
+        manager::{Runnable, Stop, board::Board, gate::Gate, task},
+        metrics::Metrics,
+    };
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// Runs these; the stop ends them.
+    fn supervised(runnables: Vec<(Arc<dyn Runnable>, Vec<Gate>)>) -> (Stop, JoinSet<()>, Metrics) {
+        let mut registry = prometheus_client::registry::Registry::default();
+        let metrics = Metrics::new(&mut registry);
+        let board = Board::default();
+        for (runnable, _) in &runnables {
+            assert!(board.enter(Arc::clone(runnable)));
+        }
+        let posts = runnables
+            .into_iter()
+            .map(|(runnable, gates)| Post { runnable, gates })
+            .collect();
+        let supervisor = Supervisor {
+            board,
+            metrics: metrics.clone(),
+        };
+        let stop = Stop::new();
+        let stopped = stop.clone();
+        let mut all = JoinSet::new();
+        all.spawn(async move { supervisor.run(posts, stopped, &mut JoinSet::new()).await });
+        (stop, all, metrics)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_panics_or_fails_is_started_again_later_and_later_while_others_go_on() {
+        let begin = Instant::now();
+        let starts = Arc::new(Mutex::new(Vec::new()));
+        let beats = Arc::new(AtomicU32::new(0));
+        let (seen, beaten) = (Arc::clone(&starts), Arc::clone(&beats));
+        let weak = task("weak", move |_| {
+            let mut seen = seen.lock().unwrap();
+            seen.push(begin.elapsed().as_secs());
+            let is_odd = seen.len() % 2 == 1;
+            async move {
+                assert!(!is_odd, "odd");
+                Err("even".into())
+            }
+        });
+        let strong = task("strong", move |stop| {
+            let beaten = Arc::clone(&beaten);
+            async move {
+                while stop.unless_stopped(sleep(SECOND)).await.is_some() {
+                    beaten.fetch_add(1, Ordering::SeqCst);
+                }
+                Ok(())
+            }
+        });
+        let (stop, mut all, _) = supervised(vec![(Arc::new(weak), vec![]), (Arc::new(strong), vec![])]);
+        sleep(Duration::from_secs(200)).await;
+        assert_eq!(*starts.lock().unwrap(), [0, 1, 3, 7, 15, 31, 63, 123, 183]);
+        assert!(beats.load(Ordering::SeqCst) >= 199);
+        stop.stop(SECOND);
+        all.join_next().await.unwrap().unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_ran_for_long_is_started_again_soon() {
+        let begin = Instant::now();
+        let starts = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&starts);
+        let tired = task("tired", move |_| {
+            seen.lock().unwrap().push(begin.elapsed().as_secs());
+            async {
+                sleep(Duration::from_secs(100)).await;
+                Err("tired".into())
+            }
+        });
+        let (_stop, _all, _) = supervised(vec![(Arc::new(tired), vec![])]);
+        sleep(Duration::from_secs(350)).await;
+        assert_eq!(*starts.lock().unwrap(), [0, 101, 202, 303]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_does_not_end_is_dropped_by_the_deadline_and_what_is_done_is_left_alone() {
+        let stubborn = task("stubborn", |_| std::future::pending());
+        let runs = Arc::new(AtomicU32::new(0));
+        let ran = Arc::clone(&runs);
+        let brief = task("brief", move |_| {
+            ran.fetch_add(1, Ordering::SeqCst);
+            async { Ok(()) }
+        });
+        let (stop, mut all, _) = supervised(vec![(Arc::new(stubborn), vec![]), (Arc::new(brief), vec![])]);
+        sleep(100 * SECOND).await;
+        stop.stop(7 * SECOND);
+        let begin = Instant::now();
+        all.join_next().await.unwrap().unwrap();
+        assert_eq!((begin.elapsed(), runs.load(Ordering::SeqCst)), (7 * SECOND, 1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_controller_waits_for_another_one_to_run() {
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let note = |name: &'static str, pause: Duration| {
+            let order = Arc::clone(&order);
+            task(name, move |stop: Stop| {
+                let order = Arc::clone(&order);
+                async move {
+                    order.lock().unwrap().push(name);
+                    sleep(pause).await;
+                    stop.stopped().await;
+                    Ok(())
+                }
+            })
+        };
+        let second = vec![Gate::Controller("first".to_owned())];
+        let never = vec![Gate::Controller("nobody".to_owned())];
+        let (stop, mut all, _) = supervised(vec![
+            (Arc::new(note("second", SECOND)), second),
+            (Arc::new(note("never", SECOND)), never),
+            (Arc::new(note("first", SECOND)), vec![]),
+        ]);
+        sleep(20 * SECOND).await;
+        assert_eq!(*order.lock().unwrap(), ["first", "second"]);
+        stop.stop(SECOND);
+        all.join_next().await.unwrap().unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_controller_waits_for_a_port_to_answer() {
+        let held = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = held.local_addr().unwrap().to_string();
+        let began = Arc::new(tokio::sync::Notify::new());
+        let begins = Arc::clone(&began);
+        let waiter = task("waiter", move |_| {
+            begins.notify_one();
+            async { Ok(()) }
+        });
+        let gate = Gate::parse(&format!("tcp://{address}")).unwrap();
+        let closed = Gate::Port("127.0.0.1:1".to_owned());
+        assert!(!matches!(
+            tokio::time::timeout(SECOND, closed.open("x", &Board::default())).await,
+            Ok(())
+        ));
+        let (_stop, _all, _) = supervised(vec![(Arc::new(waiter), vec![gate])]);
+        tokio::time::timeout(60 * SECOND, began.notified()).await.unwrap();
+    }
+}

@@ -1,0 +1,327 @@
+//! Owners: who an object was made for, and who looks after it.
+//!
+//! An object has at most one owner that controls it. Owners are in the namespace of what they own, or in none; the garbage
+//! collector would take anything else for an orphan and delete it.
+
+use std::{fmt::Debug, future::Future, sync::Arc};
+
+use futures_util::future::join_all;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::{
+    Api, Resource,
+    api::{Patch, PatchParams},
+};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::object::Object;
+
+/// Why an object cannot be owned.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BadOwner {
+    /// Somebody else controls it.
+    #[error("{child} cannot be controlled by {owner}: {controller} controls it already")]
+    Controlled {
+        /// The object.
+        child: String,
+        /// Who controls it.
+        controller: String,
+        /// Who wanted to.
+        owner: String,
+    },
+    /// What is in a namespace cannot own what is in none.
+    #[error("{child} is in no namespace and cannot be owned by {owner}, which is in one")]
+    ClusterWide {
+        /// The object.
+        child: String,
+        /// Who wanted to own it.
+        owner: String,
+    },
+    /// Owners are in the namespace of what they own.
+    #[error("{child} cannot be owned by {owner}, which is in another namespace")]
+    Elsewhere {
+        /// The object.
+        child: String,
+        /// Who wanted to own it.
+        owner: String,
+    },
+    /// An owner that was not created yet has no uid.
+    #[error("{owner} cannot own anything: it has no name or no uid")]
+    Nameless {
+        /// Who wanted to own something.
+        owner: String,
+    },
+}
+
+/// What is to become of an object that a controller may look after.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// It is the controller's, and stays.
+    Keep,
+    /// It has no controller, and the selector matches: it becomes the controller's.
+    Adopt,
+    /// It is the controller's, but the selector no longer matches: it is let go.
+    Release,
+    /// It is none of the controller's business.
+    Ignore,
+}
+
+/// Who claims objects.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Claimant {
+    /// How objects refer to it.
+    pub reference: OwnerReference,
+    /// Its namespace; empty if it is in none.
+    pub namespace: String,
+    /// Whether it is going: then it takes nothing and lets nothing go.
+    pub is_going: bool,
+}
+
+// --- references ---
+
+/// How objects refer to the one that controls them.
+pub fn controller_reference<O>(owner: &O) -> Result<OwnerReference, BadOwner>
+where
+    O: Resource<DynamicType = ()>,
+{
+    let reference = owner
+        .controller_owner_ref(&())
+        .ok_or_else(|| BadOwner::Nameless {
+            owner: name_of(owner),
+        })?;
+    Ok(OwnerReference {
+        block_owner_deletion: Some(true),
+        ..reference
+    })
+}
+
+/// Makes `owner` the one that controls `child`, which is about to be written. A reference that is there already is renewed.
+///
+/// ```
+/// use k8s_openapi::api::{apps::v1::ReplicaSet, core::v1::Pod};
+/// use kubecontroller::owner::set_controller_reference;
+///
+/// let mut set = ReplicaSet::default();
+/// set.metadata.name = Some("web".to_owned());
+/// set.metadata.uid = Some("1".to_owned());
+/// let mut pod = Pod::default();
+/// set_controller_reference(&set, &mut pod).unwrap();
+/// assert_eq!(pod.metadata.owner_references.unwrap()[0].kind, "ReplicaSet");
+/// ```
+pub fn set_controller_reference<O, C>(owner: &O, child: &mut C) -> Result<(), BadOwner>
+where
+    O: Resource<DynamicType = ()>,
+    C: Resource<DynamicType = ()>,
+{
+    check_places(owner, child)?;
+    let reference = controller_reference(owner)?;
+    let controller = child.meta().owner_references.iter().flatten();
+    let other = controller
+        .filter(|known| known.controller == Some(true))
+        .find(|known| known.uid != reference.uid);
+    if let Some(other) = other {
+        return Err(BadOwner::Controlled {
+            child: name_of(child),
+            controller: format!("{} {}", other.kind, other.name),
+            owner: name_of(owner),
+        });
+    }
+    put(reference, child);
+    Ok(())
+}
+
+/// Makes `owner` one of the owners of `child`, which goes when all of them are gone.
+pub fn set_owner_reference<O, C>(owner: &O, child: &mut C) -> Result<(), BadOwner>
+where
+    O: Resource<DynamicType = ()>,
+    C: Resource<DynamicType = ()>,
+{
+    check_places(owner, child)?;
+    let reference = owner.owner_ref(&()).ok_or_else(|| BadOwner::Nameless {
+        owner: name_of(owner),
+    })?;
+    put(reference, child);
+    Ok(())
+}
+
+fn check_places<O, C>(owner: &O, child: &C) -> Result<(), BadOwner>
+where
+    O: Resource<DynamicType = ()>,
+    C: Resource<DynamicType = ()>,
+{
+    let places = (
+        owner.meta().namespace.as_deref(),
+        child.meta().namespace.as_deref(),
+    );
+    let names = || (name_of(child), name_of(owner));
+    match places {
+        (None | Some(""), _) => Ok(()),
+        (Some(_), None | Some("")) => {
+            let (child, owner) = names();
+            Err(BadOwner::ClusterWide { child, owner })
+        }
+        (Some(owner), Some(child)) if owner == child => Ok(()),
+        (Some(_), Some(_)) => {
+            let (child, owner) = names();
+            Err(BadOwner::Elsewhere { child, owner })
+        }
+    }
+}
+
+fn put<C: Resource<DynamicType = ()>>(reference: OwnerReference, child: &mut C) {
+    let group_of = |api_version: &str| {
+        api_version
+            .split_once('/')
+            .map_or("", |(group, _)| group)
+            .to_owned()
+    };
+    let references = child.meta_mut().owner_references.get_or_insert_default();
+    let is_same = |known: &OwnerReference| {
+        let same_kind =
+            known.kind == reference.kind && group_of(&known.api_version) == group_of(&reference.api_version);
+        known.uid == reference.uid || (same_kind && known.name == reference.name)
+    };
+    match references.iter_mut().find(|known| is_same(known)) {
+        Some(known) => *known = reference,
+        None => references.push(reference),
+    }
+}
+
+/// `Kind namespace/name`.
+fn name_of<K: Resource<DynamicType = ()>>(object: &K) -> String {
+    let meta = object.meta();
+    let name = meta
+        .name
+        .as_deref()
+        .or(meta.generate_name.as_deref())
+        .unwrap_or_default();
+    match meta.namespace.as_deref() {
+        Some(namespace) if !namespace.is_empty() => format!("{} {namespace}/{name}", K::kind(&())),
+        _ => format!("{} {name}", K::kind(&())),
+    }
+}
+
+// --- claims ---
+
+impl Claimant {
+    /// An object that controls others.
+    pub fn new<O: Resource<DynamicType = ()>>(owner: &O) -> Result<Self, BadOwner> {
+        Ok(Claimant {
+            reference: controller_reference(owner)?,
+            namespace: owner.meta().namespace.clone().unwrap_or_default(),
+            is_going: owner.meta().deletion_timestamp.is_some(),
+        })
+    }
+
+    /// What is to become of an object, which the controller's selector matches or not.
+    pub fn claim<T: Object>(&self, object: &T, is_match: bool) -> Claim {
+        let Some(controller) = object.controller() else {
+            let is_elsewhere = !self.namespace.is_empty() && self.namespace != object.namespace();
+            let may_adopt = is_match && !self.is_going && !object.is_going() && !is_elsewhere;
+            return if may_adopt { Claim::Adopt } else { Claim::Ignore };
+        };
+        match (controller.uid == self.reference.uid, is_match) {
+            (false, _) => Claim::Ignore,
+            (true, true) => Claim::Keep,
+            (true, false) if self.is_going => Claim::Ignore,
+            (true, false) => Claim::Release,
+        }
+    }
+
+    /// Adopts and releases objects, and gives those that are the controller's then.
+    ///
+    /// Before the first adoption `may_adopt` is asked, once: it should read the controller from the API and tell whether it is
+    /// still there, with the same uid, and not going. What is in the store may be older than its end, and an object must not be
+    /// given to an owner that is gone.
+    pub async fn claim_all<K, T, F, Fut>(
+        &self,
+        api: &Api<K>,
+        objects: impl IntoIterator<Item = Arc<T>>,
+        matches: impl Fn(&T) -> bool,
+        may_adopt: F,
+    ) -> Result<Vec<Arc<T>>, kube::Error>
+    where
+        K: Clone + DeserializeOwned + Debug,
+        T: Object,
+        F: FnOnce() -> Fut,
+        Fut: Future<Output = Result<bool, kube::Error>>,
+    {
+        let (mut mine, mut orphans, mut strangers) = (Vec::new(), Vec::new(), Vec::new());
+        for object in objects {
+            match self.claim(&*object, matches(&object)) {
+                Claim::Keep => mine.push(object),
+                Claim::Adopt => orphans.push(object),
+                Claim::Release => strangers.push(object),
+                Claim::Ignore => {}
+            }
+        }
+        for released in join_all(strangers.iter().map(|object| self.release(api, &**object))).await {
+            released?;
+        }
+        if !orphans.is_empty() && may_adopt().await? {
+            let adopted = join_all(orphans.iter().map(|object| self.adopt(api, &**object))).await;
+            for (object, is_adopted) in orphans.into_iter().zip(adopted) {
+                if is_adopted? {
+                    mine.push(object);
+                }
+            }
+        }
+        Ok(mine)
+    }
+
+    /// Makes the controller the owner of an object that has none. Says whether the object was still there.
+    pub async fn adopt<K, T>(&self, api: &Api<K>, object: &T) -> Result<bool, kube::Error>
+    where
+        K: Clone + DeserializeOwned + Debug,
+        T: Object,
+    {
+        let owners: Vec<_> = object.owners().map(|owner| owner.uid).collect();
+        let mut operations = vec![same_object(object)];
+        if owners.is_empty() {
+            operations.push(json!({"op": "test", "path": "/metadata/ownerReferences", "value": null}));
+            operations
+                .push(json!({"op": "add", "path": "/metadata/ownerReferences", "value": [self.reference]}));
+        } else {
+            operations
+                .push(json!({"op": "add", "path": "/metadata/ownerReferences/-", "value": self.reference}));
+        }
+        patch(api, object, operations).await
+    }
+
+    /// Lets an object go. One that is gone, or another one by now, is let go already.
+    pub async fn release<K, T>(&self, api: &Api<K>, object: &T) -> Result<(), kube::Error>
+    where
+        K: Clone + DeserializeOwned + Debug,
+        T: Object,
+    {
+        let position = object.owners().position(|owner| owner.uid == self.reference.uid);
+        let Some(position) = position else {
+            return Ok(());
+        };
+        let path = format!("/metadata/ownerReferences/{position}");
+        let test = json!({"op": "test", "path": format!("{path}/uid"), "value": self.reference.uid});
+        let operations = vec![same_object(object), test, json!({"op": "remove", "path": path})];
+        patch(api, object, operations).await.map(|_| ())
+    }
+}
+
+/// Not another object that has the name by now.
+fn same_object<T: Object>(object: &T) -> Value {
+    json!({"op": "test", "path": "/metadata/uid", "value": object.uid()})
+}
+
+/// Says whether the object was still there.
+async fn patch<K, T>(api: &Api<K>, object: &T, operations: Vec<Value>) -> Result<bool, kube::Error>
+where
+    K: Clone + DeserializeOwned + Debug,
+    T: Object,
+{
+    let operations = serde_json::from_value(Value::Array(operations)).map_err(kube::Error::SerdeError)?;
+    let patch = Patch::Json::<()>(operations);
+    match api.patch(object.name(), &PatchParams::default(), &patch).await {
+        Ok(_) => Ok(true),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(false),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,82 @@
+//! What a machine tells users.
+
+use k8s_openapi::api::core::v1::ObjectReference;
+
+use crate::events::{Kind, Recorder};
+
+/// Something that happened to an object, for users.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// Whether users should worry.
+    pub warning: bool,
+    /// One of the constants of [`reason`].
+    pub reason: &'static str,
+    /// What happened, in words.
+    pub note: String,
+}
+
+/// Why there is a notice.
+pub mod reason {
+    /// The object went to another phase.
+    pub const CHANGED: &str = "PhaseChanged";
+    /// The phase failed for good.
+    pub const FAILED: &str = "PhaseFailed";
+    /// A try failed, another will follow.
+    pub const RETRY: &str = "PhaseRetry";
+    /// The phase took too long.
+    pub const TIMED_OUT: &str = "PhaseTimedOut";
+    /// The phase failed too often.
+    pub const EXHAUSTED: &str = "PhaseTriesExhausted";
+    /// The handler of the phase warned.
+    pub const WARNED: &str = "PhaseWarning";
+    /// The phase waits until somebody approves it.
+    pub const APPROVAL: &str = "PhaseApprovalNeeded";
+    /// Somebody rejected the phase.
+    pub const REJECTED: &str = "PhaseRejected";
+    /// The clean-up of a deleted object failed and will be tried again.
+    pub const CLEANUP: &str = "CleanupFailed";
+}
+
+/// Who passes notices on: a recorder of events, a list in a test. Must not block. Told after the status was written, so
+/// nothing is told that did not come to pass.
+pub trait Teller: Send + Sync + 'static {
+    /// Passes a notice about an object on.
+    fn tell(&self, about: &ObjectReference, notice: &Notice);
+}
+
+impl<F: Fn(&ObjectReference, &Notice) + Send + Sync + 'static> Teller for F {
+    fn tell(&self, about: &ObjectReference, notice: &Notice) {
+        self(about, notice);
+    }
+}
+
+impl Teller for Recorder {
+    fn tell(&self, about: &ObjectReference, notice: &Notice) {
+        let kind = if notice.warning {
+            Kind::Warning
+        } else {
+            Kind::Normal
+        };
+        self.event(about, kind, notice.reason, "RunPhase", &notice.note);
+    }
+}
+
+// --- Notice ---
+
+impl Notice {
+    pub(super) fn normal(reason: &'static str, note: String) -> Self {
+        Notice {
+            warning: false,
+            reason,
+            note,
+        }
+    }
+
+    pub(super) fn warning(reason: &'static str, note: String) -> Self {
+        Notice {
+            warning: true,
+            reason,
+            note,
+        }
+    }
+}

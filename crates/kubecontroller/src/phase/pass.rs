@@ -1,0 +1,162 @@
+//! One pass of a machine over an object, in memory.
+//!
+//! A pass needs no server: it takes the object and answers what the object is to become, when to come again, and what to tell
+//! users. [`PhaseReconciler`](super::PhaseReconciler) fetches and writes around it.
+
+use std::{sync::Arc, time::Duration};
+
+use k8s_openapi::jiff::Timestamp;
+
+use super::{
+    CLEANUP,
+    context::{Context, World},
+    handler::Handler,
+    machine::Machine,
+    notice::{Notice, reason},
+    run::run,
+    status::{Approval, Phased},
+    trouble::{Severity, Trouble},
+    work::{Attempt, apply, last, told},
+};
+
+/// When to look at an object again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Then {
+    /// When it changes.
+    Stop,
+    /// After that time.
+    After(Duration),
+}
+
+/// What came of a pass.
+#[derive(Clone, Debug)]
+pub struct Pass<R> {
+    /// The object, as it is to be.
+    pub object: R,
+    /// When to look at it again.
+    pub then: Then,
+    /// What to tell users once the object is written.
+    pub notices: Vec<Notice>,
+    /// What the figures are told, if a handler ran.
+    pub worked: Option<Worked>,
+}
+
+/// What a handler's run came to, for figures.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Worked {
+    /// The phase.
+    pub phase: String,
+    /// Where the object went, if it left the phase.
+    pub to: Option<String>,
+    /// Whether the try failed, and then either [`Severity::Fatal`] or [`Severity::Retry`].
+    pub failed: Option<Severity>,
+    /// From the phase's first try to its end, if it ended.
+    pub took: Option<Duration>,
+}
+
+// --- Machine ---
+
+impl<R: Phased> Machine<R> {
+    /// One pass over an object that is not being deleted. An error is one of `prepare`: nothing has been done.
+    pub async fn pass(&self, world: &World, object: &R) -> Result<Pass<R>, Trouble> {
+        if let Some(then) = self.held(object, world.now()) {
+            return Ok(Pass::idle(object.clone(), then));
+        }
+        let context = self.prepared(world, object).await?;
+        if self.is_terminal(object) {
+            return Ok(Pass::idle(object.clone(), Then::Stop));
+        }
+        let mut object = object.clone();
+        let told = self.begin(&mut object, world.now());
+        let mut pass = self.work(&context, object).await;
+        pass.notices.splice(..0, told);
+        Ok(pass)
+    }
+
+    /// One pass of the clean-up over an object that is being deleted; whether the clean-up is done with it. A machine that
+    /// has none always is.
+    pub async fn clean(&self, world: &World, object: &R) -> Result<(Pass<R>, bool), Trouble> {
+        let Some(handler) = &self.cleanup else {
+            return Ok((Pass::idle(object.clone(), Then::Stop), true));
+        };
+        let context = self.prepared(world, object).await?;
+        let last = last(object, CLEANUP);
+        let ran = run(
+            &self.judge,
+            handler,
+            context.at(Arc::new(object.clone()), &last, context.cancel().clone()),
+        )
+        .await;
+        let mut attempt = Attempt::of(ran);
+        let mut object = object.clone();
+        apply(&mut object, &mut attempt, world.now());
+        let (mut notices, mut then) = (Vec::new(), Then::After(attempt.after.unwrap_or(self.defer)));
+        if attempt.state.failed {
+            attempt.state.failures = last.failures.saturating_add(1);
+            let delay = self.backoff.delay(attempt.state.failures, self.defer);
+            then = Then::After(delay);
+            let note = format!(
+                "clean-up failed, again in {delay:?}: {}",
+                told(Some(handler), &attempt.state)
+            );
+            notices.push(Notice::warning(reason::CLEANUP, note));
+        }
+        let done = attempt.state.done && !attempt.state.failed;
+        object
+            .phases_mut()
+            .state
+            .insert(CLEANUP.to_owned(), attempt.state);
+        Ok((
+            Pass {
+                object,
+                then,
+                notices,
+                worked: None,
+            },
+            done,
+        ))
+    }
+
+    pub(super) async fn prepared(&self, world: &World, object: &R) -> Result<Context<R>, Trouble> {
+        let context = Context::new(world.clone(), Arc::new(object.clone()), self.phase_of(object));
+        match &self.prepare {
+            Some(prepare) => prepare(context).await,
+            None => Ok(context),
+        }
+    }
+
+    /// What must be written before a handler runs: the first phase, so that it is seen; that a phase waits for approval; and
+    /// when a phase with a time-out began, so that its time also runs out for a program that dies in it.
+    pub(super) fn begin(&self, object: &mut R, now: Timestamp) -> Option<Notice> {
+        let name = self.phase_of(object).to_owned();
+        let status = object.phases_mut();
+        status.phase.clone_from(&name);
+        let phase = self.get(&name)?;
+        if phase.approval {
+            let asked = status.audit.contains_key(&name);
+            if status.audit.entry(name.clone()).or_default().result != Approval::Passed {
+                let note = format!("phase {name} waits for approval");
+                return (!asked).then(|| Notice::normal(reason::APPROVAL, note));
+            }
+        }
+        if phase.timeout.is_some() {
+            let handler = phase.handler.as_ref();
+            let blank = || handler.map(Handler::blank).unwrap_or_default();
+            status.state.entry(name).or_insert_with(blank).begin(now);
+        }
+        None
+    }
+}
+
+// --- Pass ---
+
+impl<R> Pass<R> {
+    pub(super) fn idle(object: R, then: Then) -> Self {
+        Pass {
+            object,
+            then,
+            notices: Vec::new(),
+            worked: None,
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Which objects a selector selects, and which index has the fewest to look at.
+
+use kube::core::{Expression, Selector};
+
+use super::index::{Index, Subject};
+use crate::{Key, object::Object};
+
+/// What is asked for.
+pub(super) struct Wanted<'ask> {
+    namespace: Option<&'ask str>,
+    expressions: Vec<Expression>,
+}
+
+// --- Wanted ---
+
+impl<'ask> Wanted<'ask> {
+    pub(super) fn new(namespace: Option<&'ask str>, selector: &Selector) -> Self {
+        Wanted {
+            namespace,
+            expressions: selector.clone().into_iter().collect(),
+        }
+    }
+
+    /// Whether an object is one of them.
+    pub(super) fn includes(&self, object: &impl Object) -> bool {
+        let is_there = self
+            .namespace
+            .is_none_or(|namespace| object.namespace() == namespace);
+        is_there
+            && self
+                .expressions
+                .iter()
+                .all(|expression| holds(expression, object))
+    }
+
+    /// The keys of the best index; each object that is wanted is among them.
+    pub(super) fn candidates<'index, T>(
+        &'index self,
+        indexes: &'index [Index<T>],
+    ) -> Option<impl Iterator<Item = &'index Key>> {
+        let by_namespace = self
+            .namespace
+            .map(|namespace| (Subject::Namespace, vec![namespace]));
+        let by_labels = self.expressions.iter().filter_map(|expression| {
+            let (label, values) = match expression {
+                Expression::Equal(label, value) => (label, vec![value.as_str()]),
+                Expression::In(label, values) => (label, values.iter().map(String::as_str).collect()),
+                _ => return None,
+            };
+            Some((Subject::Label(label.clone()), values))
+        });
+        let usable = by_namespace
+            .into_iter()
+            .chain(by_labels)
+            .filter_map(|(subject, values)| {
+                let index = indexes.iter().find(|index| index.is_of(&subject))?;
+                let count: usize = values.iter().map(|value| index.count(value)).sum();
+                Some((count, index, values))
+            });
+        let (_, index, values) = usable.min_by_key(|(count, ..)| *count)?;
+        Some(values.into_iter().flat_map(|value| index.keys(value)))
+    }
+}
+
+fn holds(expression: &Expression, object: &impl Object) -> bool {
+    let is_one_of = |label: &str, values: &std::collections::BTreeSet<String>| {
+        object.label(label).is_some_and(|value| values.contains(value))
+    };
+    match expression {
+        Expression::Equal(label, value) => object.label(label) == Some(value),
+        Expression::NotEqual(label, value) => object.label(label) != Some(value),
+        Expression::In(label, values) => is_one_of(label, values),
+        Expression::NotIn(label, values) => !is_one_of(label, values),
+        Expression::Exists(label) => object.label(label).is_some(),
+        Expression::DoesNotExist(label) => object.label(label).is_none(),
+    }
+}

@@ -1,0 +1,153 @@
+//! What stores promise.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use kube::core::{Expression, Selector, SelectorExt};
+use proptest::{
+    collection::{btree_set, vec},
+    prelude::*,
+};
+
+use super::Store;
+use crate::{
+    Key,
+    object::{Object, Slim, SlimMeta, SlimOwner},
+};
+
+type Bare = Slim<()>;
+
+fn object(namespace: &str, name: &str, label: Option<&str>) -> Bare {
+    Slim {
+        metadata: SlimMeta {
+            name: name.to_owned(),
+            namespace: namespace.to_owned(),
+            labels: label.map(|value| ("app", value)).into_iter().collect(),
+            ..SlimMeta::default()
+        },
+        fields: (),
+    }
+}
+
+fn put(store: &Store<Bare>, object: Bare) {
+    let key = Key::new(&object.metadata.namespace, &object.metadata.name);
+    store.insert(key, Arc::new(object));
+}
+
+#[test]
+fn objects_are_found_by_namespace_label_and_owner() {
+    let store = Store::default();
+    put(&store, object("a", "one", Some("web")));
+    let namespaces = store.by_namespace();
+    let apps = store.by_label("app");
+    let (owners, controllers) = (store.by_owner(), store.by_controller());
+    put(&store, object("a", "two", Some("web")));
+    put(&store, object("b", "three", None));
+    let mut owned = object("b", "four", None);
+    owned.metadata.owner_references = vec![
+        SlimOwner {
+            uid: "u1".to_owned(),
+            controller: Some(true),
+            ..SlimOwner::default()
+        },
+        SlimOwner {
+            uid: "u2".to_owned(),
+            ..SlimOwner::default()
+        },
+    ];
+    put(&store, owned);
+    assert_eq!(namespaces.keys("a"), [Key::new("a", "one"), Key::new("a", "two")]);
+    assert_eq!(apps.count("web"), 2);
+    assert_eq!(apps.get("none").len(), 0);
+    assert_eq!(owners.keys("u2"), [Key::new("b", "four")]);
+    assert_eq!(controllers.keys("u1"), [Key::new("b", "four")]);
+    assert_eq!(controllers.count("u2"), 0);
+    put(&store, object("a", "two", Some("db")));
+    assert_eq!((apps.count("web"), apps.count("db")), (1, 1));
+    store.remove(&Key::new("a", "two"));
+    assert_eq!(apps.values(), ["web"]);
+}
+
+proptest! {
+    #[test]
+    fn an_index_says_what_a_look_at_every_object_says(
+        steps in vec((0..4_u8, 0..6_u8, proptest::option::of(0..3_u8), any::<bool>()), 0..80)
+    ) {
+        let store = Store::default();
+        let apps = store.by_label("app");
+        let mut model = BTreeMap::new();
+        for (namespace, name, label, is_there) in steps {
+            let (namespace, name) = (format!("ns{namespace}"), format!("n{name}"));
+            let key = Key::new(&namespace, &name);
+            if is_there {
+                let label = label.map(|label| label.to_string());
+                put(&store, object(&namespace, &name, label.as_deref()));
+                model.insert(key, label);
+            } else {
+                store.remove(&key);
+                model.remove(&key);
+            }
+            for value in ["0", "1", "2"] {
+                let expected: Vec<_> = model
+                    .iter()
+                    .filter(|(_, label)| label.as_deref() == Some(value))
+                    .map(|(key, _)| key.clone())
+                    .collect();
+                prop_assert_eq!(apps.keys(value), expected);
+            }
+            prop_assert_eq!(store.len(), model.len());
+        }
+    }
+}
+
+#[test]
+fn an_index_of_a_label_is_shared() {
+    let store: Store<Bare> = Store::default();
+    let (one, another) = (store.by_label("app"), store.by_label("app"));
+    assert_eq!(one.position, another.position);
+    assert_ne!(store.by_label("tier").position, one.position);
+    let own = || store.index(|_| Vec::new()).position;
+    assert_ne!(own(), own(), "nobody knows whether two functions are the same");
+}
+
+fn expression() -> impl Strategy<Value = Expression> {
+    let app = || "app".to_owned();
+    let values = || btree_set((0..3_u8).prop_map(|value| value.to_string()), 1..3);
+    prop_oneof![
+        (0..3_u8).prop_map(move |value| Expression::Equal(app(), value.to_string())),
+        (0..3_u8).prop_map(move |value| Expression::NotEqual(app(), value.to_string())),
+        values().prop_map(move |values| Expression::In(app(), values)),
+        values().prop_map(move |values| Expression::NotIn(app(), values)),
+        Just(Expression::Exists(app())),
+        Just(Expression::DoesNotExist("tier".to_owned())),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn a_selector_finds_the_same_with_and_without_indexes(
+        objects in vec((0..3_u8, 0..9_u8, proptest::option::of(0..3_u8)), 0..40),
+        namespace in proptest::option::of(0..3_u8),
+        expressions in vec(expression(), 0..3),
+        with_namespaces in any::<bool>(),
+        with_labels in any::<bool>(),
+    ) {
+        let store = Store::default();
+        let _namespaces = with_namespaces.then(|| store.by_namespace());
+        let _apps = with_labels.then(|| store.by_label("app"));
+        let mut model = BTreeMap::new();
+        for (namespace, name, label) in objects {
+            let (namespace, name) = (format!("ns{namespace}"), format!("n{name}"));
+            let label = label.map(|label| label.to_string());
+            put(&store, object(&namespace, &name, label.as_deref()));
+            let labels: BTreeMap<String, String> = label.map(|label| ("app".to_owned(), label)).into_iter().collect();
+            model.insert(Key::new(&namespace, &name), labels);
+        }
+        let namespace = namespace.map(|namespace| format!("ns{namespace}"));
+        let selector: Selector = expressions.into_iter().collect();
+        model.retain(|key, labels| {
+            namespace.as_ref().is_none_or(|namespace| key.namespace() == namespace) && selector.matches(labels)
+        });
+        let found: Vec<Key> = store.select(namespace.as_deref(), &selector).iter().map(|object| object.key()).collect();
+        prop_assert_eq!(found, model.into_keys().collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,86 @@
+//! What the API says of itself: the resources that were told to it, or seen.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+
+use super::{Inner, view::kind_of};
+
+const VERBS: [&str; 8] = [
+    "create",
+    "delete",
+    "deletecollection",
+    "get",
+    "list",
+    "patch",
+    "update",
+    "watch",
+];
+
+/// Answers a path that names no resource; `None` if there is nothing there.
+pub(super) fn answer(inner: &Inner, path: &str) -> Option<Value> {
+    let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
+    match parts.as_slice() {
+        ["version"] => Some(json!({
+            "major": "1", "minor": "37", "gitVersion": "v1.37.0", "gitCommit": "", "gitTreeState": "clean",
+            "buildDate": "1970-01-01T00:00:00Z", "goVersion": "", "compiler": "", "platform": "linux/amd64",
+        })),
+        ["healthz" | "livez" | "readyz"] => Some("ok".into()),
+        ["api"] => Some(json!({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []})),
+        ["apis"] => Some(json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups(inner)})),
+        ["api", version] => Some(resources(inner, "", version)),
+        ["apis", group, version] => Some(resources(inner, group, version)),
+        _ => None,
+    }
+}
+
+fn groups(inner: &Inner) -> Vec<Value> {
+    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (id, stored) in inner.world().resources().filter(|(id, _)| !id.group.is_empty()) {
+        let version = if stored.version.is_empty() {
+            "v1"
+        } else {
+            &stored.version
+        };
+        found
+            .entry(id.group.clone())
+            .or_default()
+            .insert(version.to_owned());
+    }
+    let version = |group: &str, version: &String| json!({"groupVersion": format!("{group}/{version}"), "version": version});
+    found
+        .iter()
+        .map(|(group, versions)| {
+            let versions: Vec<Value> = versions.iter().map(|one| version(group, one)).collect();
+            json!({"name": group, "versions": versions, "preferredVersion": versions.last()})
+        })
+        .collect()
+}
+
+fn resources(inner: &Inner, group: &str, version: &str) -> Value {
+    let world = inner.world();
+    let found: Vec<Value> = world
+        .resources()
+        .filter(|(id, stored)| id.group == group && (stored.version == version || stored.version.is_empty()))
+        .map(|(id, stored)| {
+            let kind = if stored.kind.is_empty() {
+                kind_of(&id.plural)
+            } else {
+                stored.kind.clone()
+            };
+            json!({
+                "name": id.plural,
+                "singularName": kind.to_ascii_lowercase(),
+                "namespaced": stored.namespaced,
+                "kind": kind,
+                "verbs": VERBS,
+            })
+        })
+        .collect();
+    let group_version = if group.is_empty() {
+        version.to_owned()
+    } else {
+        format!("{group}/{version}")
+    };
+    json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": found})
+}

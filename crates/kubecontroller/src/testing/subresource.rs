@@ -1,0 +1,96 @@
+//! Subresources other than the status: bindings, evictions and scales.
+
+use http::StatusCode;
+use kube::core::Status;
+use serde_json::{Value, json};
+
+use super::{
+    http::status_json,
+    status,
+    world::World,
+    writes::{Deletion, Write},
+};
+use crate::Key;
+
+/// Answers a request to a subresource.
+pub(super) fn answer(
+    world: &mut World,
+    verb: &str,
+    write: &Write<'_>,
+    body: &Value,
+) -> Result<(StatusCode, Value), Box<Status>> {
+    let target = write.target;
+    let name = target.name.clone().unwrap_or_default();
+    let key = Key::new(&target.namespace, &name);
+    let old = world
+        .get(&target.id, &key)
+        .ok_or_else(|| status::not_found(&target.id, &name))?;
+    let created = Ok((
+        StatusCode::CREATED,
+        status_json(&Status::success().with_code(201)),
+    ));
+    match (target.subresource.as_deref().unwrap_or_default(), verb) {
+        ("binding", "create") => {
+            let node = old["spec"]["nodeName"].as_str().unwrap_or_default();
+            if !node.is_empty() {
+                let why = format!("pod {name} is already assigned to node {node:?}");
+                return Err(status::conflict(&target.id, &name, &why));
+            }
+            let mut object = (*old).clone();
+            object["spec"]["nodeName"] = body["target"]["name"].clone();
+            let scheduled = json!({"type": "PodScheduled", "status": "True"});
+            match object["status"]["conditions"].as_array_mut() {
+                Some(conditions) => {
+                    conditions.retain(|condition| condition["type"] != "PodScheduled");
+                    conditions.push(scheduled);
+                }
+                None => object["status"]["conditions"] = json!([scheduled]),
+            }
+            world.store(&target.id, object);
+            created
+        }
+        ("eviction", "create") => {
+            let how = Deletion {
+                grace: body["deleteOptions"]["gracePeriodSeconds"].as_i64(),
+                ..Deletion::default()
+            };
+            write.delete(world, &key, &how)?;
+            created
+        }
+        ("scale", "get") => Ok((StatusCode::OK, scale(&old))),
+        ("scale", "update" | "patch") => {
+            let mut object = (*old).clone();
+            object["spec"]["replicas"] = body["spec"]["replicas"].clone();
+            let stored = write.change(world, &old, object)?;
+            Ok((StatusCode::OK, scale(&stored)))
+        }
+        ("finalize", "update") => {
+            let mut object = (*old).clone();
+            object["spec"] = body["spec"].clone();
+            let is_empty = object["spec"]["finalizers"].as_array().is_none_or(Vec::is_empty);
+            if is_empty && object["metadata"].get("deletionTimestamp").is_some() {
+                world.remove(&target.id, &key);
+                return Ok((StatusCode::OK, object));
+            }
+            Ok((StatusCode::OK, (*world.store(&target.id, object)).clone()))
+        }
+        _ => Err(status::coded(404)),
+    }
+}
+
+fn scale(object: &Value) -> Value {
+    let metadata = &object["metadata"];
+    json!({
+        "apiVersion": "autoscaling/v1",
+        "kind": "Scale",
+        "metadata": {
+            "name": metadata["name"],
+            "namespace": metadata["namespace"],
+            "uid": metadata["uid"],
+            "resourceVersion": metadata["resourceVersion"],
+            "creationTimestamp": metadata["creationTimestamp"],
+        },
+        "spec": {"replicas": object["spec"]["replicas"].as_i64().unwrap_or_default()},
+        "status": {"replicas": object["status"]["replicas"].as_i64().unwrap_or_default()},
+    })
+}

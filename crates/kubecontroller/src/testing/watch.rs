@@ -1,0 +1,259 @@
+//! Watches.
+
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use futures_util::{Stream, stream};
+use http_body::Frame;
+use kube::core::Status;
+use serde_json::{Value, json};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep_until},
+};
+
+use super::{
+    Inner,
+    faults::Signal,
+    http::Broken,
+    resource::Target,
+    selection::Selection,
+    view::View,
+    world::{Change, World, metadata},
+};
+
+/// What a watch asks for.
+pub(super) struct WatchRequest {
+    pub(super) target: Target,
+    pub(super) kind: String,
+    pub(super) selection: Selection,
+    pub(super) view: View,
+    /// `None`: from what is there now, each as an addition.
+    pub(super) since: Option<u64>,
+    /// What is there, then a bookmark that says so.
+    pub(super) initial: bool,
+    pub(super) bookmarks: bool,
+    pub(super) timeout: Option<Duration>,
+}
+
+/// A watch that goes on.
+struct Watching {
+    inner: Arc<Inner>,
+    request: WatchRequest,
+    /// The version up to which events stand in `ready`.
+    position: u64,
+    ready: VecDeque<Value>,
+    signal: watch::Receiver<Signal>,
+    /// What was signalled when it began, or when it last looked.
+    seen: Signal,
+    ends: Option<Instant>,
+    bookmark_at: Option<Instant>,
+    sent: usize,
+    /// Nothing follows what is in `ready`.
+    is_over: bool,
+}
+
+type Piece = Result<Frame<Bytes>, Broken>;
+
+/// Starts a watch. Its events are the frames of a body.
+pub(super) fn start(inner: Arc<Inner>, request: WatchRequest) -> impl Stream<Item = Piece> + Send + 'static {
+    let signal = inner.faults.subscribe();
+    let seen = *signal.borrow();
+    let now = Instant::now();
+    let mut watching = Watching {
+        position: 0,
+        ready: VecDeque::new(),
+        signal,
+        seen,
+        ends: request.timeout.map(|timeout| now + timeout),
+        bookmark_at: None,
+        sent: 0,
+        is_over: false,
+        inner,
+        request,
+    };
+    watching.begin();
+    stream::unfold(Some(watching), |watching| async {
+        let mut watching = watching?;
+        match watching.next().await? {
+            Ok(frame) => Some((Ok(frame), Some(watching))),
+            Err(broken) => Some((Err(broken), None)),
+        }
+    })
+}
+
+// --- Watching ---
+
+impl Watching {
+    /// What comes before the first change.
+    fn begin(&mut self) {
+        let inner = self.inner.clone();
+        let world = inner.world();
+        self.schedule_bookmark();
+        let Some(since) = self.request.since.filter(|_| !self.request.initial) else {
+            self.position = world.version();
+            let mut there = world
+                .at(&self.request.target.id, self.position, None)
+                .unwrap_or_default();
+            there.retain(|(_, object)| self.request.selection.fits(object));
+            for (_, object) in &there {
+                self.push("ADDED", object);
+            }
+            if self.request.initial {
+                let end = self.bookmark(true);
+                self.ready.push_back(end);
+            }
+            return;
+        };
+        self.position = since;
+        if since < world.oldest() {
+            self.fail(&super::status::expired(since, world.oldest()));
+            return;
+        }
+        let replays = inner.faults.of_watches().replays;
+        if replays > 0 {
+            let earlier = world.since(&self.request.target.id, world.oldest());
+            let until = earlier.partition_point(|change| change.version <= since);
+            for change in &earlier[until.saturating_sub(replays)..until] {
+                self.push_change(change);
+            }
+        }
+    }
+
+    /// The next frame; `None` at the end.
+    async fn next(&mut self) -> Option<Piece> {
+        loop {
+            let now = *self.signal.borrow_and_update();
+            if now.drops != self.seen.drops {
+                return None;
+            }
+            if now.breaks != self.seen.breaks {
+                return Some(Err(Broken));
+            }
+            if now.expiries != self.seen.expiries && !self.is_over {
+                self.ready.clear();
+                let version = self.inner.world().oldest();
+                self.fail(&super::status::expired(self.position, version));
+            }
+            if now.bookmarks != self.seen.bookmarks && self.request.bookmarks && !self.is_over {
+                self.fill();
+                let bookmark = self.bookmark(false);
+                self.ready.push_back(bookmark);
+            }
+            self.seen = now;
+            if let Some(event) = self.ready.pop_front() {
+                return Some(Ok(self.send(&event)));
+            }
+            if self.is_over {
+                return None;
+            }
+            self.fill();
+            if self.ready.is_empty() && !self.is_over {
+                self.pause().await;
+            }
+        }
+    }
+
+    /// Waits until there may be something to send.
+    async fn pause(&mut self) {
+        let never = Instant::now() + Duration::from_hours(365 * 24);
+        let until = |time: Option<Instant>| sleep_until(time.unwrap_or(never));
+        tokio::select! {
+            biased;
+            changed = self.signal.changed() => self.is_over = changed.is_err(),
+            () = until(self.ends), if self.ends.is_some() => {
+                if self.request.bookmarks {
+                    let bookmark = self.bookmark(false);
+                    self.ready.push_back(bookmark);
+                }
+                self.is_over = true;
+            }
+            () = until(self.bookmark_at), if self.bookmark_at.is_some() => {
+                let bookmark = self.bookmark(false);
+                self.ready.push_back(bookmark);
+                self.schedule_bookmark();
+            }
+        }
+    }
+
+    /// Takes what happened since.
+    fn fill(&mut self) {
+        let inner = self.inner.clone();
+        let world: &World = &inner.world();
+        for change in world.since(&self.request.target.id, self.position) {
+            self.push_change(&change);
+        }
+        self.position = self.position.max(world.version());
+    }
+
+    /// The event that a change is for this watch: an object may enter and leave what it selects.
+    fn push_change(&mut self, change: &Change) {
+        let fits = |object: &Option<Arc<Value>>| {
+            object
+                .clone()
+                .filter(|object| self.request.selection.fits(object))
+        };
+        match (fits(&change.old), fits(&change.new)) {
+            (None, Some(new)) => self.push("ADDED", &new),
+            (Some(_), Some(new)) => self.push("MODIFIED", &new),
+            (Some(old), None) => {
+                let mut last = (*old).clone();
+                metadata(&mut last).insert("resourceVersion".to_owned(), change.version.to_string().into());
+                self.push("DELETED", &last);
+            }
+            (None, None) => {}
+        }
+    }
+
+    fn push(&mut self, kind: &str, object: &Value) {
+        let event = json!({"type": kind, "object": self.request.view.object(object, &self.request.target)});
+        for _ in 0..=self.inner.faults.of_watches().duplicates {
+            self.ready.push_back(event.clone());
+        }
+    }
+
+    fn fail(&mut self, status: &Status) {
+        self.ready
+            .push_back(json!({"type": "ERROR", "object": super::http::status_json(status)}));
+        self.is_over = true;
+    }
+
+    fn bookmark(&self, ends_initial: bool) -> Value {
+        let kind = &self.request.kind;
+        let object = self
+            .request
+            .view
+            .bookmark(&self.request.target, kind, self.position, ends_initial);
+        json!({"type": "BOOKMARK", "object": object})
+    }
+
+    fn schedule_bookmark(&mut self) {
+        self.bookmark_at = self
+            .request
+            .bookmarks
+            .then(|| Instant::now() + self.inner.bookmark_every());
+    }
+
+    /// A line of the body, unless it is torn.
+    fn send(&mut self, event: &Value) -> Frame<Bytes> {
+        let mut line = event.to_string().into_bytes();
+        line.push(b'\n');
+        self.sent += 1;
+        if self
+            .inner
+            .faults
+            .of_watches()
+            .end_after
+            .is_some_and(|after| self.sent >= after)
+        {
+            self.ready.clear();
+            self.is_over = true;
+        }
+        if self.inner.faults.tears() {
+            line.truncate(line.len() / 2);
+            self.ready.clear();
+            self.is_over = true;
+        }
+        Frame::data(Bytes::from(line))
+    }
+}

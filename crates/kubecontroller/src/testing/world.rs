@@ -1,0 +1,233 @@
+//! All objects, and what happened to them.
+//!
+//! Promises: every change takes the next version, whatever resource it is of; what the log remembers can be undone, so that
+//! a list can be continued, and a watch resumed, at any version that is not older than the log.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
+
+use kube::core::Status;
+use serde_json::{Map, Value, json};
+
+use super::{resource::ResourceId, status};
+use crate::Key;
+
+/// Everything that is stored.
+pub(super) struct World {
+    resources: BTreeMap<ResourceId, Stored>,
+    /// Every change, in order.
+    log: VecDeque<Arc<Change>>,
+    /// The version of the last change.
+    version: u64,
+    /// Watches and lists at this version and later can be served.
+    oldest: u64,
+    /// How many names and uids were made up so far.
+    made: u64,
+    /// What each manager applied last, by resource, key and manager.
+    pub(super) applied: BTreeMap<(ResourceId, Key), BTreeMap<String, Value>>,
+}
+
+/// The objects of a resource, and what is known of it.
+#[derive(Default)]
+pub(super) struct Stored {
+    pub(super) objects: BTreeMap<Key, Arc<Value>>,
+    /// Learned from its objects, or told.
+    pub(super) kind: String,
+    /// The version it was spoken to with last.
+    pub(super) version: String,
+    pub(super) namespaced: bool,
+    /// Told not to have a status of its own.
+    pub(super) plain: bool,
+}
+
+/// A change of an object.
+pub(super) struct Change {
+    pub(super) version: u64,
+    pub(super) id: ResourceId,
+    pub(super) old: Option<Arc<Value>>,
+    /// `None` for a deletion.
+    pub(super) new: Option<Arc<Value>>,
+}
+
+// --- World ---
+
+impl World {
+    pub(super) fn new() -> Self {
+        World {
+            resources: BTreeMap::new(),
+            log: VecDeque::new(),
+            version: 1,
+            oldest: 1,
+            made: 0,
+            applied: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn version(&self) -> u64 {
+        self.version
+    }
+
+    pub(super) fn oldest(&self) -> u64 {
+        self.oldest
+    }
+
+    /// Forgets the history: who asks for an earlier version is told that it is too old.
+    pub(super) fn compact(&mut self) {
+        // Nothing happens at this version, so that whoever stands at the last change is too old as well. The log itself
+        // stays, for the watches that go on.
+        self.version += 1;
+        self.oldest = self.version;
+    }
+
+    /// What is known of a resource; it is there from the first time it is asked for.
+    pub(super) fn stored(&mut self, id: &ResourceId) -> &mut Stored {
+        self.resources.entry(id.clone()).or_default()
+    }
+
+    pub(super) fn resources(&self) -> impl Iterator<Item = (&ResourceId, &Stored)> {
+        self.resources.iter()
+    }
+
+    pub(super) fn get(&self, id: &ResourceId, key: &Key) -> Option<Arc<Value>> {
+        self.resources.get(id)?.objects.get(key).cloned()
+    }
+
+    /// The objects of a resource after a key, as they were at a version.
+    pub(super) fn at(
+        &self,
+        id: &ResourceId,
+        version: u64,
+        after: Option<&Key>,
+    ) -> Result<Vec<(Key, Arc<Value>)>, Box<Status>> {
+        if version < self.oldest {
+            return Err(status::expired(version, self.oldest));
+        }
+        if version > self.version {
+            return Err(status::too_large(version, self.version));
+        }
+        let Some(stored) = self.resources.get(id) else {
+            return Ok(Vec::new());
+        };
+        let wanted = |key: &Key| after.is_none_or(|after| key > after);
+        let mut found: BTreeMap<Key, Arc<Value>> = match after {
+            Some(after) => stored.objects.range(after.clone()..).collect::<Vec<_>>(),
+            None => stored.objects.iter().collect(),
+        }
+        .into_iter()
+        .filter(|(key, _)| wanted(key))
+        .map(|(key, object)| (key.clone(), object.clone()))
+        .collect();
+        for change in self
+            .log
+            .iter()
+            .rev()
+            .take_while(|change| change.version > version)
+        {
+            let object = change.old.as_ref().or(change.new.as_ref());
+            let Some(key) = object
+                .map(|object| key_of(object))
+                .filter(|key| change.id == *id && wanted(key))
+            else {
+                continue;
+            };
+            match &change.old {
+                Some(old) => found.insert(key, old.clone()),
+                None => found.remove(&key),
+            };
+        }
+        Ok(found.into_iter().collect())
+    }
+
+    /// The changes of a resource after a version.
+    pub(super) fn since(&self, id: &ResourceId, version: u64) -> Vec<Arc<Change>> {
+        let start = self.log.partition_point(|change| change.version <= version);
+        self.log
+            .range(start..)
+            .filter(|change| change.id == *id)
+            .cloned()
+            .collect()
+    }
+
+    /// Stores an object as it is, with the next version. Says what was stored.
+    pub(super) fn store(&mut self, id: &ResourceId, mut object: Value) -> Arc<Value> {
+        self.version += 1;
+        metadata(&mut object).insert("resourceVersion".to_owned(), self.version.to_string().into());
+        let new = Arc::new(object);
+        let key = key_of(&new);
+        let stored = self.resources.entry(id.clone()).or_default();
+        stored.namespaced |= !key.namespace().is_empty();
+        let old = stored.objects.insert(key, new.clone());
+        self.log.push_back(Arc::new(Change {
+            version: self.version,
+            id: id.clone(),
+            old,
+            new: Some(new.clone()),
+        }));
+        new
+    }
+
+    /// Removes an object. Says what it was.
+    pub(super) fn remove(&mut self, id: &ResourceId, key: &Key) -> Option<Arc<Value>> {
+        let old = self.resources.get_mut(id)?.objects.remove(key)?;
+        self.applied.remove(&(id.clone(), key.clone()));
+        self.version += 1;
+        self.log.push_back(Arc::new(Change {
+            version: self.version,
+            id: id.clone(),
+            old: Some(old.clone()),
+            new: None,
+        }));
+        Some(old)
+    }
+
+    /// A uid that was not there before. The same in every run.
+    pub(super) fn uid(&mut self) -> String {
+        self.made += 1;
+        format!("{:08x}-0000-4000-8000-{:012x}", self.made, self.made)
+    }
+
+    /// The end of a generated name. The same in every run.
+    pub(super) fn suffix(&mut self) -> String {
+        const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+        self.made += 1;
+        // Spreads the count over the letters: neighbours look nothing alike.
+        let mut bits = self.made.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let count = LETTERS.len() as u64;
+        (0..5)
+            .map(|_| {
+                let letter = usize::try_from(bits % count).map_or('b', |at| char::from(LETTERS[at]));
+                bits /= count;
+                letter
+            })
+            .collect()
+    }
+}
+
+// --- objects ---
+
+/// Namespace and name of an object.
+pub(super) fn key_of(object: &Value) -> Key {
+    let text = |name: &str| object["metadata"][name].as_str().unwrap_or_default();
+    Key::new(text("namespace"), text("name"))
+}
+
+/// The metadata of an object; made if there is none.
+pub(super) fn metadata(object: &mut Value) -> &mut Map<String, Value> {
+    if !object.is_object() {
+        *object = json!({});
+    }
+    let metadata = &mut object["metadata"];
+    if !metadata.is_object() {
+        *metadata = json!({});
+    }
+    metadata.as_object_mut().expect("it was made an object above")
+}
+
+/// Whether anything holds an object back from going.
+pub(super) fn is_held(object: &Value) -> bool {
+    object["metadata"]["finalizers"]
+        .as_array()
+        .is_some_and(|finalizers| !finalizers.is_empty())
+}

@@ -1,0 +1,395 @@
+//! What an API server does with an object before it is stored.
+
+use std::sync::Arc;
+
+use k8s_openapi::jiff::Timestamp;
+use kube::core::Status;
+use serde_json::{Map, Value, json};
+
+use super::{
+    resource::{ResourceId, Target},
+    status,
+    world::{World, is_held, key_of, metadata},
+};
+use crate::Key;
+
+/// What a write depends on beside the object.
+pub(super) struct Write<'a> {
+    pub(super) target: &'a Target,
+    pub(super) now: Timestamp,
+    /// Answered, not stored.
+    pub(super) dry: bool,
+}
+
+/// What a deletion is asked to do.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Deletion {
+    pub(super) uid: Option<String>,
+    pub(super) resource_version: Option<String>,
+    pub(super) grace: Option<i64>,
+    pub(super) propagation: Option<String>,
+}
+
+/// What became of a deleted object.
+pub(super) enum Deleted {
+    /// It is gone; this was it.
+    Gone(Arc<Value>),
+    /// It waits for its finalizers, or for its node.
+    Going(Arc<Value>),
+}
+
+/// What the server owns of the metadata: clients cannot change it.
+const OWNED: [&str; 6] = [
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "generation",
+    "selfLink",
+];
+
+/// Resources without a status of their own, of those that the server defines.
+const PLAIN: [&str; 23] = [
+    "bindings",
+    "clusterrolebindings",
+    "clusterroles",
+    "configmaps",
+    "controllerrevisions",
+    "csidrivers",
+    "csinodes",
+    "endpoints",
+    "endpointslices",
+    "events",
+    "ingressclasses",
+    "leases",
+    "limitranges",
+    "mutatingwebhookconfigurations",
+    "podtemplates",
+    "priorityclasses",
+    "rolebindings",
+    "roles",
+    "runtimeclasses",
+    "secrets",
+    "serviceaccounts",
+    "storageclasses",
+    "validatingwebhookconfigurations",
+];
+
+/// Whether a resource has a status that only its subresource changes.
+pub(super) fn has_status(world: &mut World, id: &ResourceId) -> bool {
+    let is_plain = world.stored(id).plain || id.is_built_in() && PLAIN.contains(&id.plural.as_str());
+    !is_plain
+}
+
+// --- Write ---
+
+impl Write<'_> {
+    /// Creates an object.
+    pub(super) fn create(&self, world: &mut World, mut object: Value) -> Result<Arc<Value>, Box<Status>> {
+        let id = &self.target.id;
+        self.place(world, &mut object)?;
+        if text(&object, "resourceVersion").is_some_and(|version| version != "0") {
+            return Err(status::bad_request(
+                "resourceVersion should not be set on objects to be created",
+            ));
+        }
+        if text(&object, "name").is_none() {
+            let Some(prefix) = text(&object, "generateName").map(str::to_owned) else {
+                let kind = object["kind"].as_str().unwrap_or_default();
+                return Err(status::invalid(
+                    id,
+                    kind,
+                    "",
+                    "metadata.name",
+                    "Required value: name or generateName is required",
+                ));
+            };
+            let name = format!("{prefix}{}", world.suffix());
+            metadata(&mut object).insert("name".to_owned(), name.into());
+        }
+        let key = key_of(&object);
+        if world.get(id, &key).is_some() {
+            return Err(status::already_exists(id, key.name()));
+        }
+        if has_status(world, id) {
+            forget(&mut object, "status");
+            if id.group.is_empty() && id.plural == "pods" {
+                object["status"] = json!({"phase": "Pending"});
+            }
+        }
+        let has_generation = object.get("spec").is_some();
+        let uid = world.uid();
+        let metadata = metadata(&mut object);
+        for name in OWNED {
+            metadata.remove(name);
+        }
+        metadata.insert("uid".to_owned(), uid.into());
+        metadata.insert("creationTimestamp".to_owned(), seconds(self.now).into());
+        if has_generation {
+            metadata.insert("generation".to_owned(), 1.into());
+        }
+        Ok(self.keep(world, object))
+    }
+
+    /// Replaces an object, or its status. If it says its version, that has to be the newest.
+    pub(super) fn update(&self, world: &mut World, mut object: Value) -> Result<Arc<Value>, Box<Status>> {
+        let id = &self.target.id;
+        let name = self.target.name.clone().unwrap_or_default();
+        self.place(world, &mut object)?;
+        let kind = object["kind"].as_str().unwrap_or_default().to_owned();
+        if text(&object, "name").is_some_and(|given| given != name) {
+            let given = text(&object, "name").unwrap_or_default();
+            return Err(status::bad_request(&format!(
+                "the name of the object ({given}) does not match the name on the URL ({name})"
+            )));
+        }
+        metadata(&mut object).insert("name".to_owned(), name.clone().into());
+        let key = key_of(&object);
+        let old = world.get(id, &key).ok_or_else(|| status::not_found(id, &name))?;
+        match text(&object, "uid") {
+            Some(uid) if Some(uid) != text(&old, "uid") => {
+                let there = text(&old, "uid").unwrap_or_default();
+                let why =
+                    format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {there}");
+                return Err(status::conflict(id, &name, &why));
+            }
+            _ => {}
+        }
+        match text(&object, "resourceVersion") {
+            None if !id.is_built_in() => {
+                let why = "Invalid value: 0: must be specified for an update";
+                return Err(status::invalid(id, &kind, &name, "metadata.resourceVersion", why));
+            }
+            Some(version) if Some(version) != text(&old, "resourceVersion") => {
+                return Err(status::modified(id, &name));
+            }
+            _ => {}
+        }
+        self.change(world, &old, object)
+    }
+
+    /// Stores what became of an object, with the rules of the resource or subresource that was spoken to.
+    pub(super) fn change(
+        &self,
+        world: &mut World,
+        old: &Arc<Value>,
+        mut object: Value,
+    ) -> Result<Arc<Value>, Box<Status>> {
+        let id = &self.target.id;
+        let key = key_of(old);
+        if has_status(world, id) {
+            if self.target.subresource.as_deref() == Some("status") {
+                let mut whole = (**old).clone();
+                copy(&object, &mut whole, "status");
+                // Built-in kinds let a status write keep its books in the metadata, too; custom ones do not.
+                let books: &[&str] = if id.is_built_in() {
+                    &["annotations", "labels", "finalizers"]
+                } else {
+                    &[]
+                };
+                for name in books {
+                    match object["metadata"].get(name).cloned() {
+                        Some(value) => metadata(&mut whole).insert((*name).to_owned(), value),
+                        None => metadata(&mut whole).remove(*name),
+                    };
+                }
+                object = whole;
+            } else {
+                copy(old, &mut object, "status");
+            }
+        }
+        for name in OWNED {
+            match old["metadata"].get(name).cloned() {
+                Some(value) => metadata(&mut object).insert(name.to_owned(), value),
+                None => metadata(&mut object).remove(name),
+            };
+        }
+        let is_going = object["metadata"].get("deletionTimestamp").is_some();
+        if is_going {
+            let before = old["metadata"]["finalizers"]
+                .as_array()
+                .cloned()
+                .unwrap_or_default();
+            let now = object["metadata"]["finalizers"]
+                .as_array()
+                .cloned()
+                .unwrap_or_default();
+            if let Some(added) = now.iter().find(|name| !before.contains(name)) {
+                let kind = object["kind"].as_str().unwrap_or_default();
+                let why = format!(
+                    "Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers [{added}]"
+                );
+                return Err(status::invalid(id, kind, key.name(), "metadata.finalizers", &why));
+            }
+        }
+        if old["metadata"].get("generation").is_some() && desired(old) != desired(&object) {
+            let generation = old["metadata"]["generation"].as_i64().unwrap_or_default() + 1;
+            metadata(&mut object).insert("generation".to_owned(), generation.into());
+        }
+        let version = old["metadata"]["resourceVersion"].clone();
+        metadata(&mut object).insert("resourceVersion".to_owned(), version);
+        if object == **old {
+            return Ok(old.clone());
+        }
+        let grace = object["metadata"]["deletionGracePeriodSeconds"]
+            .as_i64()
+            .unwrap_or_default();
+        if is_going && grace == 0 && !is_held(&object) && !self.dry {
+            // The last finalizer left. What is deleted is the object as it was stored, with it.
+            world.remove(id, &key);
+            return Ok(Arc::new(object));
+        }
+        Ok(self.keep(world, object))
+    }
+
+    /// Deletes an object, or begins to.
+    pub(super) fn delete(
+        &self,
+        world: &mut World,
+        key: &Key,
+        how: &Deletion,
+    ) -> Result<Deleted, Box<Status>> {
+        let id = &self.target.id;
+        let old = world
+            .get(id, key)
+            .ok_or_else(|| status::not_found(id, key.name()))?;
+        let differs = |asked: &Option<String>, field: &str| {
+            let there = text(&old, field).unwrap_or_default().to_owned();
+            asked
+                .clone()
+                .filter(|asked| *asked != there)
+                .map(|asked| (asked, there))
+        };
+        if let Some((asked, there)) = differs(&how.uid, "uid") {
+            let why = format!(
+                "the UID in the precondition ({asked}) does not match the UID in record ({there}). The object might have been deleted and then recreated"
+            );
+            return Err(status::conflict(id, key.name(), &why));
+        }
+        if let Some((asked, there)) = differs(&how.resource_version, "resourceVersion") {
+            let why = format!(
+                "the ResourceVersion in the precondition ({asked}) does not match the ResourceVersion in record ({there}). The object might have been modified"
+            );
+            return Err(status::conflict(id, key.name(), &why));
+        }
+        let mut object = (*old).clone();
+        let finalizer = match how.propagation.as_deref() {
+            Some("Foreground") => Some("foregroundDeletion"),
+            Some("Orphan") => Some("orphan"),
+            _ => None,
+        };
+        let is_going = object["metadata"].get("deletionTimestamp").is_some();
+        if let Some(finalizer) = finalizer.filter(|_| !is_going) {
+            let mut finalizers = object["metadata"]["finalizers"]
+                .as_array()
+                .cloned()
+                .unwrap_or_default();
+            if !finalizers.iter().any(|one| one == finalizer) {
+                finalizers.push(finalizer.into());
+            }
+            metadata(&mut object).insert("finalizers".to_owned(), finalizers.into());
+        }
+        let grace = grace(id, &old, how);
+        if grace == 0 && !is_held(&object) {
+            if self.dry {
+                return Ok(Deleted::Gone(old));
+            }
+            world.remove(id, key);
+            return Ok(Deleted::Gone(old));
+        }
+        let shorter = object["metadata"]["deletionGracePeriodSeconds"]
+            .as_i64()
+            .is_none_or(|before| grace < before);
+        if !is_going || shorter {
+            let at = self.now + std::time::Duration::from_secs(u64::try_from(grace).unwrap_or_default());
+            let counts = object["metadata"]["generation"].as_i64().filter(|_| !is_going);
+            let metadata = metadata(&mut object);
+            metadata.insert("deletionTimestamp".to_owned(), seconds(at).into());
+            metadata.insert("deletionGracePeriodSeconds".to_owned(), grace.into());
+            if let Some(generation) = counts {
+                metadata.insert("generation".to_owned(), (generation + 1).into());
+            }
+            return Ok(Deleted::Going(self.keep(world, object)));
+        }
+        Ok(Deleted::Going(old))
+    }
+
+    /// Writes into an object what the path says: version, kind and namespace.
+    fn place(&self, world: &mut World, object: &mut Value) -> Result<(), Box<Status>> {
+        if !object.is_object() {
+            return Err(status::bad_request("the body of the request is not an object"));
+        }
+        let target = self.target;
+        let stored = world.stored(&target.id);
+        if let Some(kind) = object["kind"].as_str() {
+            kind.clone_into(&mut stored.kind);
+        } else if !stored.kind.is_empty() {
+            object["kind"] = stored.kind.clone().into();
+        }
+        stored.version.clone_from(&target.version);
+        object["apiVersion"] = target.api_version().into();
+        if text(object, "namespace").is_some_and(|given| given != target.namespace) {
+            return Err(status::bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request",
+            ));
+        }
+        if !target.namespace.is_empty() {
+            metadata(object).insert("namespace".to_owned(), target.namespace.clone().into());
+        }
+        metadata(object);
+        Ok(())
+    }
+
+    fn keep(&self, world: &mut World, object: Value) -> Arc<Value> {
+        if self.dry {
+            return Arc::new(object);
+        }
+        world.store(&self.target.id, object)
+    }
+}
+
+/// How long an object may take to go. Only pods that are on a node, and not finished, are given time.
+fn grace(id: &ResourceId, object: &Value, how: &Deletion) -> i64 {
+    let is_finished = matches!(object["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
+    let is_placed = object["spec"]["nodeName"]
+        .as_str()
+        .is_some_and(|node| !node.is_empty());
+    if !id.group.is_empty() || id.plural != "pods" || is_finished || !is_placed {
+        return 0;
+    }
+    how.grace
+        .or_else(|| object["spec"]["terminationGracePeriodSeconds"].as_i64())
+        .unwrap_or(30)
+        .max(0)
+}
+
+/// What a generation counts the changes of: all but metadata and status.
+fn desired(object: &Value) -> Map<String, Value> {
+    let mut rest = object.as_object().cloned().unwrap_or_default();
+    for name in ["metadata", "status", "apiVersion", "kind"] {
+        rest.remove(name);
+    }
+    rest
+}
+
+fn text<'a>(object: &'a Value, field: &str) -> Option<&'a str> {
+    object["metadata"][field].as_str().filter(|text| !text.is_empty())
+}
+
+fn forget(object: &mut Value, field: &str) {
+    if let Some(object) = object.as_object_mut() {
+        object.remove(field);
+    }
+}
+
+fn copy(from: &Value, to: &mut Value, field: &str) {
+    match from.get(field) {
+        Some(value) => to[field] = value.clone(),
+        None => forget(to, field),
+    }
+}
+
+/// As the metadata of an object writes a time.
+fn seconds(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}

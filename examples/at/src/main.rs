@@ -1,0 +1,10 @@
+//! Runs a command at a time.
+
+use std::process::ExitCode;
+
+use at as _;
+use kubecontroller::App;
+
+fn main() -> ExitCode {
+    App::new("at").linked().main()
+}

@@ -1,0 +1,58 @@
+//! How `At`s become part of a manager.
+
+use kube::CustomResourceExt;
+use kubecontroller::{
+    controller::{Outcome, Seen, by_object},
+    informer::Scope,
+    manager::{BoxError, Manager, ResourceMetadata, Setup},
+};
+use tracing::info;
+
+use crate::{At, Ats};
+
+/// The controller of `At`s. Linking this crate registers it.
+pub struct AtSetup;
+
+impl Setup for AtSetup {
+    fn name(&self) -> &str {
+        "at"
+    }
+
+    fn resource(&self) -> &str {
+        "ats"
+    }
+
+    async fn setup(&self, manager: &mut Manager) -> Result<(), BoxError> {
+        let informer = manager.informers().typed::<At>(Scope::default());
+        let ats = Ats::new(manager.client().clone(), manager.clock().clone());
+        let reconciler = by_object(informer.store(), move |seen| {
+            let ats = ats.clone();
+            async move {
+                match seen {
+                    Seen::There(at) => ats.reconcile(&at).await,
+                    // Its pod goes with it: the garbage collector sees to that.
+                    Seen::Gone(_) => Ok(Outcome::Done),
+                }
+            }
+        });
+        let controller = manager.controller("at").for_(&informer).reconciler(reconciler);
+        manager.add(controller);
+        Ok(())
+    }
+
+    async fn after_sync(&self, manager: &Manager) -> Result<(), BoxError> {
+        let informer = manager.informers().typed::<At>(Scope::default());
+        info!(ats = informer.store().len(), "known");
+        Ok(())
+    }
+}
+
+kubecontroller::register! {
+    name: "at",
+    metadata: ResourceMetadata::new("ats", "At", "demo.wukong.com/v1")
+        .description("runs a command at a time")
+        .catalog("demo")
+        .prefix("at"),
+    make: || AtSetup,
+    crds: || vec![At::crd()],
+}

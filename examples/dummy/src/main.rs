@@ -1,0 +1,10 @@
+//! Copies data after a while.
+
+use std::process::ExitCode;
+
+use dummy as _;
+use kubecontroller::App;
+
+fn main() -> ExitCode {
+    App::new("dummy").linked().main()
+}

@@ -1,0 +1,50 @@
+//! How `Dummy`s become part of a manager.
+
+use kube::CustomResourceExt;
+use kubecontroller::{
+    controller::{Outcome, Seen, by_object},
+    informer::Scope,
+    manager::{BoxError, Manager, ResourceMetadata, Setup},
+};
+
+use crate::{Dummies, Dummy};
+
+/// The controller of `Dummy`s. Linking this crate registers it.
+pub struct DummySetup;
+
+impl Setup for DummySetup {
+    fn name(&self) -> &str {
+        "dummy"
+    }
+
+    fn resource(&self) -> &str {
+        "dummies"
+    }
+
+    async fn setup(&self, manager: &mut Manager) -> Result<(), BoxError> {
+        let informer = manager.informers().typed::<Dummy>(Scope::default());
+        let dummies = Dummies::new(manager.client().clone(), manager.clock().clone());
+        let reconciler = by_object(informer.store(), move |seen| {
+            let dummies = dummies.clone();
+            async move {
+                match seen {
+                    Seen::There(dummy) => dummies.reconcile(&dummy).await,
+                    Seen::Gone(_) => Ok(Outcome::Done),
+                }
+            }
+        });
+        let controller = manager.controller("dummy").for_(&informer).reconciler(reconciler);
+        manager.add(controller);
+        Ok(())
+    }
+}
+
+kubecontroller::register! {
+    name: "dummy",
+    metadata: ResourceMetadata::new("dummies", "Dummy", "demo.wukong.com/v1")
+        .description("copies data after a while")
+        .catalog("demo")
+        .prefix("dum"),
+    make: || DummySetup,
+    crds: || vec![Dummy::crd()],
+}

@@ -1,0 +1,106 @@
+//! A migration, pass by pass.
+#![expect(clippy::unwrap_used, reason = "in a test a panic is the answer")]
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::Duration,
+};
+
+use k8s_openapi::jiff::Timestamp;
+use kubecontroller::{
+    Clock,
+    phase::{Phased, Then, World},
+    testing::FakeApi,
+};
+use redismigration::{RedisMigration, RedisMigrationSpec, Settings, machine};
+
+/// The surroundings of the machine, and a clock that the test sets.
+fn world() -> (World, Arc<AtomicI64>) {
+    let now = Arc::new(AtomicI64::new(100));
+    let told = now.clone();
+    let clock = Clock::new(move || Timestamp::from_second(told.load(Ordering::Relaxed)).unwrap());
+    let world = World::new(FakeApi::new().client())
+        .clock(clock)
+        .with(Settings::default());
+    (world, now)
+}
+
+fn migration(source: &str, dest: &str) -> RedisMigration {
+    let spec = RedisMigrationSpec {
+        source: source.to_owned(),
+        dest: dest.to_owned(),
+    };
+    RedisMigration::new("m", spec)
+}
+
+#[tokio::test]
+async fn a_migration_takes_its_time_and_succeeds() {
+    let (world, now) = world();
+    let machine = machine().unwrap();
+    let found = machine
+        .pass(&world, &migration("ali-123", "tx-123"))
+        .await
+        .unwrap()
+        .object;
+    assert_eq!(found.phase(), "Migrate");
+    let status = found.status.clone().unwrap();
+    let ends = [status.source_status.unwrap(), status.dest_status.unwrap()];
+    assert_eq!(
+        ends.map(|end| format!("{} {}", end.id, end.name)),
+        ["ali-123 ALI-123", "tx-123 TX-123"]
+    );
+
+    let waits = machine.pass(&world, &found).await.unwrap();
+    assert_eq!(
+        (waits.object.phase(), waits.then),
+        ("Migrate", Then::After(Duration::from_secs(30)))
+    );
+    now.store(129, Ordering::Relaxed);
+    let waits = machine.pass(&world, &waits.object).await.unwrap();
+    assert_eq!(
+        (waits.object.phase(), waits.then),
+        ("Migrate", Then::After(Duration::from_secs(1)))
+    );
+    now.store(130, Ordering::Relaxed);
+    let ended = machine.pass(&world, &waits.object).await.unwrap();
+    assert_eq!(
+        (ended.object.phase(), machine.is_terminal(&ended.object)),
+        ("Success", true)
+    );
+}
+
+#[tokio::test]
+async fn a_migration_to_nowhere_fails_and_says_why() {
+    let (world, _) = world();
+    let machine = machine().unwrap();
+    let failed = machine
+        .pass(&world, &migration("ali-123", ""))
+        .await
+        .unwrap()
+        .object;
+    assert_eq!((failed.phase(), machine.is_failed(&failed)), ("Fail", true));
+    assert_eq!(
+        machine.failed_reason(&failed).as_deref(),
+        Some("spec.dest is missing")
+    );
+}
+
+#[tokio::test]
+async fn a_failed_migration_that_was_mended_can_be_reset() {
+    let (world, _) = world();
+    let machine = machine().unwrap();
+    let mut failed = machine
+        .pass(&world, &migration("ali-123", ""))
+        .await
+        .unwrap()
+        .object;
+    failed.spec.dest = "tx-123".to_owned();
+    machine.reset(&mut failed, |_, _| {}).unwrap();
+    assert_eq!(
+        machine.pass(&world, &failed).await.unwrap().object.phase(),
+        "Migrate"
+    );
+}

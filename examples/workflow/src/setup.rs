@@ -1,0 +1,52 @@
+//! How workflows become part of a manager.
+
+use kube::CustomResourceExt;
+use kubecontroller::{
+    informer::Scope,
+    manager::{BoxError, ControllerType, Manager, OwnSetting, ResourceMetadata, Setup},
+    phase::World,
+};
+
+use crate::{Executor, Workflow, machine};
+
+/// The controller of workflows. Linking this crate registers it.
+pub struct WorkflowSetup;
+
+impl Setup for WorkflowSetup {
+    fn name(&self) -> &str {
+        "workflow"
+    }
+
+    fn resource(&self) -> &str {
+        "workflows"
+    }
+
+    async fn setup(&self, manager: &mut Manager) -> Result<(), BoxError> {
+        let informer = manager.informers().typed::<Workflow>(Scope::default());
+        let executor = Executor::new().allow_shell(manager.config().own("workflow.allow-shell").parse()?);
+        let world = World::new(manager.client().clone()).clock(manager.clock().clone()).with(executor);
+        let reconciler = machine()?.into_reconciler(world, informer.store()).teller(manager.recorder("workflow"));
+        let controller = manager
+            .controller("workflow")
+            .for_where(&informer, reconciler.interest())
+            .reconciler(reconciler);
+        manager.add(controller);
+        Ok(())
+    }
+}
+
+kubecontroller::register! {
+    name: "workflow",
+    metadata: ResourceMetadata::new("workflows", "Workflow", "tool.wukong.com/v1")
+        .description("runs a graph of activities")
+        .catalog("tool")
+        .prefix("wf")
+        .controller_type(ControllerType::PhaseMachine),
+    make: || WorkflowSetup,
+    crds: || vec![Workflow::crd()],
+    settings: &[OwnSetting {
+        key: "workflow.allow-shell",
+        help: "Let workflows run programs of this machine: true or false",
+        default: "false",
+    }],
+}
