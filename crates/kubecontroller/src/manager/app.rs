@@ -9,9 +9,8 @@ use tracing::{error, info};
 use super::{
     BoxError, Config, Context, Error, Manager, OwnSetting, Registration, Runnable, Setup, Stop, cluster,
     config::{self, Asked, Unfollowed},
-    log,
-    manager::check_names,
-    process,
+    log, process,
+    roster::check_names,
     setup::AnySetup,
     signals,
 };

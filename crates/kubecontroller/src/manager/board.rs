@@ -62,15 +62,6 @@ impl Board {
         runnable.is_ready()
     }
 
-    /// All of them.
-    pub(super) fn states(&self) -> Vec<(String, State)> {
-        let entries = self.entries();
-        entries
-            .iter()
-            .map(|(name, entry)| (name.clone(), entry.state.clone()))
-            .collect()
-    }
-
     fn entries(&self) -> MutexGuard<'_, BTreeMap<String, Entry>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -9,7 +9,7 @@ use super::{
     BadConfig, Context, Error, Manager, Runnable, Stop,
     gate::Gate,
     health::{self, Server},
-    manager::Owned,
+    roster::Owned,
 };
 
 /// Runs managers, and what else belongs to the process. All end with the first that fails; the others are stopped first.
