@@ -624,3 +624,30 @@ async fn informers_work_as_the_configuration_says() {
     );
     assert!(matches!(end(running).await, Err(Error::NotSynced(_))));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_rate_limits_all_reconciles_of_a_controller() {
+    let keys: Vec<_> = (0..100).map(|number| format!("a/{number}")).collect();
+    let api = cluster(&keys.iter().map(String::as_str).collect::<Vec<_>>());
+    let diary = Diary::default();
+    let mut config = Config::default();
+    config.controller.qps = Some(10.0);
+    let begin = Instant::now();
+    let app = App::new("test").with(Probe::new("probe", "configmaps", &diary));
+    let (stop, running) = start(app, config, &api);
+    let reconciled = || {
+        diary
+            .all()
+            .iter()
+            .filter(|what| what.starts_with("probe a/"))
+            .count()
+    };
+    eventually(|| async { reconciled() == 100 }).await;
+    assert!(
+        begin.elapsed().abs_diff(9 * SECOND) < SECOND,
+        "{:?}",
+        begin.elapsed()
+    );
+    stop.stop(30 * SECOND);
+    end(running).await.unwrap();
+}
