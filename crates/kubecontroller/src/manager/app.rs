@@ -203,9 +203,13 @@ impl App {
         }
         check_names(&managers.iter().collect::<Vec<_>>())?;
         for manager in &mut managers {
-            if let Err(error) = manager.install().await {
-                error!(%error, "cannot start");
-                return Err(error);
+            match stop.unless_stopped(manager.install()).await {
+                Some(Ok(())) => {}
+                Some(Err(error)) => {
+                    error!(%error, "cannot start");
+                    return Err(error);
+                }
+                None => return Ok(()),
             }
         }
         process::run(&context, managers, self.parts, &stop).await

@@ -26,7 +26,7 @@ pub(super) enum State {
     /// It runs.
     Running,
     /// It failed, and is begun again later.
-    Failed(String),
+    Failed,
     /// It has nothing left to do.
     Done,
 }

@@ -303,10 +303,11 @@ impl Manager {
         leading.spawn(leaders);
         stop.stopped().await;
         info!(manager = self.name, "stopping leader tasks");
-        stop_leaders.stop(stop.remaining());
+        // Those who come later need some of the time too.
+        stop_leaders.stop(stop.remaining() / 5 * 4);
         while leading.join_next().await.is_some() {}
         info!(manager = self.name, "stopping other tasks");
-        stop_everyone.stop(stop.remaining());
+        stop_everyone.stop(stop.remaining() / 5 * 4);
         while tasks.join_next().await.is_some() {}
         Ok(())
     }
