@@ -3,7 +3,7 @@
 use std::{fmt, ops::RangeInclusive, path::PathBuf};
 
 pub(crate) const HELP: &str = "\
-Usage: k3-bench storage|api|hostile|informer [FLAGS]
+Usage: k3-bench storage|api|hostile|informer|scheduler [FLAGS]
 
 storage measures the stores, beside the disk's own limits, and compares with what is asked of them.
 
@@ -20,6 +20,8 @@ measures what ordinary clients feel of it. It takes --binary and --storage.
 
 informer starts k3 with pods, and measures how fast and in how much memory informers hold them, beside kube's reflector.
 It takes --binary, --storage and --connections.
+
+scheduler measures how many pods the scheduler places in a second, without a server.
 
 All take
 
@@ -38,6 +40,7 @@ pub(crate) enum Command {
     Api(ApiOptions),
     Hostile(ApiOptions),
     Informer(ApiOptions),
+    Scheduler(ApiOptions),
     Storage(StorageOptions),
     /// What the benchmark asks of itself, as a process of its own: the memory of one backend.
     Weigh(WeighOptions),
@@ -123,6 +126,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Command, M
         Some("api") => parse_api(args, Command::Api),
         Some("hostile") => parse_api(args, Command::Hostile),
         Some("informer") => parse_api(args, Command::Informer),
+        Some("scheduler") => parse_api(args, Command::Scheduler),
         Some("sync") => parse_sync(&args.collect::<Vec<_>>()),
         Some("storage") => parse_storage(args),
         Some("weigh") => parse_weigh(&args.collect::<Vec<_>>()),

@@ -11,6 +11,7 @@ mod latency;
 mod machine;
 mod memory;
 mod place;
+mod scheduler;
 mod storage;
 mod table;
 mod verdict;
@@ -54,6 +55,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Hostile(options) => runtime.block_on(api::hostile::run(&options)),
         Command::Informer(options) => runtime.block_on(informer::run(&options)),
         Command::Sync(options) => runtime.block_on(informer::sync(&options)),
+        Command::Scheduler(options) => scheduler::run(&options),
         Command::Storage(options) => runtime.block_on(storage::run(&options)),
         Command::Weigh(options) => runtime.block_on(storage::weigh(&options)),
     }
