@@ -179,6 +179,10 @@ async fn share(client: &Client, informers: &Informers) -> Result<Sharing, Failur
     informer
         .reached(changed.revision().ok_or("a pod has no version")?)
         .await;
+    let expected = before.1 + HANDLERS;
+    while told.load(Ordering::Relaxed) < expected {
+        sleep(Duration::from_millis(1)).await;
+    }
     let after = informer.figures();
     Ok(Sharing {
         handlers: subscriptions.len(),

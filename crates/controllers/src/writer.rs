@@ -222,6 +222,11 @@ pub fn is_namespace_going(error: &kube::Error) -> bool {
         .any(|cause| cause.reason == "NamespaceTerminating")
 }
 
+/// Whether something cannot be made because there is one of that name.
+pub fn is_taken(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.reason == "AlreadyExists")
+}
+
 /// Whether the server answered with a code.
 pub fn is(error: &kube::Error, code: u16) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == code)

@@ -25,7 +25,7 @@ mod status;
 
 pub use self::{
     core::{Core, Decision, Preempt},
-    driver::{NAME, Scheduler},
+    driver::{Install, NAME, Scheduler},
     plugins::{Decided, Plugin, Plugins},
     pool::{Pools, Text},
     profile::{DEFAULT, Profile},

@@ -2,6 +2,8 @@
 
 use std::{collections::HashSet, sync::Arc};
 
+use tokio::time::Instant;
+
 use super::{
     delta::Delta,
     handle::Core,
@@ -19,6 +21,8 @@ pub(super) struct State<T> {
     transform: Option<Transform<T>>,
     subscribers: Vec<Subscriber<T>>,
     list: Option<List<T>>,
+    /// When the list began that was asked for last.
+    asked: Instant,
     /// Whether the list that was asked for is the truth even if it is older than what was seen.
     is_truth: bool,
     is_synced: bool,
@@ -56,6 +60,7 @@ impl<T: Object> State<T> {
             transform,
             subscribers: Vec::new(),
             list: None,
+            asked: Instant::now(),
             is_truth: false,
             is_synced: false,
             newest: None,
@@ -74,10 +79,12 @@ impl<T: Object> State<T> {
         let consistent = self.is_synced || relists || self.core.options.consistent;
         if self.is_synced && !relists && self.list.is_none() {
             count(&self.core.counts.watches);
+            self.core.metrics.watched();
             return Start::Version(self.version.clone());
         }
         count(&self.core.counts.lists);
         self.is_truth = consistent;
+        self.asked = Instant::now();
         Start::List { consistent }
     }
 
@@ -188,6 +195,7 @@ impl<T: Object> State<T> {
         self.newest = revision.or(self.newest);
         self.version = version;
         self.is_synced = true;
+        self.core.metrics.listed(self.asked.elapsed());
         for subscriber in &self.subscribers {
             subscriber.synced();
         }
@@ -214,10 +222,8 @@ impl<T: Object> State<T> {
             return Ok(());
         }
         self.transform(&mut object);
-        let version = object.resource_version().to_owned();
-        self.put(object.key(), object, Heard::Watched)?;
-        self.reach(version);
-        Ok(())
+        self.reach(object.resource_version().to_owned());
+        self.put(object.key(), object, Heard::Watched)
     }
 
     fn deleted(&mut self, mut object: Arc<T>) {
@@ -225,9 +231,8 @@ impl<T: Object> State<T> {
             return;
         }
         self.transform(&mut object);
-        let version = object.resource_version().to_owned();
+        self.reach(object.resource_version().to_owned());
         self.remove(&object.key(), Some(object));
-        self.reach(version);
     }
 
     /// Whether something newer has been seen: then it comes for the second time.
@@ -304,8 +309,13 @@ impl<T: Object> State<T> {
         }
     }
 
+    /// Tells of what the store has by now. Whoever hears of it finds it there, and finds its version reached.
     fn tell(&mut self, delta: &Delta<T>) {
+        if self.is_synced {
+            self.publish();
+        }
         count(&self.core.counts.deltas);
+        self.core.metrics.event();
         for subscriber in &mut self.subscribers {
             tell(&self.core, subscriber, delta);
         }
@@ -313,6 +323,12 @@ impl<T: Object> State<T> {
 
     /// Shows others how far it is.
     fn publish(&self) {
+        let metrics = &self.core.metrics;
+        metrics.objects(self.core.store.len());
+        metrics.synced(self.is_synced);
+        if let Some(version) = self.newest {
+            metrics.version(version);
+        }
         self.core.progress.send_modify(|progress| {
             progress.is_synced = self.is_synced;
             progress.version = self.newest;

@@ -23,13 +23,13 @@ use super::{
     handle::{Core, Informer},
     health::{InformerFigures, Progress},
     identity::{Identity, Wire},
-    options::InformerOptions,
+    options::{InformerDefaults, InformerOptions},
     reflector::{Random, Reflector},
     scope::Scope,
     source::Source,
     subscribers::Command,
 };
-use crate::object::Object;
+use crate::{metrics::Metrics, object::Object};
 
 /// All informers of a process, one for each kind, stored type and scope. Clones are the same.
 ///
@@ -38,6 +38,8 @@ use crate::object::Object;
 pub struct Informers {
     client: kube::Client,
     random: Random,
+    metrics: Option<Metrics>,
+    defaults: InformerDefaults,
     shared: Arc<Shared>,
 }
 
@@ -100,6 +102,8 @@ impl Informers {
         Informers {
             client,
             random: Arc::new(random),
+            metrics: None,
+            defaults: InformerDefaults::default(),
             shared: Arc::new(Shared {
                 table: Mutex::default(),
                 stop: watch::Sender::new(false),
@@ -112,6 +116,25 @@ impl Informers {
     pub fn with_random(mut self, random: impl Fn() -> f64 + Send + Sync + 'static) -> Self {
         self.random = Arc::new(random);
         self
+    }
+
+    /// With figures of each informer that is asked for from now on.
+    #[must_use]
+    pub fn with_metrics(mut self, metrics: &Metrics) -> Self {
+        self.metrics = Some(metrics.clone());
+        self
+    }
+
+    /// With other settings for those that are asked for without any.
+    #[must_use]
+    pub fn with_defaults(mut self, defaults: InformerDefaults) -> Self {
+        self.defaults = defaults;
+        self
+    }
+
+    /// The settings of those that are asked for without any.
+    pub fn default_options<T>(&self) -> InformerOptions<T> {
+        self.defaults.options()
     }
 
     /// The client.
@@ -138,7 +161,7 @@ impl Informers {
             }
         };
         let transform = options.transform.clone();
-        let core = Arc::new(Core::new(name, options));
+        let core = self.core(name, options);
         let state = State::new(Arc::clone(&core), transform);
         self.enter(identity, core, state, source)
     }
@@ -200,7 +223,7 @@ impl Informers {
     /// The informer that is there, with whatever settings; or one with those by default.
     pub(super) fn any<T: Object + DeserializeOwned>(&self, identity: Identity) -> Informer<T> {
         self.find(&identity)
-            .unwrap_or_else(|| self.make(identity, InformerOptions::default()))
+            .unwrap_or_else(|| self.make(identity, self.default_options()))
     }
 
     pub(super) fn with<T: Object + DeserializeOwned>(
@@ -231,11 +254,16 @@ impl Informers {
         identity: Identity,
         options: InformerOptions<T>,
     ) -> Informer<T> {
-        let core = Arc::new(Core::new(identity.to_string(), options));
+        let core = self.core(identity.to_string(), options);
         let decoder = Decoder::new(core.options.transform.clone(), Arc::clone(&core.counts.decoded));
         let source = Api::new(self.client.clone(), identity.clone(), decoder, &core.options);
         let state = State::new(Arc::clone(&core), None);
         self.enter(identity, core, state, source)
+    }
+
+    fn core<T>(&self, name: String, options: InformerOptions<T>) -> Arc<Core<T>> {
+        let metrics = self.metrics.as_ref().map(|metrics| metrics.informer(&name));
+        Arc::new(Core::new(name, options, metrics.unwrap_or_default()))
     }
 
     fn enter<T: Object>(

@@ -10,7 +10,7 @@ use super::{
     options::InformerOptions,
     subscribers::{Changes, Command, Subscriber, Subscription},
 };
-use crate::{object::Object, store::Store};
+use crate::{metrics::InformerMetrics, object::Object, store::Store};
 
 /// The objects of a kind and scope, kept up to date. Clones are the same informer.
 ///
@@ -28,6 +28,7 @@ pub(super) struct Core<T> {
     pub(super) store: Store<T>,
     pub(super) progress: watch::Sender<Progress>,
     pub(super) counts: Counts,
+    pub(super) metrics: InformerMetrics,
     pub(super) options: InformerOptions<T>,
 }
 
@@ -97,8 +98,8 @@ impl<T: Object> Informer<T> {
         self.core.progress.borrow().version
     }
 
-    /// Waits until everything up to a version has been seen and told. Of a change outside the informer's scope it hears only
-    /// with the next bookmark.
+    /// Waits until everything up to a version is in the store; handlers are told of it right after. Of a change outside the
+    /// informer's scope it hears only with the next bookmark.
     pub async fn reached(&self, version: u64) {
         self.wait(|progress| progress.version.is_some_and(|seen| seen >= version))
             .await;
@@ -125,9 +126,10 @@ impl<T: Object> Informer<T> {
 // --- Core ---
 
 impl<T> Core<T> {
-    pub(super) fn new(name: String, options: InformerOptions<T>) -> Self {
+    pub(super) fn new(name: String, options: InformerOptions<T>, metrics: InformerMetrics) -> Self {
         Core {
             name,
+            metrics,
             store: Store::default(),
             progress: watch::Sender::default(),
             counts: Counts::default(),

@@ -168,16 +168,9 @@ impl Items {
     /// How many bytes belong to the item, and whether it ends with them.
     fn scan(&mut self, bytes: &[u8]) -> (usize, bool) {
         let mut at = 0;
-        while at < bytes.len() {
-            let byte = bytes[at];
+        while let Some(&byte) = bytes.get(at) {
             at += 1;
             match self.text {
-                Text::Escape => self.text = Text::String,
-                Text::String => match byte {
-                    b'"' => self.text = Text::Outside,
-                    b'\\' => self.text = Text::Escape,
-                    _ => {}
-                },
                 Text::Outside => match byte {
                     b'"' => self.text = Text::String,
                     b'{' | b'[' => self.depth += 1,
@@ -191,10 +184,35 @@ impl Items {
                     }
                     _ => {}
                 },
+                Text::String => match byte {
+                    b'"' => self.text = Text::Outside,
+                    b'\\' => self.text = Text::Escape,
+                    // Most of a list is in strings.
+                    _ => at += plain(&bytes[at..]),
+                },
+                Text::Escape => self.text = Text::String,
             }
         }
         (bytes.len(), false)
     }
+}
+
+/// How many bytes at the beginning are neither quotes nor backslashes, seen eight at a time; the last few may be left out.
+fn plain(bytes: &[u8]) -> usize {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGHS: u64 = ONES << 7;
+    // The lowest high bit that is set belongs to the first byte that is zero.
+    let zeros = |word: u64| word.wrapping_sub(ONES) & !word & HIGHS;
+    let mut count = 0;
+    for eight in bytes.chunks_exact(8) {
+        let word = u64::from_le_bytes(eight.try_into().expect("a chunk has eight bytes"));
+        let ends = zeros(word ^ (ONES * u64::from(b'"'))) | zeros(word ^ (ONES * u64::from(b'\\')));
+        if ends != 0 {
+            return count + (ends.trailing_zeros() / 8) as usize;
+        }
+        count += 8;
+    }
+    count
 }
 
 #[cfg(test)]

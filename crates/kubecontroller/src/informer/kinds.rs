@@ -80,7 +80,7 @@ impl Informers {
     pub fn dynamic(&self, resource: &ApiResource, scope: Scope) -> Informer<DynamicObject> {
         let identity = identity::<DynamicObject, DynamicObject>(scope, Wire::Objects, resource);
         self.find(&identity)
-            .unwrap_or_else(|| self.make(identity, dynamic_options(resource, InformerOptions::default())))
+            .unwrap_or_else(|| self.make(identity, dynamic_options(resource, self.default_options())))
     }
 
     /// The same, with settings. Their transform comes on top.

@@ -58,7 +58,7 @@ pub use self::delta::Delta;
 pub use self::factory::{Conflict, Informers};
 pub use self::handle::Informer;
 pub use self::health::{InformerFigures, InformerHealth};
-pub use self::options::{InformerOptions, Transform};
+pub use self::options::{InformerDefaults, InformerOptions, Transform};
 pub use self::scope::Scope;
 pub use self::source::{Event, Source, Start, Trouble};
 pub use self::subscribers::{Changes, Subscription};

@@ -30,8 +30,37 @@ pub struct InformerOptions<T> {
     pub backoff: Backoff,
 }
 
+/// What a program wants of all its informers, as far as they are asked for without settings of their own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InformerDefaults {
+    /// See [`InformerOptions::resync`].
+    pub resync: Option<Duration>,
+    /// See [`InformerOptions::list_timeout`].
+    pub list_timeout: Option<Duration>,
+    /// See [`InformerOptions::max_objects`].
+    pub max_objects: Option<usize>,
+    /// See [`InformerOptions::streaming`].
+    pub streaming: bool,
+}
+
 /// A change to each object before anybody sees it.
 pub type Transform<T> = Arc<dyn Fn(&mut T) + Send + Sync>;
+
+// --- InformerDefaults ---
+
+impl InformerDefaults {
+    /// Settings with these in them.
+    pub(super) fn options<T>(&self) -> InformerOptions<T> {
+        let defaults = InformerOptions::default();
+        InformerOptions {
+            resync: self.resync,
+            list_timeout: self.list_timeout.unwrap_or(defaults.list_timeout),
+            max_objects: self.max_objects,
+            streaming: self.streaming,
+            ..defaults
+        }
+    }
+}
 
 // --- InformerOptions ---
 

@@ -39,10 +39,14 @@ impl Pieces {
 
     /// Takes those that are complete; the beginning of the next one stays.
     pub(super) fn take(&mut self) -> Pieces {
-        let bytes = self.bytes.split_off(self.size());
+        let size = self.size();
+        // What comes next is probably as long.
+        let mut rest = Vec::with_capacity(self.bytes.len());
+        rest.extend_from_slice(&self.bytes[size..]);
+        self.bytes.truncate(size);
         let rest = Pieces {
-            bytes,
-            ranges: Vec::new(),
+            bytes: rest,
+            ranges: Vec::with_capacity(self.ranges.len()),
         };
         std::mem::replace(self, rest)
     }

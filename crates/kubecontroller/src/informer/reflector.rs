@@ -155,11 +155,13 @@ impl<T: Object, S: Source<T>> Reflector<T, S> {
     fn report(&self, trouble: &Trouble, since: Instant, retry_in: Duration) {
         let core = &self.state.core;
         count(&core.counts.failures);
+        core.metrics.failed();
         if retry_in.is_zero() {
             tracing::debug!(informer = core.name, %trouble, "the objects are listed again");
             return;
         }
         tracing::warn!(informer = core.name, %trouble, ?retry_in, "the watch is interrupted");
+        core.metrics.synced(false);
         core.progress.send_modify(|progress| {
             progress.health = InformerHealth::Broken {
                 since,

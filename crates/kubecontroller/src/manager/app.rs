@@ -228,15 +228,14 @@ fn list() -> String {
     lines.collect()
 }
 
-/// The definitions of all resources of the program. JSON is YAML.
+/// The definitions of all resources of the program, a document each.
 fn definitions() -> String {
     let definitions = Registration::all()
         .into_iter()
         .flat_map(Registration::definitions);
     let texts = definitions.map(|definition| {
-        let text =
-            serde_json::to_string_pretty(&definition).expect("a definition is a tree of names and values");
-        format!("---\n{text}\n")
+        let text = serde_saphyr::to_string(&definition).expect("a definition is a tree of names and values");
+        format!("---\n{}\n", text.trim_end())
     });
     texts.collect()
 }

@@ -6,7 +6,12 @@ use kube::Client;
 use prometheus_client::registry::Registry;
 
 use super::{Config, board::Board, health::Health, supervisor::Supervisor};
-use crate::{Clock, events::Events, informer::Informers, metrics::Metrics};
+use crate::{
+    Clock,
+    events::Events,
+    informer::{InformerDefaults, Informers},
+    metrics::Metrics,
+};
 
 /// What the managers of a process share: the client, informers, figures, events, health. Clones are the same.
 #[derive(Clone)]
@@ -40,9 +45,16 @@ impl Context {
         let metrics = Metrics::new(&mut registry);
         let events = Events::new(client.clone()).clock(clock.clone());
         events.register(&mut registry);
+        let informers = Informers::new(client.clone()).with_metrics(&metrics);
+        let informers = informers.with_defaults(InformerDefaults {
+            resync: config.informer.resync,
+            list_timeout: config.informer.list_timeout,
+            max_objects: config.informer.cache_size,
+            streaming: config.informer.incremental_sync,
+        });
         Context {
             shared: Arc::new(Shared {
-                informers: Informers::new(client.clone()),
+                informers,
                 config,
                 client,
                 registry: Mutex::new(registry),

@@ -7,7 +7,7 @@ use std::{
     sync::{Mutex, OnceLock, PoisonError},
 };
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 use tracing::{
     Event, Level, Subscriber,
     field::{Field, Visit},
@@ -125,24 +125,21 @@ where
         let caller = about.file().zip(about.line()).filter(|_| self.caller);
         let caller = caller.map(|(file, number)| format!("{file}:{number}"));
         if self.format == LogFormat::Json {
-            let mut object = Map::new();
-            object.insert("time".to_owned(), now.into());
-            object.insert(
-                "level".to_owned(),
-                about.level().to_string().to_lowercase().into(),
-            );
+            let level = about.level().to_string().to_lowercase();
             let named = [
                 ("logger", self.name.clone()),
                 ("caller", caller),
                 ("message", fields.message),
             ];
-            for (key, value) in named {
-                object.extend(value.map(|value| (key.to_owned(), Value::String(value))));
+            let named = named
+                .into_iter()
+                .filter_map(|(key, text)| Some((key.to_owned(), Value::String(text?))));
+            // Not a map: what says when and what comes first.
+            write!(line, "{{\"time\":\"{now}\",\"level\":\"{level}\"")?;
+            for (key, value) in named.chain(fields.others) {
+                write!(line, ",{}:{value}", Value::String(key))?;
             }
-            for (key, value) in fields.others {
-                object.entry(key).or_insert(value);
-            }
-            return writeln!(line, "{}", Value::Object(object));
+            return writeln!(line, "}}");
         }
         write!(line, "{now} {:>5} ", about.level())?;
         for part in [&self.name, &caller, &fields.message].into_iter().flatten() {

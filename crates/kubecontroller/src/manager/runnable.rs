@@ -33,6 +33,24 @@ pub trait Runnable: Send + Sync + 'static {
     fn run(&self, stop: Stop) -> BoxFuture<'_, Result<(), BoxError>>;
 }
 
+impl Runnable for Box<dyn Runnable> {
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+
+    fn leader_only(&self) -> bool {
+        (**self).leader_only()
+    }
+
+    fn is_ready(&self) -> bool {
+        (**self).is_ready()
+    }
+
+    fn run(&self, stop: Stop) -> BoxFuture<'_, Result<(), BoxError>> {
+        (**self).run(stop)
+    }
+}
+
 /// A [`Runnable`] from a closure, which is called for each run.
 pub struct Task<F> {
     name: String,

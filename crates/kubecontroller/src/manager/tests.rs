@@ -589,3 +589,38 @@ async fn a_controller_works_as_the_configuration_says() {
     stop.stop(30 * SECOND);
     end(running).await.unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn informers_work_as_the_configuration_says() {
+    let api = cluster(&["a/1", "a/2", "a/3"]);
+    let diary = Diary::default();
+    let mut config = Config::default();
+    config.informer.resync = Some(5 * SECOND);
+    config.informer.incremental_sync = true;
+    let (stop, running) = start(
+        App::new("test").with(Probe::new("probe", "configmaps", &diary)),
+        config,
+        &api,
+    );
+    diary.has("probe a/1").await;
+    sleep(60 * SECOND).await;
+    let runs = diary.all().iter().filter(|what| *what == "probe a/1").count();
+    assert!((12..=14).contains(&runs), "{runs}");
+    assert!(
+        !api.requests()
+            .iter()
+            .any(|request| request.verb == "list" && request.is_of("configmaps"))
+    );
+    stop.stop(30 * SECOND);
+    end(running).await.unwrap();
+
+    let mut config = Config::default();
+    config.informer.cache_size = Some(2);
+    config.informer.sync_timeout = 20 * SECOND;
+    let (_stop, running) = start(
+        App::new("test").with(Probe::new("probe", "configmaps", &diary)),
+        config,
+        &api,
+    );
+    assert!(matches!(end(running).await, Err(Error::NotSynced(_))));
+}

@@ -34,7 +34,7 @@ mod waiters;
 
 use std::{
     hash::Hash,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, PoisonError},
     task::Waker,
     time::Duration,
 };
@@ -51,6 +51,7 @@ use self::{
     tick::Tick,
     waiters::Waiters,
 };
+use crate::sync::{Mutex, MutexGuard};
 
 /// A queue of keys. Clones are the same queue.
 pub struct Queue<K> {

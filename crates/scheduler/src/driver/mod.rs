@@ -9,6 +9,7 @@
 
 mod apply;
 mod bind;
+mod install;
 #[cfg(test)]
 mod tests;
 mod told;
@@ -32,6 +33,7 @@ use kubecontroller::{
 use tokio::sync::mpsc;
 
 use crate::{core::Core, pool::Text, profile::Profile, queue::Patience};
+pub use install::Install;
 use watch::{Kinds, Watched};
 use work::Work;
 

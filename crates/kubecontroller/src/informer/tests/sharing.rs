@@ -9,7 +9,10 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::ApiResource;
 
 use super::{Content, Thing, held, until, world::World};
-use crate::informer::{Informer, InformerOptions, Informers, Scope, Subscription};
+use crate::{
+    informer::{Informer, InformerOptions, Informers, Scope, Subscription},
+    metrics::{self, Metrics},
+};
 
 fn world() -> (World, Informers) {
     let world = World::new();
@@ -145,6 +148,27 @@ async fn stopping_ends_every_watch() {
         .count();
     assert_eq!((told, typed.store().len()), (2, 2));
     assert!(changes.next().await.is_none(), "a stream ends with its informer");
+}
+
+#[tokio::test(start_paused = true)]
+async fn informers_show_their_figures() {
+    let (world, informers) = world();
+    let mut registry = prometheus_client::registry::Registry::default();
+    let informers = informers.with_metrics(&Metrics::new(&mut registry));
+    let informer = things(&informers);
+    informers.start();
+    informer.reached(world.bookmark()).await;
+    let text = metrics::text(&registry);
+    for (family, figure) in [
+        ("reflector_lists_total", 1),
+        ("reflector_watches_total", 1),
+        ("reflector_last_resource_version", 3),
+    ] {
+        let mut lines = text.lines().filter(|line| line.starts_with(family));
+        let shown = lines.next().unwrap_or_default();
+        let is_shown = shown.contains("/api/v1/configmaps") && shown.ends_with(&format!(" {figure}"));
+        assert!(is_shown, "{family} {figure}: {text}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

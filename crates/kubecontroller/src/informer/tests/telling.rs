@@ -68,6 +68,27 @@ async fn a_handler_that_panics_stops_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_handler_finds_in_the_store_what_it_is_told() {
+    let world = World::new();
+    let (_informers, informer) = informer(&world, InformerOptions::default());
+    informer.synced().await;
+    let (told, mut hears) = mpsc::unbounded_channel();
+    let (store, core) = (informer.store().clone(), Arc::clone(&informer.core));
+    let _subscription = informer.on_change(move |delta| {
+        let held = store
+            .get(&delta.object().key())
+            .and_then(|object| object.revision());
+        told.send((held, core.progress.borrow().version)).unwrap();
+    });
+    for value in ["1", "2"] {
+        let version = Some(world.set("a", value));
+        assert_eq!(hears.recv().await, Some((version, version)));
+    }
+    let version = world.delete("a");
+    assert_eq!(hears.recv().await, Some((None, version)));
+}
+
+#[tokio::test(start_paused = true)]
 async fn changes_are_a_stream_too() {
     let world = World::new();
     world.set("a", "1");

@@ -7,8 +7,10 @@
 //! | either with `?verbose` | each check by name |
 //! | `/metrics` | the figures, on their own address or the same |
 //! | `/debug/log-level` | GET: the level; PUT with a level as the body: another level. For callers on this machine |
-//! | `/debug/pprof/profile?seconds=N` | where it was enabled: a profile of the processor. For callers on this machine |
+//! | `/debug/pprof/profile?seconds=N` | where it was enabled: a profile of the processor, for `go tool pprof`. For callers on this machine |
 
+#[cfg(feature = "pprof")]
+mod profile;
 #[cfg(test)]
 mod tests;
 
@@ -252,8 +254,8 @@ async fn level(request: Request<Incoming>) -> Response<Full<Bytes>> {
 
 #[cfg(feature = "pprof")]
 async fn profile(request: &Request<Incoming>) -> Response<Full<Bytes>> {
-    match super::profile::take(request.uri().query().unwrap_or_default()).await {
-        Ok(picture) => typed(StatusCode::OK, "image/svg+xml", picture),
+    match profile::take(request.uri().query().unwrap_or_default()).await {
+        Ok(profile) => typed(StatusCode::OK, "application/octet-stream", profile),
         Err(why) => text(StatusCode::BAD_REQUEST, &format!("{why}\n")),
     }
 }
