@@ -20,6 +20,8 @@ mod role_aggregation;
 mod root_ca;
 mod service_account;
 mod table;
+#[cfg(test)]
+mod testing;
 mod ttl_after_finished;
 pub mod writer;
 pub mod written;

@@ -3,7 +3,7 @@
 use crate::{
     context::{Context, Task},
     cronjob, deployment, garbage, job, namespace, pod_garbage, replicaset, replication, role_aggregation,
-    root_ca, service_account,
+    root_ca, service_account, ttl_after_finished,
 };
 
 /// A controller, by the name under which it can be turned on and off.

@@ -13,11 +13,11 @@ use crate::{RedisMigration, Settings, machine};
 pub struct RedisMigrationSetup;
 
 impl Setup for RedisMigrationSetup {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "redismigration"
     }
 
-    fn resource(&self) -> &str {
+    fn resource(&self) -> &'static str {
         "redismigrations"
     }
 
@@ -32,7 +32,8 @@ impl Setup for RedisMigrationSetup {
             .with(settings);
         let reconciler = machine()?
             .into_reconciler(world, informer.store())
-            .teller(manager.recorder("redismigration"));
+            .teller(manager.recorder("redismigration"))
+            .metrics(manager.metrics());
         let controller = manager
             .controller("redismigration")
             .for_where(&informer, reconciler.interest())

@@ -13,11 +13,11 @@ use crate::{Executor, Workflow, machine};
 pub struct WorkflowSetup;
 
 impl Setup for WorkflowSetup {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "workflow"
     }
 
-    fn resource(&self) -> &str {
+    fn resource(&self) -> &'static str {
         "workflows"
     }
 
@@ -29,7 +29,8 @@ impl Setup for WorkflowSetup {
             .with(executor);
         let reconciler = machine()?
             .into_reconciler(world, informer.store())
-            .teller(manager.recorder("workflow"));
+            .teller(manager.recorder("workflow"))
+            .metrics(manager.metrics());
         let controller = manager
             .controller("workflow")
             .for_where(&informer, reconciler.interest())

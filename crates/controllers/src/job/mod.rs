@@ -27,6 +27,8 @@ mod track;
 mod tracking;
 
 #[cfg(test)]
+mod stories;
+#[cfg(test)]
 mod tests;
 
 use std::{sync::Arc, time::Duration};
@@ -54,7 +56,9 @@ const WORKERS: usize = 5;
 /// What runs.
 pub(crate) fn make(context: &Context) -> Vec<Task> {
     let (jobs, pods) = (context.informer::<Job>(&JOBS), context.pods());
-    let in_namespace = jobs.store().by_namespace();
+    let in_namespace = jobs
+        .store()
+        .shared_index("namespace", |job| vec![job.metadata.namespace.to_string()]);
     let foreman = context
         .controller("job")
         .for_(&jobs)
@@ -95,7 +99,10 @@ fn takers(jobs: &By<Job>, delta: &Delta<Pod>) -> Vec<Key> {
         return Vec::new();
     }
     let takers = jobs.get(&pod.metadata.namespace).into_iter();
-    let takers = takers.filter(|job| job.spec.selector.matches(&pod.metadata.labels));
+    let takers = takers.filter(|job| {
+        let selector = &job.spec.selector;
+        !selector.is_empty() && selector.matches(&pod.metadata.labels)
+    });
     takers
         .map(|job| Key::new(&job.metadata.namespace, &job.metadata.name))
         .collect()

@@ -1,6 +1,6 @@
 //! The finalizer that holds a pod back until its end is counted.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::pods::FINALIZER;
 use crate::{
@@ -17,52 +17,37 @@ pub(super) async fn release(writer: &Writer, pod: &Pod) -> kube::Result<Option<B
     };
     let path = format!("/metadata/finalizers/{position}");
     let steps = json!([
-        same(pod),
+        // Not another pod that has the name by now.
+        {"op": "test", "path": "/metadata/uid", "value": pod.metadata.uid},
         {"op": "test", "path": path, "value": FINALIZER},
         {"op": "remove", "path": path},
     ]);
-    patch(writer, pod, &steps).await
+    there(writer.patch(place(pod), &steps).await)
 }
 
-/// Gives a pod an owner that controls it, and the finalizer with it. Gives the pod's version then; nothing if it is gone.
+/// Gives a pod an owner that controls it, and the finalizer with it, if nobody was faster. Gives the pod's version then;
+/// nothing if it is gone.
 pub(super) async fn adopt(writer: &Writer, pod: &Pod, owner: &Owner) -> kube::Result<Option<Box<str>>> {
-    let append = |list: &str, is_empty: bool, item: Value| {
-        let path = format!("/metadata/{list}");
-        if is_empty {
-            // Whoever was faster is not overwritten.
-            vec![
-                json!({"op": "test", "path": path, "value": null}),
-                json!({"op": "add", "path": path, "value": [item]}),
-            ]
-        } else {
-            vec![json!({"op": "add", "path": format!("{path}/-"), "value": item})]
-        }
-    };
-    let metadata = &pod.metadata;
-    let mut steps = vec![same(pod)];
-    steps.extend(append(
-        "ownerReferences",
-        metadata.owner_references.is_empty(),
-        json!(owner),
-    ));
+    let mut metadata = pod.metadata.clone();
+    metadata.owner_references.push(owner.clone());
     if !metadata.has_finalizer(FINALIZER) {
-        steps.extend(append(
-            "finalizers",
-            metadata.finalizers.is_empty(),
-            json!(FINALIZER),
-        ));
+        metadata.finalizers.push(FINALIZER.into());
     }
-    patch(writer, pod, &Value::Array(steps)).await
+    let patch = json!({"metadata": {
+        "uid": metadata.uid,
+        "resourceVersion": metadata.resource_version,
+        "ownerReferences": metadata.owner_references,
+        "finalizers": metadata.finalizers,
+    }});
+    there(writer.merge(place(pod), &patch).await)
 }
 
-/// Not another pod that has the name by now.
-fn same(pod: &Pod) -> Value {
-    json!({"op": "test", "path": "/metadata/uid", "value": pod.metadata.uid})
+fn place(pod: &Pod) -> Place<'_> {
+    Place::new(&PODS, &pod.metadata.namespace, &pod.metadata.name)
 }
 
-async fn patch(writer: &Writer, pod: &Pod, steps: &Value) -> kube::Result<Option<Box<str>>> {
-    let place = Place::new(&PODS, &pod.metadata.namespace, &pod.metadata.name);
-    match writer.patch::<Made>(place, steps).await {
+fn there(patched: kube::Result<Made>) -> kube::Result<Option<Box<str>>> {
+    match patched {
         Ok(patched) => Ok(Some(patched.metadata.resource_version)),
         Err(error) if is(&error, 404) => Ok(None),
         Err(error) => Err(error),

@@ -26,7 +26,7 @@ pub(crate) struct Operator {
 #[ignore = "needs to be started by another test: it is the process of an operator"]
 fn process() {
     let args = env::var(ARGS).unwrap();
-    let args = ["hub"].into_iter().chain(args.lines()).map(Into::into).collect();
+    let args = ["hub"].into_iter().chain(args.lines());
     let app = hub::app()
         .setting("ticker.file", "Where to write", "")
         .with(Ticker);

@@ -1,4 +1,4 @@
-//! The figures of controllers, queues, informers and leases.
+//! The figures of controllers, queues, informers, leases and phase machines.
 //!
 //! Promises:
 //! - Names and labels are those of upstream's `workqueue`, `controller-runtime`, `reflector` and `leader_election` families.
@@ -35,7 +35,7 @@ use prometheus_client::registry::Registry;
 pub(crate) use self::controller::{ControllerMetrics, ResultOf, WorkerMetrics};
 use self::{controller::QueueCounts, families::Families};
 pub use self::{informer::InformerMetrics, text::text};
-use crate::queue::Queue;
+use crate::{phase::PhaseMetrics, queue::Queue};
 
 /// Where the figures of a program are kept. Clones are the same.
 #[derive(Clone, Default)]
@@ -46,6 +46,7 @@ pub struct Metrics {
 #[derive(Default)]
 struct Shared {
     names: Mutex<Names>,
+    phases: PhaseMetrics,
 }
 
 /// Everything that is counted, by name.
@@ -63,6 +64,7 @@ impl Metrics {
     /// Figures that are shown when that registry is; see [`text`].
     pub fn new(registry: &mut Registry) -> Self {
         let metrics = Metrics::default();
+        metrics.phases().register(registry);
         registry.register_collector(Box::new(Families::of(metrics.clone())));
         metrics
     }
@@ -92,6 +94,11 @@ impl Metrics {
     pub(crate) fn controller(&self, name: &str) -> Arc<ControllerMetrics> {
         let mut names = self.names();
         Arc::clone(names.controllers.entry(name.to_owned()).or_default())
+    }
+
+    /// The figures of phase machines.
+    pub(crate) fn phases(&self) -> &PhaseMetrics {
+        &self.shared.phases
     }
 
     fn names(&self) -> MutexGuard<'_, Names> {
