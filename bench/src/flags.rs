@@ -3,7 +3,7 @@
 use std::{fmt, ops::RangeInclusive, path::PathBuf};
 
 pub(crate) const HELP: &str = "\
-Usage: k3-bench storage|api|hostile|informer [FLAGS]
+Usage: k3-bench storage|api|hostile|informer|queue|scheduler [FLAGS]
 
 storage measures the stores, beside the disk's own limits, and compares with what is asked of them.
 
@@ -20,6 +20,10 @@ measures what ordinary clients feel of it. It takes --binary and --storage.
 
 informer starts k3 with pods, and measures how fast and in how much memory informers hold them, beside kube's reflector.
 It takes --binary, --storage and --connections.
+
+scheduler measures how many pods the scheduler places in a second, without a server.
+
+queue measures how many keys go through a work queue, and through a controller that does nothing.
 
 All take
 
@@ -38,6 +42,8 @@ pub(crate) enum Command {
     Api(ApiOptions),
     Hostile(ApiOptions),
     Informer(ApiOptions),
+    Scheduler(ApiOptions),
+    Queue(QueueOptions),
     Storage(StorageOptions),
     /// What the benchmark asks of itself, as a process of its own: the memory of one backend.
     Weigh(WeighOptions),
@@ -63,6 +69,14 @@ pub(crate) struct ApiOptions {
 pub(crate) struct StorageOptions {
     pub(crate) effort: Effort,
     pub(crate) backends: Vec<Backend>,
+    pub(crate) dir: Option<PathBuf>,
+    pub(crate) json: Option<PathBuf>,
+}
+
+/// How to measure queues.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct QueueOptions {
+    pub(crate) effort: Effort,
     pub(crate) dir: Option<PathBuf>,
     pub(crate) json: Option<PathBuf>,
 }
@@ -123,6 +137,8 @@ pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Command, M
         Some("api") => parse_api(args, Command::Api),
         Some("hostile") => parse_api(args, Command::Hostile),
         Some("informer") => parse_api(args, Command::Informer),
+        Some("scheduler") => parse_api(args, Command::Scheduler),
+        Some("queue") => parse_queue(args),
         Some("sync") => parse_sync(&args.collect::<Vec<_>>()),
         Some("storage") => parse_storage(args),
         Some("weigh") => parse_weigh(&args.collect::<Vec<_>>()),
@@ -197,6 +213,28 @@ fn parse_storage(mut args: impl Iterator<Item = String>) -> Result<Command, Mist
         }
     }
     Ok(Command::Storage(options))
+}
+
+fn parse_queue(mut args: impl Iterator<Item = String>) -> Result<Command, Mistake> {
+    let mut options = QueueOptions {
+        effort: Effort::Full,
+        dir: None,
+        json: None,
+    };
+    while let Some(flag) = args.next() {
+        let mut value = || {
+            args.next()
+                .ok_or_else(|| Mistake(format!("{flag} needs a value")))
+        };
+        match flag.as_str() {
+            "--quick" => options.effort = Effort::Quick,
+            "--dir" => options.dir = Some(value()?.into()),
+            "--json" => options.json = Some(value()?.into()),
+            "--help" | "-h" => return Ok(Command::Help),
+            other => return Err(Mistake(format!("there is no flag `{other}`"))),
+        }
+    }
+    Ok(Command::Queue(options))
 }
 
 fn parse_backends(list: &str) -> Result<Vec<Backend>, Mistake> {
@@ -327,11 +365,25 @@ mod tests {
     }
 
     #[test]
+    fn queues_need_few_flags() {
+        let options = QueueOptions {
+            effort: Effort::Quick,
+            dir: None,
+            json: Some("out.json".into()),
+        };
+        assert_eq!(
+            parsed("queue --quick --json out.json"),
+            Ok(Command::Queue(options))
+        );
+    }
+
+    #[test]
     fn mistakes_are_named() {
         for (line, named) in [
             ("", "which benchmark"),
             ("network", "`network`"),
             ("storage --fast", "`--fast`"),
+            ("queue --backend file", "`--backend`"),
             ("storage --dir", "--dir needs a value"),
             ("storage --backend file,tape", "`tape`"),
             ("api --storage etcd", "`etcd`"),

@@ -11,6 +11,8 @@ mod latency;
 mod machine;
 mod memory;
 mod place;
+mod queue;
+mod scheduler;
 mod storage;
 mod table;
 mod verdict;
@@ -53,7 +55,9 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Api(options) => runtime.block_on(api::run(&options)),
         Command::Hostile(options) => runtime.block_on(api::hostile::run(&options)),
         Command::Informer(options) => runtime.block_on(informer::run(&options)),
+        Command::Queue(options) => runtime.block_on(queue::run(&options)),
         Command::Sync(options) => runtime.block_on(informer::sync(&options)),
+        Command::Scheduler(options) => scheduler::run(&options),
         Command::Storage(options) => runtime.block_on(storage::run(&options)),
         Command::Weigh(options) => runtime.block_on(storage::weigh(&options)),
     }

@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: the stores, the API server or informers, measured; or the API server, attacked.
+//! `cargo xtask bench`: the stores, the API server, informers or queues, measured; or the API server, attacked.
 
 use crate::{Outcome, step, tools, workspace::Workspace};
 
@@ -16,6 +16,7 @@ pub(crate) enum Benchmark {
     Api,
     Hostile,
     Informer,
+    Queue,
     Storage,
 }
 
@@ -33,6 +34,7 @@ pub(crate) fn run(workspace: &Workspace, options: &BenchOptions) -> Outcome {
                 _ => "api",
             }
         }
+        Benchmark::Queue => "queue",
         Benchmark::Storage => {
             // The benchmark starts its own services: it decides on which disk.
             tools::install_missing();

@@ -38,6 +38,7 @@ The chores of k3. Usage: cargo xtask <command>
   bench api       measures the API server beside upstream's figures
   bench hostile   measures what ordinary clients feel of an attack
   bench informer  measures informers beside kube's reflector
+  bench queue     measures work queues and an empty controller
 
 `cargo xtask <command> --help` says more.
 ";
@@ -92,7 +93,7 @@ Runs k3 with real container runtimes, clients and browsers. There is no server y
 ";
 
 const BENCH_HELP: &str = "\
-Usage: cargo xtask bench storage|api|hostile|informer [FLAGS]
+Usage: cargo xtask bench storage|api|hostile|informer|queue [FLAGS]
 
 Builds the benchmarks in release mode, and measures.
 
@@ -101,6 +102,7 @@ Builds the benchmarks in release mode, and measures.
               one is given with `--binary FILE`
   hostile     k3 under attack, and what ordinary clients feel of it; takes `--binary FILE` too
   informer    informers of many pods, beside kube's reflector; takes `--binary FILE` too
+  queue       work queues, and a controller that does nothing
 
 Flags go to the benchmark; `cargo xtask bench api --help` lists them, and `--quick` gives rough figures
 within a minute or two.
@@ -185,6 +187,7 @@ fn parse_bench(rest: Vec<String>) -> Result<Command, Usage> {
         Some("api") => Benchmark::Api,
         Some("hostile") => Benchmark::Hostile,
         Some("informer") => Benchmark::Informer,
+        Some("queue") => Benchmark::Queue,
         Some("storage") => Benchmark::Storage,
         Some(argument) if is_help(argument) => return Ok(Command::Help(BENCH_HELP)),
         Some(other) => return Err(Usage::new(format!("there is no benchmark `{other}`"), BENCH_HELP)),

@@ -84,7 +84,7 @@ const ROOMS: &[Room] = &[
     Room {
         folder: "crates/kubecontroller",
         knows: &[],
-        bans: &["redb", "sqlx", "hyper"],
+        bans: &["redb", "sqlx", "tonic"],
     },
     Room {
         folder: "crates/controllers",
@@ -124,6 +124,18 @@ const ROOMS: &[Room] = &[
             "crates/storage",
         ],
         bans: &["redb", "sqlx", "tonic"],
+    },
+    // One program of several examples.
+    Room {
+        folder: "examples/hub",
+        knows: &[
+            "crates/kubecontroller",
+            "examples/at",
+            "examples/dummy",
+            "examples/redismigration",
+            "examples/workflow",
+        ],
+        bans: &["redb", "sqlx"],
     },
     Room {
         folder: "examples/*",

@@ -2,11 +2,14 @@
 
 mod calm;
 mod context;
+mod cronjob;
 mod deployment;
 pub mod discovery;
 mod family;
 mod garbage;
+mod job;
 mod namespace;
+mod news;
 pub mod objects;
 mod pod_garbage;
 pub mod pods;
@@ -17,6 +20,9 @@ mod role_aggregation;
 mod root_ca;
 mod service_account;
 mod table;
+#[cfg(test)]
+mod testing;
+mod ttl_after_finished;
 pub mod writer;
 pub mod written;
 

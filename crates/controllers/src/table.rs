@@ -2,8 +2,8 @@
 
 use crate::{
     context::{Context, Task},
-    deployment, garbage, namespace, pod_garbage, replicaset, replication, role_aggregation, root_ca,
-    service_account,
+    cronjob, deployment, garbage, job, namespace, pod_garbage, replicaset, replication, role_aggregation,
+    root_ca, service_account, ttl_after_finished,
 };
 
 /// A controller, by the name under which it can be turned on and off.
@@ -28,12 +28,15 @@ macro_rules! controllers {
 /// All controllers, in the order of their names.
 pub static CONTROLLERS: &[Descriptor] = controllers! {
     "clusterrole-aggregation-controller" "clusterrole-aggregation" "clusterrole-aggregation-controller" role_aggregation::make;
+    "cronjob-controller" "cronjob" "cronjob-controller" cronjob::make;
     "deployment-controller" "deployment" "deployment-controller" deployment::make;
     "garbage-collector-controller" "garbagecollector" "generic-garbage-collector" garbage::make;
+    "job-controller" "job" "job-controller" job::make;
     "namespace-controller" "namespace" "namespace-controller" namespace::make;
     "pod-garbage-collector-controller" "podgc" "pod-garbage-collector" pod_garbage::make;
     "replicaset-controller" "replicaset" "replicaset-controller" replicaset::make;
     "replicationcontroller-controller" "replicationcontroller" "replication-controller" replication::make;
     "root-ca-certificate-publisher-controller" "root-ca-cert-publisher" "root-ca-cert-publisher" root_ca::make;
     "serviceaccount-controller" "serviceaccount" "service-account-controller" service_account::make;
+    "ttl-after-finished-controller" "ttl-after-finished" "ttl-after-finished-controller" ttl_after_finished::make;
 };

@@ -8,6 +8,7 @@ mod commands;
 mod data_dir;
 mod duration;
 mod failure;
+mod inside;
 mod kubeconfig;
 mod limits;
 mod log;

@@ -140,3 +140,123 @@ where
     api.patch(object.name(), &PatchParams::default(), &patch).await?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::{
+            Arc,
+            atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
+        },
+        time::Duration,
+    };
+
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::{Api, api::DeleteParams};
+    use serde_json::json;
+
+    use super::{Call, ensure, is_on, reconcile, remove};
+    use crate::{
+        controller::{Error, Outcome},
+        testing::FakeApi,
+    };
+
+    const OURS: &str = "example.com/cleanup";
+
+    fn world(finalizers: &[&str]) -> (FakeApi, Api<ConfigMap>) {
+        let api = FakeApi::new();
+        let map = json!({"metadata": {"name": "web", "namespace": "shop", "finalizers": finalizers}});
+        let mut map: ConfigMap = serde_json::from_value(map).unwrap();
+        if finalizers.is_empty() {
+            map.metadata.finalizers = None;
+        }
+        api.put(&map);
+        let maps = Api::namespaced(api.client(), "shop");
+        (api, maps)
+    }
+
+    fn finalizers(api: &FakeApi) -> Vec<String> {
+        let map: Option<ConfigMap> = api.get("shop", "web");
+        map.and_then(|map| map.metadata.finalizers).unwrap_or_default()
+    }
+
+    #[tokio::test]
+    async fn nothing_is_applied_before_the_finalizer_and_nothing_goes_before_the_cleanup() {
+        let (api, maps) = world(&[]);
+        let [applied, cleaned] = [0, 1].map(|_| AtomicUsize::new(0));
+        let (is_broken, is_slow) = (AtomicBool::new(true), AtomicBool::new(true));
+        let run = async || {
+            let map = Arc::new(maps.get("web").await?);
+            let act = async |call| {
+                match call {
+                    Call::Apply(_) => applied.fetch_add(1, SeqCst),
+                    Call::Cleanup(_) if is_broken.load(SeqCst) => return Err(Error::transient("not yet")),
+                    Call::Cleanup(_) if is_slow.load(SeqCst) => {
+                        return Ok(Outcome::after(Duration::from_secs(1)));
+                    }
+                    Call::Cleanup(_) => cleaned.fetch_add(1, SeqCst),
+                };
+                Ok::<_, Error>(Outcome::Done)
+            };
+            reconcile(&maps, OURS, map, act).await
+        };
+        run().await.unwrap();
+        assert_eq!(
+            (finalizers(&api), applied.load(SeqCst)),
+            (vec![OURS.to_owned()], 0)
+        );
+        run().await.unwrap();
+        assert_eq!(applied.load(SeqCst), 1);
+
+        maps.delete("web", &DeleteParams::default()).await.unwrap();
+        assert!(run().await.is_err());
+        assert_eq!(finalizers(&api), [OURS]);
+        is_broken.store(false, SeqCst);
+        assert_eq!(run().await.unwrap(), Outcome::after(Duration::from_secs(1)));
+        assert_eq!(
+            (finalizers(&api), cleaned.load(SeqCst)),
+            (vec![OURS.to_owned()], 0)
+        );
+        is_slow.store(false, SeqCst);
+        run().await.unwrap();
+        assert_eq!((api.list::<ConfigMap>().len(), cleaned.load(SeqCst)), (0, 1));
+        assert_eq!(applied.load(SeqCst), 1);
+    }
+
+    #[tokio::test]
+    async fn finalizers_of_others_stay() {
+        let (api, maps) = world(&["other/a", "other/b"]);
+        let map = maps.get("web").await.unwrap();
+        ensure(&maps, &map, OURS).await.unwrap();
+        assert_eq!(finalizers(&api), ["other/a", "other/b", OURS]);
+        // What is known is old by now: neither somebody else's nor our own is lost.
+        assert!(ensure(&maps, &map, "example.com/second").await.is_err());
+        let map = maps.get("web").await.unwrap();
+        api.edit::<ConfigMap>("shop", "web", |map| {
+            map.metadata.finalizers.as_mut().unwrap().remove(0).clear();
+        });
+        assert!(remove(&maps, &map, OURS).await.is_err());
+        assert_eq!(finalizers(&api), ["other/b", OURS]);
+        let map = maps.get("web").await.unwrap();
+        assert!(is_on(&map, OURS));
+        remove(&maps, &map, OURS).await.unwrap();
+        assert_eq!(finalizers(&api), ["other/b"]);
+    }
+
+    #[tokio::test]
+    async fn an_object_that_is_gone_has_no_finalizer_and_its_successor_is_left_alone() {
+        let (api, maps) = world(&[OURS]);
+        let map = maps.get("web").await.unwrap();
+        api.remove::<ConfigMap>("shop", "web");
+        remove(&maps, &map, OURS).await.unwrap();
+        api.put(&ConfigMap {
+            metadata: kube::core::ObjectMeta {
+                uid: None,
+                ..map.metadata.clone()
+            },
+            ..ConfigMap::default()
+        });
+        assert!(remove(&maps, &map, OURS).await.is_err());
+        assert_eq!(finalizers(&api), [OURS]);
+    }
+}

@@ -325,3 +325,173 @@ where
         Err(error) => Err(error),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{cell::Cell, sync::Arc};
+
+    use k8s_openapi::api::{
+        apps::v1::ReplicaSet,
+        core::v1::{ConfigMap, Namespace, Node, Pod},
+    };
+    use kube::Api;
+    use serde::de::DeserializeOwned;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::testing::FakeApi;
+
+    fn object<K: DeserializeOwned>(metadata: &Value) -> K {
+        serde_json::from_value(json!({ "metadata": metadata })).unwrap()
+    }
+
+    fn set(name: &str) -> ReplicaSet {
+        object(&json!({"name": name, "namespace": "shop", "uid": format!("uid-{name}")}))
+    }
+
+    fn pod(name: &str, more: &Value) -> Pod {
+        let mut metadata = json!({"name": name, "namespace": "shop", "labels": {"app": "web"}});
+        for (field, value) in more.as_object().into_iter().flatten() {
+            metadata[field] = value.clone();
+        }
+        object(&metadata)
+    }
+
+    fn owners(pod: &Pod) -> Vec<(&str, bool)> {
+        let owners = pod.metadata.owner_references.iter().flatten();
+        owners
+            .map(|owner| (owner.name.as_str(), owner.controller == Some(true)))
+            .collect()
+    }
+
+    #[test]
+    fn an_object_has_one_controller_and_any_number_of_owners() {
+        let mut child = pod("pod", &json!({}));
+        set_owner_reference(&set("b"), &mut child).unwrap();
+        set_controller_reference(&set("a"), &mut child).unwrap();
+        set_controller_reference(&set("a"), &mut child).unwrap();
+        assert_eq!(owners(&child), [("b", false), ("a", true)]);
+        let references = child.metadata.owner_references.clone().unwrap_or_default();
+        assert_eq!(references[1].block_owner_deletion, Some(true));
+        assert_eq!(
+            (references[1].api_version.as_str(), references[1].kind.as_str()),
+            ("apps/v1", "ReplicaSet")
+        );
+        let mistake = set_controller_reference(&set("c"), &mut child).unwrap_err();
+        let words =
+            "Pod shop/pod cannot be controlled by ReplicaSet shop/c: ReplicaSet a controls it already";
+        assert_eq!(mistake.to_string(), words);
+        assert_eq!(owners(&child).len(), 2);
+        // An owner that is to control the object is promoted, not listed twice.
+        let mut child = pod("pod", &json!({}));
+        set_owner_reference(&set("a"), &mut child).unwrap();
+        set_controller_reference(&set("a"), &mut child).unwrap();
+        assert_eq!(owners(&child), [("a", true)]);
+    }
+
+    #[test]
+    fn owners_are_in_the_namespace_of_what_they_own_or_in_none() {
+        let elsewhere: ReplicaSet = object(&json!({"name": "a", "namespace": "blog", "uid": "1"}));
+        let mut child = pod("pod", &json!({}));
+        let mistake = set_controller_reference(&elsewhere, &mut child).unwrap_err();
+        assert!(matches!(mistake, BadOwner::Elsewhere { .. }), "{mistake}");
+        let mut node: Node = object(&json!({"name": "n1"}));
+        let mistake = set_controller_reference(&set("a"), &mut node).unwrap_err();
+        assert!(matches!(mistake, BadOwner::ClusterWide { .. }), "{mistake}");
+        let cluster_wide: Namespace = object(&json!({"name": "shop", "uid": "1"}));
+        set_controller_reference(&cluster_wide, &mut child).unwrap();
+        set_owner_reference(&cluster_wide, &mut node).unwrap();
+        let nameless: ConfigMap = object(&json!({"name": "a", "namespace": "shop"}));
+        let mistake = set_owner_reference(&nameless, &mut child).unwrap_err();
+        assert!(matches!(mistake, BadOwner::Nameless { .. }), "{mistake}");
+    }
+
+    #[test]
+    fn what_becomes_of_an_object_depends_on_owner_selector_and_who_is_going() {
+        let claimant = Claimant::new(&set("a")).unwrap();
+        let going = Claimant {
+            is_going: true,
+            ..claimant.clone()
+        };
+        let owner = |name: &str| json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name, "uid": format!("uid-{name}"), "controller": true}]);
+        let mine = pod("pod", &json!({"ownerReferences": owner("a")}));
+        let theirs = pod("pod", &json!({"ownerReferences": owner("b")}));
+        let orphan = pod("pod", &json!({}));
+        let going_orphan = pod("pod", &json!({"deletionTimestamp": "2026-01-01T00:00:00Z"}));
+        let far_orphan = pod("pod", &json!({"namespace": "blog"}));
+        for (claimant, object, is_match, claim) in [
+            (&claimant, &mine, true, Claim::Keep),
+            (&claimant, &mine, false, Claim::Release),
+            (&going, &mine, true, Claim::Keep),
+            (&going, &mine, false, Claim::Ignore),
+            (&claimant, &theirs, true, Claim::Ignore),
+            (&claimant, &theirs, false, Claim::Ignore),
+            (&claimant, &orphan, true, Claim::Adopt),
+            (&claimant, &orphan, false, Claim::Ignore),
+            (&going, &orphan, true, Claim::Ignore),
+            (&claimant, &going_orphan, true, Claim::Ignore),
+            (&claimant, &far_orphan, true, Claim::Ignore),
+        ] {
+            assert_eq!(
+                claimant.claim(object, is_match),
+                claim,
+                "{:?} {is_match}",
+                object.metadata
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn claims_are_written() {
+        let api = FakeApi::new();
+        let pods: Api<Pod> = Api::namespaced(api.client(), "shop");
+        let claimant = Claimant::new(&set("a")).unwrap();
+        let other = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": "c"});
+        let ours = serde_json::to_value(&claimant.reference).unwrap();
+        let all = [
+            pod("bare", &json!({})),
+            pod("owned", &json!({"ownerReferences": [other]})),
+            pod("kept", &json!({"ownerReferences": [ours]})),
+            pod(
+                "left",
+                &json!({"ownerReferences": [other, ours], "labels": {"app": "db"}}),
+            ),
+            pod("foreign", &json!({"labels": {"app": "db"}})),
+            pod("gone", &json!({"uid": "1"})),
+        ];
+        let all: Vec<_> = all.iter().map(|pod| Arc::new(api.put(pod))).collect();
+        api.remove::<Pod>("shop", "gone");
+        let is_web = |pod: &Pod| pod.label("app") == Some("web");
+
+        let asked = Cell::new(0);
+        let may = |answer: bool| {
+            asked.set(asked.get() + 1);
+            std::future::ready(Ok(answer))
+        };
+        let mine = claimant
+            .claim_all(&pods, all.clone(), is_web, || may(false))
+            .await
+            .unwrap();
+        assert_eq!((mine.len(), asked.get()), (1, 1));
+        let mine = claimant.claim_all(&pods, all, is_web, || may(true)).await;
+        // The one that was released meanwhile is not released twice: that is an answer of the API, and tried again.
+        assert!(mine.is_err());
+        let all: Vec<_> = api.list::<Pod>().into_iter().map(Arc::new).collect();
+        let mine = claimant
+            .claim_all(&pods, all, is_web, || may(true))
+            .await
+            .unwrap();
+        let mut names: Vec<_> = mine.iter().map(|pod| pod.name().to_owned()).collect();
+        names.sort();
+        assert_eq!(
+            (names, asked.get()),
+            (vec!["bare".into(), "kept".into(), "owned".into()], 2)
+        );
+        let left: Pod = api.get("shop", "left").unwrap();
+        assert_eq!(owners(&left), [("c", false)]);
+        let owned: Pod = api.get("shop", "owned").unwrap();
+        assert_eq!(owners(&owned), [("c", false), ("a", true)]);
+        let bare: Pod = api.get("shop", "bare").unwrap();
+        assert_eq!(owners(&bare), [("a", true)]);
+    }
+}

@@ -14,11 +14,11 @@ use crate::{At, Ats};
 pub struct AtSetup;
 
 impl Setup for AtSetup {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "at"
     }
 
-    fn resource(&self) -> &str {
+    fn resource(&self) -> &'static str {
         "ats"
     }
 

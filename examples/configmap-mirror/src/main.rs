@@ -1,62 +1,59 @@
 //! Keeps copies of config maps in the namespaces that their annotation names.
 
-use std::process::ExitCode;
-
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, ResourceExt};
-use kubecontroller::controller::{Error, Outcome, Request, reconcile_fn};
-use kubecontroller::manager::{BoxError, Manager, Setup};
-use kubecontroller::store::{By, Store};
-use kubecontroller::{App, Key, informer::Scope};
+use kubecontroller::controller::{Error, Outcome, Reconciler, Request};
+use kubecontroller::{App, Key, informer::Scope, manager, store::By, store::Store};
 
 const TO: &str = "mirror.example.com/to"; // on a config map: namespaces, with commas between them
 const FROM: &str = "mirror.example.com/from"; // on a copy: what it is a copy of
 
-fn main() -> ExitCode {
-    App::new("configmap-mirror").with(Mirror).main()
+fn main() -> std::process::ExitCode {
+    App::new("configmap-mirror").register(setup).main()
 }
 
-pub(crate) struct Mirror;
-
-impl Setup for Mirror {
-    fn name(&self) -> &'static str { "configmap-mirror" }
-    fn resource(&self) -> &'static str { "configmaps" }
-
-    async fn setup(&self, manager: &mut Manager) -> Result<(), BoxError> {
-        let maps = manager.informers().typed::<ConfigMap>(Scope::default());
-        let (client, store) = (manager.client().clone(), maps.store().clone());
-        let copies = store.index(|map| from(map).map(str::to_owned).into_iter().collect());
-        let controller = manager
-            .controller("configmap-mirror")
-            .for_(&maps)
-            .watches(&maps, |delta| from(delta.object()).and_then(|key| key.parse().ok()).into_iter().collect())
-            .reconciler(reconcile_fn(move |Request { key, .. }| mirror(client.clone(), store.clone(), copies.clone(), key)));
-        manager.add(controller);
-        Ok(())
-    }
+pub(crate) fn setup(manager: &mut manager::Manager) -> Result<(), manager::BoxError> {
+    let maps = manager.informers().typed::<ConfigMap>(Scope::default());
+    let by_original = maps.store().index(|map| vec![original(map).to_string()]);
+    let (client, store) = (manager.client().clone(), maps.store().clone());
+    let controller = manager.controller("configmap-mirror");
+    let controller = controller.watches(&maps, |change| vec![original(change.object())]);
+    manager.add(controller.reconciler(Mirror(client, store, by_original)));
+    Ok(())
 }
 
-/// Makes the copies that should be there, and deletes those that should not.
-async fn mirror(client: kube::Client, maps: Store<ConfigMap>, copies: By<ConfigMap>, key: Key) -> Result<Outcome, Error> {
-    let api = |namespace: &str| Api::<ConfigMap>::namespaced(client.clone(), namespace);
-    let source = maps.get(&key).unwrap_or_default();
-    let to = source.annotations().get(TO).map_or("", String::as_str).split(',');
-    let wanted: Vec<&str> = to.filter(|to| !to.is_empty() && *to != key.namespace()).collect();
-    let mut copy = ConfigMap { data: source.data.clone(), binary_data: source.binary_data.clone(), ..ConfigMap::default() };
-    copy.annotations_mut().insert(FROM.to_owned(), key.to_string());
-    for namespace in &wanted {
-        if maps.get(&Key::new(namespace, key.name())).is_some_and(|there| from(&there) != Some(key.as_str())) {
-            return Err(Error::permanent(format!("{namespace} has another {}", key.name())));
+struct Mirror(kube::Client, Store<ConfigMap>, By<ConfigMap>);
+
+impl Reconciler for Mirror {
+    async fn reconcile(&self, Request { key, .. }: Request) -> Result<Outcome, Error> {
+        let Mirror(client, store, by_original) = self;
+        let api = |namespace: &str| Api::<ConfigMap>::namespaced(client.clone(), namespace);
+        let map = store.get(&key).unwrap_or_default();
+        let to = map.annotations().get(TO).map_or("", String::as_str).split(',');
+        let wanted: Vec<&str> = to.filter(|to| !to.is_empty() && *to != key.namespace()).collect();
+        for copy in by_original.keys(key.as_str()) {
+            if copy != key && !wanted.contains(&copy.namespace()) {
+                let api = api(copy.namespace());
+                api.delete(copy.name(), &DeleteParams::default()).await?;
+            }
         }
-        api(namespace).patch(key.name(), &PatchParams::apply("configmap-mirror").force(), &Patch::Apply(&copy)).await?;
+        let mut copy = ConfigMap::default();
+        copy.data.clone_from(&map.data);
+        copy.annotations_mut().insert(FROM.to_owned(), key.to_string());
+        for namespace in wanted {
+            let there = store.get(&Key::new(namespace, key.name()));
+            if there.is_some_and(|there| original(&there) != key) {
+                return Err(Error::permanent("there is another one of that name"));
+            }
+            let (api, params) = (api(namespace), PatchParams::apply("configmap-mirror").force());
+            api.patch(key.name(), &params, &Patch::Apply(&copy)).await?;
+        }
+        Ok(Outcome::Done)
     }
-    for gone in copies.keys(key.as_str()).iter().filter(|copy| !wanted.contains(&copy.namespace())) {
-        api(gone.namespace()).delete(gone.name(), &DeleteParams::default()).await?;
-    }
-    Ok(Outcome::Done)
 }
 
-/// What a copy is a copy of.
-fn from(map: &ConfigMap) -> Option<&str> {
-    map.annotations().get(FROM).map(String::as_str)
+/// What a config map is a copy of, or itself.
+fn original(map: &ConfigMap) -> Key {
+    let from = map.annotations().get(FROM).and_then(|key| key.parse().ok());
+    from.unwrap_or_else(|| kubecontroller::object::Object::key(map))
 }

@@ -26,8 +26,18 @@ fn source(to: &str, colour: &str) -> ConfigMap {
 
 /// The namespaces with copies, and what the copies say.
 fn copies(api: &FakeApi) -> Vec<String> {
-    let maps = api.list::<ConfigMap>().into_iter().filter(|map| map.namespace().as_deref() != Some("default"));
-    maps.map(|map| format!("{}={}", map.namespace().unwrap(), map.data.unwrap_or_default()["colour"])).collect()
+    let maps = api
+        .list::<ConfigMap>()
+        .into_iter()
+        .filter(|map| map.namespace().as_deref() != Some("default"));
+    maps.map(|map| {
+        format!(
+            "{}={}",
+            map.namespace().unwrap(),
+            map.data.unwrap_or_default()["colour"]
+        )
+    })
+    .collect()
 }
 
 /// Waits until the copies are these.
@@ -44,7 +54,11 @@ async fn copies_come_follow_and_go() {
     let api = FakeApi::new();
     api.put(&source("a,b", "blue"));
     let (stop, mut tasks) = (Stop::new(), JoinSet::new());
-    tasks.spawn(App::new("mirror").with(program::Mirror).run(Config::default(), api.client(), stop.clone()));
+    tasks.spawn(App::new("mirror").register(program::setup).run(
+        Config::default(),
+        api.client(),
+        stop.clone(),
+    ));
     until(&api, &["a=blue", "b=blue"]).await;
     api.put(&source("b,c", "red"));
     until(&api, &["b=red", "c=red"]).await;
@@ -65,7 +79,11 @@ async fn what_is_no_copy_is_left_alone() {
     api.put(&other);
     api.put(&source("a,b", "blue"));
     let (stop, mut tasks) = (Stop::new(), JoinSet::new());
-    tasks.spawn(App::new("mirror").with(program::Mirror).run(Config::default(), api.client(), stop.clone()));
+    tasks.spawn(App::new("mirror").register(program::setup).run(
+        Config::default(),
+        api.client(),
+        stop.clone(),
+    ));
     eventually(|| async { api.requests().iter().any(|request| request.verb == "watch") }).await;
     tokio::time::sleep(std::time::Duration::from_secs(60)).await;
     assert_eq!(copies(&api), ["a=green"]);

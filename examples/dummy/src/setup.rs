@@ -13,11 +13,11 @@ use crate::{Dummies, Dummy};
 pub struct DummySetup;
 
 impl Setup for DummySetup {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "dummy"
     }
 
-    fn resource(&self) -> &str {
+    fn resource(&self) -> &'static str {
         "dummies"
     }
 

@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use redismigration as _;
 use kubecontroller::App;
+use redismigration as _;
 
 fn main() -> ExitCode {
     App::new("redismigration").linked().main()

@@ -3,7 +3,7 @@
 use kube::CustomResourceExt;
 use kubecontroller::{
     informer::Scope,
-    manager::{BoxError, ControllerType, Manager, OwnSetting, ResourceMetadata, Setup, duration},
+    manager::{BoxError, ControllerType, Manager, OwnSetting, ResourceMetadata, Setup},
     phase::World,
 };
 
@@ -13,23 +13,27 @@ use crate::{RedisMigration, Settings, machine};
 pub struct RedisMigrationSetup;
 
 impl Setup for RedisMigrationSetup {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "redismigration"
     }
 
-    fn resource(&self) -> &str {
+    fn resource(&self) -> &'static str {
         "redismigrations"
     }
 
     async fn setup(&self, manager: &mut Manager) -> Result<(), BoxError> {
         let informer = manager.informers().typed::<RedisMigration>(Scope::default());
-        let settings = Settings {
-            wait: duration(manager.config().own("redismigration.wait"))?,
-        };
-        let world = World::new(manager.client().clone()).clock(manager.clock().clone()).with(settings);
+        let mut settings = Settings::default();
+        if let Some(wait) = manager.config().own_duration("redismigration.wait")? {
+            settings.wait = wait;
+        }
+        let world = World::new(manager.client().clone())
+            .clock(manager.clock().clone())
+            .with(settings);
         let reconciler = machine()?
             .into_reconciler(world, informer.store())
-            .teller(manager.recorder("redismigration"));
+            .teller(manager.recorder("redismigration"))
+            .metrics(manager.metrics());
         let controller = manager
             .controller("redismigration")
             .for_where(&informer, reconciler.interest())

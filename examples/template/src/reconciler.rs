@@ -36,7 +36,9 @@ impl Setup for ThingSetup {
             .controller("thing")
             .for_(&things)
             .owns(&maps, "Thing")
-            .reconciler(by_object(things.store(), move |seen| reconcile(client.clone(), seen)));
+            .reconciler(by_object(things.store(), move |seen| {
+                reconcile(client.clone(), seen)
+            }));
         manager.add(controller);
         Ok(())
     }
@@ -62,10 +64,16 @@ async fn reconcile(client: Client, seen: Seen<Thing>) -> Result<Outcome, Error> 
     maps.patch(&map.name_any(), &manager, &Patch::Apply(&map)).await?;
 
     let generation = thing.metadata.generation.unwrap_or_default();
-    if thing.status.as_ref().is_none_or(|status| status.observed_generation != generation) {
+    if thing
+        .status
+        .as_ref()
+        .is_none_or(|status| status.observed_generation != generation)
+    {
         let things: Api<Thing> = Api::namespaced(client, &namespace);
         let status = Patch::Merge(json!({"status": {"observedGeneration": generation}}));
-        things.patch_status(&thing.name_any(), &PatchParams::default(), &status).await?;
+        things
+            .patch_status(&thing.name_any(), &PatchParams::default(), &status)
+            .await?;
     }
     Ok(Outcome::Done)
 }
@@ -103,12 +111,24 @@ mod tests {
         thing.metadata.namespace = Some("default".to_owned());
         api.put(&thing);
         let (stop, mut tasks) = (Stop::new(), JoinSet::new());
-        tasks.spawn(App::new("thing-operator").linked().run(Config::default(), api.client(), stop.clone()));
-        let message = || api.get::<ConfigMap>("default", "one-thing").and_then(|map| map.data?.remove("message"));
+        tasks.spawn(
+            App::new("thing-operator")
+                .linked()
+                .run(Config::default(), api.client(), stop.clone()),
+        );
+        let message = || {
+            api.get::<ConfigMap>("default", "one-thing")
+                .and_then(|map| map.data?.remove("message"))
+        };
         eventually(|| async { message().filter(|message| message == "hello") }).await;
         api.remove::<ConfigMap>("default", "one-thing");
         eventually(|| async { message() }).await;
-        eventually(|| async { api.get::<Thing>("default", "one")?.status.filter(|status| status.observed_generation == 1) }).await;
+        eventually(|| async {
+            api.get::<Thing>("default", "one")?
+                .status
+                .filter(|status| status.observed_generation == 1)
+        })
+        .await;
         stop.stop(Duration::from_secs(5));
         tasks.join_next().await.unwrap().unwrap().unwrap();
     }

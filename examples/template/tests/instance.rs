@@ -54,13 +54,25 @@ fn every_source_is_part_of_a_new_operator() {
 fn a_project_of_its_own_depends_on_what_this_one_does() {
     let dependencies = |text: &str| -> Vec<(String, String)> {
         let lines = text.lines().skip_while(|line| !line.ends_with("dependencies]"));
-        let pairs = lines.take_while(|line| *line != "[lints]").filter_map(|line| line.split_once([' ', '.', '=']));
-        pairs.map(|(name, rest)| (name.to_owned(), rest.to_owned())).collect()
+        let pairs = lines
+            .take_while(|line| *line != "[lints]")
+            .filter_map(|line| line.split_once([' ', '.', '=']));
+        pairs
+            .map(|(name, rest)| (name.to_owned(), rest.to_owned()))
+            .collect()
     };
-    let names = |text: &str| dependencies(text).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+    let names = |text: &str| {
+        dependencies(text)
+            .into_iter()
+            .map(|(name, _)| name)
+            .collect::<Vec<_>>()
+    };
     let (here, alone, root) = (own("Cargo.toml"), own("standalone.toml"), own("../../Cargo.toml"));
     assert_eq!(names(&here), names(&alone));
-    for (name, rest) in dependencies(&alone).into_iter().filter(|(name, _)| name != "kubecontroller" && name != "tokio") {
+    for (name, rest) in dependencies(&alone)
+        .into_iter()
+        .filter(|(name, _)| name != "kubecontroller" && name != "tokio")
+    {
         let line = format!("{name} {rest}");
         assert!(root.contains(&line), "the root has another {name} than {line:?}");
     }

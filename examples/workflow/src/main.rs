@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use workflow as _;
 use kubecontroller::App;
+use workflow as _;
 
 fn main() -> ExitCode {
     App::new("workflow").linked().main()

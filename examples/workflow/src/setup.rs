@@ -13,19 +13,24 @@ use crate::{Executor, Workflow, machine};
 pub struct WorkflowSetup;
 
 impl Setup for WorkflowSetup {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "workflow"
     }
 
-    fn resource(&self) -> &str {
+    fn resource(&self) -> &'static str {
         "workflows"
     }
 
     async fn setup(&self, manager: &mut Manager) -> Result<(), BoxError> {
         let informer = manager.informers().typed::<Workflow>(Scope::default());
-        let executor = Executor::new().allow_shell(manager.config().own("workflow.allow-shell").parse()?);
-        let world = World::new(manager.client().clone()).clock(manager.clock().clone()).with(executor);
-        let reconciler = machine()?.into_reconciler(world, informer.store()).teller(manager.recorder("workflow"));
+        let executor = Executor::new().allow_shell(manager.config().own_switch("workflow.allow-shell")?);
+        let world = World::new(manager.client().clone())
+            .clock(manager.clock().clone())
+            .with(executor);
+        let reconciler = machine()?
+            .into_reconciler(world, informer.store())
+            .teller(manager.recorder("workflow"))
+            .metrics(manager.metrics());
         let controller = manager
             .controller("workflow")
             .for_where(&informer, reconciler.interest())

@@ -24,9 +24,7 @@ pub(super) struct Wake {
 
 impl Wake {
     pub(super) fn new(deployments: &Store<Deployment>, sets: &Store<ReplicaSet>) -> Self {
-        let by_namespace = deployments.shared_index("namespace", |deployment| {
-            vec![deployment.metadata.namespace.to_string()]
-        });
+        let by_namespace = deployments.by_namespace();
         Wake {
             deployments: deployments.clone(),
             by_namespace,

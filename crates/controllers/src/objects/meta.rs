@@ -33,6 +33,8 @@ pub struct Meta {
     pub creation_timestamp: Option<Timestamp>,
     /// When it is to be gone.
     pub deletion_timestamp: Option<Timestamp>,
+    /// How long it was given to go.
+    pub deletion_grace_period_seconds: Option<i64>,
     /// Its labels.
     pub labels: BTreeMap<Box<str>, Box<str>>,
     /// Its annotations.

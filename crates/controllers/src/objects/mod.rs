@@ -4,7 +4,9 @@
 //! pods, is kept as the text that came.
 
 mod condition;
+mod cron_job;
 mod deployment;
+mod job;
 mod meta;
 mod node;
 mod pod;
@@ -15,9 +17,14 @@ mod template;
 pub(crate) use self::meta::object;
 pub use self::{
     condition::{Condition, ConditionStatus},
+    cron_job::{Concurrency, CronJob, CronJobSpec, CronJobStatus, JobReference},
     deployment::{
         Deployment, DeploymentSpec, DeploymentStatus, IntOrPercent, RollingUpdate, SelectorText, Strategy,
         StrategyKind,
+    },
+    job::{
+        CompletionMode, ExitCodes, FailureAction, FailurePolicy, FailureRule, Job, JobSpec, JobStatus,
+        PodCondition, Replacement, SuccessPolicy, SuccessRule, Uncounted,
     },
     meta::{Meta, Owner},
     node::{Node, NodeSpec, NodeStatus, Taint},

@@ -73,7 +73,8 @@ pub struct PodStatus {
     pub phase: PodPhase,
     /// Why, in a word.
     pub reason: Box<str>,
-    /// The conditions.
+    /// The conditions, without what only people read.
+    #[serde(deserialize_with = "conditions")]
     pub conditions: Vec<Condition>,
     /// Its address.
     #[serde(rename = "podIP")]
@@ -231,6 +232,29 @@ fn claims<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Volume>, D::E
         })
     });
     Ok(claims.collect())
+}
+
+/// Pods are many, and each has half a dozen conditions: words, and fields that nobody knows, are not kept.
+fn conditions<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Condition>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Written {
+        #[serde(rename = "type")]
+        kind: Box<str>,
+        status: super::ConditionStatus,
+        #[serde(default)]
+        reason: Box<str>,
+        last_transition_time: Option<Timestamp>,
+    }
+    let written = Option::<Vec<Written>>::deserialize(from)?.unwrap_or_default();
+    let conditions = written.into_iter().map(|condition| Condition {
+        kind: condition.kind,
+        status: condition.status,
+        reason: condition.reason,
+        last_transition_time: condition.last_transition_time,
+        ..Condition::default()
+    });
+    Ok(conditions.collect())
 }
 
 fn sidecars<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Box<str>>, D::Error> {

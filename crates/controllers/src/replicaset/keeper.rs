@@ -3,7 +3,7 @@
 //! Promises: a set is left alone until all that was made or deleted for it has been seen. What was made before a crash is
 //! found again by its owner. If two copies run, one pod too many is deleted by both, and it is the same one.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{cmp::Ordering, collections::HashSet, sync::Arc};
 
 use kubecontroller::{
     Clock,
@@ -127,13 +127,13 @@ impl<S: AsRef<Selector> + Send + Sync + 'static> Keeper<S> {
     /// Makes pods that are missing, or deletes those that are too many.
     async fn adjust(&self, request: &Request, set: &Set<S>, active: &[Arc<Pod>]) -> Option<Trouble> {
         let wanted = usize::try_from(set.spec.replicas).unwrap_or(0);
-        if active.len() < wanted {
-            self.make(request, set, (wanted - active.len()).min(BURST)).await
-        } else if active.len() > wanted {
-            self.delete(request, set, active, (active.len() - wanted).min(BURST))
-                .await
-        } else {
-            None
+        match active.len().cmp(&wanted) {
+            Ordering::Less => self.make(request, set, (wanted - active.len()).min(BURST)).await,
+            Ordering::Greater => {
+                self.delete(request, set, active, (active.len() - wanted).min(BURST))
+                    .await
+            }
+            Ordering::Equal => None,
         }
     }
 
@@ -258,7 +258,7 @@ impl<S: AsRef<Selector> + Send + Sync + 'static> Keeper<S> {
         let patch = status::patch(status, &set.metadata.resource_version);
         let place =
             Place::new(self.kind.resource, &set.metadata.namespace, &set.metadata.name).part("status");
-        match self.writer.merge::<Made>(place, &patch).await {
+        match self.writer.update::<Made>(place, &patch).await {
             Ok(made) => {
                 request.wrote_at(&self.sets, &made.metadata.resource_version);
                 self.calm.wrote(&request.key);

@@ -2,6 +2,8 @@
 
 mod keeper;
 mod status;
+#[cfg(test)]
+mod tests;
 mod wake;
 
 use std::sync::Arc;

@@ -35,7 +35,7 @@ impl<S: AsRef<Selector> + Send + Sync + 'static> Wake<S> {
         Wake {
             kind,
             sets: sets.clone(),
-            by_namespace: sets.shared_index("namespace", |set| vec![set.metadata.namespace.to_string()]),
+            by_namespace: sets.by_namespace(),
             expected,
         }
     }

@@ -6,7 +6,10 @@ use std::{
 };
 
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::ConfigMap};
-use kube::{Api, api::{ListParams, PostParams}};
+use kube::{
+    Api,
+    api::{ListParams, PostParams},
+};
 use kubecontroller::testing::eventually;
 use rustix::process::Signal;
 use serde_json::json;
@@ -54,7 +57,11 @@ async fn scene() -> (Cluster, tempfile::TempDir, PathBuf) {
     let cluster = Cluster::start().await;
     let map = json!({"metadata": {"name": "clock", "labels": {"tick": "yes"}}});
     let map: ConfigMap = serde_json::from_value(map).unwrap();
-    cluster.api::<ConfigMap>().create(&PostParams::default(), &map).await.unwrap();
+    cluster
+        .api::<ConfigMap>()
+        .create(&PostParams::default(), &map)
+        .await
+        .unwrap();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("ticks");
     (cluster, folder, file)
@@ -82,7 +89,10 @@ async fn a_leader_that_is_killed_is_followed_when_its_lease_is_over_and_not_befo
     assert!(gap <= 3 * LEASE, "taken over after {gap} s");
     let order = workers(&file);
     let begin = order.iter().position(|worker| *worker == second.id()).unwrap();
-    assert!(order[begin..].iter().all(|worker| *worker == second.id()), "two leaders worked");
+    assert!(
+        order[begin..].iter().all(|worker| *worker == second.id()),
+        "two leaders worked"
+    );
 }
 
 #[tokio::test]
@@ -96,5 +106,8 @@ async fn a_leader_that_is_stopped_gives_its_lease_back() {
     ticks(&file, second.id(), 10).await;
     let order = workers(&file);
     let begin = order.iter().position(|worker| *worker == second.id()).unwrap();
-    assert!(order[begin..].iter().all(|worker| *worker == second.id()), "two leaders worked");
+    assert!(
+        order[begin..].iter().all(|worker| *worker == second.id()),
+        "two leaders worked"
+    );
 }

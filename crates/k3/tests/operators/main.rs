@@ -35,7 +35,9 @@ impl Cluster {
         let data = Data::new();
         let server = data.start(&["--storage=memory"]);
         let kubeconfig = Kubeconfig::read_from(&server.kubeconfig).unwrap();
-        let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
+        let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+            .await
+            .unwrap();
         let client = Client::try_from(config).unwrap();
         let cluster = Cluster {
             client,
@@ -49,13 +51,24 @@ impl Cluster {
     /// Creates the definitions, and waits until they are served.
     async fn define(&self) {
         let crds: Api<CustomResourceDefinition> = Api::all(self.client.clone());
-        let all = [at::At::crd(), dummy::Dummy::crd(), redismigration::RedisMigration::crd(), workflow::Workflow::crd()];
+        let all = [
+            at::At::crd(),
+            dummy::Dummy::crd(),
+            redismigration::RedisMigration::crd(),
+            workflow::Workflow::crd(),
+        ];
         for crd in &all {
             crds.create(&PostParams::default(), crd).await.unwrap();
         }
         let is_established = |crd: &CustomResourceDefinition| {
-            let conditions = crd.status.as_ref().and_then(|status| status.conditions.clone()).unwrap_or_default();
-            conditions.iter().any(|condition| condition.type_ == "Established" && condition.status == "True")
+            let conditions = crd
+                .status
+                .as_ref()
+                .and_then(|status| status.conditions.clone())
+                .unwrap_or_default();
+            conditions
+                .iter()
+                .any(|condition| condition.type_ == "Established" && condition.status == "True")
         };
         for crd in &all {
             let name = crd.metadata.name.as_deref().unwrap();

@@ -26,8 +26,10 @@ pub(crate) struct Operator {
 #[ignore = "needs to be started by another test: it is the process of an operator"]
 fn process() {
     let args = env::var(ARGS).unwrap();
-    let args = ["hub"].into_iter().chain(args.lines()).map(Into::into).collect();
-    let app = hub::app().setting("ticker.file", "Where to write", "").with(Ticker);
+    let args = ["hub"].into_iter().chain(args.lines());
+    let app = hub::app()
+        .setting("ticker.file", "Where to write", "")
+        .with(Ticker);
     assert_eq!(app.main_with(args), ExitCode::SUCCESS);
 }
 
@@ -74,7 +76,11 @@ impl Drop for Operator {
         let _ = self.child.kill();
         let _ = self.child.wait();
         if std::thread::panicking() {
-            eprintln!("operator {}:\n{}", self.id(), fs::read_to_string(self.log_file()).unwrap_or_default());
+            eprintln!(
+                "operator {}:\n{}",
+                self.id(),
+                fs::read_to_string(self.log_file()).unwrap_or_default()
+            );
         }
     }
 }

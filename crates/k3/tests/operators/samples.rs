@@ -34,13 +34,21 @@ fn due(name: &str) -> At {
 async fn reached<K: Phased>(api: &Api<K>, name: &str, phase: &str) -> K {
     eventually(|| async {
         let object = api.get(name).await.map_err(|error| error.to_string())?;
-        if object.phase() == phase { Ok(object) } else { Err(format!("phase {}", object.phase())) }
+        if object.phase() == phase {
+            Ok(object)
+        } else {
+            Err(format!("phase {}", object.phase()))
+        }
     })
     .await
 }
 
 async fn done(ats: &Api<At>, name: &str) {
-    let is_done = |at: &At| at.status.as_ref().is_some_and(|status| status.phase == AtPhase::Done);
+    let is_done = |at: &At| {
+        at.status
+            .as_ref()
+            .is_some_and(|status| status.phase == AtPhase::Done)
+    };
     eventually(|| async { ats.get(name).await.ok().filter(is_done) }).await;
 }
 
@@ -51,7 +59,10 @@ async fn every_example_reaches_its_end() {
 
     let migrations = cluster.api::<RedisMigration>();
     for (name, dest) in [("good", "tx-123"), ("bad", "")] {
-        migrations.create(&PostParams::default(), &migration(name, dest)).await.unwrap();
+        migrations
+            .create(&PostParams::default(), &migration(name, dest))
+            .await
+            .unwrap();
     }
     let ats = cluster.api::<At>();
     ats.create(&PostParams::default(), &due("now")).await.unwrap();
@@ -60,7 +71,10 @@ async fn every_example_reaches_its_end() {
         transition_defer: 1,
         data: "hello".to_owned(),
     };
-    dummies.create(&PostParams::default(), &Dummy::new("d", spec)).await.unwrap();
+    dummies
+        .create(&PostParams::default(), &Dummy::new("d", spec))
+        .await
+        .unwrap();
     let workflows = cluster.api::<Workflow>();
     let graph = json!({
         "activities": [{"name": "a"}, {"name": "b"}, {"name": "c"}],
@@ -72,7 +86,10 @@ async fn every_example_reaches_its_end() {
     let good = reached(&migrations, "good", "Success").await.status.unwrap();
     assert_eq!(good.source_status.unwrap().name, "ALI-123");
     let bad = reached(&migrations, "bad", "Fail").await;
-    assert_eq!(redismigration::machine().unwrap().failed_reason(&bad).as_deref(), Some("spec.dest is missing"));
+    assert_eq!(
+        redismigration::machine().unwrap().failed_reason(&bad).as_deref(),
+        Some("spec.dest is missing")
+    );
     done(&ats, "now").await;
     let pod = cluster.api::<Pod>().get("now-pod").await.unwrap();
     assert_eq!(pod.metadata.owner_references.unwrap()[0].kind, "At");
@@ -87,14 +104,21 @@ async fn what_is_not_enabled_is_left_alone_and_the_log_says_so() {
     let cluster = Cluster::start().await;
     let operator = cluster.operator(&["--enabled=ats"]);
     let dummies = cluster.api::<Dummy>();
-    dummies.create(&PostParams::default(), &Dummy::new("d", DummySpec::default())).await.unwrap();
+    dummies
+        .create(&PostParams::default(), &Dummy::new("d", DummySpec::default()))
+        .await
+        .unwrap();
     let ats = cluster.api::<At>();
     ats.create(&PostParams::default(), &due("now")).await.unwrap();
     // The At was created after the dummy: whoever worked on both would have been there first.
     done(&ats, "now").await;
     assert_eq!(dummies.get("d").await.unwrap().status, None);
     let log = operator.log();
-    assert!(log.lines().any(|line| line.contains("disabled") && line.contains("dummies")), "{log}");
+    assert!(
+        log.lines()
+            .any(|line| line.contains("disabled") && line.contains("dummies")),
+        "{log}"
+    );
 }
 
 #[tokio::test]

@@ -14,13 +14,21 @@ use crate::Cluster;
 
 /// A port that nobody listens on.
 fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port()
 }
 
 /// The answer to a GET; nothing if nobody answers.
 fn get(port: u16, path: &str) -> Option<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").ok()?;
+    write!(
+        stream,
+        "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    )
+    .ok()?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).ok()?;
     Some(answer)
@@ -45,12 +53,17 @@ async fn health_and_figures_are_served_and_a_signal_ends_it_well() {
         transition_defer: 0,
         data: "hello".to_owned(),
     };
-    dummies.create(&PostParams::default(), &Dummy::new("d", spec)).await.unwrap();
+    dummies
+        .create(&PostParams::default(), &Dummy::new("d", spec))
+        .await
+        .unwrap();
     let copied = |dummy: &Dummy| dummy.status.as_ref().is_some_and(|status| status.data == "hello");
     eventually(|| async { dummies.get("d").await.ok().filter(copied) }).await;
     let counted = |figures: &String| {
         let line = "controller_runtime_reconcile_total{";
-        figures.lines().any(|found| found.starts_with(line) && found.contains("\"dummy\"") && !found.ends_with(" 0"))
+        figures
+            .lines()
+            .any(|found| found.starts_with(line) && found.contains("\"dummy\"") && !found.ends_with(" 0"))
     };
     eventually(|| async { get(metrics, "/metrics").filter(counted) }).await;
 

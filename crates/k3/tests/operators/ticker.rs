@@ -22,17 +22,22 @@ impl Setup for Ticker {
     }
 
     async fn setup(&self, manager: &mut Manager) -> Result<(), BoxError> {
-        let maps = manager.informers().metadata::<ConfigMap>(Scope::default().labels("tick"));
+        let maps = manager
+            .informers()
+            .metadata::<ConfigMap>(Scope::default().labels("tick"));
         let file = manager.config().own("ticker.file").to_owned();
-        let controller = manager.controller("ticker").for_(&maps).reconciler(reconcile_fn(move |_| {
-            let file = file.clone();
-            async move {
-                // One write of a line: those of two processes do not mix.
-                let mut file = OpenOptions::new().append(true).create(true).open(file)?;
-                file.write_all(format!("{}\n", std::process::id()).as_bytes())?;
-                Ok::<_, Error>(Outcome::After(Duration::from_millis(20)))
-            }
-        }));
+        let controller = manager
+            .controller("ticker")
+            .for_(&maps)
+            .reconciler(reconcile_fn(move |_| {
+                let file = file.clone();
+                async move {
+                    // One write of a line: those of two processes do not mix.
+                    let mut file = OpenOptions::new().append(true).create(true).open(file)?;
+                    file.write_all(format!("{}\n", std::process::id()).as_bytes())?;
+                    Ok::<_, Error>(Outcome::After(Duration::from_millis(20)))
+                }
+            }));
         manager.add(controller);
         Ok(())
     }

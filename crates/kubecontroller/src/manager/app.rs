@@ -9,9 +9,8 @@ use tracing::{error, info};
 use super::{
     BoxError, Config, Context, Error, Manager, OwnSetting, Registration, Runnable, Setup, Stop, cluster,
     config::{self, Asked, Unfollowed},
-    log,
-    manager::check_names,
-    process,
+    log, process,
+    roster::check_names,
     setup::AnySetup,
     signals,
 };
@@ -204,9 +203,13 @@ impl App {
         }
         check_names(&managers.iter().collect::<Vec<_>>())?;
         for manager in &mut managers {
-            if let Err(error) = manager.install().await {
-                error!(%error, "cannot start");
-                return Err(error);
+            match stop.unless_stopped(manager.install()).await {
+                Some(Ok(())) => {}
+                Some(Err(error)) => {
+                    error!(%error, "cannot start");
+                    return Err(error);
+                }
+                None => return Ok(()),
             }
         }
         process::run(&context, managers, self.parts, &stop).await
@@ -228,15 +231,14 @@ fn list() -> String {
     lines.collect()
 }
 
-/// The definitions of all resources of the program. JSON is YAML.
+/// The definitions of all resources of the program, a document each.
 fn definitions() -> String {
     let definitions = Registration::all()
         .into_iter()
         .flat_map(Registration::definitions);
     let texts = definitions.map(|definition| {
-        let text =
-            serde_json::to_string_pretty(&definition).expect("a definition is a tree of names and values");
-        format!("---\n{text}\n")
+        let text = serde_saphyr::to_string(&definition).expect("a definition is a tree of names and values");
+        format!("---\n{}\n", text.trim_end())
     });
     texts.collect()
 }

@@ -29,8 +29,26 @@ pub trait Runnable: Send + Sync + 'static {
     }
 
     /// Runs until there is nothing left to do, or until `stop`: then takes no more work, finishes what was begun, and
-    /// returns. What has not returned by the deadline of `stop` is dropped.
+    /// returns. What has not returned by the deadline of `stop` is dropped; it is some time before the process has to end.
     fn run(&self, stop: Stop) -> BoxFuture<'_, Result<(), BoxError>>;
+}
+
+impl Runnable for Box<dyn Runnable> {
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+
+    fn leader_only(&self) -> bool {
+        (**self).leader_only()
+    }
+
+    fn is_ready(&self) -> bool {
+        (**self).is_ready()
+    }
+
+    fn run(&self, stop: Stop) -> BoxFuture<'_, Result<(), BoxError>> {
+        (**self).run(stop)
+    }
 }
 
 /// A [`Runnable`] from a closure, which is called for each run.

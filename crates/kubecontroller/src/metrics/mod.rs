@@ -1,4 +1,4 @@
-//! The figures of controllers, queues, informers and leases.
+//! The figures of controllers, queues, informers, leases and phase machines.
 //!
 //! Promises:
 //! - Names and labels are those of upstream's `workqueue`, `controller-runtime`, `reflector` and `leader_election` families.
@@ -35,7 +35,7 @@ use prometheus_client::registry::Registry;
 pub(crate) use self::controller::{ControllerMetrics, ResultOf, WorkerMetrics};
 use self::{controller::QueueCounts, families::Families};
 pub use self::{informer::InformerMetrics, text::text};
-use crate::queue::Queue;
+use crate::{phase::PhaseMetrics, queue::Queue};
 
 /// Where the figures of a program are kept. Clones are the same.
 #[derive(Clone, Default)]
@@ -46,6 +46,7 @@ pub struct Metrics {
 #[derive(Default)]
 struct Shared {
     names: Mutex<Names>,
+    phases: PhaseMetrics,
 }
 
 /// Everything that is counted, by name.
@@ -63,6 +64,7 @@ impl Metrics {
     /// Figures that are shown when that registry is; see [`text`].
     pub fn new(registry: &mut Registry) -> Self {
         let metrics = Metrics::default();
+        metrics.phases().register(registry);
         registry.register_collector(Box::new(Families::of(metrics.clone())));
         metrics
     }
@@ -94,6 +96,11 @@ impl Metrics {
         Arc::clone(names.controllers.entry(name.to_owned()).or_default())
     }
 
+    /// The figures of phase machines.
+    pub(crate) fn phases(&self) -> &PhaseMetrics {
+        &self.shared.phases
+    }
+
     fn names(&self) -> MutexGuard<'_, Names> {
         self.shared.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -107,5 +114,165 @@ impl fmt::Debug for Metrics {
             .field("queues", &names.queues.keys())
             .field("informers", &names.informers.keys())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use prometheus_client::registry::Registry;
+    use tokio::time::advance;
+
+    use super::{Metrics, ResultOf, text};
+    use crate::queue::{Options, Queue};
+
+    fn metrics() -> (Registry, Metrics) {
+        let mut registry = Registry::default();
+        let metrics = Metrics::new(&mut registry);
+        (registry, metrics)
+    }
+
+    fn assert_lines(registry: &Registry, lines: &[&str]) {
+        let text = text(registry);
+        for line in lines {
+            assert!(
+                text.lines().any(|known| known == *line),
+                "{line} is not in\n{text}"
+            );
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_queue_is_shown_under_the_names_that_dashboards_look_for() {
+        let (registry, metrics) = metrics();
+        let queue = Queue::new(Options::default());
+        metrics.watch_queue("web", &queue);
+        for key in ["a", "b", "c"] {
+            queue.add(key);
+        }
+        let [first, second] = [queue.try_next(), queue.try_next()].map(Option::unwrap);
+        advance(Duration::from_secs(2)).await;
+        assert_lines(
+            &registry,
+            &[
+                "# TYPE workqueue_depth gauge",
+                r#"workqueue_depth{name="web"} 1"#,
+                "# HELP workqueue_adds_total Total number of adds handled by workqueue",
+                "# TYPE workqueue_adds_total counter",
+                r#"workqueue_adds_total{name="web"} 3"#,
+                r#"workqueue_unfinished_work_seconds{name="web"} 4.0"#,
+                r#"workqueue_longest_running_processor_seconds{name="web"} 2.0"#,
+                r#"workqueue_retries_total{name="web"} 0"#,
+                r#"controller_workqueue_depth{controller="web"} 1"#,
+                r#"controller_workqueue_adds_total{controller="web"} 3"#,
+                r#"controller_workqueue_retries_total{controller="web"} 0"#,
+                r#"controller_runtime_active_workers{controller="web"} 2"#,
+            ],
+        );
+        first.failed();
+        second.done();
+        assert_lines(
+            &registry,
+            &[
+                r#"workqueue_retries_total{name="web"} 1"#,
+                r#"controller_workqueue_retries_total{controller="web"} 1"#,
+                r#"workqueue_unfinished_work_seconds{name="web"} 0.0"#,
+            ],
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_controller_that_is_started_again_goes_on_counting() {
+        let (registry, metrics) = metrics();
+        for _ in 0..2 {
+            let queue = Queue::new(Options::default());
+            metrics.watch_queue("web", &queue);
+            queue.add("a");
+            queue.add("b");
+        }
+        metrics.restarted("web");
+        assert_lines(
+            &registry,
+            &[
+                r#"workqueue_adds_total{name="web"} 4"#,
+                r#"workqueue_depth{name="web"} 2"#,
+                r#"controller_restarts_total{controller="web"} 1"#,
+            ],
+        );
+    }
+
+    #[test]
+    fn reconciles_are_counted_by_result_and_time() {
+        let (registry, metrics) = metrics();
+        let controller = metrics.controller("web");
+        controller.may_run(3);
+        let waited = Duration::from_micros(5);
+        for (number, result) in [ResultOf::Success, ResultOf::Success, ResultOf::Error]
+            .into_iter()
+            .enumerate()
+        {
+            let took = Duration::from_millis(5 + number as u64);
+            controller.worker(number % 2).reconciled(result, waited, took);
+        }
+        controller.error();
+        controller.permanent();
+        assert_lines(
+            &registry,
+            &[
+                r#"controller_runtime_reconcile_total{controller="web",result="success"} 2"#,
+                r#"controller_runtime_reconcile_total{controller="web",result="error"} 1"#,
+                r#"controller_runtime_reconcile_total{controller="web",result="requeue"} 0"#,
+                r#"controller_runtime_reconcile_total{controller="web",result="requeue_after"} 0"#,
+                r#"controller_runtime_reconcile_errors_total{controller="web"} 1"#,
+                r#"controller_reconcile_errors_total{controller="web"} 1"#,
+                r#"controller_runtime_terminal_reconcile_errors_total{controller="web"} 1"#,
+                r#"controller_runtime_reconcile_panics_total{controller="web"} 0"#,
+                r#"controller_runtime_reconcile_timeouts_total{controller="web"} 0"#,
+                r#"controller_runtime_max_concurrent_reconciles{controller="web"} 3"#,
+                "# TYPE controller_runtime_reconcile_time_seconds histogram",
+                r#"controller_runtime_reconcile_time_seconds_bucket{controller="web",le="0.005"} 1"#,
+                r#"controller_runtime_reconcile_time_seconds_bucket{controller="web",le="0.01"} 3"#,
+                r#"controller_runtime_reconcile_time_seconds_bucket{controller="web",le="60"} 3"#,
+                r#"controller_runtime_reconcile_time_seconds_bucket{controller="web",le="+Inf"} 3"#,
+                r#"controller_runtime_reconcile_time_seconds_count{controller="web"} 3"#,
+                r#"controller_reconcile_time_seconds_count{controller="web"} 3"#,
+                r#"workqueue_queue_duration_seconds_bucket{name="web",le="1e-08"} 0"#,
+                r#"workqueue_queue_duration_seconds_bucket{name="web",le="1e-05"} 3"#,
+                r#"workqueue_work_duration_seconds_count{name="web"} 3"#,
+            ],
+        );
+    }
+
+    #[test]
+    fn informers_and_leases_are_shown_too() {
+        let (registry, metrics) = metrics();
+        assert_eq!(text(&registry), "");
+        let pods = metrics.informer("pods");
+        pods.listed(Duration::from_millis(20));
+        pods.watched();
+        pods.event();
+        pods.failed();
+        pods.objects(7);
+        pods.version(42);
+        pods.synced(true);
+        metrics.leads("manager", true);
+        assert_lines(
+            &registry,
+            &[
+                r#"reflector_lists_total{name="pods"} 1"#,
+                r#"reflector_list_duration_seconds_bucket{name="pods",le="0.1"} 1"#,
+                r#"reflector_watches_total{name="pods"} 1"#,
+                r#"reflector_last_resource_version{name="pods"} 42"#,
+                r#"informer_events_total{name="pods"} 1"#,
+                r#"informer_failures_total{name="pods"} 1"#,
+                r#"informer_objects{name="pods"} 7"#,
+                r#"informer_synced{name="pods"} 1"#,
+                r#"leader_election_master_status{name="manager"} 1"#,
+            ],
+        );
+        metrics.leads("manager", false);
+        assert_lines(&registry, &[r#"leader_election_master_status{name="manager"} 0"#]);
+        assert!(!text(&registry).contains("# EOF"));
     }
 }

@@ -1,5 +1,7 @@
 //! What `/metrics` shows.
 
+use std::borrow::Cow;
+
 use prometheus_client::{encoding::text::encode, registry::Registry};
 
 /// The figures of a registry in Prometheus' text format, version 0.0.4: the one that every scraper reads.
@@ -47,20 +49,41 @@ pub fn text(registry: &Registry) -> String {
     text
 }
 
-/// Bounds of buckets are numbers in a text, and upstream writes them as `5` and `1e-08`.
+/// The library writes the bound of a bucket before other labels, as `5.0` or `1e-8`; upstream after them, as `5` or `1e-08`.
 fn push_sample(text: &mut String, line: &str) {
-    let bound = line.split_once(",le=\"").and_then(|(before, rest)| {
-        let (bound, after) = rest.split_once('"')?;
-        Some((before, bound, after))
+    let bucket = line.split_once("_bucket{le=\"").and_then(|(name, rest)| {
+        let (bound, rest) = rest.split_once('"')?;
+        let (labels, count) = rest.split_once('}')?;
+        Some((name, bound, labels.trim_start_matches(','), count))
     });
-    let Some((before, bound, after)) = bound else {
+    let Some((name, bound, labels, count)) = bucket else {
         text.extend([line, "\n"]);
         return;
     };
-    text.extend([before, ",le=\""]);
-    match bound.split_once("e-") {
-        Some((digits, power)) if power.len() == 1 => text.extend([digits, "e-0", power]),
-        _ => text.push_str(bound.strip_suffix(".0").unwrap_or(bound)),
+    let comma = if labels.is_empty() { "" } else { "," };
+    text.extend([
+        name,
+        "_bucket{",
+        labels,
+        comma,
+        "le=\"",
+        &bound_of(bound),
+        "\"}",
+        count,
+        "\n",
+    ]);
+}
+
+fn bound_of(text: &str) -> Cow<'_, str> {
+    match text.parse::<f64>() {
+        Ok(bound) if bound.is_finite() && bound >= 1e-4 => Cow::Owned(bound.to_string()),
+        Ok(bound) if bound.is_finite() => {
+            let digits = format!("{bound:e}");
+            Cow::Owned(match digits.split_once("e-") {
+                Some((digits, power)) => format!("{digits}e-{power:0>2}"),
+                None => digits,
+            })
+        }
+        _ => Cow::Borrowed(text),
     }
-    text.extend(["\"", after, "\n"]);
 }

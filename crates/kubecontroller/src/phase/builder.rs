@@ -206,7 +206,8 @@ impl<R> Phase<R> {
     }
 
     /// The phase begins when somebody has approved it, and fails if somebody rejects it; see
-    /// [`Action::Audit`](super::Action::Audit).
+    /// [`Action::Audit`](super::Action::Audit). Its time does not run while it waits. It is asked for again when the phase is
+    /// entered again, by a transition or by a reset.
     #[must_use]
     pub fn needs_approval(mut self) -> Self {
         self.approval = true;

@@ -13,12 +13,12 @@ use prometheus_client::{
 
 use super::{machine::Machine, pass::Worked, status::Phased, trouble::Severity};
 
-/// The figures of machines. Clones count together; one serves all machines of a process.
+/// The figures of the machines of a process. Clones count together.
 ///
 /// Labels are names that the program declares, so there are never many: phases that a machine does not know are counted as
 /// `unknown`.
 #[derive(Clone, Debug)]
-pub struct PhaseMetrics {
+pub(crate) struct PhaseMetrics {
     transitions: Family<[(&'static str, String); 3], Counter>,
     durations: Family<[(&'static str, String); 2], Histogram>,
     failures: Family<[(&'static str, String); 3], Counter>,
@@ -28,36 +28,16 @@ pub struct PhaseMetrics {
 // --- PhaseMetrics ---
 
 impl PhaseMetrics {
-    /// Figures that the registry shows.
-    pub fn new(registry: &mut Registry) -> Self {
-        let new = PhaseMetrics {
-            transitions: Family::default(),
-            // A tenth of a second to about a day.
-            durations: Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.1, 4.0, 10))),
-            failures: Family::default(),
-            unsaved: Family::default(),
-        };
-        registry.register(
-            "phase_transitions",
-            "Objects that went from one phase to another",
-            new.transitions.clone(),
-        );
-        registry.register(
-            "phase_duration_seconds",
-            "How long phases took, from first try to end",
-            new.durations.clone(),
-        );
-        registry.register(
-            "phase_failures",
-            "Tries of phases that failed",
-            new.failures.clone(),
-        );
-        registry.register(
-            "phase_persist_failures",
-            "Statuses that could not be written at once",
-            new.unsaved.clone(),
-        );
-        new
+    /// Shows them where that registry is shown.
+    pub(crate) fn register(&self, registry: &mut Registry) {
+        let help = "Objects that went from one phase to another";
+        registry.register("phase_transitions", help, self.transitions.clone());
+        let help = "How long phases took, from first try to end";
+        registry.register("phase_duration_seconds", help, self.durations.clone());
+        let help = "Tries of phases that failed";
+        registry.register("phase_failures", help, self.failures.clone());
+        let help = "Statuses that could not be written at once";
+        registry.register("phase_persist_failures", help, self.unsaved.clone());
     }
 
     pub(super) fn worked<R: Phased>(&self, machine: &Machine<R>, worked: &Worked) {
@@ -89,5 +69,17 @@ impl PhaseMetrics {
         self.unsaved
             .get_or_create(&[("machine", machine.name().to_owned())])
             .inc();
+    }
+}
+
+impl Default for PhaseMetrics {
+    fn default() -> Self {
+        PhaseMetrics {
+            transitions: Family::default(),
+            // A tenth of a second to seven hours.
+            durations: Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.1, 4.0, 10))),
+            failures: Family::default(),
+            unsaved: Family::default(),
+        }
     }
 }

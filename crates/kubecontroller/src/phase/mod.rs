@@ -105,7 +105,7 @@
 //! [`Machine::into_reconciler`] makes a reconciler of the machine. A pass fetches the object, stops if it is paused, held by
 //! an annotation ([`marks`]) or at an end, runs the handler, and writes what changed: nothing if nothing did. Edits that
 //! others make meanwhile are never lost; see [`PhaseReconciler`]. Notices go to a [`Teller`], such as the recorder of events;
-//! figures are [`PhaseMetrics`].
+//! figures to the program's [`Metrics`](crate::metrics::Metrics).
 //!
 //! ```text
 //! let reconciler = machine.into_reconciler(World::new(client), migrations.store()).teller(recorder);
@@ -147,6 +147,8 @@ mod trouble;
 mod view;
 mod work;
 
+pub(crate) use self::metrics::PhaseMetrics;
+
 /// Where the status keeps what is known of the clean-up, among the phases.
 const CLEANUP: &str = "cleanup";
 
@@ -158,7 +160,6 @@ pub use self::{
     context::{Context, World},
     handler::{Handler, View, function, objects, parallel, serial},
     machine::Machine,
-    metrics::PhaseMetrics,
     notice::{Notice, Teller, reason},
     pass::{Pass, Then, Worked},
     paths::{Paths, paths},

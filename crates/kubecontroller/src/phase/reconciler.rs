@@ -30,6 +30,7 @@ use crate::{
     Key,
     controller::{Error, Outcome, Predicate, Reconciler, Request},
     informer::Delta,
+    metrics::Metrics,
     store::Store,
 };
 
@@ -95,8 +96,8 @@ impl<R: Phased> PhaseReconciler<R> {
 
     /// Counts there.
     #[must_use]
-    pub fn metrics(mut self, metrics: &PhaseMetrics) -> Self {
-        self.metrics = Some(metrics.clone());
+    pub fn metrics(mut self, metrics: &Metrics) -> Self {
+        self.metrics = Some(metrics.phases().clone());
         self
     }
 

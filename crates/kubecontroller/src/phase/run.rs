@@ -31,8 +31,10 @@ pub(super) struct Ran<R> {
     pub(super) changes: Vec<Change<R>>,
     /// Where the handler itself wants to go; never a child's wish.
     pub(super) next: Option<String>,
-    /// The shortest wait that a handler which is not done asked for.
+    /// How long to wait, if the handler asked for that; of a composite, the shortest wait if all that are not done asked.
     pub(super) after: Option<Duration>,
+    /// What children that are not done asked for.
+    waits: Vec<Option<Duration>>,
 }
 
 /// Runs a handler, with what `context` says was known of it.
@@ -81,11 +83,12 @@ fn function<R: Clone>(
                 state.end(now);
             }
             let after = step.after.filter(|_| !step.done);
+            let (changes, next) = (step.changes, step.next);
             Ran {
-                state,
-                changes: step.changes,
-                next: step.next,
+                changes,
+                next,
                 after,
+                ..Ran::of(state)
             }
         }
         Err(trouble) => {
@@ -354,6 +357,7 @@ impl<R> Ran<R> {
             changes: Vec::new(),
             next: None,
             after: None,
+            waits: Vec::new(),
         }
     }
 
@@ -365,12 +369,16 @@ impl<R> Ran<R> {
             );
         }
         self.changes.extend(ran.changes);
-        self.after = self.after.into_iter().chain(ran.after).min();
+        if ran.state.start_time.is_some() && !ran.state.done {
+            self.waits.push(ran.after);
+        }
         self.state.state.insert(child.name.clone(), ran.state);
     }
 
     /// A composite is what its children are.
     fn finish(mut self, context: &Context<R>) -> Self {
+        let waits: Option<Vec<Duration>> = self.waits.drain(..).collect();
+        self.after = waits.and_then(|waits| waits.into_iter().min());
         let children = || self.state.state.values();
         self.state.failed = children().any(|child| child.failed);
         self.state.fatal = children().any(|child| child.fatal);

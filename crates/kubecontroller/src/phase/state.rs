@@ -31,7 +31,9 @@ pub struct State {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// How many runs in a row have failed. Counted for the handler of a phase, not for children.
+    // Servers warn of the format `uint32`, which is none of OpenAPI's.
     #[serde(skip_serializing_if = "is_default")]
+    #[schemars(with = "i32")]
     pub failures: u32,
     /// Its children, by name.
     // A schema that contains itself is no schema of a custom resource: below the first level anything may stand.

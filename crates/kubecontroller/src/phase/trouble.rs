@@ -80,7 +80,7 @@ impl<E: Error + Send + Sync + 'static> From<E> for Trouble {
         // The client shows the whole answer of the server; users are helped by its message.
         let text = match source.downcast_ref::<kube::Error>() {
             Some(kube::Error::Api(status)) => status.message.clone(),
-            _ => source.to_string(),
+            _ => with_causes(&*source),
         };
         Trouble {
             severity: Severity::Undecided,
@@ -100,6 +100,20 @@ impl fmt::Debug for Trouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}({:?})", self.severity, self.text)
     }
+}
+
+/// The message, and those of its causes as far as they say more.
+fn with_causes(error: &(dyn Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = error.source();
+    }
+    text
 }
 
 fn passes_by(error: &(dyn Error + 'static)) -> bool {

@@ -98,7 +98,8 @@ impl<R: Phased> Machine<R> {
 
     /// The phases of the normal path, and how far each is.
     pub fn summary(&self, object: &R) -> Vec<PhaseSummary> {
-        let at = object.phase();
+        let known_of = object.phases().is_some_and(|status| !status.state.is_empty());
+        let purged = self.is_terminal(object) && !self.is_failed(object) && !known_of;
         let summary = self.path().into_iter().map(|name| {
             let Some(phase) = self.get(name) else {
                 return self.end(object, name);
@@ -118,11 +119,11 @@ impl<R: Phased> Machine<R> {
                 } else {
                     phase.desc.clone()
                 },
-                // Where it was said that the history is of no more use, that the path ended well still says all.
-                result: if self.succeeded.iter().any(|end| end == at) && state.is_none() {
-                    Verdict::Succeeded
-                } else {
-                    state.map_or(Verdict::Pending, State::verdict)
+                // Of a purged object nothing is known but that all went well.
+                result: match state {
+                    Some(state) => state.verdict(),
+                    None if purged => Verdict::Succeeded,
+                    None => Verdict::Pending,
                 },
                 timestamp: state.and_then(State::timestamp).cloned(),
             }

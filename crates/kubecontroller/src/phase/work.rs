@@ -336,6 +336,7 @@ impl<R> Attempt<R> {
             changes,
             next,
             after,
+            ..
         } = ran;
         Attempt {
             state,

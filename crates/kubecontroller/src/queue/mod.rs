@@ -26,7 +26,8 @@ mod lanes;
 mod next;
 mod options;
 mod state;
-#[cfg(test)]
+// Not in the model of the queue, which has the feature but never turned on: these tests need real threads.
+#[cfg(all(test, feature = "testing"))]
 mod tests;
 mod tick;
 mod tokens;
@@ -34,7 +35,7 @@ mod waiters;
 
 use std::{
     hash::Hash,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, PoisonError},
     task::Waker,
     time::Duration,
 };
@@ -51,6 +52,7 @@ use self::{
     tick::Tick,
     waiters::Waiters,
 };
+use crate::sync::{Mutex, MutexGuard};
 
 /// A queue of keys. Clones are the same queue.
 pub struct Queue<K> {

@@ -34,6 +34,25 @@ fn put(store: &Store<Bare>, object: Bare) {
 }
 
 #[test]
+fn an_index_with_a_name_is_there_once() {
+    let store = Store::<Bare>::default();
+    let asked = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let index = || {
+        let asked = Arc::clone(&asked);
+        store.shared_index("name", move |object: &Bare| {
+            asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            vec![object.metadata.name.clone()]
+        })
+    };
+    let indexes = [index(), index()];
+    put(&store, object("a", "one", None));
+    assert_eq!(asked.load(std::sync::atomic::Ordering::Relaxed), 1);
+    for index in indexes {
+        assert_eq!(index.keys("one"), [Key::new("a", "one")]);
+    }
+}
+
+#[test]
 fn objects_are_found_by_namespace_label_and_owner() {
     let store = Store::default();
     put(&store, object("a", "one", Some("web")));

@@ -137,13 +137,22 @@ impl Patch {
     fn operations(&self, object: &mut Value) -> Result<(), Box<Status>> {
         let operations: json_patch::Patch = serde_json::from_value(self.body.clone())
             .map_err(|error| status::bad_request(&error.to_string()))?;
-        json_patch::patch(object, &operations).map_err(|error| {
-            status::failure(
-                422,
-                "Invalid",
-                &format!("the server rejected our request due to an error in our request: {error}"),
-            )
-        })
+        let mut changed = object.clone();
+        for operation in &*operations {
+            // As a server sees it, what is not there is null. Finalizers are added to what has none by that.
+            if let json_patch::PatchOperation::Test(test) = operation
+                && test.value.is_null()
+                && changed.pointer(test.path.as_str()).is_none()
+            {
+                continue;
+            }
+            json_patch::patch(&mut changed, std::slice::from_ref(operation)).map_err(|error| {
+                let problem = "the server rejected our request due to an error in our request";
+                status::failure(422, "Invalid", &format!("{problem}: {error}"))
+            })?;
+        }
+        *object = changed;
+        Ok(())
     }
 
     fn apply(&self, world: &mut World, write: &Write<'_>, object: &mut Value) -> Result<(), Box<Status>> {

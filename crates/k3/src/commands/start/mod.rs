@@ -3,6 +3,7 @@
 mod access;
 mod address;
 mod audit;
+mod controllers;
 mod flags;
 mod limits;
 mod mysql_url;

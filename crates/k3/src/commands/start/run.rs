@@ -13,7 +13,7 @@ use k3_apiserver::{AuditConfig, Authentication, Config, Server, kubernetes_addre
 use k3_storage::{Compactor, OpenError, StorageConfig, Store, SystemClock};
 use tokio::{net::TcpListener, sync::watch};
 
-use super::{StartFlags, access::Plugin, address};
+use super::{StartFlags, access::Plugin, address, controllers};
 use crate::{
     certificates::{CertificateError, Certificates, Names},
     data_dir::default_data_dir,
@@ -22,9 +22,13 @@ use crate::{
     signals::Signals,
     tls,
 };
+use kubecontroller::manager::Stop;
 
 /// How much history is kept for watches that begin in the past, as upstream keeps it.
 const HISTORY: Duration = Duration::from_mins(5);
+
+/// How long controllers may take to finish what they have begun.
+const GRACE: Duration = Duration::from_secs(5);
 
 /// Runs a server until it is told to stop.
 pub(crate) fn run(flags: StartFlags) -> Result<(), Failure> {
@@ -36,6 +40,7 @@ pub(crate) fn run(flags: StartFlags) -> Result<(), Failure> {
     let storage = flags.storage.config(&data_dir)?;
     let authentication = flags.access.authentication()?;
     let audit = flags.audit.config()?;
+    controllers::chosen(&flags.parts.controllers)?;
     limits::raise_open_files();
     let data_dir = usable_data_dir(&data_dir)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -135,6 +140,15 @@ async fn serve(
         }
     };
 
+    let chosen = controllers::chosen(&flags.parts.controllers)?;
+    let stop_controllers = Stop::new();
+    let mut controlling = pin!(controllers::run(
+        &server,
+        chosen,
+        certificates.authority.clone(),
+        stop_controllers.clone(),
+    ));
+
     let text = kubeconfig::text(listening, &certificates.authority, &certificates.admin);
     let mut path = data_dir.join("admin.kubeconfig");
     write_kubeconfig(&path, &text)?;
@@ -165,11 +179,29 @@ async fn serve(
             None => secure.await,
         }
     });
+    let by_itself = || {
+        Err(Failure::new(
+            "the server ended by itself",
+            "see the log above, and start it again",
+        ))
+    };
+    let at_once = |name: &str| {
+        Err(Failure::new(
+            format!("{name}: stopped at once"),
+            "requests that were under way have been cut off",
+        ))
+    };
+    // The controllers end when they are told to, which they have not been.
     tokio::select! {
-        () = &mut serving => {
-            return Err(Failure::new("the server ended by itself", "see the log above, and start it again"));
-        }
+        () = &mut serving => return by_itself(),
+        () = &mut controlling => {}
         name = signals.next() => tracing::info!("{name}: stopping; the same again stops at once"),
+    }
+    stop_controllers.stop(GRACE);
+    tokio::select! {
+        () = &mut serving => return by_itself(),
+        () = &mut controlling => {}
+        name = signals.next() => return at_once(name),
     }
     drop(stop);
     tokio::select! {
@@ -177,10 +209,7 @@ async fn serve(
             tracing::info!("stopped");
             Ok(())
         }
-        name = signals.next() => Err(Failure::new(
-            format!("{name}: stopped at once"),
-            "requests that were under way have been cut off",
-        )),
+        name = signals.next() => at_once(name),
     }
 }
 

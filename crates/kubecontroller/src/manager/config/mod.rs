@@ -226,6 +226,25 @@ impl Config {
         self.own.get(key).map_or("", String::as_str)
     }
 
+    /// A setting of the program itself that is a time, such as `30s`; nothing if it is empty.
+    pub fn own_duration(&self, key: &str) -> Result<Option<Duration>, BadConfig> {
+        let text = Some(self.own(key)).filter(|text| !text.is_empty());
+        let read = text.map(values::duration).transpose();
+        read.map_err(|why| BadConfig {
+            faults: vec![format!("{key}: {why}")],
+        })
+    }
+
+    /// A setting of the program itself that is `true` or `false`, which it is if it is empty.
+    pub fn own_switch(&self, key: &str) -> Result<bool, BadConfig> {
+        match self.own(key) {
+            "" => Ok(false),
+            text => values::switch(text).map_err(|why| BadConfig {
+                faults: vec![format!("{key}: {why}")],
+            }),
+        }
+    }
+
     /// Reads a configuration from the text of a file; `name` is how errors call it.
     pub fn from_yaml(name: &str, text: &str) -> Result<Self, BadConfig> {
         let given = file::read(name, text)?;

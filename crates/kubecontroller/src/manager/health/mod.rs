@@ -7,8 +7,10 @@
 //! | either with `?verbose` | each check by name |
 //! | `/metrics` | the figures, on their own address or the same |
 //! | `/debug/log-level` | GET: the level; PUT with a level as the body: another level. For callers on this machine |
-//! | `/debug/pprof/profile?seconds=N` | where it was enabled: a profile of the processor. For callers on this machine |
+//! | `/debug/pprof/profile?seconds=N` | where it was enabled: a profile of the processor, for `go tool pprof`. For callers on this machine |
 
+#[cfg(feature = "pprof")]
+mod profile;
 #[cfg(test)]
 mod tests;
 
@@ -172,7 +174,7 @@ pub(super) fn servers(config: &Config, context: &Context) -> Vec<(String, Pages)
 
 impl Pages {
     /// Whether it is not for that caller.
-    fn is_forbidden(&self, path: &str, from: SocketAddr) -> bool {
+    fn is_forbidden(path: &str, from: SocketAddr) -> bool {
         path.starts_with("/debug/") && !from.ip().to_canonical().is_loopback()
     }
 
@@ -190,7 +192,7 @@ impl Pages {
                 let kind = "text/plain; version=0.0.4; charset=utf-8";
                 typed(StatusCode::OK, kind, figures)
             }
-            path if self.is_forbidden(path, from) => {
+            path if Self::is_forbidden(path, from) => {
                 text(StatusCode::FORBIDDEN, "only for callers on this machine\n")
             }
             "/debug/log-level" if self.health => level(request).await,
@@ -219,17 +221,12 @@ fn checked(page: &str, request: &Request<Incoming>, checks: &[(String, Check)]) 
     {
         return text(code, failure.map_or("ok", String::as_str));
     }
-    let mut body = String::new();
-    for (name, answer) in &answers {
-        match answer {
-            Ok(()) => body += &format!("[+]{name} ok\n"),
-            Err(why) => body += &format!("[-]{name} failed: {why}\n"),
-        }
-    }
-    body += &format!(
-        "{page} check {}\n",
-        if failure.is_some() { "failed" } else { "passed" }
-    );
+    let lines = answers.iter().map(|(name, answer)| match answer {
+        Ok(()) => format!("[+]{name} ok\n"),
+        Err(why) => format!("[-]{name} failed: {why}\n"),
+    });
+    let end = if failure.is_some() { "failed" } else { "passed" };
+    let body = lines.collect::<String>() + page + " check " + end + "\n";
     text(code, &body)
 }
 
@@ -252,8 +249,8 @@ async fn level(request: Request<Incoming>) -> Response<Full<Bytes>> {
 
 #[cfg(feature = "pprof")]
 async fn profile(request: &Request<Incoming>) -> Response<Full<Bytes>> {
-    match super::profile::take(request.uri().query().unwrap_or_default()).await {
-        Ok(picture) => typed(StatusCode::OK, "image/svg+xml", picture),
+    match profile::take(request.uri().query().unwrap_or_default()).await {
+        Ok(profile) => typed(StatusCode::OK, "application/octet-stream", profile),
         Err(why) => text(StatusCode::BAD_REQUEST, &format!("{why}\n")),
     }
 }

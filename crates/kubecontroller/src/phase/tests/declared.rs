@@ -215,6 +215,7 @@ fn the_status_is_part_of_the_schema_of_a_custom_resource() {
     assert_eq!(status["notes"]["type"], "array");
     let state = &status["state"]["additionalProperties"]["properties"];
     assert_eq!(state["startTime"]["format"], "date-time");
+    assert_eq!(state["failures"]["format"], "int32");
     assert_eq!(state["state"]["x-kubernetes-preserve-unknown-fields"], true);
     assert_eq!(
         state["objects"]["items"]["properties"]["handleId"]["type"],

@@ -101,6 +101,16 @@ async fn passes_are_apart_by_the_defer_and_failures_by_more_and_more() {
         pass(&machine, &world, &mut object).await.then,
         Then::After(seconds(77))
     );
+    // One that did not say is not kept waiting by one that did.
+    let mut object = migration();
+    let machine = one(parallel([
+        script(&log, "later", [later]),
+        script(&log, "soon", [not_yet]),
+    ]));
+    assert_eq!(
+        pass(&machine, &world, &mut object).await.then,
+        Then::After(seconds(5))
+    );
 }
 
 #[tokio::test(start_paused = true)]

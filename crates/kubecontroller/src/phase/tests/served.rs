@@ -13,6 +13,7 @@ use crate::{
     controller::Controller,
     informer::{Informers, Scope},
     manager::Stop,
+    metrics::Metrics,
     store::Store,
     testing::{FakeApi, Fault, Requests, eventually},
 };
@@ -244,6 +245,47 @@ async fn a_result_that_cannot_be_written_is_kept_and_written_later() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn whichever_write_fails_no_handler_that_ended_runs_again() {
+    for fault in [Fault::Status(503), Fault::Status(409), Fault::Broken, Fault::Lost] {
+        for at in 0..9 {
+            let log = Log::default();
+            let check = script(&log, "check", [retry, done]);
+            let machine = two(
+                serial([script(&log, "first", [done]), check]),
+                script(&log, "move", [not_yet, done]),
+            );
+            let served = Served::new(machine.cleanup(script(&log, "tidy", [done])).build().unwrap());
+            served
+                .api
+                .faults()
+                .on(Requests::writes().after(at).times(1), fault);
+            let mut errors = 0;
+            while served.object().phase() != "Succeeded" {
+                match served.reconciler.pass(&served.key).await {
+                    Ok(Then::After(wait)) => tokio::time::sleep(wait).await,
+                    Ok(Then::Stop) => assert_eq!(served.object().phase(), "Succeeded"),
+                    Err(error) => {
+                        errors += 1;
+                        assert!(errors < 3, "{error}");
+                    }
+                }
+            }
+            assert_eq!(
+                log.all(),
+                ["first", "check", "check", "move", "move"],
+                "{fault:?} at {at}"
+            );
+            served.drive().await;
+            assert_eq!(
+                served.object().labels()["example.org/phase"],
+                "Succeeded",
+                "{fault:?} at {at}"
+            );
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_store_that_is_behind_makes_no_handler_run_twice() {
     let log = Log::default();
     let machine = || {
@@ -260,6 +302,7 @@ async fn a_store_that_is_behind_makes_no_handler_run_twice() {
     let mut waits = Vec::new();
     while let Then::After(wait) = reconciler.pass(&key).await.unwrap() {
         waits.push(wait);
+        assert!(waits.len() < 20, "{:?}", log.all());
         tokio::time::sleep(wait).await;
     }
     assert_eq!(log.all(), ["check", "move"]);
@@ -412,7 +455,7 @@ async fn a_controller_drives_objects_from_creation_to_deletion() {
     let reconciler = machine
         .into_reconciler(World::new(api.client()).clock(clock()), migrations.store())
         .teller(teller)
-        .metrics(&PhaseMetrics::new(&mut registry));
+        .metrics(&Metrics::new(&mut registry));
     let controller = Controller::new("migrations")
         .for_where(&migrations, reconciler.interest())
         .reconciler(reconciler);

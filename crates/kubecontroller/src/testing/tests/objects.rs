@@ -280,6 +280,14 @@ async fn patches_change_what_they_say() {
         422,
         "the test no longer holds"
     );
+    let absent = json!([{"op": "test", "path": "/metadata/labels/x", "value": null}]);
+    let absent = Patch::Json::<()>(serde_json::from_value(absent).unwrap());
+    assert!(
+        maps(&api)
+            .patch("a", &PatchParams::default(), &absent)
+            .await
+            .is_ok()
+    );
     let conditions = |kind: &str, status: &str| {
         Patch::Strategic(json!({"status": {"conditions": [{"type": kind, "status": status}]}}))
     };

@@ -3,7 +3,7 @@ use std::{sync::Arc, time::Duration};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{
+use super::super::{
     condition::{AVAILABLE, PROGRESSING, REPLICA_FAILURE},
     plan::{Plan, plan},
     set::{REVISION, ROLLBACK_TO},

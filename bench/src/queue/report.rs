@@ -1,0 +1,113 @@
+//! All that was measured, as JSON and as tables.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::{
+    flags::Effort,
+    machine::Machine,
+    table::{Table, grouped},
+    verdict::{self, Bound, Verdict},
+};
+
+/// Everything.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct QueueReport {
+    pub(crate) machine: Machine,
+    pub(crate) quick: bool,
+    pub(crate) release_build: bool,
+    pub(crate) queue: Vec<Row>,
+    pub(crate) reconciles: Vec<Row>,
+    pub(crate) pending: Vec<Row>,
+    pub(crate) asked: Vec<Verdict>,
+}
+
+/// A round.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Row {
+    pub(crate) keys: u32,
+    pub(crate) per_second: f64,
+    /// The CPU time of one key: what is left of a figure on a machine that does other things too.
+    pub(crate) cpu_ns: f64,
+}
+
+// --- Row ---
+
+impl Row {
+    pub(crate) fn new(keys: u32, took: Duration, cpu: Duration) -> Self {
+        Self {
+            keys,
+            per_second: f64::from(keys) / took.as_secs_f64(),
+            cpu_ns: cpu.as_secs_f64() * 1e9 / f64::from(keys),
+        }
+    }
+}
+
+// --- QueueReport ---
+
+impl QueueReport {
+    pub(crate) fn new(machine: Machine, effort: Effort) -> Self {
+        Self {
+            machine,
+            quick: effort == Effort::Quick,
+            release_build: !cfg!(debug_assertions),
+            queue: Vec::new(),
+            reconciles: Vec::new(),
+            pending: Vec::new(),
+            asked: Vec::new(),
+        }
+    }
+
+    pub(crate) fn judge(&mut self) {
+        let rate = |rows: &[Row]| median(rows.iter().map(|row| row.per_second));
+        self.asked = vec![
+            Verdict::new(
+                "keys added, got and done per second: one adds, four work",
+                Bound::AtLeast(2e6),
+                rate(&self.queue),
+            ),
+            Verdict::new(
+                "empty reconciles per second: four workers",
+                Bound::AtLeast(2e5),
+                rate(&self.reconciles),
+            ),
+        ];
+    }
+
+    pub(crate) fn print(&self) {
+        let mut table = Table::new(["", "keys", "per second", "CPU ns per key"]);
+        let mut row = |name: &str, rows: &[Row]| {
+            let (Some(first), Some(rate), Some(cpu)) = (
+                rows.first(),
+                median(rows.iter().map(|row| row.per_second)),
+                median(rows.iter().map(|row| row.cpu_ns)),
+            ) else {
+                return;
+            };
+            table.row([
+                name.to_owned(),
+                grouped(f64::from(first.keys)),
+                grouped(rate),
+                grouped(cpu),
+            ]);
+        };
+        row("through the queue", &self.queue);
+        row("through a controller", &self.reconciles);
+        let mut sizes: Vec<_> = self.pending.iter().map(|row| row.keys).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        for keys in sizes {
+            let of_size = self.pending.iter().filter(|row| row.keys == keys);
+            row("added, then worked off", &of_size.copied().collect::<Vec<_>>());
+        }
+        table.print("Queues (medians)");
+        verdict::print(&self.asked);
+    }
+}
+
+fn median(figures: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut figures: Vec<_> = figures.collect();
+    figures.sort_by(f64::total_cmp);
+    figures.get(figures.len() / 2).copied()
+}

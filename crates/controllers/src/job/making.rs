@@ -1,0 +1,137 @@
+//! The pods of jobs.
+//!
+//! The name of a pod follows from its job and from how much of the work is done, so that two copies of the controller that
+//! see the same choose the same names, and the second to ask for a pod is told that it is there.
+
+use k3_api::name::{MAX_BASE, generate};
+use serde_json::{Value, json, value::RawValue};
+
+use super::{
+    look::Look,
+    plan::Wanted,
+    pods::{FAILURES, FINALIZER, IGNORED_FAILURES, INDEX},
+};
+use crate::{
+    objects::Job,
+    pods::making::{NewPod, Unmakeable},
+    resource::JOBS,
+};
+
+const ENV: &str = "JOB_COMPLETION_INDEX";
+
+/// A pod that is to be made.
+#[derive(Debug)]
+pub(super) struct Made {
+    /// The pod.
+    pub text: Box<RawValue>,
+    /// Its name.
+    pub name: Box<str>,
+}
+
+/// The pods that are wanted. `is_taken` says which names pods have.
+pub(super) fn make(
+    look: &Look<'_>,
+    wanted: &[Wanted],
+    is_taken: impl Fn(&str) -> bool,
+) -> Result<Vec<Made>, Unmakeable> {
+    let job = look.job;
+    let owner = job.metadata.as_controller(&JOBS);
+    let plain = NewPod::new(&job.spec.template, owner)?;
+    let mut spec: Value = serde_json::from_str(plain.spec.get())?;
+    if job.is_indexed() {
+        tell_index(&mut spec);
+    }
+    let mut attempt = u32::try_from(look.failed + look.succeeded).unwrap_or(0);
+    let mut made = Vec::with_capacity(wanted.len());
+    for wanted in wanted {
+        let mut metadata = plain.metadata.clone();
+        if !metadata
+            .finalizers
+            .iter()
+            .any(|finalizer| &**finalizer == FINALIZER)
+        {
+            metadata.finalizers.push(FINALIZER.into());
+        }
+        if let Some(index) = wanted.index {
+            metadata.generate_name = prefix(job, index).into();
+            metadata.labels.insert(INDEX.into(), index.to_string().into());
+            metadata
+                .annotations
+                .insert(INDEX.into(), index.to_string().into());
+            spec["hostname"] = format!("{}-{index}", job.metadata.name).into();
+        }
+        if let Some((counted, ignored)) = wanted.failures {
+            metadata
+                .annotations
+                .insert(FAILURES.into(), counted.to_string().into());
+            if ignored > 0 {
+                metadata
+                    .annotations
+                    .insert(IGNORED_FAILURES.into(), ignored.to_string().into());
+            }
+        }
+        metadata.name = loop {
+            let name = name(job, &metadata.generate_name, attempt);
+            attempt = attempt.wrapping_add(1);
+            if !is_taken(&name) {
+                break name.into();
+            }
+        };
+        let name = metadata.name.clone();
+        let pod = match wanted.index {
+            Some(_) => json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}),
+            None => json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": plain.spec}),
+        };
+        let text = serde_json::value::to_raw_value(&pod)?;
+        made.push(Made { text, name });
+    }
+    Ok(made)
+}
+
+/// How the names of the pods of an index begin.
+fn prefix(job: &Job, index: u32) -> String {
+    let end = format!("-{index}-");
+    let name = &*job.metadata.name;
+    let room = name.floor_char_boundary(MAX_BASE.saturating_sub(end.len()));
+    format!("{}{end}", &name[..room])
+}
+
+/// The name of a pod. It looks as if the server had made it.
+fn name(job: &Job, prefix: &str, attempt: u32) -> String {
+    let bytes = job
+        .metadata
+        .uid
+        .bytes()
+        .chain(prefix.bytes())
+        .chain(attempt.to_le_bytes());
+    let mut state = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    generate(prefix, || {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        u32::try_from(mixed >> 32).unwrap_or(0)
+    })
+}
+
+/// Containers find the index of their pod in the environment.
+fn tell_index(spec: &mut Value) {
+    for kind in ["initContainers", "containers"] {
+        let containers = spec.get_mut(kind).and_then(Value::as_array_mut);
+        for container in containers.into_iter().flatten().filter_map(Value::as_object_mut) {
+            let env = container.entry("env").or_insert_with(|| json!([]));
+            if env.is_null() {
+                *env = json!([]);
+            }
+            let Some(env) = env.as_array_mut() else { continue };
+            if env
+                .iter()
+                .all(|variable| variable.get("name").and_then(Value::as_str) != Some(ENV))
+            {
+                let path = format!("metadata.labels['{INDEX}']");
+                env.push(json!({"name": ENV, "valueFrom": {"fieldRef": {"fieldPath": path}}}));
+            }
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! What the end of pods means for a job: the policies of failure and of success.
+
+use super::indexes::Indexes;
+use crate::objects::{ContainerStatus, ExitCodes, FailureAction, FailurePolicy, Pod, SuccessPolicy};
+
+/// What the failure of a pod means.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Meaning {
+    /// What the rule that fits says; `None` if no rule fits.
+    pub action: Option<FailureAction>,
+    /// Why the job has failed, if that is what the rule says.
+    pub message: Option<String>,
+}
+
+// --- Meaning ---
+
+impl Meaning {
+    /// What the failure of a pod means by a policy.
+    pub(super) fn of(policy: Option<&FailurePolicy>, pod: &Pod) -> Self {
+        let rules = policy.map(|policy| &*policy.rules).unwrap_or_default();
+        let (namespace, name) = (&pod.metadata.namespace, &pod.metadata.name);
+        for (position, rule) in rules.iter().enumerate() {
+            let why = if let Some(codes) = &rule.on_exit_codes {
+                ended_so(pod, codes).map(|(container, code)| {
+                    format!("Container {container} for pod {namespace}/{name} failed with exit code {code}")
+                })
+            } else {
+                let patterns = rule.on_pod_conditions.iter().flatten();
+                let mut conditions = pod.status.conditions.iter().filter(|condition| {
+                    let mut patterns = patterns.clone();
+                    patterns
+                        .any(|pattern| pattern.kind == condition.kind && pattern.status == condition.status)
+                });
+                let condition = conditions.next();
+                condition.map(|condition| format!("Pod {namespace}/{name} has condition {}", condition.kind))
+            };
+            let (Some(why), true) = (why, rule.action != FailureAction::Unknown) else {
+                continue;
+            };
+            let fails = rule.action == FailureAction::FailJob;
+            return Meaning {
+                action: Some(rule.action),
+                message: fails.then(|| format!("{why} matching FailJob rule at index {position}")),
+            };
+        }
+        Meaning::default()
+    }
+
+    /// Whether it is one more failure.
+    pub(super) fn counts(&self) -> bool {
+        self.action != Some(FailureAction::Ignore)
+    }
+}
+
+/// The first container that ended so, and its code.
+fn ended_so<'p>(pod: &'p Pod, codes: &ExitCodes) -> Option<(&'p str, i32)> {
+    let status = &pod.status;
+    let mut containers = status
+        .container_statuses
+        .iter()
+        .chain(&status.init_container_statuses);
+    containers.find_map(|ContainerStatus { name, state, .. }| {
+        let code = state.terminated.as_ref()?.exit_code;
+        let listed = codes.values.contains(&code);
+        let fits = match &*codes.operator {
+            "In" => listed,
+            "NotIn" => !listed,
+            _ => false,
+        };
+        let named = codes.container_name.as_ref().is_none_or(|wanted| wanted == name);
+        (code != 0 && named && fits).then_some((&**name, code))
+    })
+}
+
+/// Which rule says that enough indexes have succeeded, in words.
+pub(super) fn enough(
+    policy: Option<&SuccessPolicy>,
+    completions: u32,
+    succeeded: &Indexes,
+) -> Option<String> {
+    if succeeded.is_empty() {
+        return None;
+    }
+    let met = policy?.rules.iter().position(|rule| {
+        let count = rule.succeeded_count;
+        match &rule.succeeded_indexes {
+            Some(text) => {
+                let wanted = Indexes::parse(text, completions);
+                let there = wanted.count_common(succeeded);
+                !wanted.is_empty() && (there == wanted.count() || count.is_some_and(|count| there >= count))
+            }
+            None => count.is_some_and(|count| succeeded.count() >= count),
+        }
+    });
+    met.map(|position| format!("Matched rules at index {position}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_first_rule_that_fits_says_what_a_failure_means() {
+        let policy: FailurePolicy = serde_json::from_value(json!({"rules": [
+            {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
+            {"action": "FailIndex", "onExitCodes": {"containerName": "main", "operator": "In", "values": [5]}},
+            {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [5, 42]}},
+            {"action": "Count", "onExitCodes": {"containerName": "main", "operator": "NotIn", "values": [1, 2]}},
+            {"action": "FailJob", "onPodConditions": [{"type": "Config", "status": "False"}]},
+        ]}))
+        .unwrap();
+        let container =
+            |name: &str, code: i32| json!({"name": name, "state": {"terminated": {"exitCode": code}}});
+        let fails = |message: &str| (Some(FailureAction::FailJob), Some(message.to_owned()));
+        for (status, (action, message)) in [
+            (json!({}), (None, None)),
+            (
+                json!({"conditions": [{"type": "DisruptionTarget", "status": "True"}], "containerStatuses": [container("main", 42)]}),
+                (Some(FailureAction::Ignore), None),
+            ),
+            (
+                json!({"conditions": [{"type": "DisruptionTarget", "status": "False"}], "containerStatuses": [container("main", 1)]}),
+                (None, None),
+            ),
+            (
+                json!({"containerStatuses": [container("main", 5)]}),
+                (Some(FailureAction::FailIndex), None),
+            ),
+            (
+                json!({"containerStatuses": [container("main", 0), container("side", 5)]}),
+                fails(
+                    "Container side for pod shop/p failed with exit code 5 matching FailJob rule at index 2",
+                ),
+            ),
+            (
+                json!({"containerStatuses": [{"name": "main", "state": {}}], "initContainerStatuses": [container("init", 42)]}),
+                fails(
+                    "Container init for pod shop/p failed with exit code 42 matching FailJob rule at index 2",
+                ),
+            ),
+            (
+                json!({"containerStatuses": [container("main", 7)]}),
+                (Some(FailureAction::Count), None),
+            ),
+            (json!({"containerStatuses": [container("main", 0)]}), (None, None)),
+            (
+                json!({"conditions": [{"type": "Config", "status": "False"}]}),
+                fails("Pod shop/p has condition Config matching FailJob rule at index 4"),
+            ),
+        ] {
+            let pod = json!({"metadata": {"namespace": "shop", "name": "p"}, "status": status});
+            let pod: Pod = serde_json::from_value(pod).unwrap();
+            assert_eq!(Meaning::of(Some(&policy), &pod), Meaning { action, message });
+        }
+        assert!(Meaning::of(None, &Pod::default()).counts());
+    }
+
+    #[test]
+    fn enough_is_what_a_rule_says() {
+        for (rule, succeeded, met) in [
+            (json!({"succeededIndexes": "0-2"}), "0,1", false),
+            (json!({"succeededIndexes": "0-2"}), "0-2,5", true),
+            (
+                json!({"succeededIndexes": "0-2", "succeededCount": 2}),
+                "0,2",
+                true,
+            ),
+            (
+                json!({"succeededIndexes": "0-2", "succeededCount": 2}),
+                "0,5-9",
+                false,
+            ),
+            (json!({"succeededCount": 2}), "7", false),
+            (json!({"succeededCount": 2}), "7,9", true),
+            (json!({"succeededIndexes": "x"}), "7,9", false),
+            (json!({"succeededCount": 0}), "", false),
+        ] {
+            let policy = json!({"rules": [{"succeededCount": 100}, rule]});
+            let policy: SuccessPolicy = serde_json::from_value(policy).unwrap();
+            let enough = enough(Some(&policy), 10, &Indexes::parse(succeeded, 10));
+            let expected = met.then(|| "Matched rules at index 1".to_owned());
+            assert_eq!(enough, expected, "{policy:?} {succeeded}");
+        }
+    }
+}

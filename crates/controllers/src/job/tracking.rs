@@ -1,0 +1,55 @@
+//! The finalizer that holds a pod back until its end is counted.
+
+use serde_json::json;
+
+use super::pods::FINALIZER;
+use crate::{
+    objects::{Owner, Pod},
+    resource::PODS,
+    writer::{Made, Place, Writer, is},
+};
+
+/// Takes the finalizer from a pod. Gives the pod's version then; nothing if the pod is gone.
+pub(super) async fn release(writer: &Writer, pod: &Pod) -> kube::Result<Option<Box<str>>> {
+    let finalizers = &pod.metadata.finalizers;
+    let Some(position) = finalizers.iter().position(|finalizer| &**finalizer == FINALIZER) else {
+        return Ok(None);
+    };
+    let path = format!("/metadata/finalizers/{position}");
+    let steps = json!([
+        // Not another pod that has the name by now.
+        {"op": "test", "path": "/metadata/uid", "value": pod.metadata.uid},
+        {"op": "test", "path": path, "value": FINALIZER},
+        {"op": "remove", "path": path},
+    ]);
+    there(writer.patch(place(pod), &steps).await)
+}
+
+/// Gives a pod an owner that controls it, and the finalizer with it, if nobody was faster. Gives the pod's version then;
+/// nothing if it is gone.
+pub(super) async fn adopt(writer: &Writer, pod: &Pod, owner: &Owner) -> kube::Result<Option<Box<str>>> {
+    let mut metadata = pod.metadata.clone();
+    metadata.owner_references.push(owner.clone());
+    if !metadata.has_finalizer(FINALIZER) {
+        metadata.finalizers.push(FINALIZER.into());
+    }
+    let patch = json!({"metadata": {
+        "uid": metadata.uid,
+        "resourceVersion": metadata.resource_version,
+        "ownerReferences": metadata.owner_references,
+        "finalizers": metadata.finalizers,
+    }});
+    there(writer.merge(place(pod), &patch).await)
+}
+
+fn place(pod: &Pod) -> Place<'_> {
+    Place::new(&PODS, &pod.metadata.namespace, &pod.metadata.name)
+}
+
+fn there(patched: kube::Result<Made>) -> kube::Result<Option<Box<str>>> {
+    match patched {
+        Ok(patched) => Ok(Some(patched.metadata.resource_version)),
+        Err(error) if is(&error, 404) => Ok(None),
+        Err(error) => Err(error),
+    }
+}

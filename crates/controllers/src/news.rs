@@ -1,0 +1,50 @@
+//! What people are told about an object by events.
+
+use std::fmt;
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use kubecontroller::events::{Kind, Recorder};
+
+/// Something that people are told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct News {
+    is_warning: bool,
+    reason: Box<str>,
+    message: Box<str>,
+}
+
+// --- News ---
+
+impl News {
+    /// What is as it should be.
+    pub fn normal(reason: &str, message: impl fmt::Display) -> Self {
+        News {
+            is_warning: false,
+            reason: reason.into(),
+            message: message.to_string().into(),
+        }
+    }
+
+    /// What is not.
+    pub fn warning(reason: &str, message: impl fmt::Display) -> Self {
+        News {
+            is_warning: true,
+            ..News::normal(reason, message)
+        }
+    }
+
+    /// What it is, in a word.
+    pub fn reason(&self) -> &str {
+        &self.reason
+    }
+
+    /// Tells it.
+    pub fn tell(&self, recorder: &Recorder, about: &ObjectReference) {
+        let kind = if self.is_warning {
+            Kind::Warning
+        } else {
+            Kind::Normal
+        };
+        recorder.event(about, kind, &self.reason, "", &*self.message);
+    }
+}

@@ -1,0 +1,74 @@
+//! Cron jobs, as controllers see them.
+
+use k8s_openapi::jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::{Template, Thing};
+
+/// A cron job.
+pub type CronJob = Thing<CronJobSpec, CronJobStatus>;
+
+/// When jobs are to run, and which.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CronJobSpec {
+    /// When.
+    pub schedule: Box<str>,
+    /// Where clocks show these times.
+    pub time_zone: Option<Box<str>>,
+    /// How late a job may be begun.
+    pub starting_deadline_seconds: Option<i64>,
+    /// What happens when the job before still runs.
+    pub concurrency_policy: Concurrency,
+    /// Whether no job is to be begun.
+    pub suspend: Option<bool>,
+    /// The jobs.
+    pub job_template: Template,
+    /// How many jobs that have succeeded are kept.
+    pub successful_jobs_history_limit: Option<i32>,
+    /// How many that have failed.
+    pub failed_jobs_history_limit: Option<i32>,
+}
+
+/// What happens when the job before still runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub enum Concurrency {
+    /// The new one is not begun.
+    Forbid,
+    /// The old one is ended.
+    Replace,
+    /// Both run.
+    #[default]
+    #[serde(other)]
+    Allow,
+}
+
+/// What runs and ran.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CronJobStatus {
+    /// The jobs that run.
+    pub active: Vec<JobReference>,
+    /// The time for which a job was begun last.
+    pub last_schedule_time: Option<Timestamp>,
+    /// When a job succeeded last.
+    pub last_successful_time: Option<Timestamp>,
+}
+
+/// A job that runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct JobReference {
+    /// The kind.
+    pub kind: Box<str>,
+    /// The namespace.
+    pub namespace: Box<str>,
+    /// The name.
+    pub name: Box<str>,
+    /// The uid.
+    pub uid: Box<str>,
+    /// Group and version.
+    pub api_version: Box<str>,
+    /// The version it was seen at.
+    pub resource_version: Box<str>,
+}

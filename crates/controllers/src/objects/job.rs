@@ -1,0 +1,202 @@
+//! Jobs, as controllers see them.
+
+use k8s_openapi::jiff::Timestamp;
+use serde::Deserialize;
+
+use super::{Condition, ConditionStatus, Selector, Template, Thing};
+
+/// A job.
+pub type Job = Thing<JobSpec, JobStatus>;
+
+/// What a job is to do.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct JobSpec {
+    /// How many pods run at the same time.
+    pub parallelism: Option<i32>,
+    /// How many pods are to succeed; without it, the first that does says that the work is done.
+    pub completions: Option<i32>,
+    /// Whether each pod has a place of its own in the work.
+    pub completion_mode: CompletionMode,
+    /// How many pods may fail.
+    pub backoff_limit: Option<i32>,
+    /// How many pods of an index may fail.
+    pub backoff_limit_per_index: Option<i32>,
+    /// How many indexes may fail.
+    pub max_failed_indexes: Option<i32>,
+    /// What failures of pods mean.
+    pub pod_failure_policy: Option<FailurePolicy>,
+    /// When the work is done before all of it is.
+    pub success_policy: Option<SuccessPolicy>,
+    /// When pods are replaced.
+    pub pod_replacement_policy: Replacement,
+    /// Whether it is to rest.
+    pub suspend: Option<bool>,
+    /// How long it may take.
+    pub active_deadline_seconds: Option<i64>,
+    /// How long it is kept when it has finished.
+    pub ttl_seconds_after_finished: Option<i32>,
+    /// Who looks after it; nobody means the controller of jobs.
+    pub managed_by: Option<Box<str>>,
+    /// Its pods.
+    pub selector: Selector,
+    /// What its pods are to be.
+    pub template: Template,
+}
+
+/// Whether each pod has a place of its own in the work.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub enum CompletionMode {
+    /// All pods are alike.
+    #[default]
+    NonIndexed,
+    /// Each pod has an index.
+    Indexed,
+    /// Nobody knows here what is meant.
+    #[serde(other)]
+    Unknown,
+}
+
+/// When pods are replaced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub enum Replacement {
+    /// When they have failed.
+    Failed,
+    /// When they have failed or are going.
+    #[default]
+    #[serde(other)]
+    TerminatingOrFailed,
+}
+
+/// What failures of pods mean: the first rule that fits says it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct FailurePolicy {
+    /// The rules.
+    pub rules: Vec<FailureRule>,
+}
+
+/// A rule for failures of pods.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FailureRule {
+    /// What the failure means.
+    pub action: FailureAction,
+    /// It is for containers that ended so.
+    pub on_exit_codes: Option<ExitCodes>,
+    /// It is for pods of which one of these holds.
+    pub on_pod_conditions: Option<Vec<PodCondition>>,
+}
+
+/// What a failure means.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub enum FailureAction {
+    /// The job has failed.
+    FailJob,
+    /// The index has failed.
+    FailIndex,
+    /// Nothing: another pod takes its place.
+    Ignore,
+    /// One more failure.
+    Count,
+    /// Nobody knows here what is meant.
+    #[default]
+    #[serde(other)]
+    Unknown,
+}
+
+/// How a container ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ExitCodes {
+    /// The container; any, if it is not said.
+    pub container_name: Option<Box<str>>,
+    /// `In` or `NotIn`.
+    pub operator: Box<str>,
+    /// The codes.
+    pub values: Vec<i32>,
+}
+
+/// A condition of a pod that is looked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct PodCondition {
+    /// The type.
+    #[serde(rename = "type")]
+    pub kind: Box<str>,
+    /// Whether it holds.
+    pub status: ConditionStatus,
+}
+
+/// When the work is done before all of it is: when one of the rules is met.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct SuccessPolicy {
+    /// The rules.
+    pub rules: Vec<SuccessRule>,
+}
+
+/// A rule for success.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SuccessRule {
+    /// These indexes count; all, if it is not said.
+    pub succeeded_indexes: Option<Box<str>>,
+    /// So many of them are to succeed; all, if it is not said.
+    pub succeeded_count: Option<i32>,
+}
+
+/// How far a job is.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct JobStatus {
+    /// The conditions.
+    pub conditions: Vec<Condition>,
+    /// When it began; not while it rests.
+    pub start_time: Option<Timestamp>,
+    /// When it was done.
+    pub completion_time: Option<Timestamp>,
+    /// How many pods work.
+    pub active: i32,
+    /// How many of them are ready.
+    pub ready: Option<i32>,
+    /// How many pods are going.
+    pub terminating: Option<i32>,
+    /// How many pods have succeeded.
+    pub succeeded: i32,
+    /// How many have failed.
+    pub failed: i32,
+    /// The indexes that are done.
+    pub completed_indexes: Box<str>,
+    /// The indexes that have failed.
+    pub failed_indexes: Option<Box<str>>,
+    /// Pods that have ended and are not in the counts yet.
+    pub uncounted_terminated_pods: Option<Uncounted>,
+}
+
+/// Pods that have ended and are not in the counts yet, by uid.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Uncounted {
+    /// Those that have succeeded.
+    pub succeeded: Vec<Box<str>>,
+    /// Those that have failed.
+    pub failed: Vec<Box<str>>,
+}
+
+// --- Job ---
+
+impl Job {
+    /// The condition that says that it has finished, and how.
+    pub fn finished(&self) -> Option<&Condition> {
+        let mut conditions = self.status.conditions.iter();
+        conditions.find(|condition| {
+            matches!(&*condition.kind, "Complete" | "Failed") && condition.status == ConditionStatus::True
+        })
+    }
+
+    /// Whether it has finished well.
+    pub fn has_succeeded(&self) -> bool {
+        Condition::holds(&self.status.conditions, "Complete")
+    }
+}

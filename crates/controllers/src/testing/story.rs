@@ -1,0 +1,186 @@
+//! Controllers against an API in memory: a story is told once undisturbed, then with a crash at every write, then with two
+//! copies at once, and has to end the same each time.
+
+use std::{sync::Arc, time::Duration};
+
+use k8s_openapi::jiff::Timestamp;
+use kubecontroller::{
+    Clock,
+    events::{Events, Style},
+    informer::Informers,
+    manager::{Runnable, Stop},
+    metrics::Metrics,
+    testing::{FakeApi, Fault, Requests},
+};
+use serde_json::Value;
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep},
+};
+
+use crate::{
+    context::{Cluster, Context, Task},
+    resource::Resource,
+    writer::Writer,
+};
+
+/// How often others get their turn.
+const TURN: Duration = Duration::from_millis(250);
+/// A story that takes longer than this will not end.
+const LONGEST: Duration = Duration::from_hours(1);
+/// For so long nothing may change after the end.
+const QUIET: Duration = Duration::from_secs(15);
+
+/// Something that happens to controllers. Time is tokio's, which a test pauses.
+pub(crate) struct Story {
+    /// The controllers.
+    pub(crate) make: fn(&Context) -> Vec<Task>,
+    /// What is there at the beginning.
+    pub(crate) setup: fn(&Stage),
+    /// What others do, again and again: kubelets, users, other controllers.
+    pub(crate) play: fn(&Stage),
+    /// What there is at the end, once that has come.
+    pub(crate) end: fn(&Stage) -> Option<Value>,
+}
+
+/// Where a story happens.
+#[derive(Clone)]
+pub(crate) struct Stage {
+    pub(crate) api: FakeApi,
+    clock: Clock,
+}
+
+/// A copy of the controllers that runs. Dropping it is a crash.
+pub(crate) struct Running {
+    _tasks: JoinSet<()>,
+    _informers: Informers,
+}
+
+// --- Stage ---
+
+impl Stage {
+    /// An empty one, where it is half past midnight, so to say: 2026-01-01T00:00:30Z.
+    pub(crate) fn new() -> Self {
+        let (begin, start) = (Timestamp::constant(1_767_225_630, 0), Instant::now());
+        let clock = Clock::new(move || begin + start.elapsed());
+        Stage {
+            api: FakeApi::with_clock(clock.clone()),
+            clock,
+        }
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Puts an object there.
+    pub(crate) fn put(&self, resource: &Resource, object: Value) -> Value {
+        self.api.put_value(&resource.api_resource(), object)
+    }
+
+    /// Starts a copy of controllers, whose requests are told from others by its name.
+    pub(crate) fn start(&self, name: &str, make: fn(&Context) -> Vec<Task>) -> Running {
+        let client = self.api.client_of(name);
+        let informers = Informers::new(client.clone());
+        let events = Events::new(self.api.client_of("events")).clock(self.clock.clone());
+        let context = Context {
+            writer: Writer::new(client),
+            informers: informers.clone(),
+            recorder: events.recorder("test").style(Style::Core),
+            clock: self.clock.clone(),
+            metrics: Metrics::default(),
+            cluster: Arc::new(Cluster::default()),
+        };
+        let mut tasks = JoinSet::new();
+        for task in make(&context) {
+            tasks.spawn(async move {
+                task.run(Stop::new()).await.expect("nothing stops it");
+            });
+        }
+        tasks.spawn(async move {
+            events.run(Stop::new()).await.expect("nothing stops it");
+        });
+        informers.start();
+        Running {
+            _tasks: tasks,
+            _informers: informers,
+        }
+    }
+
+    /// How many writes a copy has asked for.
+    fn writes_of(&self, name: &str) -> usize {
+        let writes = self.api.writes();
+        writes.iter().filter(|write| write.agent == name).count()
+    }
+}
+
+// --- Story ---
+
+impl Story {
+    /// Tells it. Gives its end, and how many writes the controllers asked for.
+    pub(crate) async fn run(&self) -> (Value, usize) {
+        let stage = Stage::new();
+        (self.setup)(&stage);
+        let one = stage.start("one", self.make);
+        let end = self.until_end(&stage, || {}).await;
+        drop(one);
+        (end, stage.writes_of("one"))
+    }
+
+    /// Whichever write is the last one of a copy, done or not, the next copy brings it to the same end.
+    pub(crate) async fn survives_crashes(&self) {
+        let (expected, writes) = self.run().await;
+        assert!(writes > 0, "nothing was written");
+        for last in 0..writes {
+            for fault in [Fault::Status(503), Fault::Lost] {
+                let stage = Stage::new();
+                let faults = stage.api.faults();
+                faults.on(Requests::writes().from("one").after(last).times(1), fault);
+                faults.on(Requests::writes().from("one").after(last), Fault::Status(503));
+                (self.setup)(&stage);
+                let mut copy = Some(stage.start("one", self.make));
+                let mut next = None;
+                let end = self.until_end(&stage, || {
+                    if next.is_none() && stage.writes_of("one") > last {
+                        copy = None;
+                        next = Some(stage.start("two", self.make));
+                    }
+                });
+                let end = end.await;
+                drop((copy, next));
+                assert_eq!(end, expected, "{fault:?} at write {last}");
+            }
+        }
+    }
+
+    /// Two copies at once come to the same end as one.
+    pub(crate) async fn survives_copies(&self) {
+        let (expected, _) = self.run().await;
+        let stage = Stage::new();
+        (self.setup)(&stage);
+        let copies = ["one", "two"].map(|name| stage.start(name, self.make));
+        let end = self.until_end(&stage, || {}).await;
+        drop(copies);
+        assert_eq!(end, expected);
+    }
+
+    /// Waits until the end has come and stays.
+    async fn until_end(&self, stage: &Stage, mut turn: impl FnMut()) -> Value {
+        let start = Instant::now();
+        let mut ended: Option<(Value, Instant)> = None;
+        loop {
+            sleep(TURN).await;
+            turn();
+            (self.play)(stage);
+            ended = match ((self.end)(stage), ended) {
+                (Some(end), Some((before, since))) if end == before => Some((end, since)),
+                (Some(end), _) => Some((end, Instant::now())),
+                (None, _) => None,
+            };
+            match &ended {
+                Some((end, since)) if since.elapsed() >= QUIET => return end.clone(),
+                _ => assert!(start.elapsed() < LONGEST, "no end: {ended:?}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Jobs that have finished, against an API in memory.
+
+use k8s_openapi::api::batch::v1::Job;
+use serde_json::{Value, json};
+
+use super::make;
+use crate::{
+    resource::JOBS,
+    testing::{Stage, Story},
+};
+
+fn put(stage: &Stage, name: &str, ttl: Option<i32>, condition: &str) {
+    let conditions =
+        json!([{"type": condition, "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
+    stage.put(
+        &JOBS,
+        json!({
+            "metadata": {"name": name, "namespace": "shop"},
+            "spec": {"ttlSecondsAfterFinished": ttl, "template": {"spec": {"containers": []}}},
+            "status": {"conditions": conditions},
+        }),
+    );
+}
+
+/// One goes at once, one after a minute, one gets more time when it has none left; the others stay.
+const STORY: Story = Story {
+    make,
+    setup: |stage| {
+        put(stage, "at-once", Some(10), "Complete");
+        put(stage, "soon", Some(90), "Failed");
+        put(stage, "kept", None, "Failed");
+        put(stage, "working", Some(0), "FailureTarget");
+        put(stage, "prolonged", Some(60), "Complete");
+    },
+    play: |stage| {
+        let jobs = stage.api.list::<Job>();
+        for job in jobs
+            .iter()
+            .filter(|job| job.metadata.deletion_timestamp.is_some())
+        {
+            // The garbage collector has nothing else to wait for.
+            stage
+                .api
+                .remove::<Job>("shop", job.metadata.name.as_deref().unwrap());
+        }
+        let is_late = stage.now().as_second() >= 1_767_225_655;
+        let prolonged = jobs.iter().any(|job| {
+            let ttl = job.spec.as_ref().and_then(|spec| spec.ttl_seconds_after_finished);
+            ttl == Some(1_000_000)
+        });
+        if is_late && !prolonged {
+            stage.api.edit::<Job>("shop", "prolonged", |job| {
+                job.spec.as_mut().unwrap().ttl_seconds_after_finished = Some(1_000_000);
+            });
+        }
+    },
+    end: |stage| {
+        let names = stage
+            .api
+            .list::<Job>()
+            .into_iter()
+            .filter_map(|job| job.metadata.name);
+        let names: Vec<Value> = names.map(Value::from).collect();
+        let is_late = stage.now().as_second() > 1_767_225_600 + 120;
+        is_late.then(|| names.into())
+    },
+};
+
+#[tokio::test(start_paused = true)]
+async fn jobs_go_when_their_time_is_over() {
+    let (end, writes) = STORY.run().await;
+    assert_eq!(end, json!(["kept", "prolonged", "working"]));
+    assert_eq!(writes, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_crashes_jobs_go_when_their_time_is_over() {
+    STORY.survives_crashes().await;
+    STORY.survives_copies().await;
+}

@@ -1,0 +1,184 @@
+//! Where the program spends its time, in the format that `go tool pprof` reads.
+
+use std::{collections::HashMap, time::Duration};
+
+use pprof::{ProfilerGuardBuilder, Report};
+use tokio::time::sleep;
+
+/// Samples per second: not a multiple of what timers like, so that they do not beat together.
+const FREQUENCY: i32 = 99;
+const SECONDS: std::ops::RangeInclusive<u64> = 1..=300;
+
+/// Looks on for as long as the query says, 30 seconds by default.
+pub(super) async fn take(query: &str) -> Result<Vec<u8>, String> {
+    let asked = query.split('&').find_map(|part| part.strip_prefix("seconds="));
+    let seconds = match asked {
+        None => 30,
+        Some(text) => text
+            .parse()
+            .map_err(|_| format!("{text:?} is not a number of seconds"))?,
+    };
+    if !SECONDS.contains(&seconds) {
+        return Err(format!("want {} to {} seconds", SECONDS.start(), SECONDS.end()));
+    }
+    // Unwinding from within these can deadlock.
+    let builder = ProfilerGuardBuilder::default()
+        .frequency(FREQUENCY)
+        .blocklist(&["libc", "libgcc", "pthread", "vdso"]);
+    let guard = builder
+        .build()
+        .map_err(|error| format!("cannot take a profile now: {error}"))?;
+    sleep(Duration::from_secs(seconds)).await;
+    let report = guard
+        .report()
+        .build()
+        .map_err(|error| format!("cannot read the profile: {error}"))?;
+    Ok(encode(&report))
+}
+
+/// The samples as a message of `profile.proto`.
+fn encode(report: &Report) -> Vec<u8> {
+    let mut profile = Message::default();
+    let mut texts = Table::default();
+    let mut functions = Table::default();
+    let mut locations = Table::default();
+    texts.number(String::new());
+    let period = 1_000_000_000 / u64::try_from(FREQUENCY).unwrap_or(1);
+    for (kind, unit) in [("samples", "count"), ("cpu", "nanoseconds")] {
+        let mut value = Message::default();
+        value.number(1, texts.number(kind.to_owned()));
+        value.number(2, texts.number(unit.to_owned()));
+        profile.message(1, &value);
+    }
+    for (frames, count) in &report.data {
+        let mut sample = Message::default();
+        for symbol in frames.frames.iter().flatten() {
+            let name = texts.number(symbol.name());
+            let file = texts.number(symbol.filename().into_owned());
+            let function = functions.number((name, file)) + 1;
+            sample.number(1, locations.number((function, symbol.lineno())) + 1);
+        }
+        let count = u64::try_from(*count).unwrap_or(0);
+        sample.number(2, count);
+        sample.number(2, count * period);
+        profile.message(2, &sample);
+    }
+    for (id, (function, line)) in (1..).zip(&locations.entries) {
+        let mut place = Message::default();
+        place.number(1, *function);
+        place.number(2, u64::from(*line));
+        let mut location = Message::default();
+        location.number(1, id);
+        location.message(4, &place);
+        profile.message(4, &location);
+    }
+    for (id, (name, file)) in (1..).zip(&functions.entries) {
+        let mut function = Message::default();
+        for (field, value) in [(1, id), (2, *name), (3, *name), (4, *file)] {
+            function.number(field, value);
+        }
+        profile.message(5, &function);
+    }
+    for text in &texts.entries {
+        profile.bytes(6, text.as_bytes());
+    }
+    let nanoseconds = u64::try_from(report.timing.duration.as_nanos()).unwrap_or(u64::MAX);
+    profile.number(10, nanoseconds);
+    profile.number(12, period);
+    profile.0
+}
+
+/// Things that are called by their number, each once.
+struct Table<T> {
+    entries: Vec<T>,
+    numbers: HashMap<T, u64>,
+}
+
+impl<T> Default for Table<T> {
+    fn default() -> Self {
+        Table {
+            entries: Vec::new(),
+            numbers: HashMap::new(),
+        }
+    }
+}
+
+impl<T: Clone + Eq + std::hash::Hash> Table<T> {
+    fn number(&mut self, entry: T) -> u64 {
+        if let Some(number) = self.numbers.get(&entry) {
+            return *number;
+        }
+        let number = self.entries.len() as u64;
+        self.entries.push(entry.clone());
+        self.numbers.insert(entry, number);
+        number
+    }
+}
+
+/// A protobuf message that is being written.
+#[derive(Default)]
+struct Message(Vec<u8>);
+
+impl Message {
+    fn number(&mut self, field: u64, value: u64) {
+        self.varint(field << 3);
+        self.varint(value);
+    }
+
+    fn bytes(&mut self, field: u64, value: &[u8]) {
+        self.varint(field << 3 | 2);
+        self.varint(value.len() as u64);
+        self.0.extend_from_slice(value);
+    }
+
+    fn message(&mut self, field: u64, message: &Message) {
+        self.bytes(field, &message.0);
+    }
+
+    fn varint(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.0
+                .push(u8::try_from(value & 0x7f).expect("seven bits fit") | 0x80);
+            value >>= 7;
+        }
+        self.0.push(u8::try_from(value).expect("seven bits fit"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::{
+            Arc,
+            atomic::{AtomicBool, Ordering},
+        },
+        thread,
+    };
+
+    use super::take;
+
+    #[inline(never)]
+    fn burn_for_the_profile(is_over: &AtomicBool) -> u64 {
+        let mut sum = 0_u64;
+        while !is_over.load(Ordering::Relaxed) {
+            sum = std::hint::black_box(sum.wrapping_mul(31).wrapping_add(7));
+        }
+        sum
+    }
+
+    #[tokio::test]
+    async fn a_profile_names_what_is_busy() {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let busy = Arc::clone(&is_over);
+        let worker = thread::spawn(move || burn_for_the_profile(&busy));
+        let profile = take("seconds=1").await.unwrap();
+        is_over.store(true, Ordering::Relaxed);
+        worker.join().unwrap();
+        let text = String::from_utf8_lossy(&profile);
+        assert!(
+            text.contains("burn_for_the_profile") && text.contains("nanoseconds"),
+            "{text}"
+        );
+        assert!(take("seconds=x").await.is_err() && take("seconds=0").await.is_err());
+    }
+}

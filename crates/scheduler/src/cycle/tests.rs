@@ -1,0 +1,323 @@
+use serde_json::{Value, json};
+
+use super::{engine::Unfit, *};
+use crate::{
+    object::{Budget, read},
+    plugins::Plugin,
+    profile::Profile,
+    sample::Sample,
+};
+use std::sync::Arc;
+
+fn engine() -> Engine {
+    Engine::new(vec![Profile::default()], 7)
+}
+
+fn find(sample: &Sample, pod: &crate::object::Pod) -> Found {
+    engine().find(&Arc::new(pod.clone()), &sample.cluster, &Nominator::default())
+}
+
+fn node(found: Found) -> String {
+    match found {
+        Found::Node(placement) => placement.node.to_string(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn unfit(found: Found) -> Unfit {
+    match found {
+        Found::Unfit(unfit) => unfit,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn asks(cpu: &str, priority: i32) -> impl FnOnce(&mut Value) {
+    let cpu = cpu.to_owned();
+    move |pod| {
+        pod["spec"]["priority"] = priority.into();
+        pod["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": cpu}});
+    }
+}
+
+#[test]
+fn the_message_counts_what_each_node_lacks() {
+    let mut sample = Sample::default();
+    assert!(matches!(
+        find(&sample, &Sample::default().pod("p", |_| {})),
+        Found::NoNodes
+    ));
+    sample.node("full", |node| node["status"]["allocatable"]["cpu"] = "1".into());
+    for name in ["t1", "t2"] {
+        sample.node(name, |node| {
+            node["spec"]["taints"] = json!([{"key": "k", "effect": "NoSchedule"}])
+        });
+    }
+    let pod = sample.pod("p", asks("2", 0));
+    let unfit = unfit(find(&sample, &pod));
+    assert_eq!(
+        unfit.message,
+        "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) had untolerated taint(s). \
+         preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling."
+    );
+    assert_eq!(
+        unfit.plugins,
+        [Plugin::NodeResourcesFit, Plugin::TaintToleration]
+            .into_iter()
+            .collect()
+    );
+}
+
+#[test]
+fn without_weaker_pods_nobody_can_be_pushed_away() {
+    let mut sample = Sample::default();
+    sample.node("n", |_| {});
+    sample.placed("there", "n", asks("3", 0));
+    let pod = sample.pod("p", asks("2", 0));
+    assert_eq!(
+        unfit(find(&sample, &pod)).message,
+        "0/1 nodes are available: 1 Insufficient cpu. \
+         preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
+    );
+}
+
+#[test]
+fn a_pod_that_must_not_push_says_so() {
+    let mut sample = Sample::default();
+    sample.node("n", |_| {});
+    sample.placed("there", "n", asks("3", 0));
+    let mut pod = sample.pod("p", |pod| {
+        asks("2", 10)(pod);
+        pod["spec"]["preemptionPolicy"] = "Never".into();
+    });
+    let message = unfit(find(&sample, &pod)).message;
+    let expected = "0/1 nodes are available: 1 Insufficient cpu. preemption: not eligible due to preemptionPolicy=Never.";
+    assert_eq!(message, expected);
+    pod = sample.pod("q", asks("2", 10));
+    let message = unfit(find(&sample, &pod)).message;
+    let expected = "0/1 nodes are available: 1 Insufficient cpu. \
+         preemption: found a potential placement for pod on node n, preempting 1 victims";
+    assert_eq!(message, expected);
+}
+
+#[test]
+fn a_name_that_affinity_asks_for_narrows_the_search() {
+    let mut sample = Sample::default();
+    for name in ["a", "b", "c"] {
+        sample.node(name, |_| {});
+    }
+    let named = |name: &str| {
+        let rule = json!({"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]});
+        json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [rule]}}})
+    };
+    let pod = sample.pod("p", |pod| pod["spec"]["affinity"] = named("b"));
+    assert_eq!(node(find(&sample, &pod)), "b");
+    let pod = sample.pod("q", |pod| pod["spec"]["affinity"] = named("none"));
+    assert_eq!(
+        unfit(find(&sample, &pod)).message,
+        "0/3 nodes are available: 3 node(s) didn't satisfy plugin(s) [NodeAffinity]. \
+         preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling."
+    );
+}
+
+#[test]
+fn a_missing_claim_is_told_without_looking_at_nodes() {
+    let mut sample = Sample::default();
+    sample.node("n", |_| {});
+    let pod = sample.pod("p", |pod| {
+        pod["spec"]["volumes"] = json!([{"persistentVolumeClaim": {"claimName": "c"}}]);
+    });
+    assert_eq!(
+        unfit(find(&sample, &pod)).message,
+        "0/1 nodes are available: persistentvolumeclaim \"c\" not found. \
+         preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
+    );
+}
+
+#[test]
+fn the_same_seed_finds_the_same_nodes_and_ties_are_broken_by_chance() {
+    let mut sample = Sample::default();
+    for number in 0..20 {
+        sample.node(&format!("n{number}"), |_| {});
+    }
+    let pod = Arc::new(sample.pod("p", |_| {}));
+    let run = |seed| {
+        let mut engine = Engine::new(vec![Profile::default()], seed);
+        let names = (0..30).map(|_| node(engine.find(&pod, &sample.cluster, &Nominator::default())));
+        names.collect::<Vec<_>>()
+    };
+    assert_eq!(run(1), run(1));
+    let different: std::collections::BTreeSet<_> = run(1).into_iter().collect();
+    assert!(different.len() > 5, "{different:?}");
+}
+
+#[test]
+fn promised_room_is_left_for_those_it_was_promised_to() {
+    let mut sample = Sample::default();
+    sample.node("n", |_| {});
+    let waiting = Arc::new(sample.pod("waiting", asks("3", 10)));
+    let mut nominator = Nominator::default();
+    nominator.set(waiting.clone(), Some("n".into()));
+    let weaker = Arc::new(sample.pod("weaker", asks("2", 5)));
+    let stronger = Arc::new(sample.pod("stronger", asks("2", 20)));
+    let mut engine = engine();
+    assert!(matches!(
+        engine.find(&weaker, &sample.cluster, &nominator),
+        Found::Unfit(_)
+    ));
+    assert!(matches!(
+        engine.find(&stronger, &sample.cluster, &nominator),
+        Found::Node(_)
+    ));
+    assert!(matches!(
+        engine.find(&waiting, &sample.cluster, &nominator),
+        Found::Node(_)
+    ));
+}
+
+fn preemption(sample: &Sample, pod: &crate::object::Pod) -> (String, Vec<String>) {
+    match unfit(find(sample, pod)).tried {
+        Tried::Found(Preemption { node, victims }) => (
+            node.to_string(),
+            victims.iter().map(|pod| pod.name.to_string()).collect(),
+        ),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn no_more_go_than_must_and_the_least_important() {
+    let mut sample = Sample::default();
+    sample.node("n", |_| {});
+    for (name, cpu, priority) in [
+        ("low", "1", 1),
+        ("mid", "1", 2),
+        ("high", "1", 3),
+        ("top", "1", 50),
+    ] {
+        sample.placed(name, "n", asks(cpu, priority));
+    }
+    let pod = sample.pod("p", asks("2", 10));
+    assert_eq!(preemption(&sample, &pod).1, ["mid", "low"]);
+    let pod = sample.pod("q", asks("1", 10));
+    assert_eq!(preemption(&sample, &pod).1, ["low"]);
+    let pod = sample.pod("r", asks("4", 10));
+    assert!(matches!(unfit(find(&sample, &pod)).tried, Tried::Useless));
+}
+
+#[test]
+fn the_node_is_chosen_where_least_harm_is_done() {
+    // Each row: nodes with pods of (processors, priority, start), and the node that is to be chosen.
+    let second = |number: u32| format!("2020-01-01T00:00:{number:02}Z");
+    for (nodes, chosen) in [
+        // Lowest highest priority.
+        (vec![("a", vec![("4", 5, 1)]), ("b", vec![("4", 3, 1)])], "b"),
+        // Lowest sum.
+        (
+            vec![
+                ("a", vec![("2", 5, 1), ("2", 4, 1)]),
+                ("b", vec![("2", 5, 1), ("2", 1, 1)]),
+            ],
+            "b",
+        ),
+        // Fewest pods.
+        (
+            vec![("a", vec![("2", 5, 1), ("2", 5, 1)]), ("b", vec![("4", 5, 1)])],
+            "b",
+        ),
+        // The youngest.
+        (
+            vec![
+                ("a", vec![("4", 5, 1)]),
+                ("b", vec![("4", 5, 9)]),
+                ("c", vec![("4", 5, 2)]),
+            ],
+            "b",
+        ),
+    ] {
+        let mut sample = Sample::default();
+        for (node, pods) in &nodes {
+            sample.node(node, |_| {});
+            for (number, (cpu, priority, start)) in pods.iter().enumerate() {
+                sample.placed(&format!("{node}{number}"), node, |pod| {
+                    asks(cpu, *priority)(pod);
+                    pod["status"]["startTime"] = second(*start).into();
+                });
+            }
+        }
+        let pod = sample.pod("p", asks("4", 10));
+        assert_eq!(preemption(&sample, &pod).0, chosen, "{nodes:?}");
+    }
+}
+
+#[test]
+fn budgets_are_kept_where_they_can_be() {
+    let mut sample = Sample::default();
+    for name in ["a", "b"] {
+        sample.node(name, |_| {});
+        sample.placed(&format!("on-{name}"), name, |pod| {
+            asks("4", if name == "a" { 1 } else { 5 })(pod);
+            pod["metadata"]["labels"] = json!({"node": name});
+        });
+    }
+    let budget = json!({
+        "metadata": {"name": "x", "namespace": "default"},
+        "spec": {"selector": {"matchLabels": {"node": "a"}}}, "status": {"disruptionsAllowed": 0},
+    });
+    let budget = read::<Budget>(budget, &mut sample.pools);
+    let pod = sample.pod("p", asks("4", 10));
+    assert_eq!(preemption(&sample, &pod).0, "a");
+    sample
+        .cluster
+        .budgets
+        .insert(("default".into(), "x".into()), budget.into());
+    assert_eq!(
+        preemption(&sample, &pod).0,
+        "b",
+        "a higher priority, but no budget is broken"
+    );
+    sample.cluster.remove_node("b");
+    assert_eq!(preemption(&sample, &pod).0, "a", "a budget is not a wall");
+}
+
+#[test]
+fn while_a_victim_is_still_going_nobody_else_is_pushed_away() {
+    let mut sample = Sample::default();
+    sample.node("n", |_| {});
+    sample.placed("going", "n", |pod| {
+        asks("4", 1)(pod);
+        pod["metadata"]["deletionTimestamp"] = "2020-01-01T00:00:00Z".into();
+        pod["status"]["conditions"] =
+            json!([{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}]);
+    });
+    let pod = sample.pod("p", |pod| {
+        asks("4", 10)(pod);
+        pod["status"]["nominatedNodeName"] = "n".into();
+    });
+    let unfit = unfit(find(&sample, &pod));
+    assert!(matches!(unfit.tried, Tried::NotTried));
+    assert!(
+        unfit
+            .message
+            .ends_with("preemption: not eligible due to a terminating pod on the nominated node.")
+    );
+}
+
+#[test]
+fn enough_nodes_are_looked_at_and_the_next_search_goes_on_there() {
+    let mut sample = Sample::default();
+    for number in 0..200 {
+        sample.node(&format!("n{number}"), |_| {});
+    }
+    let pod = Arc::new(sample.pod("p", |_| {}));
+    let mut engine = engine();
+    let mut seen = std::collections::BTreeSet::new();
+    for _ in 0..40 {
+        let Found::Node(placement) = engine.find(&pod, &sample.cluster, &Nominator::default()) else {
+            panic!()
+        };
+        assert_eq!(placement.looked_at, 100);
+        seen.insert(placement.node);
+    }
+    let beyond = seen.iter().any(|name| name[1..].parse::<u32>().unwrap() >= 100);
+    assert!(beyond, "the second hundred has its turn");
+}

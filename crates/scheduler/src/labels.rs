@@ -1,0 +1,37 @@
+//! The labels of an object.
+
+use crate::pool::{Pools, Text};
+
+/// Labels, sorted by key. Objects have few: they are searched from the front.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Labels(Box<[(Text, Text)]>);
+
+impl Labels {
+    /// Takes labels as they were read.
+    pub fn read<'l>(labels: impl IntoIterator<Item = (&'l str, &'l str)>, pools: &mut Pools) -> Self {
+        let labels = labels.into_iter();
+        let mut pairs: Vec<_> = labels
+            .map(|(key, value)| (pools.text(key), pools.text(value)))
+            .collect();
+        pairs.sort();
+        Labels(pairs.into())
+    }
+
+    /// The value of a label.
+    pub fn get(&self, key: &str) -> Option<&Text> {
+        self.0
+            .iter()
+            .find(|(known, _)| &**known == key)
+            .map(|(_, value)| value)
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = (&Text, &Text)> {
+        self.0.iter().map(|(key, value)| (key, value))
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}

@@ -1,0 +1,234 @@
+//! Which nodes, and which other pods, a pod wants to be near.
+
+use serde::Deserialize;
+
+use super::Node;
+use crate::{
+    labels::Labels,
+    pool::{Pools, Text},
+    selector::{RawRequirement, RawSelector, Selector},
+};
+
+/// Affinity as it stands in a pod.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RawAffinity {
+    /// To nodes.
+    pub node_affinity: Option<RawNodeAffinity>,
+    /// To pods.
+    pub pod_affinity: Option<RawPodAffinity>,
+    /// Away from pods.
+    pub pod_anti_affinity: Option<RawPodAffinity>,
+}
+
+/// Affinity to nodes as it stands in a pod.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct RawNodeAffinity {
+    /// What must be.
+    #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution")]
+    pub required: Option<RawNodeSelector>,
+    /// What would be good.
+    #[serde(rename = "preferredDuringSchedulingIgnoredDuringExecution")]
+    pub preferred: Vec<RawPreferredNodes>,
+}
+
+/// A choice of nodes as it stands in an object.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RawNodeSelector {
+    /// One of these must hold.
+    pub node_selector_terms: Vec<RawNodeTerm>,
+}
+
+/// A rule for nodes as it stands in an object.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RawNodeTerm {
+    /// Of labels.
+    pub match_expressions: Vec<RawRequirement>,
+    /// Of fields.
+    pub match_fields: Vec<RawRequirement>,
+}
+
+/// A wish for nodes as it stands in a pod.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct RawPreferredNodes {
+    /// How strong it is.
+    pub weight: i64,
+    /// The nodes.
+    pub preference: RawNodeTerm,
+}
+
+/// Affinity to pods as it stands in a pod.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct RawPodAffinity {
+    /// What must be.
+    #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution")]
+    pub required: Vec<RawTerm>,
+    /// What would be good.
+    #[serde(rename = "preferredDuringSchedulingIgnoredDuringExecution")]
+    pub preferred: Vec<RawPreferredPods>,
+}
+
+/// A wish for other pods as it stands in a pod.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RawPreferredPods {
+    /// How strong it is.
+    pub weight: i64,
+    /// The pods.
+    pub pod_affinity_term: RawTerm,
+}
+
+/// Which pods, and how near, as it stands in a pod.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RawTerm {
+    /// Their labels.
+    pub label_selector: Option<RawSelector>,
+    /// Their namespaces by name.
+    pub namespaces: Vec<String>,
+    /// Their namespaces by label.
+    pub namespace_selector: Option<RawSelector>,
+    /// The label of nodes that must be equal.
+    pub topology_key: String,
+}
+
+/// A choice of nodes: one of the rules must hold, and without any rule no node does.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct NodeRules(pub Box<[NodeRule]>);
+
+/// A rule for nodes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct NodeRule {
+    labels: Selector,
+    names: Box<[NameRule]>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct NameRule {
+    known: bool,
+    equal: bool,
+    name: Text,
+}
+
+/// Which pods, and how near.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Term {
+    /// The label of nodes that must be equal.
+    pub topology: Text,
+    selector: Selector,
+    namespaces: Box<[Text]>,
+    by_label: Selector,
+}
+
+impl NodeRules {
+    /// Takes a choice of nodes as it was read.
+    pub fn read(raw: &RawNodeSelector, pools: &mut Pools) -> Self {
+        NodeRules(
+            raw.node_selector_terms
+                .iter()
+                .filter_map(|term| NodeRule::read(term, pools))
+                .collect(),
+        )
+    }
+
+    /// Whether a node is chosen.
+    pub fn matches(&self, name: &str, labels: &Labels) -> bool {
+        self.0.iter().any(|rule| rule.matches(name, labels))
+    }
+
+    /// The names of the only nodes that can be chosen, when every rule names some.
+    pub fn names(&self) -> Option<Vec<Text>> {
+        let mut names = Vec::new();
+        for rule in &self.0 {
+            let mut asked = rule
+                .names
+                .iter()
+                .filter(|rule| rule.known && rule.equal)
+                .map(|rule| &rule.name);
+            let first = asked.next()?;
+            if asked.all(|name| name == first) && !names.contains(first) {
+                names.push(first.clone());
+            }
+        }
+        (!self.0.is_empty()).then_some(names)
+    }
+}
+
+impl NodeRule {
+    /// Takes a rule as it was read. An empty one is none; one that cannot be understood never holds.
+    pub fn read(raw: &RawNodeTerm, pools: &mut Pools) -> Option<Self> {
+        if raw.match_expressions.is_empty() && raw.match_fields.is_empty() {
+            return None;
+        }
+        let labels = Selector::of_requirements(&raw.match_expressions, pools);
+        let names = raw.match_fields.iter().map(|rule| {
+            let [name] = &*rule.values else { return None };
+            let equal = match rule.operator.as_str() {
+                "In" => true,
+                "NotIn" => false,
+                _ => return None,
+            };
+            let known = rule.key == "metadata.name";
+            let name = pools.text(name);
+            Some(NameRule { known, equal, name })
+        });
+        let rule = names
+            .collect::<Option<_>>()
+            .zip(labels)
+            .map(|(names, labels)| NodeRule { labels, names });
+        Some(rule.unwrap_or(NodeRule {
+            labels: Selector::Nothing,
+            names: Box::new([]),
+        }))
+    }
+
+    /// Whether a node is chosen.
+    pub fn matches(&self, name: &str, labels: &Labels) -> bool {
+        // A field that nodes do not have is empty.
+        let holds = |rule: &NameRule| (*rule.name == *if rule.known { name } else { "" }) == rule.equal;
+        self.labels.matches(labels) && self.names.iter().all(holds)
+    }
+}
+
+impl Term {
+    /// Takes a term of a pod in a namespace as it was read.
+    pub fn read(raw: &RawTerm, namespace: &Text, pools: &mut Pools) -> Self {
+        let own = raw.namespaces.is_empty() && raw.namespace_selector.is_none();
+        let namespaces: Box<[Text]> = if own {
+            Box::new([namespace.clone()])
+        } else {
+            raw.namespaces.iter().map(|name| pools.text(name)).collect()
+        };
+        Term {
+            topology: pools.text(&raw.topology_key),
+            selector: Selector::read(raw.label_selector.as_ref(), pools),
+            namespaces,
+            by_label: Selector::read(raw.namespace_selector.as_ref(), pools),
+        }
+    }
+
+    /// Whether a pod is meant: its labels, its namespace, and the labels of that.
+    pub fn matches(&self, labels: &Labels, namespace: &Text, namespace_labels: Option<&Labels>) -> bool {
+        let there = self.namespaces.contains(namespace)
+            || match &self.by_label {
+                Selector::Nothing => false,
+                by_label => namespace_labels.map_or(by_label.is_empty(), |labels| by_label.matches(labels)),
+            };
+        there && self.selector.matches(labels)
+    }
+
+    /// Whether the labels of namespaces decide.
+    pub fn asks_namespaces(&self) -> bool {
+        self.by_label != Selector::Nothing
+    }
+
+    /// The value of its label on a node.
+    pub fn place<'n>(&self, node: &'n Node) -> Option<&'n Text> {
+        node.labels.get(&self.topology)
+    }
+}

@@ -1,0 +1,443 @@
+//! What volumes are made of: claims, volumes, classes, drivers and what they can give.
+
+use kubecontroller::object::SlimMeta;
+use serde::Deserialize;
+
+use super::{Amount, Amounts, Kept, NodeRules, RawNodeSelector};
+use crate::{
+    labels::Labels,
+    pool::{Pools, Text},
+    selector::{RawSelector, Selector},
+};
+
+macro_rules! raw {
+    ($(#[$doc:meta])* $name:ident { $($body:tt)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, Default, Deserialize)]
+        #[serde(rename_all = "camelCase", default)]
+        pub struct $name { $($body)* }
+    };
+}
+
+raw! {
+    /// A claim as it is read.
+    RawClaim { spec: RawClaimSpec, status: RawPhase }
+}
+raw! {
+    /// The specification of a claim.
+    RawClaimSpec {
+        storage_class_name: Option<String>,
+        volume_name: String,
+        access_modes: Vec<String>,
+        selector: Option<RawSelector>,
+        resources: RawAsked,
+        volume_mode: Option<String>,
+        volume_attributes_class_name: Option<String>,
+    }
+}
+raw! {
+    /// What a claim asks for.
+    RawAsked { requests: Amounts }
+}
+raw! {
+    /// The status of a claim or a volume.
+    RawPhase { phase: String }
+}
+raw! {
+    /// A volume as it is read.
+    RawVolume { spec: RawVolumeSpec, status: RawPhase }
+}
+raw! {
+    /// The specification of a volume.
+    RawVolumeSpec {
+        storage_class_name: String,
+        capacity: Amounts,
+        access_modes: Vec<String>,
+        claim_ref: Option<ClaimRef>,
+        node_affinity: RawVolumeAffinity,
+        volume_mode: Option<String>,
+        volume_attributes_class_name: Option<String>,
+        csi: Option<RawCsi>,
+    }
+}
+raw! {
+    /// Where a volume can be reached from.
+    RawVolumeAffinity { required: Option<RawNodeSelector> }
+}
+raw! {
+    /// The driver of a volume.
+    RawCsi { driver: String, volume_handle: String }
+}
+raw! {
+    /// A class of storage as it is read.
+    RawClass {
+        provisioner: String,
+        volume_binding_mode: Option<String>,
+        allowed_topologies: Vec<RawTopology>,
+    }
+}
+raw! {
+    /// Where a class can make volumes.
+    RawTopology { match_label_expressions: Vec<RawTopologyRule> }
+}
+raw! {
+    /// A rule of where a class can make volumes.
+    RawTopologyRule { key: String, values: Vec<String> }
+}
+raw! {
+    /// The drivers of a node as they are read.
+    RawCsiNode { spec: RawCsiNodeSpec }
+}
+raw! {
+    /// The drivers of a node.
+    RawCsiNodeSpec { drivers: Vec<RawCsiNodeDriver> }
+}
+raw! {
+    /// A driver of a node.
+    RawCsiNodeDriver { name: String, allocatable: RawCount }
+}
+raw! {
+    /// How many volumes a driver can attach.
+    RawCount { count: Option<i64> }
+}
+raw! {
+    /// A driver as it is read.
+    RawCsiDriver { spec: RawCsiDriverSpec }
+}
+raw! {
+    /// The specification of a driver.
+    RawCsiDriverSpec { storage_capacity: bool, prevent_pod_scheduling_if_missing: bool }
+}
+raw! {
+    /// A capacity as it is read.
+    RawCapacity {
+        storage_class_name: String,
+        node_topology: Option<RawSelector>,
+        capacity: Option<Amount>,
+        maximum_volume_size: Option<Amount>,
+    }
+}
+raw! {
+    /// An attachment as it is read.
+    RawAttachment { spec: RawAttachmentSpec }
+}
+raw! {
+    /// The specification of an attachment.
+    RawAttachmentSpec { attacher: String, node_name: String, source: RawSource }
+}
+raw! {
+    /// What is attached.
+    RawSource { persistent_volume_name: Option<String> }
+}
+
+/// A claim that a volume is for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct ClaimRef {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its uid; empty when any claim of that name is meant.
+    pub uid: String,
+}
+
+/// A claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// Its namespace.
+    pub namespace: Text,
+    /// Its name.
+    pub name: Text,
+    /// What tells it apart.
+    pub uid: Text,
+    /// The version of its last change.
+    pub version: Box<str>,
+    /// Its class; empty when it has none.
+    pub class: Text,
+    /// The volume it is for; empty when there is none yet.
+    pub volume: Text,
+    /// Whether that is settled.
+    pub bound: bool,
+    /// The node that its volume is to be made for.
+    pub node: Option<Text>,
+    /// How it is used.
+    pub modes: Box<[Text]>,
+    /// Which volumes it takes.
+    pub selector: Option<Selector>,
+    /// How much it asks for.
+    pub asked: Option<i64>,
+    /// Filesystem or Block.
+    pub mode: Text,
+    /// Its class of attributes.
+    pub attributes: Text,
+    /// Whether its volume is lost.
+    pub lost: bool,
+    /// Whether it is going.
+    pub going: bool,
+    /// The uid of what controls it.
+    pub owner: Option<Text>,
+}
+
+/// A volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Volume {
+    /// Its name.
+    pub name: Text,
+    /// The version of its last change.
+    pub version: Box<str>,
+    /// Its labels.
+    pub labels: Labels,
+    /// Its class; empty when it has none.
+    pub class: Text,
+    /// How much it holds.
+    pub capacity: i64,
+    /// How it can be used.
+    pub modes: Box<[Text]>,
+    /// The claim it is for.
+    pub claim: Option<ClaimRef>,
+    /// Where it can be reached from; anywhere when there is none.
+    pub nodes: Option<NodeRules>,
+    /// Filesystem or Block.
+    pub mode: Text,
+    /// Its class of attributes.
+    pub attributes: Text,
+    /// Whether it is free.
+    pub available: bool,
+    /// Whether it is going.
+    pub going: bool,
+    /// Its driver and its name there.
+    pub driver: Option<(Text, Text)>,
+}
+
+/// A class of storage.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StorageClass {
+    /// Its name.
+    pub name: Text,
+    /// Who makes its volumes.
+    pub provisioner: Text,
+    /// Whether a claim waits for its first pod; `None` when that is not said.
+    pub waits: Option<bool>,
+    /// Where volumes can be made; anywhere when there is none.
+    pub topologies: Box<[Box<[(Text, Box<[Text]>)]>]>,
+}
+
+/// The drivers of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CsiNode {
+    /// The node.
+    pub name: Text,
+    /// Each driver, and how many volumes it can attach.
+    pub drivers: Box<[(Text, Option<i64>)]>,
+    /// The kinds of volume that drivers have taken over.
+    pub migrated: Text,
+}
+
+/// A driver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CsiDriver {
+    /// Its name.
+    pub name: Text,
+    /// Whether it says how much it can still make.
+    pub capacity: bool,
+    /// Whether pods keep away from nodes that do not have it.
+    pub needed: bool,
+}
+
+/// How much a driver can still make somewhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Capacity {
+    /// Namespace and name.
+    pub key: (Text, Text),
+    /// Of which class.
+    pub class: Text,
+    /// For which nodes.
+    pub nodes: Option<Selector>,
+    /// The largest volume it can make.
+    pub limit: Option<i64>,
+    /// All it can make.
+    pub total: i64,
+}
+
+/// A volume that is attached to a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attachment {
+    /// Its name.
+    pub name: Text,
+    /// By which driver.
+    pub driver: Text,
+    /// To which node.
+    pub node: Text,
+    /// Which volume.
+    pub volume: Option<Text>,
+}
+
+const CLASS: &str = "volume.beta.kubernetes.io/storage-class";
+const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
+const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
+const MIGRATED: &str = "storage.alpha.kubernetes.io/migrated-plugins";
+
+impl Kept for Claim {
+    type Fields = RawClaim;
+
+    fn read(meta: &SlimMeta, raw: &RawClaim, pools: &mut Pools) -> Self {
+        let RawClaim { spec, status } = raw;
+        let class = meta.annotations.get(CLASS).or(spec.storage_class_name.as_deref());
+        let owner = meta
+            .owner_references
+            .iter()
+            .find(|owner| owner.controller == Some(true));
+        Claim {
+            namespace: pools.text(&meta.namespace),
+            name: pools.text(&meta.name),
+            uid: pools.text(&meta.uid),
+            version: meta.resource_version.as_str().into(),
+            class: pools.text(class.unwrap_or_default()),
+            volume: pools.text(&spec.volume_name),
+            bound: !spec.volume_name.is_empty() && meta.annotations.get(BIND_COMPLETED).is_some(),
+            node: meta.annotations.get(SELECTED_NODE).map(|node| pools.text(node)),
+            modes: spec.access_modes.iter().map(|mode| pools.text(mode)).collect(),
+            selector: spec.selector.as_ref().map(|raw| Selector::read(Some(raw), pools)),
+            asked: spec.resources.requests.get("storage").map(|amount| amount.value),
+            mode: pools.text(spec.volume_mode.as_deref().unwrap_or("Filesystem")),
+            attributes: pools.text(spec.volume_attributes_class_name.as_deref().unwrap_or("")),
+            lost: status.phase == "Lost",
+            going: meta.deletion_timestamp.is_some(),
+            owner: owner.map(|owner| pools.text(&owner.uid)),
+        }
+    }
+}
+
+impl ClaimRef {
+    /// Whether a claim is meant.
+    pub fn is(&self, claim: &Claim) -> bool {
+        *self.name == *claim.name
+            && *self.namespace == *claim.namespace
+            && (self.uid.is_empty() || *self.uid == *claim.uid)
+    }
+}
+
+impl Kept for Volume {
+    type Fields = RawVolume;
+
+    fn read(meta: &SlimMeta, raw: &RawVolume, pools: &mut Pools) -> Self {
+        let RawVolume { spec, status } = raw;
+        let class = meta.annotations.get(CLASS).unwrap_or(&spec.storage_class_name);
+        Volume {
+            name: pools.text(&meta.name),
+            version: meta.resource_version.as_str().into(),
+            labels: Labels::read(meta.labels.iter(), pools),
+            class: pools.text(class),
+            capacity: spec.capacity.get("storage").map_or(0, |amount| amount.value),
+            modes: spec.access_modes.iter().map(|mode| pools.text(mode)).collect(),
+            claim: spec.claim_ref.clone(),
+            nodes: spec
+                .node_affinity
+                .required
+                .as_ref()
+                .map(|raw| NodeRules::read(raw, pools)),
+            mode: pools.text(spec.volume_mode.as_deref().unwrap_or("Filesystem")),
+            attributes: pools.text(spec.volume_attributes_class_name.as_deref().unwrap_or("")),
+            available: status.phase == "Available",
+            going: meta.deletion_timestamp.is_some(),
+            driver: spec
+                .csi
+                .as_ref()
+                .map(|csi| (pools.text(&csi.driver), pools.text(&csi.volume_handle))),
+        }
+    }
+}
+
+impl Kept for StorageClass {
+    type Fields = RawClass;
+
+    fn read(meta: &SlimMeta, raw: &RawClass, pools: &mut Pools) -> Self {
+        let mut texts = |texts: &[String]| texts.iter().map(|text| pools.text(text)).collect::<Box<[_]>>();
+        let topologies = raw.allowed_topologies.iter().map(|topology| {
+            let rules = topology.match_label_expressions.iter();
+            rules
+                .map(|rule| (Text::from(rule.key.as_str()), texts(&rule.values)))
+                .collect()
+        });
+        StorageClass {
+            topologies: topologies.collect(),
+            name: pools.text(&meta.name),
+            provisioner: pools.text(&raw.provisioner),
+            waits: raw
+                .volume_binding_mode
+                .as_deref()
+                .map(|mode| mode == "WaitForFirstConsumer"),
+        }
+    }
+}
+
+impl StorageClass {
+    /// Whether volumes can be made for a node with these labels.
+    pub fn reaches(&self, labels: &Labels) -> bool {
+        let holds =
+            |rule: &(Text, Box<[Text]>)| labels.get(&rule.0).is_some_and(|value| rule.1.contains(value));
+        // A term without rules holds for nothing.
+        let term = |rules: &[(Text, Box<[Text]>)]| !rules.is_empty() && rules.iter().all(holds);
+        self.topologies.is_empty() || self.topologies.iter().any(|rules| term(rules))
+    }
+}
+
+impl Kept for CsiNode {
+    type Fields = RawCsiNode;
+
+    fn read(meta: &SlimMeta, raw: &RawCsiNode, pools: &mut Pools) -> Self {
+        let drivers = raw.spec.drivers.iter();
+        CsiNode {
+            name: pools.text(&meta.name),
+            drivers: drivers
+                .map(|driver| (pools.text(&driver.name), driver.allocatable.count))
+                .collect(),
+            migrated: pools.text(meta.annotations.get(MIGRATED).unwrap_or_default()),
+        }
+    }
+}
+
+impl Kept for CsiDriver {
+    type Fields = RawCsiDriver;
+
+    fn read(meta: &SlimMeta, raw: &RawCsiDriver, pools: &mut Pools) -> Self {
+        CsiDriver {
+            name: pools.text(&meta.name),
+            capacity: raw.spec.storage_capacity,
+            needed: raw.spec.prevent_pod_scheduling_if_missing,
+        }
+    }
+}
+
+impl Kept for Capacity {
+    type Fields = RawCapacity;
+
+    fn read(meta: &SlimMeta, raw: &RawCapacity, pools: &mut Pools) -> Self {
+        let limit = raw.maximum_volume_size.or(raw.capacity);
+        Capacity {
+            key: (pools.text(&meta.namespace), pools.text(&meta.name)),
+            class: pools.text(&raw.storage_class_name),
+            nodes: raw
+                .node_topology
+                .as_ref()
+                .map(|raw| Selector::read(Some(raw), pools)),
+            limit: limit.map(|amount| amount.value),
+            total: raw.capacity.map_or(0, |amount| amount.value),
+        }
+    }
+}
+
+impl Kept for Attachment {
+    type Fields = RawAttachment;
+
+    fn read(meta: &SlimMeta, raw: &RawAttachment, pools: &mut Pools) -> Self {
+        let volume = raw.spec.source.persistent_volume_name.as_ref();
+        Attachment {
+            name: pools.text(&meta.name),
+            driver: pools.text(&raw.spec.attacher),
+            node: pools.text(&raw.spec.node_name),
+            volume: volume.map(|name| pools.text(name)),
+        }
+    }
+}

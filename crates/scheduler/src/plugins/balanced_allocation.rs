@@ -1,0 +1,81 @@
+//! A node whose processor and memory are taken evenly is better.
+
+use super::score::MAX;
+use crate::{
+    cluster::NodeInfo,
+    number::{real, whole},
+    object::{Node, Pod},
+};
+
+/// Whether a pod has anything to balance.
+pub(super) fn applies(pod: &Pod) -> bool {
+    let asked = &pod.spec.requests.asked;
+    asked.cpu != 0 || asked.memory != 0
+}
+
+/// How much more even the pod would make it.
+pub(super) fn score(pod: &Pod, info: &NodeInfo, node: &Node) -> i64 {
+    let (has, taken, asked) = (&node.allocatable, &info.requested, &pod.spec.requests.asked);
+    let evenness = |cpu, memory| evenness([(cpu, has.cpu), (memory, has.memory)]);
+    let with = evenness(taken.cpu + asked.cpu, taken.memory + asked.memory);
+    let without = evenness(taken.cpu, taken.memory);
+    MAX / 2 + (MAX / 2 + with - without) / 2
+}
+
+/// One less how far the shares that are taken are apart. Of two, half of the difference is the deviation.
+fn evenness(resources: [(i64, i64); 2]) -> i64 {
+    let share = |(taken, has): (i64, i64)| (real(taken) / real(has)).min(1.0);
+    let [cpu, memory] = resources;
+    let apart = if cpu.1 == 0 || memory.1 == 0 {
+        0.0
+    } else {
+        ((share(cpu) - share(memory)) / 2.0).abs()
+    };
+    whole((1.0 - apart) * real(MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::sample::Sample;
+
+    #[test]
+    fn an_even_node_is_better() {
+        for (taken, asked, expected) in [
+            // Even stays even.
+            (
+                json!({"cpu": "0", "memory": "0"}),
+                json!({"cpu": "2", "memory": "5000"}),
+                75,
+            ),
+            // Made even: 50% against 0 before.
+            (
+                json!({"cpu": "2"}),
+                json!({"memory": "5000"}),
+                50 + (50 + 100 - 75) / 2,
+            ),
+            // Made uneven.
+            (json!({"cpu": "0"}), json!({"cpu": "4"}), 50),
+        ] {
+            let mut sample = Sample::default();
+            let node = sample.node("n", |node| {
+                node["status"]["allocatable"] = json!({"cpu": "4", "memory": "10000", "pods": "9"});
+            });
+            sample.placed("there", "n", |pod| {
+                pod["spec"]["containers"][0]["resources"] = json!({"requests": taken});
+            });
+            let pod = sample.pod("p", |pod| {
+                pod["spec"]["containers"][0]["resources"] = json!({"requests": asked});
+            });
+            let info = sample.cluster.info(sample.cluster.slot("n").unwrap());
+            assert_eq!(score(&pod, info, &node), expected, "{taken} {asked}");
+        }
+    }
+
+    #[test]
+    fn a_pod_that_asks_for_nothing_balances_nothing() {
+        assert!(!applies(&Sample::default().pod("p", |_| {})));
+    }
+}

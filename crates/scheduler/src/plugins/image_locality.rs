@@ -1,0 +1,87 @@
+//! A node that has a pod's images is better.
+
+use super::score::MAX;
+use crate::{
+    cluster::Cluster,
+    number::{count, real, whole},
+    object::{Node, Pod},
+    pool::Text,
+};
+
+const MIB: i64 = 1024 * 1024;
+/// Less than this is not worth anything.
+const LEAST: i64 = 23 * MIB;
+/// More than this per container is not worth more.
+const MOST: i64 = 1000 * MIB;
+
+/// The images of a pod that some node has, with the share of nodes that have each.
+#[derive(Debug)]
+pub(super) struct Images {
+    shares: Vec<(Text, f64)>,
+    containers: i64,
+}
+
+impl Images {
+    /// Those of a pod; `None` when no node has any.
+    pub(super) fn of(pod: &Pod, cluster: &Cluster) -> Option<Self> {
+        let total = real(count(cluster.order().len()));
+        let shares = pod.spec.images.iter().filter_map(|image| {
+            let nodes = cluster.nodes_with_image(image);
+            (nodes > 0).then(|| (image.clone(), real(count(nodes)) / total))
+        });
+        let shares: Vec<_> = shares.collect();
+        let containers = count(pod.spec.images.len());
+        (!shares.is_empty()).then_some(Images { shares, containers })
+    }
+
+    /// The size of the images that a node has; images that many nodes have count more, so that the first node that
+    /// pulls one does not draw all pods.
+    pub(super) fn score(&self, node: &Node) -> i64 {
+        let sizes = self
+            .shares
+            .iter()
+            .filter_map(|(image, share)| Some(whole(real(node.image(image)?) * share)));
+        let most = MOST * self.containers;
+        let sum = sizes.sum::<i64>().clamp(LEAST, most);
+        MAX * (sum - LEAST) / (most - LEAST)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::sample::Sample;
+
+    #[test]
+    fn large_images_that_are_there_are_worth_something() {
+        let mut sample = Sample::default();
+        let mut node = |name: &str, images: &[(&str, i64)]| {
+            let images: Vec<_> = images
+                .iter()
+                .map(|(name, mib)| json!({"names": [name], "sizeBytes": mib * MIB}))
+                .collect();
+            sample.node(name, |node| node["status"]["images"] = json!(images))
+        };
+        let full = node("full", &[("img:1", 1046), ("other", 5)]);
+        let half = node("half", &[("img:1", 1046), ("big:latest", 2000)]);
+        let small = node("small", &[("tiny:latest", 10)]);
+        let pod = sample.pod("p", |_| {});
+        let images = Images::of(&pod, &sample.cluster).unwrap();
+        // Two of three nodes have it: 697.3 of 1046 MiB count, and (697.3 - 23) / (1000 - 23) is 0.69.
+        assert_eq!(images.score(&full), 69);
+        assert_eq!(images.score(&half), images.score(&full));
+        assert_eq!(images.score(&small), 0);
+        let untagged = sample.pod("q", |pod| pod["spec"]["containers"][0]["image"] = "tiny".into());
+        assert_eq!(
+            Images::of(&untagged, &sample.cluster).unwrap().score(&small),
+            0,
+            "too small to count"
+        );
+        let unknown = sample.pod("r", |pod| {
+            pod["spec"]["containers"][0]["image"] = "unknown".into()
+        });
+        assert!(Images::of(&unknown, &sample.cluster).is_none());
+    }
+}

@@ -1,0 +1,226 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{labels::Labels, sample::Sample};
+
+const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
+
+fn term(app: &str, key: &str) -> Value {
+    json!({"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": key})
+}
+
+/// A pod of an app that says something about others.
+fn says(app: &str, affinity: Value) -> impl FnOnce(&mut Value) {
+    let app = app.to_owned();
+    move |pod| {
+        pod["metadata"]["labels"] = json!({"app": app});
+        pod["spec"]["affinity"] = affinity;
+    }
+}
+
+fn near(terms: Value) -> Value {
+    json!({"podAffinity": {REQUIRED: terms}})
+}
+
+fn away(terms: Value) -> Value {
+    json!({"podAntiAffinity": {REQUIRED: terms}})
+}
+
+/// Zone a has two nodes, zone b one, and one node has no zone.
+fn zones() -> Sample {
+    let mut sample = Sample::default();
+    for (name, zone) in [("a1", "a"), ("a2", "a"), ("b1", "b"), ("none", "")] {
+        sample.node(name, |node| {
+            if !zone.is_empty() {
+                node["metadata"]["labels"]["zone"] = zone.into();
+            }
+        });
+    }
+    sample
+}
+
+fn fits(sample: &Sample, pod: &Pod) -> Vec<&'static str> {
+    let social = look(pod, &sample.cluster, &mut Folds::default());
+    let does = |name: &&str| {
+        let slot = sample.cluster.slot(name).unwrap();
+        let node = sample.cluster.node(slot).unwrap();
+        social
+            .as_ref()
+            .is_none_or(|social| social.filter(pod, slot, node, &[]).is_ok())
+    };
+    ["a1", "a2", "b1", "none"].into_iter().filter(does).collect()
+}
+
+#[test]
+fn a_pod_must_be_near_those_it_names() {
+    for (there, terms, expected) in [
+        (vec![("db", "a1")], json!([term("db", "zone")]), vec!["a1", "a2"]),
+        (
+            vec![("db", "a1")],
+            json!([term("db", "kubernetes.io/hostname")]),
+            vec!["a1"],
+        ),
+        (vec![("db", "none")], json!([term("db", "zone")]), vec![]),
+        (vec![("web", "a1")], json!([term("db", "zone")]), vec![]),
+        // One pod must match all terms.
+        (
+            vec![("db", "a1"), ("x", "b1")],
+            json!([term("db", "zone"), term("x", "zone")]),
+            vec![],
+        ),
+        // The first of its kind may go anywhere that has the label.
+        (vec![], json!([term("web", "zone")]), vec!["a1", "a2", "b1"]),
+        (vec![("web", "b1")], json!([term("web", "zone")]), vec!["b1"]),
+    ] {
+        let mut sample = zones();
+        for (app, node) in &there {
+            sample.placed(app, node, |pod| pod["metadata"]["labels"] = json!({"app": app}));
+        }
+        let pod = sample.pod("p", says("web", near(terms.clone())));
+        assert_eq!(fits(&sample, &pod), expected, "{there:?} {terms}");
+    }
+}
+
+#[test]
+fn a_pod_keeps_away_from_those_it_names_and_from_those_that_name_it() {
+    let mut sample = zones();
+    sample.placed("db", "a1", |pod| pod["metadata"]["labels"] = json!({"app": "db"}));
+    let pod = sample.pod("p", says("web", away(json!([term("db", "zone")]))));
+    assert_eq!(fits(&sample, &pod), ["b1", "none"]);
+    let pod = sample.pod(
+        "q",
+        says("web", away(json!([term("db", "kubernetes.io/hostname")]))),
+    );
+    assert_eq!(fits(&sample, &pod), ["a2", "b1", "none"]);
+    sample.placed("lonely", "b1", says("x", away(json!([term("web", "zone")]))));
+    let pod = sample.pod("r", |pod| pod["metadata"]["labels"] = json!({"app": "web"}));
+    assert_eq!(fits(&sample, &pod), ["a1", "a2", "none"]);
+    let other = sample.pod("s", |pod| pod["metadata"]["labels"] = json!({"app": "other"}));
+    assert_eq!(fits(&sample, &other).len(), 4);
+}
+
+#[test]
+fn namespaces_are_named_or_selected() {
+    let mut sample = zones();
+    sample.placed("db", "a1", |pod| {
+        pod["metadata"]["labels"] = json!({"app": "db"});
+        pod["metadata"]["namespace"] = "other".into();
+    });
+    let labels = Labels::read([("team", "x")], &mut sample.pools);
+    sample.cluster.namespaces.set("other".into(), Some(labels));
+    for (change, meant) in [
+        (json!({}), false),
+        (json!({"namespaces": ["other"]}), true),
+        (json!({"namespaceSelector": {}}), true),
+        (json!({"namespaceSelector": {"matchLabels": {"team": "x"}}}), true),
+        (
+            json!({"namespaceSelector": {"matchLabels": {"team": "y"}}}),
+            false,
+        ),
+    ] {
+        let mut term = term("db", "zone");
+        for (key, value) in change.as_object().unwrap() {
+            term[key] = value.clone();
+        }
+        let pod = sample.pod("p", says("web", away(json!([term]))));
+        assert_eq!(!fits(&sample, &pod).contains(&"a1"), meant, "{change}");
+    }
+}
+
+#[test]
+fn counts_follow_the_cluster() {
+    let mut sample = zones();
+    let labels = Labels::read([("team", "x")], &mut sample.pools);
+    let mut by_team = term("db", "zone");
+    by_team["namespaceSelector"] = json!({"matchLabels": {"team": "x"}});
+    let pod = sample.pod("p", says("web", away(json!([by_team]))));
+    let mut folds = Folds::default();
+    let mut free = |sample: &Sample| {
+        let social = look(&pod, &sample.cluster, &mut folds).unwrap();
+        let slot = sample.cluster.slot("a2").unwrap();
+        let free = social
+            .filter(&pod, slot, sample.cluster.node(slot).unwrap(), &[])
+            .is_ok();
+        folds.put(social.taken);
+        free
+    };
+    assert!(free(&sample));
+    let db = sample.placed("db", "a1", |pod| pod["metadata"]["labels"] = json!({"app": "db"}));
+    assert!(free(&sample), "its namespace is not meant yet");
+    sample.cluster.namespaces.set("default".into(), Some(labels));
+    assert!(!free(&sample));
+    sample.node("a2", |node| node["metadata"]["labels"]["zone"] = "c".into());
+    assert!(free(&sample), "the node moved to another zone");
+    sample.node("a2", |node| node["metadata"]["labels"]["zone"] = "a".into());
+    assert!(!free(&sample));
+    sample.cluster.remove_pod(&db.uid);
+    assert!(free(&sample));
+}
+
+#[test]
+fn pods_that_go_in_thought_make_room() {
+    let mut sample = zones();
+    let wrong = sample.placed("db", "a1", |pod| pod["metadata"]["labels"] = json!({"app": "db"}));
+    let refusing = sample.placed("x", "a1", says("x", away(json!([term("web", "zone")]))));
+    let pod = sample.pod("p", says("web", away(json!([term("db", "zone")]))));
+    let social = look(&pod, &sample.cluster, &mut Folds::default()).unwrap();
+    let slot = sample.cluster.slot("a1").unwrap();
+    let node = sample.cluster.node(slot).unwrap();
+    let mut shifts = Vec::new();
+    let mut without = |other: &Pod| {
+        social.shift(node, &pod, other, -1, &sample.cluster, &mut shifts);
+        social
+            .filter(&pod, slot, node, &shifts)
+            .err()
+            .map(|rejection| rejection.message())
+    };
+    let refused = "node(s) didn't satisfy existing pods anti-affinity rules";
+    assert_eq!(without(&wrong).as_deref(), Some(refused));
+    assert_eq!(without(&refusing), None);
+}
+
+#[test]
+fn wishes_of_both_sides_add_up() {
+    let mut sample = zones();
+    let wish = |weight: i64, app: &str| json!([{"weight": weight, "podAffinityTerm": term(app, "zone")}]);
+    sample.placed("db", "a1", |pod| pod["metadata"]["labels"] = json!({"app": "db"}));
+    sample.placed(
+        "x",
+        "b1",
+        says("x", json!({"podAffinity": {PREFERRED: wish(3, "web")}})),
+    );
+    sample.placed("y", "b1", says("y", near(json!([term("web", "zone")]))));
+    let pod = sample.pod(
+        "p",
+        says(
+            "web",
+            json!({
+                "podAffinity": {PREFERRED: wish(10, "x")}, "podAntiAffinity": {PREFERRED: wish(5, "db")},
+            }),
+        ),
+    );
+    let social = look(&pod, &sample.cluster, &mut Folds::default()).unwrap();
+    let slots = ["a1", "b1", "none"].map(|name| sample.cluster.slot(name).unwrap());
+    let mut scores = slots.map(|slot| social.score(slot));
+    assert_eq!(scores, [-5, 10 + 3 + 1, 0]);
+    normalize(&mut scores);
+    assert_eq!(scores, [0, 100, 26]);
+}
+
+#[test]
+fn a_pod_is_tried_again_when_a_neighbour_comes_or_goes() {
+    let mut sample = zones();
+    let db = sample.pod("db", |pod| pod["metadata"]["labels"] = json!({"app": "db"}));
+    let other = sample.pod("other", |_| {});
+    let wants = sample.pod("p", says("web", near(json!([term("db", "zone")]))));
+    let avoids = sample.pod("q", says("web", away(json!([term("db", "zone")]))));
+    let helps = |pod, event| helps(pod, &event, &sample.cluster);
+    assert!(helps(&wants, Event::PodCame(&db)) && !helps(&wants, Event::PodCame(&other)));
+    assert!(helps(&avoids, Event::PodWent(&db)) && !helps(&avoids, Event::PodWent(&other)));
+    assert!(helps(&db, Event::PodWent(&wants)) == false && !helps(&other, Event::PodWent(&avoids)));
+    assert!(
+        helps(&db, Event::PodWent(&avoids)),
+        "it was kept away by the other"
+    );
+}

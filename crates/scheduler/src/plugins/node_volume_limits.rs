@@ -1,0 +1,220 @@
+//! A driver attaches so many volumes to a node, and no more.
+
+use hashbrown::HashMap;
+
+use super::{Plugin, calls::Early};
+use crate::{
+    cluster::{Cluster, NodeInfo},
+    event::Event,
+    number::count,
+    object::{Claim, Pod, VolumeUse},
+    pool::Text,
+    status::{Code, Rejection, Verdict},
+};
+
+/// Drivers by the volumes they attach; a volume is told by its driver and its name there.
+type Attached = HashMap<(Text, Text), Text>;
+
+/// Whether a pod has volumes that a driver attaches.
+pub(super) fn pre_filter(pod: &Pod) -> Early {
+    let attachable = |volume: &VolumeUse| matches!(volume, VolumeUse::Claim(_) | VolumeUse::Ephemeral(_));
+    if pod.spec.volumes.iter().any(attachable) {
+        Early::All
+    } else {
+        Early::Skip
+    }
+}
+
+/// Whether the drivers of a node can attach what a pod needs.
+pub(super) fn filter(pod: &Pod, cluster: &Cluster, info: &NodeInfo) -> Verdict {
+    let mut new = Attached::new();
+    collect(pod, cluster, true, &mut new)?;
+    if new.is_empty() {
+        return Ok(());
+    }
+    let node = cluster.storage.csi_nodes.get(&info.name);
+    for driver in new.values() {
+        let needed = cluster
+            .storage
+            .drivers
+            .get(driver)
+            .is_some_and(|driver| driver.needed);
+        let there = node.is_some_and(|node| node.drivers.iter().any(|(name, _)| name == driver));
+        if needed && !there {
+            let reason = format!("{driver} CSI driver is not installed on the node");
+            let reasons = [reason.into()];
+            return Err(Rejection::many(
+                Code::Unschedulable,
+                Some(Plugin::NodeVolumeLimits),
+                reasons,
+            ));
+        }
+    }
+    let limits = node.iter().flat_map(|node| &node.drivers);
+    let limits: HashMap<_, _> = limits
+        .filter_map(|(name, limit)| Some((name, (*limit)?)))
+        .collect();
+    if limits.is_empty() {
+        return Ok(());
+    }
+    let mut attached = Attached::new();
+    for pod in &info.pods {
+        collect(pod, cluster, false, &mut attached)?;
+    }
+    for attachment in cluster
+        .storage
+        .attachments
+        .values()
+        .filter(|attachment| attachment.node == info.name)
+    {
+        let volume = attachment
+            .volume
+            .as_ref()
+            .and_then(|name| cluster.storage.volume(name));
+        if let Some((driver, handle)) = volume.and_then(|volume| volume.driver.clone()) {
+            attached.insert((driver.clone(), handle), driver);
+        }
+    }
+    new.retain(|volume, _| !attached.contains_key(volume));
+    for driver in new.values() {
+        let of = |volumes: &Attached| count(volumes.values().filter(|other| *other == driver).count());
+        if limits
+            .get(driver)
+            .is_some_and(|limit| of(&attached) + of(&new) > *limit)
+        {
+            return Err(Rejection::now(
+                Plugin::NodeVolumeLimits,
+                "node(s) exceed max volume count",
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn collect(pod: &Pod, cluster: &Cluster, new: bool, into: &mut Attached) -> Verdict {
+    for name in pod.claims() {
+        match cluster.storage.claim(&pod.namespace, &name) {
+            Some(claim) => into
+                .extend(driver_of(claim, cluster).map(|(driver, handle)| ((driver.clone(), handle), driver))),
+            None if new => {
+                let key = format!("{}/{name}", pod.namespace);
+                let reason = format!("looking up PVC {key}: persistentvolumeclaim \"{name}\" not found");
+                let reasons = [reason.into()];
+                return Err(Rejection::many(
+                    Code::Unresolvable,
+                    Some(Plugin::NodeVolumeLimits),
+                    reasons,
+                ));
+            }
+            None => {}
+        }
+    }
+    Ok(())
+}
+
+/// The driver of a claim and the name of its volume there. A volume that is still to be made has a name of its own.
+fn driver_of(claim: &Claim, cluster: &Cluster) -> Option<(Text, Text)> {
+    if let Some(volume) = cluster.storage.volume(&claim.volume) {
+        return volume.driver.clone();
+    }
+    let class = cluster.storage.classes.get(&claim.class)?;
+    let handle = format!("\0{}/{}", claim.namespace, claim.name);
+    Some((class.provisioner.clone(), handle.into()))
+}
+
+/// Whether something helps a pod that was rejected.
+pub(super) fn helps(pod: &Pod, event: &Event<'_>) -> bool {
+    match event {
+        Event::CsiNode { old: None, .. } => true,
+        Event::CsiNode { old: Some(old), new } => new.drivers.iter().any(|(name, limit)| {
+            let before = old
+                .drivers
+                .iter()
+                .find(|(known, _)| known == name)
+                .and_then(|(_, limit)| *limit);
+            limit.unwrap_or(0) > before.unwrap_or(0)
+        }),
+        Event::PodWent(gone) => gone.claims().next().is_some(),
+        Event::Claim { old: None, new } => {
+            new.namespace == pod.namespace && pod.claims().any(|name| name == new.name)
+        }
+        Event::AttachmentWent(_) => pod.claims().next().is_some(),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::{
+        object::{CsiDriver, CsiNode, Volume, read},
+        sample::Sample,
+    };
+
+    fn sample(limit: i64) -> Sample {
+        let mut sample = Sample::default();
+        sample.node("n", |_| {});
+        let raw = json!({"metadata": {"name": "n"}, "spec": {"drivers": [{"name": "d", "allocatable": {"count": limit}}]}});
+        let node = read::<CsiNode>(raw, &mut sample.pools);
+        sample.cluster.storage.csi_nodes.insert("n".into(), node.into());
+        for name in ["a", "b", "c"] {
+            let raw =
+                json!({"metadata": {"name": name}, "spec": {"csi": {"driver": "d", "volumeHandle": name}}});
+            sample
+                .cluster
+                .storage
+                .set_volume(read::<Volume>(raw, &mut sample.pools));
+            let raw =
+                json!({"metadata": {"name": name, "namespace": "default"}, "spec": {"volumeName": name}});
+            sample
+                .cluster
+                .storage
+                .set_claim(read::<Claim>(raw, &mut sample.pools));
+        }
+        sample
+    }
+
+    fn uses(names: &[&str]) -> impl FnOnce(&mut Value) {
+        let volumes: Vec<_> = names
+            .iter()
+            .map(|name| json!({"persistentVolumeClaim": {"claimName": name}}))
+            .collect();
+        move |pod| pod["spec"]["volumes"] = json!(volumes)
+    }
+
+    #[test]
+    fn a_driver_attaches_no_more_than_it_can() {
+        for (limit, there, asked, fits) in [
+            (2, vec!["a"], vec!["b"], true),
+            (1, vec!["a"], vec!["b"], false),
+            (1, vec!["a"], vec!["a"], true),
+            (2, vec!["a"], vec!["b", "c"], false),
+        ] {
+            let mut sample = sample(limit);
+            sample.placed("there", "n", uses(&there));
+            let pod = sample.pod("p", uses(&asked));
+            let info = sample.cluster.info(sample.cluster.slot("n").unwrap());
+            let verdict = filter(&pod, &sample.cluster, info);
+            assert_eq!(verdict.is_ok(), fits, "{limit} {there:?} {asked:?}");
+            if let Err(rejection) = verdict {
+                assert_eq!(rejection.message(), "node(s) exceed max volume count");
+            }
+        }
+    }
+
+    #[test]
+    fn a_driver_may_be_needed_on_the_node() {
+        let mut sample = sample(5);
+        let driver = json!({"metadata": {"name": "d"}, "spec": {"preventPodSchedulingIfMissing": true}});
+        let driver = read::<CsiDriver>(driver, &mut sample.pools);
+        sample.cluster.storage.drivers.insert("d".into(), driver.into());
+        let pod = sample.pod("p", uses(&["a"]));
+        let info = |sample: &Sample| sample.cluster.info(sample.cluster.slot("n").unwrap()).clone();
+        assert!(filter(&pod, &sample.cluster, &info(&sample)).is_ok());
+        sample.cluster.storage.csi_nodes.clear();
+        let rejection = filter(&pod, &sample.cluster, &info(&sample)).unwrap_err();
+        assert_eq!(rejection.message(), "d CSI driver is not installed on the node");
+    }
+}

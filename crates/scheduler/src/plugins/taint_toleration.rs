@@ -1,0 +1,149 @@
+//! Taints keep pods away that do not bear them.
+
+use super::{Plugin, score::stretch};
+use crate::{
+    event::Event,
+    number::count,
+    object::{Effect, Node, Pod, Toleration},
+    status::{Rejection, Verdict},
+};
+
+/// Whether a pod bears the taints of a node.
+pub(super) fn filter(pod: &Pod, node: &Node) -> Verdict {
+    if node.repels(&pod.spec.tolerations) {
+        return Err(Rejection::never(
+            Plugin::TaintToleration,
+            "node(s) had untolerated taint(s)",
+        ));
+    }
+    Ok(())
+}
+
+/// The tolerations that may be about taints which only make other nodes better.
+pub(super) fn soft(pod: &Pod) -> Vec<Toleration> {
+    pod.spec
+        .tolerations
+        .iter()
+        .filter(|toleration| toleration.is_soft())
+        .cloned()
+        .collect()
+}
+
+/// How many soft taints of a node a pod does not bear.
+pub(super) fn score(soft: &[Toleration], node: &Node) -> i64 {
+    let taints = node
+        .taints
+        .iter()
+        .filter(|taint| taint.effect == Effect::PreferNoSchedule);
+    count(taints.filter(|taint| !taint.borne(soft)).count())
+}
+
+/// Fewer are better.
+pub(super) fn normalize(scores: &mut [i64]) {
+    stretch(scores, true);
+}
+
+/// Whether something helps a pod that was rejected.
+pub(super) fn helps(pod: &Pod, event: &Event<'_>) -> bool {
+    let repels = |node: &Node| node.repels(&pod.spec.tolerations);
+    match event {
+        Event::NodeCame(node) => !repels(node),
+        Event::NodeChanged { old, new } => repels(old) && !repels(new),
+        Event::ItselfChanged { old, new } => old.spec.tolerations != new.spec.tolerations,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::sample::Sample;
+
+    fn taint(key: &str, effect: &str) -> Value {
+        json!({"key": key, "value": "v", "effect": effect})
+    }
+
+    #[test]
+    fn hard_taints_must_be_borne() {
+        let mut sample = Sample::default();
+        for (taints, tolerations, fits) in [
+            (json!([]), json!([]), true),
+            (json!([taint("a", "NoSchedule")]), json!([]), false),
+            (json!([taint("a", "NoExecute")]), json!([]), false),
+            (json!([taint("a", "PreferNoSchedule")]), json!([]), true),
+            (
+                json!([taint("a", "NoSchedule")]),
+                json!([{"key": "a", "value": "v"}]),
+                true,
+            ),
+            (
+                json!([taint("a", "NoSchedule"), taint("b", "NoSchedule")]),
+                json!([{"key": "a", "value": "v"}]),
+                false,
+            ),
+            (
+                json!([taint("a", "NoSchedule"), taint("b", "NoSchedule")]),
+                json!([{"operator": "Exists"}]),
+                true,
+            ),
+        ] {
+            let node = sample.node("n", |node| node["spec"]["taints"] = taints.clone());
+            let pod = sample.pod("p", |pod| pod["spec"]["tolerations"] = tolerations.clone());
+            let verdict = filter(&pod, &node);
+            assert_eq!(verdict.is_ok(), fits, "{taints} {tolerations}");
+            if let Err(rejection) = verdict {
+                assert_eq!(rejection.message(), "node(s) had untolerated taint(s)");
+            }
+        }
+    }
+
+    #[test]
+    fn nodes_with_fewer_soft_taints_are_better() {
+        let mut sample = Sample::default();
+        let pod = sample.pod("p", |pod| {
+            pod["spec"]["tolerations"] = json!([
+                {"key": "a", "operator": "Exists", "effect": "PreferNoSchedule"},
+                {"key": "b", "operator": "Exists", "effect": "NoSchedule"},
+            ]);
+        });
+        let soft = soft(&pod);
+        let mut scores: Vec<_> = [vec![], vec!["a"], vec!["a", "b"], vec!["b", "c"]]
+            .into_iter()
+            .map(|keys| {
+                let taints: Vec<_> = keys.iter().map(|key| taint(key, "PreferNoSchedule")).collect();
+                let node = sample.node("n", |node| node["spec"]["taints"] = json!(taints));
+                score(&soft, &node)
+            })
+            .collect();
+        assert_eq!(scores, [0, 0, 1, 2]);
+        normalize(&mut scores);
+        assert_eq!(scores, [100, 100, 50, 0]);
+    }
+
+    #[test]
+    fn a_pod_is_tried_again_when_a_taint_goes() {
+        let mut sample = Sample::default();
+        let tainted = sample.node("n", |node| {
+            node["spec"]["taints"] = json!([taint("a", "NoSchedule")])
+        });
+        let free = sample.node("n", |_| {});
+        let pod = sample.pod("p", |_| {});
+        assert!(helps(
+            &pod,
+            &Event::NodeChanged {
+                old: &tainted,
+                new: &free
+            }
+        ));
+        assert!(!helps(
+            &pod,
+            &Event::NodeChanged {
+                old: &free,
+                new: &free
+            }
+        ));
+        assert!(!helps(&pod, &Event::NodeCame(&tainted)));
+    }
+}

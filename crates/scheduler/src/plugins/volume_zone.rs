@@ -1,0 +1,161 @@
+//! A volume that says its zone is used there.
+
+use super::{Plugin, calls::Early};
+use crate::{
+    cluster::Cluster,
+    event::Event,
+    object::{Node, Pod, Volume, VolumeUse},
+    status::{Code, Rejection, Verdict},
+};
+
+const LABELS: [&str; 4] = [
+    "failure-domain.beta.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region",
+    "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region",
+];
+
+/// Labels that a node must have, each with the values that do.
+pub(super) type Zones = Vec<(&'static str, Vec<String>)>;
+
+/// Finds the zones of a pod's volumes.
+pub(super) fn pre_filter(pod: &Pod, cluster: &Cluster) -> Result<(Early, Zones), Rejection> {
+    let mut zones = Zones::new();
+    let never =
+        |reason: String| Rejection::many(Code::Unresolvable, Some(Plugin::VolumeZone), [reason.into()]);
+    for volume in &pod.spec.volumes {
+        let VolumeUse::Claim(name) = volume else { continue };
+        if name.is_empty() {
+            return Err(never("PersistentVolumeClaim had no name".into()));
+        }
+        let Some(claim) = cluster.storage.claim(&pod.namespace, name) else {
+            return Err(never(format!("persistentvolumeclaim \"{name}\" not found")));
+        };
+        if claim.volume.is_empty() {
+            let class = &claim.class;
+            if class.is_empty() {
+                return Err(never(
+                    "PersistentVolumeClaim had no pv name and storageClass name".into(),
+                ));
+            }
+            let Some(found) = cluster.storage.classes.get(class) else {
+                return Err(never(format!(
+                    "storageclass.storage.k8s.io \"{class}\" not found"
+                )));
+            };
+            match found.waits {
+                None => {
+                    return Err(never(format!(
+                        "VolumeBindingMode not set for StorageClass \"{class}\""
+                    )));
+                }
+                Some(true) => continue,
+                Some(false) => return Err(never("PersistentVolume had no name".into())),
+            }
+        }
+        let Some(volume) = cluster.storage.volume(&claim.volume) else {
+            return Err(never(format!("persistentvolume \"{}\" not found", claim.volume)));
+        };
+        zones.extend(zones_of(volume));
+    }
+    Ok((if zones.is_empty() { Early::Skip } else { Early::All }, zones))
+}
+
+/// Whether a node is in the zones. A node that says no zone at all is taken to be in every one.
+pub(super) fn filter(zones: &Zones, node: &Node) -> Verdict {
+    if LABELS.iter().all(|label| node.labels.get(label).is_none()) {
+        return Ok(());
+    }
+    for (label, values) in zones {
+        let value = node
+            .labels
+            .get(label)
+            .or_else(|| node.labels.get(&label.replace("failure-domain.beta", "topology")));
+        if value.is_none_or(|value| values.iter().all(|known| **known != **value)) {
+            return Err(Rejection::never(
+                Plugin::VolumeZone,
+                "node(s) had no available volume zone",
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn zones_of(volume: &Volume) -> Zones {
+    let zones = LABELS.iter().filter_map(|label| {
+        let values = volume
+            .labels
+            .get(label)?
+            .split("__")
+            .map(|value| value.trim().to_owned());
+        let values: Vec<_> = values.collect();
+        // A zone without a name is a mistake; it binds nothing.
+        values
+            .iter()
+            .all(|value| !value.is_empty())
+            .then_some((*label, values))
+    });
+    zones.collect()
+}
+
+/// Whether something helps a pod that was rejected.
+pub(super) fn helps(pod: &Pod, event: &Event<'_>) -> bool {
+    match event {
+        Event::NodeCame(_) => true,
+        Event::NodeChanged { old, new } => old.labels != new.labels,
+        Event::Class { old: None, new } => new.waits == Some(true),
+        Event::Claim { new, .. } => {
+            let uses = |volume: &VolumeUse| matches!(volume, VolumeUse::Claim(name) if *name == new.name);
+            new.namespace == pod.namespace && pod.spec.volumes.iter().any(uses)
+        }
+        Event::Volume { old, new } => old.is_none_or(|old| zones_of(old) != zones_of(new)),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{
+        object::{Claim, Volume, read},
+        sample::Sample,
+    };
+
+    #[test]
+    fn a_node_must_be_in_the_zone_of_the_volume() {
+        let zone = "topology.kubernetes.io/zone";
+        for (volume, node, fits) in [
+            (json!({}), json!({zone: "a"}), true),
+            (json!({zone: "a"}), json!({zone: "a"}), true),
+            (json!({zone: "a"}), json!({zone: "b"}), false),
+            (json!({zone: "a__b"}), json!({zone: "b"}), true),
+            (json!({zone: "a"}), json!({}), true),
+            (
+                json!({zone: "a"}),
+                json!({"topology.kubernetes.io/region": "r"}),
+                false,
+            ),
+            (json!({LABELS[0]: "a"}), json!({zone: "a"}), true),
+        ] {
+            let mut sample = Sample::default();
+            let found = sample.node("n", |sample| sample["metadata"]["labels"] = node.clone());
+            let raw = json!({"metadata": {"name": "v", "labels": volume}});
+            sample
+                .cluster
+                .storage
+                .set_volume(read::<Volume>(raw, &mut sample.pools));
+            let raw = json!({"metadata": {"name": "c", "namespace": "default"}, "spec": {"volumeName": "v"}});
+            sample
+                .cluster
+                .storage
+                .set_claim(read::<Claim>(raw, &mut sample.pools));
+            let pod = sample.pod("p", |pod| {
+                pod["spec"]["volumes"] = json!([{"persistentVolumeClaim": {"claimName": "c"}}]);
+            });
+            let (_, zones) = pre_filter(&pod, &sample.cluster).unwrap();
+            assert_eq!(filter(&zones, &found).is_ok(), fits, "{volume} {node}");
+        }
+    }
+}

@@ -1,0 +1,227 @@
+use serde_json::json;
+
+use super::*;
+use crate::sample::Sample;
+
+const START: Moment = Duration::from_secs(1000);
+
+fn seconds(number: u64) -> Moment {
+    START + Duration::from_secs(number)
+}
+
+struct World {
+    queue: Queue,
+    sample: Sample,
+}
+
+impl World {
+    fn new() -> Self {
+        World {
+            queue: Queue::new(Patience::default()),
+            sample: Sample::default(),
+        }
+    }
+
+    fn add(&mut self, name: &str, priority: i32, now: Moment) -> Arc<Pod> {
+        let pod = Arc::new(
+            self.sample
+                .pod(name, |pod| pod["spec"]["priority"] = priority.into()),
+        );
+        self.queue.add(pod.clone(), now);
+        pod
+    }
+
+    fn pop(&mut self, now: Moment) -> Option<String> {
+        self.queue.pop(now).map(|(pod, _)| pod.name.to_string())
+    }
+}
+
+fn fit() -> Plugins {
+    Plugins::from_iter([Plugin::NodeResourcesFit])
+}
+
+#[test]
+fn the_most_important_is_next_then_the_one_that_waits_longest() {
+    let mut world = World::new();
+    world.add("late", 0, seconds(2));
+    world.add("early", 0, seconds(1));
+    world.add("important", 5, seconds(3));
+    let order: Vec<_> = std::iter::from_fn(|| world.pop(seconds(4))).collect();
+    assert_eq!(order, ["important", "early", "late"]);
+}
+
+#[test]
+fn a_rejected_pod_waits_until_something_helps_it() {
+    let mut world = World::new();
+    let pod = world.add("p", 0, START);
+    world.pop(START);
+    world.queue.reject(&pod.uid, fit(), START);
+    assert_eq!(world.pop(seconds(100)), None);
+    let tiny = world
+        .sample
+        .node("tiny", |node| node["status"]["allocatable"]["pods"] = "0".into());
+    let cluster = &world.sample.cluster;
+    world
+        .queue
+        .happened(&Event::NodeCame(&tiny), cluster, seconds(100), |_| true);
+    assert_eq!(
+        world.pop(seconds(100)),
+        None,
+        "a node that cannot have it does not help"
+    );
+    let node = world.sample.node("n", |_| {});
+    world.queue.happened(
+        &Event::NodeCame(&node),
+        &world.sample.cluster,
+        seconds(100),
+        |_| false,
+    );
+    assert_eq!(
+        world.pop(seconds(100)),
+        None,
+        "it was not among those that are asked"
+    );
+    world.queue.happened(
+        &Event::NodeCame(&node),
+        &world.sample.cluster,
+        seconds(100),
+        |_| true,
+    );
+    assert_eq!(world.pop(seconds(100)).as_deref(), Some("p"));
+}
+
+#[test]
+fn a_pod_that_backs_off_gives_way_but_is_tried_when_nothing_else_is_ready() {
+    let mut world = World::new();
+    let pod = world.add("p", 9, START);
+    world.pop(START);
+    world.queue.reject(&pod.uid, fit(), START);
+    let node = world.sample.node("n", |_| {});
+    world
+        .queue
+        .happened(&Event::NodeCame(&node), &world.sample.cluster, START, |_| true);
+    assert_eq!(world.queue.depths().backoff, 1);
+    world.add("other", 0, START);
+    assert_eq!(world.pop(START).as_deref(), Some("other"));
+    assert_eq!(world.pop(START).as_deref(), Some("p"));
+}
+
+#[test]
+fn backing_off_doubles_up_to_a_limit() {
+    let mut world = World::new();
+    let pod = world.add("p", 0, START);
+    for (failures, waits) in [(1, 1), (2, 2), (3, 4), (4, 8), (5, 10), (40, 10)] {
+        let mut queue = Queue::new(Patience::default());
+        queue.add(pod.clone(), START);
+        for _ in 0..failures {
+            queue.pop(START);
+            queue.fail(&pod.uid, START);
+            queue.leave(&pod.uid);
+            queue.enter(&pod.uid, Place::Ready);
+        }
+        queue.leave(&pod.uid);
+        queue.enter(&pod.uid, Place::Failed);
+        assert!(queue.pop(seconds(waits)).is_none(), "{failures}");
+        assert!(queue.pop(seconds(waits + 1)).is_some(), "{failures}");
+    }
+}
+
+#[test]
+fn a_pod_that_failed_for_no_reason_of_its_own_is_not_tried_early() {
+    let mut world = World::new();
+    let pod = world.add("p", 0, START);
+    world.pop(START);
+    world.queue.reject(&pod.uid, Plugins::default(), START);
+    assert!(!world.queue.is_ready());
+    assert_eq!(world.pop(seconds(1)), None);
+    assert_eq!(world.pop(seconds(2)).as_deref(), Some("p"));
+}
+
+#[test]
+fn a_pod_is_not_forgotten() {
+    let mut world = World::new();
+    let pod = world.add("p", 0, START);
+    world.pop(START);
+    world.queue.reject(&pod.uid, fit(), START);
+    world.queue.remember(seconds(300));
+    assert_eq!(world.pop(seconds(300)), None);
+    world.queue.remember(seconds(301));
+    assert_eq!(world.pop(seconds(301)).as_deref(), Some("p"));
+}
+
+#[test]
+fn a_gated_pod_is_tried_when_its_gates_are_gone() {
+    let mut world = World::new();
+    let gated = world
+        .sample
+        .pod("p", |pod| pod["spec"]["schedulingGates"] = json!([{"name": "g"}]));
+    let gated = Arc::new(gated);
+    world.queue.add(gated.clone(), START);
+    assert_eq!(world.pop(START), None);
+    assert_eq!(world.queue.depths().gated, 1);
+    world.queue.remember(seconds(1000));
+    assert_eq!(world.pop(seconds(1000)), None, "time opens no gate");
+    let open = Arc::new(world.sample.pod("p", |_| {}));
+    world.queue.update(&gated, &open, &world.sample.cluster, START);
+    assert_eq!(world.pop(START).as_deref(), Some("p"));
+}
+
+#[test]
+fn a_change_of_the_pod_itself_may_help_it() {
+    let mut world = World::new();
+    let pod = world.add("p", 0, START);
+    world.pop(START);
+    world
+        .queue
+        .reject(&pod.uid, Plugins::from_iter([Plugin::TaintToleration]), START);
+    let same = Arc::new(
+        world
+            .sample
+            .pod("p", |pod| pod["metadata"]["labels"]["x"] = "y".into()),
+    );
+    world.queue.update(&pod, &same, &world.sample.cluster, START);
+    assert_eq!(world.pop(START), None);
+    let bears = world.sample.pod("p", |pod| {
+        pod["spec"]["tolerations"] = json!([{"operator": "Exists"}])
+    });
+    let bears = Arc::new(bears);
+    world.queue.update(&same, &bears, &world.sample.cluster, START);
+    assert_eq!(world.pop(START).as_deref(), Some("p"));
+}
+
+#[test]
+fn a_pod_waits_while_others_are_pushed_away_for_it() {
+    for (done, happened, tried) in [(true, true, true), (true, false, false), (false, false, true)] {
+        let mut world = World::new();
+        let pod = world.add("p", 0, START);
+        world.pop(START);
+        world.queue.preempting(&pod.uid);
+        world.queue.reject(&pod.uid, fit(), START);
+        if happened {
+            let gone = world.sample.pod("gone", |_| {});
+            world
+                .queue
+                .happened(&Event::PodWent(&gone), &world.sample.cluster, START, |_| true);
+        }
+        assert_eq!(world.pop(START), None);
+        world.queue.preempted(&pod.uid, done, seconds(5));
+        assert_eq!(world.pop(seconds(5)).is_some(), tried, "{done} {happened}");
+    }
+}
+
+#[test]
+fn a_deleted_pod_is_not_tried() {
+    let mut world = World::new();
+    let pods: Vec<_> = ["a", "b", "c"]
+        .iter()
+        .map(|name| world.add(name, 0, START))
+        .collect();
+    world.pop(START);
+    world.queue.reject(&pods[0].uid, fit(), START);
+    for pod in &pods {
+        world.queue.delete(&pod.uid);
+    }
+    assert_eq!(world.pop(seconds(900)), None);
+    assert_eq!(world.queue.depths(), Depths::default());
+    assert!(world.queue.rejected.values().all(|count| *count == 0));
+}

@@ -1,0 +1,215 @@
+//! Selectors of labels, ready to be asked often.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::{
+    labels::Labels,
+    pool::{Pools, Text},
+};
+
+/// A selector as it stands in an object.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RawSelector {
+    /// Labels that must be there.
+    pub match_labels: BTreeMap<String, String>,
+    /// Other rules.
+    pub match_expressions: Vec<RawRequirement>,
+}
+
+/// A rule of a selector as it stands in an object.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct RawRequirement {
+    /// The label.
+    pub key: String,
+    /// What is asked of it.
+    pub operator: String,
+    /// The values it is compared with.
+    pub values: Vec<String>,
+}
+
+/// What labels must be like.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Selector {
+    /// No labels do.
+    Nothing,
+    /// All of these must hold; without any, all labels do.
+    All(Box<[Requirement]>),
+}
+
+/// One rule.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Requirement {
+    key: Text,
+    test: Test,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Test {
+    In(Box<[Text]>),
+    NotIn(Box<[Text]>),
+    Exists,
+    Absent,
+    Above(i64),
+    Below(i64),
+}
+
+impl Selector {
+    /// The selector that all labels match.
+    pub fn everything() -> Self {
+        Selector::All(Box::new([]))
+    }
+
+    /// The selector of a field: without one, nothing is selected.
+    pub fn read(raw: Option<&RawSelector>, pools: &mut Pools) -> Self {
+        let Some(raw) = raw else { return Selector::Nothing };
+        let labels = Self::from_labels(&raw.match_labels, pools);
+        let rules = raw
+            .match_expressions
+            .iter()
+            .map(|rule| Requirement::read(rule, pools));
+        match rules.collect() {
+            Some(rules) => labels.and(rules),
+            None => Selector::Nothing,
+        }
+    }
+
+    /// The selector of exactly these labels.
+    pub fn from_labels(labels: &BTreeMap<String, String>, pools: &mut Pools) -> Self {
+        let pairs = labels.iter();
+        Selector::All(
+            pairs
+                .map(|(key, value)| Requirement::equal(pools.text(key), pools.text(value)))
+                .collect(),
+        )
+    }
+
+    /// The rules of a node selector; `None` when one of them is not a rule.
+    pub fn of_requirements(raw: &[RawRequirement], pools: &mut Pools) -> Option<Self> {
+        raw.iter()
+            .map(|rule| Requirement::read(rule, pools))
+            .collect::<Option<_>>()
+            .map(Selector::All)
+    }
+
+    /// This and more rules.
+    #[must_use]
+    pub fn and(self, more: Vec<Requirement>) -> Self {
+        match self {
+            Selector::Nothing => Selector::Nothing,
+            Selector::All(rules) => Selector::All(rules.into_iter().chain(more).collect()),
+        }
+    }
+
+    /// The rules, if any labels can match.
+    pub fn rules(&self) -> Option<&[Requirement]> {
+        match self {
+            Selector::Nothing => None,
+            Selector::All(rules) => Some(rules),
+        }
+    }
+
+    /// Whether it selects everything because it says nothing.
+    pub fn is_empty(&self) -> bool {
+        matches!(self, Selector::All(rules) if rules.is_empty())
+    }
+
+    /// Whether these labels are selected.
+    pub fn matches(&self, labels: &Labels) -> bool {
+        match self {
+            Selector::Nothing => false,
+            Selector::All(rules) => rules.iter().all(|rule| rule.holds(labels.get(&rule.key))),
+        }
+    }
+}
+
+impl Requirement {
+    /// A label must have this value.
+    pub fn equal(key: Text, value: Text) -> Self {
+        Requirement {
+            key,
+            test: Test::In(Box::new([value])),
+        }
+    }
+
+    fn read(raw: &RawRequirement, pools: &mut Pools) -> Option<Self> {
+        let mut values = || raw.values.iter().map(|value| pools.text(value)).collect();
+        let number = || raw.values.first()?.parse().ok();
+        let test = match raw.operator.as_str() {
+            "In" => Test::In(values()),
+            "NotIn" => Test::NotIn(values()),
+            "Exists" => Test::Exists,
+            "DoesNotExist" => Test::Absent,
+            "Gt" => Test::Above(number()?),
+            "Lt" => Test::Below(number()?),
+            _ => return None,
+        };
+        let key = pools.text(&raw.key);
+        Some(Requirement { key, test })
+    }
+
+    fn holds(&self, value: Option<&Text>) -> bool {
+        let number = || value.and_then(|value| value.parse::<i64>().ok());
+        match &self.test {
+            Test::In(values) => value.is_some_and(|value| values.contains(value)),
+            Test::NotIn(values) => value.is_none_or(|value| !values.contains(value)),
+            Test::Exists => value.is_some(),
+            Test::Absent => value.is_none(),
+            Test::Above(limit) => number().is_some_and(|number| number > *limit),
+            Test::Below(limit) => number().is_some_and(|number| number < *limit),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn each_operator_asks_what_it_says() {
+        let mut pools = Pools::default();
+        let labels = Labels::read([("app", "web"), ("size", "7")], &mut pools);
+        for (rule, holds) in [
+            (
+                json!({"key": "app", "operator": "In", "values": ["db", "web"]}),
+                true,
+            ),
+            (json!({"key": "app", "operator": "In", "values": ["db"]}), false),
+            (json!({"key": "none", "operator": "In", "values": ["web"]}), false),
+            (
+                json!({"key": "app", "operator": "NotIn", "values": ["web"]}),
+                false,
+            ),
+            (
+                json!({"key": "none", "operator": "NotIn", "values": ["web"]}),
+                true,
+            ),
+            (json!({"key": "app", "operator": "Exists"}), true),
+            (json!({"key": "app", "operator": "DoesNotExist"}), false),
+            (json!({"key": "none", "operator": "DoesNotExist"}), true),
+            (json!({"key": "size", "operator": "Gt", "values": ["6"]}), true),
+            (json!({"key": "size", "operator": "Gt", "values": ["7"]}), false),
+            (json!({"key": "size", "operator": "Lt", "values": ["8"]}), true),
+            (json!({"key": "app", "operator": "Lt", "values": ["8"]}), false),
+            (json!({"key": "app", "operator": "Gt", "values": ["x"]}), false),
+            (json!({"key": "app", "operator": "Like"}), false),
+        ] {
+            let raw = serde_json::from_value(json!({"matchExpressions": [rule]})).unwrap();
+            let selector = Selector::read(Some(&raw), &mut pools);
+            assert_eq!(selector.matches(&labels), holds, "{raw:?}");
+        }
+    }
+
+    #[test]
+    fn no_selector_selects_nothing_and_an_empty_one_everything() {
+        let mut pools = Pools::default();
+        assert!(!Selector::read(None, &mut pools).matches(&Labels::default()));
+        let empty = Selector::read(Some(&RawSelector::default()), &mut pools);
+        assert!(empty.is_empty() && empty.matches(&Labels::default()));
+    }
+}

@@ -1,0 +1,186 @@
+//! Why a node does not do, and what is said when none does.
+
+use std::{borrow::Cow, collections::BTreeMap, fmt::Write, sync::Arc};
+
+use crate::{
+    number::count,
+    plugins::{Plugin, Plugins},
+};
+
+/// How final a rejection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Code {
+    /// Other pods are in the way: pushing some of them away may help.
+    Unschedulable,
+    /// Nothing that the scheduler does helps.
+    Unresolvable,
+    /// Something went wrong.
+    Error,
+}
+
+/// Why a node, or every node, does not do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Rejection {
+    /// How final it is.
+    pub code: Code,
+    /// Who says so.
+    pub plugin: Option<Plugin>,
+    reasons: Reasons,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Reasons {
+    One(&'static str),
+    Many(Arc<[Cow<'static, str>]>),
+}
+
+/// Whether a node does.
+pub(crate) type Verdict = Result<(), Rejection>;
+
+/// What was found out while no node was found.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Diagnosis {
+    /// By place of the node.
+    pub nodes: Vec<(usize, Rejection)>,
+    /// What holds of all nodes that are not named; without it, that preemption does not help.
+    pub others: Option<Rejection>,
+    /// What was found before any node was looked at.
+    pub early: Option<String>,
+    /// Who rejected nodes.
+    pub plugins: Plugins,
+    /// What preemption had to say.
+    pub preemption: Option<String>,
+}
+
+impl Rejection {
+    /// Pushing others away may help.
+    pub(crate) fn now(plugin: Plugin, reason: &'static str) -> Self {
+        Self::one(Code::Unschedulable, plugin, reason)
+    }
+
+    /// Nothing helps here.
+    pub(crate) fn never(plugin: Plugin, reason: &'static str) -> Self {
+        Self::one(Code::Unresolvable, plugin, reason)
+    }
+
+    /// Something went wrong.
+    pub(crate) fn error(plugin: Plugin, message: String) -> Self {
+        Self::many(Code::Error, Some(plugin), [message.into()])
+    }
+
+    /// With reasons that are made as they are needed.
+    pub(crate) fn many(
+        code: Code,
+        plugin: Option<Plugin>,
+        reasons: impl IntoIterator<Item = Cow<'static, str>>,
+    ) -> Self {
+        Rejection {
+            code,
+            plugin,
+            reasons: Reasons::Many(reasons.into_iter().collect()),
+        }
+    }
+
+    fn one(code: Code, plugin: Plugin, reason: &'static str) -> Self {
+        Rejection {
+            code,
+            plugin: Some(plugin),
+            reasons: Reasons::One(reason),
+        }
+    }
+
+    /// The reasons, one by one.
+    pub(crate) fn reasons(&self) -> impl Iterator<Item = &str> {
+        let (one, many) = match &self.reasons {
+            Reasons::One(reason) => (Some(*reason), &[][..]),
+            Reasons::Many(reasons) => (None, &**reasons),
+        };
+        one.into_iter().chain(many.iter().map(|reason| &**reason))
+    }
+
+    /// The reasons in one line.
+    pub(crate) fn message(&self) -> String {
+        self.reasons().collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl Diagnosis {
+    /// A node does not do.
+    pub(crate) fn add(&mut self, slot: usize, rejection: Rejection) {
+        self.plugins.extend(rejection.plugin);
+        self.nodes.push((slot, rejection));
+    }
+
+    /// What is said when none of so many nodes does.
+    pub(crate) fn message(&self, total: usize) -> String {
+        let mut text = format!("0/{total} nodes are available:");
+        if let Some(early) = &self.early {
+            write!(text, " {early}.").expect("a string takes everything");
+        } else if let Some(counts) = self.histogram(total) {
+            write!(text, " {counts}.").expect("a string takes everything");
+        }
+        if let Some(preemption) = &self.preemption {
+            write!(text, " {preemption}").expect("a string takes everything");
+        }
+        text
+    }
+
+    fn histogram(&self, total: usize) -> Option<String> {
+        let mut counts: BTreeMap<&str, i64> = BTreeMap::new();
+        for reason in self.nodes.iter().flat_map(|(_, rejection)| rejection.reasons()) {
+            *counts.entry(reason).or_default() += 1;
+        }
+        let unnamed = count(total) - count(self.nodes.len());
+        if unnamed > 0 {
+            for reason in self.others.iter().flat_map(Rejection::reasons) {
+                *counts.entry(reason).or_default() += unnamed;
+            }
+        }
+        let mut lines: Vec<_> = counts
+            .iter()
+            .map(|(reason, count)| format!("{count} {reason}"))
+            .collect();
+        lines.sort();
+        (!lines.is_empty()).then(|| lines.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_are_counted_and_sorted_as_texts() {
+        let mut diagnosis = Diagnosis::default();
+        for slot in 0..10 {
+            diagnosis.add(slot, Rejection::now(Plugin::NodePorts, "no ports"));
+        }
+        diagnosis.add(10, Rejection::never(Plugin::NodeName, "wrong name"));
+        diagnosis.add(11, Rejection::never(Plugin::NodeName, "wrong name"));
+        diagnosis.preemption = Some("preemption: none.".into());
+        assert_eq!(
+            diagnosis.message(12),
+            "0/12 nodes are available: 10 no ports, 2 wrong name. preemption: none."
+        );
+    }
+
+    #[test]
+    fn nodes_that_were_not_looked_at_count_too() {
+        let mut diagnosis = Diagnosis::default();
+        diagnosis.add(0, Rejection::now(Plugin::NodePorts, "no ports"));
+        diagnosis.others = Some(Rejection::never(Plugin::NodeAffinity, "not asked"));
+        assert_eq!(
+            diagnosis.message(3),
+            "0/3 nodes are available: 1 no ports, 2 not asked."
+        );
+    }
+
+    #[test]
+    fn what_is_found_early_stands_alone() {
+        let diagnosis = Diagnosis {
+            early: Some("claim is missing".into()),
+            ..Diagnosis::default()
+        };
+        assert_eq!(diagnosis.message(3), "0/3 nodes are available: claim is missing.");
+    }
+}
