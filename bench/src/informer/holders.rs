@@ -138,12 +138,10 @@ async fn hold_reflector(client: Client, measure: &mut Measure<'_>) -> Result<(),
     let (reader, writer) = reflector::store::<Pod>();
     let stream = watcher(Api::all(client), watcher::Config::default());
     let mut stream = Box::pin(reflector::reflector(writer, stream));
-    loop {
-        match stream.next().await.ok_or("the reflector has ended")?? {
-            watcher::Event::InitDone => break,
-            _ => {}
-        }
-    }
+    while !matches!(
+        stream.next().await.ok_or("the reflector has ended")??,
+        watcher::Event::InitDone
+    ) {}
     reader.wait_until_ready().await?;
     measure.stop(reader.len()).await
 }
