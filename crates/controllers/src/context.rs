@@ -10,6 +10,7 @@ use kubecontroller::{
     manager::Runnable,
     metrics::Metrics,
     object::Object,
+    store::By,
 };
 use serde::de::DeserializeOwned;
 
@@ -58,6 +59,16 @@ impl Context {
     /// The pods.
     pub fn pods(&self) -> Informer<Pod> {
         self.informer(&PODS)
+    }
+
+    /// The pods of each node.
+    pub fn pods_by_node(&self) -> By<Pod> {
+        let pods = self.pods();
+        pods.store()
+            .shared_index("node", |pod| match &*pod.spec.node_name {
+                "" => Vec::new(),
+                node => vec![node.to_owned()],
+            })
     }
 
     /// A controller to be built, with figures and the time.

@@ -10,6 +10,7 @@ mod garbage;
 mod job;
 mod namespace;
 mod news;
+mod node_lifecycle;
 pub mod objects;
 mod pod_garbage;
 pub mod pods;

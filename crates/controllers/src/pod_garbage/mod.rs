@@ -57,17 +57,13 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
         let states = states.iter().filter(|(is_so, _)| *is_so);
         states.map(|(_, state)| (*state).to_owned()).collect()
     });
-    let by_node = pods.store().index(|pod| match &*pod.spec.node_name {
-        "" => Vec::new(),
-        node => vec![node.to_owned()],
-    });
     vec![Box::new(PodGarbage {
         writer: context.writer.clone(),
         clock: context.clock.clone(),
         nodes: context.informer(&NODES),
         pods,
         by_state,
-        by_node,
+        by_node: context.pods_by_node(),
     })]
 }
 

@@ -27,7 +27,7 @@ const SYNC_LIMIT: Duration = Duration::from_mins(2);
 /// More workers than this have to be asked for.
 const MOST_WORKERS: usize = 4;
 
-/// Describes a controller: where its keys come from and how they are worked on. See the [module](self) for an example.
+/// Describes a controller: where its keys come from and how they are worked on. See the [module](crate::controller) for an example.
 #[must_use = "a controller does nothing until it has a reconciler and is run"]
 pub struct Controller {
     pub(super) name: String,

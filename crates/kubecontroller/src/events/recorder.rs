@@ -141,6 +141,13 @@ impl Recorder {
         self
     }
 
+    /// The same for another component.
+    #[must_use]
+    pub fn component(mut self, component: &str) -> Self {
+        component.clone_into(&mut self.component);
+        self
+    }
+
     /// Tells that something happened to an object. `reason` is one word why, `action` one word what was done or tried,
     /// `note` a sentence for humans.
     pub fn event(

@@ -16,8 +16,8 @@ use tokio::{
 };
 
 use super::{
-    BoxError, Config, Context, ControllerType, Error, Manager, OwnSetting, Registration, ResourceMetadata, Setup, Stop,
-    gate::Gate, selection::Selection, task,
+    BoxError, Config, Context, ControllerType, Error, Manager, OwnSetting, Registration, ResourceMetadata,
+    Setup, Stop, gate::Gate, selection::Selection, task,
 };
 use crate::{
     App, Key,
@@ -692,7 +692,10 @@ async fn what_is_linked_is_there_and_what_needs_a_cluster_is_left_out_in_portabl
     let api = cluster(&[]);
     let (_stop, running) = start(App::new("hub").linked(), Config::default(), &api);
     let error = end(running).await.unwrap_err().to_string();
-    assert!(error.starts_with("cannot set up homebound: set up with"), "{error}");
+    assert!(
+        error.starts_with("cannot set up homebound: set up with"),
+        "{error}"
+    );
     let config = Config {
         portable: true,
         ..Config::default()

@@ -295,6 +295,19 @@ async fn a_failure_may_say_how_long_to_wait_at_least() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_always_asks_for_another_run_does_not_keep_a_queue_from_closing() {
+    let queue = queue();
+    queue.add("a");
+    let job = next(&queue).await;
+    queue.add("a");
+    queue.close();
+    job.again_with(1);
+    // What happened during the run is still worked on; what the run asked for is not.
+    next(&queue).await.again_with(1);
+    assert!(queue.next().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_is_worked_on_is_known() {
     let queue = queue();
     ["a", "b", "c"].into_iter().for_each(|key| queue.add(key));

@@ -1,0 +1,1 @@
+//! What becomes of nodes that do not do well.

@@ -1,0 +1,320 @@
+//! How fast nodes that are down may lose their pods: the more of a zone is down, the slower, for then it is rather the network
+//! or this controller that is at fault.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+use crate::objects::{Meta, Node};
+
+/// Time between two nodes of a zone that is well, or that is all down while others are well.
+const NORMAL: Duration = Duration::from_secs(10);
+/// Time between two nodes of a large zone of which many nodes are down.
+const SLOW: Duration = Duration::from_secs(100);
+/// A zone with more nodes is large. In others nobody is driven away while many nodes are down.
+const LARGE: usize = 50;
+/// Many is more than two, and at least this many of a hundred.
+const MANY: usize = 55;
+
+/// Nodes with this label say nothing about their zone.
+const EXCLUDED: &str = "node.kubernetes.io/exclude-disruption";
+
+/// The zones of a cluster and the nodes that wait for their turn.
+#[derive(Default)]
+pub(super) struct Zones {
+    zones: HashMap<Box<str>, Zone>,
+    nodes: HashMap<Box<str>, Place>,
+    /// Counts those who began to wait.
+    turns: u64,
+    /// Whether it was looked at them at all: before that it is nobody's turn.
+    is_known: bool,
+    /// Whether all nodes are down, so that nobody is driven away.
+    is_stopped: bool,
+}
+
+/// What has become of all zones together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    /// Nothing that matters to all.
+    None,
+    /// Now all are down.
+    Stopped,
+    /// Now they are not all down any more.
+    Resumed,
+}
+
+struct Zone {
+    /// All nodes, also those that are not counted.
+    members: usize,
+    ready: usize,
+    down: usize,
+    state: State,
+    pace: Pace,
+    /// The nodes that wait, in the order in which they began to.
+    waiting: BTreeMap<u64, Box<str>>,
+}
+
+/// Where a node is.
+struct Place {
+    zone: Box<str>,
+    is_ready: bool,
+    is_counted: bool,
+    turn: Turn,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    /// It does not ask for one.
+    None,
+    Waits(u64),
+    /// It is its turn, until it says that it is content.
+    Now,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Initial,
+    Normal,
+    PartlyDown,
+    Down,
+}
+
+/// One node at once, and then one in each interval; `None` is never.
+struct Pace {
+    interval: Option<Duration>,
+    next: Instant,
+}
+
+/// The zone of a node, as its labels have it; empty if they do not.
+pub(super) fn zone_of(meta: &Meta) -> String {
+    let label = |new, old| meta.label(new).or_else(|| meta.label(old)).unwrap_or_default();
+    let region = label(
+        "topology.kubernetes.io/region",
+        "failure-domain.beta.kubernetes.io/region",
+    );
+    let zone = label(
+        "topology.kubernetes.io/zone",
+        "failure-domain.beta.kubernetes.io/zone",
+    );
+    match (region, zone) {
+        ("", "") => String::new(),
+        (region, zone) => format!("{region}:\0:{zone}"),
+    }
+}
+
+// --- Zones ---
+
+impl Zones {
+    /// Whether all are down.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.is_stopped
+    }
+
+    /// A node is as it is now.
+    pub(super) fn observe(&mut self, node: &Node, now: Instant) {
+        let name = &node.metadata.name;
+        let zone = zone_of(&node.metadata);
+        let (is_ready, is_counted) = (node.is_ready(), node.metadata.label(EXCLUDED).is_none());
+        let is_same = |place: &Place| {
+            *place.zone == *zone && place.is_ready == is_ready && place.is_counted == is_counted
+        };
+        if self.nodes.get(name).is_some_and(is_same) {
+            return;
+        }
+        self.forget(name);
+        let place = Place {
+            zone: zone.into(),
+            is_ready,
+            is_counted,
+            turn: Turn::None,
+        };
+        let zone = self.zones.entry(place.zone.clone());
+        zone.or_insert_with(|| Zone::new(now)).count(&place, 1);
+        self.nodes.insert(name.clone(), place);
+    }
+
+    /// A node is gone.
+    pub(super) fn forget(&mut self, name: &str) {
+        self.content(name);
+        if let Some(place) = self.nodes.remove(name)
+            && let Some(zone) = self.zones.get_mut(&place.zone)
+        {
+            zone.count(&place, -1);
+        }
+    }
+
+    /// Whether it is the turn of a node. If not, it waits from now on.
+    pub(super) fn ask(&mut self, name: &str, now: Instant) -> bool {
+        let Some(place) = self.nodes.get_mut(name) else {
+            return false;
+        };
+        let Some(zone) = self.zones.get_mut(&place.zone) else {
+            return false;
+        };
+        if place.turn == Turn::None {
+            self.turns += 1;
+            zone.waiting.insert(self.turns, name.into());
+            place.turn = Turn::Waits(self.turns);
+        }
+        let is_first = zone.waiting.first_key_value().map(|(turn, _)| Turn::Waits(*turn)) == Some(place.turn);
+        if self.is_known && is_first && zone.pace.take(now) {
+            zone.waiting.pop_first();
+            place.turn = Turn::Now;
+        }
+        place.turn == Turn::Now
+    }
+
+    /// A node has what it asked for, or does not want it any more.
+    pub(super) fn content(&mut self, name: &str) {
+        let Some(place) = self.nodes.get_mut(name) else {
+            return;
+        };
+        if let Turn::Waits(turn) = place.turn
+            && let Some(zone) = self.zones.get_mut(&place.zone)
+        {
+            zone.waiting.remove(&turn);
+        }
+        place.turn = Turn::None;
+    }
+
+    /// The nodes whose turn it is now, of those that wait.
+    pub(super) fn release(&mut self, now: Instant) -> Vec<Box<str>> {
+        let mut released = Vec::new();
+        if !self.is_known {
+            return released;
+        }
+        for zone in self.zones.values_mut() {
+            while !zone.waiting.is_empty() && zone.pace.take(now) {
+                released.extend(zone.waiting.pop_first().map(|(_, name)| name));
+            }
+        }
+        for name in &released {
+            if let Some(place) = self.nodes.get_mut(name) {
+                place.turn = Turn::Now;
+            }
+        }
+        released
+    }
+
+    /// When it is the next one's turn.
+    pub(super) fn next_release(&self) -> Option<Instant> {
+        let waiting = self.zones.values().filter(|zone| !zone.waiting.is_empty());
+        let times = waiting.filter_map(|zone| zone.pace.interval.map(|_| zone.pace.next));
+        times.min().filter(|_| self.is_known)
+    }
+
+    /// Looks at the state of all zones, and lets nodes go slower or faster.
+    pub(super) fn evaluate(&mut self, now: Instant) -> Change {
+        self.is_known = true;
+        self.zones.retain(|_, zone| zone.members > 0);
+        let mut counted = self.zones.values().filter(|zone| zone.ready + zone.down > 0);
+        let is_any = counted.clone().next().is_some();
+        let are_all_down = is_any && counted.all(|zone| zone.new_state() == State::Down);
+        if are_all_down {
+            for zone in self.zones.values_mut() {
+                zone.state = State::Down;
+                zone.pace.change(None, now);
+            }
+            let was_stopped = std::mem::replace(&mut self.is_stopped, true);
+            return if was_stopped {
+                Change::None
+            } else {
+                Change::Stopped
+            };
+        }
+        let was_stopped = std::mem::replace(&mut self.is_stopped, false);
+        for zone in self.zones.values_mut() {
+            let state = zone.new_state();
+            if was_stopped || state != zone.state {
+                zone.state = state;
+                zone.pace.change(state.interval(zone.ready + zone.down), now);
+            }
+        }
+        if was_stopped {
+            Change::Resumed
+        } else {
+            Change::None
+        }
+    }
+}
+
+// --- Zone ---
+
+impl Zone {
+    fn new(now: Instant) -> Self {
+        Zone {
+            members: 0,
+            ready: 0,
+            down: 0,
+            state: State::Initial,
+            pace: Pace {
+                interval: Some(NORMAL),
+                next: now,
+            },
+            waiting: BTreeMap::new(),
+        }
+    }
+
+    fn count(&mut self, place: &Place, change: isize) {
+        let counted = if place.is_counted { change } else { 0 };
+        self.members = self.members.saturating_add_signed(change);
+        if place.is_ready {
+            self.ready = self.ready.saturating_add_signed(counted);
+        } else {
+            self.down = self.down.saturating_add_signed(counted);
+        }
+    }
+
+    fn new_state(&self) -> State {
+        let all = self.ready + self.down;
+        if self.ready == 0 && self.down > 0 {
+            State::Down
+        } else if self.down > 2 && self.down * 100 >= all * MANY {
+            State::PartlyDown
+        } else {
+            State::Normal
+        }
+    }
+}
+
+// --- State ---
+
+impl State {
+    fn interval(self, nodes: usize) -> Option<Duration> {
+        match self {
+            State::PartlyDown => (nodes > LARGE).then_some(SLOW),
+            State::Initial | State::Normal | State::Down => Some(NORMAL),
+        }
+    }
+}
+
+// --- Pace ---
+
+impl Pace {
+    fn take(&mut self, now: Instant) -> bool {
+        match self.interval {
+            Some(interval) if now >= self.next => {
+                self.next = now + interval;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Who had to wait before has to wait now.
+    fn change(&mut self, interval: Option<Duration>, now: Instant) {
+        if self.interval == interval {
+            return;
+        }
+        let is_free = self.interval.is_some() && now >= self.next;
+        self.interval = interval;
+        self.next = if is_free {
+            now
+        } else {
+            now + interval.unwrap_or_default()
+        };
+    }
+}
