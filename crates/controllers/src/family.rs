@@ -103,7 +103,7 @@ impl Parent<'_> {
     }
 
     /// Whether the server has it, and it is not going.
-    pub async fn is_there(&self, writer: &Writer) -> kube::Result<bool> {
+    pub(crate) async fn is_there(&self, writer: &Writer) -> kube::Result<bool> {
         let place = Place::new(self.resource, &self.meta.namespace, &self.meta.name);
         match writer.get::<Thing<IgnoredAny>>(place).await {
             Ok(fresh) => Ok(fresh.metadata.uid == self.meta.uid && !fresh.metadata.is_going()),
