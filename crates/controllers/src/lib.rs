@@ -21,6 +21,7 @@ mod role_aggregation;
 mod root_ca;
 mod service_account;
 mod table;
+mod taint_eviction;
 #[cfg(test)]
 mod testing;
 mod ttl_after_finished;

@@ -3,7 +3,7 @@
 use crate::{
     context::{Context, Task},
     cronjob, deployment, garbage, job, namespace, node_lifecycle, pod_garbage, replicaset, replication,
-    role_aggregation, root_ca, service_account, ttl_after_finished,
+    role_aggregation, root_ca, service_account, taint_eviction, ttl_after_finished,
 };
 
 /// A controller, by the name under which it can be turned on and off.
@@ -39,5 +39,6 @@ pub static CONTROLLERS: &[Descriptor] = controllers! {
     "replicationcontroller-controller" "replicationcontroller" "replication-controller" replication::make;
     "root-ca-certificate-publisher-controller" "root-ca-cert-publisher" "root-ca-cert-publisher" root_ca::make;
     "serviceaccount-controller" "serviceaccount" "service-account-controller" service_account::make;
+    "taint-eviction-controller" "taint-eviction" "node-controller" taint_eviction::make;
     "ttl-after-finished-controller" "ttl-after-finished" "ttl-after-finished-controller" ttl_after_finished::make;
 };
