@@ -10,6 +10,7 @@ mod garbage;
 mod job;
 mod namespace;
 mod news;
+mod node_ipam;
 mod node_lifecycle;
 pub mod objects;
 mod pod_garbage;
@@ -29,6 +30,6 @@ pub mod writer;
 pub mod written;
 
 pub use self::{
-    context::{Cluster, Context, Task},
+    context::{Cluster, Context, NodeNetworks, Task},
     table::{CONTROLLERS, Descriptor},
 };
