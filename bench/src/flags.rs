@@ -3,7 +3,7 @@
 use std::{fmt, ops::RangeInclusive, path::PathBuf};
 
 pub(crate) const HELP: &str = "\
-Usage: k3-bench storage|api|hostile|informer|queue [FLAGS]
+Usage: k3-bench storage|api|hostile|informer|queue|scheduler [FLAGS]
 
 storage measures the stores, beside the disk's own limits, and compares with what is asked of them.
 
@@ -20,6 +20,8 @@ measures what ordinary clients feel of it. It takes --binary and --storage.
 
 informer starts k3 with pods, and measures how fast and in how much memory informers hold them, beside kube's reflector.
 It takes --binary, --storage and --connections.
+
+scheduler measures how many pods the scheduler places in a second, without a server.
 
 queue measures how many keys go through a work queue, and through a controller that does nothing.
 
@@ -40,6 +42,7 @@ pub(crate) enum Command {
     Api(ApiOptions),
     Hostile(ApiOptions),
     Informer(ApiOptions),
+    Scheduler(ApiOptions),
     Queue(QueueOptions),
     Storage(StorageOptions),
     /// What the benchmark asks of itself, as a process of its own: the memory of one backend.
@@ -134,6 +137,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Command, M
         Some("api") => parse_api(args, Command::Api),
         Some("hostile") => parse_api(args, Command::Hostile),
         Some("informer") => parse_api(args, Command::Informer),
+        Some("scheduler") => parse_api(args, Command::Scheduler),
         Some("queue") => parse_queue(args),
         Some("sync") => parse_sync(&args.collect::<Vec<_>>()),
         Some("storage") => parse_storage(args),

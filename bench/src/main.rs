@@ -12,6 +12,7 @@ mod machine;
 mod memory;
 mod place;
 mod queue;
+mod scheduler;
 mod storage;
 mod table;
 mod verdict;
@@ -56,6 +57,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Informer(options) => runtime.block_on(informer::run(&options)),
         Command::Queue(options) => runtime.block_on(queue::run(&options)),
         Command::Sync(options) => runtime.block_on(informer::sync(&options)),
+        Command::Scheduler(options) => scheduler::run(&options),
         Command::Storage(options) => runtime.block_on(storage::run(&options)),
         Command::Weigh(options) => runtime.block_on(storage::weigh(&options)),
     }

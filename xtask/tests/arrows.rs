@@ -144,7 +144,12 @@ const ROOMS: &[Room] = &[
     },
     Room {
         folder: "bench",
-        knows: &["crates/storage", "testing/services"],
+        knows: &[
+            "crates/kubecontroller",
+            "crates/scheduler",
+            "crates/storage",
+            "testing/services",
+        ],
         bans: &[],
     },
     Room {

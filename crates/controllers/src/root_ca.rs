@@ -71,7 +71,7 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
                         fields.insert(FIELD.to_owned(), cluster.authority.clone().into());
                         let patch = json!({"metadata": {"annotations": told}, "data": fields});
                         let place = Place::new(&CONFIG_MAPS, namespace, NAME);
-                        writer.merge::<Value>(place, &patch).await
+                        writer.update::<Value>(place, &patch).await
                     }
                     None => {
                         let map = json!({"apiVersion": "v1", "kind": "ConfigMap",

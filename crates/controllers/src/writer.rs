@@ -125,6 +125,37 @@ impl Writer {
         self.send(Method::PATCH, &place.path(), MERGE, Some(patch)).await
     }
 
+    /// Does what [`Writer::merge`] does, for those who may replace an object and not patch it, as most controllers may only
+    /// with a status: it is read, changed here, and put back, unless somebody was faster.
+    pub async fn update<T: DeserializeOwned>(&self, place: Place<'_>, patch: &Value) -> kube::Result<T> {
+        self.change(place, |object| k3_api::patch::merge::apply(object, patch.clone()))
+            .await
+    }
+
+    /// Does what [`Writer::patch`] does, in the same way.
+    pub async fn update_by_steps<T: DeserializeOwned>(
+        &self,
+        place: Place<'_>,
+        steps: &[Value],
+    ) -> kube::Result<T> {
+        let patch = k3_api::patch::json::Patch::try_new(steps.into());
+        let patch = patch.map_err(|wrong| refusal(&wrong.status()))?;
+        self.change(place, |object| {
+            patch.apply(object).map_err(|wrong| wrong.status())
+        })
+        .await
+    }
+
+    async fn change<T: DeserializeOwned>(
+        &self,
+        place: Place<'_>,
+        change: impl FnOnce(Value) -> Result<Value, k3_api::status::Status> + Send,
+    ) -> kube::Result<T> {
+        let object: Value = self.get(Place { part: "", ..place }).await?;
+        let changed = change(object).map_err(|wrong| refusal(&wrong))?;
+        self.replace(place, &changed).await
+    }
+
     /// Changes lists by the keys of their items, as the kind has them.
     pub async fn merge_lists<T: DeserializeOwned>(
         &self,
@@ -225,6 +256,12 @@ pub fn is_namespace_going(error: &kube::Error) -> bool {
 /// Whether something cannot be made because there is one of that name.
 pub fn is_taken(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.reason == "AlreadyExists")
+}
+
+/// What a server would have said.
+fn refusal(status: &k3_api::status::Status) -> kube::Error {
+    let told = kube::core::Status::failure(&status.message, status.reason.word());
+    kube::Error::Api(Box::new(told.with_code(status.code)))
 }
 
 /// Whether the server answered with a code.

@@ -147,13 +147,43 @@ fn random() -> f64 {
 mod tests {
     use std::{cell::Cell, time::Duration};
 
-    use kube::core::Status;
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::{Api, core::Status};
     use tokio::time::Instant;
 
-    use super::Conflicts;
+    use super::{Conflicts, update};
+    use crate::testing::FakeApi;
 
     fn refused(code: u16, reason: &str) -> kube::Error {
         kube::Error::Api(Status::failure("no", reason).with_code(code).boxed())
+    }
+
+    #[tokio::test]
+    async fn of_two_writers_one_looks_again_and_both_succeed() {
+        let api = FakeApi::new();
+        let map: ConfigMap =
+            serde_json::from_str(r#"{"metadata": {"name": "web", "namespace": "shop"}}"#).unwrap();
+        api.put(&map);
+        let maps: Api<ConfigMap> = Api::namespaced(api.client(), "shop");
+        let set = |map: &mut ConfigMap, name: &str| {
+            map.data
+                .get_or_insert_default()
+                .insert(name.to_owned(), "yes".to_owned());
+        };
+        let mut looks = 0;
+        let change = |map: &mut ConfigMap| {
+            looks += 1;
+            if looks == 1 {
+                api.edit("shop", "web", |map| set(map, "theirs"));
+            }
+            set(map, "ours");
+        };
+        let written = update(&maps, "web", change).await.unwrap();
+        assert_eq!((looks, written.data.unwrap_or_default().len()), (2, 2));
+        // What is right already is not written.
+        let before = api.version();
+        update(&maps, "web", |map| set(map, "ours")).await.unwrap();
+        assert_eq!(api.version(), before);
     }
 
     async fn tries(conflicts: u32, error: impl Fn() -> kube::Error) -> (u32, bool, Duration) {

@@ -233,7 +233,7 @@ mod tests {
         assert!(ensure(&maps, &map, "example.com/second").await.is_err());
         let map = maps.get("web").await.unwrap();
         api.edit::<ConfigMap>("shop", "web", |map| {
-            map.metadata.finalizers.as_mut().unwrap().remove(0).clear()
+            map.metadata.finalizers.as_mut().unwrap().remove(0).clear();
         });
         assert!(remove(&maps, &map, OURS).await.is_err());
         assert_eq!(finalizers(&api), ["other/b", OURS]);

@@ -2,6 +2,8 @@
 //!
 //! The program is this test binary, started again with a variable that makes one of its tests behave as a program.
 
+#![expect(clippy::unwrap_used, reason = "in a test a panic is the answer")]
+
 use std::{
     convert::Infallible,
     io::{BufRead, BufReader, Read},

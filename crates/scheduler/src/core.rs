@@ -8,7 +8,7 @@ use crate::{
     cluster::{Cluster, Key},
     cycle::{Engine, Found, Nominator, Placement, Preemption, Tried},
     event::Event,
-    object::{Node, Pod},
+    object::{Node, Pod, Service},
     plugins::{Decided, Plugins},
     pool::Text,
     profile::Profile,
@@ -18,8 +18,7 @@ use crate::{
 /// Everything a scheduler knows and has decided. It belongs to one task.
 #[derive(Debug)]
 pub struct Core {
-    /// What is known of the cluster.
-    pub cluster: Cluster,
+    pub(crate) cluster: Cluster,
     queue: Queue,
     engine: Engine,
     nominator: Nominator,
@@ -81,14 +80,11 @@ impl Core {
     }
 
     /// A node is as it is now.
-    pub fn node(&mut self, node: Node, now: Moment) {
-        let name = node.name.clone();
-        let old = self.cluster.set_node(node);
-        let new = self.cluster.slot(&name).and_then(|slot| self.cluster.info(slot).node.clone());
-        match (old, new) {
-            (Some(old), Some(new)) if old != new => self.happened(&Event::NodeChanged { old: &old, new: &new }, now),
-            (None, Some(new)) => self.happened(&Event::NodeCame(&new), now),
-            _ => {}
+    pub fn node(&mut self, new: Arc<Node>, now: Moment) {
+        match self.cluster.set_node(Arc::clone(&new)) {
+            None => self.happened(&Event::NodeCame(&new), now),
+            Some(old) if old != new => self.happened(&Event::NodeChanged { old: &old, new: &new }, now),
+            Some(_) => {}
         }
     }
 
@@ -97,6 +93,14 @@ impl Core {
         if let Some(node) = self.cluster.remove_node(name) {
             self.happened(&Event::NodeWent(&node), now);
         }
+    }
+
+    /// A service is as it is now.
+    pub fn service(&mut self, service: &Service) {
+        let (namespace, name) = (service.namespace.clone(), service.name.clone());
+        self.cluster
+            .groups
+            .set_service(namespace, name, Some(service.selector.clone()));
     }
 
     /// A pod is as it is now.
@@ -250,7 +254,8 @@ impl Core {
     fn freed_for_weaker(&mut self, pod: &Arc<Pod>, now: Moment) {
         let priority = pod.priority();
         let among = |other: &Pod| other.priority() <= priority;
-        self.queue.happened(&Event::PodWent(pod), &self.cluster, now, among);
+        self.queue
+            .happened(&Event::PodWent(pod), &self.cluster, now, among);
     }
 
     fn place(&mut self, pod: Arc<Pod>, placement: Placement, attempts: u32) -> Decision {
@@ -264,8 +269,15 @@ impl Core {
             storage.assume_claim(claim, node.clone());
         }
         if !volumes.bind.is_empty() || !volumes.provision.is_empty() {
-            let bind = volumes.bind.iter().map(|(volume, _)| volume.name.clone()).collect();
-            let provision = volumes.provision.iter().map(|claim| (claim.namespace.clone(), claim.name.clone()));
+            let bind = volumes
+                .bind
+                .iter()
+                .map(|(volume, _)| volume.name.clone())
+                .collect();
+            let provision = volumes
+                .provision
+                .iter()
+                .map(|claim| (claim.namespace.clone(), claim.name.clone()));
             self.volumes.insert(pod.uid.clone(), (bind, provision.collect()));
         }
         self.nominator.remove(&pod.uid);
@@ -277,7 +289,14 @@ impl Core {
         }
     }
 
-    fn refuse(&mut self, pod: Arc<Pod>, message: String, plugins: Plugins, tried: Tried, now: Moment) -> Decision {
+    fn refuse(
+        &mut self,
+        pod: Arc<Pod>,
+        message: String,
+        plugins: Plugins,
+        tried: Tried,
+        now: Moment,
+    ) -> Decision {
         let mut preemption = None;
         let nominate = match tried {
             Tried::NotTried => {
@@ -290,7 +309,10 @@ impl Core {
             }
             Tried::Found(Preemption { node, victims }) => {
                 let weaker = self.nominator.on(&node).iter();
-                let disappointed = weaker.filter(|other| other.priority() < pod.priority()).cloned().collect();
+                let disappointed = weaker
+                    .filter(|other| other.priority() < pod.priority())
+                    .cloned()
+                    .collect();
                 self.nominator.set(pod.clone(), Some(node.clone()));
                 let changed = pod.nominated.as_ref() != Some(&node);
                 let victims: Vec<_> = victims.into_iter().filter(|victim| !victim.going).collect();

@@ -10,7 +10,7 @@ use hashbrown::DefaultHashBuilder;
 use crate::cluster::Cluster;
 
 /// A sum over all nodes.
-pub trait Fold: Sized {
+pub(crate) trait Fold: Sized {
     /// What it sums up.
     type Key: Hash + Eq;
 
@@ -29,7 +29,7 @@ pub trait Fold: Sized {
 
 /// The sums that were used last.
 #[derive(Debug)]
-pub struct Folds<F> {
+pub(crate) struct Folds<F> {
     hasher: DefaultHashBuilder,
     kept: Vec<Kept<F>>,
 }
@@ -43,7 +43,7 @@ struct Kept<F> {
 
 /// A sum that is in use; it is given back when the decision is made.
 #[derive(Debug)]
-pub struct Taken<F> {
+pub(crate) struct Taken<F> {
     hash: u64,
     read: u64,
     /// The sum.
@@ -63,9 +63,12 @@ impl<F> Default for Folds<F> {
 
 impl<F: Fold> Folds<F> {
     /// The sum for a key, as the cluster is now.
-    pub fn take(&mut self, key: F::Key, cluster: &Cluster) -> Taken<F> {
+    pub(crate) fn take(&mut self, key: F::Key, cluster: &Cluster) -> Taken<F> {
         let hash = self.hasher.hash_one(&key);
-        let known = self.kept.iter().position(|kept| kept.hash == hash && *kept.fold.key() == key);
+        let known = self
+            .kept
+            .iter()
+            .position(|kept| kept.hash == hash && *kept.fold.key() == key);
         let end = cluster.log.end();
         if let Some(at) = known {
             let Kept { mut fold, read, .. } = self.kept.remove(at);
@@ -75,18 +78,26 @@ impl<F: Fold> Folds<F> {
                 for slot in changed {
                     fold.refresh(slot, cluster);
                 }
-                return Taken { hash, read: end, fold };
+                return Taken {
+                    hash,
+                    read: end,
+                    fold,
+                };
             }
         }
         let mut fold = F::empty(key);
         for slot in 0..cluster.places() {
             fold.refresh(slot, cluster);
         }
-        Taken { hash, read: end, fold }
+        Taken {
+            hash,
+            read: end,
+            fold,
+        }
     }
 
     /// Gives a sum back.
-    pub fn put(&mut self, taken: Taken<F>) {
+    pub(crate) fn put(&mut self, taken: Taken<F>) {
         if self.kept.len() >= LIMIT {
             self.kept.pop();
         }

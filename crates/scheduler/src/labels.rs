@@ -1,7 +1,5 @@
 //! The labels of an object.
 
-use std::collections::BTreeMap;
-
 use crate::pool::{Pools, Text};
 
 /// Labels, sorted by key. Objects have few: they are searched from the front.
@@ -10,14 +8,21 @@ pub struct Labels(Box<[(Text, Text)]>);
 
 impl Labels {
     /// Takes labels as they were read.
-    pub fn read<S: AsRef<str>>(labels: &BTreeMap<S, S>, pools: &mut Pools) -> Self {
-        let pairs = labels.iter();
-        Labels(pairs.map(|(key, value)| (pools.text(key.as_ref()), pools.text(value.as_ref()))).collect())
+    pub fn read<'l>(labels: impl IntoIterator<Item = (&'l str, &'l str)>, pools: &mut Pools) -> Self {
+        let labels = labels.into_iter();
+        let mut pairs: Vec<_> = labels
+            .map(|(key, value)| (pools.text(key), pools.text(value)))
+            .collect();
+        pairs.sort();
+        Labels(pairs.into())
     }
 
     /// The value of a label.
     pub fn get(&self, key: &str) -> Option<&Text> {
-        self.0.iter().find(|(known, _)| &**known == key).map(|(_, value)| value)
+        self.0
+            .iter()
+            .find(|(known, _)| &**known == key)
+            .map(|(_, value)| value)
     }
 
     /// All of them.

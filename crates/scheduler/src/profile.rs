@@ -77,7 +77,10 @@ impl Profile {
 
     /// How much a rule weighs.
     pub fn weight(&self, plugin: Plugin) -> i64 {
-        self.weights.iter().find(|(known, _)| *known == plugin).map_or(1, |(_, weight)| *weight)
+        self.weights
+            .iter()
+            .find(|(known, _)| *known == plugin)
+            .map_or(1, |(_, weight)| *weight)
     }
 
     /// How many nodes that do are enough.
@@ -86,7 +89,11 @@ impl Profile {
             return nodes;
         }
         let asked = usize::try_from(self.percentage).unwrap_or(0);
-        let percentage = if asked == 0 { 50_usize.saturating_sub(nodes / 125).max(LEAST) } else { asked };
+        let percentage = if asked == 0 {
+            50_usize.saturating_sub(nodes / 125).max(LEAST)
+        } else {
+            asked
+        };
         (nodes * percentage / 100).max(FEW)
     }
 }
@@ -98,7 +105,15 @@ mod tests {
     #[test]
     fn large_clusters_are_not_searched_to_the_end() {
         let profile = Profile::default();
-        for (nodes, enough) in [(0, 0), (99, 99), (100, 100), (250, 120), (1000, 420), (5000, 500), (20_000, 1000)] {
+        for (nodes, enough) in [
+            (0, 0),
+            (99, 99),
+            (100, 100),
+            (250, 120),
+            (1000, 420),
+            (5000, 500),
+            (20_000, 1000),
+        ] {
             assert_eq!(profile.enough(nodes), enough, "{nodes}");
         }
         assert_eq!(profile.looking_at(50).enough(5000), 2500);

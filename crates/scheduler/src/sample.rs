@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use kubecontroller::object::Slim;
 use serde_json::{Value, json};
 
 use crate::{
     cluster::Cluster,
-    object::{Node, NodeFields, Pod, PodFields},
+    object::{Node, Pod, read},
     pool::Pools,
 };
 
@@ -24,7 +23,7 @@ impl Sample {
     /// A node with 4 processors, 8 GiB and 110 pods, and its name as its host name; then changed.
     pub fn node(&mut self, name: &str, change: impl FnOnce(&mut Value)) -> Arc<Node> {
         let node = self.read_node(name, change);
-        self.cluster.set_node(node);
+        self.cluster.set_node(node.into());
         let slot = self.cluster.slot(name).unwrap();
         self.cluster.info(slot).node.clone().unwrap()
     }
@@ -37,8 +36,7 @@ impl Sample {
             "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110", "ephemeral-storage": "100Gi"}},
         });
         change(&mut node);
-        let slim: Slim<NodeFields> = serde_json::from_value(node).unwrap();
-        Node::read(&slim, &mut self.pools)
+        read(node, &mut self.pools)
     }
 
     /// A pod of one container; then changed.
@@ -49,8 +47,7 @@ impl Sample {
             "status": {},
         });
         change(&mut pod);
-        let slim: Slim<PodFields> = serde_json::from_value(pod).unwrap();
-        Pod::read(&slim, &mut self.pools)
+        read(pod, &mut self.pools)
     }
 
     /// A pod on a node of the cluster.

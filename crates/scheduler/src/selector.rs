@@ -67,7 +67,10 @@ impl Selector {
     pub fn read(raw: Option<&RawSelector>, pools: &mut Pools) -> Self {
         let Some(raw) = raw else { return Selector::Nothing };
         let labels = Self::from_labels(&raw.match_labels, pools);
-        let rules = raw.match_expressions.iter().map(|rule| Requirement::read(rule, pools));
+        let rules = raw
+            .match_expressions
+            .iter()
+            .map(|rule| Requirement::read(rule, pools));
         match rules.collect() {
             Some(rules) => labels.and(rules),
             None => Selector::Nothing,
@@ -77,12 +80,19 @@ impl Selector {
     /// The selector of exactly these labels.
     pub fn from_labels(labels: &BTreeMap<String, String>, pools: &mut Pools) -> Self {
         let pairs = labels.iter();
-        Selector::All(pairs.map(|(key, value)| Requirement::equal(pools.text(key), pools.text(value))).collect())
+        Selector::All(
+            pairs
+                .map(|(key, value)| Requirement::equal(pools.text(key), pools.text(value)))
+                .collect(),
+        )
     }
 
     /// The rules of a node selector; `None` when one of them is not a rule.
     pub fn of_requirements(raw: &[RawRequirement], pools: &mut Pools) -> Option<Self> {
-        raw.iter().map(|rule| Requirement::read(rule, pools)).collect::<Option<_>>().map(Selector::All)
+        raw.iter()
+            .map(|rule| Requirement::read(rule, pools))
+            .collect::<Option<_>>()
+            .map(Selector::All)
     }
 
     /// This and more rules.
@@ -163,14 +173,22 @@ mod tests {
     #[test]
     fn each_operator_asks_what_it_says() {
         let mut pools = Pools::default();
-        let labels = BTreeMap::from([("app", "web"), ("size", "7")]);
-        let labels = Labels::read(&labels, &mut pools);
+        let labels = Labels::read([("app", "web"), ("size", "7")], &mut pools);
         for (rule, holds) in [
-            (json!({"key": "app", "operator": "In", "values": ["db", "web"]}), true),
+            (
+                json!({"key": "app", "operator": "In", "values": ["db", "web"]}),
+                true,
+            ),
             (json!({"key": "app", "operator": "In", "values": ["db"]}), false),
             (json!({"key": "none", "operator": "In", "values": ["web"]}), false),
-            (json!({"key": "app", "operator": "NotIn", "values": ["web"]}), false),
-            (json!({"key": "none", "operator": "NotIn", "values": ["web"]}), true),
+            (
+                json!({"key": "app", "operator": "NotIn", "values": ["web"]}),
+                false,
+            ),
+            (
+                json!({"key": "none", "operator": "NotIn", "values": ["web"]}),
+                true,
+            ),
             (json!({"key": "app", "operator": "Exists"}), true),
             (json!({"key": "app", "operator": "DoesNotExist"}), false),
             (json!({"key": "none", "operator": "DoesNotExist"}), true),

@@ -9,7 +9,7 @@ use crate::{
 
 /// How final a rejection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Code {
+pub(crate) enum Code {
     /// Other pods are in the way: pushing some of them away may help.
     Unschedulable,
     /// Nothing that the scheduler does helps.
@@ -20,7 +20,7 @@ pub enum Code {
 
 /// Why a node, or every node, does not do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rejection {
+pub(crate) struct Rejection {
     /// How final it is.
     pub code: Code,
     /// Who says so.
@@ -35,11 +35,11 @@ enum Reasons {
 }
 
 /// Whether a node does.
-pub type Verdict = Result<(), Rejection>;
+pub(crate) type Verdict = Result<(), Rejection>;
 
 /// What was found out while no node was found.
 #[derive(Clone, Debug, Default)]
-pub struct Diagnosis {
+pub(crate) struct Diagnosis {
     /// By place of the node.
     pub nodes: Vec<(usize, Rejection)>,
     /// What holds of all nodes that are not named; without it, that preemption does not help.
@@ -54,22 +54,26 @@ pub struct Diagnosis {
 
 impl Rejection {
     /// Pushing others away may help.
-    pub fn now(plugin: Plugin, reason: &'static str) -> Self {
+    pub(crate) fn now(plugin: Plugin, reason: &'static str) -> Self {
         Self::one(Code::Unschedulable, plugin, reason)
     }
 
     /// Nothing helps here.
-    pub fn never(plugin: Plugin, reason: &'static str) -> Self {
+    pub(crate) fn never(plugin: Plugin, reason: &'static str) -> Self {
         Self::one(Code::Unresolvable, plugin, reason)
     }
 
     /// Something went wrong.
-    pub fn error(plugin: Plugin, message: String) -> Self {
+    pub(crate) fn error(plugin: Plugin, message: String) -> Self {
         Self::many(Code::Error, Some(plugin), [message.into()])
     }
 
     /// With reasons that are made as they are needed.
-    pub fn many(code: Code, plugin: Option<Plugin>, reasons: impl IntoIterator<Item = Cow<'static, str>>) -> Self {
+    pub(crate) fn many(
+        code: Code,
+        plugin: Option<Plugin>,
+        reasons: impl IntoIterator<Item = Cow<'static, str>>,
+    ) -> Self {
         Rejection {
             code,
             plugin,
@@ -86,7 +90,7 @@ impl Rejection {
     }
 
     /// The reasons, one by one.
-    pub fn reasons(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn reasons(&self) -> impl Iterator<Item = &str> {
         let (one, many) = match &self.reasons {
             Reasons::One(reason) => (Some(*reason), &[][..]),
             Reasons::Many(reasons) => (None, &**reasons),
@@ -95,20 +99,20 @@ impl Rejection {
     }
 
     /// The reasons in one line.
-    pub fn message(&self) -> String {
+    pub(crate) fn message(&self) -> String {
         self.reasons().collect::<Vec<_>>().join(", ")
     }
 }
 
 impl Diagnosis {
     /// A node does not do.
-    pub fn add(&mut self, slot: usize, rejection: Rejection) {
+    pub(crate) fn add(&mut self, slot: usize, rejection: Rejection) {
         self.plugins.extend(rejection.plugin);
         self.nodes.push((slot, rejection));
     }
 
     /// What is said when none of so many nodes does.
-    pub fn message(&self, total: usize) -> String {
+    pub(crate) fn message(&self, total: usize) -> String {
         let mut text = format!("0/{total} nodes are available:");
         if let Some(early) = &self.early {
             write!(text, " {early}.").expect("a string takes everything");
@@ -132,7 +136,10 @@ impl Diagnosis {
                 *counts.entry(reason).or_default() += unnamed;
             }
         }
-        let mut lines: Vec<_> = counts.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+        let mut lines: Vec<_> = counts
+            .iter()
+            .map(|(reason, count)| format!("{count} {reason}"))
+            .collect();
         lines.sort();
         (!lines.is_empty()).then(|| lines.join(", "))
     }
@@ -162,7 +169,10 @@ mod tests {
         let mut diagnosis = Diagnosis::default();
         diagnosis.add(0, Rejection::now(Plugin::NodePorts, "no ports"));
         diagnosis.others = Some(Rejection::never(Plugin::NodeAffinity, "not asked"));
-        assert_eq!(diagnosis.message(3), "0/3 nodes are available: 1 no ports, 2 not asked.");
+        assert_eq!(
+            diagnosis.message(3),
+            "0/3 nodes are available: 1 no ports, 2 not asked."
+        );
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::{
     task::Poll,
 };
 
-use k3_queue_model::queue::{Options, Queue};
+use k3_queue_model::queue::{Job, Options, Queue};
 use shuttle::{
     future::{block_on, spawn},
     thread,
@@ -39,7 +39,7 @@ fn each_key_wakes_somebody() {
         let workers: Vec<_> = (0..2)
             .map(|_| {
                 let queue = queue.clone();
-                thread::spawn(move || block_on(async { queue.next().await.map(|job| job.done()).is_some() }))
+                thread::spawn(move || block_on(async { queue.next().await.map(Job::done).is_some() }))
             })
             .collect();
         let adders: Vec<_> = (0..2)

@@ -123,7 +123,7 @@ impl Visit<'_> {
             let (metadata, status) = (&self.cron.metadata, &self.status);
             let patch = plan::patch(status, &metadata.resource_version);
             let place = Place::new(&CRON_JOBS, &metadata.namespace, &metadata.name).part("status");
-            let written: Made = self.keeper.writer.merge(place, &patch).await?;
+            let written: Made = self.keeper.writer.update(place, &patch).await?;
             let version = &written.metadata.resource_version;
             self.request.wrote_at(&self.keeper.crons, version);
         }

@@ -107,7 +107,7 @@ impl Roller {
         }
         if let Some(rollback) = &plan.rollback {
             let place = place(deployment);
-            let made: Made = self.writer.patch(place, &rollback.steps).await?;
+            let made: Made = self.writer.update_by_steps(place, &rollback.steps).await?;
             request.wrote_at(&self.deployments, &made.metadata.resource_version);
             let kind = if rollback.is_warning {
                 Kind::Warning
@@ -247,7 +247,7 @@ impl Roller {
     ) -> kube::Result<()> {
         match self
             .writer
-            .merge::<Made>(place(deployment).part("status"), patch)
+            .update::<Made>(place(deployment).part("status"), patch)
             .await
         {
             Ok(made) => {

@@ -85,8 +85,12 @@ impl Rollout<'_> {
         self.sets.iter().map(|set| set.replicas).sum()
     }
 
+    /// How many pods are available and stay so. A set that was told to shrink may not have said so yet: those that it is to
+    /// delete do not count, or they would be taken away twice.
     fn available(&self) -> i32 {
-        self.sets.iter().map(|set| set.status.available_replicas).sum()
+        let sets = self.sets.iter();
+        sets.map(|set| set.status.available_replicas.min(set.replicas))
+            .sum()
     }
 
     /// Scales a set. Without need it is not touched, not even to write down for how many pods it is scaled.
@@ -361,6 +365,8 @@ mod tests {
             ((10, 3, 2), vec![(8, 7), (5, 0)], vec![8, 5]),
             // A third template: the second one gives way.
             ((10, 3, 2), vec![(8, 8), (5, 0), (0, 0)], vec![8, 0, 0]),
+            // The old set shrinks, but has not said so.
+            ((10, 3, 2), vec![(8, 10), (3, 3)], vec![5, 5]),
             // More than wanted.
             ((5, 1, 1), vec![(0, 0), (8, 8)], vec![0, 5]),
         ];

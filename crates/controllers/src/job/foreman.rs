@@ -314,7 +314,7 @@ impl Visit<'_> {
         let written: Made = self
             .foreman
             .writer
-            .merge(place, &track::patch(status, version))
+            .update(place, &track::patch(status, version))
             .await?;
         let version = written.metadata.resource_version;
         self.request.wrote_at(&self.foreman.jobs, &version);

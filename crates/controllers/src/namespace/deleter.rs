@@ -122,7 +122,7 @@ impl Deleter {
         if let Some(conditions) = findings.conditions(&namespace.status.conditions, self.clock.now()) {
             let told =
                 json!({"metadata": {"uid": namespace.metadata.uid}, "status": {"conditions": conditions}});
-            let written = self.writer.merge::<Value>(place.part("status"), &told).await;
+            let written = self.writer.update::<Value>(place.part("status"), &told).await;
             if let Err(error) = written
                 && !is(&error, 404)
             {
@@ -146,7 +146,7 @@ impl Deleter {
             return Ok(namespace);
         }
         let told = json!({"metadata": {"uid": namespace.metadata.uid}, "status": {"phase": "Terminating"}});
-        match self.writer.merge(place.part("status"), &told).await {
+        match self.writer.update(place.part("status"), &told).await {
             Err(error) if is(&error, 404) => Ok(Namespace {
                 spec: Spec::default(),
                 ..namespace

@@ -258,7 +258,7 @@ impl<S: AsRef<Selector> + Send + Sync + 'static> Keeper<S> {
         let patch = status::patch(status, &set.metadata.resource_version);
         let place =
             Place::new(self.kind.resource, &set.metadata.namespace, &set.metadata.name).part("status");
-        match self.writer.merge::<Made>(place, &patch).await {
+        match self.writer.update::<Made>(place, &patch).await {
             Ok(made) => {
                 request.wrote_at(&self.sets, &made.metadata.resource_version);
                 self.calm.wrote(&request.key);

@@ -7,6 +7,7 @@ use kube::{Resource, core::ApiResource};
 
 use super::{
     KeyFilter, Predicate, Reconciler, Runner, Source, mapped, objects, owned,
+    pace::Pace,
     report::{Reporter, UidOf},
     source::{KeySettings, LabelsMatch},
 };
@@ -26,7 +27,7 @@ const SYNC_LIMIT: Duration = Duration::from_mins(2);
 /// More workers than this have to be asked for.
 const MOST_WORKERS: usize = 4;
 
-/// Describes a controller: where its keys come from and how they are worked on. See the [module](self) for an example.
+/// Describes a controller: where its keys come from and how they are worked on. See the [module](crate::controller) for an example.
 #[must_use = "a controller does nothing until it has a reconciler and is run"]
 pub struct Controller {
     pub(super) name: String,
@@ -38,6 +39,7 @@ pub struct Controller {
 pub(super) struct Settings {
     pub(super) workers: NonZeroUsize,
     pub(super) timeout: Option<Duration>,
+    pub(super) pace: Option<Pace>,
     pub(super) sync_limit: Duration,
     pub(super) queue: queue::Options<Key>,
     pub(super) metrics: Metrics,
@@ -66,6 +68,7 @@ impl Controller {
             settings: Settings {
                 workers: cores.min(most),
                 timeout: None,
+                pace: None,
                 sync_limit: SYNC_LIMIT,
                 queue: queue_options(),
                 metrics: Metrics::default(),
@@ -150,6 +153,13 @@ impl Controller {
     /// How long a reconcile may take before it is dropped, which counts as a failure. By default as long as it takes.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.settings.timeout = Some(timeout);
+        self
+    }
+
+    /// How many reconciles there are per second at most, retries or not; a second's worth of them may come at once. By
+    /// default as many as there are. A rate that is not more than nothing is no limit.
+    pub fn rate(mut self, per_second: f64) -> Self {
+        self.settings.pace = (per_second > 0.0).then(|| Pace::new(per_second));
         self
     }
 

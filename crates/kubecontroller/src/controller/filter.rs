@@ -172,7 +172,7 @@ fn glob(glob: &str) -> Result<Regex, BadFilter> {
                 loop {
                     match letters.next() {
                         Some(']') if !any_of.is_empty() => break,
-                        Some(letter) if letter == '-' => any_of.push('-'),
+                        Some('-') => any_of.push('-'),
                         Some(letter) => any_of.push_str(&regex::escape(letter.encode_utf8(&mut [0; 4]))),
                         None => return Err(bad("a [ has no ]")),
                     }

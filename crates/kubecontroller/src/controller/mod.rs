@@ -40,6 +40,7 @@ mod builder;
 mod error;
 mod filter;
 mod handle;
+mod pace;
 mod predicate;
 mod reconciler;
 mod report;

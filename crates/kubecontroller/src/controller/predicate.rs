@@ -26,8 +26,10 @@ use crate::{
 /// # let _: Predicate<Pod> = predicate;
 /// ```
 pub struct Predicate<T> {
-    holds: Arc<dyn Fn(&Delta<T>) -> bool + Send + Sync>,
+    holds: Holds<T>,
 }
+
+type Holds<T> = Arc<dyn Fn(&Delta<T>) -> bool + Send + Sync>;
 
 // --- Predicate ---
 

@@ -204,10 +204,7 @@ impl<'r> Run<'r> {
             watched.started = Some(Arc::from(watched.source.start(keys.clone())));
         }
         shared.settings.metrics.watch_queue(&shared.name, &queue);
-        Run {
-            shared: &*shared,
-            queue,
-        }
+        Run { shared, queue }
     }
 }
 

@@ -36,7 +36,12 @@ impl<R: Reconciler> Worker<R> {
         let mut next = self.queue.next();
         while let Some(job) = next.await {
             next = match self.shared.written.wait(job.key()) {
-                None => self.work_on(job).await,
+                None => {
+                    if let Some(pace) = &self.shared.settings.pace {
+                        pace.turn().await;
+                    }
+                    self.work_on(job).await
+                }
                 Some(wait) => {
                     job.not_yet(wait);
                     self.queue.next()

@@ -16,11 +16,11 @@ const REMEMBERED: usize = 4096;
 /// At once, per source and object.
 const BURST: f64 = 25.0;
 /// One more after so long.
-const REFILL: Duration = Duration::from_secs(300);
+const REFILL: Duration = Duration::from_mins(5);
 /// So many texts with one reason are told apart.
 const TEXTS: usize = 10;
 /// Texts this far apart have nothing to do with each other.
-const APART: Duration = Duration::from_secs(600);
+const APART: Duration = Duration::from_mins(10);
 const COMBINED: &str = "(combined from similar events): ";
 
 /// What becomes of something that was told.
@@ -58,13 +58,13 @@ impl Correlator {
         }
         let key = self.key(&mut told, now);
         if let Some(count) = self.counts.get(&key) {
-            count.count = count.count.saturating_add(1);
+            count.times = count.times.saturating_add(1);
             return Verdict::Again(told, count.clone());
         }
         let count = Count {
             name: self.name(&told),
             first: told.at,
-            count: 1,
+            times: 1,
         };
         self.counts.insert(key, count.clone());
         Verdict::First(told, count)
@@ -82,7 +82,7 @@ impl Correlator {
     }
 
     fn is_too_much(&mut self, told: &Told, now: Instant) -> bool {
-        let (tokens, since) = self.tokens.entry(told.source_key(), || (BURST, now));
+        let (tokens, since) = self.tokens.entry(&told.source_key(), || (BURST, now));
         *tokens = (*tokens + (now - *since).div_duration_f64(REFILL)).min(BURST);
         *since = now;
         if *tokens < 1.0 {
@@ -94,7 +94,7 @@ impl Correlator {
 
     /// Under which key it is counted; its text says so if that is together with others.
     fn key(&mut self, told: &mut Told, now: Instant) -> Vec<String> {
-        let (texts, last) = self.texts.entry(told.similar_key(), || (BTreeSet::new(), now));
+        let (texts, last) = self.texts.entry(&told.similar_key(), || (BTreeSet::new(), now));
         if now - *last > APART {
             texts.clear();
         }

@@ -36,11 +36,11 @@ impl<K: Clone + Eq + Hash, V> Recent<K, V> {
     }
 
     /// The value that is there, or a new one.
-    pub(super) fn entry(&mut self, key: K, make: impl FnOnce() -> V) -> &mut V {
-        if !self.entries.contains_key(&key) {
+    pub(super) fn entry(&mut self, key: &K, make: impl FnOnce() -> V) -> &mut V {
+        if !self.entries.contains_key(key) {
             self.insert(key.clone(), make());
         }
-        self.get(&key).expect("it was used last, so it is not forgotten")
+        self.get(key).expect("it was used last, so it is not forgotten")
     }
 
     pub(super) fn remove(&mut self, key: &K) {

@@ -51,7 +51,7 @@ pub(super) struct Told {
 pub(super) struct Count {
     pub(super) name: String,
     pub(super) first: Timestamp,
-    pub(super) count: i32,
+    pub(super) times: i32,
 }
 
 /// The API refuses longer ones.
@@ -141,7 +141,7 @@ impl Told {
             }),
             first_timestamp: Some(Time(count.first)),
             last_timestamp: Some(Time(self.at)),
-            count: Some(count.count),
+            count: Some(count.times),
             type_: Some(self.kind.as_str().to_owned()),
             // Upstream's client sends these empty rather than not at all.
             reporting_component: Some(self.component.clone()),
@@ -151,9 +151,9 @@ impl Told {
     }
 
     /// The event in the newer one.
-    pub(super) fn new(&self, count: &Count) -> NewEvent {
-        let series = (count.count > 1).then(|| EventSeries {
-            count: count.count,
+    pub(super) fn newer(&self, count: &Count) -> NewEvent {
+        let series = (count.times > 1).then_some(EventSeries {
+            count: count.times,
             last_observed_time: MicroTime(self.at),
         });
         NewEvent {
@@ -177,12 +177,12 @@ impl Told {
         match self.style {
             // The text too: that of combined events is the last one.
             Style::Core => json!({
-                "count": count.count,
+                "count": count.times,
                 "lastTimestamp": Time(self.at),
                 "message": self.note,
             }),
             Style::Events => json!({
-                "series": { "count": count.count, "lastObservedTime": MicroTime(self.at) },
+                "series": { "count": count.times, "lastObservedTime": MicroTime(self.at) },
             }),
         }
     }

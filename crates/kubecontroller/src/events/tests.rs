@@ -56,7 +56,7 @@ fn fate(correlator: &mut Correlator, told: Told, now: Instant) -> (String, Strin
     match correlator.judge(told, now) {
         Verdict::Filtered => ("-".to_owned(), String::new()),
         Verdict::First(told, _) => ("+".to_owned(), told.note),
-        Verdict::Again(told, Count { count, .. }) => (count.to_string(), told.note),
+        Verdict::Again(told, Count { times, .. }) => (times.to_string(), told.note),
     }
 }
 

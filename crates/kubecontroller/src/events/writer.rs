@@ -130,7 +130,7 @@ impl Writer {
             Style::Events => {
                 let events: Api<NewEvent> = Api::namespaced(self.client.clone(), namespace);
                 if is_new {
-                    events.create(&create, &told.new(count)).await.map(drop)
+                    events.create(&create, &told.newer(count)).await.map(drop)
                 } else {
                     events.patch(&count.name, &change, &patch).await.map(drop)
                 }

@@ -18,7 +18,7 @@ use kube::{
     core::Request,
 };
 use serde::de::DeserializeOwned;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{
     decode::{Decoder, Told, refusal, status},
@@ -200,7 +200,10 @@ impl<T: Object + DeserializeOwned> Call<T> {
             send_initial_events,
         };
         let request = self.request.watch(&params, version);
-        self.send(request, self.identity.wire.accept_watch()).await
+        let answer = self.send(request, self.identity.wire.accept_watch());
+        // Even the answer to a connection that is dead may never come.
+        let limit = self.watch_timeout + MARGIN;
+        timeout(limit, answer).await.map_err(|_| dead())?
     }
 
     /// Reads events while they arrive. As long as they are those of a list, they are decoded beside the reading.
@@ -234,7 +237,7 @@ impl<T: Object + DeserializeOwned> Call<T> {
                         }
                         Ok(Some(Err(error))) => return Err(lost(&error)),
                         Ok(None) => is_open = false,
-                        Err(_) => return Err(Trouble::Broken("the watch does not end in time: its connection is dead".to_owned())),
+                        Err(_) => return Err(dead()),
                     }
                 }
             }
@@ -319,6 +322,10 @@ async fn said_no(response: Response<Body>) -> Trouble {
         message,
         retry_after,
     }
+}
+
+fn dead() -> Trouble {
+    Trouble::Broken("the watch does not end in time: its connection is dead".to_owned())
 }
 
 fn lost(error: &dyn std::error::Error) -> Trouble {

@@ -20,7 +20,7 @@ use super::{
     api::Api,
     apply::State,
     decode::Decoder,
-    handle::{Core, Informer},
+    handle::{Core, Informer, Keeper},
     health::{InformerFigures, Progress},
     identity::{Identity, Wire},
     options::{InformerDefaults, InformerOptions},
@@ -246,7 +246,7 @@ impl Informers {
     pub(super) fn find<T: Object>(&self, identity: &Identity) -> Option<Informer<T>> {
         let table = self.table();
         let known: &Known<T> = table.entries.get(identity)?.known.downcast_ref()?;
-        known.informer()
+        known.informer(self.keeper())
     }
 
     pub(super) fn make<T: Object + DeserializeOwned>(
@@ -294,7 +294,7 @@ impl Informers {
         };
         let mut entry = Entry {
             known: Box::new(known.clone()),
-            figures: Box::new(move || known.informer().map(|informer| informer.core.figures())),
+            figures: Box::new(move || known.core().map(|core| core.figures())),
             progress: core.progress.subscribe(),
             task: Some(task),
         };
@@ -303,7 +303,7 @@ impl Informers {
         // Somebody may have been quicker.
         if let Some(there) = table.entries.get(&identity)
             && let Some(known) = there.known.downcast_ref::<Known<T>>()
-            && let Some(informer) = known.informer()
+            && let Some(informer) = known.informer(self.keeper())
         {
             return informer;
         }
@@ -316,7 +316,12 @@ impl Informers {
         Informer {
             core,
             commands: sender,
+            keeper: self.keeper(),
         }
+    }
+
+    fn keeper(&self) -> Keeper {
+        self.shared.clone()
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -353,10 +358,16 @@ impl<T> Clone for Known<T> {
 }
 
 impl<T> Known<T> {
-    fn informer(&self) -> Option<Informer<T>> {
+    /// What is there of it, if anybody holds it.
+    fn core(&self) -> Option<Arc<Core<T>>> {
+        (self.commands.strong_count() > 0).then(|| self.core.upgrade())?
+    }
+
+    fn informer(&self, keeper: Keeper) -> Option<Informer<T>> {
         Some(Informer {
             commands: self.commands.upgrade()?,
             core: self.core.upgrade()?,
+            keeper,
         })
     }
 }

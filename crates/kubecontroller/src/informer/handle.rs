@@ -1,6 +1,6 @@
 //! A handle of an informer.
 
-use std::{fmt, future::pending, sync::Arc};
+use std::{any::Any, fmt, future::pending, sync::Arc};
 
 use tokio::sync::{mpsc, watch};
 
@@ -20,7 +20,11 @@ pub struct Informer<T> {
     pub(super) core: Arc<Core<T>>,
     /// The task ends when the last sender is gone.
     pub(super) commands: mpsc::UnboundedSender<Command<T>>,
+    pub(super) keeper: Keeper,
 }
+
+/// Who has the tasks. They end when the last one who holds this is gone.
+pub(super) type Keeper = Arc<dyn Any + Send + Sync>;
 
 /// What an informer's handles and its task share.
 pub(super) struct Core<T> {
@@ -39,6 +43,7 @@ impl<T> Clone for Informer<T> {
         Informer {
             core: Arc::clone(&self.core),
             commands: self.commands.clone(),
+            keeper: Arc::clone(&self.keeper),
         }
     }
 }
@@ -67,7 +72,8 @@ impl<T: Object> Informer<T> {
     /// a queue. First it is told of what is there, as [`Delta::Added`] with `initial`. If it panics, that is logged, and it is
     /// called again for the next change.
     pub fn on_change(&self, handler: impl FnMut(&Delta<T>) + Send + 'static) -> Subscription {
-        let (subscriber, subscription) = Subscriber::new(handler, self.commands.clone());
+        let (subscriber, subscription) =
+            Subscriber::new(handler, self.commands.clone(), Arc::clone(&self.keeper));
         // If the task has stopped the subscription never tells anything.
         let _ = self.commands.send(Command::Add(subscriber));
         subscription

@@ -14,7 +14,7 @@ use std::{
 use futures_util::Stream;
 use tokio::sync::{mpsc, watch};
 
-use super::delta::Delta;
+use super::{delta::Delta, handle::Keeper};
 
 /// A handler that is told of changes. Dropping this ends it; a call that is under way in another thread goes on to its end.
 pub struct Subscription {
@@ -54,6 +54,7 @@ impl<T: 'static> Subscriber<T> {
     pub(super) fn new(
         handler: impl FnMut(&Delta<T>) + Send + 'static,
         commands: mpsc::UnboundedSender<Command<T>>,
+        keeper: Keeper,
     ) -> (Self, Subscription)
     where
         T: Send + Sync,
@@ -66,6 +67,7 @@ impl<T: 'static> Subscriber<T> {
             end: Some(Box::new(move || {
                 // An informer that has stopped has forgotten the handler already.
                 let _ = commands.send(Command::Sweep);
+                drop(keeper);
             })),
         };
         let subscriber = Subscriber {

@@ -60,7 +60,7 @@ enum End {
 }
 
 enum Renewal {
-    Done(Term),
+    Done(Box<Term>),
     Late,
     Lost,
 }
@@ -220,7 +220,7 @@ impl Elector {
                     tasks_run = false;
                 }
                 renewal = renewal => match renewal {
-                    Renewal::Done(renewed) => *term = renewed,
+                    Renewal::Done(renewed) => *term = *renewed,
                     Renewal::Late => break,
                     // Somebody else leads already: nothing here may go on.
                     Renewal::Lost => return End::Lost,
@@ -264,7 +264,7 @@ impl Elector {
                 }
             };
             match timeout(self.options.renew_deadline / 2, try_once).await {
-                Ok(Ok(Ok(lease))) => return Renewal::Done(Term { lease, renewed }),
+                Ok(Ok(Ok(lease))) => return Renewal::Done(Box::new(Term { lease, renewed })),
                 Ok(Ok(Err(known))) => {
                     let is_ours = |known: &Lease| record::holder(known) == Some(&self.options.identity);
                     if known.as_ref().is_some_and(|known| !is_ours(known)) {
@@ -304,7 +304,7 @@ impl Elector {
                     Err(error) if is_conflict(&error) => match self.leases.get_opt(&self.options.name).await?
                     {
                         Some(known) if record::holder(&known) == Some(&self.options.identity) => {
-                            lease = known
+                            lease = known;
                         }
                         _ => return Ok(()),
                     },

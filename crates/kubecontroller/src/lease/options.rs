@@ -81,7 +81,8 @@ impl Options {
     /// How long after a renewal the tasks are dropped: a fifth of what is left of the lease is kept back for timers that
     /// are late.
     pub(super) fn fence(&self) -> Duration {
-        self.duration - (self.duration - self.renew_deadline) / 5
+        let left = self.duration.saturating_sub(self.renew_deadline);
+        self.renew_deadline + left * 4 / 5
     }
 }
 

@@ -9,9 +9,8 @@ use tracing::{error, info};
 use super::{
     BoxError, Config, Context, Error, Manager, OwnSetting, Registration, Runnable, Setup, Stop, cluster,
     config::{self, Asked, Unfollowed},
-    log,
-    manager::check_names,
-    process,
+    log, process,
+    roster::check_names,
     setup::AnySetup,
     signals,
 };
@@ -204,9 +203,13 @@ impl App {
         }
         check_names(&managers.iter().collect::<Vec<_>>())?;
         for manager in &mut managers {
-            if let Err(error) = manager.install().await {
-                error!(%error, "cannot start");
-                return Err(error);
+            match stop.unless_stopped(manager.install()).await {
+                Some(Ok(())) => {}
+                Some(Err(error)) => {
+                    error!(%error, "cannot start");
+                    return Err(error);
+                }
+                None => return Ok(()),
             }
         }
         process::run(&context, managers, self.parts, &stop).await

@@ -26,7 +26,7 @@ pub(super) enum State {
     /// It runs.
     Running,
     /// It failed, and is begun again later.
-    Failed(String),
+    Failed,
     /// It has nothing left to do.
     Done,
 }
@@ -60,15 +60,6 @@ impl Board {
             None => return false,
         };
         runnable.is_ready()
-    }
-
-    /// All of them.
-    pub(super) fn states(&self) -> Vec<(String, State)> {
-        let entries = self.entries();
-        entries
-            .iter()
-            .map(|(name, entry)| (name.clone(), entry.state.clone()))
-            .collect()
     }
 
     fn entries(&self) -> MutexGuard<'_, BTreeMap<String, Entry>> {

@@ -22,10 +22,10 @@ mod error;
 mod gate;
 mod health;
 mod log;
-mod manager;
 mod metadata;
 mod process;
 mod registry;
+mod roster;
 mod runnable;
 mod selection;
 mod setup;
@@ -45,9 +45,9 @@ pub use self::{
     error::Error,
     gate::Gate,
     health::Health,
-    manager::Manager,
     metadata::{ControllerType, ResourceMetadata},
     registry::Registration,
+    roster::Manager,
     runnable::{BoxError, Runnable, Task, task},
     selection::Selection,
     setup::Setup,

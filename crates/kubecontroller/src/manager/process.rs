@@ -9,7 +9,7 @@ use super::{
     BadConfig, Context, Error, Manager, Runnable, Stop,
     gate::Gate,
     health::{self, Server},
-    manager::Owned,
+    roster::Owned,
 };
 
 /// Runs managers, and what else belongs to the process. All end with the first that fails; the others are stopped first.
@@ -41,7 +41,7 @@ pub(super) async fn run(
     let result = work(context, managers, parts, stop).await;
 
     info!("writing the last events");
-    stop_events.stop(stop.remaining());
+    stop_events.stop(stop.remaining() / 5 * 4);
     while telling.join_next().await.is_some() {}
     info!("stopping informers");
     stop.until_expired(context.informers().stop()).await;

@@ -29,7 +29,7 @@ pub trait Runnable: Send + Sync + 'static {
     }
 
     /// Runs until there is nothing left to do, or until `stop`: then takes no more work, finishes what was begun, and
-    /// returns. What has not returned by the deadline of `stop` is dropped.
+    /// returns. What has not returned by the deadline of `stop` is dropped; it is some time before the process has to end.
     fn run(&self, stop: Stop) -> BoxFuture<'_, Result<(), BoxError>>;
 }
 

@@ -63,7 +63,7 @@ impl Selection {
     }
 
     /// The names in it that are nobody's.
-    pub(super) fn unknown<'s>(&'s self, is_known: impl Fn(&str) -> bool) -> Vec<&'s str> {
+    pub(super) fn unknown(&self, is_known: impl Fn(&str) -> bool) -> Vec<&str> {
         let named = self.rules.iter().filter_map(|(which, _)| match which {
             Which::All => None,
             Which::Named(name) => Some(name.as_str()),

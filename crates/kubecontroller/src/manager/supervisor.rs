@@ -91,7 +91,7 @@ impl Supervisor {
             let pause = BACKOFF.after(failures);
             self.metrics.restarted(name);
             error!(controller = name, why, ?pause, "failed, and is started again");
-            self.board.set(name, State::Failed(why));
+            self.board.set(name, State::Failed);
             if stop.unless_stopped(sleep(pause)).await.is_none() {
                 return self.board.set(name, State::Idle);
             }

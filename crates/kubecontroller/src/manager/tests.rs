@@ -15,7 +15,10 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use super::{BoxError, Config, Context, Error, Manager, Setup, Stop, gate::Gate, selection::Selection, task};
+use super::{
+    BoxError, Config, Context, ControllerType, Error, Manager, OwnSetting, Registration, ResourceMetadata,
+    Setup, Stop, gate::Gate, selection::Selection, task,
+};
 use crate::{
     App, Key,
     controller::{Outcome, Request, reconcile_fn},
@@ -623,4 +626,96 @@ async fn informers_work_as_the_configuration_says() {
         &api,
     );
     assert!(matches!(end(running).await, Err(Error::NotSynced(_))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rate_limits_all_reconciles_of_a_controller() {
+    let keys: Vec<_> = (0..100).map(|number| format!("a/{number}")).collect();
+    let api = cluster(&keys.iter().map(String::as_str).collect::<Vec<_>>());
+    let diary = Diary::default();
+    let mut config = Config::default();
+    config.controller.qps = Some(10.0);
+    let begin = Instant::now();
+    let app = App::new("test").with(Probe::new("probe", "configmaps", &diary));
+    let (stop, running) = start(app, config, &api);
+    let reconciled = || {
+        diary
+            .all()
+            .iter()
+            .filter(|what| what.starts_with("probe a/"))
+            .count()
+    };
+    eventually(|| async { reconciled() == 100 }).await;
+    assert!(
+        begin.elapsed().abs_diff(9 * SECOND) < SECOND,
+        "{:?}",
+        begin.elapsed()
+    );
+    stop.stop(30 * SECOND);
+    end(running).await.unwrap();
+}
+
+// --- registered reconcilers ---
+
+struct Homebound;
+
+impl Setup for Homebound {
+    fn name(&self) -> &'static str {
+        "homebound"
+    }
+
+    fn resource(&self) -> &'static str {
+        "homes"
+    }
+
+    async fn setup(&self, manager: &mut Manager) -> Result<(), BoxError> {
+        Err(format!("set up with {:?}", manager.config().own("homes.colour")).into())
+    }
+}
+
+const HOMES: ResourceMetadata = ResourceMetadata::new("homes", "Home", "demo.example.com/v1")
+    .description("Where one lives")
+    .catalog("living")
+    .prefix("ho")
+    .controller_type(ControllerType::PhaseMachine)
+    .no_portable();
+
+crate::register! {
+    name: "homebound",
+    metadata: HOMES,
+    make: || Homebound,
+    settings: &[OwnSetting { key: "homes.colour", help: "Which", default: "red" }],
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_linked_is_there_and_what_needs_a_cluster_is_left_out_in_portable_mode() {
+    let api = cluster(&[]);
+    let (_stop, running) = start(App::new("hub").linked(), Config::default(), &api);
+    let error = end(running).await.unwrap_err().to_string();
+    assert!(
+        error.starts_with("cannot set up homebound: set up with"),
+        "{error}"
+    );
+    let config = Config {
+        portable: true,
+        ..Config::default()
+    };
+    let (stop, running) = start(App::new("hub").linked(), config, &api);
+    sleep(SECOND).await;
+    stop.stop(SECOND);
+    end(running).await.unwrap();
+}
+
+#[test]
+fn a_resource_is_found_by_plural_or_short_name_and_can_be_listed() {
+    for name in ["homes", "ho"] {
+        assert_eq!(Registration::find(name).unwrap().metadata(), &HOMES);
+    }
+    assert!(Registration::find("home").is_none() && Registration::find("").is_none());
+    let shown = serde_json::to_value(HOMES).unwrap();
+    let want = serde_json::json!({
+        "resource": "homes", "type": "Home", "groupVersion": "demo.example.com/v1", "desc": "Where one lives",
+        "catalog": "living", "prefix": "ho", "controllerType": "phasemachine", "noPortable": true,
+    });
+    assert_eq!(shown, want);
 }

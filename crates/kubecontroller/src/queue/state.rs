@@ -327,11 +327,16 @@ impl<K: Clone + Eq + Hash> State<K> {
             End::Done => self.forgive(position),
             End::Again { after, priority } => {
                 self.forgive(position);
-                next = Some(Again::sooner(next, now.plus(after), priority));
+                // Who asks for another run whenever it runs must not keep a queue from closing.
+                if !self.closed {
+                    next = Some(Again::sooner(next, now.plus(after), priority));
+                }
             }
             End::NotYet { after } => {
                 let priority = self.slot(position).priority;
-                next = Some(Again::sooner(next, now.plus(after), priority));
+                if !self.closed {
+                    next = Some(Again::sooner(next, now.plus(after), priority));
+                }
             }
             End::Failed { at_least } => {
                 let (failed, retry) = self.fail(position, at_least, now);

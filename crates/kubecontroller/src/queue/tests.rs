@@ -269,6 +269,100 @@ async fn a_job_that_is_lost_counts_as_failed() {
     assert_eq!(next(&queue).await.failures(), 1);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_key_that_cannot_be_worked_on_yet_has_neither_failed_nor_succeeded() {
+    let queue = queue();
+    queue.add("a");
+    next(&queue).await.failed();
+    let start = Instant::now();
+    next(&queue).await.not_yet(Duration::from_secs(1));
+    let job = next(&queue).await;
+    assert_eq!((job.failures(), start.elapsed().as_secs()), (1, 1));
+    job.not_yet(Duration::from_hours(1));
+    queue.add("a");
+    assert_eq!(next(&queue).await.failures(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_may_say_how_long_to_wait_at_least() {
+    let queue = queue();
+    queue.add("a");
+    let failure = next(&queue).await.failed_for(Duration::from_secs(7));
+    assert_eq!(failure.retry_after, Some(Duration::from_secs(7)));
+    let start = Instant::now();
+    assert_eq!(next(&queue).await.failures(), 1);
+    assert_eq!(start.elapsed(), Duration::from_secs(7));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_always_asks_for_another_run_does_not_keep_a_queue_from_closing() {
+    let queue = queue();
+    queue.add("a");
+    let job = next(&queue).await;
+    queue.add("a");
+    queue.close();
+    job.again_with(1);
+    // What happened during the run is still worked on; what the run asked for is not.
+    next(&queue).await.again_with(1);
+    assert!(queue.next().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_worked_on_is_known() {
+    let queue = queue();
+    ["a", "b", "c"].into_iter().for_each(|key| queue.add(key));
+    let (first, second) = (next(&queue).await, next(&queue).await);
+    advance(Duration::from_secs(2)).await;
+    let third = next(&queue).await;
+    first.done();
+    let mut running = queue.running();
+    running.sort_unstable();
+    assert_eq!(running, [("b", Duration::from_secs(2)), ("c", Duration::ZERO)]);
+    assert_eq!(second.done(), Duration::from_secs(2));
+    let (took, waits) = third.done_then_next();
+    assert_eq!((took, queue.running().len()), (Duration::ZERO, 1));
+    drop(waits);
+    assert!(queue.running().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn somebody_always_keeps_the_time() {
+    let queue = queue();
+    let mut workers = JoinSet::new();
+    for _ in 0..3 {
+        let queue = queue.clone();
+        workers.spawn(async move { next(&queue).await.done() });
+    }
+    // One that leaves while it keeps the time hands it over.
+    queue.add_after("a", Duration::from_secs(1));
+    assert!(timeout(Duration::from_millis(500), queue.next()).await.is_err());
+    let start = Instant::now();
+    workers.join_next().await.unwrap().unwrap();
+    assert_eq!(start.elapsed(), Duration::from_millis(500));
+    // An earlier time is heard of, and keys that become ready together wake as many.
+    queue.add_after("b", Duration::from_secs(60));
+    queue.add_after("c", Duration::from_secs(1));
+    queue.add_after("d", Duration::from_secs(1));
+    let start = Instant::now();
+    for _ in 0..2 {
+        workers.join_next().await.unwrap().unwrap();
+    }
+    assert_eq!(start.elapsed(), Duration::from_secs(1));
+    assert_eq!(*next(&queue).await.key(), "b");
+    assert_eq!(start.elapsed(), Duration::from_secs(60));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_without_an_end_has_none() {
+    let queue = queue();
+    queue.add_after("a", Duration::MAX);
+    queue.add_after("b", Duration::from_secs(1));
+    let job = next(&queue).await;
+    assert_eq!(*job.key(), "b");
+    job.again_after(Duration::MAX);
+    assert_eq!(queue.figures().waiting, 2);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn no_two_workers_have_a_key_and_nothing_is_forgotten() {
     const KEYS: usize = 50;

@@ -53,20 +53,34 @@ impl Groups {
             known.clear();
         }
         let key = (pod.namespace.clone(), pod.labels.clone(), pod.owner.clone());
-        known.entry(key).or_insert_with(|| Arc::new(self.find(pod))).clone()
+        known
+            .entry(key)
+            .or_insert_with(|| Arc::new(self.find(pod)))
+            .clone()
     }
 
     fn find(&self, pod: &Pod) -> Selector {
         let mut labels = BTreeMap::new();
-        for service in self.services.get(&pod.namespace).into_iter().flat_map(HashMap::values) {
-            if service.iter().all(|(key, value)| pod.labels.get(key) == Some(value)) {
+        for service in self
+            .services
+            .get(&pod.namespace)
+            .into_iter()
+            .flat_map(HashMap::values)
+        {
+            if service
+                .iter()
+                .all(|(key, value)| pod.labels.get(key) == Some(value))
+            {
                 labels.extend(service.iter());
             }
         }
-        let mut rules: Vec<_> =
-            labels.into_iter().map(|(key, value)| Requirement::equal(key.clone(), value.clone())).collect();
+        let mut rules: Vec<_> = labels
+            .into_iter()
+            .map(|(key, value)| Requirement::equal(key.clone(), value.clone()))
+            .collect();
         let set = pod.owner.as_ref().and_then(|owner| {
-            self.sets.get(&(owner.kind.clone(), pod.namespace.clone(), owner.name.clone()))
+            self.sets
+                .get(&(owner.kind.clone(), pod.namespace.clone(), owner.name.clone()))
         });
         rules.extend(set.and_then(Selector::rules).into_iter().flatten().cloned());
         Selector::All(rules.into())

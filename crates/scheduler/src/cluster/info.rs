@@ -62,7 +62,9 @@ impl NodeInfo {
 
     /// A pod goes.
     pub fn remove(&mut self, uid: &Text) {
-        let Some(at) = self.pods.iter().position(|pod| pod.uid == *uid) else { return };
+        let Some(at) = self.pods.iter().position(|pod| pod.uid == *uid) else {
+            return;
+        };
         let pod = self.pods.swap_remove(at);
         let requests = pod.requests();
         self.requested.subtract(&requests.asked);
@@ -92,7 +94,7 @@ impl NodeInfo {
 }
 
 /// Whether two ports cannot be had at once.
-pub fn ports_conflict(one: &HostPort, other: &HostPort) -> bool {
+pub(crate) fn ports_conflict(one: &HostPort, other: &HostPort) -> bool {
     one.port == other.port
         && one.protocol == other.protocol
         && (one.address == other.address || &*one.address == ANY_ADDRESS || &*other.address == ANY_ADDRESS)

@@ -14,10 +14,10 @@ use std::sync::Arc;
 
 use hashbrown::{HashMap, hash_map::Entry};
 
-pub use groups::Groups;
-pub use info::{NodeInfo, ports_conflict};
-pub use log::Log;
-pub use storage::{Key, Storage};
+pub(crate) use groups::Groups;
+pub(crate) use info::{NodeInfo, ports_conflict};
+pub(crate) use log::Log;
+pub(crate) use storage::{Key, Storage};
 
 use crate::{
     labels::Labels,
@@ -47,7 +47,7 @@ pub struct Cluster {
     /// What groups pods.
     pub groups: Groups,
     /// Budgets of disruption by namespace and name.
-    pub budgets: HashMap<Key, Budget>,
+    pub budgets: HashMap<Key, Arc<Budget>>,
 }
 
 /// The labels of namespaces, and how often any changed.
@@ -118,9 +118,8 @@ impl Cluster {
     }
 
     /// Takes a node as it is now; gives what it was.
-    pub fn set_node(&mut self, node: Node) -> Option<Arc<Node>> {
+    pub fn set_node(&mut self, node: Arc<Node>) -> Option<Arc<Node>> {
         let slot = self.slot_for(&node.name);
-        let node = Arc::new(node);
         let old = self.infos[slot].node.replace(node.clone());
         if let Some(old) = &old {
             for (image, _) in &old.images {
@@ -174,11 +173,6 @@ impl Cluster {
         self.log.push(placed.slot);
         self.drop_if_empty(placed.slot);
         Some(placed.pod)
-    }
-
-    /// Counts of the pods on nodes.
-    pub fn pods(&self) -> impl Iterator<Item = &Arc<Pod>> {
-        self.pods.values().map(|placed| &placed.pod)
     }
 
     fn place(&mut self, pod: Arc<Pod>, assumed: bool) {
@@ -288,7 +282,9 @@ mod tests {
     fn a_placed_pod_takes_of_its_node_until_it_is_gone() {
         let mut sample = Sample::default();
         sample.node("n", |_| {});
-        let pod = sample.pod("p", |pod| pod["spec"]["containers"][0]["resources"] = sample_cpu("2"));
+        let pod = sample.pod("p", |pod| {
+            pod["spec"]["containers"][0]["resources"] = sample_cpu("2")
+        });
         let pod = Arc::new(pod.on("n".into()));
         let cluster = &mut sample.cluster;
         cluster.assume(pod.clone());
@@ -333,11 +329,24 @@ mod tests {
     #[test]
     fn zones_take_turns() {
         let mut sample = Sample::default();
-        for (name, zone) in [("a1", "a"), ("a2", "a"), ("a3", "a"), ("b1", "b"), ("c1", "c"), ("c2", "c")] {
-            sample.node(name, |node| node["metadata"]["labels"]["topology.kubernetes.io/zone"] = zone.into());
+        for (name, zone) in [
+            ("a1", "a"),
+            ("a2", "a"),
+            ("a3", "a"),
+            ("b1", "b"),
+            ("c1", "c"),
+            ("c2", "c"),
+        ] {
+            sample.node(name, |node| {
+                node["metadata"]["labels"]["topology.kubernetes.io/zone"] = zone.into()
+            });
         }
         let cluster = &sample.cluster;
-        let names: Vec<_> = cluster.order().iter().map(|slot| &*cluster.info(*slot).name).collect();
+        let names: Vec<_> = cluster
+            .order()
+            .iter()
+            .map(|slot| &*cluster.info(*slot).name)
+            .collect();
         assert_eq!(names, ["a1", "b1", "c1", "a2", "c2", "a3"]);
     }
 

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Namespace and name.
-pub type Key = (Text, Text);
+pub(crate) type Key = (Text, Text);
 
 /// Volumes and what they are made of.
 #[derive(Debug, Default)]
@@ -33,10 +33,11 @@ pub struct Storage {
 
 impl Storage {
     /// Takes a claim as it is now. A newer state takes the place of what was assumed.
-    pub fn set_claim(&mut self, claim: Claim) -> Option<Arc<Claim>> {
+    pub fn set_claim(&mut self, claim: impl Into<Arc<Claim>>) {
+        let claim = claim.into();
         let key = (claim.namespace.clone(), claim.name.clone());
         self.assumed_claims.remove(&key);
-        self.claims.insert(key, Arc::new(claim))
+        self.claims.insert(key, claim);
     }
 
     /// A claim is gone.
@@ -46,9 +47,10 @@ impl Storage {
     }
 
     /// Takes a volume as it is now. A newer state takes the place of what was assumed.
-    pub fn set_volume(&mut self, volume: Volume) -> Option<Arc<Volume>> {
+    pub fn set_volume(&mut self, volume: impl Into<Arc<Volume>>) {
+        let volume = volume.into();
         self.assumed_volumes.remove(&volume.name);
-        self.volumes.insert(volume.name.clone(), Arc::new(volume))
+        self.volumes.insert(volume.name.clone(), volume);
     }
 
     /// A volume is gone.
@@ -64,7 +66,9 @@ impl Storage {
 
     /// The node that the volume of a claim is to be made for, also when that was only just decided.
     pub fn claim_node<'s>(&'s self, claim: &'s Claim) -> Option<&'s Text> {
-        let assumed = self.assumed_claims.get(&(claim.namespace.clone(), claim.name.clone()));
+        let assumed = self
+            .assumed_claims
+            .get(&(claim.namespace.clone(), claim.name.clone()));
         assumed.or(claim.node.as_ref())
     }
 
@@ -98,7 +102,8 @@ impl Storage {
 
     /// The volume of a claim is to be made for a node.
     pub fn assume_claim(&mut self, claim: &Claim, node: Text) {
-        self.assumed_claims.insert((claim.namespace.clone(), claim.name.clone()), node);
+        self.assumed_claims
+            .insert((claim.namespace.clone(), claim.name.clone()), node);
     }
 
     /// What was decided does not hold any more.

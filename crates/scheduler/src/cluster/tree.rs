@@ -2,13 +2,13 @@
 
 /// Zones in the order in which they were first seen, and the nodes of each.
 #[derive(Debug, Default)]
-pub struct Tree {
+pub(super) struct Tree {
     zones: Vec<(String, Vec<usize>)>,
 }
 
 impl Tree {
     /// A node is in a zone.
-    pub fn add(&mut self, zone: String, slot: usize) {
+    pub(super) fn add(&mut self, zone: String, slot: usize) {
         match self.zones.iter_mut().find(|(known, _)| *known == zone) {
             Some((_, slots)) => slots.push(slot),
             None => self.zones.push((zone, vec![slot])),
@@ -16,7 +16,7 @@ impl Tree {
     }
 
     /// A node is in no zone any more.
-    pub fn remove(&mut self, slot: usize) {
+    pub(super) fn remove(&mut self, slot: usize) {
         for (_, slots) in &mut self.zones {
             slots.retain(|known| *known != slot);
         }
@@ -24,9 +24,10 @@ impl Tree {
     }
 
     /// One node of each zone, then the next of each, until all were named.
-    pub fn list(&self) -> Vec<usize> {
+    pub(super) fn list(&self) -> Vec<usize> {
         let longest = self.zones.iter().map(|(_, slots)| slots.len()).max().unwrap_or(0);
-        let turns = (0..longest).flat_map(|turn| self.zones.iter().filter_map(move |(_, slots)| slots.get(turn)));
+        let turns =
+            (0..longest).flat_map(|turn| self.zones.iter().filter_map(move |(_, slots)| slots.get(turn)));
         turns.copied().collect()
     }
 }

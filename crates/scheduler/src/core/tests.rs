@@ -22,7 +22,7 @@ impl World {
 
     fn node(&mut self, name: &str) {
         let node = self.sample.read_node(name, |_| {});
-        self.core.node(node, NOW);
+        self.core.node(node.into(), NOW);
     }
 
     fn pod(&mut self, name: &str, change: impl FnOnce(&mut Value)) -> Arc<Pod> {
@@ -38,7 +38,11 @@ impl World {
     fn at(&mut self, now: Moment) -> Option<String> {
         Some(match self.core.next(now)? {
             Decision::Bind { pod, node, .. } => format!("{} on {node}", pod.name),
-            Decision::Refuse { pod, preemption: Some(preemption), .. } => {
+            Decision::Refuse {
+                pod,
+                preemption: Some(preemption),
+                ..
+            } => {
                 let victims: Vec<_> = preemption.victims.iter().map(|pod| &*pod.name).collect();
                 format!("{} for {} on {}", victims.join(" "), pod.name, preemption.node)
             }
@@ -73,11 +77,17 @@ fn a_pod_that_could_not_be_bound_is_tried_again_and_others_may_have_its_room() {
     world.node("n");
     let a = world.pod("a", cpu("3", 0));
     world.pod("b", cpu("3", 0));
-    assert_eq!((world.next().as_deref(), world.next().as_deref()), (Some("a on n"), Some("b nowhere")));
+    assert_eq!(
+        (world.next().as_deref(), world.next().as_deref()),
+        (Some("a on n"), Some("b nowhere"))
+    );
     world.core.not_bound(&a.uid, NOW);
     assert_eq!(world.next().as_deref(), Some("b on n"));
     assert_eq!(world.next(), None, "it backs off");
-    assert_eq!(world.at(NOW + Duration::from_secs(5)).as_deref(), Some("a nowhere"));
+    assert_eq!(
+        world.at(NOW + Duration::from_secs(5)).as_deref(),
+        Some("a nowhere")
+    );
 }
 
 #[test]
@@ -108,7 +118,11 @@ fn a_pod_that_another_scheduler_placed_is_left_alone() {
 fn a_pod_waits_for_a_node_and_for_room() {
     let mut world = World::new();
     world.pod("p", cpu("3", 0));
-    assert_eq!(world.next().as_deref(), Some("p nowhere"), "there is no node at all");
+    assert_eq!(
+        world.next().as_deref(),
+        Some("p nowhere"),
+        "there is no node at all"
+    );
     world.node("n");
     assert_eq!(world.at(NOW + Duration::from_secs(5)).as_deref(), Some("p on n"));
     world.pod("q", cpu("3", 0));
@@ -127,7 +141,10 @@ fn a_pod_that_is_going_is_not_placed_and_frees_what_it_was_to_have() {
     assert_eq!(world.next().as_deref(), Some("gone skipped"));
     let pod = world.pod("p", cpu("3", 0));
     world.pod("q", cpu("3", 0));
-    assert_eq!((world.next().as_deref(), world.next().as_deref()), (Some("p on n"), Some("q nowhere")));
+    assert_eq!(
+        (world.next().as_deref(), world.next().as_deref()),
+        (Some("p on n"), Some("q nowhere"))
+    );
     let now_going = Arc::new(world.sample.pod("p", |pod| {
         cpu("3", 0)(pod);
         going(pod);
@@ -146,7 +163,11 @@ fn the_stronger_gets_the_room_of_the_weaker_and_keeps_its_promise() {
     assert_eq!(world.next().as_deref(), Some("weak for strong on n"));
     world.pod("small", cpu("2", 0));
     world.core.pod_gone(&weak, NOW);
-    assert_eq!(world.next().as_deref(), Some("small nowhere"), "the room is promised");
+    assert_eq!(
+        world.next().as_deref(),
+        Some("small nowhere"),
+        "the room is promised"
+    );
     world.core.preempted(&strong.uid, true, NOW);
     assert_eq!(world.next().as_deref(), Some("strong on n"));
 }

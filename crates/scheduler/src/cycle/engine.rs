@@ -20,7 +20,7 @@ use crate::{
 
 /// Looks for nodes, and keeps what makes the next search cheaper.
 #[derive(Debug)]
-pub struct Engine {
+pub(crate) struct Engine {
     profiles: HashMap<Text, Profile>,
     sums: Sums,
     next: usize,
@@ -29,7 +29,7 @@ pub struct Engine {
 
 /// What a search found.
 #[derive(Debug)]
-pub enum Found {
+pub(crate) enum Found {
     /// A node.
     Node(Placement),
     /// No node does.
@@ -42,7 +42,7 @@ pub enum Found {
 
 /// Where a pod goes.
 #[derive(Debug)]
-pub struct Placement {
+pub(crate) struct Placement {
     /// The node.
     pub node: Text,
     /// What is to be done for its volumes.
@@ -53,7 +53,7 @@ pub struct Placement {
 
 /// Why no node does, and what can be done about it.
 #[derive(Debug)]
-pub struct Unfit {
+pub(crate) struct Unfit {
     /// Why, in words.
     pub message: String,
     /// Who rejected nodes.
@@ -66,9 +66,12 @@ const NO_SHIFT: &Shifts = &Shifts::none();
 
 impl Engine {
     /// For some scheduler names; chance comes from a seed.
-    pub fn new(profiles: Vec<Profile>, seed: u64) -> Self {
+    pub(crate) fn new(profiles: Vec<Profile>, seed: u64) -> Self {
         Engine {
-            profiles: profiles.into_iter().map(|profile| (profile.name.clone(), profile)).collect(),
+            profiles: profiles
+                .into_iter()
+                .map(|profile| (profile.name.clone(), profile))
+                .collect(),
             sums: Sums::default(),
             next: 0,
             dice: Dice::new(seed),
@@ -76,14 +79,17 @@ impl Engine {
     }
 
     /// Whether pods of a scheduler name are placed here.
-    pub fn serves(&self, scheduler: &str) -> bool {
+    pub(crate) fn serves(&self, scheduler: &str) -> bool {
         self.profiles.contains_key(scheduler)
     }
 
     /// Looks for the node of a pod.
-    pub fn find(&mut self, pod: &Arc<Pod>, cluster: &Cluster, nominator: &Nominator) -> Found {
+    pub(crate) fn find(&mut self, pod: &Arc<Pod>, cluster: &Cluster, nominator: &Nominator) -> Found {
         let Some(profile) = self.profiles.get(&pod.spec.scheduler).cloned() else {
-            return Found::Failed(format!("profile not found for scheduler name \"{}\"", pod.spec.scheduler));
+            return Found::Failed(format!(
+                "profile not found for scheduler name \"{}\"",
+                pod.spec.scheduler
+            ));
         };
         if cluster.order().is_empty() {
             return Found::NoNodes;
@@ -112,7 +118,11 @@ impl Engine {
                 return self.unfit(cycle, diagnosis, nominator);
             }
         };
-        let nominated = cycle.pod.nominated.as_ref().and_then(|name| cycle.cluster.slot(name));
+        let nominated = cycle
+            .pod
+            .nominated
+            .as_ref()
+            .and_then(|name| cycle.cluster.slot(name));
         if let Some(slot) = nominated
             && passes(cycle, slot, nominator).is_ok()
         {
@@ -214,8 +224,9 @@ pub(super) fn passes_with(
     nominator: &Nominator,
 ) -> Verdict {
     let promised = nominator.on(&info.name).iter();
-    let mut promised =
-        promised.filter(|pod| pod.priority() >= cycle.pod.priority() && pod.uid != cycle.pod.uid).peekable();
+    let mut promised = promised
+        .filter(|pod| pod.priority() >= cycle.pod.priority() && pod.uid != cycle.pod.uid)
+        .peekable();
     if promised.peek().is_some() {
         let mut info = info.clone();
         let mut shifts = shifts.clone();

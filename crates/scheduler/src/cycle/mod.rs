@@ -7,6 +7,6 @@ mod preempt;
 mod tests;
 mod victims;
 
-pub use engine::{Engine, Found, Placement, Unfit};
-pub use nominator::Nominator;
-pub use preempt::{Preemption, Tried};
+pub(crate) use engine::{Engine, Found, Placement};
+pub(crate) use nominator::Nominator;
+pub(crate) use preempt::{Preemption, Tried};

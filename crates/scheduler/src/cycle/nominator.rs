@@ -8,14 +8,14 @@ use crate::{object::Pod, pool::Text};
 
 /// Which pods may be placed on which node soon. Others of lower priority do not take their place.
 #[derive(Debug, Default)]
-pub struct Nominator {
+pub(crate) struct Nominator {
     by_node: HashMap<Text, Vec<Arc<Pod>>>,
     nodes: HashMap<Text, Text>,
 }
 
 impl Nominator {
     /// A pod may be placed on a node soon; nowhere when there is none.
-    pub fn set(&mut self, pod: Arc<Pod>, node: Option<Text>) {
+    pub(crate) fn set(&mut self, pod: Arc<Pod>, node: Option<Text>) {
         self.remove(&pod.uid);
         if let Some(node) = node {
             self.nodes.insert(pod.uid.clone(), node.clone());
@@ -24,15 +24,17 @@ impl Nominator {
     }
 
     /// A pod changed: it stays nominated where it was, unless it says something itself.
-    pub fn update(&mut self, old: &Pod, new: &Arc<Pod>) {
+    pub(crate) fn update(&mut self, old: &Pod, new: &Arc<Pod>) {
         let quiet = old.nominated.is_none() && new.nominated.is_none();
         let kept = self.nodes.get(&old.uid).filter(|_| quiet).cloned();
         self.set(new.clone(), kept.or_else(|| new.nominated.clone()));
     }
 
     /// A pod is not nominated any more.
-    pub fn remove(&mut self, uid: &str) {
-        let Some(node) = self.nodes.remove(uid) else { return };
+    pub(crate) fn remove(&mut self, uid: &str) {
+        let Some(node) = self.nodes.remove(uid) else {
+            return;
+        };
         if let Some(pods) = self.by_node.get_mut(&node) {
             pods.retain(|pod| *pod.uid != *uid);
             if pods.is_empty() {
@@ -42,7 +44,7 @@ impl Nominator {
     }
 
     /// The pods that may be placed on a node soon.
-    pub fn on(&self, node: &str) -> &[Arc<Pod>] {
+    pub(crate) fn on(&self, node: &str) -> &[Arc<Pod>] {
         if self.by_node.is_empty() {
             return &[];
         }

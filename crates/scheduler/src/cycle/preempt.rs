@@ -21,7 +21,7 @@ const LEAST: usize = 100;
 
 /// What came of pushing others away.
 #[derive(Debug)]
-pub enum Tried {
+pub(crate) enum Tried {
     /// Others are to go; the pod may be placed there soon.
     Found(Preemption),
     /// It does not help; the pod is not promised any node.
@@ -32,7 +32,7 @@ pub enum Tried {
 
 /// Who is to go, and where.
 #[derive(Debug)]
-pub struct Preemption {
+pub(crate) struct Preemption {
     /// The node.
     pub node: Text,
     /// The pods that are to go.
@@ -40,7 +40,7 @@ pub struct Preemption {
 }
 
 /// Looks for pods that are to go. Also says what is to be told about it.
-pub fn preempt(
+pub(super) fn preempt(
     cycle: &Cycle<'_>,
     diagnosis: &Diagnosis,
     nominator: &Nominator,
@@ -49,10 +49,16 @@ pub fn preempt(
     if let Some(reason) = ineligible(cycle, diagnosis) {
         return (Tried::NotTried, Some(reason.into()));
     }
-    let nodes = diagnosis.nodes.iter().filter(|(_, rejection)| rejection.code == Code::Unschedulable);
+    let nodes = diagnosis
+        .nodes
+        .iter()
+        .filter(|(_, rejection)| rejection.code == Code::Unschedulable);
     let nodes: Vec<usize> = nodes.map(|(slot, _)| *slot).collect();
     let mut failed = Diagnosis {
-        others: Some(Rejection::never(Plugin::DefaultPreemption, "Preemption is not helpful for scheduling")),
+        others: Some(Rejection::never(
+            Plugin::DefaultPreemption,
+            "Preemption is not helpful for scheduling",
+        )),
         ..Diagnosis::default()
     };
     let candidates = candidates(cycle, &nodes, nominator, dice, &mut failed);
@@ -73,13 +79,18 @@ fn ineligible(cycle: &Cycle<'_>, diagnosis: &Diagnosis) -> Option<&'static str> 
     }
     let slot = cycle.cluster.slot(cycle.pod.nominated.as_ref()?)?;
     let found = diagnosis.nodes.iter().find(|(known, _)| *known == slot);
-    let code = found.map(|(_, rejection)| rejection).or(diagnosis.others.as_ref()).map(|rejection| rejection.code);
+    let code = found
+        .map(|(_, rejection)| rejection)
+        .or(diagnosis.others.as_ref())
+        .map(|rejection| rejection.code);
     if code == Some(Code::Unresolvable) {
         return None;
     }
     let going = |pod: &Arc<Pod>| pod.preempted && pod.priority() < cycle.pod.priority();
     let pods = &cycle.cluster.info(slot).pods;
-    pods.iter().any(going).then_some("not eligible due to a terminating pod on the nominated node.")
+    pods.iter()
+        .any(going)
+        .then_some("not eligible due to a terminating pod on the nominated node.")
 }
 
 /// Choices: first those that break no budget.
@@ -116,11 +127,23 @@ fn best(candidates: Vec<Victims>) -> Option<Victims> {
     let harm = |victims: &Victims| {
         let highest = victims.pods.first().map_or(i32::MIN, |pod| pod.priority());
         // Each pod counts, however low its priority is.
-        let sum: i64 = victims.pods.iter().map(|pod| i64::from(pod.priority()) + i64::from(i32::MAX) + 1).sum();
+        let sum: i64 = victims
+            .pods
+            .iter()
+            .map(|pod| i64::from(pod.priority()) + i64::from(i32::MAX) + 1)
+            .sum();
         let oldest = victims.pods.iter().filter(|pod| pod.priority() == highest);
         // One that has not started counts as started now.
-        let oldest = oldest.map(|pod| pod.start.clone().unwrap_or_else(|| "~".into())).min();
-        (victims.violations, highest, sum, victims.pods.len(), Reverse(oldest))
+        let oldest = oldest
+            .map(|pod| pod.start.clone().unwrap_or_else(|| "~".into()))
+            .min();
+        (
+            victims.violations,
+            highest,
+            sum,
+            victims.pods.len(),
+            Reverse(oldest),
+        )
     };
     candidates.into_iter().min_by_key(harm)
 }

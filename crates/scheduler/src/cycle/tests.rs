@@ -1,8 +1,8 @@
 use serde_json::{Value, json};
 
-use super::*;
+use super::{engine::Unfit, *};
 use crate::{
-    object::{Budget, BudgetFields},
+    object::{Budget, read},
     plugins::Plugin,
     profile::Profile,
     sample::Sample,
@@ -42,10 +42,15 @@ fn asks(cpu: &str, priority: i32) -> impl FnOnce(&mut Value) {
 #[test]
 fn the_message_counts_what_each_node_lacks() {
     let mut sample = Sample::default();
-    assert!(matches!(find(&sample, &Sample::default().pod("p", |_| {})), Found::NoNodes));
+    assert!(matches!(
+        find(&sample, &Sample::default().pod("p", |_| {})),
+        Found::NoNodes
+    ));
     sample.node("full", |node| node["status"]["allocatable"]["cpu"] = "1".into());
     for name in ["t1", "t2"] {
-        sample.node(name, |node| node["spec"]["taints"] = json!([{"key": "k", "effect": "NoSchedule"}]));
+        sample.node(name, |node| {
+            node["spec"]["taints"] = json!([{"key": "k", "effect": "NoSchedule"}])
+        });
     }
     let pod = sample.pod("p", asks("2", 0));
     let unfit = unfit(find(&sample, &pod));
@@ -54,7 +59,12 @@ fn the_message_counts_what_each_node_lacks() {
         "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) had untolerated taint(s). \
          preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling."
     );
-    assert_eq!(unfit.plugins, [Plugin::NodeResourcesFit, Plugin::TaintToleration].into_iter().collect());
+    assert_eq!(
+        unfit.plugins,
+        [Plugin::NodeResourcesFit, Plugin::TaintToleration]
+            .into_iter()
+            .collect()
+    );
 }
 
 #[test]
@@ -150,16 +160,26 @@ fn promised_room_is_left_for_those_it_was_promised_to() {
     let weaker = Arc::new(sample.pod("weaker", asks("2", 5)));
     let stronger = Arc::new(sample.pod("stronger", asks("2", 20)));
     let mut engine = engine();
-    assert!(matches!(engine.find(&weaker, &sample.cluster, &nominator), Found::Unfit(_)));
-    assert!(matches!(engine.find(&stronger, &sample.cluster, &nominator), Found::Node(_)));
-    assert!(matches!(engine.find(&waiting, &sample.cluster, &nominator), Found::Node(_)));
+    assert!(matches!(
+        engine.find(&weaker, &sample.cluster, &nominator),
+        Found::Unfit(_)
+    ));
+    assert!(matches!(
+        engine.find(&stronger, &sample.cluster, &nominator),
+        Found::Node(_)
+    ));
+    assert!(matches!(
+        engine.find(&waiting, &sample.cluster, &nominator),
+        Found::Node(_)
+    ));
 }
 
 fn preemption(sample: &Sample, pod: &crate::object::Pod) -> (String, Vec<String>) {
     match unfit(find(sample, pod)).tried {
-        Tried::Found(Preemption { node, victims }) => {
-            (node.to_string(), victims.iter().map(|pod| pod.name.to_string()).collect())
-        }
+        Tried::Found(Preemption { node, victims }) => (
+            node.to_string(),
+            victims.iter().map(|pod| pod.name.to_string()).collect(),
+        ),
         other => panic!("{other:?}"),
     }
 }
@@ -168,7 +188,12 @@ fn preemption(sample: &Sample, pod: &crate::object::Pod) -> (String, Vec<String>
 fn no_more_go_than_must_and_the_least_important() {
     let mut sample = Sample::default();
     sample.node("n", |_| {});
-    for (name, cpu, priority) in [("low", "1", 1), ("mid", "1", 2), ("high", "1", 3), ("top", "1", 50)] {
+    for (name, cpu, priority) in [
+        ("low", "1", 1),
+        ("mid", "1", 2),
+        ("high", "1", 3),
+        ("top", "1", 50),
+    ] {
         sample.placed(name, "n", asks(cpu, priority));
     }
     let pod = sample.pod("p", asks("2", 10));
@@ -187,11 +212,27 @@ fn the_node_is_chosen_where_least_harm_is_done() {
         // Lowest highest priority.
         (vec![("a", vec![("4", 5, 1)]), ("b", vec![("4", 3, 1)])], "b"),
         // Lowest sum.
-        (vec![("a", vec![("2", 5, 1), ("2", 4, 1)]), ("b", vec![("2", 5, 1), ("2", 1, 1)])], "b"),
+        (
+            vec![
+                ("a", vec![("2", 5, 1), ("2", 4, 1)]),
+                ("b", vec![("2", 5, 1), ("2", 1, 1)]),
+            ],
+            "b",
+        ),
         // Fewest pods.
-        (vec![("a", vec![("2", 5, 1), ("2", 5, 1)]), ("b", vec![("4", 5, 1)])], "b"),
+        (
+            vec![("a", vec![("2", 5, 1), ("2", 5, 1)]), ("b", vec![("4", 5, 1)])],
+            "b",
+        ),
         // The youngest.
-        (vec![("a", vec![("4", 5, 1)]), ("b", vec![("4", 5, 9)]), ("c", vec![("4", 5, 2)])], "b"),
+        (
+            vec![
+                ("a", vec![("4", 5, 1)]),
+                ("b", vec![("4", 5, 9)]),
+                ("c", vec![("4", 5, 2)]),
+            ],
+            "b",
+        ),
     ] {
         let mut sample = Sample::default();
         for (node, pods) in &nodes {
@@ -222,12 +263,18 @@ fn budgets_are_kept_where_they_can_be() {
         "metadata": {"name": "x", "namespace": "default"},
         "spec": {"selector": {"matchLabels": {"node": "a"}}}, "status": {"disruptionsAllowed": 0},
     });
-    let budget: kubecontroller::object::Slim<BudgetFields> = serde_json::from_value(budget).unwrap();
-    let budget = Budget::read(&budget, &mut sample.pools);
+    let budget = read::<Budget>(budget, &mut sample.pools);
     let pod = sample.pod("p", asks("4", 10));
     assert_eq!(preemption(&sample, &pod).0, "a");
-    sample.cluster.budgets.insert(("default".into(), "x".into()), budget);
-    assert_eq!(preemption(&sample, &pod).0, "b", "a higher priority, but no budget is broken");
+    sample
+        .cluster
+        .budgets
+        .insert(("default".into(), "x".into()), budget.into());
+    assert_eq!(
+        preemption(&sample, &pod).0,
+        "b",
+        "a higher priority, but no budget is broken"
+    );
     sample.cluster.remove_node("b");
     assert_eq!(preemption(&sample, &pod).0, "a", "a budget is not a wall");
 }
@@ -248,7 +295,11 @@ fn while_a_victim_is_still_going_nobody_else_is_pushed_away() {
     });
     let unfit = unfit(find(&sample, &pod));
     assert!(matches!(unfit.tried, Tried::NotTried));
-    assert!(unfit.message.ends_with("preemption: not eligible due to a terminating pod on the nominated node."));
+    assert!(
+        unfit
+            .message
+            .ends_with("preemption: not eligible due to a terminating pod on the nominated node.")
+    );
 }
 
 #[test]
@@ -261,7 +312,9 @@ fn enough_nodes_are_looked_at_and_the_next_search_goes_on_there() {
     let mut engine = engine();
     let mut seen = std::collections::BTreeSet::new();
     for _ in 0..40 {
-        let Found::Node(placement) = engine.find(&pod, &sample.cluster, &Nominator::default()) else { panic!() };
+        let Found::Node(placement) = engine.find(&pod, &sample.cluster, &Nominator::default()) else {
+            panic!()
+        };
         assert_eq!(placement.looked_at, 100);
         seen.insert(placement.node);
     }

@@ -15,7 +15,7 @@ use crate::{
 
 /// Pods that would have to go from a node, the most important first.
 #[derive(Debug)]
-pub struct Victims {
+pub(super) struct Victims {
     /// The place of the node.
     pub slot: usize,
     /// The pods.
@@ -35,9 +35,12 @@ struct Thought<'t, 'c> {
 
 /// The fewest and least important pods that have to go. All that are less important go first, and then as many as can
 /// come back: those first whose budget would be broken, and of each kind the most important first.
-pub fn select(cycle: &Cycle<'_>, slot: usize, nominator: &Nominator) -> Result<Victims, Rejection> {
+pub(super) fn select(cycle: &Cycle<'_>, slot: usize, nominator: &Nominator) -> Result<Victims, Rejection> {
     let info = cycle.cluster.info(slot);
-    let lower = info.pods.iter().filter(|pod| pod.priority() < cycle.pod.priority());
+    let lower = info
+        .pods
+        .iter()
+        .filter(|pod| pod.priority() < cycle.pod.priority());
     let mut lower: Vec<_> = lower.cloned().collect();
     if lower.is_empty() {
         let reason = "No preemption victims found for incoming pod";
@@ -57,7 +60,11 @@ pub fn select(cycle: &Cycle<'_>, slot: usize, nominator: &Nominator) -> Result<V
     let mixed = !broken.is_empty() && !free.is_empty();
     let mut pods = Vec::new();
     let mut violations = 0;
-    for (pod, breaks) in broken.into_iter().map(|pod| (pod, 1)).chain(free.into_iter().map(|pod| (pod, 0))) {
+    for (pod, breaks) in broken
+        .into_iter()
+        .map(|pod| (pod, 1))
+        .chain(free.into_iter().map(|pod| (pod, 0)))
+    {
         if !thought.take_back(&pod) {
             pods.push(pod);
             violations += breaks;
@@ -66,7 +73,11 @@ pub fn select(cycle: &Cycle<'_>, slot: usize, nominator: &Nominator) -> Result<V
     if mixed {
         pods.sort_by_key(importance);
     }
-    Ok(Victims { slot, pods, violations })
+    Ok(Victims {
+        slot,
+        pods,
+        violations,
+    })
 }
 
 impl Thought<'_, '_> {
@@ -92,11 +103,14 @@ impl Thought<'_, '_> {
 
 /// The more important first: by priority, then by how long it runs. One that has not started counts as started now.
 fn importance(pod: &Arc<Pod>) -> (Reverse<i32>, Box<str>) {
-    (Reverse(pod.priority()), pod.start.clone().unwrap_or_else(|| "~".into()))
+    (
+        Reverse(pod.priority()),
+        pod.start.clone().unwrap_or_else(|| "~".into()),
+    )
 }
 
 /// Those whose going breaks a budget, and the others.
-fn by_budget(pods: Vec<Arc<Pod>>, budgets: &[&Budget]) -> (Vec<Arc<Pod>>, Vec<Arc<Pod>>) {
+fn by_budget(pods: Vec<Arc<Pod>>, budgets: &[&Arc<Budget>]) -> (Vec<Arc<Pod>>, Vec<Arc<Pod>>) {
     let mut allowed: Vec<_> = budgets.iter().map(|budget| budget.allowed).collect();
     let mut breaks = |pod: &Arc<Pod>| {
         for (budget, allowed) in budgets.iter().zip(&mut allowed) {

@@ -128,7 +128,12 @@ pub struct Term {
 impl NodeRules {
     /// Takes a choice of nodes as it was read.
     pub fn read(raw: &RawNodeSelector, pools: &mut Pools) -> Self {
-        NodeRules(raw.node_selector_terms.iter().filter_map(|term| NodeRule::read(term, pools)).collect())
+        NodeRules(
+            raw.node_selector_terms
+                .iter()
+                .filter_map(|term| NodeRule::read(term, pools))
+                .collect(),
+        )
     }
 
     /// Whether a node is chosen.
@@ -140,7 +145,11 @@ impl NodeRules {
     pub fn names(&self) -> Option<Vec<Text>> {
         let mut names = Vec::new();
         for rule in &self.0 {
-            let mut asked = rule.names.iter().filter(|rule| rule.known && rule.equal).map(|rule| &rule.name);
+            let mut asked = rule
+                .names
+                .iter()
+                .filter(|rule| rule.known && rule.equal)
+                .map(|rule| &rule.name);
             let first = asked.next()?;
             if asked.all(|name| name == first) && !names.contains(first) {
                 names.push(first.clone());
@@ -168,7 +177,10 @@ impl NodeRule {
             let name = pools.text(name);
             Some(NameRule { known, equal, name })
         });
-        let rule = names.collect::<Option<_>>().zip(labels).map(|(names, labels)| NodeRule { labels, names });
+        let rule = names
+            .collect::<Option<_>>()
+            .zip(labels)
+            .map(|(names, labels)| NodeRule { labels, names });
         Some(rule.unwrap_or(NodeRule {
             labels: Selector::Nothing,
             names: Box::new([]),

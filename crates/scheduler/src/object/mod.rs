@@ -2,6 +2,7 @@
 
 mod affinity;
 mod amount;
+mod kept;
 mod node;
 mod pod;
 mod requests;
@@ -12,13 +13,16 @@ mod workload;
 
 pub use affinity::{NodeRule, NodeRules, RawAffinity, RawNodeSelector, Term};
 pub use amount::{Amount, Amounts};
+#[cfg(test)]
+pub(crate) use kept::read;
+pub use kept::{Kept, Stored, keep};
 pub use node::{Effect, Node, NodeFields, RawTaint, Taint, Toleration};
 pub use pod::{Condition, Pod, PodFields};
 pub use requests::Requests;
 pub use resources::Resources;
 pub use spec::{HostPort, Policy, RawContainer, RawSpec, Spec, Spread, VolumeUse};
 pub use storage::{
-    Attachment, Capacity, Claim, ClaimRef, CsiDriver, CsiNode, RawAttachment, RawCapacity, RawClaim, RawClass,
-    RawCsiDriver, RawCsiNode, RawVolume, StorageClass, Volume,
+    Attachment, Capacity, Claim, ClaimRef, CsiDriver, CsiNode, RawAttachment, RawCapacity, RawClaim,
+    RawClass, RawCsiDriver, RawCsiNode, RawVolume, StorageClass, Volume,
 };
-pub use workload::{Budget, BudgetFields, Owner, SelectorFields, ServiceFields};
+pub use workload::{Budget, Namespace, Owner, ReplicaSet, Service};

@@ -1,9 +1,9 @@
 //! Nodes.
 
-use kubecontroller::object::Slim;
+use kubecontroller::object::SlimMeta;
 use serde::Deserialize;
 
-use super::{Amounts, Resources, spec::tagged};
+use super::{Amounts, Kept, Resources, spec::tagged};
 use crate::{
     labels::Labels,
     pool::{Pools, Text},
@@ -123,10 +123,11 @@ pub struct Toleration {
     known: bool,
 }
 
-impl Node {
-    /// Takes a node as it was read.
-    pub fn read(slim: &Slim<NodeFields>, pools: &mut Pools) -> Self {
-        let NodeFields { spec, status } = &slim.fields;
+impl Kept for Node {
+    type Fields = NodeFields;
+
+    fn read(meta: &SlimMeta, fields: &NodeFields, pools: &mut Pools) -> Self {
+        let NodeFields { spec, status } = fields;
         let taints = spec.taints.iter().map(|raw| Taint {
             key: pools.text(&raw.key),
             value: pools.text(&raw.value),
@@ -135,12 +136,14 @@ impl Node {
         let taints = taints.collect();
         let images = status.images.iter();
         let images = images.flat_map(|image| image.names.iter().map(|name| (name, image.size_bytes)));
-        let mut images: Vec<_> = images.map(|(name, size)| (pools.text(&tagged(name)), size)).collect();
+        let mut images: Vec<_> = images
+            .map(|(name, size)| (pools.text(&tagged(name)), size))
+            .collect();
         images.sort();
         images.dedup_by(|later, earlier| later.0 == earlier.0);
         Node {
-            name: pools.text(&slim.metadata.name),
-            labels: Labels::read(&slim.metadata.labels, pools),
+            name: pools.text(&meta.name),
+            labels: Labels::read(meta.labels.iter(), pools),
             taints,
             unschedulable: spec.unschedulable,
             allocatable: Resources::read(&status.allocatable, pools),
@@ -148,12 +151,25 @@ impl Node {
             images: images.into(),
         }
     }
+}
 
+impl Node {
     /// The zone it is in; nodes of different zones take turns.
     pub fn zone(&self) -> String {
-        let label = |old: &str, new: &str| self.labels.get(old).or_else(|| self.labels.get(new)).map_or("", |text| text);
-        let zone = label("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone");
-        let region = label("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region");
+        let label = |old: &str, new: &str| {
+            self.labels
+                .get(old)
+                .or_else(|| self.labels.get(new))
+                .map_or("", |text| text)
+        };
+        let zone = label(
+            "failure-domain.beta.kubernetes.io/zone",
+            "topology.kubernetes.io/zone",
+        );
+        let region = label(
+            "failure-domain.beta.kubernetes.io/region",
+            "topology.kubernetes.io/region",
+        );
         format!("{region}\0{zone}")
     }
 
@@ -165,7 +181,10 @@ impl Node {
 
     /// Whether a taint keeps out a pod that bears these.
     pub fn repels(&self, tolerations: &[Toleration]) -> bool {
-        let hard = self.taints.iter().filter(|taint| matches!(taint.effect, Effect::NoSchedule | Effect::NoExecute));
+        let hard = self
+            .taints
+            .iter()
+            .filter(|taint| matches!(taint.effect, Effect::NoSchedule | Effect::NoExecute));
         hard.into_iter().any(|taint| !taint.borne(tolerations))
     }
 }
@@ -201,7 +220,8 @@ impl Toleration {
 
     /// Whether it may be about taints that only make others better.
     pub fn is_soft(&self) -> bool {
-        self.effect.is_none_or(|effect| effect == Effect::PreferNoSchedule)
+        self.effect
+            .is_none_or(|effect| effect == Effect::PreferNoSchedule)
     }
 
     fn bears(&self, taint: &Taint) -> bool {
@@ -232,7 +252,10 @@ mod tests {
             (json!({"key": "k", "operator": "Exists"}), true),
             (json!({"operator": "Exists"}), true),
             (json!({"key": "k", "value": "w"}), false),
-            (json!({"key": "k", "operator": "Exists", "effect": "NoExecute"}), false),
+            (
+                json!({"key": "k", "operator": "Exists", "effect": "NoExecute"}),
+                false,
+            ),
             (json!({"key": "l", "operator": "Exists"}), false),
             (json!({"key": "k", "operator": "Gt", "value": "v"}), false),
         ] {

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use kubecontroller::object::{Slim, SlimMeta};
+use kubecontroller::object::SlimMeta;
 use serde::Deserialize;
 
-use super::{Owner, RawSpec, Requests, Spec, VolumeUse, requests::Given};
+use super::{Kept, Owner, RawSpec, Requests, Spec, VolumeUse, requests::Given};
 use crate::{
     labels::Labels,
     pool::{Pools, Text},
@@ -16,12 +16,9 @@ use crate::{
 #[serde(default)]
 pub struct PodFields {
     /// What it is to be.
-    pub spec: Box<RawSpec>,
+    pub spec: RawSpec,
     /// What it is.
-    pub status: Box<RawStatus>,
-    /// The same in the form that is kept, once that was made; the rest is empty then.
-    #[serde(skip)]
-    pub kept: Option<Arc<Pod>>,
+    pub status: RawStatus,
 }
 
 /// The status of a pod as far as scheduling reads it.
@@ -103,19 +100,22 @@ pub struct Pod {
     pub condition: Option<Box<Condition>>,
 }
 
-impl Pod {
-    /// Takes a pod as it was read.
-    pub fn read(slim: &Slim<PodFields>, pools: &mut Pools) -> Self {
-        Self::from_parts(&slim.metadata, &slim.fields, pools)
-    }
+impl Kept for Pod {
+    type Fields = PodFields;
 
-    fn from_parts(meta: &SlimMeta, fields: &PodFields, pools: &mut Pools) -> Self {
+    fn read(meta: &SlimMeta, fields: &PodFields, pools: &mut Pools) -> Self {
         let namespace = pools.text(&meta.namespace);
         let spec = Spec::read(&fields.spec, &namespace, pools);
         let status = &fields.status;
-        let condition = |name: &str| status.conditions.iter().find(|condition| condition.r#type == name);
+        let condition = |name: &str| {
+            status
+                .conditions
+                .iter()
+                .find(|condition| condition.r#type == name)
+        };
         let node = (!fields.spec.node_name.is_empty()).then(|| pools.text(&fields.spec.node_name));
-        let infeasible = condition("PodResizePending").is_some_and(|condition| condition.reason == "Infeasible");
+        let infeasible =
+            condition("PodResizePending").is_some_and(|condition| condition.reason == "Infeasible");
         let given = &status.given;
         let taken = if infeasible {
             let given = Given {
@@ -126,10 +126,13 @@ impl Pod {
         } else {
             Requests::of_running(&fields.spec, given, pools)
         };
-        let taken = taken.filter(|taken| node.is_some() && *taken != spec.requests).map(Box::new);
+        let taken = taken
+            .filter(|taken| node.is_some() && *taken != spec.requests)
+            .map(Box::new);
         let going = meta.deletion_timestamp.is_some();
         let disrupted = condition("DisruptionTarget");
-        let preempted = |found: &RawCondition| found.status == "True" && found.reason == "PreemptionByScheduler";
+        let preempted =
+            |found: &RawCondition| found.status == "True" && found.reason == "PreemptionByScheduler";
         let scheduled = condition("PodScheduled").filter(|_| node.is_none());
         let scheduled = scheduled.map(|raw| Condition {
             status: pools.text(&raw.status),
@@ -137,7 +140,7 @@ impl Pod {
             message: raw.message.as_str().into(),
             generation: raw.observed_generation,
         });
-        let labels = Labels::read(&meta.labels, pools);
+        let labels = Labels::read(meta.labels.iter(), pools);
         let nominated = &status.nominated_node_name;
         Pod {
             name: meta.name.as_str().into(),
@@ -157,7 +160,9 @@ impl Pod {
             namespace,
         }
     }
+}
 
+impl Pod {
     /// What it takes of its node.
     pub fn requests(&self) -> &Requests {
         self.taken.as_deref().unwrap_or(&self.spec.requests)

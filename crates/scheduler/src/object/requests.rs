@@ -67,8 +67,13 @@ impl Requests {
     /// What a pod on a node takes: as much as was asked, was put aside or is in use, whichever is more. `None` when
     /// its status says nothing about it.
     pub fn of_running(spec: &RawSpec, given: &Given, pools: &mut Pools) -> Option<Self> {
-        let statuses = given.container_statuses.iter().chain(&given.init_container_statuses);
-        let said = statuses.into_iter().any(|status| status.allocated_resources.is_some() || status.resources.is_some());
+        let statuses = given
+            .container_statuses
+            .iter()
+            .chain(&given.init_container_statuses);
+        let said = statuses
+            .into_iter()
+            .any(|status| status.allocated_resources.is_some() || status.resources.is_some());
         (said || given.resources.is_some()).then(|| Self::sum(spec, Some(given), pools))
     }
 
@@ -197,12 +202,18 @@ fn pod_level(sum: &mut Resources, spec: &RawSpec, given: Option<&Given>, pools: 
 fn supported(amounts: Option<&Amounts>) -> Amounts {
     let supported = |name: &str| matches!(name, "cpu" | "memory") || name.starts_with("hugepages-");
     let amounts = amounts.into_iter().flatten();
-    amounts.filter(|(name, _)| supported(name)).map(|(name, amount)| (name.clone(), *amount)).collect()
+    amounts
+        .filter(|(name, _)| supported(name))
+        .map(|(name, amount)| (name.clone(), *amount))
+        .collect()
 }
 
 impl Given {
     fn of(&self, container: &str) -> Option<&GivenContainer> {
-        let mut all = self.container_statuses.iter().chain(&self.init_container_statuses);
+        let mut all = self
+            .container_statuses
+            .iter()
+            .chain(&self.init_container_statuses);
         all.find(|status| status.name == container)
     }
 }
@@ -227,11 +238,26 @@ mod tests {
         let staying = |amount| json!({"restartPolicy": "Always", "resources": {"requests": {"cpu": amount}}});
         for (spec, milli) in [
             (json!({"containers": [cpu("1"), cpu("500m")]}), 1500),
-            (json!({"containers": [cpu("1")], "initContainers": [cpu("3"), cpu("2")]}), 3000),
-            (json!({"containers": [cpu("1")], "initContainers": [staying("1"), cpu("2")]}), 3000),
-            (json!({"containers": [cpu("1")], "initContainers": [cpu("2"), staying("2")]}), 3000),
-            (json!({"containers": [cpu("1")], "overhead": {"cpu": "250m"}}), 1250),
-            (json!({"containers": [cpu("1")], "resources": {"requests": {"cpu": "4"}}}), 4000),
+            (
+                json!({"containers": [cpu("1")], "initContainers": [cpu("3"), cpu("2")]}),
+                3000,
+            ),
+            (
+                json!({"containers": [cpu("1")], "initContainers": [staying("1"), cpu("2")]}),
+                3000,
+            ),
+            (
+                json!({"containers": [cpu("1")], "initContainers": [cpu("2"), staying("2")]}),
+                3000,
+            ),
+            (
+                json!({"containers": [cpu("1")], "overhead": {"cpu": "250m"}}),
+                1250,
+            ),
+            (
+                json!({"containers": [cpu("1")], "resources": {"requests": {"cpu": "4"}}}),
+                4000,
+            ),
         ] {
             assert_eq!(sum(spec.clone()).asked.cpu, milli, "{spec}");
         }
@@ -252,7 +278,11 @@ mod tests {
         for (status, infeasible, milli) in [
             (json!({"allocatedResources": {"cpu": "1"}}), false, 2000),
             (json!({"allocatedResources": {"cpu": "3"}}), false, 3000),
-            (json!({"allocatedResources": {"cpu": "1"}, "resources": {"requests": {"cpu": "4"}}}), false, 4000),
+            (
+                json!({"allocatedResources": {"cpu": "1"}, "resources": {"requests": {"cpu": "4"}}}),
+                false,
+                4000,
+            ),
             (json!({"allocatedResources": {"cpu": "1"}}), true, 1000),
         ] {
             let mut status = status;

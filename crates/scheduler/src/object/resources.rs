@@ -34,7 +34,10 @@ impl Resources {
 
     /// How much of a resource that is neither processor, memory nor scratch space.
     pub fn scalar(&self, name: &str) -> i64 {
-        self.scalars.iter().find(|(known, _)| &**known == name).map_or(0, |(_, amount)| *amount)
+        self.scalars
+            .iter()
+            .find(|(known, _)| &**known == name)
+            .map_or(0, |(_, amount)| *amount)
     }
 
     /// Adds another sum.

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::{
-    Amounts, NodeRule, NodeRules, RawAffinity, Requests, Term, Toleration,
-    node::RawToleration,
+    Amounts, NodeRule, NodeRules, RawAffinity, Requests, Term, Toleration, node::RawToleration,
     requests::RawResources,
 };
 use crate::{
@@ -274,25 +273,40 @@ impl Spec {
             .filter(|preferred| preferred.weight != 0)
             .filter_map(|preferred| Some((preferred.weight, NodeRule::read(&preferred.preference, pools)?)))
             .collect();
-        let nodes = nodes.and_then(|nodes| nodes.required.as_ref()).map(|raw| NodeRules::read(raw, pools));
+        let nodes = nodes
+            .and_then(|nodes| nodes.required.as_ref())
+            .map(|raw| NodeRules::read(raw, pools));
         let mut terms = |raw: &Option<super::affinity::RawPodAffinity>| {
-            let (required, preferred) = raw.as_ref().map_or((&[][..], &[][..]), |raw| (&*raw.required, &*raw.preferred));
-            let required: Box<[_]> = required.iter().map(|term| Term::read(term, namespace, pools)).collect();
+            let (required, preferred) = raw
+                .as_ref()
+                .map_or((&[][..], &[][..]), |raw| (&*raw.required, &*raw.preferred));
+            let required: Box<[_]> = required
+                .iter()
+                .map(|term| Term::read(term, namespace, pools))
+                .collect();
             let preferred = preferred.iter();
-            let preferred = preferred.map(|raw| (raw.weight, Term::read(&raw.pod_affinity_term, namespace, pools)));
+            let preferred =
+                preferred.map(|raw| (raw.weight, Term::read(&raw.pod_affinity_term, namespace, pools)));
             (required, preferred.collect::<Box<[_]>>())
         };
         let (near, rather_near) = terms(&affinity.pod_affinity);
         let (away, rather_away) = terms(&affinity.pod_anti_affinity);
         let containers = raw.init_containers.iter().chain(&raw.containers);
         let images = containers.map(|container| container.image.as_str());
-        let image_volumes = raw.volumes.iter().filter_map(|volume| Some(volume.image.as_ref()?.reference.as_str()));
-        let images = images.chain(image_volumes).map(|name| pools.text(&tagged(name))).collect();
+        let image_volumes = raw
+            .volumes
+            .iter()
+            .filter_map(|volume| Some(volume.image.as_ref()?.reference.as_str()));
+        let images = images
+            .chain(image_volumes)
+            .map(|name| pools.text(&tagged(name)))
+            .collect();
         Spec {
             scheduler: pools.text(&raw.scheduler_name),
             priority: raw.priority.unwrap_or(0),
             preempts: raw.preemption_policy.as_deref() != Some("Never"),
-            node_selector: (!raw.node_selector.is_empty()).then(|| Selector::from_labels(&raw.node_selector, pools)),
+            node_selector: (!raw.node_selector.is_empty())
+                .then(|| Selector::from_labels(&raw.node_selector, pools)),
             nodes,
             preferred_nodes,
             near,
@@ -300,36 +314,69 @@ impl Spec {
             rather_near,
             rather_away,
             social: affinity.pod_affinity.is_some() || affinity.pod_anti_affinity.is_some(),
-            tolerations: raw.tolerations.iter().map(|raw| Toleration::read(raw, pools)).collect(),
-            spread: raw.topology_spread_constraints.iter().map(|raw| Spread::read(raw, pools)).collect(),
+            tolerations: raw
+                .tolerations
+                .iter()
+                .map(|raw| Toleration::read(raw, pools))
+                .collect(),
+            spread: raw
+                .topology_spread_constraints
+                .iter()
+                .map(|raw| Spread::read(raw, pools))
+                .collect(),
             ports: ports(raw, pools),
             requests: Requests::of_spec(raw, pools),
-            volumes: raw.volumes.iter().filter_map(|raw| VolumeUse::read(raw, pools)).collect(),
+            volumes: raw
+                .volumes
+                .iter()
+                .filter_map(|raw| VolumeUse::read(raw, pools))
+                .collect(),
             images,
-            gates: raw.scheduling_gates.iter().map(|gate| pools.text(&gate.name)).collect(),
+            gates: raw
+                .scheduling_gates
+                .iter()
+                .map(|gate| pools.text(&gate.name))
+                .collect(),
         }
     }
 
     /// Whether a node's labels and name are what the pod must have.
     pub fn fits_node(&self, node: &super::Node) -> bool {
-        self.node_selector.as_ref().is_none_or(|selector| selector.matches(&node.labels))
-            && self.nodes.as_ref().is_none_or(|rules| rules.matches(&node.name, &node.labels))
+        self.node_selector
+            .as_ref()
+            .is_none_or(|selector| selector.matches(&node.labels))
+            && self
+                .nodes
+                .as_ref()
+                .is_none_or(|rules| rules.matches(&node.name, &node.labels))
     }
 }
 
 fn ports(raw: &RawSpec, pools: &mut Pools) -> Box<[HostPort]> {
     let staying = raw.init_containers.iter().filter(|container| container.stays());
-    let ports = raw.containers.iter().chain(staying).flat_map(|container| &container.ports);
+    let ports = raw
+        .containers
+        .iter()
+        .chain(staying)
+        .flat_map(|container| &container.ports);
     let read = |port: &RawPort| HostPort {
-        address: pools.text(if port.host_ip.is_empty() { "0.0.0.0" } else { &port.host_ip }),
-        protocol: pools.text(if port.protocol.is_empty() { "TCP" } else { &port.protocol }),
+        address: pools.text(if port.host_ip.is_empty() {
+            "0.0.0.0"
+        } else {
+            &port.host_ip
+        }),
+        protocol: pools.text(if port.protocol.is_empty() {
+            "TCP"
+        } else {
+            &port.protocol
+        }),
         port: port.host_port,
     };
     ports.filter(|port| port.host_port > 0).map(read).collect()
 }
 
 /// The name of an image with its tag.
-pub fn tagged(name: &str) -> String {
+pub(super) fn tagged(name: &str) -> String {
     if name.rfind(':') <= name.rfind('/') {
         format!("{name}:latest")
     } else {
@@ -355,7 +402,10 @@ impl Spread {
 
     /// Which pods count for a pod with these labels.
     pub fn selector_for(&self, labels: &crate::labels::Labels) -> Selector {
-        let same = self.same.iter().filter_map(|key| Some(Requirement::equal(key.clone(), labels.get(key)?.clone())));
+        let same = self
+            .same
+            .iter()
+            .filter_map(|key| Some(Requirement::equal(key.clone(), labels.get(key)?.clone())));
         self.selector.clone().and(same.collect())
     }
 }
@@ -387,7 +437,9 @@ impl VolumeUse {
             let id = format!("{}/{}", raw.pool.as_deref().unwrap_or("rbd"), raw.image);
             return Some(disk("rbd", raw, &id, raw.read_only, pools));
         }
-        raw.csi.as_ref().map(|raw| VolumeUse::Driver(pools.text(&raw.driver)))
+        raw.csi
+            .as_ref()
+            .map(|raw| VolumeUse::Driver(pools.text(&raw.driver)))
     }
 
     /// Whether two pods cannot have these on one node.

@@ -1,45 +1,14 @@
 //! What volumes are made of: claims, volumes, classes, drivers and what they can give.
 
-use std::collections::BTreeMap;
-
+use kubecontroller::object::SlimMeta;
 use serde::Deserialize;
 
-use super::{Amount, Amounts, NodeRules, RawNodeSelector};
+use super::{Amount, Amounts, Kept, NodeRules, RawNodeSelector};
 use crate::{
     labels::Labels,
     pool::{Pools, Text},
     selector::{RawSelector, Selector},
 };
-
-/// Metadata with annotations: volumes say important things there.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct RawMeta {
-    /// The name.
-    pub name: String,
-    /// The namespace.
-    pub namespace: String,
-    /// What tells it apart.
-    pub uid: String,
-    /// The version of its last change.
-    pub resource_version: String,
-    /// Labels.
-    pub labels: BTreeMap<String, String>,
-    /// Annotations.
-    pub annotations: BTreeMap<String, String>,
-    /// When it began to go.
-    pub deletion_timestamp: Option<String>,
-    /// Owners.
-    pub owner_references: Vec<RawOwner>,
-}
-
-/// An owner of a claim.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct RawOwner {
-    uid: String,
-    controller: Option<bool>,
-}
 
 macro_rules! raw {
     ($(#[$doc:meta])* $name:ident { $($body:tt)* }) => {
@@ -52,7 +21,7 @@ macro_rules! raw {
 
 raw! {
     /// A claim as it is read.
-    RawClaim { metadata: RawMeta, spec: RawClaimSpec, status: RawPhase }
+    RawClaim { spec: RawClaimSpec, status: RawPhase }
 }
 raw! {
     /// The specification of a claim.
@@ -76,7 +45,7 @@ raw! {
 }
 raw! {
     /// A volume as it is read.
-    RawVolume { metadata: RawMeta, spec: RawVolumeSpec, status: RawPhase }
+    RawVolume { spec: RawVolumeSpec, status: RawPhase }
 }
 raw! {
     /// The specification of a volume.
@@ -102,7 +71,6 @@ raw! {
 raw! {
     /// A class of storage as it is read.
     RawClass {
-        metadata: RawMeta,
         provisioner: String,
         volume_binding_mode: Option<String>,
         allowed_topologies: Vec<RawTopology>,
@@ -118,7 +86,7 @@ raw! {
 }
 raw! {
     /// The drivers of a node as they are read.
-    RawCsiNode { metadata: RawMeta, spec: RawCsiNodeSpec }
+    RawCsiNode { spec: RawCsiNodeSpec }
 }
 raw! {
     /// The drivers of a node.
@@ -134,7 +102,7 @@ raw! {
 }
 raw! {
     /// A driver as it is read.
-    RawCsiDriver { metadata: RawMeta, spec: RawCsiDriverSpec }
+    RawCsiDriver { spec: RawCsiDriverSpec }
 }
 raw! {
     /// The specification of a driver.
@@ -143,7 +111,6 @@ raw! {
 raw! {
     /// A capacity as it is read.
     RawCapacity {
-        metadata: RawMeta,
         storage_class_name: String,
         node_topology: Option<RawSelector>,
         capacity: Option<Amount>,
@@ -152,7 +119,7 @@ raw! {
 }
 raw! {
     /// An attachment as it is read.
-    RawAttachment { metadata: RawMeta, spec: RawAttachmentSpec }
+    RawAttachment { spec: RawAttachmentSpec }
 }
 raw! {
     /// The specification of an attachment.
@@ -311,28 +278,32 @@ const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 const MIGRATED: &str = "storage.alpha.kubernetes.io/migrated-plugins";
 
-impl Claim {
-    /// Takes a claim as it was read.
-    pub fn read(raw: &RawClaim, pools: &mut Pools) -> Self {
-        let RawClaim { metadata, spec, status } = raw;
-        let class = metadata.annotations.get(CLASS).or(spec.storage_class_name.as_ref());
-        let owner = metadata.owner_references.iter().find(|owner| owner.controller == Some(true));
+impl Kept for Claim {
+    type Fields = RawClaim;
+
+    fn read(meta: &SlimMeta, raw: &RawClaim, pools: &mut Pools) -> Self {
+        let RawClaim { spec, status } = raw;
+        let class = meta.annotations.get(CLASS).or(spec.storage_class_name.as_deref());
+        let owner = meta
+            .owner_references
+            .iter()
+            .find(|owner| owner.controller == Some(true));
         Claim {
-            namespace: pools.text(&metadata.namespace),
-            name: pools.text(&metadata.name),
-            uid: pools.text(&metadata.uid),
-            version: metadata.resource_version.as_str().into(),
-            class: pools.text(class.map_or("", String::as_str)),
+            namespace: pools.text(&meta.namespace),
+            name: pools.text(&meta.name),
+            uid: pools.text(&meta.uid),
+            version: meta.resource_version.as_str().into(),
+            class: pools.text(class.unwrap_or_default()),
             volume: pools.text(&spec.volume_name),
-            bound: !spec.volume_name.is_empty() && metadata.annotations.contains_key(BIND_COMPLETED),
-            node: metadata.annotations.get(SELECTED_NODE).map(|node| pools.text(node)),
+            bound: !spec.volume_name.is_empty() && meta.annotations.get(BIND_COMPLETED).is_some(),
+            node: meta.annotations.get(SELECTED_NODE).map(|node| pools.text(node)),
             modes: spec.access_modes.iter().map(|mode| pools.text(mode)).collect(),
             selector: spec.selector.as_ref().map(|raw| Selector::read(Some(raw), pools)),
             asked: spec.resources.requests.get("storage").map(|amount| amount.value),
             mode: pools.text(spec.volume_mode.as_deref().unwrap_or("Filesystem")),
             attributes: pools.text(spec.volume_attributes_class_name.as_deref().unwrap_or("")),
             lost: status.phase == "Lost",
-            going: metadata.deletion_timestamp.is_some(),
+            going: meta.deletion_timestamp.is_some(),
             owner: owner.map(|owner| pools.text(&owner.uid)),
         }
     }
@@ -347,97 +318,123 @@ impl ClaimRef {
     }
 }
 
-impl Volume {
-    /// Takes a volume as it was read.
-    pub fn read(raw: &RawVolume, pools: &mut Pools) -> Self {
-        let RawVolume { metadata, spec, status } = raw;
-        let class = metadata.annotations.get(CLASS).unwrap_or(&spec.storage_class_name);
+impl Kept for Volume {
+    type Fields = RawVolume;
+
+    fn read(meta: &SlimMeta, raw: &RawVolume, pools: &mut Pools) -> Self {
+        let RawVolume { spec, status } = raw;
+        let class = meta.annotations.get(CLASS).unwrap_or(&spec.storage_class_name);
         Volume {
-            name: pools.text(&metadata.name),
-            version: metadata.resource_version.as_str().into(),
-            labels: Labels::read(&metadata.labels, pools),
+            name: pools.text(&meta.name),
+            version: meta.resource_version.as_str().into(),
+            labels: Labels::read(meta.labels.iter(), pools),
             class: pools.text(class),
             capacity: spec.capacity.get("storage").map_or(0, |amount| amount.value),
             modes: spec.access_modes.iter().map(|mode| pools.text(mode)).collect(),
             claim: spec.claim_ref.clone(),
-            nodes: spec.node_affinity.required.as_ref().map(|raw| NodeRules::read(raw, pools)),
+            nodes: spec
+                .node_affinity
+                .required
+                .as_ref()
+                .map(|raw| NodeRules::read(raw, pools)),
             mode: pools.text(spec.volume_mode.as_deref().unwrap_or("Filesystem")),
             attributes: pools.text(spec.volume_attributes_class_name.as_deref().unwrap_or("")),
             available: status.phase == "Available",
-            going: metadata.deletion_timestamp.is_some(),
-            driver: spec.csi.as_ref().map(|csi| (pools.text(&csi.driver), pools.text(&csi.volume_handle))),
+            going: meta.deletion_timestamp.is_some(),
+            driver: spec
+                .csi
+                .as_ref()
+                .map(|csi| (pools.text(&csi.driver), pools.text(&csi.volume_handle))),
+        }
+    }
+}
+
+impl Kept for StorageClass {
+    type Fields = RawClass;
+
+    fn read(meta: &SlimMeta, raw: &RawClass, pools: &mut Pools) -> Self {
+        let mut texts = |texts: &[String]| texts.iter().map(|text| pools.text(text)).collect::<Box<[_]>>();
+        let topologies = raw.allowed_topologies.iter().map(|topology| {
+            let rules = topology.match_label_expressions.iter();
+            rules
+                .map(|rule| (Text::from(rule.key.as_str()), texts(&rule.values)))
+                .collect()
+        });
+        StorageClass {
+            topologies: topologies.collect(),
+            name: pools.text(&meta.name),
+            provisioner: pools.text(&raw.provisioner),
+            waits: raw
+                .volume_binding_mode
+                .as_deref()
+                .map(|mode| mode == "WaitForFirstConsumer"),
         }
     }
 }
 
 impl StorageClass {
-    /// Takes a class as it was read.
-    pub fn read(raw: &RawClass, pools: &mut Pools) -> Self {
-        let mut texts = |texts: &[String]| texts.iter().map(|text| pools.text(text)).collect::<Box<[_]>>();
-        let topologies = raw.allowed_topologies.iter().map(|topology| {
-            let rules = topology.match_label_expressions.iter();
-            rules.map(|rule| (Text::from(rule.key.as_str()), texts(&rule.values))).collect()
-        });
-        StorageClass {
-            topologies: topologies.collect(),
-            name: pools.text(&raw.metadata.name),
-            provisioner: pools.text(&raw.provisioner),
-            waits: raw.volume_binding_mode.as_deref().map(|mode| mode == "WaitForFirstConsumer"),
-        }
-    }
-
     /// Whether volumes can be made for a node with these labels.
     pub fn reaches(&self, labels: &Labels) -> bool {
-        let holds = |rule: &(Text, Box<[Text]>)| labels.get(&rule.0).is_some_and(|value| rule.1.contains(value));
+        let holds =
+            |rule: &(Text, Box<[Text]>)| labels.get(&rule.0).is_some_and(|value| rule.1.contains(value));
         // A term without rules holds for nothing.
         let term = |rules: &[(Text, Box<[Text]>)]| !rules.is_empty() && rules.iter().all(holds);
         self.topologies.is_empty() || self.topologies.iter().any(|rules| term(rules))
     }
 }
 
-impl CsiNode {
-    /// Takes the drivers of a node as they were read.
-    pub fn read(raw: &RawCsiNode, pools: &mut Pools) -> Self {
+impl Kept for CsiNode {
+    type Fields = RawCsiNode;
+
+    fn read(meta: &SlimMeta, raw: &RawCsiNode, pools: &mut Pools) -> Self {
         let drivers = raw.spec.drivers.iter();
         CsiNode {
-            name: pools.text(&raw.metadata.name),
-            drivers: drivers.map(|driver| (pools.text(&driver.name), driver.allocatable.count)).collect(),
-            migrated: pools.text(raw.metadata.annotations.get(MIGRATED).map_or("", String::as_str)),
+            name: pools.text(&meta.name),
+            drivers: drivers
+                .map(|driver| (pools.text(&driver.name), driver.allocatable.count))
+                .collect(),
+            migrated: pools.text(meta.annotations.get(MIGRATED).unwrap_or_default()),
         }
     }
 }
 
-impl CsiDriver {
-    /// Takes a driver as it was read.
-    pub fn read(raw: &RawCsiDriver, pools: &mut Pools) -> Self {
+impl Kept for CsiDriver {
+    type Fields = RawCsiDriver;
+
+    fn read(meta: &SlimMeta, raw: &RawCsiDriver, pools: &mut Pools) -> Self {
         CsiDriver {
-            name: pools.text(&raw.metadata.name),
+            name: pools.text(&meta.name),
             capacity: raw.spec.storage_capacity,
             needed: raw.spec.prevent_pod_scheduling_if_missing,
         }
     }
 }
 
-impl Capacity {
-    /// Takes a capacity as it was read.
-    pub fn read(raw: &RawCapacity, pools: &mut Pools) -> Self {
+impl Kept for Capacity {
+    type Fields = RawCapacity;
+
+    fn read(meta: &SlimMeta, raw: &RawCapacity, pools: &mut Pools) -> Self {
         let limit = raw.maximum_volume_size.or(raw.capacity);
         Capacity {
-            key: (pools.text(&raw.metadata.namespace), pools.text(&raw.metadata.name)),
+            key: (pools.text(&meta.namespace), pools.text(&meta.name)),
             class: pools.text(&raw.storage_class_name),
-            nodes: raw.node_topology.as_ref().map(|raw| Selector::read(Some(raw), pools)),
+            nodes: raw
+                .node_topology
+                .as_ref()
+                .map(|raw| Selector::read(Some(raw), pools)),
             limit: limit.map(|amount| amount.value),
             total: raw.capacity.map_or(0, |amount| amount.value),
         }
     }
 }
 
-impl Attachment {
-    /// Takes an attachment as it was read.
-    pub fn read(raw: &RawAttachment, pools: &mut Pools) -> Self {
+impl Kept for Attachment {
+    type Fields = RawAttachment;
+
+    fn read(meta: &SlimMeta, raw: &RawAttachment, pools: &mut Pools) -> Self {
         let volume = raw.spec.source.persistent_volume_name.as_ref();
         Attachment {
-            name: pools.text(&raw.metadata.name),
+            name: pools.text(&meta.name),
             driver: pools.text(&raw.spec.attacher),
             node: pools.text(&raw.spec.node_name),
             volume: volume.map(|name| pools.text(name)),

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 
 use hashbrown::HashSet;
-use kubecontroller::object::{Slim, SlimMeta};
+use kubecontroller::object::{Bare, SlimMeta};
 use serde::Deserialize;
 
+use super::Kept;
 use crate::{
+    labels::Labels,
     pool::{Pools, Text},
     selector::{RawSelector, Selector},
 };
@@ -24,52 +26,75 @@ pub struct Owner {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct SelectorFields {
-    /// What it is to be.
-    pub spec: RawSelectorSpec,
+    spec: RawSelectorSpec,
 }
 
 /// The part of a specification that selects.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct RawSelectorSpec {
-    /// Its pods.
-    pub selector: Option<RawSelector>,
+pub(super) struct RawSelectorSpec {
+    selector: Option<RawSelector>,
 }
 
 /// What is read of a Service or a ReplicationController.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ServiceFields {
-    /// What it is to be.
-    pub spec: RawServiceSpec,
+    spec: RawServiceSpec,
 }
 
 /// The part of a specification that selects by labels alone.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct RawServiceSpec {
-    /// Its pods.
-    pub selector: BTreeMap<String, String>,
+pub(super) struct RawServiceSpec {
+    selector: BTreeMap<String, String>,
 }
 
 /// What is read of a budget of disruption.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct BudgetFields {
-    /// What it is to be.
-    pub spec: RawSelectorSpec,
-    /// What it is.
-    pub status: RawBudgetStatus,
+    spec: RawSelectorSpec,
+    status: RawBudgetStatus,
 }
 
 /// The status of a budget as far as scheduling reads it.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct RawBudgetStatus {
-    /// How many may go.
-    pub disruptions_allowed: i64,
-    /// Those that are about to go.
-    pub disrupted_pods: BTreeMap<String, serde::de::IgnoredAny>,
+pub(super) struct RawBudgetStatus {
+    disruptions_allowed: i64,
+    disrupted_pods: BTreeMap<String, serde::de::IgnoredAny>,
+}
+
+/// A namespace.
+#[derive(Clone, Debug)]
+pub struct Namespace {
+    /// Its name.
+    pub name: Text,
+    /// Its labels.
+    pub labels: Labels,
+}
+
+/// A Service or a ReplicationController: what selects by labels alone.
+#[derive(Clone, Debug)]
+pub struct Service {
+    /// Its namespace.
+    pub namespace: Text,
+    /// Its name.
+    pub name: Text,
+    /// Its pods.
+    pub selector: BTreeMap<Text, Text>,
+}
+
+/// A ReplicaSet or a StatefulSet.
+#[derive(Clone, Debug)]
+pub struct ReplicaSet {
+    /// Its namespace.
+    pub namespace: Text,
+    /// Its name.
+    pub name: Text,
+    /// Its pods.
+    pub selector: Selector,
 }
 
 /// A budget of disruption.
@@ -77,6 +102,8 @@ pub struct RawBudgetStatus {
 pub struct Budget {
     /// Where it counts.
     pub namespace: Text,
+    /// Its name.
+    pub name: Text,
     /// Its pods.
     pub selector: Selector,
     /// How many may go.
@@ -88,7 +115,10 @@ pub struct Budget {
 impl Owner {
     /// Who controls an object with this metadata.
     pub fn of(meta: &SlimMeta, pools: &mut Pools) -> Option<Self> {
-        let owner = meta.owner_references.iter().find(|owner| owner.controller == Some(true))?;
+        let owner = meta
+            .owner_references
+            .iter()
+            .find(|owner| owner.controller == Some(true))?;
         Some(Owner {
             kind: pools.text(&owner.kind),
             name: pools.text(&owner.name),
@@ -96,15 +126,59 @@ impl Owner {
     }
 }
 
-impl Budget {
-    /// Takes a budget as it was read.
-    pub fn read(slim: &Slim<BudgetFields>, pools: &mut Pools) -> Self {
-        let fields = &slim.fields;
+impl Kept for Namespace {
+    type Fields = Bare;
+
+    fn read(meta: &SlimMeta, _: &Bare, pools: &mut Pools) -> Self {
+        Namespace {
+            name: pools.text(&meta.name),
+            labels: Labels::read(meta.labels.iter(), pools),
+        }
+    }
+}
+
+impl Kept for Service {
+    type Fields = ServiceFields;
+
+    fn read(meta: &SlimMeta, fields: &ServiceFields, pools: &mut Pools) -> Self {
+        let selector = fields.spec.selector.iter();
+        Service {
+            selector: selector
+                .map(|(key, value)| (pools.text(key), pools.text(value)))
+                .collect(),
+            namespace: pools.text(&meta.namespace),
+            name: pools.text(&meta.name),
+        }
+    }
+}
+
+impl Kept for ReplicaSet {
+    type Fields = SelectorFields;
+
+    fn read(meta: &SlimMeta, fields: &SelectorFields, pools: &mut Pools) -> Self {
+        ReplicaSet {
+            namespace: pools.text(&meta.namespace),
+            name: pools.text(&meta.name),
+            selector: Selector::read(fields.spec.selector.as_ref(), pools),
+        }
+    }
+}
+
+impl Kept for Budget {
+    type Fields = BudgetFields;
+
+    fn read(meta: &SlimMeta, fields: &BudgetFields, pools: &mut Pools) -> Self {
         Budget {
-            namespace: pools.text(&slim.metadata.namespace),
+            namespace: pools.text(&meta.namespace),
+            name: pools.text(&meta.name),
             selector: Selector::read(fields.spec.selector.as_ref(), pools),
             allowed: fields.status.disruptions_allowed,
-            disrupted: fields.status.disrupted_pods.keys().map(|name| name.as_str().into()).collect(),
+            disrupted: fields
+                .status
+                .disrupted_pods
+                .keys()
+                .map(|name| name.as_str().into())
+                .collect(),
         }
     }
 }

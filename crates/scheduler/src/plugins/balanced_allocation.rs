@@ -26,7 +26,11 @@ pub(super) fn score(pod: &Pod, info: &NodeInfo, node: &Node) -> i64 {
 fn evenness(resources: [(i64, i64); 2]) -> i64 {
     let share = |(taken, has): (i64, i64)| (real(taken) / real(has)).min(1.0);
     let [cpu, memory] = resources;
-    let apart = if cpu.1 == 0 || memory.1 == 0 { 0.0 } else { ((share(cpu) - share(memory)) / 2.0).abs() };
+    let apart = if cpu.1 == 0 || memory.1 == 0 {
+        0.0
+    } else {
+        ((share(cpu) - share(memory)) / 2.0).abs()
+    };
     whole((1.0 - apart) * real(MAX))
 }
 
@@ -41,9 +45,17 @@ mod tests {
     fn an_even_node_is_better() {
         for (taken, asked, expected) in [
             // Even stays even.
-            (json!({"cpu": "0", "memory": "0"}), json!({"cpu": "2", "memory": "5000"}), 75),
+            (
+                json!({"cpu": "0", "memory": "0"}),
+                json!({"cpu": "2", "memory": "5000"}),
+                75,
+            ),
             // Made even: 50% against 0 before.
-            (json!({"cpu": "2"}), json!({"memory": "5000"}), 50 + (50 + 100 - 75) / 2),
+            (
+                json!({"cpu": "2"}),
+                json!({"memory": "5000"}),
+                50 + (50 + 100 - 75) / 2,
+            ),
             // Made uneven.
             (json!({"cpu": "0"}), json!({"cpu": "4"}), 50),
         ] {

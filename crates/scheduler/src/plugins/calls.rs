@@ -1,9 +1,9 @@
 //! The rules are asked, each in its turn.
 
 use super::{
-    Plugin, Plugins, balanced_allocation, fit, image_locality::Images, inter_pod_affinity, node_affinity, node_name,
-    node_ports, node_unschedulable, node_volume_limits, scheduling_gates, taint_toleration, topology_spread,
-    volume_binding, volume_restrictions, volume_zone,
+    Plugin, Plugins, balanced_allocation, fit, image_locality::Images, inter_pod_affinity, node_affinity,
+    node_name, node_ports, node_unschedulable, node_volume_limits, scheduling_gates, taint_toleration,
+    topology_spread, volume_binding, volume_restrictions, volume_zone,
 };
 use crate::{
     cluster::{Cluster, NodeInfo},
@@ -17,7 +17,7 @@ use crate::{
 
 /// What a rule finds before it looks at nodes.
 #[derive(Debug)]
-pub enum Early {
+pub(crate) enum Early {
     /// It has nothing to ask.
     Skip,
     /// Each node is to be asked.
@@ -28,14 +28,14 @@ pub enum Early {
 
 /// Sums that are kept from one decision to the next.
 #[derive(Debug, Default)]
-pub struct Sums {
+pub(crate) struct Sums {
     spread: Folds<topology_spread::SpreadFold>,
     social: Folds<inter_pod_affinity::AffinityFold>,
 }
 
 /// One pod looks for a node.
 #[derive(Debug)]
-pub struct Cycle<'c> {
+pub(crate) struct Cycle<'c> {
     /// The pod.
     pub pod: &'c Pod,
     /// What is known.
@@ -50,7 +50,7 @@ pub struct Cycle<'c> {
 
 /// What pods change that come to a node or go from it in thought.
 #[derive(Clone, Debug, Default)]
-pub struct Shifts {
+pub(crate) struct Shifts {
     spread: Vec<i64>,
     social: Vec<inter_pod_affinity::Shift>,
     exclusive: i64,
@@ -58,7 +58,7 @@ pub struct Shifts {
 
 /// The nodes that can do at all.
 #[derive(Debug, Default)]
-pub struct Choice {
+pub(crate) struct Choice {
     /// Their names; all when there are none.
     pub names: Option<Vec<Text>>,
     /// Who chose.
@@ -67,7 +67,7 @@ pub struct Choice {
 
 impl<'c> Cycle<'c> {
     /// Asks each rule what it needs to know before nodes are looked at.
-    pub fn begin(
+    pub(crate) fn begin(
         profile: &Profile,
         pod: &'c Pod,
         cluster: &'c Cluster,
@@ -91,7 +91,11 @@ impl<'c> Cycle<'c> {
         let mut choice = Choice::default();
         for plugin in profile.plugins().iter() {
             let early = match plugin {
-                Plugin::NodeName => self.pod.node.clone().map_or(Early::Skip, |name| Early::Only(vec![name])),
+                Plugin::NodeName => self
+                    .pod
+                    .node
+                    .clone()
+                    .map_or(Early::Skip, |name| Early::Only(vec![name])),
                 Plugin::NodeUnschedulable | Plugin::TaintToleration | Plugin::NodeResourcesFit => Early::All,
                 Plugin::NodeAffinity => node_affinity::pre_filter(self.pod)?,
                 Plugin::NodePorts if !self.pod.spec.ports.is_empty() => Early::All,
@@ -112,7 +116,8 @@ impl<'c> Cycle<'c> {
                     early
                 }
                 Plugin::PodTopologySpread => {
-                    let (early, spread) = topology_spread::pre_filter(self.pod, self.cluster, &mut sums.spread);
+                    let (early, spread) =
+                        topology_spread::pre_filter(self.pod, self.cluster, &mut sums.spread);
                     self.spread = spread;
                     early
                 }
@@ -133,7 +138,7 @@ impl<'c> Cycle<'c> {
     }
 
     /// Whether a node does, with pods that come or go in thought.
-    pub fn filter(&self, slot: usize, info: &NodeInfo, shifts: &Shifts) -> Verdict {
+    pub(crate) fn filter(&self, slot: usize, info: &NodeInfo, shifts: &Shifts) -> Verdict {
         let Some(node) = info.node.as_deref() else {
             return Err(Rejection::error(Plugin::NodeName, "node not found".into()));
         };
@@ -168,7 +173,7 @@ impl<'c> Cycle<'c> {
     }
 
     /// Puts down what another pod changes that comes to a node (+1) or goes from it (-1) in thought.
-    pub fn shift(&self, shifts: &mut Shifts, slot: usize, other: &Pod, by: i64) {
+    pub(crate) fn shift(&self, shifts: &mut Shifts, slot: usize, other: &Pod, by: i64) {
         if let Some(spread) = &self.spread {
             spread.shift(slot, self.pod, other, by, &mut shifts.spread);
         }
@@ -179,12 +184,17 @@ impl<'c> Cycle<'c> {
     }
 
     /// How good each node is.
-    pub fn score(&self, profile: &Profile, nodes: &[usize], sums: &mut Sums) -> Vec<i64> {
+    pub(crate) fn score(&self, profile: &Profile, nodes: &[usize], sums: &mut Sums) -> Vec<i64> {
         let mut totals = vec![0; nodes.len()];
         for plugin in profile.plugins().iter() {
-            let Some(scores) = self.score_by(plugin, nodes, sums) else { continue };
+            let Some(scores) = self.score_by(plugin, nodes, sums) else {
+                continue;
+            };
             let weight = profile.weight(plugin);
-            totals.iter_mut().zip(scores).for_each(|(total, score)| *total += weight * score);
+            totals
+                .iter_mut()
+                .zip(scores)
+                .for_each(|(total, score)| *total += weight * score);
         }
         totals
     }
@@ -196,7 +206,9 @@ impl<'c> Cycle<'c> {
         Some(match plugin {
             Plugin::TaintToleration => {
                 let soft = taint_toleration::soft(pod);
-                let mut scores: Vec<_> = each().map(|(_, node)| taint_toleration::score(&soft, node)).collect();
+                let mut scores: Vec<_> = each()
+                    .map(|(_, node)| taint_toleration::score(&soft, node))
+                    .collect();
                 taint_toleration::normalize(&mut scores);
                 scores
             }
@@ -206,9 +218,9 @@ impl<'c> Cycle<'c> {
                 scores
             }
             Plugin::NodeResourcesFit => each().map(|(info, node)| fit::score(pod, info, node)).collect(),
-            Plugin::VolumeBinding if self.claims.any_waiting() => {
-                each().map(|(_, node)| volume_binding::score(&self.claims, &cluster.storage, node)).collect()
-            }
+            Plugin::VolumeBinding if self.claims.any_waiting() => each()
+                .map(|(_, node)| volume_binding::score(&self.claims, &cluster.storage, node))
+                .collect(),
             Plugin::PodTopologySpread => {
                 let soft = topology_spread::pre_score(pod, cluster, nodes, &mut sums.spread)?;
                 let mut scores: Vec<_> = nodes.iter().map(|slot| soft.score(*slot)).collect();
@@ -217,14 +229,17 @@ impl<'c> Cycle<'c> {
                 scores
             }
             Plugin::InterPodAffinity => {
-                let social = self.social.as_ref().filter(|social| social.taken.fold.is_scored())?;
+                let social = self
+                    .social
+                    .as_ref()
+                    .filter(|social| social.taken.fold.is_scored())?;
                 let mut scores: Vec<_> = nodes.iter().map(|slot| social.score(*slot)).collect();
                 inter_pod_affinity::normalize(&mut scores);
                 scores
             }
-            Plugin::NodeResourcesBalancedAllocation if balanced_allocation::applies(pod) => {
-                each().map(|(info, node)| balanced_allocation::score(pod, info, node)).collect()
-            }
+            Plugin::NodeResourcesBalancedAllocation if balanced_allocation::applies(pod) => each()
+                .map(|(info, node)| balanced_allocation::score(pod, info, node))
+                .collect(),
             Plugin::ImageLocality => {
                 let images = Images::of(pod, cluster)?;
                 each().map(|(_, node)| images.score(node)).collect()
@@ -234,7 +249,7 @@ impl<'c> Cycle<'c> {
     }
 
     /// What is to be done for the pod's volumes on a node.
-    pub fn volumes(&self, slot: usize) -> Result<volume_binding::Decided, Rejection> {
+    pub(crate) fn volumes(&self, slot: usize) -> Result<volume_binding::Decided, Rejection> {
         let node = self.cluster.node(slot).filter(|_| self.claims.any_waiting());
         node.map_or(Ok(volume_binding::Decided::default()), |node| {
             volume_binding::decide(&self.claims, &self.cluster.storage, node)
@@ -242,7 +257,7 @@ impl<'c> Cycle<'c> {
     }
 
     /// The decision is made: sums are given back.
-    pub fn end(self, sums: &mut Sums) {
+    pub(crate) fn end(self, sums: &mut Sums) {
         if let Some(spread) = self.spread {
             sums.spread.put(spread.taken);
         }
@@ -254,7 +269,7 @@ impl<'c> Cycle<'c> {
 
 impl Shifts {
     /// Nobody comes or goes.
-    pub const fn none() -> Self {
+    pub(crate) const fn none() -> Self {
         Shifts {
             spread: Vec::new(),
             social: Vec::new(),
@@ -274,7 +289,10 @@ impl Choice {
             let reason = if self.plugins == Plugins::from_iter([plugin]) {
                 format!("node(s) didn't satisfy plugin {}", plugin.name())
             } else {
-                format!("node(s) didn't satisfy plugin(s) {} simultaneously", self.plugins.names())
+                format!(
+                    "node(s) didn't satisfy plugin(s) {} simultaneously",
+                    self.plugins.names()
+                )
             };
             return Err(Rejection::many(Code::Unresolvable, None, [reason.into()]));
         }
@@ -284,7 +302,7 @@ impl Choice {
 }
 
 /// Whether something that happened may make a pod fit that a rule rejected.
-pub fn helps(plugin: Plugin, pod: &Pod, event: &Event<'_>, cluster: &Cluster) -> bool {
+pub(crate) fn helps(plugin: Plugin, pod: &Pod, event: &Event<'_>, cluster: &Cluster) -> bool {
     match plugin {
         Plugin::SchedulingGates => scheduling_gates::helps(event),
         Plugin::NodeName => node_name::helps(event),
@@ -304,7 +322,7 @@ pub fn helps(plugin: Plugin, pod: &Pod, event: &Event<'_>, cluster: &Cluster) ->
 }
 
 /// The rules that an event may help at all: who is rejected by others is not asked.
-pub fn interested(event: &Event<'_>) -> Plugins {
+pub(crate) fn interested(event: &Event<'_>) -> Plugins {
     use Plugin as P;
     let plugins: &[Plugin] = match event {
         Event::NodeCame(_) | Event::NodeChanged { .. } => &[
@@ -332,7 +350,12 @@ pub fn interested(event: &Event<'_>) -> Plugins {
             P::InterPodAffinity,
         ],
         Event::ItselfChanged { .. } => return Plugins::all(),
-        Event::Claim { .. } => &[P::VolumeRestrictions, P::NodeVolumeLimits, P::VolumeBinding, P::VolumeZone],
+        Event::Claim { .. } => &[
+            P::VolumeRestrictions,
+            P::NodeVolumeLimits,
+            P::VolumeBinding,
+            P::VolumeZone,
+        ],
         Event::Volume { .. } | Event::Class { .. } => &[P::VolumeBinding, P::VolumeZone],
         Event::CsiNode { .. } => &[P::NodeVolumeLimits, P::VolumeBinding],
         Event::CsiDriver { .. } | Event::Capacity { .. } => &[P::VolumeBinding],

@@ -17,8 +17,16 @@ pub(super) fn filter(pod: &Pod, info: &NodeInfo, node: &Node) -> Verdict {
     let crowded = info.pods() + 1 > node.pods;
     let lacks = |asked: i64, has: i64, taken: i64| asked > 0 && asked > has - taken;
     let basics = [
-        (lacks(asked.cpu, has.cpu, taken.cpu), asked.cpu > has.cpu, "Insufficient cpu"),
-        (lacks(asked.memory, has.memory, taken.memory), asked.memory > has.memory, "Insufficient memory"),
+        (
+            lacks(asked.cpu, has.cpu, taken.cpu),
+            asked.cpu > has.cpu,
+            "Insufficient cpu",
+        ),
+        (
+            lacks(asked.memory, has.memory, taken.memory),
+            asked.memory > has.memory,
+            "Insufficient memory",
+        ),
         (
             lacks(asked.ephemeral, has.ephemeral, taken.ephemeral),
             asked.ephemeral > has.ephemeral,
@@ -46,7 +54,11 @@ pub(super) fn filter(pod: &Pod, info: &NodeInfo, node: &Node) -> Verdict {
             never |= *asked > has;
         }
     }
-    let code = if never { Code::Unresolvable } else { Code::Unschedulable };
+    let code = if never {
+        Code::Unresolvable
+    } else {
+        Code::Unschedulable
+    };
     if reasons.is_empty() {
         return Ok(());
     }
@@ -75,7 +87,9 @@ pub(super) fn helps(pod: &Pod, event: &Event<'_>) -> bool {
         Event::PodWent(_) => true,
         Event::NodeCame(node) => could_fit(pod, node),
         Event::NodeChanged { old, new } => {
-            (old.allocatable != new.allocatable || old.pods != new.pods) && could_fit(pod, new) && grew(pod, old, new)
+            (old.allocatable != new.allocatable || old.pods != new.pods)
+                && could_fit(pod, new)
+                && grew(pod, old, new)
         }
         Event::PodChanged { old, new } => shrank(pod, &old.requests().asked, &new.requests().asked),
         Event::ItselfChanged { old, new } => asks_less(&old.spec.requests.asked, &new.spec.requests.asked),
@@ -108,7 +122,10 @@ fn more_of_what_is_asked(pod: &Pod, less: &Resources, more: &Resources) -> bool 
     (asked.cpu > 0 && more.cpu > less.cpu)
         || (asked.memory > 0 && more.memory > less.memory)
         || (asked.ephemeral > 0 && more.ephemeral > less.ephemeral)
-        || asked.scalars.iter().any(|(name, asked)| *asked > 0 && more.scalar(name) > less.scalar(name))
+        || asked
+            .scalars
+            .iter()
+            .any(|(name, asked)| *asked > 0 && more.scalar(name) > less.scalar(name))
 }
 
 #[cfg(test)]
@@ -128,20 +145,51 @@ mod tests {
             (json!({"cpu": "1", "memory": "1Gi"}), None, ""),
             (json!({"cpu": "2"}), Some(Code::Unschedulable), "Insufficient cpu"),
             (json!({"cpu": "5"}), Some(Code::Unresolvable), "Insufficient cpu"),
-            (json!({"cpu": "2", "memory": "8Gi"}), Some(Code::Unschedulable), "Insufficient cpu, Insufficient memory"),
-            (json!({"ephemeral-storage": "200Gi"}), Some(Code::Unresolvable), "Insufficient ephemeral-storage"),
-            (json!({"example.com/gpu": "2"}), Some(Code::Unschedulable), "Insufficient example.com/gpu"),
+            (
+                json!({"cpu": "2", "memory": "8Gi"}),
+                Some(Code::Unschedulable),
+                "Insufficient cpu, Insufficient memory",
+            ),
+            (
+                json!({"ephemeral-storage": "200Gi"}),
+                Some(Code::Unresolvable),
+                "Insufficient ephemeral-storage",
+            ),
+            (
+                json!({"example.com/gpu": "2"}),
+                Some(Code::Unschedulable),
+                "Insufficient example.com/gpu",
+            ),
             (json!({"example.com/gpu": "1"}), None, ""),
-            (json!({"example.com/tpu": "1"}), Some(Code::Unresolvable), "Insufficient example.com/tpu"),
+            (
+                json!({"example.com/tpu": "1"}),
+                Some(Code::Unresolvable),
+                "Insufficient example.com/tpu",
+            ),
         ] {
             let mut sample = Sample::default();
-            let node = sample.node("n", |node| node["status"]["allocatable"]["example.com/gpu"] = "2".into());
-            sample.placed("there", "n", asks(json!({"cpu": "2500m", "memory": "1Gi", "example.com/gpu": "1"})));
+            let node = sample.node("n", |node| {
+                node["status"]["allocatable"]["example.com/gpu"] = "2".into()
+            });
+            sample.placed(
+                "there",
+                "n",
+                asks(json!({"cpu": "2500m", "memory": "1Gi", "example.com/gpu": "1"})),
+            );
             let pod = sample.pod("p", asks(asked.clone()));
             let info = sample.cluster.info(sample.cluster.slot("n").unwrap());
             let verdict = filter(&pod, info, &node);
-            assert_eq!(verdict.as_ref().err().map(|rejection| rejection.code), code, "{asked}");
-            assert_eq!(verdict.err().map_or_else(String::new, |rejection| rejection.message()), message);
+            assert_eq!(
+                verdict.as_ref().err().map(|rejection| rejection.code),
+                code,
+                "{asked}"
+            );
+            assert_eq!(
+                verdict
+                    .err()
+                    .map_or_else(String::new, |rejection| rejection.message()),
+                message
+            );
         }
     }
 
@@ -187,8 +235,20 @@ mod tests {
         let more_memory = sample.node("n", sized("1", "2Gi"));
         let more_cpu = sample.node("n", sized("3", "1Gi"));
         let pod = sample.pod("p", asks(json!({"cpu": "2"})));
-        assert!(helps(&pod, &Event::NodeChanged { old: &small, new: &more_cpu }));
-        assert!(!helps(&pod, &Event::NodeChanged { old: &small, new: &more_memory }));
+        assert!(helps(
+            &pod,
+            &Event::NodeChanged {
+                old: &small,
+                new: &more_cpu
+            }
+        ));
+        assert!(!helps(
+            &pod,
+            &Event::NodeChanged {
+                old: &small,
+                new: &more_memory
+            }
+        ));
         assert!(!helps(&pod, &Event::NodeCame(&small)));
         assert!(helps(&pod, &Event::NodeCame(&more_cpu)));
     }

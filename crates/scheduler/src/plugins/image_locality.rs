@@ -16,7 +16,7 @@ const MOST: i64 = 1000 * MIB;
 
 /// The images of a pod that some node has, with the share of nodes that have each.
 #[derive(Debug)]
-pub struct Images {
+pub(super) struct Images {
     shares: Vec<(Text, f64)>,
     containers: i64,
 }
@@ -37,7 +37,10 @@ impl Images {
     /// The size of the images that a node has; images that many nodes have count more, so that the first node that
     /// pulls one does not draw all pods.
     pub(super) fn score(&self, node: &Node) -> i64 {
-        let sizes = self.shares.iter().filter_map(|(image, share)| Some(whole(real(node.image(image)?) * share)));
+        let sizes = self
+            .shares
+            .iter()
+            .filter_map(|(image, share)| Some(whole(real(node.image(image)?) * share)));
         let most = MOST * self.containers;
         let sum = sizes.sum::<i64>().clamp(LEAST, most);
         MAX * (sum - LEAST) / (most - LEAST)
@@ -55,8 +58,10 @@ mod tests {
     fn large_images_that_are_there_are_worth_something() {
         let mut sample = Sample::default();
         let mut node = |name: &str, images: &[(&str, i64)]| {
-            let images: Vec<_> =
-                images.iter().map(|(name, mib)| json!({"names": [name], "sizeBytes": mib * MIB})).collect();
+            let images: Vec<_> = images
+                .iter()
+                .map(|(name, mib)| json!({"names": [name], "sizeBytes": mib * MIB}))
+                .collect();
             sample.node(name, |node| node["status"]["images"] = json!(images))
         };
         let full = node("full", &[("img:1", 1046), ("other", 5)]);
@@ -69,8 +74,14 @@ mod tests {
         assert_eq!(images.score(&half), images.score(&full));
         assert_eq!(images.score(&small), 0);
         let untagged = sample.pod("q", |pod| pod["spec"]["containers"][0]["image"] = "tiny".into());
-        assert_eq!(Images::of(&untagged, &sample.cluster).unwrap().score(&small), 0, "too small to count");
-        let unknown = sample.pod("r", |pod| pod["spec"]["containers"][0]["image"] = "unknown".into());
+        assert_eq!(
+            Images::of(&untagged, &sample.cluster).unwrap().score(&small),
+            0,
+            "too small to count"
+        );
+        let unknown = sample.pod("r", |pod| {
+            pod["spec"]["containers"][0]["image"] = "unknown".into()
+        });
         assert!(Images::of(&unknown, &sample.cluster).is_none());
     }
 }

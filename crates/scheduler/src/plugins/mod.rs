@@ -19,11 +19,8 @@ mod volume_zone;
 
 mod balanced_allocation;
 
-pub use inter_pod_affinity::AffinityFold;
-pub use scheduling_gates::gated;
-pub use score::Scores;
+pub(crate) use scheduling_gates::gated;
 pub use set::{Plugin, Plugins};
-pub use topology_spread::SpreadFold;
-pub use volume_binding::{Decided, decide};
+pub use volume_binding::Decided;
 
-pub mod calls;
+pub(crate) mod calls;

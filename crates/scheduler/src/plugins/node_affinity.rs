@@ -10,11 +10,18 @@ use crate::{
 /// Which nodes can do at all.
 pub(super) fn pre_filter(pod: &Pod) -> Result<Early, Rejection> {
     let Some(rules) = &pod.spec.nodes else {
-        return Ok(if pod.spec.node_selector.is_none() { Early::Skip } else { Early::All });
+        return Ok(if pod.spec.node_selector.is_none() {
+            Early::Skip
+        } else {
+            Early::All
+        });
     };
     match rules.names() {
         None => Ok(Early::All),
-        Some(names) if names.is_empty() => Err(Rejection::never(Plugin::NodeAffinity, "pod affinity terms conflict")),
+        Some(names) if names.is_empty() => Err(Rejection::never(
+            Plugin::NodeAffinity,
+            "pod affinity terms conflict",
+        )),
         Some(names) => Ok(Early::Only(names)),
     }
 }
@@ -24,13 +31,19 @@ pub(super) fn filter(pod: &Pod, node: &Node) -> Verdict {
     if pod.spec.fits_node(node) {
         return Ok(());
     }
-    Err(Rejection::never(Plugin::NodeAffinity, "node(s) didn't match Pod's node affinity/selector"))
+    Err(Rejection::never(
+        Plugin::NodeAffinity,
+        "node(s) didn't match Pod's node affinity/selector",
+    ))
 }
 
 /// The weight of the wishes that a node fulfils.
 pub(super) fn score(pod: &Pod, node: &Node) -> i64 {
     let wishes = pod.spec.preferred_nodes.iter();
-    wishes.filter(|(_, rule)| rule.matches(&node.name, &node.labels)).map(|(weight, _)| weight).sum()
+    wishes
+        .filter(|(_, rule)| rule.matches(&node.name, &node.labels))
+        .map(|(weight, _)| weight)
+        .sum()
 }
 
 /// More are better.
@@ -63,20 +76,33 @@ mod tests {
     #[test]
     fn selector_and_one_of_the_terms_must_hold() {
         let mut sample = Sample::default();
-        let node = sample.node("n", |node| node["metadata"]["labels"] = json!({"disk": "ssd", "gen": "3"}));
-        let expression = |key: &str, operator: &str, values: Value| {
-            json!({"matchExpressions": [{"key": key, "operator": operator, "values": values}]})
-        };
-        let field = |operator: &str, name: &str| {
-            json!({"matchFields": [{"key": "metadata.name", "operator": operator, "values": [name]}]})
-        };
+        let node = sample.node("n", |node| {
+            node["metadata"]["labels"] = json!({"disk": "ssd", "gen": "3"})
+        });
+        let expression = |key: &str, operator: &str, values: Value| json!({"matchExpressions": [{"key": key, "operator": operator, "values": values}]});
+        let field = |operator: &str, name: &str| json!({"matchFields": [{"key": "metadata.name", "operator": operator, "values": [name]}]});
         for (selector, terms, fits) in [
             (json!({}), None, true),
             (json!({"disk": "ssd"}), None, true),
             (json!({"disk": "hdd"}), None, false),
-            (json!({}), Some(json!([expression("disk", "In", json!(["ssd"]))])), true),
-            (json!({"gen": "4"}), Some(json!([expression("disk", "In", json!(["ssd"]))])), false),
-            (json!({}), Some(json!([expression("disk", "In", json!(["x"])), expression("gen", "Gt", json!(["2"]))])), true),
+            (
+                json!({}),
+                Some(json!([expression("disk", "In", json!(["ssd"]))])),
+                true,
+            ),
+            (
+                json!({"gen": "4"}),
+                Some(json!([expression("disk", "In", json!(["ssd"]))])),
+                false,
+            ),
+            (
+                json!({}),
+                Some(json!([
+                    expression("disk", "In", json!(["x"])),
+                    expression("gen", "Gt", json!(["2"]))
+                ])),
+                true,
+            ),
             (json!({}), Some(json!([{}])), false),
             (json!({}), Some(json!([])), false),
             (json!({}), Some(json!([field("In", "n")])), true),
@@ -92,7 +118,10 @@ mod tests {
             let verdict = filter(&pod, &node);
             assert_eq!(verdict.is_ok(), fits, "{selector} {terms:?}");
             if let Err(rejection) = verdict {
-                assert_eq!(rejection.message(), "node(s) didn't match Pod's node affinity/selector");
+                assert_eq!(
+                    rejection.message(),
+                    "node(s) didn't match Pod's node affinity/selector"
+                );
             }
         }
     }
@@ -102,9 +131,15 @@ mod tests {
         let mut sample = Sample::default();
         let name = |name: &str| json!({"key": "metadata.name", "operator": "In", "values": [name]});
         for (terms, found) in [
-            (json!([{"matchFields": [name("a")]}, {"matchFields": [name("b")]}]), Some(Some(vec!["a", "b"]))),
+            (
+                json!([{"matchFields": [name("a")]}, {"matchFields": [name("b")]}]),
+                Some(Some(vec!["a", "b"])),
+            ),
             (json!([{"matchFields": [name("a"), name("b")]}]), None),
-            (json!([{"matchFields": [name("a")]}, {"matchExpressions": [{"key": "x", "operator": "Exists"}]}]), Some(None)),
+            (
+                json!([{"matchFields": [name("a")]}, {"matchExpressions": [{"key": "x", "operator": "Exists"}]}]),
+                Some(None),
+            ),
         ] {
             let pod = sample.pod("p", |pod| pod["spec"]["affinity"] = required(&terms));
             let early = pre_filter(&pod);
@@ -112,7 +147,9 @@ mod tests {
                 None => assert_eq!(early.unwrap_err().message(), "pod affinity terms conflict"),
                 Some(None) => assert!(matches!(early, Ok(Early::All))),
                 Some(Some(names)) => {
-                    let Ok(Early::Only(found)) = early else { panic!("{early:?}") };
+                    let Ok(Early::Only(found)) = early else {
+                        panic!("{early:?}")
+                    };
                     assert!(found.iter().map(|name| &**name).eq(names));
                 }
             }
@@ -122,9 +159,7 @@ mod tests {
     #[test]
     fn the_weights_of_wishes_add_up() {
         let mut sample = Sample::default();
-        let wish = |weight: i64, key: &str| {
-            json!({"weight": weight, "preference": {"matchExpressions": [{"key": key, "operator": "Exists"}]}})
-        };
+        let wish = |weight: i64, key: &str| json!({"weight": weight, "preference": {"matchExpressions": [{"key": key, "operator": "Exists"}]}});
         let pod = sample.pod("p", |pod| {
             pod["spec"]["affinity"] = json!({"nodeAffinity": {
                 "preferredDuringSchedulingIgnoredDuringExecution": [wish(2, "a"), wish(5, "b")],
@@ -132,7 +167,12 @@ mod tests {
         });
         let mut scores: Vec<_> = [json!({}), json!({"a": "1"}), json!({"a": "1", "b": "1"})]
             .iter()
-            .map(|labels| score(&pod, &sample.node("n", |node| node["metadata"]["labels"] = labels.clone())))
+            .map(|labels| {
+                score(
+                    &pod,
+                    &sample.node("n", |node| node["metadata"]["labels"] = labels.clone()),
+                )
+            })
             .collect();
         assert_eq!(scores, [0, 2, 7]);
         normalize(&mut scores);

@@ -11,9 +11,10 @@ use crate::{
 /// Whether a node is the one.
 pub(super) fn filter(pod: &Pod, info: &NodeInfo) -> Verdict {
     match &pod.node {
-        Some(node) if *node != info.name => {
-            Err(Rejection::never(Plugin::NodeName, "node(s) didn't match the requested node name"))
-        }
+        Some(node) if *node != info.name => Err(Rejection::never(
+            Plugin::NodeName,
+            "node(s) didn't match the requested node name",
+        )),
         _ => Ok(()),
     }
 }
@@ -37,6 +38,9 @@ mod tests {
         let pod = pod.on("a".into());
         assert!(filter(&pod, &named).is_ok());
         let rejection = filter(&pod, &other).unwrap_err();
-        assert_eq!(rejection.message(), "node(s) didn't match the requested node name");
+        assert_eq!(
+            rejection.message(),
+            "node(s) didn't match the requested node name"
+        );
     }
 }

@@ -58,7 +58,13 @@ mod tests {
         ] {
             let mut info = NodeInfo::named("n".into());
             info.add(Arc::new(taken.clone()));
-            assert_eq!(filter(&asked, &info).is_ok(), fits, "{:?} {:?}", taken.spec.ports, asked.spec.ports);
+            assert_eq!(
+                filter(&asked, &info).is_ok(),
+                fits,
+                "{:?} {:?}",
+                taken.spec.ports,
+                asked.spec.ports
+            );
             assert_eq!(helps(&asked, &Event::PodWent(&taken)), !fits);
             info.remove(&taken.uid);
             assert!(filter(&asked, &info).is_ok());

@@ -12,7 +12,10 @@ pub(super) fn filter(pod: &Pod, node: &Node) -> Verdict {
     if !node.unschedulable || bears(pod) {
         return Ok(());
     }
-    Err(Rejection::never(Plugin::NodeUnschedulable, "node(s) were unschedulable"))
+    Err(Rejection::never(
+        Plugin::NodeUnschedulable,
+        "node(s) were unschedulable",
+    ))
 }
 
 /// Whether something helps a pod that was rejected.
@@ -48,12 +51,19 @@ mod tests {
         let closed = sample.node("closed", |node| node["spec"]["unschedulable"] = true.into());
         let pod = sample.pod("p", |_| {});
         let bearer = sample.pod("b", |pod| {
-            pod["spec"]["tolerations"] = json!([{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}]);
+            pod["spec"]["tolerations"] =
+                json!([{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}]);
         });
         assert!(filter(&pod, &open).is_ok());
-        assert_eq!(filter(&pod, &closed).unwrap_err().message(), "node(s) were unschedulable");
+        assert_eq!(
+            filter(&pod, &closed).unwrap_err().message(),
+            "node(s) were unschedulable"
+        );
         assert!(filter(&bearer, &closed).is_ok());
-        assert!(helps(&Event::NodeChanged { old: &closed, new: &open }));
+        assert!(helps(&Event::NodeChanged {
+            old: &closed,
+            new: &open
+        }));
         assert!(!helps(&Event::NodeCame(&closed)));
     }
 }

@@ -18,7 +18,11 @@ type Attached = HashMap<(Text, Text), Text>;
 /// Whether a pod has volumes that a driver attaches.
 pub(super) fn pre_filter(pod: &Pod) -> Early {
     let attachable = |volume: &VolumeUse| matches!(volume, VolumeUse::Claim(_) | VolumeUse::Ephemeral(_));
-    if pod.spec.volumes.iter().any(attachable) { Early::All } else { Early::Skip }
+    if pod.spec.volumes.iter().any(attachable) {
+        Early::All
+    } else {
+        Early::Skip
+    }
 }
 
 /// Whether the drivers of a node can attach what a pod needs.
@@ -30,16 +34,26 @@ pub(super) fn filter(pod: &Pod, cluster: &Cluster, info: &NodeInfo) -> Verdict {
     }
     let node = cluster.storage.csi_nodes.get(&info.name);
     for driver in new.values() {
-        let needed = cluster.storage.drivers.get(driver).is_some_and(|driver| driver.needed);
+        let needed = cluster
+            .storage
+            .drivers
+            .get(driver)
+            .is_some_and(|driver| driver.needed);
         let there = node.is_some_and(|node| node.drivers.iter().any(|(name, _)| name == driver));
         if needed && !there {
             let reason = format!("{driver} CSI driver is not installed on the node");
             let reasons = [reason.into()];
-            return Err(Rejection::many(Code::Unschedulable, Some(Plugin::NodeVolumeLimits), reasons));
+            return Err(Rejection::many(
+                Code::Unschedulable,
+                Some(Plugin::NodeVolumeLimits),
+                reasons,
+            ));
         }
     }
     let limits = node.iter().flat_map(|node| &node.drivers);
-    let limits: HashMap<_, _> = limits.filter_map(|(name, limit)| Some((name, (*limit)?))).collect();
+    let limits: HashMap<_, _> = limits
+        .filter_map(|(name, limit)| Some((name, (*limit)?)))
+        .collect();
     if limits.is_empty() {
         return Ok(());
     }
@@ -47,8 +61,16 @@ pub(super) fn filter(pod: &Pod, cluster: &Cluster, info: &NodeInfo) -> Verdict {
     for pod in &info.pods {
         collect(pod, cluster, false, &mut attached)?;
     }
-    for attachment in cluster.storage.attachments.values().filter(|attachment| attachment.node == info.name) {
-        let volume = attachment.volume.as_ref().and_then(|name| cluster.storage.volume(name));
+    for attachment in cluster
+        .storage
+        .attachments
+        .values()
+        .filter(|attachment| attachment.node == info.name)
+    {
+        let volume = attachment
+            .volume
+            .as_ref()
+            .and_then(|name| cluster.storage.volume(name));
         if let Some((driver, handle)) = volume.and_then(|volume| volume.driver.clone()) {
             attached.insert((driver.clone(), handle), driver);
         }
@@ -56,8 +78,14 @@ pub(super) fn filter(pod: &Pod, cluster: &Cluster, info: &NodeInfo) -> Verdict {
     new.retain(|volume, _| !attached.contains_key(volume));
     for driver in new.values() {
         let of = |volumes: &Attached| count(volumes.values().filter(|other| *other == driver).count());
-        if limits.get(driver).is_some_and(|limit| of(&attached) + of(&new) > *limit) {
-            return Err(Rejection::now(Plugin::NodeVolumeLimits, "node(s) exceed max volume count"));
+        if limits
+            .get(driver)
+            .is_some_and(|limit| of(&attached) + of(&new) > *limit)
+        {
+            return Err(Rejection::now(
+                Plugin::NodeVolumeLimits,
+                "node(s) exceed max volume count",
+            ));
         }
     }
     Ok(())
@@ -66,12 +94,17 @@ pub(super) fn filter(pod: &Pod, cluster: &Cluster, info: &NodeInfo) -> Verdict {
 fn collect(pod: &Pod, cluster: &Cluster, new: bool, into: &mut Attached) -> Verdict {
     for name in pod.claims() {
         match cluster.storage.claim(&pod.namespace, &name) {
-            Some(claim) => into.extend(driver_of(claim, cluster).map(|(driver, handle)| ((driver.clone(), handle), driver))),
+            Some(claim) => into
+                .extend(driver_of(claim, cluster).map(|(driver, handle)| ((driver.clone(), handle), driver))),
             None if new => {
                 let key = format!("{}/{name}", pod.namespace);
                 let reason = format!("looking up PVC {key}: persistentvolumeclaim \"{name}\" not found");
                 let reasons = [reason.into()];
-                return Err(Rejection::many(Code::Unresolvable, Some(Plugin::NodeVolumeLimits), reasons));
+                return Err(Rejection::many(
+                    Code::Unresolvable,
+                    Some(Plugin::NodeVolumeLimits),
+                    reasons,
+                ));
             }
             None => {}
         }
@@ -94,7 +127,11 @@ pub(super) fn helps(pod: &Pod, event: &Event<'_>) -> bool {
     match event {
         Event::CsiNode { old: None, .. } => true,
         Event::CsiNode { old: Some(old), new } => new.drivers.iter().any(|(name, limit)| {
-            let before = old.drivers.iter().find(|(known, _)| known == name).and_then(|(_, limit)| *limit);
+            let before = old
+                .drivers
+                .iter()
+                .find(|(known, _)| known == name)
+                .and_then(|(_, limit)| *limit);
             limit.unwrap_or(0) > before.unwrap_or(0)
         }),
         Event::PodWent(gone) => gone.claims().next().is_some(),
@@ -112,7 +149,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        object::{CsiDriver, CsiNode, Volume},
+        object::{CsiDriver, CsiNode, Volume, read},
         sample::Sample,
     };
 
@@ -120,22 +157,30 @@ mod tests {
         let mut sample = Sample::default();
         sample.node("n", |_| {});
         let raw = json!({"metadata": {"name": "n"}, "spec": {"drivers": [{"name": "d", "allocatable": {"count": limit}}]}});
-        let node = CsiNode::read(&serde_json::from_value(raw).unwrap(), &mut sample.pools);
+        let node = read::<CsiNode>(raw, &mut sample.pools);
         sample.cluster.storage.csi_nodes.insert("n".into(), node.into());
         for name in ["a", "b", "c"] {
-            let raw = json!({"metadata": {"name": name}, "spec": {"csi": {"driver": "d", "volumeHandle": name}}});
-            let raw = serde_json::from_value(raw).unwrap();
-            sample.cluster.storage.set_volume(Volume::read(&raw, &mut sample.pools));
-            let raw = json!({"metadata": {"name": name, "namespace": "default"}, "spec": {"volumeName": name}});
-            let raw = serde_json::from_value(raw).unwrap();
-            sample.cluster.storage.set_claim(Claim::read(&raw, &mut sample.pools));
+            let raw =
+                json!({"metadata": {"name": name}, "spec": {"csi": {"driver": "d", "volumeHandle": name}}});
+            sample
+                .cluster
+                .storage
+                .set_volume(read::<Volume>(raw, &mut sample.pools));
+            let raw =
+                json!({"metadata": {"name": name, "namespace": "default"}, "spec": {"volumeName": name}});
+            sample
+                .cluster
+                .storage
+                .set_claim(read::<Claim>(raw, &mut sample.pools));
         }
         sample
     }
 
     fn uses(names: &[&str]) -> impl FnOnce(&mut Value) {
-        let volumes: Vec<_> =
-            names.iter().map(|name| json!({"persistentVolumeClaim": {"claimName": name}})).collect();
+        let volumes: Vec<_> = names
+            .iter()
+            .map(|name| json!({"persistentVolumeClaim": {"claimName": name}}))
+            .collect();
         move |pod| pod["spec"]["volumes"] = json!(volumes)
     }
 
@@ -163,7 +208,7 @@ mod tests {
     fn a_driver_may_be_needed_on_the_node() {
         let mut sample = sample(5);
         let driver = json!({"metadata": {"name": "d"}, "spec": {"preventPodSchedulingIfMissing": true}});
-        let driver = CsiDriver::read(&serde_json::from_value(driver).unwrap(), &mut sample.pools);
+        let driver = read::<CsiDriver>(driver, &mut sample.pools);
         sample.cluster.storage.drivers.insert("d".into(), driver.into());
         let pod = sample.pod("p", uses(&["a"]));
         let info = |sample: &Sample| sample.cluster.info(sample.cluster.slot("n").unwrap()).clone();

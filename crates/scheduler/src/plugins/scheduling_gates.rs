@@ -4,7 +4,7 @@ use super::Plugin;
 use crate::{event::Event, object::Pod};
 
 /// Who keeps a pod from being tried at all.
-pub fn gated(pod: &Pod) -> Option<Plugin> {
+pub(crate) fn gated(pod: &Pod) -> Option<Plugin> {
     (!pod.spec.gates.is_empty()).then_some(Plugin::SchedulingGates)
 }
 
@@ -22,10 +22,18 @@ mod tests {
     fn a_pod_waits_for_its_gates() {
         let mut sample = Sample::default();
         let open = sample.pod("p", |_| {});
-        let closed = sample.pod("p", |pod| pod["spec"]["schedulingGates"] = serde_json::json!([{"name": "g"}]));
+        let closed = sample.pod("p", |pod| {
+            pod["spec"]["schedulingGates"] = serde_json::json!([{"name": "g"}])
+        });
         assert_eq!(gated(&open), None);
         assert_eq!(gated(&closed), Some(Plugin::SchedulingGates));
-        assert!(helps(&Event::ItselfChanged { old: &closed, new: &open }));
-        assert!(!helps(&Event::ItselfChanged { old: &open, new: &open }));
+        assert!(helps(&Event::ItselfChanged {
+            old: &closed,
+            new: &open
+        }));
+        assert!(!helps(&Event::ItselfChanged {
+            old: &open,
+            new: &open
+        }));
     }
 }

@@ -1,13 +1,10 @@
 //! Scores of nodes, and how they are made comparable.
 
 /// The best score.
-pub const MAX: i64 = 100;
-
-/// A score per node that does.
-pub type Scores = Vec<i64>;
+pub(super) const MAX: i64 = 100;
 
 /// Stretches scores so that the best is [`MAX`]; or, reversed, so that zero is.
-pub fn stretch(scores: &mut [i64], reversed: bool) {
+pub(super) fn stretch(scores: &mut [i64], reversed: bool) {
     let most = scores.iter().copied().max().unwrap_or(0);
     for score in scores {
         let stretched = if most > 0 { MAX * *score / most } else { 0 };

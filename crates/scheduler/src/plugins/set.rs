@@ -66,7 +66,10 @@ impl Plugins {
 
     /// The rules, in the order in which they are asked.
     pub fn iter(self) -> impl Iterator<Item = Plugin> {
-        Plugin::ALL.iter().copied().filter(move |plugin| self.contains(*plugin))
+        Plugin::ALL
+            .iter()
+            .copied()
+            .filter(move |plugin| self.contains(*plugin))
     }
 
     /// Their names, sorted, in brackets.

@@ -11,19 +11,30 @@ use crate::{
 /// Whether a pod bears the taints of a node.
 pub(super) fn filter(pod: &Pod, node: &Node) -> Verdict {
     if node.repels(&pod.spec.tolerations) {
-        return Err(Rejection::never(Plugin::TaintToleration, "node(s) had untolerated taint(s)"));
+        return Err(Rejection::never(
+            Plugin::TaintToleration,
+            "node(s) had untolerated taint(s)",
+        ));
     }
     Ok(())
 }
 
 /// The tolerations that may be about taints which only make other nodes better.
 pub(super) fn soft(pod: &Pod) -> Vec<Toleration> {
-    pod.spec.tolerations.iter().filter(|toleration| toleration.is_soft()).cloned().collect()
+    pod.spec
+        .tolerations
+        .iter()
+        .filter(|toleration| toleration.is_soft())
+        .cloned()
+        .collect()
 }
 
 /// How many soft taints of a node a pod does not bear.
 pub(super) fn score(soft: &[Toleration], node: &Node) -> i64 {
-    let taints = node.taints.iter().filter(|taint| taint.effect == Effect::PreferNoSchedule);
+    let taints = node
+        .taints
+        .iter()
+        .filter(|taint| taint.effect == Effect::PreferNoSchedule);
     count(taints.filter(|taint| !taint.borne(soft)).count())
 }
 
@@ -62,9 +73,21 @@ mod tests {
             (json!([taint("a", "NoSchedule")]), json!([]), false),
             (json!([taint("a", "NoExecute")]), json!([]), false),
             (json!([taint("a", "PreferNoSchedule")]), json!([]), true),
-            (json!([taint("a", "NoSchedule")]), json!([{"key": "a", "value": "v"}]), true),
-            (json!([taint("a", "NoSchedule"), taint("b", "NoSchedule")]), json!([{"key": "a", "value": "v"}]), false),
-            (json!([taint("a", "NoSchedule"), taint("b", "NoSchedule")]), json!([{"operator": "Exists"}]), true),
+            (
+                json!([taint("a", "NoSchedule")]),
+                json!([{"key": "a", "value": "v"}]),
+                true,
+            ),
+            (
+                json!([taint("a", "NoSchedule"), taint("b", "NoSchedule")]),
+                json!([{"key": "a", "value": "v"}]),
+                false,
+            ),
+            (
+                json!([taint("a", "NoSchedule"), taint("b", "NoSchedule")]),
+                json!([{"operator": "Exists"}]),
+                true,
+            ),
         ] {
             let node = sample.node("n", |node| node["spec"]["taints"] = taints.clone());
             let pod = sample.pod("p", |pod| pod["spec"]["tolerations"] = tolerations.clone());
@@ -102,11 +125,25 @@ mod tests {
     #[test]
     fn a_pod_is_tried_again_when_a_taint_goes() {
         let mut sample = Sample::default();
-        let tainted = sample.node("n", |node| node["spec"]["taints"] = json!([taint("a", "NoSchedule")]));
+        let tainted = sample.node("n", |node| {
+            node["spec"]["taints"] = json!([taint("a", "NoSchedule")])
+        });
         let free = sample.node("n", |_| {});
         let pod = sample.pod("p", |_| {});
-        assert!(helps(&pod, &Event::NodeChanged { old: &tainted, new: &free }));
-        assert!(!helps(&pod, &Event::NodeChanged { old: &free, new: &free }));
+        assert!(helps(
+            &pod,
+            &Event::NodeChanged {
+                old: &tainted,
+                new: &free
+            }
+        ));
+        assert!(!helps(
+            &pod,
+            &Event::NodeChanged {
+                old: &free,
+                new: &free
+            }
+        ));
         assert!(!helps(&pod, &Event::NodeCame(&tainted)));
     }
 }

@@ -16,7 +16,7 @@ use crate::{
 
 /// The claims of a pod, by what is still to be done for them.
 #[derive(Debug, Default)]
-pub struct Claims {
+pub(super) struct Claims {
     bound: Vec<Arc<Claim>>,
     waiting: Vec<Arc<Claim>>,
     volumes: HashMap<Text, Vec<Arc<Volume>>>,
@@ -57,7 +57,10 @@ pub(super) fn pre_filter(pod: &Pod, cluster: &Cluster) -> Result<(Early, Claims)
         }
     }
     if immediate {
-        return Err(Rejection::never(Plugin::VolumeBinding, "pod has unbound immediate PersistentVolumeClaims"));
+        return Err(Rejection::never(
+            Plugin::VolumeBinding,
+            "pod has unbound immediate PersistentVolumeClaims",
+        ));
     }
     claims.waiting.sort_by_key(|claim| claim.asked);
     Ok((if any { Early::All } else { Early::Skip }, claims))
@@ -73,21 +76,27 @@ fn usable(pod: &Pod, storage: &Storage, name: &Text, ephemeral: bool) -> Result<
     };
     if claim.lost {
         let volume = &claim.volume;
-        return Err(format!("persistentvolumeclaim \"{name}\" bound to non-existent persistentvolume \"{volume}\""));
+        return Err(format!(
+            "persistentvolumeclaim \"{name}\" bound to non-existent persistentvolume \"{volume}\""
+        ));
     }
     if claim.going {
         return Err(format!("persistentvolumeclaim \"{name}\" is being deleted"));
     }
     if ephemeral && claim.owner.as_ref() != Some(&pod.uid) {
         let (namespace, pod) = (&pod.namespace, &pod.name);
-        return Err(format!("PVC {namespace}/{name} was not created for pod {namespace}/{pod} (pod is not owner)"));
+        return Err(format!(
+            "PVC {namespace}/{name} was not created for pod {namespace}/{pod} (pod is not owner)"
+        ));
     }
     Ok(claim.clone())
 }
 
 /// Whether a claim waits for its first pod.
 fn waits(claim: &Claim, storage: &Storage) -> Result<bool, Rejection> {
-    let Some(class) = storage.classes.get(&claim.class) else { return Ok(false) };
+    let Some(class) = storage.classes.get(&claim.class) else {
+        return Ok(false);
+    };
     class.waits.ok_or_else(|| {
         let message = format!("VolumeBindingMode not set for StorageClass \"{}\"", class.name);
         Rejection::error(Plugin::VolumeBinding, message)
@@ -104,7 +113,7 @@ pub(super) fn filter(claims: &Claims, storage: &Storage, node: &Node) -> Verdict
 }
 
 /// What is to be done for a pod's volumes on a node.
-pub fn decide(claims: &Claims, storage: &Storage, node: &Node) -> Result<Decided, Rejection> {
+pub(super) fn decide(claims: &Claims, storage: &Storage, node: &Node) -> Result<Decided, Rejection> {
     let mut reasons: Vec<Cow<'static, str>> = Vec::new();
     match reachable(claims, storage, node) {
         Ok(true) => {}
@@ -120,7 +129,11 @@ pub fn decide(claims: &Claims, storage: &Storage, node: &Node) -> Result<Decided
     if reasons.is_empty() {
         return Ok(decided);
     }
-    Err(Rejection::many(Code::Unresolvable, Some(Plugin::VolumeBinding), reasons))
+    Err(Rejection::many(
+        Code::Unresolvable,
+        Some(Plugin::VolumeBinding),
+        reasons,
+    ))
 }
 
 fn reachable(claims: &Claims, storage: &Storage, node: &Node) -> Result<bool, &'static str> {
@@ -136,7 +149,10 @@ fn reachable(claims: &Claims, storage: &Storage, node: &Node) -> Result<bool, &'
 }
 
 fn reaches(volume: &Volume, node: &Node) -> bool {
-    volume.nodes.as_ref().is_none_or(|rules| rules.matches(&node.name, &node.labels))
+    volume
+        .nodes
+        .as_ref()
+        .is_none_or(|rules| rules.matches(&node.name, &node.labels))
 }
 
 fn find(
@@ -154,7 +170,11 @@ fn find(
             decided.provision.push(claim.clone());
             continue;
         }
-        let taken: Vec<_> = decided.bind.iter().map(|(volume, _)| volume.name.clone()).collect();
+        let taken: Vec<_> = decided
+            .bind
+            .iter()
+            .map(|(volume, _)| volume.name.clone())
+            .collect();
         match smallest(claim, claims, storage, node, &taken) {
             Some(volume) => decided.bind.push((volume, claim.clone())),
             None => decided.provision.push(claim.clone()),
@@ -183,7 +203,13 @@ fn find(
 }
 
 /// The smallest volume that does for a claim on a node.
-fn smallest(claim: &Claim, claims: &Claims, storage: &Storage, node: &Node, taken: &[Text]) -> Option<Arc<Volume>> {
+fn smallest(
+    claim: &Claim,
+    claims: &Claims,
+    storage: &Storage,
+    node: &Node,
+    taken: &[Text],
+) -> Option<Arc<Volume>> {
     let mut best: Option<&Arc<Volume>> = None;
     for volume in claims.volumes.get(&claim.class)? {
         let holder = storage.claim_of(volume);
@@ -200,7 +226,10 @@ fn smallest(claim: &Claim, claims: &Claims, storage: &Storage, node: &Node, take
         if own {
             return reaches(volume, node).then(|| volume.clone());
         }
-        let selected = claim.selector.as_ref().is_none_or(|selector| selector.matches(&volume.labels));
+        let selected = claim
+            .selector
+            .as_ref()
+            .is_none_or(|selector| selector.matches(&volume.labels));
         let usable = claim.modes.iter().all(|mode| volume.modes.contains(mode));
         let smaller = best.is_none_or(|best| volume.capacity < best.capacity);
         if volume.available && selected && reaches(volume, node) && usable && smaller {
@@ -218,21 +247,28 @@ enum Room {
 
 /// Whether a driver can still make a volume for a node, if it says so.
 fn room(claim: &Claim, storage: &Storage, provisioner: &Text, node: &Node) -> Room {
-    let (Some(asked), Some(driver)) = (claim.asked, storage.drivers.get(provisioner)) else { return Room::Unknown };
+    let (Some(asked), Some(driver)) = (claim.asked, storage.drivers.get(provisioner)) else {
+        return Room::Unknown;
+    };
     if !driver.capacity {
         return Room::Unknown;
     }
     let found = storage.capacities.values().find(|capacity| {
         capacity.class == claim.class
             && capacity.limit.is_some_and(|limit| limit >= asked)
-            && capacity.nodes.as_ref().is_some_and(|nodes| nodes.matches(&node.labels))
+            && capacity
+                .nodes
+                .as_ref()
+                .is_some_and(|nodes| nodes.matches(&node.labels))
     });
     found.map_or(Room::Lacking, |capacity| Room::Enough(capacity.total))
 }
 
 /// How well the volumes that are found fit what is asked: nodes whose storage would be emptier are better.
 pub(super) fn score(claims: &Claims, storage: &Storage, node: &Node) -> i64 {
-    let Ok(decided) = decide(claims, storage, node) else { return 0 };
+    let Ok(decided) = decide(claims, storage, node) else {
+        return 0;
+    };
     let mut classes: HashMap<&Text, (i64, i64)> = HashMap::new();
     if decided.bind.is_empty() {
         for (claim, total) in decided.provision.iter().zip(&decided.room) {
@@ -249,7 +285,11 @@ pub(super) fn score(claims: &Claims, storage: &Storage, node: &Node) -> i64 {
         return 0;
     }
     let emptiness = |(asked, has): &(i64, i64)| {
-        if *has == 0 || asked > has { 0 } else { MAX - asked * 100 / has }
+        if *has == 0 || asked > has {
+            0
+        } else {
+            MAX - asked * 100 / has
+        }
     };
     let sum: i64 = classes.values().map(emptiness).sum();
     whole((real(sum) / real(count(classes.len()))).round())
@@ -268,7 +308,9 @@ pub(super) fn helps(pod: &Pod, event: &Event<'_>) -> bool {
         Event::NodeCame(_) | Event::Volume { .. } => true,
         Event::NodeChanged { old, new } => old.labels != new.labels,
         Event::Class { old, new } => old.is_none_or(|old| old.topologies != new.topologies),
-        Event::Claim { new, .. } => new.namespace == pod.namespace && pod.claims().any(|name| name == new.name),
+        Event::Claim { new, .. } => {
+            new.namespace == pod.namespace && pod.claims().any(|name| name == new.name)
+        }
         Event::CsiNode { old, new } => old.is_none_or(|old| old.migrated != new.migrated),
         Event::CsiDriver { old, new } => {
             let uses = |volume: &VolumeUse| matches!(volume, VolumeUse::Driver(name) if *name == new.name);

@@ -12,7 +12,7 @@ use crate::{
 
 /// The claims of a pod that one pod alone may use, and how many of them are in use.
 #[derive(Debug, Default)]
-pub struct Exclusive {
+pub(super) struct Exclusive {
     claims: Vec<Text>,
     taken: i64,
 }
@@ -24,7 +24,11 @@ pub(super) fn pre_filter(pod: &Pod, cluster: &Cluster) -> Result<(Early, Exclusi
         let VolumeUse::Claim(name) = volume else { continue };
         let Some(claim) = cluster.storage.claim(&pod.namespace, name) else {
             let reason = format!("persistentvolumeclaim \"{name}\" not found");
-            return Err(Rejection::many(Code::Unresolvable, Some(Plugin::VolumeRestrictions), [reason.into()]));
+            return Err(Rejection::many(
+                Code::Unresolvable,
+                Some(Plugin::VolumeRestrictions),
+                [reason.into()],
+            ));
         };
         if claim.modes.iter().any(|mode| &**mode == "ReadWriteOncePod") && !found.claims.contains(name) {
             found.claims.push(name.clone());
@@ -32,15 +36,24 @@ pub(super) fn pre_filter(pod: &Pod, cluster: &Cluster) -> Result<(Early, Exclusi
     }
     let in_use = |name: &&Text| cluster.claim_in_use(&(pod.namespace.clone(), (*name).clone()));
     found.taken = count(found.claims.iter().filter(in_use).count());
-    let disks = pod.spec.volumes.iter().any(|volume| matches!(volume, VolumeUse::Disk { .. }));
-    let early = if disks || found.taken > 0 { Early::All } else { Early::Skip };
+    let disks = pod
+        .spec
+        .volumes
+        .iter()
+        .any(|volume| matches!(volume, VolumeUse::Disk { .. }));
+    let early = if disks || found.taken > 0 {
+        Early::All
+    } else {
+        Early::Skip
+    };
     Ok((early, found))
 }
 
 impl Exclusive {
     /// How many of the claims another pod uses.
     pub(super) fn used_by(&self, pod: &Pod) -> i64 {
-        let used = |volume: &&VolumeUse| matches!(volume, VolumeUse::Claim(name) if self.claims.contains(name));
+        let used =
+            |volume: &&VolumeUse| matches!(volume, VolumeUse::Claim(name) if self.claims.contains(name));
         count(pod.spec.volumes.iter().filter(used).count())
     }
 }
@@ -48,7 +61,10 @@ impl Exclusive {
 /// Whether no other pod is in the way; `shift` is what pods that come or go in thought change.
 pub(super) fn filter(pod: &Pod, exclusive: &Exclusive, shift: i64, info: &NodeInfo) -> Verdict {
     if conflicts(pod, info.pods.iter().map(|pod| &**pod)) {
-        return Err(Rejection::now(Plugin::VolumeRestrictions, "node(s) had no available disk"));
+        return Err(Rejection::now(
+            Plugin::VolumeRestrictions,
+            "node(s) had no available disk",
+        ));
     }
     if exclusive.taken + shift > 0 {
         let reason = "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod";
@@ -58,7 +74,12 @@ pub(super) fn filter(pod: &Pod, exclusive: &Exclusive, shift: i64, info: &NodeIn
 }
 
 fn conflicts<'p>(pod: &Pod, mut others: impl Iterator<Item = &'p Pod>) -> bool {
-    let disks = || pod.spec.volumes.iter().filter(|volume| matches!(volume, VolumeUse::Disk { .. }));
+    let disks = || {
+        pod.spec
+            .volumes
+            .iter()
+            .filter(|volume| matches!(volume, VolumeUse::Disk { .. }))
+    };
     if disks().next().is_none() {
         return false;
     }
@@ -67,7 +88,12 @@ fn conflicts<'p>(pod: &Pod, mut others: impl Iterator<Item = &'p Pod>) -> bool {
 
 /// Whether something helps a pod that was rejected.
 pub(super) fn helps(pod: &Pod, event: &Event<'_>) -> bool {
-    let claims = |name: &Text| pod.spec.volumes.iter().any(|volume| matches!(volume, VolumeUse::Claim(own) if own == name));
+    let claims = |name: &Text| {
+        pod.spec
+            .volumes
+            .iter()
+            .any(|volume| matches!(volume, VolumeUse::Claim(own) if own == name))
+    };
     match event {
         Event::NodeCame(_) => true,
         Event::Claim { old: None, new } => new.namespace == pod.namespace && claims(&new.name),
@@ -85,7 +111,10 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::{object::Claim, sample::Sample};
+    use crate::{
+        object::{Claim, read},
+        sample::Sample,
+    };
 
     #[test]
     fn a_disk_is_shared_by_readers_only() {
@@ -124,7 +153,7 @@ mod tests {
             "metadata": {"name": "c", "namespace": "default"},
             "spec": {"accessModes": ["ReadWriteOncePod"]},
         });
-        let claim = Claim::read(&serde_json::from_value(claim).unwrap(), &mut sample.pools);
+        let claim = read::<Claim>(claim, &mut sample.pools);
         let uses = |pod: &mut Value| {
             pod["spec"]["volumes"] = json!([{"persistentVolumeClaim": {"claimName": "c"}}]);
         };
@@ -132,13 +161,19 @@ mod tests {
         let missing = pre_filter(&pod, &sample.cluster).unwrap_err();
         assert_eq!(missing.message(), "persistentvolumeclaim \"c\" not found");
         sample.cluster.storage.set_claim(claim);
-        assert!(matches!(pre_filter(&pod, &sample.cluster).unwrap().0, Early::Skip));
+        assert!(matches!(
+            pre_filter(&pod, &sample.cluster).unwrap().0,
+            Early::Skip
+        ));
         let other = sample.placed("other", "n", uses);
         let (_, exclusive) = pre_filter(&pod, &sample.cluster).unwrap();
         let info = sample.cluster.info(sample.cluster.slot("n").unwrap());
         let rejection = filter(&pod, &exclusive, 0, info).unwrap_err();
         assert_eq!(rejection.code, Code::Unschedulable);
         assert!(rejection.message().contains("ReadWriteOncePod"));
-        assert!(filter(&pod, &exclusive, -exclusive.used_by(&other), info).is_ok(), "without the other it would do");
+        assert!(
+            filter(&pod, &exclusive, -exclusive.used_by(&other), info).is_ok(),
+            "without the other it would do"
+        );
     }
 }

@@ -16,12 +16,13 @@ const LABELS: [&str; 4] = [
 ];
 
 /// Labels that a node must have, each with the values that do.
-pub type Zones = Vec<(&'static str, Vec<String>)>;
+pub(super) type Zones = Vec<(&'static str, Vec<String>)>;
 
 /// Finds the zones of a pod's volumes.
 pub(super) fn pre_filter(pod: &Pod, cluster: &Cluster) -> Result<(Early, Zones), Rejection> {
     let mut zones = Zones::new();
-    let never = |reason: String| Rejection::many(Code::Unresolvable, Some(Plugin::VolumeZone), [reason.into()]);
+    let never =
+        |reason: String| Rejection::many(Code::Unresolvable, Some(Plugin::VolumeZone), [reason.into()]);
     for volume in &pod.spec.volumes {
         let VolumeUse::Claim(name) = volume else { continue };
         if name.is_empty() {
@@ -33,13 +34,21 @@ pub(super) fn pre_filter(pod: &Pod, cluster: &Cluster) -> Result<(Early, Zones),
         if claim.volume.is_empty() {
             let class = &claim.class;
             if class.is_empty() {
-                return Err(never("PersistentVolumeClaim had no pv name and storageClass name".into()));
+                return Err(never(
+                    "PersistentVolumeClaim had no pv name and storageClass name".into(),
+                ));
             }
             let Some(found) = cluster.storage.classes.get(class) else {
-                return Err(never(format!("storageclass.storage.k8s.io \"{class}\" not found")));
+                return Err(never(format!(
+                    "storageclass.storage.k8s.io \"{class}\" not found"
+                )));
             };
             match found.waits {
-                None => return Err(never(format!("VolumeBindingMode not set for StorageClass \"{class}\""))),
+                None => {
+                    return Err(never(format!(
+                        "VolumeBindingMode not set for StorageClass \"{class}\""
+                    )));
+                }
                 Some(true) => continue,
                 Some(false) => return Err(never("PersistentVolume had no name".into())),
             }
@@ -58,9 +67,15 @@ pub(super) fn filter(zones: &Zones, node: &Node) -> Verdict {
         return Ok(());
     }
     for (label, values) in zones {
-        let value = node.labels.get(label).or_else(|| node.labels.get(&label.replace("failure-domain.beta", "topology")));
+        let value = node
+            .labels
+            .get(label)
+            .or_else(|| node.labels.get(&label.replace("failure-domain.beta", "topology")));
         if value.is_none_or(|value| values.iter().all(|known| **known != **value)) {
-            return Err(Rejection::never(Plugin::VolumeZone, "node(s) had no available volume zone"));
+            return Err(Rejection::never(
+                Plugin::VolumeZone,
+                "node(s) had no available volume zone",
+            ));
         }
     }
     Ok(())
@@ -68,10 +83,17 @@ pub(super) fn filter(zones: &Zones, node: &Node) -> Verdict {
 
 fn zones_of(volume: &Volume) -> Zones {
     let zones = LABELS.iter().filter_map(|label| {
-        let values = volume.labels.get(label)?.split("__").map(|value| value.trim().to_owned());
+        let values = volume
+            .labels
+            .get(label)?
+            .split("__")
+            .map(|value| value.trim().to_owned());
         let values: Vec<_> = values.collect();
         // A zone without a name is a mistake; it binds nothing.
-        values.iter().all(|value| !value.is_empty()).then_some((*label, values))
+        values
+            .iter()
+            .all(|value| !value.is_empty())
+            .then_some((*label, values))
     });
     zones.collect()
 }
@@ -97,7 +119,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        object::{Claim, Volume},
+        object::{Claim, Volume, read},
         sample::Sample,
     };
 
@@ -110,17 +132,25 @@ mod tests {
             (json!({zone: "a"}), json!({zone: "b"}), false),
             (json!({zone: "a__b"}), json!({zone: "b"}), true),
             (json!({zone: "a"}), json!({}), true),
-            (json!({zone: "a"}), json!({"topology.kubernetes.io/region": "r"}), false),
+            (
+                json!({zone: "a"}),
+                json!({"topology.kubernetes.io/region": "r"}),
+                false,
+            ),
             (json!({LABELS[0]: "a"}), json!({zone: "a"}), true),
         ] {
             let mut sample = Sample::default();
             let found = sample.node("n", |sample| sample["metadata"]["labels"] = node.clone());
             let raw = json!({"metadata": {"name": "v", "labels": volume}});
-            let raw = serde_json::from_value(raw).unwrap();
-            sample.cluster.storage.set_volume(Volume::read(&raw, &mut sample.pools));
+            sample
+                .cluster
+                .storage
+                .set_volume(read::<Volume>(raw, &mut sample.pools));
             let raw = json!({"metadata": {"name": "c", "namespace": "default"}, "spec": {"volumeName": "v"}});
-            let raw = serde_json::from_value(raw).unwrap();
-            sample.cluster.storage.set_claim(Claim::read(&raw, &mut sample.pools));
+            sample
+                .cluster
+                .storage
+                .set_claim(read::<Claim>(raw, &mut sample.pools));
             let pod = sample.pod("p", |pod| {
                 pod["spec"]["volumes"] = json!([{"persistentVolumeClaim": {"claimName": "c"}}]);
             });

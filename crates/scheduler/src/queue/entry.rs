@@ -10,7 +10,7 @@ use crate::{
 
 /// Where a pod waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub(super) enum Place {
     /// It is to be tried.
     Ready,
     /// It is to be tried after a while.
@@ -25,7 +25,7 @@ pub enum Place {
 
 /// A pod that waits.
 #[derive(Debug)]
-pub struct Entry {
+pub(super) struct Entry {
     /// The pod.
     pub pod: Arc<Pod>,
     /// Where it waits.
@@ -50,7 +50,7 @@ const WINDOW: Duration = Duration::from_secs(1);
 
 impl Entry {
     /// A pod that came.
-    pub fn new(pod: Arc<Pod>, now: Moment, arrival: u64) -> Self {
+    pub(super) fn new(pod: Arc<Pod>, now: Moment, arrival: u64) -> Self {
         Entry {
             pod,
             place: Place::Flight,
@@ -65,27 +65,43 @@ impl Entry {
     }
 
     /// The more important first, then the one that waits longer.
-    pub fn ready_key(&self) -> Key {
-        (Duration::ZERO, Reverse(self.pod.priority()), self.since, self.arrival)
+    pub(super) fn ready_key(&self) -> Key {
+        (
+            Duration::ZERO,
+            Reverse(self.pod.priority()),
+            self.since,
+            self.arrival,
+        )
     }
 
     /// The one whose time comes first, then as among those that are ready.
-    pub fn backoff_key(&self, patience: &Patience) -> Key {
-        (self.until(patience), Reverse(self.pod.priority()), self.since, self.arrival)
+    pub(super) fn backoff_key(&self, patience: &Patience) -> Key {
+        (
+            self.until(patience),
+            Reverse(self.pod.priority()),
+            self.since,
+            self.arrival,
+        )
     }
 
     /// Whether it still backs off.
-    pub fn backs_off(&self, patience: &Patience, now: Moment) -> bool {
+    pub(super) fn backs_off(&self, patience: &Patience, now: Moment) -> bool {
         let tried = self.failures > 0 || self.rejections > 0;
         tried && self.until(patience) >= window(now)
     }
 
     fn until(&self, patience: &Patience) -> Moment {
-        let count = if self.failures > 0 { self.failures } else { self.rejections };
+        let count = if self.failures > 0 {
+            self.failures
+        } else {
+            self.rejections
+        };
         if count == 0 {
             return Duration::ZERO;
         }
-        let doubled = 1_u32.checked_shl(count - 1).and_then(|factor| patience.first.checked_mul(factor));
+        let doubled = 1_u32
+            .checked_shl(count - 1)
+            .and_then(|factor| patience.first.checked_mul(factor));
         window(self.since + doubled.unwrap_or(patience.most).min(patience.most))
     }
 }

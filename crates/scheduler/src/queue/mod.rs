@@ -39,7 +39,7 @@ pub struct Patience {
 
 /// The pods that wait for a node.
 #[derive(Debug, Default)]
-pub struct Queue {
+pub(crate) struct Queue {
     patience: Patience,
     entries: HashMap<Text, Entry>,
     ready: Order,
@@ -77,7 +77,7 @@ impl Default for Patience {
 
 impl Queue {
     /// With a patience of one's own.
-    pub fn new(patience: Patience) -> Self {
+    pub(crate) fn new(patience: Patience) -> Self {
         Queue {
             patience,
             ..Queue::default()
@@ -85,16 +85,17 @@ impl Queue {
     }
 
     /// A pod came.
-    pub fn add(&mut self, pod: Arc<Pod>, now: Moment) {
+    pub(crate) fn add(&mut self, pod: Arc<Pod>, now: Moment) {
         let uid = pod.uid.clone();
         self.delete(&uid);
         self.arrivals += 1;
-        self.entries.insert(uid.clone(), Entry::new(pod, now, self.arrivals));
+        self.entries
+            .insert(uid.clone(), Entry::new(pod, now, self.arrivals));
         self.requeue(&uid, now);
     }
 
     /// The next pod that is to be tried. It is in flight until one says what became of it.
-    pub fn pop(&mut self, now: Moment) -> Option<(Arc<Pod>, u32)> {
+    pub(crate) fn pop(&mut self, now: Moment) -> Option<(Arc<Pod>, u32)> {
         self.wake(now);
         let uid = self.ready.pop().or_else(|| self.backing_off.pop())?;
         let entry = self.entries.get_mut(&uid)?;
@@ -104,12 +105,14 @@ impl Queue {
     }
 
     /// No node did: some rules rejected the pod. Without any it is tried again after a while.
-    pub fn reject(&mut self, uid: &Text, plugins: Plugins, now: Moment) {
+    pub(crate) fn reject(&mut self, uid: &Text, plugins: Plugins, now: Moment) {
         if plugins.is_empty() {
             self.fail(uid, now);
             return;
         }
-        let Some(entry) = self.entries.get_mut(uid) else { return };
+        let Some(entry) = self.entries.get_mut(uid) else {
+            return;
+        };
         entry.rejections += 1;
         entry.failures = 0;
         entry.since = now;
@@ -118,9 +121,11 @@ impl Queue {
     }
 
     /// Something went wrong that has nothing to do with the pod: it is tried again after a while.
-    pub fn fail(&mut self, uid: &Text, now: Moment) {
+    pub(crate) fn fail(&mut self, uid: &Text, now: Moment) {
         self.leave(uid);
-        let Some(entry) = self.entries.get_mut(uid) else { return };
+        let Some(entry) = self.entries.get_mut(uid) else {
+            return;
+        };
         entry.failures += 1;
         entry.plugins = Plugins::default();
         entry.since = now;
@@ -130,7 +135,7 @@ impl Queue {
     }
 
     /// A pod that waits changed, or is seen for the first time.
-    pub fn update(&mut self, old: &Pod, new: &Arc<Pod>, cluster: &Cluster, now: Moment) {
+    pub(crate) fn update(&mut self, old: &Pod, new: &Arc<Pod>, cluster: &Cluster, now: Moment) {
         let uid = new.uid.clone();
         let Some(entry) = self.entries.get(&uid) else {
             self.add(new.clone(), now);
@@ -154,16 +159,25 @@ impl Queue {
     }
 
     /// A pod is placed, or gone.
-    pub fn delete(&mut self, uid: &Text) {
+    pub(crate) fn delete(&mut self, uid: &Text) {
         self.leave(uid);
         self.entries.remove(uid);
         self.preempting.remove(uid);
     }
 
     /// Something happened: the pods that it may help are tried again. Only those that `among` admits are asked.
-    pub fn happened(&mut self, event: &Event<'_>, cluster: &Cluster, now: Moment, among: impl Fn(&Pod) -> bool) {
+    pub(crate) fn happened(
+        &mut self,
+        event: &Event<'_>,
+        cluster: &Cluster,
+        now: Moment,
+        among: impl Fn(&Pod) -> bool,
+    ) {
         let interested = calls::interested(event);
-        if !interested.iter().any(|plugin| self.rejected.get(&plugin).is_some_and(|count| *count > 0)) {
+        if !interested
+            .iter()
+            .any(|plugin| self.rejected.get(&plugin).is_some_and(|count| *count > 0))
+        {
             return;
         }
         let asked = self.waiting.iter().filter(|uid| {
@@ -179,12 +193,12 @@ impl Queue {
     }
 
     /// Others are being pushed away for a pod; it is not tried before that is done.
-    pub fn preempting(&mut self, uid: &Text) {
+    pub(crate) fn preempting(&mut self, uid: &Text) {
         self.preempting.insert(uid.clone(), false);
     }
 
     /// Others were pushed away for a pod, or could not be.
-    pub fn preempted(&mut self, uid: &Text, done: bool, now: Moment) {
+    pub(crate) fn preempted(&mut self, uid: &Text, done: bool, now: Moment) {
         let missed = self.preempting.remove(uid).unwrap_or(false);
         if (missed || !done) && self.waiting.contains(uid) {
             self.requeue(uid, now);
@@ -192,10 +206,14 @@ impl Queue {
     }
 
     /// Pods whose time has come are ready; those that nothing happened for in a long time are tried again.
-    pub fn wake(&mut self, now: Moment) {
+    pub(crate) fn wake(&mut self, now: Moment) {
         for place in [Place::BackingOff, Place::Failed] {
             while let Some(uid) = self.order(place).first().cloned() {
-                if self.entries.get(&uid).is_some_and(|entry| entry.backs_off(&self.patience, now)) {
+                if self
+                    .entries
+                    .get(&uid)
+                    .is_some_and(|entry| entry.backs_off(&self.patience, now))
+                {
                     break;
                 }
                 self.leave(&uid);
@@ -205,11 +223,13 @@ impl Queue {
     }
 
     /// Pods that nothing happened for in a long time are tried again.
-    pub fn remember(&mut self, now: Moment) {
+    pub(crate) fn remember(&mut self, now: Moment) {
         let patience = self.patience;
         let forgotten = self.waiting.iter().filter(|uid| {
             let entry = self.entries.get(*uid);
-            entry.is_some_and(|entry| entry.gate.is_none() && now.saturating_sub(entry.since) > patience.forgotten)
+            entry.is_some_and(|entry| {
+                entry.gate.is_none() && now.saturating_sub(entry.since) > patience.forgotten
+            })
         });
         let forgotten: Vec<_> = forgotten.cloned().collect();
         for uid in forgotten {
@@ -218,23 +238,26 @@ impl Queue {
     }
 
     /// A pod that is known here.
-    pub fn pod(&self, uid: &str) -> Option<&Arc<Pod>> {
+    pub(crate) fn pod(&self, uid: &str) -> Option<&Arc<Pod>> {
         self.entries.get(uid).map(|entry| &entry.pod)
     }
 
     /// Whether a pod can be tried now.
-    pub fn is_ready(&self) -> bool {
+    pub(crate) fn is_ready(&self) -> bool {
         !self.ready.is_empty() || !self.backing_off.is_empty()
     }
 
     /// Whether anything changes with time alone.
-    pub fn is_ticking(&self) -> bool {
+    pub(crate) fn is_ticking(&self) -> bool {
         !self.failed.is_empty() || !self.waiting.is_empty()
     }
 
     /// How many pods wait, and for what.
-    pub fn depths(&self) -> Depths {
-        let gated = self.waiting.iter().filter(|uid| self.entries.get(*uid).is_some_and(|entry| entry.gate.is_some()));
+    pub(crate) fn depths(&self) -> Depths {
+        let gated = self
+            .waiting
+            .iter()
+            .filter(|uid| self.entries.get(*uid).is_some_and(|entry| entry.gate.is_some()));
         let gated = gated.count();
         Depths {
             active: self.ready.len(),
@@ -245,10 +268,15 @@ impl Queue {
     }
 
     fn helps(&self, uid: &Text, event: &Event<'_>, cluster: &Cluster) -> bool {
-        let Some(entry) = self.entries.get(uid) else { return false };
+        let Some(entry) = self.entries.get(uid) else {
+            return false;
+        };
         match entry.gate {
             Some(gate) => calls::helps(gate, &entry.pod, event, cluster),
-            None => entry.plugins.iter().any(|plugin| calls::helps(plugin, &entry.pod, event, cluster)),
+            None => entry
+                .plugins
+                .iter()
+                .any(|plugin| calls::helps(plugin, &entry.pod, event, cluster)),
         }
     }
 
@@ -259,12 +287,18 @@ impl Queue {
             return;
         }
         self.leave(uid);
-        let Some(entry) = self.entries.get_mut(uid) else { return };
+        let Some(entry) = self.entries.get_mut(uid) else {
+            return;
+        };
         entry.gate = gated(&entry.pod);
         if entry.gate.is_some() {
             self.wait(uid);
         } else {
-            let place = if entry.backs_off(&self.patience, now) { Place::BackingOff } else { Place::Ready };
+            let place = if entry.backs_off(&self.patience, now) {
+                Place::BackingOff
+            } else {
+                Place::Ready
+            };
             self.enter(uid, place);
         }
     }
@@ -276,7 +310,9 @@ impl Queue {
     }
 
     fn wait(&mut self, uid: &Text) {
-        let Some(entry) = self.entries.get_mut(uid) else { return };
+        let Some(entry) = self.entries.get_mut(uid) else {
+            return;
+        };
         entry.place = Place::Waiting;
         for plugin in entry.plugins.iter() {
             *self.rejected.entry(plugin).or_default() += 1;
@@ -285,16 +321,28 @@ impl Queue {
     }
 
     fn enter(&mut self, uid: &Text, place: Place) {
-        let Some(entry) = self.entries.get_mut(uid) else { return };
+        let Some(entry) = self.entries.get_mut(uid) else {
+            return;
+        };
         entry.place = place;
-        let key = if place == Place::Ready { entry.ready_key() } else { entry.backoff_key(&self.patience) };
+        let key = if place == Place::Ready {
+            entry.ready_key()
+        } else {
+            entry.backoff_key(&self.patience)
+        };
         self.order(place).insert(key, uid.clone());
     }
 
     fn leave(&mut self, uid: &Text) {
-        let Some(entry) = self.entries.get(uid) else { return };
+        let Some(entry) = self.entries.get(uid) else {
+            return;
+        };
         let (place, plugins) = (entry.place, entry.plugins);
-        let key = if place == Place::Ready { entry.ready_key() } else { entry.backoff_key(&self.patience) };
+        let key = if place == Place::Ready {
+            entry.ready_key()
+        } else {
+            entry.backoff_key(&self.patience)
+        };
         match place {
             Place::Flight => {}
             Place::Waiting => {

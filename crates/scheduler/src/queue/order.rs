@@ -5,40 +5,40 @@ use std::{cmp::Reverse, collections::BTreeMap, time::Duration};
 use crate::pool::Text;
 
 /// When its time comes; then how important it is; then since when it waits; then in which order they came.
-pub type Key = (Duration, Reverse<i32>, Duration, u64);
+pub(super) type Key = (Duration, Reverse<i32>, Duration, u64);
 
 /// Pods in the order of their turns.
 #[derive(Debug, Default)]
-pub struct Order(BTreeMap<Key, Text>);
+pub(super) struct Order(BTreeMap<Key, Text>);
 
 impl Order {
     /// Puts a pod in its place.
-    pub fn insert(&mut self, key: Key, uid: Text) {
+    pub(super) fn insert(&mut self, key: Key, uid: Text) {
         self.0.insert(key, uid);
     }
 
     /// Takes a pod out.
-    pub fn remove(&mut self, key: &Key) {
+    pub(super) fn remove(&mut self, key: &Key) {
         self.0.remove(key);
     }
 
     /// The next.
-    pub fn first(&self) -> Option<&Text> {
+    pub(super) fn first(&self) -> Option<&Text> {
         self.0.first_key_value().map(|(_, uid)| uid)
     }
 
     /// Takes the next.
-    pub fn pop(&mut self) -> Option<Text> {
+    pub(super) fn pop(&mut self) -> Option<Text> {
         self.0.pop_first().map(|(_, uid)| uid)
     }
 
     /// How many there are.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.0.len()
     }
 
     /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }

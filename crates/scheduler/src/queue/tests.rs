@@ -23,7 +23,10 @@ impl World {
     }
 
     fn add(&mut self, name: &str, priority: i32, now: Moment) -> Arc<Pod> {
-        let pod = Arc::new(self.sample.pod(name, |pod| pod["spec"]["priority"] = priority.into()));
+        let pod = Arc::new(
+            self.sample
+                .pod(name, |pod| pod["spec"]["priority"] = priority.into()),
+        );
         self.queue.add(pod.clone(), now);
         pod
     }
@@ -54,14 +57,36 @@ fn a_rejected_pod_waits_until_something_helps_it() {
     world.pop(START);
     world.queue.reject(&pod.uid, fit(), START);
     assert_eq!(world.pop(seconds(100)), None);
-    let tiny = world.sample.node("tiny", |node| node["status"]["allocatable"]["pods"] = "0".into());
+    let tiny = world
+        .sample
+        .node("tiny", |node| node["status"]["allocatable"]["pods"] = "0".into());
     let cluster = &world.sample.cluster;
-    world.queue.happened(&Event::NodeCame(&tiny), cluster, seconds(100), |_| true);
-    assert_eq!(world.pop(seconds(100)), None, "a node that cannot have it does not help");
+    world
+        .queue
+        .happened(&Event::NodeCame(&tiny), cluster, seconds(100), |_| true);
+    assert_eq!(
+        world.pop(seconds(100)),
+        None,
+        "a node that cannot have it does not help"
+    );
     let node = world.sample.node("n", |_| {});
-    world.queue.happened(&Event::NodeCame(&node), &world.sample.cluster, seconds(100), |_| false);
-    assert_eq!(world.pop(seconds(100)), None, "it was not among those that are asked");
-    world.queue.happened(&Event::NodeCame(&node), &world.sample.cluster, seconds(100), |_| true);
+    world.queue.happened(
+        &Event::NodeCame(&node),
+        &world.sample.cluster,
+        seconds(100),
+        |_| false,
+    );
+    assert_eq!(
+        world.pop(seconds(100)),
+        None,
+        "it was not among those that are asked"
+    );
+    world.queue.happened(
+        &Event::NodeCame(&node),
+        &world.sample.cluster,
+        seconds(100),
+        |_| true,
+    );
     assert_eq!(world.pop(seconds(100)).as_deref(), Some("p"));
 }
 
@@ -72,7 +97,9 @@ fn a_pod_that_backs_off_gives_way_but_is_tried_when_nothing_else_is_ready() {
     world.pop(START);
     world.queue.reject(&pod.uid, fit(), START);
     let node = world.sample.node("n", |_| {});
-    world.queue.happened(&Event::NodeCame(&node), &world.sample.cluster, START, |_| true);
+    world
+        .queue
+        .happened(&Event::NodeCame(&node), &world.sample.cluster, START, |_| true);
     assert_eq!(world.queue.depths().backoff, 1);
     world.add("other", 0, START);
     assert_eq!(world.pop(START).as_deref(), Some("other"));
@@ -125,7 +152,9 @@ fn a_pod_is_not_forgotten() {
 #[test]
 fn a_gated_pod_is_tried_when_its_gates_are_gone() {
     let mut world = World::new();
-    let gated = world.sample.pod("p", |pod| pod["spec"]["schedulingGates"] = json!([{"name": "g"}]));
+    let gated = world
+        .sample
+        .pod("p", |pod| pod["spec"]["schedulingGates"] = json!([{"name": "g"}]));
     let gated = Arc::new(gated);
     world.queue.add(gated.clone(), START);
     assert_eq!(world.pop(START), None);
@@ -142,11 +171,19 @@ fn a_change_of_the_pod_itself_may_help_it() {
     let mut world = World::new();
     let pod = world.add("p", 0, START);
     world.pop(START);
-    world.queue.reject(&pod.uid, Plugins::from_iter([Plugin::TaintToleration]), START);
-    let same = Arc::new(world.sample.pod("p", |pod| pod["metadata"]["labels"]["x"] = "y".into()));
+    world
+        .queue
+        .reject(&pod.uid, Plugins::from_iter([Plugin::TaintToleration]), START);
+    let same = Arc::new(
+        world
+            .sample
+            .pod("p", |pod| pod["metadata"]["labels"]["x"] = "y".into()),
+    );
     world.queue.update(&pod, &same, &world.sample.cluster, START);
     assert_eq!(world.pop(START), None);
-    let bears = world.sample.pod("p", |pod| pod["spec"]["tolerations"] = json!([{"operator": "Exists"}]));
+    let bears = world.sample.pod("p", |pod| {
+        pod["spec"]["tolerations"] = json!([{"operator": "Exists"}])
+    });
     let bears = Arc::new(bears);
     world.queue.update(&same, &bears, &world.sample.cluster, START);
     assert_eq!(world.pop(START).as_deref(), Some("p"));
@@ -162,7 +199,9 @@ fn a_pod_waits_while_others_are_pushed_away_for_it() {
         world.queue.reject(&pod.uid, fit(), START);
         if happened {
             let gone = world.sample.pod("gone", |_| {});
-            world.queue.happened(&Event::PodWent(&gone), &world.sample.cluster, START, |_| true);
+            world
+                .queue
+                .happened(&Event::PodWent(&gone), &world.sample.cluster, START, |_| true);
         }
         assert_eq!(world.pop(START), None);
         world.queue.preempted(&pod.uid, done, seconds(5));
@@ -173,7 +212,10 @@ fn a_pod_waits_while_others_are_pushed_away_for_it() {
 #[test]
 fn a_deleted_pod_is_not_tried() {
     let mut world = World::new();
-    let pods: Vec<_> = ["a", "b", "c"].iter().map(|name| world.add(name, 0, START)).collect();
+    let pods: Vec<_> = ["a", "b", "c"]
+        .iter()
+        .map(|name| world.add(name, 0, START))
+        .collect();
     world.pop(START);
     world.queue.reject(&pods[0].uid, fit(), START);
     for pod in &pods {

@@ -1,4 +1,4 @@
-use std::{cell::Cell, time::Duration};
+use std::time::Duration;
 
 use k8s_openapi::api::{
     apps::v1::{Deployment, ReplicaSet},
@@ -146,25 +146,26 @@ async fn a_rolling_update_keeps_its_bounds_at_every_moment() {
     let _running = world.run("k3", MAKES);
     world.until(|_| complete(&world, "one", 20)).await;
     set_image(&world, "two");
-    let least = Cell::new(20);
-    world
-        .until(|api| {
-            let pods: Vec<_> = api
-                .list::<Pod>()
-                .into_iter()
-                .filter(|pod| pod.metadata.deletion_timestamp.is_none())
-                .collect();
-            let is_running = |pod: &&Pod| {
-                pod.status
-                    .as_ref()
-                    .is_some_and(|status| status.phase.as_deref() == Some("Running"))
-            };
-            least.set(least.get().min(pods.iter().filter(is_running).count()));
-            assert!(pods.len() <= 23, "{}", pods.len());
-            assert!(least.get() >= 18, "{}", least.get());
-            complete(&world, "two", 20)
-        })
-        .await;
+    let check = || {
+        let pods = world.api.list::<Pod>().into_iter();
+        let there: Vec<_> = pods
+            .filter(|pod| pod.metadata.deletion_timestamp.is_none())
+            .collect();
+        let phase = |pod: &Pod| pod.status.clone().and_then(|status| status.phase);
+        let running = there
+            .iter()
+            .filter(|pod| phase(pod).as_deref() == Some("Running"));
+        let (there, running) = (there.len(), running.count());
+        assert!(there <= 23 && running >= 18, "{running} of {there}");
+    };
+    eventually(|| {
+        check();
+        world.run_pods(|_| false);
+        check();
+        let seen = complete(&world, "two", 20);
+        async move { seen }
+    })
+    .await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,9 +1,10 @@
-//! The controllers, in this process.
+//! The controllers and the scheduler, in this process.
 
 use std::sync::Arc;
 
 use k3_apiserver::Server;
 use k3_controllers::{CONTROLLERS, Cluster, Context, Descriptor, writer::Writer};
+use k3_scheduler::Scheduler;
 use kubecontroller::{
     events::Style,
     manager::{Config, Manager, Selection, Stop},
@@ -14,41 +15,60 @@ use crate::{failure::Failure, inside};
 /// Who reads for all controllers. What each writes, it writes itself.
 const MANAGER: &str = "system:kube-controller-manager";
 const AGENT: &str = concat!("kube-controller-manager/", env!("CARGO_PKG_VERSION"));
+const SCHEDULER: &str = "system:kube-scheduler";
+const SCHEDULER_AGENT: &str = concat!("kube-scheduler/", env!("CARGO_PKG_VERSION"));
+/// The names of the scheduler in a list of controllers.
+const SCHEDULER_NAMES: [&str; 2] = ["scheduler", k3_scheduler::NAME];
+
+/// What runs beside the API server.
+#[derive(Default)]
+pub(super) struct Chosen {
+    controllers: Vec<&'static Descriptor>,
+    scheduler: bool,
+}
 
 /// The controllers that a list names, as `--controllers` has it.
-pub(super) fn chosen(list: &str) -> Result<Vec<&'static Descriptor>, Failure> {
+pub(super) fn chosen(list: &str) -> Result<Chosen, Failure> {
     let words: Vec<String> = list
         .split(',')
         .map(|word| word.trim().to_owned())
         .filter(|word| !word.is_empty())
         .collect();
     if words.is_empty() {
-        return Ok(Vec::new());
+        return Ok(Chosen::default());
     }
     let wrong = |why: String| {
         let known: Vec<_> = CONTROLLERS.iter().map(|known| known.name).collect();
         Failure::usage(
             format!("--controllers {list}: {why}"),
-            format!("'*' is all, -NAME leaves one out; there are {}", known.join(", ")),
+            format!(
+                "'*' is all, -NAME leaves one out; there are scheduler, {}",
+                known.join(", ")
+            ),
         )
     };
     let names = |known: &Descriptor, word: &str| word == "*" || known.name == word || known.alias == word;
     for word in &words {
         let word = word.strip_prefix('-').unwrap_or(word);
-        if !CONTROLLERS.iter().any(|known| names(known, word)) {
+        let is_known = SCHEDULER_NAMES.contains(&word) || CONTROLLERS.iter().any(|known| names(known, word));
+        if !is_known {
             return Err(wrong(format!("there is no controller {word}")));
         }
     }
     let selection = Selection::parse(&words).map_err(wrong)?;
-    let chosen = CONTROLLERS
+    let controllers = CONTROLLERS
         .iter()
         .filter(|known| selection.has(known.name, known.alias));
-    Ok(chosen.collect())
+    let [name, alias] = SCHEDULER_NAMES;
+    Ok(Chosen {
+        controllers: controllers.collect(),
+        scheduler: selection.has(name, alias),
+    })
 }
 
-/// Runs controllers until they are told to stop, and does not end before that.
-pub(super) async fn run(server: &Server, chosen: Vec<&'static Descriptor>, authority: String, stop: Stop) {
-    if chosen.is_empty() {
+/// Runs what was chosen until it is told to stop, and does not end before that.
+pub(super) async fn run(server: &Server, chosen: Chosen, authority: String, stop: Stop) {
+    if chosen.controllers.is_empty() && !chosen.scheduler {
         return stop.stopped().await;
     }
     let client = inside::component(server, MANAGER, AGENT);
@@ -57,7 +77,7 @@ pub(super) async fn run(server: &Server, chosen: Vec<&'static Descriptor>, autho
         authority,
         ..Cluster::default()
     });
-    for descriptor in chosen {
+    for descriptor in chosen.controllers {
         let context = Context {
             writer: Writer::new(inside::controller(server, descriptor.account)),
             informers: manager.informers().clone(),
@@ -70,6 +90,15 @@ pub(super) async fn run(server: &Server, chosen: Vec<&'static Descriptor>, autho
             manager.add(task);
         }
     }
+    if chosen.scheduler {
+        let scheduler = Scheduler::new(
+            inside::component(server, SCHEDULER, SCHEDULER_AGENT),
+            manager.informers().clone(),
+            manager.clock().clone(),
+            |name| manager.recorder(name),
+        );
+        manager.add(scheduler);
+    }
     if let Err(error) = manager.run(stop.clone()).await {
         tracing::error!(%error, "the controllers ended; the API server goes on without them");
     }
@@ -81,7 +110,8 @@ mod tests {
     use super::*;
 
     fn names(list: &str) -> Vec<&'static str> {
-        chosen(list).unwrap().iter().map(|chosen| chosen.name).collect()
+        let chosen = chosen(list).unwrap();
+        chosen.controllers.iter().map(|chosen| chosen.name).collect()
     }
 
     #[test]
@@ -93,6 +123,19 @@ mod tests {
             ["deployment-controller", "namespace-controller"]
         );
         assert_eq!(names("*,-namespace").len(), CONTROLLERS.len() - 1);
+    }
+
+    #[test]
+    fn the_scheduler_is_one_of_them() {
+        for (list, runs) in [
+            ("*", true),
+            ("", false),
+            ("*,-scheduler", false),
+            ("kube-scheduler", true),
+            ("job", false),
+        ] {
+            assert_eq!(chosen(list).unwrap().scheduler, runs, "{list}");
+        }
     }
 
     #[test]

@@ -125,11 +125,19 @@ async fn an_informer_lives_as_long_as_somebody_needs_it() {
     drop(subscription);
     until("no watch", || world.open_watches() == 0).await;
     assert_eq!((store.len(), informers.figures().len()), (2, 0));
-    // Asked for again it begins anew.
+    // Asked for again it begins anew, and goes on without the factory.
     let informer = things(&informers);
     informer.synced().await;
     until("a watch", || world.open_watches() == 1).await;
     assert_eq!(informer.figures().lists, 1);
+    drop(informers);
+    informer.reached(world.set("c", "1")).await;
+    let subscription = informer.on_change(|_| {});
+    drop(informer);
+    subscription.synced().await;
+    assert_eq!(world.open_watches(), 1);
+    drop(subscription);
+    until("no watch", || world.open_watches() == 0).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -143,28 +143,17 @@ fn command(program: &'static str, about: &str, own: &[OwnSetting], families: &[S
         .arg(crds.help("Print the definitions of the resources of this program, and end"))
         .arg(v.help("How chatty the log is: 0 to 2 info, 3 debug, 5 trace; -v is debug, -vv trace"));
     for setting in KEYS {
-        let arg = match setting.family() {
-            // Its real names, if there are any, are added below; this one is for the help.
-            Some(_) => Arg::new(setting.key).long(setting.key).value_name(setting.value),
-            None => {
-                let arg = Arg::new(setting.key)
-                    .long(setting.shown())
-                    .value_name(setting.value);
-                let arg = if setting.flag.is_empty() {
-                    arg
-                } else {
-                    arg.alias(setting.key)
-                };
-                if setting.value.is_empty() {
-                    arg.num_args(0..=1)
-                        .require_equals(true)
-                        .default_missing_value("true")
-                        .value_name("BOOL")
-                } else {
-                    arg
-                }
-            }
-        };
+        let mut arg = Arg::new(setting.key)
+            .long(setting.shown())
+            .value_name(setting.value);
+        // The real names of a family, if there are any, are added below; this one is for the help.
+        if !setting.flag.is_empty() {
+            arg = arg.alias(setting.key);
+        }
+        if setting.value.is_empty() {
+            let arg_or_not = arg.num_args(0..=1).require_equals(true);
+            arg = arg_or_not.default_missing_value("true").value_name("BOOL");
+        }
         let help = match setting.env {
             Some(env) => format!("{} [environment: {env}]", setting.help),
             None => setting.help.to_owned(),

@@ -10,6 +10,10 @@
 //! | `informerConfig.*` | how informers work |
 //! | `log.*` | what is logged, and how |
 //!
+//! From the environment come `INFORMER_CACHE_SIZE` (an informer with more objects than that is not healthy, and the program
+//! does not start: memory does not grow without end), `LIST_TIMEOUT` (a list that brings nothing new for so long is asked for
+//! again) and `ENABLE_INCREMENTAL_SYNC` (the first objects come one by one with the watch instead of as a list).
+//!
 //! In a file, dots are levels. Settings that would have no effect are not taken: of the API extension server
 //! (`apiextmgr.*`, `reconcilermgr.apiserver-enabled: true`) unless the program has one and names its settings.
 

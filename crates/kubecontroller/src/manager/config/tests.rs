@@ -74,7 +74,7 @@ log: {level: debug, format: json, name: hub, disable-caller: false, output-paths
     assert_eq!(config.controller.max_delay, Duration::from_secs(90));
     assert_eq!(config.controller.qps, Some(10.0));
     assert_eq!(config.controller.timeout, Some(Duration::from_secs(30)));
-    assert_eq!(config.informer.resync, Some(Duration::from_secs(600)));
+    assert_eq!(config.informer.resync, Some(Duration::from_mins(10)));
     assert_eq!(config.informer.cache_size, Some(10_000));
     assert_eq!(
         (config.log.level, config.log.caller),

@@ -66,7 +66,7 @@ pub(super) fn time_or_none(text: &str) -> Result<Option<Duration>, String> {
 }
 
 /// A number from `least` on.
-pub(super) fn number<N: FromStr + PartialOrd + Display>(text: &str, least: N) -> Result<N, String> {
+pub(super) fn number<N: Copy + FromStr + PartialOrd + Display>(text: &str, least: N) -> Result<N, String> {
     let number = text
         .parse()
         .map_err(|_| format!("{text:?} is not a whole number"))?;

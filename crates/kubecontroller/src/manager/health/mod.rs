@@ -174,7 +174,7 @@ pub(super) fn servers(config: &Config, context: &Context) -> Vec<(String, Pages)
 
 impl Pages {
     /// Whether it is not for that caller.
-    fn is_forbidden(&self, path: &str, from: SocketAddr) -> bool {
+    fn is_forbidden(path: &str, from: SocketAddr) -> bool {
         path.starts_with("/debug/") && !from.ip().to_canonical().is_loopback()
     }
 
@@ -192,7 +192,7 @@ impl Pages {
                 let kind = "text/plain; version=0.0.4; charset=utf-8";
                 typed(StatusCode::OK, kind, figures)
             }
-            path if self.is_forbidden(path, from) => {
+            path if Self::is_forbidden(path, from) => {
                 text(StatusCode::FORBIDDEN, "only for callers on this machine\n")
             }
             "/debug/log-level" if self.health => level(request).await,
@@ -221,17 +221,12 @@ fn checked(page: &str, request: &Request<Incoming>, checks: &[(String, Check)]) 
     {
         return text(code, failure.map_or("ok", String::as_str));
     }
-    let mut body = String::new();
-    for (name, answer) in &answers {
-        match answer {
-            Ok(()) => body += &format!("[+]{name} ok\n"),
-            Err(why) => body += &format!("[-]{name} failed: {why}\n"),
-        }
-    }
-    body += &format!(
-        "{page} check {}\n",
-        if failure.is_some() { "failed" } else { "passed" }
-    );
+    let lines = answers.iter().map(|(name, answer)| match answer {
+        Ok(()) => format!("[+]{name} ok\n"),
+        Err(why) => format!("[-]{name} failed: {why}\n"),
+    });
+    let end = if failure.is_some() { "failed" } else { "passed" };
+    let body = lines.collect::<String>() + page + " check " + end + "\n";
     text(code, &body)
 }
 

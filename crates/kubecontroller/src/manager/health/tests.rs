@@ -168,10 +168,10 @@ async fn debugging_is_for_callers_on_this_machine() {
         ("[::ffff:127.0.0.1]:1", true),
         ("10.0.0.1:1", false),
     ] {
-        let forbidden = pages.is_forbidden("/debug/log-level", from.parse().unwrap());
+        let forbidden = Pages::is_forbidden("/debug/log-level", from.parse().unwrap());
         assert_eq!(forbidden, !is_local, "{from}");
     }
-    assert!(!pages.is_forbidden("/healthz", "10.0.0.1:1".parse().unwrap()));
+    assert!(!Pages::is_forbidden("/healthz", "10.0.0.1:1".parse().unwrap()));
     // Nobody's log is ours to change unless we made it.
     let server = Server::listen("127.0.0.1:0", pages).await.unwrap();
     let address = server.address().to_string();

@@ -12,7 +12,7 @@ use crate::{
 
 /// What a pod says about others, with what is counted.
 #[derive(Debug)]
-pub struct Social {
+pub(crate) struct Social {
     /// The counts.
     pub taken: Taken<AffinityFold>,
     /// Whether it means itself.
@@ -21,13 +21,13 @@ pub struct Social {
 
 /// What pods change that come or go in thought: label and value of a place, and by how much the pods that are near,
 /// are away and refuse are more.
-pub type Shift = (Text, Text, [i64; 3]);
+pub(crate) type Shift = (Text, Text, [i64; 3]);
 
 const PLUGIN: Plugin = Plugin::InterPodAffinity;
 
 impl Social {
     /// Of a pod.
-    pub fn new(pod: &Pod, taken: Taken<AffinityFold>, cluster: &Cluster) -> Self {
+    pub(crate) fn new(pod: &Pod, taken: Taken<AffinityFold>, cluster: &Cluster) -> Self {
         // A pod that wants to be near its own kind must be able to be the first.
         let ours = cluster.namespaces.get(&pod.namespace);
         let means_itself = |term: &Term| term.matches(&pod.labels, &pod.namespace, ours);
@@ -36,12 +36,20 @@ impl Social {
     }
 
     /// Whether some pod keeps it away from somewhere.
-    pub fn is_refused_somewhere(&self) -> bool {
+    pub(crate) fn is_refused_somewhere(&self) -> bool {
         self.taken.fold.total().refused > 0
     }
 
     /// What another pod changes that comes to a node or goes from it in thought.
-    pub fn shift(&self, node: &Node, pod: &Pod, other: &Pod, by: i64, cluster: &Cluster, shifts: &mut Vec<Shift>) {
+    pub(crate) fn shift(
+        &self,
+        node: &Node,
+        pod: &Pod,
+        other: &Pod,
+        by: i64,
+        cluster: &Cluster,
+        shifts: &mut Vec<Shift>,
+    ) {
         let theirs = cluster.namespaces.get(&other.namespace);
         let ours = cluster.namespaces.get(&pod.namespace);
         let means = |term: &&Term| term.matches(&other.labels, &other.namespace, theirs);
@@ -53,36 +61,55 @@ impl Social {
         if !pod.spec.near.is_empty() && pod.spec.near.iter().all(|term| means(&term)) {
             pod.spec.near.iter().for_each(|term| add(term, [by, 0, 0]));
         }
-        pod.spec.away.iter().filter(means).for_each(|term| add(term, [0, by, 0]));
+        pod.spec
+            .away
+            .iter()
+            .filter(means)
+            .for_each(|term| add(term, [0, by, 0]));
         let refuse = other.spec.away.iter();
         let refuse = refuse.filter(|term| term.matches(&pod.labels, &pod.namespace, ours));
         refuse.for_each(|term| add(term, [0, 0, by]));
     }
 
     /// Whether a node does.
-    pub fn filter(&self, pod: &Pod, slot: usize, node: &Node, shifts: &[Shift]) -> Verdict {
+    pub(crate) fn filter(&self, pod: &Pod, slot: usize, node: &Node, shifts: &[Shift]) -> Verdict {
         if !self.near(pod, slot, node, shifts) {
-            return Err(Rejection::never(PLUGIN, "node(s) didn't match pod affinity rules"));
+            return Err(Rejection::never(
+                PLUGIN,
+                "node(s) didn't match pod affinity rules",
+            ));
         }
         if !self.away(pod, slot, node, shifts) {
-            return Err(Rejection::now(PLUGIN, "node(s) didn't match pod anti-affinity rules"));
+            return Err(Rejection::now(
+                PLUGIN,
+                "node(s) didn't match pod anti-affinity rules",
+            ));
         }
         if !self.welcome(slot, node, shifts) {
-            return Err(Rejection::now(PLUGIN, "node(s) didn't satisfy existing pods anti-affinity rules"));
+            return Err(Rejection::now(
+                PLUGIN,
+                "node(s) didn't satisfy existing pods anti-affinity rules",
+            ));
         }
         Ok(())
     }
 
     /// How good it is to be on a node.
-    pub fn score(&self, slot: usize) -> i64 {
+    pub(crate) fn score(&self, slot: usize) -> i64 {
         self.taken.fold.all(slot).map(|tally| tally.score).sum()
     }
 
     fn near(&self, pod: &Pod, slot: usize, node: &Node, shifts: &[Shift]) -> bool {
         let mut there = true;
         for term in &pod.spec.near {
-            let Some(value) = term.place(node) else { return false };
-            let pods = self.taken.fold.at(slot, &term.topology).map_or(0, |tally| tally.near);
+            let Some(value) = term.place(node) else {
+                return false;
+            };
+            let pods = self
+                .taken
+                .fold
+                .at(slot, &term.topology)
+                .map_or(0, |tally| tally.near);
             there &= pods + shifted(shifts, &term.topology, value, 0) > 0;
         }
         let nowhere = || {
@@ -94,8 +121,14 @@ impl Social {
 
     fn away(&self, pod: &Pod, slot: usize, node: &Node, shifts: &[Shift]) -> bool {
         pod.spec.away.iter().all(|term| {
-            let Some(value) = term.place(node) else { return true };
-            let pods = self.taken.fold.at(slot, &term.topology).map_or(0, |tally| tally.away);
+            let Some(value) = term.place(node) else {
+                return true;
+            };
+            let pods = self
+                .taken
+                .fold
+                .at(slot, &term.topology)
+                .map_or(0, |tally| tally.away);
             pods + shifted(shifts, &term.topology, value, 1) <= 0
         })
     }
@@ -112,6 +145,8 @@ impl Social {
 }
 
 fn shifted(shifts: &[Shift], label: &Text, value: &Text, what: usize) -> i64 {
-    let here = shifts.iter().filter(|(known, at, _)| known == label && at == value);
+    let here = shifts
+        .iter()
+        .filter(|(known, at, _)| known == label && at == value);
     here.map(|(.., change)| change[what]).sum()
 }

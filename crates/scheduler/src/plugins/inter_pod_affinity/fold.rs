@@ -20,7 +20,7 @@ const HARD_WEIGHT: i64 = 1;
 
 /// What is counted: a pod's labels, by which others mean it, and what it says itself.
 #[derive(Clone, Debug)]
-pub struct AffinityKey {
+pub(crate) struct AffinityKey {
     namespace: Text,
     labels: Arc<Labels>,
     spec: Arc<Spec>,
@@ -28,7 +28,7 @@ pub struct AffinityKey {
 
 /// What is counted in a place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub(crate) struct Tally {
     /// Pods that all terms of nearness mean, once for each term.
     pub near: i64,
     /// Pods that a term of distance means.
@@ -41,7 +41,7 @@ pub struct Tally {
 
 /// The counts.
 #[derive(Debug)]
-pub struct AffinityFold {
+pub(crate) struct AffinityFold {
     key: AffinityKey,
     topologies: Vec<Topology>,
     /// What each node brings, by its place.
@@ -64,7 +64,7 @@ struct Topology {
 
 impl AffinityKey {
     /// Of a pod.
-    pub fn new(pod: &Pod) -> Self {
+    pub(crate) fn new(pod: &Pod) -> Self {
         AffinityKey {
             namespace: pod.namespace.clone(),
             labels: pod.labels.clone(),
@@ -138,7 +138,9 @@ impl Fold for AffinityFold {
         for topology in &mut self.topologies {
             topology.look(slot, labels);
         }
-        let Some(labels) = labels.filter(|labels| !labels.is_empty()) else { return };
+        let Some(labels) = labels.filter(|labels| !labels.is_empty()) else {
+            return;
+        };
         let asks = self.key.spec.social;
         for pod in if asks { &info.pods } else { &info.social } {
             self.meet(pod, slot, labels, cluster);
@@ -148,24 +150,26 @@ impl Fold for AffinityFold {
 
 impl AffinityFold {
     /// Everything together.
-    pub fn total(&self) -> Tally {
+    pub(crate) fn total(&self) -> Tally {
         self.total
     }
 
     /// Whether any place is better or worse than others.
-    pub fn is_scored(&self) -> bool {
+    pub(crate) fn is_scored(&self) -> bool {
         self.scored > 0
     }
 
     /// What is counted in the place of a node, by the label that makes places.
-    pub fn at(&self, slot: usize, label: &Text) -> Option<Tally> {
+    pub(crate) fn at(&self, slot: usize, label: &Text) -> Option<Tally> {
         let topology = self.topologies.iter().find(|topology| topology.label == *label)?;
         topology.at(slot)
     }
 
     /// What is counted in all places of a node.
-    pub fn all(&self, slot: usize) -> impl Iterator<Item = Tally> {
-        self.topologies.iter().filter_map(move |topology| topology.at(slot))
+    pub(crate) fn all(&self, slot: usize) -> impl Iterator<Item = Tally> {
+        self.topologies
+            .iter()
+            .filter_map(move |topology| topology.at(slot))
     }
 
     fn meet(&mut self, pod: &Pod, slot: usize, labels: &Labels, cluster: &Cluster) {
@@ -182,14 +186,22 @@ impl AffinityFold {
         let mut add = |term: &Term, tally: Tally| found.push((term.topology.clone(), tally));
         let none = Tally::default();
         if !own.near.is_empty() && own.near.iter().all(&mut means) {
-            own.near.iter().for_each(|term| add(term, Tally { near: 1, ..none }));
+            own.near
+                .iter()
+                .for_each(|term| add(term, Tally { near: 1, ..none }));
         }
         for term in own.away.iter().filter(|term| means(term)) {
             add(term, Tally { away: 1, ..none });
         }
         for (sign, terms) in [(1, &own.rather_near), (-1, &own.rather_away)] {
             for (weight, term) in terms.iter().filter(|(_, term)| means(term)) {
-                add(term, Tally { score: sign * weight, ..none });
+                add(
+                    term,
+                    Tally {
+                        score: sign * weight,
+                        ..none
+                    },
+                );
             }
         }
         let mut meant = |term: &Term| {
@@ -200,11 +212,23 @@ impl AffinityFold {
             add(term, Tally { refused: 1, ..none });
         }
         for term in pod.spec.near.iter().filter(|term| meant(term)) {
-            add(term, Tally { score: HARD_WEIGHT, ..none });
+            add(
+                term,
+                Tally {
+                    score: HARD_WEIGHT,
+                    ..none
+                },
+            );
         }
         for (sign, terms) in [(1, &pod.spec.rather_near), (-1, &pod.spec.rather_away)] {
             for (weight, term) in terms.iter().filter(|(_, term)| meant(term)) {
-                add(term, Tally { score: sign * weight, ..none });
+                add(
+                    term,
+                    Tally {
+                        score: sign * weight,
+                        ..none
+                    },
+                );
             }
         }
         self.asks_namespaces |= asks;
@@ -231,7 +255,11 @@ impl AffinityFold {
 
     /// The label, which is looked up on all nodes when it is new.
     fn topology(&mut self, label: Text, cluster: &Cluster) -> usize {
-        if let Some(known) = self.topologies.iter().position(|topology| topology.label == label) {
+        if let Some(known) = self
+            .topologies
+            .iter()
+            .position(|topology| topology.label == label)
+        {
             return known;
         }
         let mut topology = Topology {

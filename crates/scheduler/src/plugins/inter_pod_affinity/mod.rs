@@ -5,8 +5,8 @@ mod fold;
 #[cfg(test)]
 mod tests;
 
-pub use filter::{Shift, Social};
-pub use fold::{AffinityFold, AffinityKey};
+pub(super) use filter::{Shift, Social};
+pub(super) use fold::{AffinityFold, AffinityKey};
 
 use super::{calls::Early, score::MAX};
 use crate::{
@@ -26,7 +26,11 @@ pub(super) fn look(pod: &Pod, cluster: &Cluster, folds: &mut Folds<AffinityFold>
 /// Whether anything is to be asked of nodes.
 pub(super) fn pre_filter(pod: &Pod, social: Option<&Social>) -> Early {
     let own = !pod.spec.near.is_empty() || !pod.spec.away.is_empty();
-    if own || social.is_some_and(Social::is_refused_somewhere) { Early::All } else { Early::Skip }
+    if own || social.is_some_and(Social::is_refused_somewhere) {
+        Early::All
+    } else {
+        Early::Skip
+    }
 }
 
 /// Stretches scores, which may be negative.
@@ -34,7 +38,11 @@ pub(super) fn normalize(scores: &mut [i64]) {
     let least = scores.iter().copied().min().unwrap_or(0);
     let most = scores.iter().copied().max().unwrap_or(0);
     for score in scores {
-        let share = if most > least { real(*score - least) / real(most - least) } else { 0.0 };
+        let share = if most > least {
+            real(*score - least) / real(most - least)
+        } else {
+            0.0
+        };
         *score = whole(real(MAX) * share);
     }
 }
@@ -42,7 +50,11 @@ pub(super) fn normalize(scores: &mut [i64]) {
 /// Whether something helps a pod that was rejected.
 pub(super) fn helps(pod: &Pod, event: &Event<'_>, cluster: &Cluster) -> bool {
     let meant = |term: &Term, other: &Pod| {
-        term.matches(&other.labels, &other.namespace, cluster.namespaces.get(&other.namespace))
+        term.matches(
+            &other.labels,
+            &other.namespace,
+            cluster.namespaces.get(&other.namespace),
+        )
     };
     let near = |other: &Pod| !pod.spec.near.is_empty() && pod.spec.near.iter().all(|term| meant(term, other));
     let away = |other: &Pod| pod.spec.away.iter().any(|term| meant(term, other));

@@ -45,7 +45,9 @@ fn fits(sample: &Sample, pod: &Pod) -> Vec<&'static str> {
     let does = |name: &&str| {
         let slot = sample.cluster.slot(name).unwrap();
         let node = sample.cluster.node(slot).unwrap();
-        social.as_ref().is_none_or(|social| social.filter(pod, slot, node, &[]).is_ok())
+        social
+            .as_ref()
+            .is_none_or(|social| social.filter(pod, slot, node, &[]).is_ok())
     };
     ["a1", "a2", "b1", "none"].into_iter().filter(does).collect()
 }
@@ -54,11 +56,19 @@ fn fits(sample: &Sample, pod: &Pod) -> Vec<&'static str> {
 fn a_pod_must_be_near_those_it_names() {
     for (there, terms, expected) in [
         (vec![("db", "a1")], json!([term("db", "zone")]), vec!["a1", "a2"]),
-        (vec![("db", "a1")], json!([term("db", "kubernetes.io/hostname")]), vec!["a1"]),
+        (
+            vec![("db", "a1")],
+            json!([term("db", "kubernetes.io/hostname")]),
+            vec!["a1"],
+        ),
         (vec![("db", "none")], json!([term("db", "zone")]), vec![]),
         (vec![("web", "a1")], json!([term("db", "zone")]), vec![]),
         // One pod must match all terms.
-        (vec![("db", "a1"), ("x", "b1")], json!([term("db", "zone"), term("x", "zone")]), vec![]),
+        (
+            vec![("db", "a1"), ("x", "b1")],
+            json!([term("db", "zone"), term("x", "zone")]),
+            vec![],
+        ),
         // The first of its kind may go anywhere that has the label.
         (vec![], json!([term("web", "zone")]), vec!["a1", "a2", "b1"]),
         (vec![("web", "b1")], json!([term("web", "zone")]), vec!["b1"]),
@@ -78,7 +88,10 @@ fn a_pod_keeps_away_from_those_it_names_and_from_those_that_name_it() {
     sample.placed("db", "a1", |pod| pod["metadata"]["labels"] = json!({"app": "db"}));
     let pod = sample.pod("p", says("web", away(json!([term("db", "zone")]))));
     assert_eq!(fits(&sample, &pod), ["b1", "none"]);
-    let pod = sample.pod("q", says("web", away(json!([term("db", "kubernetes.io/hostname")]))));
+    let pod = sample.pod(
+        "q",
+        says("web", away(json!([term("db", "kubernetes.io/hostname")]))),
+    );
     assert_eq!(fits(&sample, &pod), ["a2", "b1", "none"]);
     sample.placed("lonely", "b1", says("x", away(json!([term("web", "zone")]))));
     let pod = sample.pod("r", |pod| pod["metadata"]["labels"] = json!({"app": "web"}));
@@ -94,15 +107,17 @@ fn namespaces_are_named_or_selected() {
         pod["metadata"]["labels"] = json!({"app": "db"});
         pod["metadata"]["namespace"] = "other".into();
     });
-    let labels = std::collections::BTreeMap::from([("team", "x")]);
-    let labels = Labels::read(&labels, &mut sample.pools);
+    let labels = Labels::read([("team", "x")], &mut sample.pools);
     sample.cluster.namespaces.set("other".into(), Some(labels));
     for (change, meant) in [
         (json!({}), false),
         (json!({"namespaces": ["other"]}), true),
         (json!({"namespaceSelector": {}}), true),
         (json!({"namespaceSelector": {"matchLabels": {"team": "x"}}}), true),
-        (json!({"namespaceSelector": {"matchLabels": {"team": "y"}}}), false),
+        (
+            json!({"namespaceSelector": {"matchLabels": {"team": "y"}}}),
+            false,
+        ),
     ] {
         let mut term = term("db", "zone");
         for (key, value) in change.as_object().unwrap() {
@@ -116,8 +131,7 @@ fn namespaces_are_named_or_selected() {
 #[test]
 fn counts_follow_the_cluster() {
     let mut sample = zones();
-    let labels = std::collections::BTreeMap::from([("team", "x")]);
-    let labels = Labels::read(&labels, &mut sample.pools);
+    let labels = Labels::read([("team", "x")], &mut sample.pools);
     let mut by_team = term("db", "zone");
     by_team["namespaceSelector"] = json!({"matchLabels": {"team": "x"}});
     let pod = sample.pod("p", says("web", away(json!([by_team]))));
@@ -125,7 +139,9 @@ fn counts_follow_the_cluster() {
     let mut free = |sample: &Sample| {
         let social = look(&pod, &sample.cluster, &mut folds).unwrap();
         let slot = sample.cluster.slot("a2").unwrap();
-        let free = social.filter(&pod, slot, sample.cluster.node(slot).unwrap(), &[]).is_ok();
+        let free = social
+            .filter(&pod, slot, sample.cluster.node(slot).unwrap(), &[])
+            .is_ok();
         folds.put(social.taken);
         free
     };
@@ -154,7 +170,10 @@ fn pods_that_go_in_thought_make_room() {
     let mut shifts = Vec::new();
     let mut without = |other: &Pod| {
         social.shift(node, &pod, other, -1, &sample.cluster, &mut shifts);
-        social.filter(&pod, slot, node, &shifts).err().map(|rejection| rejection.message())
+        social
+            .filter(&pod, slot, node, &shifts)
+            .err()
+            .map(|rejection| rejection.message())
     };
     let refused = "node(s) didn't satisfy existing pods anti-affinity rules";
     assert_eq!(without(&wrong).as_deref(), Some(refused));
@@ -166,11 +185,21 @@ fn wishes_of_both_sides_add_up() {
     let mut sample = zones();
     let wish = |weight: i64, app: &str| json!([{"weight": weight, "podAffinityTerm": term(app, "zone")}]);
     sample.placed("db", "a1", |pod| pod["metadata"]["labels"] = json!({"app": "db"}));
-    sample.placed("x", "b1", says("x", json!({"podAffinity": {PREFERRED: wish(3, "web")}})));
+    sample.placed(
+        "x",
+        "b1",
+        says("x", json!({"podAffinity": {PREFERRED: wish(3, "web")}})),
+    );
     sample.placed("y", "b1", says("y", near(json!([term("web", "zone")]))));
-    let pod = sample.pod("p", says("web", json!({
-        "podAffinity": {PREFERRED: wish(10, "x")}, "podAntiAffinity": {PREFERRED: wish(5, "db")},
-    })));
+    let pod = sample.pod(
+        "p",
+        says(
+            "web",
+            json!({
+                "podAffinity": {PREFERRED: wish(10, "x")}, "podAntiAffinity": {PREFERRED: wish(5, "db")},
+            }),
+        ),
+    );
     let social = look(&pod, &sample.cluster, &mut Folds::default()).unwrap();
     let slots = ["a1", "b1", "none"].map(|name| sample.cluster.slot(name).unwrap());
     let mut scores = slots.map(|slot| social.score(slot));
@@ -190,5 +219,8 @@ fn a_pod_is_tried_again_when_a_neighbour_comes_or_goes() {
     assert!(helps(&wants, Event::PodCame(&db)) && !helps(&wants, Event::PodCame(&other)));
     assert!(helps(&avoids, Event::PodWent(&db)) && !helps(&avoids, Event::PodWent(&other)));
     assert!(helps(&db, Event::PodWent(&wants)) == false && !helps(&other, Event::PodWent(&avoids)));
-    assert!(helps(&db, Event::PodWent(&avoids)), "it was kept away by the other");
+    assert!(
+        helps(&db, Event::PodWent(&avoids)),
+        "it was kept away by the other"
+    );
 }

@@ -15,7 +15,7 @@ use crate::{
 
 /// A rule of spreading for a certain pod.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Rule {
+pub(crate) struct Rule {
     /// The label of nodes that makes places.
     pub topology: Text,
     /// Which pods count.
@@ -30,7 +30,7 @@ pub struct Rule {
 
 /// What is counted: everything that decides it, and nothing else, so that pods of one template share it.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub struct SpreadKey {
+pub(crate) struct SpreadKey {
     namespace: Text,
     /// The rules.
     pub rules: Vec<Rule>,
@@ -42,7 +42,7 @@ pub struct SpreadKey {
 
 /// The counts.
 #[derive(Debug)]
-pub struct SpreadFold {
+pub(crate) struct SpreadFold {
     key: SpreadKey,
     /// Per rule.
     domains: Vec<Domains>,
@@ -58,7 +58,7 @@ struct Domains {
 
 /// A place: nodes whose label has one value.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Domain {
+pub(crate) struct Domain {
     /// How many nodes of it count.
     pub nodes: i64,
     /// How many pods on them.
@@ -67,7 +67,7 @@ pub struct Domain {
 
 /// A node, as a rule sees it.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Cell {
+pub(crate) struct Cell {
     /// Its place, if it has the label.
     pub domain: Option<usize>,
     /// Whether the label itself is there.
@@ -80,7 +80,7 @@ pub struct Cell {
 
 impl SpreadKey {
     /// What rules of a pod count. `all`: only nodes count that have the labels of all rules.
-    pub fn new(pod: &Pod, rules: Vec<Rule>, all: bool) -> Self {
+    pub(crate) fn new(pod: &Pod, rules: Vec<Rule>, all: bool) -> Self {
         let spec = &pod.spec;
         let affinity = rules.iter().any(|rule| rule.policy.affinity);
         let taints = rules.iter().any(|rule| rule.policy.taints);
@@ -96,11 +96,19 @@ impl SpreadKey {
     fn allows(&self, policy: Policy, node: &Node) -> bool {
         let fits = || {
             self.nodes.as_ref().is_none_or(|(selector, rules)| {
-                selector.as_ref().is_none_or(|selector| selector.matches(&node.labels))
-                    && rules.as_ref().is_none_or(|rules| rules.matches(&node.name, &node.labels))
+                selector
+                    .as_ref()
+                    .is_none_or(|selector| selector.matches(&node.labels))
+                    && rules
+                        .as_ref()
+                        .is_none_or(|rules| rules.matches(&node.name, &node.labels))
             })
         };
-        let bears = || self.tolerations.as_ref().is_none_or(|tolerations| !node.repels(tolerations));
+        let bears = || {
+            self.tolerations
+                .as_ref()
+                .is_none_or(|tolerations| !node.repels(tolerations))
+        };
         (!policy.affinity || fits()) && (!policy.taints || bears())
     }
 }
@@ -147,30 +155,40 @@ impl Fold for SpreadFold {
 
 impl SpreadFold {
     /// The rules.
-    pub fn rules(&self) -> &[Rule] {
+    pub(crate) fn rules(&self) -> &[Rule] {
         &self.key.rules
     }
 
     /// Whether only nodes count that have the labels of all rules.
-    pub fn needs_all(&self) -> bool {
+    pub(crate) fn needs_all(&self) -> bool {
         self.key.all
     }
 
     /// A node as a rule sees it.
-    pub fn cell(&self, slot: usize, rule: usize) -> Cell {
-        self.cells.get(slot * self.key.rules.len() + rule).copied().unwrap_or_default()
+    pub(crate) fn cell(&self, slot: usize, rule: usize) -> Cell {
+        self.cells
+            .get(slot * self.key.rules.len() + rule)
+            .copied()
+            .unwrap_or_default()
     }
 
     /// The places of a rule.
-    pub fn domains(&self, rule: usize) -> &[Domain] {
+    pub(crate) fn domains(&self, rule: usize) -> &[Domain] {
         &self.domains[rule].counts
     }
 
     fn look(&mut self, at: usize, info: &NodeInfo) -> Cell {
-        let Some(node) = info.node.as_deref() else { return Cell::default() };
+        let Some(node) = info.node.as_deref() else {
+            return Cell::default();
+        };
         let rule = &self.key.rules[at];
         let value = node.labels.get(&rule.topology);
-        let complete = || self.key.rules.iter().all(|rule| node.labels.get(&rule.topology).is_some());
+        let complete = || {
+            self.key
+                .rules
+                .iter()
+                .all(|rule| node.labels.get(&rule.topology).is_some())
+        };
         let counts = (!self.key.all || complete()) && self.key.allows(rule.policy, node);
         let pods = if rule.selector.is_empty() {
             0

@@ -9,7 +9,7 @@ use crate::{
 
 /// The rules of a pod that must be kept, with what they count.
 #[derive(Debug)]
-pub struct Hard {
+pub(crate) struct Hard {
     /// The counts.
     pub taken: Taken<SpreadFold>,
     limits: Vec<Limit>,
@@ -27,14 +27,20 @@ struct Limit {
 
 impl Hard {
     /// Looks for the emptiest places.
-    pub fn new(pod: &Pod, taken: Taken<SpreadFold>) -> Self {
+    pub(crate) fn new(pod: &Pod, taken: Taken<SpreadFold>) -> Self {
         let limits = taken.fold.rules().iter().enumerate().map(|(at, rule)| {
             let mut limit = Limit {
                 lowest: [(None, i64::from(i32::MAX)); 2],
                 places: 0,
                 own: i64::from(rule.selector.matches(&pod.labels)),
             };
-            for (index, domain) in taken.fold.domains(at).iter().enumerate().filter(|(_, domain)| domain.nodes > 0) {
+            for (index, domain) in taken
+                .fold
+                .domains(at)
+                .iter()
+                .enumerate()
+                .filter(|(_, domain)| domain.nodes > 0)
+            {
                 limit.places += 1;
                 let place = (Some(index), domain.pods);
                 if place.1 < limit.lowest[0].1 {
@@ -50,10 +56,12 @@ impl Hard {
     }
 
     /// What a pod changes that comes to a node or goes from it in thought: by rule, in the place of that node.
-    pub fn shift(&self, slot: usize, pod: &Pod, other: &Pod, by: i64, shifts: &mut Vec<i64>) {
+    pub(crate) fn shift(&self, slot: usize, pod: &Pod, other: &Pod, by: i64, shifts: &mut Vec<i64>) {
         let rules = self.taken.fold.rules();
         shifts.resize(rules.len(), 0);
-        if other.namespace != pod.namespace || !rules.iter().enumerate().all(|(at, _)| self.labelled(slot, at)) {
+        if other.namespace != pod.namespace
+            || !rules.iter().enumerate().all(|(at, _)| self.labelled(slot, at))
+        {
             return;
         }
         for (at, rule) in rules.iter().enumerate() {
@@ -68,7 +76,7 @@ impl Hard {
     }
 
     /// Whether a pod on this node keeps all rules.
-    pub fn filter(&self, slot: usize, shifts: &[i64]) -> Verdict {
+    pub(crate) fn filter(&self, slot: usize, shifts: &[i64]) -> Verdict {
         let fold = &self.taken.fold;
         for (at, (rule, limit)) in fold.rules().iter().zip(&self.limits).enumerate() {
             let cell = fold.cell(slot, at);
@@ -80,7 +88,10 @@ impl Hard {
             let there = fold.domains(at)[place].pods + shift;
             let lowest = limit.lowest(place, (shift != 0).then_some(there), rule.min_domains);
             if there + limit.own - lowest > rule.max_skew {
-                return Err(Rejection::now(PLUGIN, "node(s) didn't match pod topology spread constraints"));
+                return Err(Rejection::now(
+                    PLUGIN,
+                    "node(s) didn't match pod topology spread constraints",
+                ));
             }
         }
         Ok(())

@@ -8,9 +8,9 @@ mod tests;
 
 use std::sync::Arc;
 
-pub use fold::{Rule, SpreadFold, SpreadKey};
-pub use hard::Hard;
-pub use soft::Soft;
+pub(super) use fold::{Rule, SpreadFold, SpreadKey};
+pub(super) use hard::Hard;
+pub(super) use soft::Soft;
 
 use super::{Plugin, calls::Early};
 use crate::{
@@ -60,7 +60,11 @@ fn rules(pod: &Pod, must: bool, cluster: &Cluster) -> Vec<Rule> {
 }
 
 /// Sums up what the rules that must be kept are about.
-pub(super) fn pre_filter(pod: &Pod, cluster: &Cluster, folds: &mut Folds<SpreadFold>) -> (Early, Option<Hard>) {
+pub(super) fn pre_filter(
+    pod: &Pod,
+    cluster: &Cluster,
+    folds: &mut Folds<SpreadFold>,
+) -> (Early, Option<Hard>) {
     let rules = rules(pod, true, cluster);
     if rules.is_empty() {
         return (Early::Skip, None);
@@ -70,7 +74,12 @@ pub(super) fn pre_filter(pod: &Pod, cluster: &Cluster, folds: &mut Folds<SpreadF
 }
 
 /// Sums up what the rules that would be good to keep are about, for the nodes that do.
-pub(super) fn pre_score(pod: &Pod, cluster: &Cluster, nodes: &[usize], folds: &mut Folds<SpreadFold>) -> Option<Soft> {
+pub(super) fn pre_score(
+    pod: &Pod,
+    cluster: &Cluster,
+    nodes: &[usize],
+    folds: &mut Folds<SpreadFold>,
+) -> Option<Soft> {
     let rules = rules(pod, false, cluster);
     if rules.is_empty() {
         return None;

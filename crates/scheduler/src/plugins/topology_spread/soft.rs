@@ -9,7 +9,7 @@ use crate::{
 
 /// The rules of a pod that would be good to keep, with what they count.
 #[derive(Debug)]
-pub struct Soft {
+pub(crate) struct Soft {
     /// The counts.
     pub taken: Taken<SpreadFold>,
     /// Per rule: the fewer places, the less a pod in one of them weighs.
@@ -20,7 +20,7 @@ pub struct Soft {
 
 impl Soft {
     /// Weighs the rules for the nodes that do.
-    pub fn new(taken: Taken<SpreadFold>, nodes: &[usize]) -> Self {
+    pub(crate) fn new(taken: Taken<SpreadFold>, nodes: &[usize]) -> Self {
         let fold = &taken.fold;
         let hosts: Vec<_> = fold.rules().iter().map(|rule| &*rule.topology == HOST).collect();
         let mut soft = Soft {
@@ -29,14 +29,21 @@ impl Soft {
             all: fold.needs_all(),
             taken,
         };
-        let nodes: Vec<_> = nodes.iter().copied().filter(|slot| !soft.ignores(*slot)).collect();
+        let nodes: Vec<_> = nodes
+            .iter()
+            .copied()
+            .filter(|slot| !soft.ignores(*slot))
+            .collect();
         let weigh = |at: usize| {
             let size = if soft.hosts[at] {
                 nodes.len()
             } else {
                 let fold = &soft.taken.fold;
                 let mut seen = vec![false; fold.domains(at).len()];
-                nodes.iter().filter_map(|slot| fold.cell(*slot, at).domain).for_each(|domain| seen[domain] = true);
+                nodes
+                    .iter()
+                    .filter_map(|slot| fold.cell(*slot, at).domain)
+                    .for_each(|domain| seen[domain] = true);
                 seen.iter().filter(|seen| **seen).count()
             };
             real(count(size + 2)).ln()
@@ -46,12 +53,12 @@ impl Soft {
     }
 
     /// Whether a node lacks a label, and so gets no score at all.
-    pub fn ignores(&self, slot: usize) -> bool {
+    pub(crate) fn ignores(&self, slot: usize) -> bool {
         self.all && (0..self.hosts.len()).any(|at| !self.taken.fold.cell(slot, at).labelled)
     }
 
     /// How crowded the places of a node are.
-    pub fn score(&self, slot: usize) -> i64 {
+    pub(crate) fn score(&self, slot: usize) -> i64 {
         if self.ignores(slot) {
             return 0;
         }
@@ -59,17 +66,29 @@ impl Soft {
         let mut sum = 0.0;
         for (at, rule) in fold.rules().iter().enumerate() {
             let cell = fold.cell(slot, at);
-            let (true, Some(domain)) = (cell.labelled, cell.domain) else { continue };
-            let pods = if self.hosts[at] { cell.pods } else { fold.domains(at)[domain].pods };
+            let (true, Some(domain)) = (cell.labelled, cell.domain) else {
+                continue;
+            };
+            let pods = if self.hosts[at] {
+                cell.pods
+            } else {
+                fold.domains(at)[domain].pods
+            };
             sum += real(pods) * self.weights[at] + real(rule.max_skew - 1);
         }
         whole(sum.round())
     }
 
     /// Emptier places are better.
-    pub fn normalize(&self, nodes: &[usize], scores: &mut [i64]) {
+    pub(crate) fn normalize(&self, nodes: &[usize], scores: &mut [i64]) {
         let ignored = |at: usize| self.ignores(nodes[at]);
-        let counted = || scores.iter().enumerate().filter(|(at, _)| !ignored(*at)).map(|(_, score)| *score);
+        let counted = || {
+            scores
+                .iter()
+                .enumerate()
+                .filter(|(at, _)| !ignored(*at))
+                .map(|(_, score)| *score)
+        };
         let least = counted().min().unwrap_or(0);
         let most = counted().max().unwrap_or(0).max(0);
         for (at, score) in scores.iter_mut().enumerate() {

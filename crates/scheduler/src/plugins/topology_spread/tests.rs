@@ -42,7 +42,9 @@ fn fits(sample: &Sample, pod: &Pod) -> Vec<&'static str> {
     let (_, hard) = pre_filter(pod, &sample.cluster, &mut folds);
     let hard = hard.unwrap();
     let nodes = ["a1", "a2", "b1", "none"].into_iter();
-    nodes.filter(|name| hard.filter(sample.cluster.slot(name).unwrap(), &[]).is_ok()).collect()
+    nodes
+        .filter(|name| hard.filter(sample.cluster.slot(name).unwrap(), &[]).is_ok())
+        .collect()
 }
 
 #[test]
@@ -51,7 +53,11 @@ fn a_place_may_be_ahead_by_the_skew() {
         (&[][..], json!({}), vec!["a1", "a2", "b1"]),
         (&[("a1", 1)], json!({}), vec!["b1"]),
         (&[("a1", 1), ("b1", 1)], json!({}), vec!["a1", "a2", "b1"]),
-        (&[("a1", 2), ("b1", 1)], json!({"maxSkew": 2}), vec!["a1", "a2", "b1"]),
+        (
+            &[("a1", 2), ("b1", 1)],
+            json!({"maxSkew": 2}),
+            vec!["a1", "a2", "b1"],
+        ),
         (&[("a1", 3), ("b1", 1)], json!({"maxSkew": 2}), vec!["b1"]),
         // Too few places: the emptiest counts as empty.
         (&[("a1", 1), ("b1", 1)], json!({"minDomains": 3}), vec![]),
@@ -59,11 +65,14 @@ fn a_place_may_be_ahead_by_the_skew() {
         (&[("a1", 9)], json!({"labelSelector": {}}), vec!["a1", "a2", "b1"]),
     ] {
         let mut sample = zones(pods);
-        let pod = sample.pod("p", spread("zone", "DoNotSchedule", |rule| {
-            for (key, value) in change.as_object().unwrap() {
-                rule[key] = value.clone();
-            }
-        }));
+        let pod = sample.pod(
+            "p",
+            spread("zone", "DoNotSchedule", |rule| {
+                for (key, value) in change.as_object().unwrap() {
+                    rule[key] = value.clone();
+                }
+            }),
+        );
         assert_eq!(fits(&sample, &pod), expected, "{pods:?} {change}");
     }
 }
@@ -77,15 +86,23 @@ fn the_messages_say_what_is_wrong() {
         let slot = sample.cluster.slot(node).unwrap();
         hard.as_ref().unwrap().filter(slot, &[]).unwrap_err().message()
     };
-    assert_eq!(message("a1"), "node(s) didn't match pod topology spread constraints");
-    assert_eq!(message("none"), "node(s) didn't match pod topology spread constraints (missing required label)");
+    assert_eq!(
+        message("a1"),
+        "node(s) didn't match pod topology spread constraints"
+    );
+    assert_eq!(
+        message("none"),
+        "node(s) didn't match pod topology spread constraints (missing required label)"
+    );
 }
 
 #[test]
 fn nodes_that_the_pod_cannot_be_on_do_not_count_unless_told_so() {
     for (policy, expected) in [("Honor", vec!["a1", "a2"]), ("Ignore", vec![])] {
         let mut sample = zones(&[("a1", 1)]);
-        let spread = spread("zone", "DoNotSchedule", |rule| rule["nodeAffinityPolicy"] = policy.into());
+        let spread = spread("zone", "DoNotSchedule", |rule| {
+            rule["nodeAffinityPolicy"] = policy.into()
+        });
         let pod = sample.pod("p", |pod| {
             spread(pod);
             pod["spec"]["nodeSelector"] = json!({"zone": "a"});
@@ -104,7 +121,9 @@ fn tainted_nodes_count_unless_told_otherwise() {
             node["metadata"]["labels"]["zone"] = "b".into();
             node["spec"]["taints"] = json!([{"key": "k", "effect": "NoSchedule"}]);
         });
-        let spread = spread("zone", "DoNotSchedule", |rule| rule["nodeTaintsPolicy"] = policy.into());
+        let spread = spread("zone", "DoNotSchedule", |rule| {
+            rule["nodeTaintsPolicy"] = policy.into()
+        });
         let pod = sample.pod("p", spread);
         assert_eq!(fits(&sample, &pod), expected, "{policy}");
     }
@@ -119,8 +138,9 @@ fn counts_follow_the_cluster() {
         let (_, hard) = pre_filter(&pod, &sample.cluster, &mut folds);
         let hard = hard.unwrap();
         let nodes = ["a1", "b1"].into_iter();
-        let fits: Vec<_> =
-            nodes.filter(|name| hard.filter(sample.cluster.slot(name).unwrap(), &[]).is_ok()).collect();
+        let fits: Vec<_> = nodes
+            .filter(|name| hard.filter(sample.cluster.slot(name).unwrap(), &[]).is_ok())
+            .collect();
         folds.put(hard.taken);
         fits
     };
@@ -135,7 +155,12 @@ fn counts_follow_the_cluster() {
     sample.cluster.remove_node("a2");
     assert_eq!(sample.cluster.order().len(), 2);
     let (_, hard) = pre_filter(&pod, &sample.cluster, &mut Folds::default());
-    assert!(hard.unwrap().filter(sample.cluster.slot("b1").unwrap(), &[]).is_ok(), "one place is even");
+    assert!(
+        hard.unwrap()
+            .filter(sample.cluster.slot("b1").unwrap(), &[])
+            .is_ok(),
+        "one place is even"
+    );
 }
 
 #[test]
@@ -156,19 +181,28 @@ fn pods_that_go_in_thought_make_room() {
 #[test]
 fn labels_of_the_pod_itself_may_count_too() {
     let mut sample = zones(&[("a1", 1)]);
-    let rule = spread("zone", "DoNotSchedule", |rule| rule["matchLabelKeys"] = json!(["version"]));
+    let rule = spread("zone", "DoNotSchedule", |rule| {
+        rule["matchLabelKeys"] = json!(["version"])
+    });
     let pod = sample.pod("p", |pod| {
         rule(pod);
         pod["metadata"]["labels"]["version"] = "2".into();
     });
-    assert_eq!(fits(&sample, &pod), ["a1", "a2", "b1"], "the other is of another version");
+    assert_eq!(
+        fits(&sample, &pod),
+        ["a1", "a2", "b1"],
+        "the other is of another version"
+    );
 }
 
 #[test]
 fn emptier_places_score_better() {
     let mut sample = zones(&[("a1", 2), ("b1", 1)]);
     let pod = sample.pod("p", spread("zone", "ScheduleAnyway", |_| {}));
-    let nodes: Vec<_> = ["a1", "a2", "b1", "none"].iter().map(|name| sample.cluster.slot(name).unwrap()).collect();
+    let nodes: Vec<_> = ["a1", "a2", "b1", "none"]
+        .iter()
+        .map(|name| sample.cluster.slot(name).unwrap())
+        .collect();
     let soft = pre_score(&pod, &sample.cluster, &nodes, &mut Folds::default()).unwrap();
     let mut scores: Vec<_> = nodes.iter().map(|slot| soft.score(*slot)).collect();
     // Two places weigh ln 4 each.
@@ -181,14 +215,20 @@ fn emptier_places_score_better() {
 fn pods_of_a_service_spread_without_being_told() {
     let mut sample = zones(&[("a1", 1)]);
     let pod = sample.pod("p", app);
-    let nodes: Vec<_> = ["a1", "b1"].iter().map(|name| sample.cluster.slot(name).unwrap()).collect();
+    let nodes: Vec<_> = ["a1", "b1"]
+        .iter()
+        .map(|name| sample.cluster.slot(name).unwrap())
+        .collect();
     let score = |sample: &Sample, pod: &Pod| {
         let soft = pre_score(pod, &sample.cluster, &nodes, &mut Folds::default())?;
         Some(nodes.iter().map(|slot| soft.score(*slot)).collect::<Vec<_>>())
     };
     assert_eq!(score(&sample, &pod), None, "nothing is known that it belongs to");
     let selector = [("app".into(), "a".into())].into();
-    sample.cluster.groups.set_service("default".into(), "s".into(), Some(selector));
+    sample
+        .cluster
+        .groups
+        .set_service("default".into(), "s".into(), Some(selector));
     // Hosts weigh ln 4; there is no label of zones here.
     assert_eq!(score(&sample, &pod), Some(vec![3, 2]));
 }
@@ -202,7 +242,10 @@ fn a_pod_is_tried_again_when_a_count_changes() {
     let helps = |event| helps(&pod, &event, &sample.cluster);
     assert!(helps(Event::PodCame(&same)) && helps(Event::PodWent(&same)));
     assert!(!helps(Event::PodCame(&other)));
-    assert!(helps(Event::PodChanged { old: &same, new: &other }));
+    assert!(helps(Event::PodChanged {
+        old: &same,
+        new: &other
+    }));
     let node = |name| sample.cluster.node(sample.cluster.slot(name).unwrap()).unwrap();
     assert!(helps(Event::NodeCame(node("a1"))) && !helps(Event::NodeCame(node("none"))));
 }

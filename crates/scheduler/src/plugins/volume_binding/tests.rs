@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    object::{Capacity, CsiDriver, StorageClass},
+    object::{Capacity, CsiDriver, StorageClass, read},
     sample::Sample,
 };
 
@@ -16,9 +16,14 @@ impl World {
             ("made", true, "driver"),
             ("now", false, "driver"),
         ] {
-            let mode = if waits { "WaitForFirstConsumer" } else { "Immediate" };
-            let raw = json!({"metadata": {"name": name}, "provisioner": provisioner, "volumeBindingMode": mode});
-            let class = StorageClass::read(&serde_json::from_value(raw).unwrap(), &mut world.0.pools);
+            let mode = if waits {
+                "WaitForFirstConsumer"
+            } else {
+                "Immediate"
+            };
+            let raw =
+                json!({"metadata": {"name": name}, "provisioner": provisioner, "volumeBindingMode": mode});
+            let class = read::<StorageClass>(raw, &mut world.0.pools);
             world.0.cluster.storage.classes.insert(name.into(), class.into());
         }
         for name in ["a", "b"] {
@@ -34,7 +39,7 @@ impl World {
                 "resources": {"requests": {"storage": "5Gi"}}},
         });
         change(&mut raw);
-        let claim = Claim::read(&serde_json::from_value(raw).unwrap(), &mut self.0.pools);
+        let claim = read::<Claim>(raw, &mut self.0.pools);
         self.0.cluster.storage.set_claim(claim);
     }
 
@@ -47,13 +52,15 @@ impl World {
             "status": {"phase": "Available"},
         });
         change(&mut raw);
-        let volume = Volume::read(&serde_json::from_value(raw).unwrap(), &mut self.0.pools);
+        let volume = read::<Volume>(raw, &mut self.0.pools);
         self.0.cluster.storage.set_volume(volume);
     }
 
     fn early(&mut self, claims: &[&str]) -> Result<Claims, String> {
-        let volumes: Vec<_> =
-            claims.iter().map(|name| json!({"persistentVolumeClaim": {"claimName": name}})).collect();
+        let volumes: Vec<_> = claims
+            .iter()
+            .map(|name| json!({"persistentVolumeClaim": {"claimName": name}}))
+            .collect();
         let pod = self.0.pod("p", |pod| pod["spec"]["volumes"] = json!(volumes));
         let (_, claims) = pre_filter(&pod, &self.0.cluster).map_err(|rejection| rejection.message())?;
         Ok(claims)
@@ -64,8 +71,18 @@ impl World {
         let cluster = &self.0.cluster;
         let node = cluster.node(cluster.slot(node).unwrap()).unwrap();
         let decided = decide(&claims, &cluster.storage, node).map_err(|rejection| rejection.message())?;
-        let bound = decided.bind.iter().map(|(volume, claim)| format!("{}={}", claim.name, volume.name));
-        Ok(bound.chain(decided.provision.iter().map(|claim| format!("{}=new", claim.name))).collect())
+        let bound = decided
+            .bind
+            .iter()
+            .map(|(volume, claim)| format!("{}={}", claim.name, volume.name));
+        Ok(bound
+            .chain(
+                decided
+                    .provision
+                    .iter()
+                    .map(|claim| format!("{}=new", claim.name)),
+            )
+            .collect())
     }
 }
 
@@ -79,11 +96,16 @@ fn claims_that_cannot_be_used_are_told_before_any_node() {
         claim["spec"]["volumeName"] = "v".into();
         claim["status"] = json!({"phase": "Lost"});
     });
-    world.claim("going", "now", |claim| claim["metadata"]["deletionTimestamp"] = "2020-01-01T00:00:00Z".into());
+    world.claim("going", "now", |claim| {
+        claim["metadata"]["deletionTimestamp"] = "2020-01-01T00:00:00Z".into()
+    });
     for (claim, message) in [
         ("none", "persistentvolumeclaim \"none\" not found"),
         ("waiting", "pod has unbound immediate PersistentVolumeClaims"),
-        ("lost", "persistentvolumeclaim \"lost\" bound to non-existent persistentvolume \"v\""),
+        (
+            "lost",
+            "persistentvolumeclaim \"lost\" bound to non-existent persistentvolume \"v\"",
+        ),
         ("going", "persistentvolumeclaim \"going\" is being deleted"),
     ] {
         assert_eq!(world.early(&[claim]).unwrap_err(), message);
@@ -101,7 +123,10 @@ fn a_bound_volume_is_used_where_it_can_be_reached() {
     }
     world.volume("v", "5Gi", "a", |_| {});
     assert_eq!(world.on(&["c"], "a"), Ok(vec![]));
-    assert_eq!(world.on(&["c"], "b").unwrap_err(), "node(s) didn't match PersistentVolume's node affinity");
+    assert_eq!(
+        world.on(&["c"], "b").unwrap_err(),
+        "node(s) didn't match PersistentVolume's node affinity"
+    );
     let gone = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)";
     assert_eq!(world.on(&["d"], "a").unwrap_err(), gone);
 }
@@ -121,9 +146,19 @@ fn the_smallest_volume_that_does_is_taken() {
     assert_eq!(world.on(&["c"], "a").unwrap(), ["c=fits"]);
     assert_eq!(world.on(&["c", "d"], "a").unwrap(), ["c=fits", "d=large"]);
     assert_eq!(world.on(&["c", "d"], "b").unwrap_err(), NOTHING);
-    let claim = world.0.cluster.storage.claim(&"default".into(), &"d".into()).unwrap().clone();
+    let claim = world
+        .0
+        .cluster
+        .storage
+        .claim(&"default".into(), &"d".into())
+        .unwrap()
+        .clone();
     world.0.cluster.storage.assume_volume("fits".into(), &claim);
-    assert_eq!(world.on(&["c"], "a").unwrap(), ["c=large"], "what was decided for another is not free");
+    assert_eq!(
+        world.on(&["c"], "a").unwrap(),
+        ["c=large"],
+        "what was decided for another is not free"
+    );
 }
 
 #[test]
@@ -143,15 +178,28 @@ fn a_driver_that_says_how_much_it_can_make_is_believed() {
     let mut world = World::new();
     world.claim("c", "made", |_| {});
     let raw = json!({"metadata": {"name": "driver"}, "spec": {"storageCapacity": true}});
-    let driver = CsiDriver::read(&serde_json::from_value(raw).unwrap(), &mut world.0.pools);
-    world.0.cluster.storage.drivers.insert("driver".into(), driver.into());
-    assert_eq!(world.on(&["c"], "a").unwrap_err(), "node(s) did not have enough free storage");
+    let driver = read::<CsiDriver>(raw, &mut world.0.pools);
+    world
+        .0
+        .cluster
+        .storage
+        .drivers
+        .insert("driver".into(), driver.into());
+    assert_eq!(
+        world.on(&["c"], "a").unwrap_err(),
+        "node(s) did not have enough free storage"
+    );
     let raw = json!({
         "metadata": {"name": "x", "namespace": "y"}, "storageClassName": "made", "capacity": "10Gi",
         "nodeTopology": {"matchLabels": {"kubernetes.io/hostname": "a"}},
     });
-    let capacity = Capacity::read(&serde_json::from_value(raw).unwrap(), &mut world.0.pools);
-    world.0.cluster.storage.capacities.insert(capacity.key.clone(), capacity.into());
+    let capacity = read::<Capacity>(raw, &mut world.0.pools);
+    world
+        .0
+        .cluster
+        .storage
+        .capacities
+        .insert(capacity.key.clone(), capacity.into());
     assert_eq!(world.on(&["c"], "a").unwrap(), ["c=new"]);
     assert!(world.on(&["c"], "b").is_err());
 }

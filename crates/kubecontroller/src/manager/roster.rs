@@ -14,7 +14,6 @@ use crate::{
     controller::{Controller, KeyFilter},
     events::Recorder,
     lease::{Elector, Options},
-    queue::Bucket,
 };
 
 /// Runs controllers together: informers first, then hooks, then tasks, then what only a leader does.
@@ -147,12 +146,15 @@ impl Manager {
                 options.backoff.base = told.base_delay;
                 options.backoff.max = told.max_delay;
                 options.max_retries = told.max_retries;
-                if let Some(rate) = told.qps {
-                    let burst = rate.max(1.0);
-                    options.bucket = Some(Bucket { rate, burst });
-                }
                 options
             });
+        if let Some(rate) = told.qps {
+            // Retries are among them, and need no limit of their own.
+            controller = controller.rate(rate).queue(|mut options| {
+                options.bucket = None;
+                options
+            });
+        }
         if let Some(timeout) = told.timeout {
             controller = controller.timeout(timeout);
         }
@@ -301,10 +303,11 @@ impl Manager {
         leading.spawn(leaders);
         stop.stopped().await;
         info!(manager = self.name, "stopping leader tasks");
-        stop_leaders.stop(stop.remaining());
+        // Those who come later need some of the time too.
+        stop_leaders.stop(stop.remaining() / 5 * 4);
         while leading.join_next().await.is_some() {}
         info!(manager = self.name, "stopping other tasks");
-        stop_everyone.stop(stop.remaining());
+        stop_everyone.stop(stop.remaining() / 5 * 4);
         while tasks.join_next().await.is_some() {}
         Ok(())
     }

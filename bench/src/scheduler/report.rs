@@ -1,0 +1,75 @@
+//! What was measured of the scheduler.
+
+use serde::Serialize;
+
+use crate::{
+    machine::Machine,
+    table::{Table, grouped},
+    verdict::{self, Bound, Verdict},
+};
+
+/// What was measured.
+#[derive(Debug, Serialize)]
+pub(super) struct SchedulerReport {
+    machine: Machine,
+    nodes: usize,
+    pub(super) rows: Vec<Row>,
+    pub(super) bytes_per_pod: Option<f64>,
+    verdicts: Vec<Verdict>,
+}
+
+/// One scene.
+#[derive(Debug, Serialize)]
+pub(super) struct Row {
+    pub(super) scene: &'static str,
+    pub(super) pods: usize,
+    pub(super) rate: f64,
+}
+
+/// Pods per second: for the plain case what is asked, for the others four times what upstream guards.
+const ASKED: &[(&str, &str, f64)] = &[
+    ("basic", "basic, pods/s", 3000.0),
+    ("spread", "topology spread, pods/s", 4.0 * 460.0),
+    ("anti-affinity", "anti-affinity, pods/s", 4.0 * 180.0),
+    ("affinity", "affinity, pods/s", 4.0 * 70.0),
+];
+
+impl SchedulerReport {
+    pub(super) fn new(machine: Machine, nodes: usize) -> Self {
+        Self {
+            machine,
+            nodes,
+            rows: Vec::new(),
+            bytes_per_pod: None,
+            verdicts: Vec::new(),
+        }
+    }
+
+    pub(super) fn judge(&mut self) {
+        let rate = |scene: &str| {
+            self.rows
+                .iter()
+                .find(|row| row.scene == scene)
+                .map(|row| row.rate)
+        };
+        let rates = ASKED
+            .iter()
+            .map(|(scene, what, asked)| Verdict::new(what, Bound::AtLeast(*asked), rate(scene)));
+        let mut verdicts: Vec<_> = rates.collect();
+        verdicts.push(Verdict::new(
+            "a placed pod, bytes",
+            Bound::AtMost(1024.0),
+            self.bytes_per_pod,
+        ));
+        self.verdicts = verdicts;
+    }
+
+    pub(super) fn print(&self) {
+        let mut table = Table::new(["scene", "pods", "pods/s"]);
+        for row in &self.rows {
+            table.row([row.scene.to_owned(), row.pods.to_string(), grouped(row.rate)]);
+        }
+        table.print(&format!("Scheduling on {} nodes", self.nodes));
+        verdict::print(&self.verdicts);
+    }
+}

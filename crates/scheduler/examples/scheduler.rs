@@ -1,0 +1,10 @@
+//! The scheduler as a process of its own: any cluster, over HTTPS, one leader of many.
+
+use std::process::ExitCode;
+
+use k3_scheduler::Install;
+use kubecontroller::App;
+
+fn main() -> ExitCode {
+    App::new("k3-scheduler").about("Places pods on nodes.").with(Install::default()).main()
+}

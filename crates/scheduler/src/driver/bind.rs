@@ -1,0 +1,125 @@
+//! A pod is bound to its node: first its volumes, then the pod itself.
+
+use serde_json::json;
+use tokio::time::{Duration, Instant, sleep};
+
+use super::{ClaimStore, VOLUME_PATIENCE, write::Writer};
+use crate::{
+    object::{Claim, Pod, Volume},
+    plugins::Decided,
+    pool::Text,
+};
+
+const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
+const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Binds a pod; says in words why it could not be.
+pub(super) async fn bind(
+    writer: &Writer,
+    claims: &ClaimStore,
+    pod: &Pod,
+    node: &Text,
+    volumes: &Decided,
+) -> Result<(), String> {
+    if !volumes.bind.is_empty() || !volumes.provision.is_empty() {
+        let why = |reason| format!("running PreBind plugin \"VolumeBinding\": {reason}");
+        write_volumes(writer, node, volumes).await.map_err(why)?;
+        wait(claims, node, volumes)
+            .await
+            .map_err(|reason| why(format!("binding volumes: {reason}")))?;
+    }
+    let binding = json!({
+        "apiVersion": "v1", "kind": "Binding",
+        "metadata": {"name": &*pod.name, "namespace": &*pod.namespace, "uid": &*pod.uid},
+        "target": {"kind": "Node", "name": &**node},
+    });
+    let path = format!("/api/v1/namespaces/{}/pods/{}/binding", pod.namespace, pod.name);
+    let bound = writer.post(&path, &binding).await;
+    bound.map_err(|error| format!("running Bind plugin \"DefaultBinder\": {}", said(&error)))
+}
+
+/// What a server says, without how it was asked.
+pub(super) fn said(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => status.message.clone(),
+        error => error.to_string(),
+    }
+}
+
+async fn write_volumes(writer: &Writer, node: &Text, volumes: &Decided) -> Result<(), String> {
+    for (volume, claim) in &volumes.bind {
+        if let Some(patch) = for_claim(volume, claim) {
+            let path = format!("/api/v1/persistentvolumes/{}", volume.name);
+            writer.merge(&path, &patch).await.map_err(|error| said(&error))?;
+        }
+    }
+    for claim in volumes
+        .provision
+        .iter()
+        .filter(|claim| claim.node.as_ref() != Some(node))
+    {
+        let patch = json!({"metadata": {
+            "resourceVersion": &*claim.version, "annotations": {SELECTED_NODE: &**node},
+        }});
+        let path = format!(
+            "/api/v1/namespaces/{}/persistentvolumeclaims/{}",
+            claim.namespace, claim.name
+        );
+        writer.merge(&path, &patch).await.map_err(|error| said(&error))?;
+    }
+    Ok(())
+}
+
+/// What makes a volume that of a claim; nothing when it is already.
+fn for_claim(volume: &Volume, claim: &Claim) -> Option<serde_json::Value> {
+    let promised = volume.claim.as_ref().filter(|known| known.is(claim));
+    if promised.is_some_and(|known| *known.uid == *claim.uid) {
+        return None;
+    }
+    let mut patch = json!({
+        "metadata": {"resourceVersion": &*volume.version},
+        "spec": {"claimRef": {
+            "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": &*claim.namespace,
+            "name": &*claim.name, "uid": &*claim.uid, "resourceVersion": &*claim.version,
+        }},
+    });
+    if promised.is_none() {
+        patch["metadata"]["annotations"] = json!({BOUND_BY_CONTROLLER: "yes"});
+    }
+    Some(patch)
+}
+
+/// Until others have bound all claims.
+async fn wait(claims: &ClaimStore, node: &Text, volumes: &Decided) -> Result<(), String> {
+    let deadline = Instant::now() + VOLUME_PATIENCE;
+    let all = || {
+        volumes
+            .bind
+            .iter()
+            .map(|(_, claim)| claim)
+            .chain(&volumes.provision)
+    };
+    loop {
+        let mut open = false;
+        for claim in all() {
+            let key = kubecontroller::Key::new(&claim.namespace, &claim.name);
+            let stored = claims.get(&key);
+            let Some(now) = stored.as_ref().and_then(|stored| stored.fields.kept()) else {
+                return Err(format!("persistentvolumeclaim \"{}\" not found", claim.name));
+            };
+            let chosen_anew = now.version != claim.version && now.node.as_ref() != Some(node);
+            if volumes.provision.iter().any(|made| made.uid == claim.uid) && !now.bound && chosen_anew {
+                return Err(format!("provisioning failed for PVC \"{}\"", claim.name));
+            }
+            open |= !now.bound;
+        }
+        if !open {
+            return Ok(());
+        }
+        if Instant::now() >= deadline {
+            return Err("context deadline exceeded".into());
+        }
+        sleep(LOOK_EVERY).await;
+    }
+}

@@ -1,0 +1,146 @@
+//! The scheduler in its cluster: what happens there is told to the core, and what that decides is written there.
+//!
+//! Promises:
+//! - Nothing is decided before everything that is there has been read.
+//! - A decision is written by a request of its own, and the next decision does not wait for it. A pod that could not be
+//!   bound, whoever the reason, is as if it had not been tried: what was assumed of it does not hold any more.
+//! - Whatever is lost when the scheduler ends is found again by reading: a pod is bound or it waits. Two schedulers at
+//!   once disturb each other, and nothing else: the server lets only one of them bind a pod.
+
+mod apply;
+mod bind;
+mod install;
+#[cfg(test)]
+mod tests;
+mod told;
+mod watch;
+mod work;
+mod write;
+
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
+
+use futures_util::future::BoxFuture;
+use hashbrown::HashMap;
+use kubecontroller::{
+    Clock,
+    events::Recorder,
+    informer::Informers,
+    manager::{BoxError, Runnable, Stop},
+};
+use tokio::sync::mpsc;
+
+use crate::{core::Core, pool::Text, profile::Profile, queue::Patience};
+pub use install::Install;
+use watch::{Kinds, Watched};
+use work::Work;
+
+/// The name under which it runs, and whose rights it has.
+pub const NAME: &str = "kube-scheduler";
+
+/// The scheduler of a cluster.
+pub struct Scheduler {
+    client: kube::Client,
+    informers: Informers,
+    recorders: HashMap<Text, Recorder>,
+    clock: Clock,
+    profiles: Vec<Profile>,
+    patience: Patience,
+    seed: u64,
+    kinds: Kinds,
+    ready: AtomicBool,
+}
+
+impl Scheduler {
+    /// With the usual rules. The client has its rights; recorders are made for the names that pods ask for.
+    pub fn new(
+        client: kube::Client,
+        informers: Informers,
+        clock: Clock,
+        recorder: impl Fn(&str) -> Recorder,
+    ) -> Self {
+        Self::with_profiles(client, informers, clock, recorder, vec![Profile::default()])
+    }
+
+    /// With rules of one's own, for several names.
+    pub fn with_profiles(
+        client: kube::Client,
+        informers: Informers,
+        clock: Clock,
+        recorder: impl Fn(&str) -> Recorder,
+        profiles: Vec<Profile>,
+    ) -> Self {
+        let recorders = profiles
+            .iter()
+            .map(|profile| (profile.name.clone(), recorder(&profile.name)));
+        Scheduler {
+            recorders: recorders.collect(),
+            // Schedulers that run at once should not all try the same node first.
+            seed: u64::try_from(clock.now().as_nanosecond() & i128::from(u64::MAX)).unwrap_or(0),
+            client,
+            informers,
+            clock,
+            profiles,
+            patience: Patience::default(),
+            kinds: Kinds::default(),
+            ready: AtomicBool::new(false),
+        }
+    }
+
+    /// With chance from a seed.
+    #[must_use]
+    pub fn seeded(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    async fn work(&self, stop: &Stop) -> Result<(), BoxError> {
+        let (tell, told) = mpsc::unbounded_channel();
+        let watched = Watched::new(&self.informers, &self.kinds, &tell)?;
+        self.informers.start();
+        if stop.unless_stopped(watched.synced()).await.is_none() {
+            return Ok(());
+        }
+        let core = Core::new(self.profiles.clone(), self.patience, self.seed);
+        let writer = write::Writer::new(self.client.clone(), self.clock.clone(), self.recorders.clone());
+        let work = Work::new(core, writer, watched.claims(), tell, told);
+        self.ready.store(true, Ordering::Relaxed);
+        work.run(stop).await;
+        Ok(())
+    }
+}
+
+impl Runnable for Scheduler {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn is_ready(&self) -> bool {
+        self.ready.load(Ordering::Relaxed)
+    }
+
+    fn run(&self, stop: Stop) -> BoxFuture<'_, Result<(), BoxError>> {
+        Box::pin(async move {
+            let result = self.work(&stop).await;
+            self.ready.store(false, Ordering::Relaxed);
+            result
+        })
+    }
+}
+
+impl std::fmt::Debug for Scheduler {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Scheduler")
+            .field("profiles", &self.profiles)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How long volumes may take to be bound.
+const VOLUME_PATIENCE: Duration = Duration::from_mins(10);
+
+/// A shared claim of an informer.
+type ClaimStore =
+    kubecontroller::store::Store<kubecontroller::object::Slim<crate::object::Stored<crate::object::Claim>>>;
