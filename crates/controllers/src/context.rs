@@ -42,6 +42,21 @@ pub struct Context {
 pub struct Cluster {
     /// The certificate of the authority of the API server, in PEM, which pods need to trust it.
     pub authority: String,
+    /// The networks that nodes get for their pods.
+    pub node_networks: NodeNetworks,
+}
+
+/// The networks that nodes get for their pods.
+#[derive(Clone, Debug, Default)]
+pub struct NodeNetworks {
+    /// What they are cut from, such as `10.244.0.0/16`: one, or one of each family. Without any, nodes get none.
+    pub pods: Vec<String>,
+    /// The networks of services, which no pod may be in.
+    pub services: Vec<String>,
+    /// The size of a node's network in IPv4, as the length of its prefix; 24 if not said.
+    pub block_v4: Option<u8>,
+    /// The same in IPv6; 64 if not said.
+    pub block_v6: Option<u8>,
 }
 
 /// What runs for a controller.

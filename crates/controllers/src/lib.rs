@@ -10,6 +10,7 @@ mod garbage;
 mod job;
 mod namespace;
 mod news;
+mod node_ipam;
 mod node_lifecycle;
 pub mod objects;
 mod pod_garbage;
@@ -21,6 +22,7 @@ mod role_aggregation;
 mod root_ca;
 mod service_account;
 mod table;
+mod taint_eviction;
 #[cfg(test)]
 mod testing;
 mod ttl_after_finished;
@@ -28,6 +30,6 @@ pub mod writer;
 pub mod written;
 
 pub use self::{
-    context::{Cluster, Context, Task},
+    context::{Cluster, Context, NodeNetworks, Task},
     table::{CONTROLLERS, Descriptor},
 };

@@ -154,3 +154,58 @@ impl Life {
 fn is_ours(ready: &Condition) -> bool {
     ready.status == ConditionStatus::Unknown && [SILENT, NEVER_HEARD].contains(&&*ready.reason)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn node(heartbeat: Option<&str>, reason: &str) -> Node {
+        let ready = heartbeat.map(
+            |time| json!({"type": "Ready", "status": "Unknown", "reason": reason, "lastHeartbeatTime": time}),
+        );
+        let conditions: Vec<_> = ready.into_iter().collect();
+        serde_json::from_value(
+            json!({"metadata": {"name": "n", "uid": "u"}, "status": {"conditions": conditions}}),
+        )
+        .unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_node_is_silent_when_neither_heartbeat_nor_lease_changes() {
+        let start = Instant::now();
+        let at = |second| start + Duration::from_secs(second);
+        let mut lives = Lives::default();
+        assert!(lives.observe(&node(Some("t0"), "R"), Some("l0"), start));
+        assert!(!lives.observe(&node(Some("t0"), "R"), Some("l0"), at(20)));
+        assert!(!lives.is_silent("n", at(49)) && lives.is_silent("n", at(50)));
+        // The time may be anything, as long as it is another.
+        assert!(!lives.observe(&node(Some("a long time ago"), "R"), Some("l0"), at(40)));
+        assert!(
+            lives.fell_silent(at(60)).is_empty(),
+            "it is looked at again later"
+        );
+        assert!(!lives.renew("n", "l0", at(70)) && lives.renew("n", "l1", at(80)));
+        assert!(lives.fell_silent(at(129)).is_empty());
+        assert_eq!(lives.fell_silent(at(130)), ["n".into()]);
+        assert!(lives.fell_silent(at(1000)).is_empty(), "it is told once");
+        lives.hear_all(at(1000));
+        assert_eq!(lives.fell_silent(at(1050)), ["n".into()]);
+        assert_eq!(lives.forget("n"), Some("u".into()));
+        assert!(!lives.renew("n", "l2", at(1050)) && !lives.is_silent("n", at(5000)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_written_because_of_silence_is_no_sign_of_life() {
+        let start = Instant::now();
+        let at = |second| start + Duration::from_secs(second);
+        let mut lives = Lives::default();
+        lives.observe(&node(None, ""), None, start);
+        assert!(!lives.is_silent("n", at(59)) && lives.is_silent("n", at(60)));
+        lives.observe(&node(Some("created"), NEVER_HEARD), None, at(61));
+        assert!(lives.is_silent("n", at(61)));
+        lives.observe(&node(Some("now"), "R"), None, at(62));
+        assert!(!lives.is_silent("n", at(62)));
+    }
+}

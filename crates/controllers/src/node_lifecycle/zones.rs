@@ -318,3 +318,101 @@ impl Pace {
         };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn node(name: &str, zone: &str, is_ready: bool) -> Node {
+        let status = if is_ready { "True" } else { "False" };
+        serde_json::from_value(
+            json!({"metadata": {"name": name, "labels": {"topology.kubernetes.io/zone": zone}},
+            "status": {"conditions": [{"type": "Ready", "status": status}]}}),
+        )
+        .unwrap()
+    }
+
+    /// Zones with that many nodes that are ready and down.
+    fn zones(sizes: &[(&str, usize, usize)], now: Instant) -> Zones {
+        let mut zones = Zones::default();
+        for (zone, ready, down) in sizes {
+            for number in 0..ready + down {
+                zones.observe(&node(&format!("{zone}{number}"), zone, number >= *down), now);
+            }
+        }
+        zones
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_more_of_a_zone_is_down_the_slower_nodes_lose_their_pods() {
+        let start = Instant::now();
+        let cases: &[(&[(&str, usize, usize)], Change, &[u64])] = &[
+            (&[("a", 3, 2)], Change::None, &[0, 10]),
+            (&[("a", 2, 3)], Change::None, &[]),
+            (&[("a", 24, 30)], Change::None, &[0, 100]),
+            (&[("a", 0, 2)], Change::Stopped, &[]),
+            (&[("a", 0, 2), ("b", 1, 0)], Change::None, &[0, 10]),
+            (&[("a", 0, 2), ("b", 0, 1)], Change::Stopped, &[]),
+        ];
+        for (sizes, change, expected) in cases {
+            let mut zones = zones(sizes, start);
+            assert!(zones.release(start).is_empty(), "nothing is known yet");
+            assert_eq!(zones.evaluate(start), *change, "{sizes:?}");
+            let mut turns = Vec::new();
+            for (zone, _, down) in *sizes {
+                let names = (0..*down).map(|number| format!("{zone}{number}"));
+                turns.extend(names.filter(|name| zones.ask(name, start)).map(|_| 0));
+            }
+            for second in 0..150 {
+                let now = start + Duration::from_secs(second);
+                turns.extend(zones.release(now).iter().map(|_| second));
+            }
+            assert_eq!(turns, *expected, "{sizes:?}");
+        }
+    }
+    #[tokio::test(start_paused = true)]
+    async fn whoever_asks_first_is_first_unless_content() {
+        let start = Instant::now();
+        let mut zones = zones(&[("a", 9, 4)], start);
+        zones.evaluate(start);
+        assert!(zones.ask("a3", start), "the first need not wait");
+        assert!(zones.ask("a3", start), "it is its turn until it is content");
+        for name in ["a1", "a0", "a2"] {
+            assert!(!zones.ask(name, start));
+        }
+        zones.content("a1");
+        assert_eq!(zones.next_release(), Some(start + NORMAL));
+        assert_eq!(zones.release(start + NORMAL), ["a0".into()]);
+        assert!(zones.ask("a0", start + NORMAL));
+        zones.forget("a2");
+        assert_eq!(zones.next_release(), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn when_nodes_come_back_others_wait_as_if_one_had_just_gone() {
+        let start = Instant::now();
+        let mut zones = zones(&[("a", 0, 2)], start);
+        assert_eq!(zones.evaluate(start), Change::Stopped);
+        assert_eq!(zones.evaluate(start), Change::None);
+        assert!(zones.is_stopped());
+        zones.observe(&node("a1", "a", true), start);
+        assert_eq!(zones.evaluate(start), Change::Resumed);
+        assert!(!zones.is_stopped() && !zones.ask("a0", start));
+        assert_eq!(zones.next_release(), Some(start + NORMAL));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nodes_that_are_excluded_say_nothing_of_their_zone() {
+        let start = Instant::now();
+        let mut zones = zones(&[("a", 1, 0)], start);
+        let mut excluded = node("x", "a", true);
+        excluded.metadata.labels.insert(EXCLUDED.into(), "".into());
+        zones.observe(&excluded, start);
+        zones.observe(&node("a0", "a", false), start);
+        assert_eq!(zones.evaluate(start), Change::Stopped);
+        zones.forget("a0");
+        assert_eq!(zones.evaluate(start), Change::Resumed);
+    }
+}

@@ -13,6 +13,7 @@ mod pod;
 mod replica_set;
 mod selector;
 mod template;
+mod toleration;
 
 pub(crate) use self::meta::object;
 pub use self::{
@@ -35,6 +36,7 @@ pub use self::{
     replica_set::{EqualSelector, ReplicaSet, ReplicaSpec, ReplicaStatus, ReplicationController},
     selector::Selector,
     template::{TEMPLATE_HASH, Template, TemplateMeta, TemplateParts},
+    toleration::{Toleration, Tolerations},
 };
 
 /// An object with a spec and a status, of which `S` and `T` are what is kept.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 
-use super::{Condition, Thing};
+use super::{Condition, Thing, Tolerations};
 
 /// A pod.
 pub type Pod = Thing<PodSpec, PodStatus>;
@@ -24,6 +24,8 @@ pub struct PodSpec {
     pub restart_policy: Box<str>,
     /// Whether it is in the network of its node.
     pub host_network: bool,
+    /// What lets it stay where others are driven away.
+    pub tolerations: Tolerations,
     /// The containers.
     pub containers: Vec<Container>,
     /// The names of the init containers that run as long as the pod does.

@@ -73,7 +73,10 @@ pub(super) async fn run(server: &Server, chosen: Chosen, authority: String, stop
     }
     let client = inside::component(server, MANAGER, AGENT);
     let mut manager = Manager::new(Config::default(), client);
-    let cluster = Arc::new(Cluster { authority });
+    let cluster = Arc::new(Cluster {
+        authority,
+        ..Cluster::default()
+    });
     for descriptor in chosen.controllers {
         let context = Context {
             writer: Writer::new(inside::controller(server, descriptor.account)),

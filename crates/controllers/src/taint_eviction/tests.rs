@@ -1,0 +1,1 @@
+//! What becomes of pods on nodes whose taints they do not bear.
