@@ -5,6 +5,8 @@ mod context;
 mod cronjob;
 mod deployment;
 pub mod discovery;
+mod endpoint_slice;
+mod endpoints;
 mod family;
 mod garbage;
 mod job;
@@ -21,6 +23,7 @@ pub mod resource;
 mod role_aggregation;
 mod root_ca;
 mod service_account;
+mod services;
 mod table;
 mod taint_eviction;
 #[cfg(test)]

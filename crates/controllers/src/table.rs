@@ -2,8 +2,9 @@
 
 use crate::{
     context::{Context, Task},
-    cronjob, deployment, garbage, job, namespace, node_ipam, node_lifecycle, pod_garbage, replicaset,
-    replication, role_aggregation, root_ca, service_account, taint_eviction, ttl_after_finished,
+    cronjob, deployment, endpoint_slice, endpoints, garbage, job, namespace, node_ipam, node_lifecycle,
+    pod_garbage, replicaset, replication, role_aggregation, root_ca, service_account, taint_eviction,
+    ttl_after_finished,
 };
 
 /// A controller, by the name under which it can be turned on and off.
@@ -30,6 +31,8 @@ pub static CONTROLLERS: &[Descriptor] = controllers! {
     "clusterrole-aggregation-controller" "clusterrole-aggregation" "clusterrole-aggregation-controller" role_aggregation::make;
     "cronjob-controller" "cronjob" "cronjob-controller" cronjob::make;
     "deployment-controller" "deployment" "deployment-controller" deployment::make;
+    "endpoints-controller" "endpoint" "endpoint-controller" endpoints::make;
+    "endpointslice-controller" "endpointslice" "endpointslice-controller" endpoint_slice::make;
     "garbage-collector-controller" "garbagecollector" "generic-garbage-collector" garbage::make;
     "job-controller" "job" "job-controller" job::make;
     "namespace-controller" "namespace" "namespace-controller" namespace::make;

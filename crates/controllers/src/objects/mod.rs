@@ -6,12 +6,15 @@
 mod condition;
 mod cron_job;
 mod deployment;
+mod endpoint_slice;
+mod endpoints;
 mod job;
 mod meta;
 mod node;
 mod pod;
 mod replica_set;
 mod selector;
+mod service;
 mod template;
 mod toleration;
 
@@ -23,6 +26,8 @@ pub use self::{
         Deployment, DeploymentSpec, DeploymentStatus, IntOrPercent, RollingUpdate, SelectorText, Strategy,
         StrategyKind,
     },
+    endpoint_slice::{Endpoint, EndpointConditions, EndpointSlice, Hint, Hints, SlicePort},
+    endpoints::{Address, AddressPort, Endpoints, Subset, Target},
     job::{
         CompletionMode, ExitCodes, FailureAction, FailurePolicy, FailureRule, Job, JobSpec, JobStatus,
         PodCondition, Replacement, SuccessPolicy, SuccessRule, Uncounted,
@@ -35,6 +40,7 @@ pub use self::{
     },
     replica_set::{EqualSelector, ReplicaSet, ReplicaSpec, ReplicaStatus, ReplicationController},
     selector::Selector,
+    service::{Service, ServicePort, ServiceSpec, TargetPort},
     template::{TEMPLATE_HASH, Template, TemplateMeta, TemplateParts},
     toleration::{Toleration, Tolerations},
 };
