@@ -2,9 +2,9 @@
 
 use crate::{
     context::{Context, Task},
-    cronjob, deployment, endpoint_slice, endpoints, garbage, job, namespace, node_ipam, node_lifecycle,
-    pod_garbage, replicaset, replication, role_aggregation, root_ca, service_account, taint_eviction,
-    ttl_after_finished,
+    cronjob, deployment, disruption, endpoint_mirroring, endpoint_slice, endpoints, garbage, job, namespace,
+    node_ipam, node_lifecycle, pod_garbage, replicaset, replication, role_aggregation, root_ca,
+    service_account, service_cidr, taint_eviction, ttl_after_finished,
 };
 
 /// A controller, by the name under which it can be turned on and off.
@@ -31,8 +31,10 @@ pub static CONTROLLERS: &[Descriptor] = controllers! {
     "clusterrole-aggregation-controller" "clusterrole-aggregation" "clusterrole-aggregation-controller" role_aggregation::make;
     "cronjob-controller" "cronjob" "cronjob-controller" cronjob::make;
     "deployment-controller" "deployment" "deployment-controller" deployment::make;
+    "disruption-controller" "disruption" "disruption-controller" disruption::make;
     "endpoints-controller" "endpoint" "endpoint-controller" endpoints::make;
     "endpointslice-controller" "endpointslice" "endpointslice-controller" endpoint_slice::make;
+    "endpointslice-mirroring-controller" "endpointslicemirroring" "endpointslicemirroring-controller" endpoint_mirroring::make;
     "garbage-collector-controller" "garbagecollector" "generic-garbage-collector" garbage::make;
     "job-controller" "job" "job-controller" job::make;
     "namespace-controller" "namespace" "namespace-controller" namespace::make;
@@ -42,6 +44,7 @@ pub static CONTROLLERS: &[Descriptor] = controllers! {
     "replicaset-controller" "replicaset" "replicaset-controller" replicaset::make;
     "replicationcontroller-controller" "replicationcontroller" "replication-controller" replication::make;
     "root-ca-certificate-publisher-controller" "root-ca-cert-publisher" "root-ca-cert-publisher" root_ca::make;
+    "service-cidr-controller" "servicecidr" "service-cidrs-controller" service_cidr::make;
     "serviceaccount-controller" "serviceaccount" "service-account-controller" service_account::make;
     "taint-eviction-controller" "taint-eviction" "node-controller" taint_eviction::make;
     "ttl-after-finished-controller" "ttl-after-finished" "ttl-after-finished-controller" ttl_after_finished::make;

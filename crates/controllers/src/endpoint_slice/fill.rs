@@ -6,8 +6,10 @@
 
 use std::sync::Arc;
 
-use super::desired::{EndpointSet, Identity};
-use crate::objects::{Endpoint, EndpointSlice};
+use crate::{
+    objects::{Endpoint, EndpointSlice},
+    services::identity::{EndpointSet, Identity, differs},
+};
 
 /// What becomes of slices.
 #[derive(Debug, Default)]
@@ -82,14 +84,6 @@ fn keep(slice: &EndpointSlice, desired: &mut EndpointSet) -> (Vec<Endpoint>, boo
         }
     }
     (kept, is_changed)
-}
-
-/// Whether what is the same endpoint has changed. Who is to use it is decided elsewhere.
-pub(crate) fn differs(old: &Endpoint, new: &Endpoint) -> bool {
-    old.conditions != new.conditions
-        || old.node_name != new.node_name
-        || old.zone != new.zone
-        || old.target_ref != new.target_ref
 }
 
 /// The slice that has the least room left with so many endpoints more; `None` if there is not enough room in any.

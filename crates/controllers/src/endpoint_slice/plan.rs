@@ -6,15 +6,16 @@ use std::{
 };
 
 use super::{
-    MANAGER,
-    desired::{self, EndpointSet},
+    MANAGER, desired,
     fill::{Filled, fill},
     hints::Preference,
 };
 use crate::{
     objects::{EndpointSlice, Node, Pod, Service, SlicePort},
     services::{
-        HEADLESS, order,
+        HEADLESS,
+        identity::EndpointSet,
+        order,
         slices::{Changes, Draft, MANAGED_BY, SERVICE_NAME},
     },
 };

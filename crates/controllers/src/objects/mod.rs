@@ -3,6 +3,7 @@
 //! Every field that is added here is kept for each object of its kind. What is read once in a while, such as the template of
 //! pods, is kept as the text that came.
 
+mod budget;
 mod condition;
 mod cron_job;
 mod deployment;
@@ -15,11 +16,13 @@ mod pod;
 mod replica_set;
 mod selector;
 mod service;
+mod service_cidr;
 mod template;
 mod toleration;
 
 pub(crate) use self::meta::object;
 pub use self::{
+    budget::{Budget, BudgetSpec, BudgetStatus},
     condition::{Condition, ConditionStatus},
     cron_job::{Concurrency, CronJob, CronJobSpec, CronJobStatus, JobReference},
     deployment::{
@@ -41,6 +44,7 @@ pub use self::{
     replica_set::{EqualSelector, ReplicaSet, ReplicaSpec, ReplicaStatus, ReplicationController},
     selector::Selector,
     service::{Service, ServicePort, ServiceSpec, TargetPort},
+    service_cidr::{IpAddress, ServiceCidr, ServiceCidrSpec, ServiceCidrStatus},
     template::{TEMPLATE_HASH, Template, TemplateMeta, TemplateParts},
     toleration::{Toleration, Tolerations},
 };
