@@ -12,7 +12,7 @@ use crate::{
     context::{Context, Task},
     objects::{Meta, Selector, object},
     resource::CLUSTER_ROLES,
-    writer::{Place, is},
+    writer::{Made, Place, is},
 };
 
 /// A cluster role.
@@ -53,7 +53,7 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
                 .collect::<Vec<Key>>()
         })
         .reconciler(reconcile_fn(move |request| {
-            let (store, writer) = (store.clone(), writer.clone());
+            let (roles, store, writer) = (roles.clone(), store.clone(), writer.clone());
             async move {
                 let Some(role) = store.get(&request.key) else {
                     return Ok(Outcome::Done);
@@ -70,10 +70,12 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
                 let patch =
                     json!({"metadata": {"resourceVersion": role.metadata.resource_version}, "rules": rules});
                 let place = Place::new(&CLUSTER_ROLES, "", request.key.name());
-                match writer.merge::<Value>(place, &patch).await {
-                    Err(error) if is(&error, 404) => Ok(Outcome::Done),
-                    other => Ok(other.map(|_| Outcome::Done)?),
+                match writer.merge::<Made>(place, &patch).await {
+                    Ok(made) => request.wrote_at(&roles, &made.metadata.resource_version),
+                    Err(error) if is(&error, 404) => {}
+                    Err(error) => return Err(error.into()),
                 }
+                Ok(Outcome::Done)
             }
         }));
     vec![Box::new(runner)]

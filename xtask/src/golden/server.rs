@@ -29,7 +29,6 @@ const SETUP: &[&str] = &[
     "--anonymous-auth=true",
     "--service-cluster-ip-range=10.96.0.0/16",
     "--service-account-issuer=https://kubernetes.default.svc",
-    "--controllers=",
     "--no-node",
 ];
 
@@ -74,10 +73,15 @@ fn executable(messages: &str) -> Option<PathBuf> {
 }
 
 /// Starts the program on a free port, and waits until it is ready.
-pub(super) fn start(program: &Path, python: &Path, tokens: &Path) -> Result<GoldenServer, String> {
+pub(super) fn start(
+    program: &Path,
+    python: &Path,
+    tokens: &Path,
+    setup: &[&str],
+) -> Result<GoldenServer, String> {
     let args = |folder: &Path| {
         let data = folder.join("data");
-        let mut args: Vec<_> = SETUP.iter().map(Into::into).collect();
+        let mut args: Vec<_> = SETUP.iter().chain(setup).map(Into::into).collect();
         args.extend(["--data-dir".into(), data.into_os_string()]);
         args.extend(["--token-auth-file".into(), tokens.as_os_str().to_owned()]);
         args

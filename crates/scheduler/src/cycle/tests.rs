@@ -49,7 +49,7 @@ fn the_message_counts_what_each_node_lacks() {
     sample.node("full", |node| node["status"]["allocatable"]["cpu"] = "1".into());
     for name in ["t1", "t2"] {
         sample.node(name, |node| {
-            node["spec"]["taints"] = json!([{"key": "k", "effect": "NoSchedule"}])
+            node["spec"]["taints"] = json!([{"key": "k", "effect": "NoSchedule"}]);
         });
     }
     let pod = sample.pod("p", asks("2", 0));

@@ -10,6 +10,7 @@ use std::{
 };
 
 use k3_apiserver::{AuditConfig, Authentication, Config, Server, kubernetes_address};
+use k3_controllers::Cluster;
 use k3_storage::{Compactor, OpenError, StorageConfig, Store, SystemClock};
 use tokio::{net::TcpListener, sync::watch};
 
@@ -145,7 +146,11 @@ async fn serve(
     let mut controlling = pin!(controllers::run(
         &server,
         chosen,
-        certificates.authority.clone(),
+        Cluster {
+            authority: certificates.authority.clone(),
+            ..Cluster::default()
+        },
+        flags.storage.storage.is_shared(),
         stop_controllers.clone(),
     ));
 

@@ -218,7 +218,7 @@ fn a_pod_is_tried_again_when_a_neighbour_comes_or_goes() {
     let helps = |pod, event| helps(pod, &event, &sample.cluster);
     assert!(helps(&wants, Event::PodCame(&db)) && !helps(&wants, Event::PodCame(&other)));
     assert!(helps(&avoids, Event::PodWent(&db)) && !helps(&avoids, Event::PodWent(&other)));
-    assert!(helps(&db, Event::PodWent(&wants)) == false && !helps(&other, Event::PodWent(&avoids)));
+    assert!(!helps(&db, Event::PodWent(&wants)) && !helps(&other, Event::PodWent(&avoids)));
     assert!(
         helps(&db, Event::PodWent(&avoids)),
         "it was kept away by the other"
