@@ -3,10 +3,12 @@
 mod calm;
 mod context;
 mod cronjob;
+mod daemonset;
 mod deployment;
 pub mod discovery;
 mod family;
 mod garbage;
+mod history;
 mod job;
 mod namespace;
 mod news;
@@ -21,6 +23,7 @@ pub mod resource;
 mod role_aggregation;
 mod root_ca;
 mod service_account;
+mod statefulset;
 mod table;
 mod taint_eviction;
 #[cfg(test)]

@@ -2,8 +2,9 @@
 
 use crate::{
     context::{Context, Task},
-    cronjob, deployment, garbage, job, namespace, node_ipam, node_lifecycle, pod_garbage, replicaset,
-    replication, role_aggregation, root_ca, service_account, taint_eviction, ttl_after_finished,
+    cronjob, daemonset, deployment, garbage, job, namespace, node_ipam, node_lifecycle, pod_garbage,
+    replicaset, replication, role_aggregation, root_ca, service_account, statefulset, taint_eviction,
+    ttl_after_finished,
 };
 
 /// A controller, by the name under which it can be turned on and off.
@@ -29,6 +30,7 @@ macro_rules! controllers {
 pub static CONTROLLERS: &[Descriptor] = controllers! {
     "clusterrole-aggregation-controller" "clusterrole-aggregation" "clusterrole-aggregation-controller" role_aggregation::make;
     "cronjob-controller" "cronjob" "cronjob-controller" cronjob::make;
+    "daemonset-controller" "daemonset" "daemon-set-controller" daemonset::make;
     "deployment-controller" "deployment" "deployment-controller" deployment::make;
     "garbage-collector-controller" "garbagecollector" "generic-garbage-collector" garbage::make;
     "job-controller" "job" "job-controller" job::make;
@@ -40,6 +42,7 @@ pub static CONTROLLERS: &[Descriptor] = controllers! {
     "replicationcontroller-controller" "replicationcontroller" "replication-controller" replication::make;
     "root-ca-certificate-publisher-controller" "root-ca-cert-publisher" "root-ca-cert-publisher" root_ca::make;
     "serviceaccount-controller" "serviceaccount" "service-account-controller" service_account::make;
+    "statefulset-controller" "statefulset" "statefulset-controller" statefulset::make;
     "taint-eviction-controller" "taint-eviction" "node-controller" taint_eviction::make;
     "ttl-after-finished-controller" "ttl-after-finished" "ttl-after-finished-controller" ttl_after_finished::make;
 };
