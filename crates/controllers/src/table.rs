@@ -2,9 +2,9 @@
 
 use crate::{
     context::{Context, Task},
-    cronjob, daemonset, deployment, garbage, job, namespace, node_ipam, node_lifecycle, pod_garbage,
-    replicaset, replication, role_aggregation, root_ca, service_account, statefulset, taint_eviction,
-    ttl_after_finished,
+    cronjob, daemonset, deployment, endpoint_slice, endpoints, garbage, job, namespace, node_ipam,
+    node_lifecycle, pod_garbage, replicaset, replication, role_aggregation, root_ca, service_account,
+    statefulset, taint_eviction, ttl_after_finished,
 };
 
 /// A controller, by the name under which it can be turned on and off.
@@ -32,6 +32,8 @@ pub static CONTROLLERS: &[Descriptor] = controllers! {
     "cronjob-controller" "cronjob" "cronjob-controller" cronjob::make;
     "daemonset-controller" "daemonset" "daemon-set-controller" daemonset::make;
     "deployment-controller" "deployment" "deployment-controller" deployment::make;
+    "endpoints-controller" "endpoint" "endpoint-controller" endpoints::make;
+    "endpointslice-controller" "endpointslice" "endpointslice-controller" endpoint_slice::make;
     "garbage-collector-controller" "garbagecollector" "generic-garbage-collector" garbage::make;
     "job-controller" "job" "job-controller" job::make;
     "namespace-controller" "namespace" "namespace-controller" namespace::make;
