@@ -18,15 +18,18 @@ mod node_ipam;
 mod node_lifecycle;
 pub mod objects;
 mod pod_garbage;
+mod podautoscaler;
 pub mod pods;
 mod replicaset;
 mod replication;
 pub mod resource;
+mod resourcequota;
 mod role_aggregation;
 mod root_ca;
 mod service_account;
 mod services;
 mod statefulset;
+mod storage_migration;
 mod table;
 mod taint_eviction;
 #[cfg(test)]
