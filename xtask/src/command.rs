@@ -276,6 +276,7 @@ mod tests {
         let expected = GoldenOptions {
             filter: "apply/*".into(),
             show: 3,
+            with_tests: false,
         };
         assert_eq!(parsed("golden apply/* --show 3"), Ok(Command::Golden(expected)));
     }

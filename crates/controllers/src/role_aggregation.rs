@@ -63,7 +63,7 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
                 };
                 let mut all = store.all();
                 all.sort_by(|one, other| one.metadata.name.cmp(&other.metadata.name));
-                let rules = gathered(rule, &role.metadata.name, all.iter().map(|role| &**role));
+                let rules = gathered(rule, &role.metadata.name, &all.iter().map(|role| &**role));
                 if role.rules.as_deref().unwrap_or_default() == rules {
                     return Ok(Outcome::Done);
                 }
@@ -82,7 +82,11 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
 }
 
 /// The rules of the roles that are meant, each once, in the order of the selectors and then of the roles.
-fn gathered<'r>(rule: &Aggregation, own: &str, roles: impl Iterator<Item = &'r Role> + Clone) -> Vec<Value> {
+fn gathered<'r>(
+    rule: &Aggregation,
+    own: &str,
+    roles: &(impl Iterator<Item = &'r Role> + Clone),
+) -> Vec<Value> {
     let mut rules: Vec<Value> = Vec::new();
     for selector in &rule.cluster_role_selectors {
         let meant = roles
@@ -119,7 +123,7 @@ mod tests {
         let rule: Aggregation =
             serde_json::from_value(json!({"clusterRoleSelectors": [{"matchLabels": {"view": "true"}}]}))
                 .unwrap();
-        let verbs: Vec<_> = gathered(&rule, "own", roles.iter())
+        let verbs: Vec<_> = gathered(&rule, "own", &roles.iter())
             .iter()
             .map(|rule| rule["verbs"][0].as_str().unwrap().to_owned())
             .collect();

@@ -23,7 +23,7 @@ impl Sample {
     /// A node with 4 processors, 8 GiB and 110 pods, and its name as its host name; then changed.
     pub(crate) fn node(&mut self, name: &str, change: impl FnOnce(&mut Value)) -> Arc<Node> {
         let node = self.read_node(name, change);
-        self.cluster.set_node(node.into());
+        self.cluster.set_node(&Arc::new(node));
         let slot = self.cluster.slot(name).unwrap();
         self.cluster.info(slot).node.clone().unwrap()
     }

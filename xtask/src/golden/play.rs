@@ -23,6 +23,8 @@ pub(crate) struct GoldenOptions {
     pub(crate) filter: String,
     /// Differences shown for each case that failed.
     pub(crate) show: usize,
+    /// Whether all tests have been built, and the program with them.
+    pub(crate) with_tests: bool,
 }
 
 /// Recordings of one kind, and the server they are played against.
@@ -101,7 +103,7 @@ fn recordings(folder: &Path, is_required: bool) -> Recordings {
 }
 
 fn play(workspace: &Workspace, folder: &Path, options: &GoldenOptions) -> Outcome {
-    let played = server::build(workspace).and_then(|program| {
+    let played = server::build(workspace, options.with_tests).and_then(|program| {
         let python = find_program("python3").ok_or("`python3` is not installed, and the player needs it")?;
         let mut scores = Vec::new();
         for set in &SETS {

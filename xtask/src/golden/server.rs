@@ -48,10 +48,18 @@ while True:
         time.sleep(0.05)
 ";
 
-/// Builds the program and tells where it is.
-pub(super) fn build(workspace: &Workspace) -> Result<PathBuf, String> {
-    let mut command = workspace.cargo("build --quiet --package k3 --message-format=json-render-diagnostics");
-    step::headline("cargo build --package k3");
+/// Builds the program and tells where it is. `with_tests` takes the one that was built together with all tests: it is there
+/// already, while built alone its dependencies have other features, and are built once more.
+pub(super) fn build(workspace: &Workspace, with_tests: bool) -> Result<PathBuf, String> {
+    let what = if with_tests {
+        "--workspace --tests"
+    } else {
+        "--package k3"
+    };
+    let mut command = workspace.cargo(&format!(
+        "build --quiet {what} --message-format=json-render-diagnostics"
+    ));
+    step::headline(&format!("cargo build {what}"));
     let output = command
         .stderr(Stdio::inherit())
         .output()
@@ -67,7 +75,7 @@ pub(super) fn build(workspace: &Workspace) -> Result<PathBuf, String> {
 fn executable(messages: &str) -> Option<PathBuf> {
     messages.lines().find_map(|line| {
         let message: Value = serde_json::from_str(line).ok()?;
-        let is_k3 = message.pointer("/target/name")? == "k3";
+        let is_k3 = message.pointer("/target/name")? == "k3" && message.pointer("/profile/test")? == false;
         is_k3.then(|| message.get("executable")?.as_str().map(PathBuf::from))?
     })
 }
@@ -121,7 +129,8 @@ mod tests {
     fn the_program_is_found_among_the_messages_of_cargo() {
         let messages = r#"
 {"reason":"compiler-artifact","target":{"name":"k3_storage"},"executable":null}
-{"reason":"compiler-artifact","target":{"name":"k3"},"executable":"/target/debug/k3"}
+{"reason":"compiler-artifact","target":{"name":"k3"},"profile":{"test":true},"executable":"/target/debug/deps/k3-1"}
+{"reason":"compiler-artifact","target":{"name":"k3"},"profile":{"test":false},"executable":"/target/debug/k3"}
 {"reason":"build-finished","success":true}
 "#;
         assert_eq!(executable(messages), Some("/target/debug/k3".into()));

@@ -310,7 +310,9 @@ async fn who_always_asks_for_another_run_does_not_keep_a_queue_from_closing() {
 #[tokio::test(start_paused = true)]
 async fn what_is_worked_on_is_known() {
     let queue = queue();
-    ["a", "b", "c"].into_iter().for_each(|key| queue.add(key));
+    for key in ["a", "b", "c"] {
+        queue.add(key);
+    }
     let (first, second) = (next(&queue).await, next(&queue).await);
     advance(Duration::from_secs(2)).await;
     let third = next(&queue).await;

@@ -118,9 +118,9 @@ impl Cluster {
     }
 
     /// Takes a node as it is now; gives what it was.
-    pub(crate) fn set_node(&mut self, node: Arc<Node>) -> Option<Arc<Node>> {
+    pub(crate) fn set_node(&mut self, node: &Arc<Node>) -> Option<Arc<Node>> {
         let slot = self.slot_for(&node.name);
-        let old = self.infos[slot].node.replace(node.clone());
+        let old = self.infos[slot].node.replace(Arc::clone(node));
         if let Some(old) = &old {
             for (image, _) in &old.images {
                 self.count_image(image, false);

@@ -22,7 +22,7 @@ impl World {
 
     fn node(&mut self, name: &str) {
         let node = self.sample.read_node(name, |_| {});
-        self.core.node(node.into(), NOW);
+        self.core.node(&Arc::new(node), NOW);
     }
 
     fn pod(&mut self, name: &str, change: impl FnOnce(&mut Value)) -> Arc<Pod> {

@@ -63,7 +63,7 @@ pub struct BudgetFields {
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct RawBudgetStatus {
     disruptions_allowed: i64,
-    disrupted_pods: BTreeMap<String, serde::de::IgnoredAny>,
+    disrupted_pods: BTreeMap<String, String>,
 }
 
 /// A namespace.

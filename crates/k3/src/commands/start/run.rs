@@ -143,7 +143,7 @@ async fn serve(
 
     let chosen = controllers::chosen(&flags.parts.controllers)?;
     let stop_controllers = Stop::new();
-    let mut controlling = pin!(controllers::run(
+    let controlling = controllers::run(
         &server,
         chosen,
         Cluster {
@@ -152,7 +152,7 @@ async fn serve(
         },
         flags.storage.storage.is_shared(),
         stop_controllers.clone(),
-    ));
+    );
 
     let text = kubeconfig::text(listening, &certificates.authority, &certificates.admin);
     let mut path = data_dir.join("admin.kubeconfig");
@@ -175,7 +175,7 @@ async fn serve(
         // A stop that is dropped is a stop.
         let _ = stopped.changed().await;
     };
-    let mut serving = pin!(async {
+    let serving = async {
         let secure = server.serve(listener, tls.config, until(stopped.clone()));
         match plain {
             Some(plain) => {
@@ -183,7 +183,18 @@ async fn serve(
             }
             None => secure.await,
         }
-    });
+    };
+    until_stopped(serving, controlling, (stop_controllers, stop), signals).await
+}
+
+/// Serves until a signal comes; then ends what runs, first the controllers and then the connections.
+async fn until_stopped(
+    serving: impl Future<Output = ()>,
+    controlling: impl Future<Output = ()>,
+    (stop_controllers, stop_serving): (Stop, watch::Sender<()>),
+    signals: &mut Signals,
+) -> Result<(), Failure> {
+    let (mut serving, mut controlling) = (pin!(serving), pin!(controlling));
     let by_itself = || {
         Err(Failure::new(
             "the server ended by itself",
@@ -208,7 +219,7 @@ async fn serve(
         () = &mut controlling => {}
         name = signals.next() => return at_once(name),
     }
-    drop(stop);
+    drop(stop_serving);
     tokio::select! {
         () = serving => {
             tracing::info!("stopped");
