@@ -5,13 +5,14 @@ use std::sync::Arc;
 use k3_apiserver::Server;
 use k3_controllers::{CONTROLLERS, Cluster, Context, Descriptor, writer::Writer};
 use k3_scheduler::Scheduler;
+use k3_simulator::{Rules, Simulator};
 use kubecontroller::{
     events::Style,
     manager::{Config, Manager, Selection, Stop},
     metrics,
 };
 
-use super::report;
+use super::{flags::PartFlags, report};
 use crate::{failure::Failure, inside};
 
 /// Where the server tells what runs beside it.
@@ -26,6 +27,8 @@ const MANAGER: &str = "system:kube-controller-manager";
 const AGENT: &str = concat!("kube-controller-manager/", env!("CARGO_PKG_VERSION"));
 const SCHEDULER: &str = "system:kube-scheduler";
 const SCHEDULER_AGENT: &str = concat!("kube-scheduler/", env!("CARGO_PKG_VERSION"));
+const SIMULATOR: &str = "system:k3-simulator";
+const SIMULATOR_AGENT: &str = concat!("k3-simulator/", env!("CARGO_PKG_VERSION"));
 /// The names of the scheduler in a list of controllers.
 const SCHEDULER_NAMES: [&str; 2] = ["scheduler", k3_scheduler::NAME];
 
@@ -34,10 +37,27 @@ const SCHEDULER_NAMES: [&str; 2] = ["scheduler", k3_scheduler::NAME];
 pub(super) struct Chosen {
     controllers: Vec<&'static Descriptor>,
     scheduler: bool,
+    /// How many nodes are simulated, and how they behave.
+    simulated: Option<(u32, Rules)>,
+}
+
+/// What the flags ask for.
+pub(super) fn chosen(flags: &PartFlags) -> Result<Chosen, Failure> {
+    let rules = match &flags.simulation_rules {
+        None => Rules::default(),
+        Some(file) => Rules::load(file).map_err(|error| {
+            let what = format!("--simulation-rules {}", file.display());
+            Failure::usage(what, "docs/simulation.md tells what can be said there").because(error)
+        })?,
+    };
+    Ok(Chosen {
+        simulated: (flags.simulated_nodes > 0).then_some((flags.simulated_nodes, rules)),
+        ..listed(&flags.controllers)?
+    })
 }
 
 /// The controllers that a list names, as `--controllers` has it.
-pub(super) fn chosen(list: &str) -> Result<Chosen, Failure> {
+fn listed(list: &str) -> Result<Chosen, Failure> {
     let words: Vec<String> = list
         .split(',')
         .map(|word| word.trim().to_owned())
@@ -72,13 +92,14 @@ pub(super) fn chosen(list: &str) -> Result<Chosen, Failure> {
     Ok(Chosen {
         controllers: controllers.collect(),
         scheduler: selection.has(name, alias),
+        simulated: None,
     })
 }
 
 /// Runs what was chosen until it is told to stop, and does not end before that. Where several servers share a store, one of
 /// them is elected to do the work.
 pub(super) async fn run(server: &Server, chosen: Chosen, cluster: Cluster, elect: bool, stop: Stop) {
-    if chosen.controllers.is_empty() && !chosen.scheduler {
+    if chosen.is_nothing() {
         return stop.stopped().await;
     }
     let mut config = Config::default();
@@ -113,10 +134,28 @@ pub(super) async fn run(server: &Server, chosen: Chosen, cluster: Cluster, elect
         );
         manager.add(scheduler);
     }
+    if let Some((count, rules)) = chosen.simulated {
+        let simulator = Simulator::new(
+            inside::master(server, SIMULATOR, SIMULATOR_AGENT),
+            manager.informers().clone(),
+            manager.clock().clone(),
+            count,
+            rules,
+        );
+        manager.add(simulator.metrics(manager.metrics()));
+    }
     if let Err(error) = manager.run(stop.clone()).await {
         tracing::error!(%error, "the controllers ended; the API server goes on without them");
     }
     stop.stopped().await;
+}
+
+// --- Chosen ---
+
+impl Chosen {
+    fn is_nothing(&self) -> bool {
+        self.controllers.is_empty() && !self.scheduler && self.simulated.is_none()
+    }
 }
 
 #[cfg(test)]
@@ -124,7 +163,7 @@ mod tests {
     use super::*;
 
     fn names(list: &str) -> Vec<&'static str> {
-        let chosen = chosen(list).unwrap();
+        let chosen = listed(list).unwrap();
         chosen.controllers.iter().map(|chosen| chosen.name).collect()
     }
 
@@ -148,14 +187,14 @@ mod tests {
             ("kube-scheduler", true),
             ("job", false),
         ] {
-            assert_eq!(chosen(list).unwrap().scheduler, runs, "{list}");
+            assert_eq!(listed(list).unwrap().scheduler, runs, "{list}");
         }
     }
 
     #[test]
     fn a_name_that_is_nobodys_is_an_error() {
         for list in ["no-such", "*,-no-such", "job,-job"] {
-            assert!(chosen(list).is_err(), "{list}");
+            assert!(listed(list).is_err(), "{list}");
         }
     }
 }

@@ -14,7 +14,12 @@ use k3_controllers::Cluster;
 use k3_storage::{Compactor, OpenError, StorageConfig, Store, SystemClock};
 use tokio::{net::TcpListener, sync::watch};
 
-use super::{StartFlags, access::Plugin, address, controllers};
+use super::{
+    StartFlags,
+    access::Plugin,
+    address,
+    controllers::{self, Chosen},
+};
 use crate::{
     certificates::{CertificateError, Certificates, Names},
     data_dir::default_data_dir,
@@ -31,6 +36,13 @@ const HISTORY: Duration = Duration::from_mins(5);
 /// How long controllers may take to finish what they have begun.
 const GRACE: Duration = Duration::from_secs(5);
 
+/// What the flags ask for, read and checked.
+struct Asked {
+    authentication: Authentication,
+    audit: Option<AuditConfig>,
+    chosen: Chosen,
+}
+
 /// Runs a server until it is told to stop.
 pub(crate) fn run(flags: StartFlags) -> Result<(), Failure> {
     log::begin(flags.log_level.with_verbosity(flags.verbosity));
@@ -41,7 +53,7 @@ pub(crate) fn run(flags: StartFlags) -> Result<(), Failure> {
     let storage = flags.storage.config(&data_dir)?;
     let authentication = flags.access.authentication()?;
     let audit = flags.audit.config()?;
-    controllers::chosen(&flags.parts.controllers)?;
+    let chosen = controllers::chosen(&flags.parts)?;
     limits::raise_open_files();
     let data_dir = usable_data_dir(&data_dir)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -54,7 +66,12 @@ pub(crate) fn run(flags: StartFlags) -> Result<(), Failure> {
             )
             .because(error)
         })?;
-    runtime.block_on(live(flags, &data_dir, storage, (authentication, audit)))
+    let asked = Asked {
+        authentication,
+        audit,
+        chosen,
+    };
+    runtime.block_on(live(flags, &data_dir, storage, asked))
 }
 
 /// Everything that can be stopped by a signal.
@@ -62,7 +79,7 @@ async fn live(
     flags: StartFlags,
     data_dir: &Path,
     storage: StorageConfig,
-    allowed: (Authentication, Option<AuditConfig>),
+    asked: Asked,
 ) -> Result<(), Failure> {
     let mut signals = Signals::listen().map_err(|error| {
         Failure::new("cannot listen for signals", "this should not happen; try again").because(error)
@@ -84,7 +101,7 @@ async fn live(
         data_dir,
         (listener, plain),
         store.clone(),
-        allowed,
+        asked,
         &mut signals,
     )
     .await;
@@ -97,7 +114,7 @@ async fn serve(
     data_dir: &Path,
     (listener, plain): (TcpListener, Option<TcpListener>),
     store: Arc<dyn Store>,
-    (mut authentication, audit): (Authentication, Option<AuditConfig>),
+    asked: Asked,
     signals: &mut Signals,
 ) -> Result<(), Failure> {
     let listening = listener.local_addr().map_err(|error| {
@@ -116,6 +133,11 @@ async fn serve(
     let tls = tls::server_config(&certificates).map_err(no_certificates)?;
 
     let _compactor = Compactor::start(store.clone(), HISTORY);
+    let Asked {
+        mut authentication,
+        audit,
+        chosen,
+    } = asked;
     authentication.certificates = Some(tls.clients);
     let config = Config {
         authentication,
@@ -141,7 +163,6 @@ async fn serve(
         }
     };
 
-    let chosen = controllers::chosen(&flags.parts.controllers)?;
     let stop_controllers = Stop::new();
     let controlling = controllers::run(
         &server,
