@@ -461,15 +461,14 @@ impl Turn<'_> {
     }
 
     fn tell_pod(&self, verb: &str, pod: &str, done: &Result<(), Trouble>) {
-        match done {
-            Err(trouble) => self.tell_failure(verb, pod, trouble),
-            Ok(()) => {
-                let set = &self.set.metadata.name;
-                let note = format_args!("{verb} Pod {pod} in StatefulSet {set} successful");
-                let reason = format!("Successful{verb}");
-                self.tell(&News::normal(&reason, note));
-            }
+        if let Err(trouble) = done {
+            self.tell_failure(verb, pod, trouble);
+            return;
         }
+        let set = &self.set.metadata.name;
+        let note = format_args!("{verb} Pod {pod} in StatefulSet {set} successful");
+        let reason = format!("Successful{verb}");
+        self.tell(&News::normal(&reason, note));
     }
 
     fn tell_failure(&self, verb: &str, pod: &str, trouble: &str) {
