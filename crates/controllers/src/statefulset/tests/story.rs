@@ -336,6 +336,11 @@ async fn pods_that_match_are_taken_in_and_others_let_go() {
     eventually(|| async { !owned("db-0") }).await;
 }
 
+fn disown(object: &mut Value) {
+    let metadata = object["metadata"].as_object_mut().unwrap();
+    metadata.remove("ownerReferences");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_set_that_is_made_again_goes_on_with_what_is_there() {
     let stage = Stage::new();
@@ -345,12 +350,12 @@ async fn a_set_that_is_made_again_goes_on_with_what_is_there() {
     drop(running);
     // As a garbage collector leaves orphans.
     for mut pod in stage.pods() {
-        pod["metadata"]["ownerReferences"] = json!([]);
+        disown(&mut pod);
         stage.put(&PODS, pod);
     }
     for revision in stage.api.list::<ControllerRevision>() {
         let mut revision = serde_json::to_value(revision).unwrap();
-        revision["metadata"]["ownerReferences"] = json!([]);
+        disown(&mut revision);
         stage.put(&CONTROLLER_REVISIONS, revision);
     }
     stage.api.remove::<StatefulSet>("shop", "db");
