@@ -8,6 +8,8 @@ mod controller_revision;
 mod cron_job;
 mod daemon_set;
 mod deployment;
+mod endpoint_slice;
+mod endpoints;
 mod job;
 mod meta;
 mod node;
@@ -15,6 +17,7 @@ mod node_selector;
 mod pod;
 mod replica_set;
 mod selector;
+mod service;
 mod stateful_set;
 mod template;
 mod toleration;
@@ -29,6 +32,8 @@ pub use self::{
         Deployment, DeploymentSpec, DeploymentStatus, IntOrPercent, RollingUpdate, SelectorText, Strategy,
         StrategyKind,
     },
+    endpoint_slice::{Endpoint, EndpointConditions, EndpointSlice, Hint, Hints, SlicePort},
+    endpoints::{Address, AddressPort, Endpoints, Subset, Target},
     job::{
         CompletionMode, ExitCodes, FailureAction, FailurePolicy, FailureRule, Job, JobSpec, JobStatus,
         PodCondition, Replacement, SuccessPolicy, SuccessRule, Uncounted,
@@ -42,6 +47,7 @@ pub use self::{
     },
     replica_set::{EqualSelector, ReplicaSet, ReplicaSpec, ReplicaStatus, ReplicationController},
     selector::Selector,
+    service::{Service, ServicePort, ServiceSpec, TargetPort},
     stateful_set::{
         ClaimTemplate, Fate, Management, Ordinals, Partition, Retention, StatefulSet, StatefulSpec,
         StatefulStatus, StatefulStrategy,

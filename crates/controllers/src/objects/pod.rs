@@ -31,9 +31,9 @@ pub struct PodSpec {
     pub tolerations: Tolerations,
     /// The containers.
     pub containers: Vec<Container>,
-    /// The names of the init containers that run as long as the pod does.
+    /// The init containers that run as long as the pod does.
     #[serde(rename = "initContainers", deserialize_with = "sidecars")]
-    pub sidecars: Vec<Box<str>>,
+    pub sidecars: Vec<Container>,
     /// The volumes that are claims.
     #[serde(deserialize_with = "claims")]
     pub volumes: Vec<Volume>,
@@ -210,6 +210,14 @@ impl Pod {
         }
     }
 
+    /// Whether that is an init container that runs as long as the pod does.
+    pub fn is_sidecar(&self, container: &str) -> bool {
+        self.spec
+            .sidecars
+            .iter()
+            .any(|sidecar| &*sidecar.name == container)
+    }
+
     /// How often its containers were started again, all together.
     pub fn restarts(&self) -> u32 {
         self.status
@@ -287,18 +295,22 @@ fn conditions<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Condition
     Ok(conditions.collect())
 }
 
-fn sidecars<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Box<str>>, D::Error> {
+fn sidecars<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Container>, D::Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Written {
         name: Box<str>,
+        #[serde(default)]
+        ports: Vec<Port>,
         restart_policy: Option<Box<str>>,
     }
     let written = Option::<Vec<Written>>::deserialize(from)?.unwrap_or_default();
     let sidecars = written
         .into_iter()
         .filter(|container| container.restart_policy.as_deref() == Some("Always"));
-    Ok(sidecars.map(|container| container.name).collect())
+    Ok(sidecars
+        .map(|Written { name, ports, .. }| Container { name, ports })
+        .collect())
 }
 
 fn addresses<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Box<str>>, D::Error> {
@@ -338,6 +350,6 @@ mod tests {
             r#"{"spec":{"initContainers":[{"name":"a"},{"name":"b","restartPolicy":"Always"}]}}"#,
         )
         .unwrap();
-        assert_eq!(pod.spec.sidecars, ["b".into()]);
+        assert!(pod.is_sidecar("b") && !pod.is_sidecar("a"));
     }
 }

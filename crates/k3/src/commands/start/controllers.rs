@@ -8,9 +8,18 @@ use k3_scheduler::Scheduler;
 use kubecontroller::{
     events::Style,
     manager::{Config, Manager, Selection, Stop},
+    metrics,
 };
 
+use super::report;
 use crate::{failure::Failure, inside};
+
+/// Where the server tells what runs beside it.
+pub(crate) const CONTROLLERS_PATH: &str = "/debug/controllers";
+/// The lease that the leader among several servers holds.
+pub(crate) const LEASE_PATH: &str =
+    "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-controller-manager";
+const LEASE: (&str, &str) = ("kube-system", "kube-controller-manager");
 
 /// Who reads for all controllers. What each writes, it writes itself.
 const MANAGER: &str = "system:kube-controller-manager";
@@ -66,17 +75,22 @@ pub(super) fn chosen(list: &str) -> Result<Chosen, Failure> {
     })
 }
 
-/// Runs what was chosen until it is told to stop, and does not end before that.
-pub(super) async fn run(server: &Server, chosen: Chosen, authority: String, stop: Stop) {
+/// Runs what was chosen until it is told to stop, and does not end before that. Where several servers share a store, one of
+/// them is elected to do the work.
+pub(super) async fn run(server: &Server, chosen: Chosen, cluster: Cluster, elect: bool, stop: Stop) {
     if chosen.controllers.is_empty() && !chosen.scheduler {
         return stop.stopped().await;
     }
-    let client = inside::component(server, MANAGER, AGENT);
-    let mut manager = Manager::new(Config::default(), client);
-    let cluster = Arc::new(Cluster {
-        authority,
-        ..Cluster::default()
-    });
+    let mut config = Config::default();
+    config.leader.elect = elect;
+    config.leader.namespace = Some(LEASE.0.to_owned());
+    config.leader.name = Some(LEASE.1.to_owned());
+    let mut manager = Manager::new(config, inside::component(server, MANAGER, AGENT));
+    let context = (*manager).clone();
+    server.add_figures(move || metrics::text(&context.registry()));
+    let context = (*manager).clone();
+    server.add_document(CONTROLLERS_PATH, move || report::of(&context));
+    let cluster = Arc::new(cluster);
     for descriptor in chosen.controllers {
         let context = Context {
             writer: Writer::new(inside::controller(server, descriptor.account)),

@@ -10,6 +10,7 @@ use std::{
 };
 
 use k3_apiserver::{AuditConfig, Authentication, Config, Server, kubernetes_address};
+use k3_controllers::Cluster;
 use k3_storage::{Compactor, OpenError, StorageConfig, Store, SystemClock};
 use tokio::{net::TcpListener, sync::watch};
 
@@ -142,12 +143,16 @@ async fn serve(
 
     let chosen = controllers::chosen(&flags.parts.controllers)?;
     let stop_controllers = Stop::new();
-    let mut controlling = pin!(controllers::run(
+    let controlling = controllers::run(
         &server,
         chosen,
-        certificates.authority.clone(),
+        Cluster {
+            authority: certificates.authority.clone(),
+            ..Cluster::default()
+        },
+        flags.storage.storage.is_shared(),
         stop_controllers.clone(),
-    ));
+    );
 
     let text = kubeconfig::text(listening, &certificates.authority, &certificates.admin);
     let mut path = data_dir.join("admin.kubeconfig");
@@ -170,7 +175,7 @@ async fn serve(
         // A stop that is dropped is a stop.
         let _ = stopped.changed().await;
     };
-    let mut serving = pin!(async {
+    let serving = async {
         let secure = server.serve(listener, tls.config, until(stopped.clone()));
         match plain {
             Some(plain) => {
@@ -178,7 +183,18 @@ async fn serve(
             }
             None => secure.await,
         }
-    });
+    };
+    until_stopped(serving, controlling, (stop_controllers, stop), signals).await
+}
+
+/// Serves until a signal comes; then ends what runs, first the controllers and then the connections.
+async fn until_stopped(
+    serving: impl Future<Output = ()>,
+    controlling: impl Future<Output = ()>,
+    (stop_controllers, stop_serving): (Stop, watch::Sender<()>),
+    signals: &mut Signals,
+) -> Result<(), Failure> {
+    let (mut serving, mut controlling) = (pin!(serving), pin!(controlling));
     let by_itself = || {
         Err(Failure::new(
             "the server ended by itself",
@@ -203,7 +219,7 @@ async fn serve(
         () = &mut controlling => {}
         name = signals.next() => return at_once(name),
     }
-    drop(stop);
+    drop(stop_serving);
     tokio::select! {
         () = serving => {
             tracing::info!("stopped");
