@@ -3,7 +3,7 @@
 //! Promises: a set is left alone until all that was made or deleted for it has been seen. What was made before a crash is found
 //! again by its owner and its node. If two copies run, of two pods on a node the same one goes.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc};
 
 use kubecontroller::{
     Clock, Key,
@@ -13,7 +13,7 @@ use kubecontroller::{
     informer::Informer,
     store::Store,
 };
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{
     backoff::{Backoff, Site},
@@ -69,6 +69,10 @@ impl Reconciler for Keeper {
         if set.metadata.is_going() {
             return Ok(Outcome::Done);
         }
+        let is_new = set.metadata.generation != set.status.observed_generation;
+        if let Some(left) = self.calm.left(&request.key).filter(|_| !is_new) {
+            return Ok(Outcome::After(left));
+        }
         let pods = self.claim(&set).await?;
         let revisions = self.archive.claim(&set.metadata, &set.spec.selector).await?;
         let history = History::new(revisions, &set.spec.template).map_err(Error::permanent)?;
@@ -92,7 +96,8 @@ impl Reconciler for Keeper {
         let look = seen.next_look(&status);
         let told = self.tell_status(&request, &set, &status).await;
         followed?;
-        let again = told?.into_iter().chain(look).chain(again).min();
+        told?;
+        let again = look.into_iter().chain(again).min();
         Ok(again.map_or(Outcome::Done, Outcome::After))
     }
 }
@@ -296,30 +301,26 @@ impl Keeper {
 
     // --- telling ---
 
-    /// Says what is so, if it is not what is said already. If that was said a moment ago, gives the time until it can be.
+    /// Says what is so, if it is not what is said already.
     async fn tell_status(
         &self,
         request: &Request,
         set: &DaemonSet,
         status: &DaemonStatus,
-    ) -> kube::Result<Option<Duration>> {
+    ) -> kube::Result<()> {
         if *status == set.status {
-            return Ok(None);
+            return Ok(());
         }
-        let is_new = set.metadata.generation != set.status.observed_generation;
-        if let Some(left) = self.calm.left(&request.key).filter(|_| !is_new) {
-            return Ok(Some(left));
-        }
-        let patch: Value = status::patch(status, &set.metadata.resource_version);
+        let patch = status::patch(status, &set.metadata.resource_version);
         let place = Place::new(&DAEMON_SETS, &set.metadata.namespace, &set.metadata.name).part("status");
         match self.writer.update::<Made>(place, &patch).await {
             Ok(made) => {
                 request.wrote_at(&self.sets, &made.metadata.resource_version);
                 self.calm.wrote(&request.key);
-                Ok(None)
+                Ok(())
             }
             // It is gone, and has nothing to tell.
-            Err(error) if is(&error, 404) => Ok(None),
+            Err(error) if is(&error, 404) => Ok(()),
             Err(error) => Err(error),
         }
     }

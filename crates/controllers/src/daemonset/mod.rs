@@ -81,15 +81,17 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
     vec![Box::new(controller.reconciler(keeper))]
 }
 
-/// Whether a node may be for other sets than before.
+/// Whether a node may be for other sets than before. Those that were there before all sets are looked at are not news.
 fn may_fit_others() -> Predicate<Node> {
-    Predicate::new(|delta: &Delta<Node>| match (delta.old(), delta.new()) {
-        (Some(old), Some(new)) => {
+    Predicate::new(|delta: &Delta<Node>| match delta {
+        Delta::Added { initial, .. } => !initial,
+        Delta::Updated { old, new } | Delta::Replaced { old, new } => {
             old.metadata.labels != new.metadata.labels
                 || old.spec.taints != new.spec.taints
                 || old.metadata.uid != new.metadata.uid
         }
-        _ => true,
+        Delta::Deleted { .. } => true,
+        Delta::Sync { .. } => false,
     })
 }
 

@@ -76,10 +76,12 @@ impl Placement {
         if !self.node_name.is_empty() && self.node_name != node.metadata.name {
             return Fit::No;
         }
-        let selects = |(label, value): (&Box<str>, &Box<str>)| node.metadata.labels.get(label) == Some(value);
+        let selects = self
+            .node_selector
+            .iter()
+            .all(|(label, value)| node.metadata.labels.get(label) == Some(value));
         let required = self.affinity.node_affinity.required.as_ref();
-        let matches =
-            self.node_selector.iter().all(selects) && required.is_none_or(|required| required.matches(node));
+        let matches = selects && required.is_none_or(|required| required.matches(node));
         if !matches {
             return Fit::No;
         }
@@ -127,11 +129,11 @@ pub(super) fn add_tolerations(spec: &mut Value) {
 mod tests {
     use super::*;
 
-    fn placement(spec: Value) -> Placement {
+    fn placement(spec: &Value) -> Placement {
         Placement::of(&Template::new(&json!({"spec": spec})).unwrap())
     }
 
-    fn node(taints: &[(&str, &str)]) -> Node {
+    fn node(taints: Taints<'_>) -> Node {
         let taints: Vec<_> = taints
             .iter()
             .map(|(key, effect)| json!({"key": key, "effect": effect}))
@@ -140,9 +142,11 @@ mod tests {
         serde_json::from_value(node).unwrap()
     }
 
+    type Taints<'a> = &'a [(&'a str, &'a str)];
+
     #[test]
     fn taints_that_are_not_borne_keep_pods_away() {
-        let cases: [(&[(&str, &str)], Value, Fit); 10] = [
+        let cases: [(Taints<'_>, Value, Fit); 10] = [
             (&[], json!({}), Fit::Runs),
             (&[("a", "NoSchedule")], json!({}), Fit::Stays),
             (&[("a", "NoExecute")], json!({}), Fit::No),
@@ -175,11 +179,7 @@ mod tests {
             ),
         ];
         for (taints, spec, expected) in cases {
-            assert_eq!(
-                placement(spec.clone()).fit(&node(taints)),
-                expected,
-                "{taints:?} {spec}"
-            );
+            assert_eq!(placement(&spec).fit(&node(taints)), expected, "{taints:?} {spec}");
         }
     }
 
@@ -198,7 +198,7 @@ mod tests {
             (affinity("hdd"), Fit::No),
         ];
         for (spec, expected) in cases {
-            assert_eq!(placement(spec.clone()).fit(&node(&[])), expected, "{spec}");
+            assert_eq!(placement(&spec).fit(&node(&[])), expected, "{spec}");
         }
     }
 

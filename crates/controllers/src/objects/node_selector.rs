@@ -102,7 +102,7 @@ mod tests {
 
     use super::*;
 
-    fn selector(terms: Value) -> NodeSelector {
+    fn selector(terms: &Value) -> NodeSelector {
         serde_json::from_value(json!({"nodeSelectorTerms": terms})).unwrap()
     }
 
@@ -133,16 +133,16 @@ mod tests {
             (json!([name("In", &["n1", "n2"])]), false),
         ];
         for (terms, expected) in cases {
-            assert_eq!(selector(terms.clone()).matches(&node), expected, "{terms}");
+            assert_eq!(selector(&terms).matches(&node), expected, "{terms}");
         }
     }
 
     #[test]
     fn a_selector_may_name_one_node() {
         let field = |operator: &str, values: &[&str]| json!([{}, {"matchFields": [{"key": "metadata.name", "operator": operator, "values": values}]}]);
-        assert_eq!(selector(field("In", &["n1"])).named(), Some("n1".into()));
-        assert_eq!(selector(field("In", &["n1", "n2"])).named(), None);
-        assert_eq!(selector(field("NotIn", &["n1"])).named(), None);
-        assert_eq!(selector(json!([])).named(), None);
+        assert_eq!(selector(&field("In", &["n1"])).named(), Some("n1".into()));
+        assert_eq!(selector(&field("In", &["n1", "n2"])).named(), None);
+        assert_eq!(selector(&field("NotIn", &["n1"])).named(), None);
+        assert_eq!(selector(&json!([])).named(), None);
     }
 }

@@ -141,11 +141,13 @@ fn one() -> i32 {
 
 impl<'de> Deserialize<'de> for ClaimTemplate {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
         struct Written {
             metadata: Named,
         }
-        #[derive(Deserialize)]
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
         struct Named {
             name: Box<str>,
         }

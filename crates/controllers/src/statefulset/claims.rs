@@ -269,27 +269,36 @@ mod tests {
     #[test]
     fn claims_belong_to_whom_they_go_with() {
         let (retain, delete) = ("Retain", "Delete");
-        let of_set = owner("StatefulSet", "db", "s");
-        let of_pod = owner("Pod", "db-0", "p0");
-        let cases: [(&str, &str, i32, &[Value], Option<&[&str]>); 12] = [
-            (retain, retain, 0, &[], None),
-            (retain, retain, 0, &[of_set.clone()], Some(&[])),
-            (retain, delete, 0, &[], Some(&["StatefulSet s"])),
-            (retain, delete, 0, &[of_set.clone()], None),
-            (retain, delete, 7, &[], Some(&["StatefulSet s"])),
-            (delete, retain, 0, &[], None),
-            (delete, retain, 0, &[of_pod], Some(&[])),
-            (delete, retain, 7, &[], Some(&["Pod p7"])),
-            (delete, delete, 0, &[], Some(&["StatefulSet s"])),
-            (delete, delete, 7, &[of_set], Some(&["Pod p7"])),
-            // Left by a set or a pod that had the name before.
-            (delete, delete, 0, &[owner("StatefulSet", "db", "old")], None),
-            (delete, delete, 0, &[owner("Pod", "db-0", "old")], None),
+        let of = |owner: &str| match owner {
+            "set" => self::owner("StatefulSet", "db", "s"),
+            "pod" => self::owner("Pod", "db-0", "p0"),
+            // Those that had the name before.
+            "former set" => self::owner("StatefulSet", "db", "former"),
+            _ => self::owner("Pod", "db-0", "former"),
+        };
+        let cases = [
+            (retain, retain, 0, None, None),
+            (retain, retain, 0, Some("set"), Some("")),
+            (retain, delete, 0, None, Some("StatefulSet s")),
+            (retain, delete, 0, Some("set"), None),
+            (retain, delete, 7, None, Some("StatefulSet s")),
+            (delete, retain, 0, None, None),
+            (delete, retain, 0, Some("pod"), Some("")),
+            (delete, retain, 7, None, Some("Pod p7")),
+            (delete, delete, 0, None, Some("StatefulSet s")),
+            (delete, delete, 7, Some("set"), Some("Pod p7")),
+            (delete, delete, 0, Some("former set"), None),
+            (delete, delete, 0, Some("former pod"), None),
         ];
-        for (scaled, deleted, ordinal, owners, expected) in cases {
-            let expected = expected.map(|names| names.iter().map(|name| (*name).to_owned()).collect());
-            let found = after(&set(scaled, deleted), ordinal, owners);
-            assert_eq!(found, expected, "{scaled} {deleted} {ordinal} {owners:?}");
+        for (scaled, deleted, ordinal, owner, expected) in cases {
+            let owners: Vec<_> = owner.map(of).into_iter().collect();
+            let found = after(&set(scaled, deleted), ordinal, &owners);
+            let found = found.map(|owners| owners.join(","));
+            assert_eq!(
+                found.as_deref(),
+                expected,
+                "{scaled} {deleted} {ordinal} {owner:?}"
+            );
         }
     }
 

@@ -3,9 +3,12 @@
 //! Promises: pods and claims have names that follow from their set, so that two copies, or one after a crash, make none twice.
 //! A set is left alone until all that was written for it has been seen.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -72,6 +75,11 @@ impl Reconciler for Keeper {
             self.calm.forget(&request.key);
             return Ok(Outcome::Done);
         };
+        // Pods that wait for each other must not wait for this too: only what is said of them does.
+        let left = self.left(&request.key, &set);
+        if let Some(left) = left.filter(|_| set.spec.pod_management_policy == Management::Parallel) {
+            return Ok(Outcome::After(left));
+        }
         let selector = &set.spec.selector.selector;
         let revisions = self.archive.claim(&set.metadata, selector).await?;
         let pods = self.claim(&set).await?;
@@ -180,19 +188,20 @@ impl Keeper {
         Ok(())
     }
 
+    /// How long nothing more is said of a set, unless it was changed.
+    fn left(&self, key: &Key, set: &StatefulSet) -> Option<Duration> {
+        let is_new = set.metadata.generation != set.status.observed_generation;
+        self.calm.left(key).filter(|_| !is_new)
+    }
+
     /// Says what is so, if it is not what is said already. If that was said a moment ago, gives the time until it can be.
-    async fn tell_status(
-        &self,
-        turn: &Turn<'_>,
-        status: StatefulStatus,
-    ) -> kube::Result<Option<std::time::Duration>> {
+    async fn tell_status(&self, turn: &Turn<'_>, status: StatefulStatus) -> kube::Result<Option<Duration>> {
         let (set, key) = (turn.set, &turn.request.key);
         let status = concluded(set, status, turn.rolled.load(Ordering::Relaxed));
         if status == set.status {
             return Ok(None);
         }
-        let is_new = set.metadata.generation != set.status.observed_generation;
-        if let Some(left) = self.calm.left(key).filter(|_| !is_new) {
+        if let Some(left) = self.left(key, set) {
             return Ok(Some(left));
         }
         let patch = status::patch(&status, &set.metadata.resource_version);
@@ -461,15 +470,14 @@ impl Turn<'_> {
     }
 
     fn tell_pod(&self, verb: &str, pod: &str, done: &Result<(), Trouble>) {
-        match done {
-            Err(trouble) => self.tell_failure(verb, pod, trouble),
-            Ok(()) => {
-                let set = &self.set.metadata.name;
-                let note = format_args!("{verb} Pod {pod} in StatefulSet {set} successful");
-                let reason = format!("Successful{verb}");
-                self.tell(&News::normal(&reason, note));
-            }
+        if let Err(trouble) = done {
+            self.tell_failure(verb, pod, trouble);
+            return;
         }
+        let set = &self.set.metadata.name;
+        let note = format_args!("{verb} Pod {pod} in StatefulSet {set} successful");
+        let reason = format!("Successful{verb}");
+        self.tell(&News::normal(&reason, note));
     }
 
     fn tell_failure(&self, verb: &str, pod: &str, trouble: &str) {

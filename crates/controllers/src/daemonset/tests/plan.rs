@@ -48,6 +48,8 @@ fn pod(name: &str, node: &str, hash: &str, what: &str) -> Arc<Pod> {
     Arc::new(serde_json::from_value(pod).unwrap())
 }
 
+/// Why, the bounds, the node, the pods, and what is done.
+type Case<'a> = (&'a str, Value, (&'a str, Fit), Pods<'a>, &'a [&'a str]);
 type Pods<'a> = &'a [(&'a str, &'a str, &'a str, &'a str)];
 
 fn with<T>(bounds: &Value, nodes: &[(&str, Fit)], pods: Pods<'_>, then: impl FnOnce(&Seen<'_>) -> T) -> T {
@@ -70,6 +72,10 @@ fn with<T>(bounds: &Value, nodes: &[(&str, Fit)], pods: Pods<'_>, then: impl FnO
     ))
 }
 
+fn roll(seen: &Seen<'_>) -> Plan {
+    seen.roll()
+}
+
 fn told(plan: &Plan) -> Vec<String> {
     let made = plan.make.iter().map(|node| format!("make {node}"));
     let deleted = plan
@@ -85,7 +91,7 @@ const PLAIN: fn() -> Value = || json!({"maxSurge": 0, "maxUnavailable": 1});
 #[test]
 fn there_is_one_pod_where_one_should_be() {
     let (runs, stays, no) = (("n1", Fit::Runs), ("n1", Fit::Stays), ("n1", Fit::No));
-    let cases: [(&str, Value, (&str, Fit), Pods<'_>, &[&str]); 15] = [
+    let cases: [Case<'_>; 15] = [
         ("missing", PLAIN(), runs, &[], &["make n1"]),
         ("none is sent", PLAIN(), stays, &[], &[]),
         (
@@ -260,11 +266,7 @@ fn old_pods_are_replaced_within_bounds() {
         ),
     ];
     for (why, bounds, pods, expected) in cases {
-        assert_eq!(
-            told(&with(&bounds, &three, pods, |seen| seen.roll())),
-            expected,
-            "{why}"
-        );
+        assert_eq!(told(&with(&bounds, &three, pods, roll)), expected, "{why}");
     }
 }
 
@@ -272,15 +274,9 @@ fn old_pods_are_replaced_within_bounds() {
 fn where_pods_are_no_longer_to_run_they_go_when_others_work() {
     let nodes = [("n1", Fit::Stays), ("n2", Fit::Runs)];
     let alone: Pods<'_> = &[("a", "n1", "old", "ready"), ("b", "n2", "new", "pending")];
-    assert_eq!(
-        told(&with(&SURGE(), &nodes, alone, |seen| seen.roll())),
-        Vec::<String>::new()
-    );
+    assert_eq!(told(&with(&SURGE(), &nodes, alone, roll)), Vec::<String>::new());
     let both: Pods<'_> = &[("a", "n1", "old", "ready"), ("b", "n2", "new", "ready")];
-    assert_eq!(
-        told(&with(&SURGE(), &nodes, both, |seen| seen.roll())),
-        ["delete a"]
-    );
+    assert_eq!(told(&with(&SURGE(), &nodes, both, roll)), ["delete a"]);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::{
-    resource::{PERSISTENT_VOLUME_CLAIMS, PODS, STATEFUL_SETS},
+    resource::{CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS, STATEFUL_SETS},
     statefulset::make,
     testing::{Stage, Story},
 };
@@ -110,7 +110,7 @@ const ROLLED: Story = Story {
         put_set(
             stage,
             &json!({"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete", "whenScaled": "Retain"}}),
-        )
+        );
     },
     play: |stage| {
         stage.run_pods(|_| false);
@@ -336,6 +336,44 @@ async fn pods_that_match_are_taken_in_and_others_let_go() {
     eventually(|| async { !owned("db-0") }).await;
 }
 
+fn disown(object: &mut Value) {
+    let metadata = object["metadata"].as_object_mut().unwrap();
+    metadata.remove("ownerReferences");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_set_that_is_made_again_goes_on_with_what_is_there() {
+    let stage = Stage::new();
+    put_set(&stage, &json!({}));
+    let running = stage.start("one", make);
+    let first = until(&stage, "one").await;
+    drop(running);
+    // As a garbage collector leaves orphans.
+    for mut pod in stage.pods() {
+        disown(&mut pod);
+        stage.put(&PODS, pod);
+    }
+    for revision in stage.api.list::<ControllerRevision>() {
+        let mut revision = serde_json::to_value(revision).unwrap();
+        disown(&mut revision);
+        stage.put(&CONTROLLER_REVISIONS, revision);
+    }
+    stage.api.remove::<StatefulSet>("shop", "db");
+    put_set(&stage, &json!({}));
+    let uids = || {
+        let uids = stage.pods().into_iter().map(|pod| pod["metadata"]["uid"].clone());
+        uids.collect::<Vec<_>>()
+    };
+    let before = uids();
+    let _running = stage.start("two", make);
+    assert_eq!(until(&stage, "one").await, first);
+    assert_eq!(uids(), before);
+    let owner = set(&stage)["metadata"]["uid"].clone();
+    for pod in stage.pods() {
+        assert_eq!(pod["metadata"]["ownerReferences"][0]["uid"], owner);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn people_are_told_what_happens_to_a_set() {
     let stage = Stage::new();
@@ -374,7 +412,7 @@ async fn a_name_that_is_taken_by_another_template_is_avoided() {
     let stage = Stage::new();
     let name = first["revision"].clone();
     stage.put(
-        &crate::resource::CONTROLLER_REVISIONS,
+        &CONTROLLER_REVISIONS,
         json!({"metadata": {"name": name, "namespace": "shop"}, "data": {"spec": {}}, "revision": 1}),
     );
     put_set(&stage, &json!({}));
