@@ -230,22 +230,20 @@ pub(super) fn selector_words(text: &str) -> String {
         values: Vec<String>,
     }
     let written: Written = serde_json::from_str(text).unwrap_or_default();
-    let labels: String = written
-        .match_labels
-        .iter()
+    let labels = written.match_labels.iter();
+    let labels: Vec<_> = labels
         .map(|(label, value)| format!("{label}: {value},"))
         .collect();
-    let expressions = written.match_expressions.iter().map(
-        |Expression {
-             key,
-             operator,
-             values,
-         }| {
-            let values = values.join(" ");
-            format!("LabelSelectorRequirement{{Key:{key},Operator:{operator},Values:[{values}],}},")
-        },
-    );
-    let expressions: String = expressions.collect();
+    let expressions = written.match_expressions.iter().map(|expression| {
+        let Expression {
+            key,
+            operator,
+            values,
+        } = expression;
+        let values = values.join(" ");
+        format!("LabelSelectorRequirement{{Key:{key},Operator:{operator},Values:[{values}],}},")
+    });
+    let (labels, expressions) = (labels.concat(), expressions.collect::<Vec<_>>().concat());
     format!(
         "&LabelSelector{{MatchLabels:map[string]string{{{labels}}},MatchExpressions:[]LabelSelectorRequirement{{{expressions}}},}}"
     )
@@ -256,8 +254,10 @@ mod tests {
     use super::*;
 
     fn budget(spec: Value, status: Value) -> Budget {
-        serde_json::from_value(json!({"metadata": {"generation": 2}, "spec": spec, "status": status}))
-            .unwrap()
+        let mut budget = json!({"metadata": {"generation": 2}});
+        budget["spec"] = spec;
+        budget["status"] = status;
+        serde_json::from_value(budget).unwrap()
     }
 
     fn pod(name: &str, is_ready: bool, is_going: bool) -> Arc<Pod> {

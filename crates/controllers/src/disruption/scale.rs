@@ -6,22 +6,22 @@ use std::{
 };
 
 use kubecontroller::{Key, store::Store};
-use serde::{Deserialize, de::IgnoredAny};
+use serde::Deserialize;
 
 use crate::{
-    objects::{Deployment, Owner, Pod, ReplicaSet, ReplicationController, Thing},
+    objects::{Deployment, Owner, Pod, ReplicaSet, ReplicationController, StatefulSet, Thing},
     resource::Resource,
     writer::{Place, Writer, is},
 };
 
-/// Anything that wants a number of pods.
-pub(super) type Scaled = Thing<Wanted, IgnoredAny>;
+/// What the server says of anything that can be scaled.
+type Scale = Thing<Wanted>;
 
 /// How many pods are wanted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-pub(super) struct Wanted {
-    pub(super) replicas: Option<i32>,
+struct Wanted {
+    replicas: i32,
 }
 
 /// Where it is said how many pods are wanted.
@@ -30,7 +30,7 @@ pub(super) struct Scales {
     pub(super) controllers: Store<ReplicationController>,
     pub(super) sets: Store<ReplicaSet>,
     pub(super) deployments: Store<Deployment>,
-    pub(super) stateful: Store<Scaled>,
+    pub(super) stateful: Store<StatefulSet>,
 }
 
 /// How many pods are wanted in all.
@@ -124,7 +124,7 @@ impl Scales {
             }
             ("apps", "StatefulSet") => {
                 let set = self.stateful.get(&key)?;
-                scale(owner, &set.metadata.uid, set.spec.replicas.unwrap_or(1))
+                scale(owner, &set.metadata.uid, set.spec.replicas)
             }
             _ => None,
         }
@@ -161,11 +161,8 @@ impl Scales {
             namespaced: found.namespaced,
         };
         let place = Place::new(&resource, namespace, &owner.name).part("scale");
-        match self.writer.get::<Scaled>(place).await {
-            Ok(scaled) => {
-                let replicas = scaled.spec.replicas.unwrap_or(0);
-                Ok(scale(owner, &scaled.metadata.uid, replicas))
-            }
+        match self.writer.get::<Scale>(place).await {
+            Ok(scaled) => Ok(scale(owner, &scaled.metadata.uid, scaled.spec.replicas)),
             Err(error) if is(&error, 404) => {
                 let part = format!("{}/scale", found.name);
                 if listed.resources.iter().any(|resource| resource.name == part) {

@@ -98,17 +98,14 @@ impl Plan {
                     self.skipped += 1;
                     continue;
                 }
-                match endpoint(address, is_ready) {
-                    Some((family, endpoint)) => {
-                        told += 1;
-                        let set = desired.entry((family, ports.clone())).or_default();
-                        set.insert(Identity::of(&endpoint), endpoint);
-                    }
-                    None => {
-                        self.invalid += 1;
-                        self.skipped += 1;
-                    }
-                }
+                let Some((family, endpoint)) = endpoint(address, is_ready) else {
+                    self.invalid += 1;
+                    self.skipped += 1;
+                    continue;
+                };
+                told += 1;
+                let set = desired.entry((family, ports.clone())).or_default();
+                set.insert(Identity::of(&endpoint), endpoint);
             }
         }
         desired
@@ -194,7 +191,10 @@ mod tests {
 
     fn endpoints(subsets: Value) -> Endpoints {
         let metadata = json!({"name": "web", "uid": "u", "labels": {"team": "a"}, "annotations": {"k": "v", TRIGGER_TIME: "t"}});
-        serde_json::from_value(json!({"metadata": metadata, "subsets": subsets})).unwrap()
+        Endpoints {
+            metadata: serde_json::from_value(metadata).unwrap(),
+            subsets: serde_json::from_value(subsets).unwrap(),
+        }
     }
 
     fn slice(endpoints: &Endpoints, draft: &Draft) -> Arc<EndpointSlice> {

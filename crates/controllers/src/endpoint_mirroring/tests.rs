@@ -16,12 +16,11 @@ use crate::{
 };
 
 fn service(name: &str, selector: Value) -> Value {
-    let spec = if selector.is_null() {
-        json!({})
-    } else {
-        json!({"selector": selector})
-    };
-    json!({"metadata": {"name": name, "namespace": "shop"}, "spec": spec})
+    let mut service = json!({"metadata": {"name": name, "namespace": "shop"}, "spec": {}});
+    if !selector.is_null() {
+        service["spec"]["selector"] = selector;
+    }
+    service
 }
 
 fn endpoints(name: &str, ips: &[&str]) -> Value {

@@ -98,8 +98,9 @@ mod tests {
     }
 
     fn service(spec: Value) -> Service {
-        serde_json::from_value(json!({"metadata": {"name": "web", "namespace": "shop"}, "spec": spec}))
-            .unwrap()
+        let mut service = json!({"metadata": {"name": "web", "namespace": "shop"}});
+        service["spec"] = spec;
+        serde_json::from_value(service).unwrap()
     }
 
     fn node(name: &str) -> Option<Arc<Node>> {

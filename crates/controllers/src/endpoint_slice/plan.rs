@@ -205,7 +205,9 @@ mod tests {
 
     fn service(spec: Value) -> Service {
         let metadata = json!({"name": "web", "namespace": "shop", "uid": "u", "labels": {"team": "a"}});
-        serde_json::from_value(json!({"metadata": metadata, "spec": spec})).unwrap()
+        let mut service = json!({"metadata": metadata});
+        service["spec"] = spec;
+        serde_json::from_value(service).unwrap()
     }
 
     fn pods(count: usize) -> Vec<Arc<Pod>> {

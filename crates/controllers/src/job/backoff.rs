@@ -9,7 +9,7 @@ use crate::objects::{Condition, ConditionStatus, Pod};
 /// The wait after the first failure.
 const FIRST: Duration = Duration::from_secs(10);
 /// The longest wait.
-const LONGEST: Duration = Duration::from_secs(600);
+const LONGEST: Duration = Duration::from_mins(10);
 
 /// The failures of a job since its last success.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -5,18 +5,22 @@
 
 mod budget;
 mod condition;
+mod controller_revision;
 mod cron_job;
+mod daemon_set;
 mod deployment;
 mod endpoint_slice;
 mod endpoints;
 mod job;
 mod meta;
 mod node;
+mod node_selector;
 mod pod;
 mod replica_set;
 mod selector;
 mod service;
 mod service_cidr;
+mod stateful_set;
 mod template;
 mod toleration;
 
@@ -24,7 +28,9 @@ pub(crate) use self::meta::object;
 pub use self::{
     budget::{Budget, BudgetSpec, BudgetStatus},
     condition::{Condition, ConditionStatus},
+    controller_revision::ControllerRevision,
     cron_job::{Concurrency, CronJob, CronJobSpec, CronJobStatus, JobReference},
+    daemon_set::{DaemonSet, DaemonSpec, DaemonStatus, DaemonStrategy, Replacing},
     deployment::{
         Deployment, DeploymentSpec, DeploymentStatus, IntOrPercent, RollingUpdate, SelectorText, Strategy,
         StrategyKind,
@@ -37,6 +43,7 @@ pub use self::{
     },
     meta::{Meta, Owner},
     node::{Node, NodeSpec, NodeStatus, Taint},
+    node_selector::NodeSelector,
     pod::{
         Container, ContainerState, ContainerStatus, Pod, PodPhase, PodSpec, PodStatus, Port, Running,
         Terminated, Volume,
@@ -45,6 +52,10 @@ pub use self::{
     selector::Selector,
     service::{Service, ServicePort, ServiceSpec, TargetPort},
     service_cidr::{IpAddress, ServiceCidr, ServiceCidrSpec, ServiceCidrStatus},
+    stateful_set::{
+        ClaimTemplate, Fate, Management, Ordinals, Partition, Retention, StatefulSet, StatefulSpec,
+        StatefulStatus, StatefulStrategy,
+    },
     template::{TEMPLATE_HASH, Template, TemplateMeta, TemplateParts},
     toleration::{Toleration, Tolerations},
 };

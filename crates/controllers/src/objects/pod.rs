@@ -5,7 +5,7 @@ use std::time::Duration;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 
-use super::{Condition, Thing, Tolerations};
+use super::{Condition, NodeSelector, Thing, Tolerations};
 
 /// A pod.
 pub type Pod = Thing<PodSpec, PodStatus>;
@@ -24,6 +24,9 @@ pub struct PodSpec {
     pub restart_policy: Box<str>,
     /// Whether it is in the network of its node.
     pub host_network: bool,
+    /// The only node that it may be bound to, if its affinity names one; empty if not. Pods of daemon sets have it.
+    #[serde(rename = "affinity", deserialize_with = "pinned")]
+    pub pinned_to: Box<str>,
     /// What lets it stay where others are driven away.
     pub tolerations: Tolerations,
     /// The containers.
@@ -198,6 +201,15 @@ impl Pod {
         !self.has_ended() && !self.metadata.is_going()
     }
 
+    /// The node it is bound to or may only be bound to; empty if there is none.
+    pub fn target(&self) -> &str {
+        if self.spec.node_name.is_empty() {
+            &self.spec.pinned_to
+        } else {
+            &self.spec.node_name
+        }
+    }
+
     /// Whether that is an init container that runs as long as the pod does.
     pub fn is_sidecar(&self, container: &str) -> bool {
         self.spec
@@ -214,6 +226,22 @@ impl Pod {
             .map(|status| status.restart_count)
             .sum()
     }
+}
+
+fn pinned<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Box<str>, D::Error> {
+    #[derive(Default, Deserialize)]
+    #[serde(rename_all = "camelCase", default)]
+    struct Affinity {
+        node_affinity: Option<NodeAffinity>,
+    }
+    #[derive(Deserialize)]
+    struct NodeAffinity {
+        #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution")]
+        required: Option<NodeSelector>,
+    }
+    let affinity = Option::<Affinity>::deserialize(from)?.and_then(|affinity| affinity.node_affinity);
+    let required = affinity.and_then(|affinity| affinity.required);
+    Ok(required.and_then(NodeSelector::named).unwrap_or_default())
 }
 
 fn claims<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Volume>, D::Error> {
