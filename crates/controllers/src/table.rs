@@ -3,8 +3,8 @@
 use crate::{
     context::{Context, Task},
     cronjob, deployment, garbage, job, namespace, node_ipam, node_lifecycle, pod_garbage, podautoscaler,
-    replicaset, replication, resourcequota, role_aggregation, root_ca, service_account, storage_migration,
-    taint_eviction, ttl_after_finished,
+    policy_status, replicaset, replication, resourcequota, role_aggregation, root_ca, service_account,
+    storage_migration, taint_eviction, ttl_after_finished,
 };
 
 /// A controller, by the name under which it can be turned on and off.
@@ -43,7 +43,8 @@ pub static CONTROLLERS: &[Descriptor] = controllers! {
     "resourcequota-controller" "resourcequota" "resourcequota-controller" resourcequota::make;
     "root-ca-certificate-publisher-controller" "root-ca-cert-publisher" "root-ca-cert-publisher" root_ca::make;
     "serviceaccount-controller" "serviceaccount" "service-account-controller" service_account::make;
-    "storage-version-migrator-controller" "" "storage-version-migrator-controller" storage_migration::make;
+    "storage-version-migrator-controller" "storage-version-migrator-controller" "storage-version-migrator-controller" storage_migration::make;
     "taint-eviction-controller" "taint-eviction" "node-controller" taint_eviction::make;
     "ttl-after-finished-controller" "ttl-after-finished" "ttl-after-finished-controller" ttl_after_finished::make;
+    "validatingadmissionpolicy-status-controller" "validatingadmissionpolicy-status-controller" "validatingadmissionpolicy-status-controller" policy_status::make;
 };
