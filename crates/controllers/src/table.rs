@@ -2,9 +2,10 @@
 
 use crate::{
     context::{Context, Task},
-    cronjob, deployment, garbage, job, namespace, node_ipam, node_lifecycle, pod_garbage, podautoscaler,
-    policy_status, replicaset, replication, resourcequota, role_aggregation, root_ca, service_account,
-    storage_migration, taint_eviction, ttl_after_finished,
+    cronjob, daemonset, deployment, endpoint_slice, endpoints, garbage, job, namespace, node_ipam,
+    node_lifecycle, pod_garbage, podautoscaler, policy_status, replicaset, replication, resourcequota,
+    role_aggregation, root_ca, service_account, statefulset, storage_migration, taint_eviction,
+    ttl_after_finished,
 };
 
 /// A controller, by the name under which it can be turned on and off.
@@ -30,7 +31,10 @@ macro_rules! controllers {
 pub static CONTROLLERS: &[Descriptor] = controllers! {
     "clusterrole-aggregation-controller" "clusterrole-aggregation" "clusterrole-aggregation-controller" role_aggregation::make;
     "cronjob-controller" "cronjob" "cronjob-controller" cronjob::make;
+    "daemonset-controller" "daemonset" "daemon-set-controller" daemonset::make;
     "deployment-controller" "deployment" "deployment-controller" deployment::make;
+    "endpoints-controller" "endpoint" "endpoint-controller" endpoints::make;
+    "endpointslice-controller" "endpointslice" "endpointslice-controller" endpoint_slice::make;
     "garbage-collector-controller" "garbagecollector" "generic-garbage-collector" garbage::make;
     "horizontal-pod-autoscaler-controller" "horizontalpodautoscaling" "horizontal-pod-autoscaler" podautoscaler::make;
     "job-controller" "job" "job-controller" job::make;
@@ -43,6 +47,7 @@ pub static CONTROLLERS: &[Descriptor] = controllers! {
     "resourcequota-controller" "resourcequota" "resourcequota-controller" resourcequota::make;
     "root-ca-certificate-publisher-controller" "root-ca-cert-publisher" "root-ca-cert-publisher" root_ca::make;
     "serviceaccount-controller" "serviceaccount" "service-account-controller" service_account::make;
+    "statefulset-controller" "statefulset" "statefulset-controller" statefulset::make;
     "storage-version-migrator-controller" "storage-version-migrator-controller" "storage-version-migrator-controller" storage_migration::make;
     "taint-eviction-controller" "taint-eviction" "node-controller" taint_eviction::make;
     "ttl-after-finished-controller" "ttl-after-finished" "ttl-after-finished-controller" ttl_after_finished::make;

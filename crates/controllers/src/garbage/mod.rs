@@ -57,7 +57,7 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
 // --- GarbageCollector ---
 
 impl Runnable for GarbageCollector {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "garbage-collector"
     }
 
