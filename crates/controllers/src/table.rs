@@ -2,8 +2,9 @@
 
 use crate::{
     context::{Context, Task},
-    cronjob, deployment, garbage, job, namespace, node_ipam, node_lifecycle, pod_garbage, replicaset,
-    replication, role_aggregation, root_ca, service_account, taint_eviction, ttl_after_finished,
+    cronjob, daemonset, deployment, endpoint_slice, endpoints, garbage, job, namespace, node_ipam,
+    node_lifecycle, pod_garbage, podautoscaler, replicaset, replication, resourcequota, role_aggregation,
+    root_ca, service_account, statefulset, storage_migration, taint_eviction, ttl_after_finished,
 };
 
 /// A controller, by the name under which it can be turned on and off.
@@ -29,8 +30,12 @@ macro_rules! controllers {
 pub static CONTROLLERS: &[Descriptor] = controllers! {
     "clusterrole-aggregation-controller" "clusterrole-aggregation" "clusterrole-aggregation-controller" role_aggregation::make;
     "cronjob-controller" "cronjob" "cronjob-controller" cronjob::make;
+    "daemonset-controller" "daemonset" "daemon-set-controller" daemonset::make;
     "deployment-controller" "deployment" "deployment-controller" deployment::make;
+    "endpoints-controller" "endpoint" "endpoint-controller" endpoints::make;
+    "endpointslice-controller" "endpointslice" "endpointslice-controller" endpoint_slice::make;
     "garbage-collector-controller" "garbagecollector" "generic-garbage-collector" garbage::make;
+    "horizontal-pod-autoscaler-controller" "horizontalpodautoscaling" "horizontal-pod-autoscaler" podautoscaler::make;
     "job-controller" "job" "job-controller" job::make;
     "namespace-controller" "namespace" "namespace-controller" namespace::make;
     "node-ipam-controller" "nodeipam" "node-controller" node_ipam::make;
@@ -38,8 +43,11 @@ pub static CONTROLLERS: &[Descriptor] = controllers! {
     "pod-garbage-collector-controller" "podgc" "pod-garbage-collector" pod_garbage::make;
     "replicaset-controller" "replicaset" "replicaset-controller" replicaset::make;
     "replicationcontroller-controller" "replicationcontroller" "replication-controller" replication::make;
+    "resourcequota-controller" "resourcequota" "resourcequota-controller" resourcequota::make;
     "root-ca-certificate-publisher-controller" "root-ca-cert-publisher" "root-ca-cert-publisher" root_ca::make;
     "serviceaccount-controller" "serviceaccount" "service-account-controller" service_account::make;
+    "statefulset-controller" "statefulset" "statefulset-controller" statefulset::make;
+    "storage-version-migrator-controller" "" "storage-version-migrator-controller" storage_migration::make;
     "taint-eviction-controller" "taint-eviction" "node-controller" taint_eviction::make;
     "ttl-after-finished-controller" "ttl-after-finished" "ttl-after-finished-controller" ttl_after_finished::make;
 };

@@ -1,10 +1,13 @@
 //! What a claim of storage uses, in all and of its class.
 
-use k3_api::{kinds::pod_amounts::Totals, quantity::Quantity, rules::Tree};
 use serde_json::Value;
 
 use super::pieces;
-use crate::admission::claim_resize::class;
+use crate::{
+    kinds::{pod_amounts::Totals, storage_class_of},
+    quantity::Quantity,
+    rules::Tree,
+};
 
 const COUNT: &str = "count/persistentvolumeclaims";
 const CLAIMS: &str = "persistentvolumeclaims";
@@ -24,7 +27,7 @@ pub(super) fn tracks(name: &str) -> bool {
 pub(super) fn usage(claim: &Value) -> Totals {
     let mut usage = Totals::new();
     usage.insert(COUNT.to_owned(), pieces(1));
-    let class = class(claim);
+    let class = storage_class_of(claim);
     let mut charge = |name: &str, amount: &Quantity| {
         usage.insert(name.to_owned(), amount.clone());
         if !class.is_empty() {

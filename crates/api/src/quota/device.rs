@@ -2,17 +2,13 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use k3_api::{kinds::pod_amounts::Totals, rules::Tree, time::Time};
 use serde_json::Value;
 
 use super::{
-    REQUESTS, pieces,
+    REQUESTS, Surroundings, pieces,
     pod::{self, is_extended},
 };
-use crate::{
-    admission::{object, resource},
-    cache::Caches,
-};
+use crate::{kinds::pod_amounts::Totals, rules::Tree, time::Time};
 
 const COUNT: &str = "count/resourceclaims.resource.k8s.io";
 /// What follows the name of a class.
@@ -25,8 +21,8 @@ const EXTENDED: &str = "resource.kubernetes.io/extended-resource-claim";
 const MOST: usize = 32;
 
 /// The classes of devices, and the extended resources they are known as.
-#[derive(Default)]
-pub(in super::super) struct Classes {
+#[derive(Debug, Default)]
+pub struct Classes {
     /// By class.
     resources: HashMap<String, String>,
     /// All names by which classes are asked for.
@@ -36,7 +32,8 @@ pub(in super::super) struct Classes {
 // --- Classes ---
 
 impl Classes {
-    pub(in super::super) fn read(objects: &[Value]) -> Self {
+    /// Reads the classes of a cluster.
+    pub fn read<'a>(objects: impl IntoIterator<Item = &'a Value>) -> Self {
         let mut classes = Classes::default();
         for object in objects {
             let name = object.at("metadata").text("name");
@@ -50,6 +47,11 @@ impl Classes {
         classes
     }
 
+    /// Whether quotas may mean claims of devices by a name, whatever classes there are.
+    pub fn may_track(name: &str) -> bool {
+        name == COUNT || (name.contains('/') && !name.starts_with("count/"))
+    }
+
     pub(super) fn track(&self, name: &str) -> bool {
         name == COUNT
             || name.ends_with(OF_CLASS)
@@ -58,7 +60,7 @@ impl Classes {
                 .is_some_and(|of| is_extended(of) && self.names.contains(of))
     }
 
-    pub(super) fn usage(&self, claim: &Value, now: Time, caches: &Caches) -> Totals {
+    pub(super) fn usage(&self, claim: &Value, now: Time, around: &impl Surroundings) -> Totals {
         let mut usage = Totals::from([(COUNT.to_owned(), pieces(1))]);
         let mut extended = Totals::new();
         for (class, count) in devices(claim) {
@@ -73,7 +75,7 @@ impl Classes {
             extended.insert(format!("{REQUESTS}{AS_RESOURCE}{class}"), amount);
         }
         // What the pod of the claim is charged for already is not charged twice.
-        let paid = pod_usage(claim, now, caches);
+        let paid = pod_usage(claim, now, around);
         for (name, mut amount) in extended {
             if let Some(paid) = paid.get(&name) {
                 amount.sub(paid);
@@ -110,17 +112,17 @@ fn devices(claim: &Value) -> BTreeMap<&str, usize> {
 }
 
 /// What the pod uses whose extended resources a claim is for; nothing if it is for none.
-fn pod_usage(claim: &Value, now: Time, caches: &Caches) -> Totals {
-    owner(claim, caches).map_or_else(Totals::new, |pod| pod::usage(&pod, now))
+fn pod_usage(claim: &Value, now: Time, around: &impl Surroundings) -> Totals {
+    owner(claim, around).map_or_else(Totals::new, |pod| pod::usage(&pod, now))
 }
 
-fn owner(claim: &Value, caches: &Caches) -> Option<Value> {
+fn owner(claim: &Value, around: &impl Surroundings) -> Option<Value> {
     let metadata = claim.at("metadata");
     let uid = owner_uid(claim)?;
     let mut owners = metadata.items("ownerReferences").iter();
     let name = owners.find(|owner| owner.flag("controller"))?.text("name");
     let namespace = metadata.text("namespace");
-    let pod = object("", "pods", namespace, name, caches)?;
+    let pod = around.pod(namespace, name)?;
     if pod.at("metadata").text("uid") != uid {
         return None;
     }
@@ -134,13 +136,11 @@ fn owner(claim: &Value, caches: &Caches) -> Option<Value> {
         let text = |field: &str| metadata.text(field).to_owned();
         (text("creationTimestamp"), text("name"))
     };
-    let claims = resource("resource.k8s.io", "resourceclaims", caches);
-    let snapshot = claims.cache.snapshot(0);
-    let is_first = snapshot
-        .under(&claims.under(namespace), None)
-        .map(|other| other.tree())
+    let claims = around.device_claims(namespace);
+    let is_first = claims
+        .iter()
         .filter(|other| owner_uid(other) == Some(uid))
-        .all(|other| age(&other) >= age(claim));
+        .all(|other| age(other) >= age(claim));
     is_first.then_some(pod)
 }
 

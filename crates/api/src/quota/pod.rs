@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k3_api::{
+use serde_json::{Map, Value};
+
+use super::{REQUESTS, pieces};
+use crate::{
     kinds::{
         is_extended_resource,
         pod_amounts::{self, Totals},
@@ -10,9 +13,6 @@ use k3_api::{
     rules::Tree,
     time::{Duration, Time},
 };
-use serde_json::{Map, Value};
-
-use super::{REQUESTS, pieces};
 
 const COUNT: &str = "count/pods";
 const PODS: &str = "pods";
@@ -34,7 +34,7 @@ const DEMANDED: [&str; 6] = [
 ];
 
 /// Names that quotas demand, and the containers that do not say them.
-pub(in super::super) type Missing = BTreeMap<&'static str, BTreeSet<String>>;
+pub type Missing = BTreeMap<&'static str, BTreeSet<String>>;
 
 pub(super) fn tracks(name: &str) -> bool {
     let of_compute = |name: &str| COMPUTE.contains(&name);
@@ -96,7 +96,7 @@ fn compute(requests: &Totals, limits: &Totals) -> Totals {
 }
 
 /// What the containers of a pod do not say and quotas demand. A pod that says something itself speaks for them.
-pub(in super::super) fn missing(pod: &Value) -> Missing {
+pub(super) fn missing(pod: &Value) -> Missing {
     let spec = pod.at("spec");
     let own = |of: &str| spec.at("resources").entries(of).keys();
     if own("requests").chain(own("limits")).any(|name| suits_pod(name)) {

@@ -10,19 +10,23 @@ use kubecontroller::{
     store::{By, Store},
 };
 
-use super::keeper::{Set, SetKind};
-use crate::objects::{Owner, Pod, Selector};
+use crate::{
+    objects::{Owner, Pod, Selector},
+    resource::Resource,
+};
 
-/// Finds the sets that a pod concerns, and counts what was expected.
-pub(super) struct Wake<S> {
-    kind: SetKind,
-    sets: Store<Set<S>>,
-    by_namespace: By<Set<S>>,
+/// Finds the sets of a kind that a pod concerns, and counts what was expected.
+pub(crate) struct Wake<T> {
+    resource: &'static Resource,
+    sets: Store<T>,
+    by_namespace: By<T>,
+    selector: fn(&T) -> &Selector,
+    matters: fn(&Pod, &Pod) -> bool,
     expected: Arc<Expectations>,
 }
 
 /// A set of the name of one that is gone expects nothing yet.
-pub(super) fn forget_replaced<T: Object>(delta: &Delta<T>, expected: &Expectations) -> Vec<Key> {
+pub(crate) fn forget_replaced<T: Object>(delta: &Delta<T>, expected: &Expectations) -> Vec<Key> {
     let (old, new) = (delta.old(), delta.new());
     if old.is_some_and(|old| new.is_none_or(|new| new.uid() != old.uid())) {
         expected.forget(&delta.object().key());
@@ -30,18 +34,27 @@ pub(super) fn forget_replaced<T: Object>(delta: &Delta<T>, expected: &Expectatio
     Vec::new()
 }
 
-impl<S: AsRef<Selector> + Send + Sync + 'static> Wake<S> {
-    pub(super) fn new(kind: SetKind, sets: &Store<Set<S>>, expected: Arc<Expectations>) -> Self {
+impl<T: Object> Wake<T> {
+    /// For sets that have a selector. `matters` says whether a change of a pod can change anything for a set.
+    pub(crate) fn new(
+        resource: &'static Resource,
+        sets: &Store<T>,
+        selector: fn(&T) -> &Selector,
+        matters: fn(&Pod, &Pod) -> bool,
+        expected: Arc<Expectations>,
+    ) -> Self {
         Wake {
-            kind,
+            resource,
             sets: sets.clone(),
             by_namespace: sets.by_namespace(),
+            selector,
+            matters,
             expected,
         }
     }
 
     /// The sets to be looked at.
-    pub(super) fn keys(&self, delta: &Delta<Pod>) -> Vec<Key> {
+    pub(crate) fn keys(&self, delta: &Delta<Pod>) -> Vec<Key> {
         match delta {
             Delta::Sync { .. } => Vec::new(),
             Delta::Deleted { last, .. } => self.gone(last),
@@ -58,7 +71,7 @@ impl<S: AsRef<Selector> + Send + Sync + 'static> Wake<S> {
     }
 
     fn changed(&self, old: &Pod, new: &Pod) -> Vec<Key> {
-        if !matters(old, new) {
+        if !(self.matters)(old, new) {
             return Vec::new();
         }
         let mut keys = if new.metadata.is_going() {
@@ -87,8 +100,8 @@ impl<S: AsRef<Selector> + Send + Sync + 'static> Wake<S> {
     fn owner(&self, pod: &Pod) -> Option<Key> {
         let Owner { kind, name, uid, .. } = pod.metadata.controller()?;
         let key = Key::new(&pod.metadata.namespace, name);
-        let is_there = || self.sets.get(&key).is_some_and(|set| set.metadata.uid == *uid);
-        (**kind == *self.kind.resource.kind && is_there()).then_some(key)
+        let is_there = || self.sets.get(&key).is_some_and(|set| set.uid() == &**uid);
+        (**kind == *self.resource.kind && is_there()).then_some(key)
     }
 
     /// The sets that would take a pod that nobody controls.
@@ -97,16 +110,17 @@ impl<S: AsRef<Selector> + Send + Sync + 'static> Wake<S> {
             return Vec::new();
         }
         let sets = self.by_namespace.get(&pod.metadata.namespace);
-        let takes = |set: &&Arc<Set<S>>| {
-            let selector = set.spec.selector.as_ref();
+        let takes = |set: &&Arc<T>| {
+            let selector = (self.selector)(set);
             !selector.is_empty() && selector.matches(&pod.metadata.labels)
         };
         sets.iter().filter(takes).map(|set| set.key()).collect()
     }
 }
 
-/// Whether a change of a pod can change anything for a set. Most do not: pods get nodes, addresses and containers.
-fn matters(old: &Pod, new: &Pod) -> bool {
+/// Whether a change of a pod can change anything for a set that counts pods that are ready, have ended or go. Most do not: pods
+/// get nodes, addresses and containers.
+pub(crate) fn matters(old: &Pod, new: &Pod) -> bool {
     let facts = |pod: &Pod| {
         (
             pod.is_ready(),

@@ -1,9 +1,9 @@
 //! What a service uses.
 
-use k3_api::{kinds::pod_amounts::Totals, rules::Tree};
 use serde_json::Value;
 
 use super::pieces;
+use crate::{kinds::pod_amounts::Totals, rules::Tree};
 
 const NAMES: [&str; 4] = [
     "count/services",

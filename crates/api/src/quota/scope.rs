@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use k3_api::rules::Tree;
 use serde_json::Value;
+
+use crate::rules::Tree;
 
 /// A condition of a quota.
 #[derive(Debug)]
-pub(super) struct Selector {
+pub struct Selector {
     scope: String,
     operator: String,
     values: Vec<String>,
@@ -15,17 +16,24 @@ pub(super) struct Selector {
 
 /// What conditions ask about an object. What is of a kind that no condition knows meets none.
 #[derive(Debug, Default)]
-pub(super) enum Traits {
+pub enum Traits {
+    /// Nothing that a condition knows.
     #[default]
     None,
+    /// A pod.
     Pod {
+        /// Whether it is to end by itself.
         is_terminating: bool,
+        /// Whether it asks for nothing.
         is_best_effort: bool,
+        /// Whether it wants to be near or far from pods of other namespaces.
         crosses_namespaces: bool,
-        /// Empty: none.
+        /// The class of its priority; empty if it has none.
         priority_class: String,
     },
+    /// A claim of storage.
     Claim {
+        /// The classes of attributes that it has, wants, or is about to get.
         attribute_classes: BTreeSet<String>,
     },
 }
@@ -34,7 +42,7 @@ pub(super) enum Traits {
 
 impl Selector {
     /// The conditions of a quota.
-    pub(super) fn of(spec: &Value) -> Vec<Self> {
+    pub fn of(spec: &Value) -> Vec<Self> {
         let plain = spec.texts("scopes").map(|scope| Selector {
             scope: scope.to_owned(),
             operator: "Exists".to_owned(),
@@ -50,7 +58,7 @@ impl Selector {
     }
 
     /// Whether an object meets it.
-    pub(super) fn meets(&self, traits: &Traits) -> bool {
+    pub fn meets(&self, traits: &Traits) -> bool {
         match traits {
             Traits::None => false,
             Traits::Pod {
@@ -125,7 +133,7 @@ impl Traits {
 }
 
 /// Whether a pod is to end by itself.
-pub(super) fn is_terminating(pod: &Value) -> bool {
+pub fn is_terminating(pod: &Value) -> bool {
     pod.at("spec")
         .int("activeDeadlineSeconds")
         .is_some_and(|seconds| seconds >= 0)

@@ -1,38 +1,53 @@
-//! What an object uses, by the names that quotas have for it.
+//! What objects use of the quotas of their namespace, and which quotas they concern.
+//!
+//! ```text
+//! scope                          which objects a quota is about
+//! pod, service, claim, device    what an object uses, by the names that quotas have for it
+//! ```
 
 mod claim;
 mod device;
 mod pod;
+mod scope;
 mod service;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use k3_api::{
+use serde_json::Value;
+
+pub use self::{
+    device::Classes,
+    pod::Missing,
+    scope::{Selector, Traits, is_terminating},
+};
+use crate::{
     kinds::pod_amounts::Totals,
     quantity::{Format, Quantity},
     time::Time,
 };
-use serde_json::Value;
-
-use super::scope::{Traits, is_terminating};
-use crate::{
-    admission::{Attributes, Operation},
-    cache::Caches,
-};
-
-pub(super) use self::{
-    device::Classes,
-    pod::{Missing, missing},
-};
 
 /// What counts the objects of a resource.
-pub(super) enum Meter {
+#[derive(Clone, Debug)]
+pub enum Meter {
+    /// Pods: what they ask for.
     Pods,
+    /// Services: their ports and balancers.
     Services,
+    /// Claims of storage: their sizes.
     Claims,
+    /// Claims of devices, of these classes.
     Devices(Arc<Classes>),
     /// Others are counted, under these names.
     Count(Vec<String>),
+}
+
+/// What else there is: what a claim of devices uses depends on the pod that it was made for.
+pub trait Surroundings {
+    /// A pod.
+    fn pod(&self, namespace: &str, name: &str) -> Option<Value>;
+
+    /// The claims of devices of a namespace.
+    fn device_claims(&self, namespace: &str) -> Vec<Value>;
 }
 
 /// Resources that quotas also know by a short name.
@@ -48,39 +63,25 @@ const REQUESTS: &str = "requests.";
 // --- Meter ---
 
 impl Meter {
-    /// What counts what is asked; `None` if it cannot change any count.
-    pub(super) fn of(attributes: &Attributes<'_>, classes: impl FnOnce() -> Arc<Classes>) -> Option<Self> {
-        let kind = &attributes.resource.kind;
-        let creates = attributes.operation == Operation::Create;
-        let is_whole = attributes.subresource.is_empty();
-        let part = attributes.subresource;
-        match (&*kind.group, &*kind.plural) {
-            ("", "pods") => {
-                let begins_to_end = || {
-                    attributes
-                        .old
-                        .is_some_and(|old| is_terminating(old) != is_terminating(attributes.object))
-                };
-                let counts = (is_whole && (creates || begins_to_end())) || (!creates && part == "resize");
-                counts.then_some(Meter::Pods)
-            }
-            ("", "services") => is_whole.then_some(Meter::Services),
-            ("", "persistentvolumeclaims") => {
-                (is_whole || (!creates && part == "status")).then_some(Meter::Claims)
-            }
-            ("resource.k8s.io", "resourceclaims") => is_whole.then(|| Meter::Devices(classes())),
-            (group, plural) => (is_whole && creates).then(|| {
+    /// What counts the objects of a resource.
+    pub fn of(group: &str, plural: &str, classes: impl FnOnce() -> Arc<Classes>) -> Self {
+        match (group, plural) {
+            ("", "pods") => Meter::Pods,
+            ("", "services") => Meter::Services,
+            ("", "persistentvolumeclaims") => Meter::Claims,
+            ("resource.k8s.io", "resourceclaims") => Meter::Devices(classes()),
+            (group, plural) => {
                 let mut names = vec![counted(group, plural)];
                 if group.is_empty() && SHORT.contains(&plural) {
                     names.push(plural.to_owned());
                 }
                 Meter::Count(names)
-            }),
+            }
         }
     }
 
     /// Whether what quotas call by a name is counted by it.
-    pub(super) fn tracks(&self, name: &str) -> bool {
+    pub fn tracks(&self, name: &str) -> bool {
         match self {
             Meter::Pods => pod::tracks(name),
             Meter::Services => service::tracks(name),
@@ -91,18 +92,18 @@ impl Meter {
     }
 
     /// What an object uses.
-    pub(super) fn measure(&self, object: &Value, now: Time, caches: &Caches) -> Totals {
+    pub fn measure(&self, object: &Value, now: Time, around: &impl Surroundings) -> Totals {
         match self {
             Meter::Pods => pod::usage(object, now),
             Meter::Services => service::usage(object),
             Meter::Claims => claim::usage(object),
-            Meter::Devices(classes) => classes.usage(object, now, caches),
+            Meter::Devices(classes) => classes.usage(object, now, around),
             Meter::Count(names) => names.iter().map(|name| (name.clone(), pieces(1))).collect(),
         }
     }
 
     /// What the conditions of quotas ask about an object.
-    pub(super) fn traits(&self, object: &Value) -> Traits {
+    pub fn traits(&self, object: &Value) -> Traits {
         match self {
             Meter::Pods => Traits::of_pod(object),
             Meter::Claims => Traits::of_claim(object),
@@ -111,9 +112,9 @@ impl Meter {
     }
 
     /// What the containers of an object do not say and quotas want to know.
-    pub(super) fn missing(&self, object: &Value) -> Missing {
+    pub fn missing(&self, object: &Value) -> Missing {
         match self {
-            Meter::Pods => missing(object),
+            Meter::Pods => pod::missing(object),
             _ => BTreeMap::new(),
         }
     }
@@ -130,4 +131,9 @@ fn counted(group: &str, plural: &str) -> String {
 
 fn pieces(count: usize) -> Quantity {
     Quantity::new(i64::try_from(count).unwrap_or(i64::MAX), Format::DecimalSi)
+}
+
+/// Whether quotas never count the objects of a resource.
+pub fn is_free(group: &str, plural: &str) -> bool {
+    matches!((group, plural), ("" | "events.k8s.io", "events"))
 }

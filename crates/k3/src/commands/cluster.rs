@@ -1,7 +1,8 @@
 //! The server, as somebody who may do everything.
 
-use std::env;
+use std::{env, path::PathBuf};
 
+use clap::Args;
 use http::Request;
 use kube::{
     Client, Config,
@@ -9,11 +10,34 @@ use kube::{
 };
 use serde_json::Value;
 
-use super::ServerFlags;
 use crate::{data_dir::default_data_dir, failure::Failure};
+
+/// How the server is reached.
+#[derive(Debug, Args)]
+pub(super) struct ServerFlags {
+    /// File that says where the server is and proves who one is, which must be a member of system:masters
+    /// [default: the files that `$KUBECONFIG` names, or the admin's in the data folder]
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+
+    /// The data folder of the server, in which the admin's kubeconfig is
+    #[arg(long, value_name = "DIR", conflicts_with = "kubeconfig")]
+    data_dir: Option<PathBuf>,
+}
 
 /// A server that is asked.
 pub(super) struct Cluster(Client);
+
+/// Does what has to be waited for, in a process that does nothing else.
+pub(super) fn wait(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| {
+            Failure::new("cannot start", "see the limits of this process with `ulimit -a`").because(error)
+        })?;
+    runtime.block_on(work)
+}
 
 // --- Cluster ---
 
