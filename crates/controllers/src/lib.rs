@@ -23,6 +23,7 @@ pub mod objects;
 mod pod_garbage;
 mod podautoscaler;
 pub mod pods;
+mod policy_status;
 mod replicaset;
 mod replication;
 pub mod resource;

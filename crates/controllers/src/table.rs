@@ -3,9 +3,9 @@
 use crate::{
     context::{Context, Task},
     cronjob, daemonset, deployment, disruption, endpoint_mirroring, endpoint_slice, endpoints, garbage, job,
-    namespace, node_ipam, node_lifecycle, pod_garbage, podautoscaler, replicaset, replication, resourcequota,
-    role_aggregation, root_ca, service_account, service_cidr, statefulset, storage_migration, taint_eviction,
-    ttl_after_finished,
+    namespace, node_ipam, node_lifecycle, pod_garbage, podautoscaler, policy_status, replicaset, replication,
+    resourcequota, role_aggregation, root_ca, service_account, service_cidr, statefulset, storage_migration,
+    taint_eviction, ttl_after_finished,
 };
 
 /// A controller, by the name under which it can be turned on and off.
@@ -51,7 +51,8 @@ pub static CONTROLLERS: &[Descriptor] = controllers! {
     "service-cidr-controller" "" "service-cidrs-controller" service_cidr::make;
     "serviceaccount-controller" "serviceaccount" "service-account-controller" service_account::make;
     "statefulset-controller" "statefulset" "statefulset-controller" statefulset::make;
-    "storage-version-migrator-controller" "" "storage-version-migrator-controller" storage_migration::make;
+    "storage-version-migrator-controller" "storage-version-migrator-controller" "storage-version-migrator-controller" storage_migration::make;
     "taint-eviction-controller" "taint-eviction" "node-controller" taint_eviction::make;
     "ttl-after-finished-controller" "ttl-after-finished" "ttl-after-finished-controller" ttl_after_finished::make;
+    "validatingadmissionpolicy-status-controller" "validatingadmissionpolicy-status-controller" "validatingadmissionpolicy-status-controller" policy_status::make;
 };
