@@ -61,9 +61,8 @@ struct Listed {
     resources: Vec<ListedResource>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(default)]
-#[derive(Default)]
 struct ListedResource {
     name: String,
     kind: String,

@@ -8,7 +8,7 @@ use crate::{
         identity::{EndpointSet, Identity},
         members::{addresses, can_serve, hostname},
         order,
-        port::ports_of,
+        port::{PodPort, ports_of},
     },
 };
 
@@ -45,7 +45,7 @@ pub(super) fn endpoints<'a>(
 
 fn ports(service: &Service, pod: &Pod) -> Vec<SlicePort> {
     let ports = ports_of(service, pod).into_iter();
-    let slice_port = |(port, number): (&crate::objects::ServicePort, i32)| SlicePort {
+    let slice_port = |(port, number): PodPort<'_>| SlicePort {
         name: Some(port.name.clone()),
         protocol: Some(port.protocol.clone()),
         port: Some(number),
@@ -69,13 +69,7 @@ fn endpoint(service: &Service, pod: &Pod, family: &str, node: Option<&Node>) -> 
             terminating: Some(terminating),
         },
         hostname: hostname(pod, service).map(Into::into),
-        target_ref: Some(Box::new(Target {
-            kind: "Pod".into(),
-            namespace: meta.namespace.clone(),
-            name: meta.name.clone(),
-            uid: meta.uid.clone(),
-            ..Target::default()
-        })),
+        target_ref: Some(Target::pod(&pod.metadata)),
         node_name: (!pod.spec.node_name.is_empty()).then(|| pod.spec.node_name.clone()),
         zone: zone.filter(|zone| !zone.is_empty()).map(Into::into),
         hints: None,

@@ -7,30 +7,14 @@ use k8s_openapi::api::{
     discovery::v1::EndpointSlice,
 };
 use kubecontroller::testing::eventually;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::make;
 use crate::{
     resource::{NODES, PODS, SERVICES},
+    services::examples::{pod, service},
     testing::{Stage, Story},
 };
-
-fn service(name: &str) -> Value {
-    json!({
-        "metadata": {"name": name, "namespace": "shop", "labels": {"team": "a"}},
-        "spec": {"clusterIP": "10.0.0.1", "ipFamilies": ["IPv4"], "selector": {"app": name},
-            "ports": [{"port": 80, "protocol": "TCP", "targetPort": 8080}]},
-    })
-}
-
-fn pod(name: &str, app: &str, ip: &str) -> Value {
-    json!({
-        "metadata": {"name": name, "namespace": "shop", "labels": {"app": app}},
-        "spec": {"nodeName": "n1", "containers": []},
-        "status": {"podIP": ip, "podIPs": [{"ip": ip}], "conditions": [{"type": "Ready", "status": "True",
-            "lastTransitionTime": "2026-01-01T00:00:10Z"}]},
-    })
-}
 
 fn put_pods(stage: &Stage, app: &str, numbers: std::ops::Range<usize>) {
     for number in numbers {

@@ -7,7 +7,7 @@ use crate::{
     services::{
         HEADLESS,
         members::{addresses, can_serve, hostname},
-        port::ports_of,
+        port::{PodPort, ports_of},
         subsets::repack,
     },
 };
@@ -96,7 +96,7 @@ fn subsets_of(service: &Service, pod: &Pod) -> Vec<Subset> {
             Vec::new()
         };
     }
-    let port = |(port, number): (&crate::objects::ServicePort, i32)| AddressPort {
+    let port = |(port, number): PodPort<'_>| AddressPort {
         name: port.name.clone(),
         port: number,
         protocol: port.protocol.clone(),
@@ -115,18 +115,11 @@ fn address_of(service: &Service, pod: &Pod) -> Option<Address> {
         None => "IPv4",
     };
     let ip = addresses(pod).find(|ip| ip.is_ipv6() == (family == "IPv6"))?;
-    let meta = &pod.metadata;
     Some(Address {
         ip: ip.to_string().into(),
         hostname: hostname(pod, service).unwrap_or_default().into(),
         node_name: Some(pod.spec.node_name.clone()),
-        target_ref: Some(Box::new(Target {
-            kind: "Pod".into(),
-            namespace: meta.namespace.clone(),
-            name: meta.name.clone(),
-            uid: meta.uid.clone(),
-            ..Target::default()
-        })),
+        target_ref: Some(Target::pod(&pod.metadata)),
     })
 }
 

@@ -7,25 +7,9 @@ use serde_json::{Value, json};
 use super::make;
 use crate::{
     resource::{ENDPOINTS, PODS, SERVICES},
+    services::examples::{pod, service},
     testing::{Stage, Story},
 };
-
-fn service(name: &str) -> Value {
-    json!({
-        "metadata": {"name": name, "namespace": "shop", "labels": {"team": "a"}},
-        "spec": {"clusterIP": "10.0.0.1", "ipFamilies": ["IPv4"], "selector": {"app": name},
-            "ports": [{"port": 80, "protocol": "TCP", "targetPort": 8080}]},
-    })
-}
-
-fn pod(name: &str, app: &str, ip: &str) -> Value {
-    json!({
-        "metadata": {"name": name, "namespace": "shop", "labels": {"app": app}},
-        "spec": {"nodeName": "n1", "containers": []},
-        "status": {"podIP": ip, "podIPs": [{"ip": ip}], "conditions": [{"type": "Ready", "status": "True",
-            "lastTransitionTime": "2026-01-01T00:00:10Z"}]},
-    })
-}
 
 /// Who is told to be ready and not ready.
 fn told(stage: &Stage, name: &str) -> Option<Value> {

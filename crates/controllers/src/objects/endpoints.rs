@@ -95,6 +95,17 @@ pub struct Target {
 // --- Target ---
 
 impl Target {
+    /// A pod.
+    pub fn pod(meta: &Meta) -> Box<Self> {
+        Box::new(Target {
+            kind: "Pod".into(),
+            namespace: meta.namespace.clone(),
+            name: meta.name.clone(),
+            uid: meta.uid.clone(),
+            ..Target::default()
+        })
+    }
+
     fn facts(&self) -> [&str; 6] {
         [
             &self.kind,

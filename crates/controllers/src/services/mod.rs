@@ -6,10 +6,12 @@
 //! order     the order in which ports are told
 //! subsets   addresses in the form in which endpoints are compared
 //! identity  what makes endpoints the same one
-//! trigger   when that happened which changed the endpoints of a service
 //! slices    requests that make and change slices
+//! trigger   when that happened which changed the endpoints of a service
 //! ```
 
+#[cfg(test)]
+pub(crate) mod examples;
 pub(crate) mod identity;
 pub(crate) mod members;
 pub(crate) mod order;
