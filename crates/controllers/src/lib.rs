@@ -1,13 +1,17 @@
 //! The built-in controllers: ordinary clients of the API, a file or folder each.
 
+mod bootstrap;
 mod calm;
+mod certificates;
 mod context;
 mod cronjob;
 mod deployment;
 pub mod discovery;
+mod ephemeral_volume;
 mod family;
 mod garbage;
 mod job;
+mod local_path;
 mod namespace;
 mod news;
 mod node_ipam;
@@ -21,15 +25,18 @@ pub mod resource;
 mod role_aggregation;
 mod root_ca;
 mod service_account;
+mod service_account_token;
 mod table;
 mod taint_eviction;
 #[cfg(test)]
 mod testing;
 mod ttl_after_finished;
+mod volume_binder;
+mod volume_protection;
 pub mod writer;
 pub mod written;
 
 pub use self::{
-    context::{Cluster, Context, NodeNetworks, Task},
+    context::{CertificateOrder, CertificateSigner, Cluster, Context, NodeNetworks, Task, TokenSigner},
     table::{CONTROLLERS, Descriptor},
 };

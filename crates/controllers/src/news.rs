@@ -38,6 +38,11 @@ impl News {
         &self.reason
     }
 
+    /// What it is, in words.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
     /// Tells it.
     pub fn tell(&self, recorder: &Recorder, about: &ObjectReference) {
         let kind = if self.is_warning {

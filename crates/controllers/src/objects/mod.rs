@@ -9,6 +9,8 @@ mod deployment;
 mod job;
 mod meta;
 mod node;
+mod persistent_volume;
+mod persistent_volume_claim;
 mod pod;
 mod replica_set;
 mod selector;
@@ -29,6 +31,11 @@ pub use self::{
     },
     meta::{Meta, Owner},
     node::{Node, NodeSpec, NodeStatus, Taint},
+    persistent_volume::{
+        BindingMode, ClaimRef, HostPath, PersistentVolume, PersistentVolumeSpec, PersistentVolumeStatus,
+        Storage, StorageClass, VolumeMode, VolumePhase,
+    },
+    persistent_volume_claim::{ClaimPhase, ClaimResources, ClaimSpec, ClaimStatus, PersistentVolumeClaim},
     pod::{
         Container, ContainerState, ContainerStatus, Pod, PodPhase, PodSpec, PodStatus, Port, Running,
         Terminated, Volume,

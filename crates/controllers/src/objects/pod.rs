@@ -1,6 +1,6 @@
 //! Pods, as controllers see them.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
@@ -198,6 +198,12 @@ impl Pod {
         !self.has_ended() && !self.metadata.is_going()
     }
 
+    /// The names of the claims that its volumes are, also of those that are made for it.
+    pub fn claims(&self) -> impl Iterator<Item = Cow<'_, str>> {
+        let volumes = self.spec.volumes.iter();
+        volumes.map(|volume| volume.claim_of(&self.metadata.name))
+    }
+
     /// How often its containers were started again, all together.
     pub fn restarts(&self) -> u32 {
         self.status
@@ -205,6 +211,24 @@ impl Pod {
             .iter()
             .map(|status| status.restart_count)
             .sum()
+    }
+}
+
+// --- Volume ---
+
+impl Volume {
+    /// Whether the claim is made for the pod.
+    pub fn is_ephemeral(&self) -> bool {
+        self.claim.is_empty()
+    }
+
+    /// The name of the claim that it is in a pod.
+    pub fn claim_of(&self, pod: &str) -> Cow<'_, str> {
+        if self.is_ephemeral() {
+            format!("{pod}-{}", self.name).into()
+        } else {
+            (&*self.claim).into()
+        }
     }
 }
 

@@ -331,6 +331,45 @@ pub fn requested_common_name(request: &str) -> Result<String, String> {
     Ok(Request::read(&request_block(request)?.bytes)?.common_name())
 }
 
+/// What the certificate is to say which a `spec.request` asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Requested {
+    /// The common name; empty if it is to have none.
+    pub common_name: String,
+    /// The organizations.
+    pub organizations: Vec<String>,
+    /// Whether it is to be about hosts.
+    pub hosts: bool,
+    /// Whether it is to be about addresses in the network.
+    pub addresses: bool,
+    /// Whether it is to be about addresses of mail.
+    pub mails: bool,
+    /// Whether it is to be about other resources.
+    pub resources: bool,
+}
+
+/// What the certificate is to say which a `spec.request` asks for.
+pub fn requested(request: &str) -> Result<Requested, String> {
+    let block = request_block(request)?;
+    let request = Request::read(&block.bytes)?;
+    let names = request.alternative_names();
+    Ok(Requested {
+        common_name: request.common_name(),
+        organizations: request.organizations(),
+        hosts: names.contains(&2),
+        addresses: names.contains(&7),
+        mails: names.contains(&1),
+        resources: names.contains(&6),
+    })
+}
+
+/// When the first certificate of a `status.certificate` ends to be valid, if it can be read.
+pub fn certificate_end(certificate: &str) -> Option<Time> {
+    let blocks = pem::blocks(&base64::decode(certificate).ok()?);
+    let all = Certificate::read_all(&blocks.first()?.bytes).ok()?;
+    all.first()?.not_after
+}
+
 fn read_certificates(text: &str) -> Result<(), String> {
     if text.is_empty() {
         return Ok(());
