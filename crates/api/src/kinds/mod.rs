@@ -51,7 +51,9 @@ pub(crate) use self::apiextensions::{go_regexp_fault, resolve_field_path};
 pub use self::{
     apiextensions::{approval as approval_of_definition, is_bad_bundle},
     authentication::token_review,
-    certificates::{Requested, certificate_end, requested, requested_common_name, requested_organizations},
+    certificates::{
+        Requested, RequestedName, certificate_end, requested, requested_common_name, requested_organizations,
+    },
     core::{
         event,
         pod::resources::{

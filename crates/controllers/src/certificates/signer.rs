@@ -33,7 +33,7 @@ struct Signer {
     writer: Writer,
     clock: Clock,
     requests: Store<SigningRequest>,
-    signer: CertificateSigner,
+    authority: CertificateSigner,
 }
 
 /// What is to be done about a request.
@@ -60,7 +60,7 @@ pub(super) fn make_with(context: &Context, signer: CertificateSigner) -> Vec<Tas
         writer: context.writer.clone(),
         clock: context.clock.clone(),
         requests: requests.store().clone(),
-        signer,
+        authority: signer,
     };
     let runner = context
         .controller("certificate_signing")
@@ -82,7 +82,11 @@ fn plan(request: &SigningRequest, now: Timestamp) -> Result<Plan, String> {
         Some(Err(refused)) => Plan::Fail(refused),
         Some(Ok(())) => {
             let life = life(spec.expiration_seconds);
-            let life_left = if life < SHORT { life } else { life - BEFORE };
+            let life_left = if life < SHORT {
+                life
+            } else {
+                life.saturating_sub(BEFORE)
+            };
             Plan::Sign(now - BEFORE, now + life_left)
         }
     })
@@ -116,16 +120,11 @@ impl Reconciler for Signer {
                 let pem = k3_api::base64::decode(&request.spec.request).unwrap_or_default();
                 let order = CertificateOrder {
                     request: String::from_utf8_lossy(&pem).into_owned(),
-                    usages: request
-                        .spec
-                        .usages
-                        .iter()
-                        .map(|usage| usage.to_string())
-                        .collect(),
+                    usages: request.spec.usages.iter().map(ToString::to_string).collect(),
                     from,
                     to,
                 };
-                let signed = self.signer.sign(&order);
+                let signed = self.authority.sign(&order);
                 let signed =
                     signed.map_err(|why| Error::transient(format!("error auto signing csr: {why}")))?;
                 json!({"certificate": k3_api::base64::encode(signed.as_bytes())})

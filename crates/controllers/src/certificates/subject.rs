@@ -1,6 +1,6 @@
 //! What a signer lets a certificate say, and be used for.
 
-use k3_api::kinds::Requested;
+use k3_api::kinds::{Requested, RequestedName};
 
 /// For users of the API.
 pub(super) const CLIENT: &str = "kubernetes.io/kube-apiserver-client";
@@ -49,13 +49,13 @@ pub(super) fn check(signer: &str, subject: &Requested, usages: &[Box<str>]) -> O
 /// Whether it is a certificate with which a kubelet is a user of the API.
 pub(super) fn kubelet_client(subject: &Requested, usages: &[Box<str>]) -> Result<(), Refused> {
     is_nodes(subject)?;
-    for (is_asked, name) in [
-        (subject.hosts, "DNS"),
-        (subject.mails, "Email"),
-        (subject.addresses, "IP"),
-        (subject.resources, "URI"),
+    for (kind, name) in [
+        (RequestedName::Host, "DNS"),
+        (RequestedName::Mail, "Email"),
+        (RequestedName::Address, "IP"),
+        (RequestedName::Resource, "URI"),
     ] {
-        if is_asked {
+        if subject.names.contains(&kind) {
             return Err(Refused::Name(name));
         }
     }
@@ -66,13 +66,14 @@ pub(super) fn kubelet_client(subject: &Requested, usages: &[Box<str>]) -> Result
 
 fn kubelet_serving(subject: &Requested, usages: &[Box<str>]) -> Result<(), Refused> {
     is_nodes(subject)?;
-    if !subject.hosts && !subject.addresses {
+    let has = |kind| subject.names.contains(&kind);
+    if !has(RequestedName::Host) && !has(RequestedName::Address) {
         return Err(Refused::NameRequired);
     }
-    if subject.mails {
+    if has(RequestedName::Mail) {
         return Err(Refused::Name("Email"));
     }
-    if subject.resources {
+    if has(RequestedName::Resource) {
         return Err(Refused::Name("URI"));
     }
     used_for(usages, [SIGNATURE, ENCIPHERMENT, SERVER_AUTH])?;
@@ -80,11 +81,14 @@ fn kubelet_serving(subject: &Requested, usages: &[Box<str>]) -> Result<(), Refus
 }
 
 fn client(usages: &[Box<str>]) -> Result<(), Refused> {
-    let is_known = |usage: &&Box<str>| [SIGNATURE, ENCIPHERMENT, CLIENT_AUTH].contains(&&***usage);
-    if let Some(other) = usages.iter().find(|usage| !is_known(usage)) {
-        return Err(Refused::ClientUsage(other.clone()));
+    let mut asked = usages.iter().map(|usage| &**usage);
+    if let Some(other) = asked
+        .clone()
+        .find(|usage| ![SIGNATURE, ENCIPHERMENT, CLIENT_AUTH].contains(usage))
+    {
+        return Err(Refused::ClientUsage(other.into()));
     }
-    if usages.iter().any(|usage| &**usage == CLIENT_AUTH) {
+    if asked.any(|usage| usage == CLIENT_AUTH) {
         Ok(())
     } else {
         Err(Refused::NoClientUsage)
@@ -108,10 +112,9 @@ fn is_node(subject: &Requested) -> Result<(), Refused> {
 
 /// Whether it is to be used for just these; keys that cannot encipher need not say that they do.
 fn used_for(usages: &[Box<str>], wanted: [&'static str; 3]) -> Result<(), Refused> {
-    let is_asked = |usage: &str| usages.iter().any(|asked| &**asked == usage);
-    let is_wanted = |usage: &Box<str>| wanted.contains(&&**usage);
-    let needed = wanted.iter().filter(|usage| **usage != ENCIPHERMENT);
-    if usages.iter().all(is_wanted) && needed.into_iter().all(|usage| is_asked(usage)) {
+    let asked: Vec<&str> = usages.iter().map(|usage| &**usage).collect();
+    let mut needed = wanted.iter().filter(|usage| **usage != ENCIPHERMENT);
+    if asked.iter().all(|usage| wanted.contains(usage)) && needed.all(|usage| asked.contains(usage)) {
         Ok(())
     } else {
         Err(Refused::Usages(wanted))
@@ -130,9 +133,9 @@ mod tests {
         }
     }
 
-    fn told(signer: &str, subject: Requested, usages: &[&str]) -> Option<String> {
+    fn told(signer: &str, subject: &Requested, usages: &[&str]) -> Option<String> {
         let usages: Vec<Box<str>> = usages.iter().map(|usage| (*usage).into()).collect();
-        let refused = check(signer, &subject, &usages).unwrap().err();
+        let refused = check(signer, subject, &usages).unwrap().err();
         refused.map(|refused| refused.to_string())
     }
 
@@ -140,13 +143,13 @@ mod tests {
     fn kubelets_get_certificates_of_their_node_only() {
         let both = [CLIENT_AUTH, SIGNATURE, ENCIPHERMENT];
         let usages = "usages did not match [client auth digital signature key encipherment]";
-        assert_eq!(told(KUBELET_CLIENT, node(), &both), None);
-        assert_eq!(told(KUBELET_CLIENT, node(), &both[..2]), None);
-        assert_eq!(told(KUBELET_CLIENT, node(), &both[1..]).as_deref(), Some(usages));
+        assert_eq!(told(KUBELET_CLIENT, &node(), &both), None);
+        assert_eq!(told(KUBELET_CLIENT, &node(), &both[..2]), None);
+        assert_eq!(told(KUBELET_CLIENT, &node(), &both[1..]).as_deref(), Some(usages));
         let other = |change: fn(&mut Requested)| {
             let mut subject = node();
             change(&mut subject);
-            told(KUBELET_CLIENT, subject, &both)
+            told(KUBELET_CLIENT, &subject, &both)
         };
         for (change, why) in [
             (
@@ -154,19 +157,19 @@ mod tests {
                 "subject organization is not system:nodes",
             ),
             (
-                |subject| subject.hosts = true,
+                |subject| subject.names.push(RequestedName::Host),
                 "DNS subjectAltNames are not allowed",
             ),
             (
-                |subject| subject.mails = true,
+                |subject| subject.names.push(RequestedName::Mail),
                 "Email subjectAltNames are not allowed",
             ),
             (
-                |subject| subject.addresses = true,
+                |subject| subject.names.push(RequestedName::Address),
                 "IP subjectAltNames are not allowed",
             ),
             (
-                |subject| subject.resources = true,
+                |subject| subject.names.push(RequestedName::Resource),
                 "URI subjectAltNames are not allowed",
             ),
             (
@@ -182,17 +185,16 @@ mod tests {
     fn kubelets_serve_under_a_name_or_an_address() {
         let usages = [SIGNATURE, ENCIPHERMENT, SERVER_AUTH];
         let required = "DNS or IP subjectAltName is required";
-        assert_eq!(told(KUBELET_SERVING, node(), &usages).as_deref(), Some(required));
-        for (hosts, addresses) in [(true, false), (false, true)] {
+        assert_eq!(told(KUBELET_SERVING, &node(), &usages).as_deref(), Some(required));
+        for name in [RequestedName::Host, RequestedName::Address] {
             let subject = Requested {
-                hosts,
-                addresses,
+                names: vec![name],
                 ..node()
             };
-            assert_eq!(told(KUBELET_SERVING, subject.clone(), &usages), None);
+            assert_eq!(told(KUBELET_SERVING, &subject, &usages), None);
             let mismatch = "usages did not match [digital signature key encipherment server auth]";
             assert_eq!(
-                told(KUBELET_SERVING, subject, &[CLIENT_AUTH]).as_deref(),
+                told(KUBELET_SERVING, &subject, &[CLIENT_AUTH]).as_deref(),
                 Some(mismatch)
             );
         }
@@ -203,13 +205,13 @@ mod tests {
         let anybody = Requested::default;
         let missing = "missing required usage for client certificate: client auth";
         let invalid = "invalid usage for client certificate: server auth";
-        assert_eq!(told(CLIENT, anybody(), &[CLIENT_AUTH]), None);
-        assert_eq!(told(CLIENT, anybody(), &[SIGNATURE]).as_deref(), Some(missing));
+        assert_eq!(told(CLIENT, &anybody(), &[CLIENT_AUTH]), None);
+        assert_eq!(told(CLIENT, &anybody(), &[SIGNATURE]).as_deref(), Some(missing));
         assert_eq!(
-            told(CLIENT, anybody(), &[CLIENT_AUTH, SERVER_AUTH]).as_deref(),
+            told(CLIENT, &anybody(), &[CLIENT_AUTH, SERVER_AUTH]).as_deref(),
             Some(invalid)
         );
-        assert_eq!(told(LEGACY, anybody(), &["any"]), None);
+        assert_eq!(told(LEGACY, &anybody(), &["any"]), None);
         assert_eq!(check("example.com/mine", &anybody(), &[]), None);
     }
 }

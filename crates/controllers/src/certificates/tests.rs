@@ -35,7 +35,7 @@ fn put(
     request: &str,
     signer: &str,
     usages: &[&str],
-    conditions: Value,
+    conditions: &Value,
 ) {
     stage.put(
         &CERTIFICATE_SIGNING_REQUESTS,
@@ -53,13 +53,21 @@ const STORY: Story = Story {
         let kubelet = "kubernetes.io/kube-apiserver-client-kubelet";
         let yes = json!([{"type": "Approved", "status": "True", "lastUpdateTime": "2026-01-01T00:00:00Z"}]);
         let no = json!([{"type": "Denied", "status": "True", "lastUpdateTime": "2025-12-31T23:00:59Z"}]);
-        put(stage, "node", "system:node:n", NODE, kubelet, &client, json!([]));
-        put(stage, "other", "system:node:m", NODE, kubelet, &client, json!([]));
+        put(stage, "node", "system:node:n", NODE, kubelet, &client, &json!([]));
+        put(
+            stage,
+            "other",
+            "system:node:m",
+            NODE,
+            kubelet,
+            &client,
+            &json!([]),
+        );
         let user = "kubernetes.io/kube-apiserver-client";
-        put(stage, "jane", "jane", JANE, user, &client, yes.clone());
-        put(stage, "wrong", "jane", JANE, kubelet, &client, yes.clone());
-        put(stage, "foreign", "jane", JANE, "example.com/mine", &client, yes);
-        put(stage, "denied", "jane", JANE, user, &client, no);
+        put(stage, "jane", "jane", JANE, user, &client, &yes);
+        put(stage, "wrong", "jane", JANE, kubelet, &client, &yes);
+        put(stage, "foreign", "jane", JANE, "example.com/mine", &client, &yes);
+        put(stage, "denied", "jane", JANE, user, &client, &no);
     },
     play: |_| {},
     end: |stage| {

@@ -9,7 +9,7 @@ use crate::{
     testing::{Stage, Story},
 };
 
-fn pod(stage: &Stage, name: &str, volumes: Value) {
+fn pod(stage: &Stage, name: &str, volumes: &Value) {
     stage.put(
         &PODS,
         json!({"metadata": {"name": name, "namespace": "shop"}, "spec": {"containers": [], "volumes": volumes}}),
@@ -29,16 +29,16 @@ const STORY: Story = Story {
         pod(
             stage,
             "two",
-            json!([ephemeral("a"), ephemeral("b"), {"name": "c", "emptyDir": {}}]),
+            &json!([ephemeral("a"), ephemeral("b"), {"name": "c", "emptyDir": {}}]),
         );
         pod(
             stage,
             "none",
-            json!([{"name": "a", "persistentVolumeClaim": {"claimName": "x"}}]),
+            &json!([{"name": "a", "persistentVolumeClaim": {"claimName": "x"}}]),
         );
         let taken = json!({"metadata": {"name": "late-a", "namespace": "shop"}, "spec": {}});
         stage.put(&PERSISTENT_VOLUME_CLAIMS, taken);
-        pod(stage, "late", json!([ephemeral("a")]));
+        pod(stage, "late", &json!([ephemeral("a")]));
     },
     play: |stage| {
         let seconds = stage.now().as_second() - 1_767_225_630;

@@ -2,6 +2,7 @@
 //!
 //! It writes as the controller manager itself, as upstream does: there is no account that may write all secrets.
 
+mod references;
 mod secret;
 #[cfg(test)]
 mod tests;
@@ -17,7 +18,10 @@ use kubecontroller::{
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
-use self::secret::{ACCOUNT, ACCOUNT_UID, KIND, Secret, Wanting};
+use self::{
+    references::{Forgetter, Gone},
+    secret::{ACCOUNT, ACCOUNT_UID, KIND, Secret, Wanting},
+};
 use crate::{
     context::{Cluster, Context, Task, TokenSigner},
     objects::Thing,
@@ -75,7 +79,16 @@ fn make_with(context: &Context, signer: TokenSigner) -> Vec<Task> {
             by_account.keys(Key::new(&meta.namespace, &meta.name).as_str())
         })
         .reconciler(filler);
-    vec![Box::new(runner)]
+    let gone = Gone::default();
+    let forgetter = Forgetter {
+        writer: Writer::new(context.informers.client().clone()),
+        gone: gone.clone(),
+    };
+    let forgetting = context
+        .controller("serviceaccount_tokens_service")
+        .watches(&secrets, move |delta| gone.note(delta))
+        .reconciler(forgetter);
+    vec![Box::new(runner), Box::new(forgetting)]
 }
 
 // --- Filler ---

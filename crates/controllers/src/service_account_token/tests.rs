@@ -1,6 +1,6 @@
 //! Secrets with tokens, against an API in memory.
 
-use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
+use k8s_openapi::api::core::v1::{ObjectReference, Secret, ServiceAccount};
 use serde_json::{Value, json};
 
 use super::make_with;
@@ -14,7 +14,7 @@ fn make(context: &Context) -> Vec<Task> {
     make_with(context, TokenSigner::new(|claims| format!("signed {claims}")))
 }
 
-fn secret(stage: &Stage, name: &str, kind: &str, annotations: Value, data: Value) {
+fn secret(stage: &Stage, name: &str, kind: &str, annotations: &Value, data: &Value) {
     let metadata = json!({"name": name, "namespace": "shop", "annotations": annotations});
     stage.put(
         &SECRETS,
@@ -32,20 +32,20 @@ const STORY: Story = Story {
             stage.put(&SERVICE_ACCOUNTS, json!({"metadata": metadata}));
         }
         let of = |account: &str| json!({"kubernetes.io/service-account.name": account});
-        secret(stage, "empty", kind, of("robot"), json!({}));
+        secret(stage, "empty", kind, &of("robot"), &json!({}));
         secret(
             stage,
             "held",
             kind,
-            of("robot"),
-            json!({"token": "aGVsZA==", "extra": "eA=="}),
+            &of("robot"),
+            &json!({"token": "aGVsZA==", "extra": "eA=="}),
         );
-        secret(stage, "orphan", kind, of("nobody"), json!({}));
-        secret(stage, "leaves", kind, of("leaves"), json!({}));
-        secret(stage, "other", "Opaque", of("robot"), json!({}));
+        secret(stage, "orphan", kind, &of("nobody"), &json!({}));
+        secret(stage, "leaves", kind, &of("leaves"), &json!({}));
+        secret(stage, "other", "Opaque", &of("robot"), &json!({}));
         let mut before = of("robot");
         before["kubernetes.io/service-account.uid"] = "uid-before".into();
-        secret(stage, "before", kind, before, json!({}));
+        secret(stage, "before", kind, &before, &json!({}));
     },
     play: |stage| {
         let seconds = stage.now().as_second() - 1_767_225_630;
@@ -86,6 +86,31 @@ async fn secrets_of_accounts_hold_their_tokens() {
         ])
     );
     assert_eq!(writes, 6);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_account_does_not_go_on_naming_a_token_that_is_gone() {
+    let stage = Stage::new();
+    (STORY.setup)(&stage);
+    stage.api.edit::<ServiceAccount>("shop", "robot", |account| {
+        let named = ["held", "other", "absent"].map(|name| ObjectReference {
+            name: Some(name.to_owned()),
+            ..ObjectReference::default()
+        });
+        account.secrets = Some(named.into());
+    });
+    let _running = stage.start("one", make);
+    tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+    stage.api.remove::<Secret>("shop", "held");
+    stage.api.remove::<Secret>("shop", "other");
+    tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+    let account = stage.api.get::<ServiceAccount>("shop", "robot").unwrap();
+    let named = account
+        .secrets
+        .unwrap()
+        .into_iter()
+        .filter_map(|named| named.name);
+    assert_eq!(named.collect::<Vec<_>>(), ["other", "absent"]);
 }
 
 #[tokio::test(start_paused = true)]

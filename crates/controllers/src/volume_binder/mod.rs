@@ -61,8 +61,10 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
             let states = delta.old().into_iter().chain([volume]);
             let owners = states.filter_map(|volume| volume.spec.claim_ref.as_ref());
             let owners = owners.map(|owner| Key::new(&owner.namespace, &owner.name));
-            let takers = takers_of.get(volume.class()).into_iter();
-            let takers = takers.filter(|claim| delta.new().is_some() && suits(claim, volume, false));
+            let is_free = delta.new().is_some() && volume.spec.claim_ref.is_none();
+            let takers = is_free.then(|| takers_of.get(volume.class()));
+            let takers = takers.into_iter().flatten();
+            let takers = takers.filter(|claim| suits(claim, volume, false));
             let takers = takers.map(|claim| Key::new(&claim.metadata.namespace, &claim.metadata.name));
             owners
                 .chain(takers)

@@ -29,7 +29,7 @@ fn claim(stage: &Stage, name: &str, size: &str, spec: Value) {
     );
 }
 
-fn class(stage: &Stage, name: &str, mode: &str, annotations: Value) {
+fn class(stage: &Stage, name: &str, mode: &str, annotations: &Value) {
     stage.put(
         &STORAGE_CLASSES,
         json!({"metadata": {"name": name, "annotations": annotations}, "provisioner": "example.com/disks",
@@ -174,7 +174,7 @@ const MAKING: Story = Story {
     make,
     setup: |stage| {
         let marks = json!({"storageclass.kubernetes.io/is-default-class": "true"});
-        class(stage, "usual", "WaitForFirstConsumer", marks);
+        class(stage, "usual", "WaitForFirstConsumer", &marks);
         claim(stage, "c", "1Gi", json!({"storageClassName": null}));
     },
     play: |stage| {

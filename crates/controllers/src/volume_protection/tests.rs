@@ -21,7 +21,7 @@ fn make(context: &Context) -> Vec<Task> {
 }
 
 /// Wants an object to go; a finalizer may hold it.
-fn go<K>(api: &FakeApi, namespace: &str, name: &str, now: Time)
+fn go<K>(api: &FakeApi, namespace: &str, name: &str, now: &Time)
 where
     K: kube::Resource<DynamicType = ()>
         + serde::Serialize
@@ -88,10 +88,10 @@ const STORY: Story = Story {
             && is_held(held::<PersistentVolume>(api, "", "v-used"))
         {
             let now = Time(stage.now());
-            go::<PersistentVolumeClaim>(api, "shop", "used", now.clone());
-            go::<PersistentVolumeClaim>(api, "shop", "free", now.clone());
-            go::<PersistentVolume>(api, "", "v-used", now.clone());
-            go::<PersistentVolume>(api, "", "v-free", now);
+            go::<PersistentVolumeClaim>(api, "shop", "used", &now);
+            go::<PersistentVolumeClaim>(api, "shop", "free", &now);
+            go::<PersistentVolume>(api, "", "v-used", &now);
+            go::<PersistentVolume>(api, "", "v-free", &now);
         }
         if seconds >= 60 && api.get::<Pod>("shop", "p").is_some() {
             api.remove::<Pod>("shop", "p");

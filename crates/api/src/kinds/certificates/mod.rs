@@ -12,7 +12,7 @@ mod signing_request;
 mod x509;
 
 pub use self::signing_request::{
-    Requested, certificate_end, requested, requested_common_name, requested_organizations,
+    Requested, RequestedName, certificate_end, requested, requested_common_name, requested_organizations,
 };
 use crate::rules::Rules;
 

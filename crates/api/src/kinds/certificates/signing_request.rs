@@ -338,28 +338,39 @@ pub struct Requested {
     pub common_name: String,
     /// The organizations.
     pub organizations: Vec<String>,
-    /// Whether it is to be about hosts.
-    pub hosts: bool,
-    /// Whether it is to be about addresses in the network.
-    pub addresses: bool,
-    /// Whether it is to be about addresses of mail.
-    pub mails: bool,
-    /// Whether it is to be about other resources.
-    pub resources: bool,
+    /// What the other names are that it is to have, each as often as there are such.
+    pub names: Vec<RequestedName>,
+}
+
+/// What sort of name a certificate is to have beside its subject.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestedName {
+    /// An address of mail.
+    Mail,
+    /// A host.
+    Host,
+    /// A resource, by its URI.
+    Resource,
+    /// An address in the network.
+    Address,
 }
 
 /// What the certificate is to say which a `spec.request` asks for.
 pub fn requested(request: &str) -> Result<Requested, String> {
     let block = request_block(request)?;
     let request = Request::read(&block.bytes)?;
-    let names = request.alternative_names();
+    let names = request.alternative_names().into_iter();
+    let names = names.filter_map(|tag| match tag {
+        1 => Some(RequestedName::Mail),
+        2 => Some(RequestedName::Host),
+        6 => Some(RequestedName::Resource),
+        7 => Some(RequestedName::Address),
+        _ => None,
+    });
     Ok(Requested {
         common_name: request.common_name(),
         organizations: request.organizations(),
-        hosts: names.contains(&2),
-        addresses: names.contains(&7),
-        mails: names.contains(&1),
-        resources: names.contains(&6),
+        names: names.collect(),
     })
 }
 
