@@ -3,7 +3,7 @@
 use std::{fmt, ops::RangeInclusive, path::PathBuf};
 
 pub(crate) const HELP: &str = "\
-Usage: k3-bench storage|api|hostile|informer|queue|scheduler [FLAGS]
+Usage: k3-bench storage|api|hostile|informer|queue|scheduler|workload [FLAGS]
 
 storage measures the stores, beside the disk's own limits, and compares with what is asked of them.
 
@@ -22,6 +22,9 @@ informer starts k3 with pods, and measures how fast and in how much memory infor
 It takes --binary, --storage and --connections.
 
 scheduler measures how many pods the scheduler places in a second, without a server.
+
+workload starts k3 with controllers and the scheduler, and measures how fast and at what cost Deployments become pods on
+nodes, are rolled over and are gone, and namespaces are deleted. It takes --binary and --storage.
 
 queue measures how many keys go through a work queue, and through a controller that does nothing.
 
@@ -43,6 +46,7 @@ pub(crate) enum Command {
     Hostile(ApiOptions),
     Informer(ApiOptions),
     Scheduler(ApiOptions),
+    Workload(ApiOptions),
     Queue(QueueOptions),
     Storage(StorageOptions),
     /// What the benchmark asks of itself, as a process of its own: the memory of one backend.
@@ -138,6 +142,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Command, M
         Some("hostile") => parse_api(args, Command::Hostile),
         Some("informer") => parse_api(args, Command::Informer),
         Some("scheduler") => parse_api(args, Command::Scheduler),
+        Some("workload") => parse_api(args, Command::Workload),
         Some("queue") => parse_queue(args),
         Some("sync") => parse_sync(&args.collect::<Vec<_>>()),
         Some("storage") => parse_storage(args),

@@ -16,6 +16,7 @@ mod scheduler;
 mod storage;
 mod table;
 mod verdict;
+mod workload;
 
 use std::{error::Error, process::ExitCode};
 
@@ -59,6 +60,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Sync(options) => runtime.block_on(informer::sync(&options)),
         Command::Scheduler(options) => scheduler::run(&options),
         Command::Storage(options) => runtime.block_on(storage::run(&options)),
+        Command::Workload(options) => runtime.block_on(workload::run(&options)),
         Command::Weigh(options) => runtime.block_on(storage::weigh(&options)),
     }
 }

@@ -1,4 +1,5 @@
-//! `cargo xtask bench`: the stores, the API server, informers or queues, measured; or the API server, attacked.
+//! `cargo xtask bench`: the stores, the API server, informers, queues, the scheduler or all controllers, measured; or the API
+//! server, attacked.
 
 use crate::{Outcome, step, tools, workspace::Workspace};
 
@@ -17,12 +18,14 @@ pub(crate) enum Benchmark {
     Hostile,
     Informer,
     Queue,
+    Scheduler,
     Storage,
+    Workload,
 }
 
 pub(crate) fn run(workspace: &Workspace, options: &BenchOptions) -> Outcome {
     let name = match options.benchmark {
-        Benchmark::Api | Benchmark::Hostile | Benchmark::Informer => {
+        Benchmark::Api | Benchmark::Hostile | Benchmark::Informer | Benchmark::Workload => {
             // It ends up beside the benchmark, which looks for it there.
             let build = &mut workspace.cargo("build --release --package k3");
             if options.needs_server() && step::run(build) == Outcome::Failed {
@@ -31,10 +34,12 @@ pub(crate) fn run(workspace: &Workspace, options: &BenchOptions) -> Outcome {
             match options.benchmark {
                 Benchmark::Hostile => "hostile",
                 Benchmark::Informer => "informer",
+                Benchmark::Workload => "workload",
                 _ => "api",
             }
         }
         Benchmark::Queue => "queue",
+        Benchmark::Scheduler => "scheduler",
         Benchmark::Storage => {
             // The benchmark starts its own services: it decides on which disk.
             tools::install_missing();

@@ -39,6 +39,8 @@ The chores of k3. Usage: cargo xtask <command>
   bench hostile   measures what ordinary clients feel of an attack
   bench informer  measures informers beside kube's reflector
   bench queue     measures work queues and an empty controller
+  bench scheduler measures the scheduler alone
+  bench workload  measures controllers and scheduler with Deployments
 
 `cargo xtask <command> --help` says more.
 ";
@@ -93,7 +95,7 @@ Runs k3 with real container runtimes, clients and browsers. There is no server y
 ";
 
 const BENCH_HELP: &str = "\
-Usage: cargo xtask bench storage|api|hostile|informer|queue [FLAGS]
+Usage: cargo xtask bench storage|api|hostile|informer|queue|scheduler|workload [FLAGS]
 
 Builds the benchmarks in release mode, and measures.
 
@@ -103,6 +105,9 @@ Builds the benchmarks in release mode, and measures.
   hostile     k3 under attack, and what ordinary clients feel of it; takes `--binary FILE` too
   informer    informers of many pods, beside kube's reflector; takes `--binary FILE` too
   queue       work queues, and a controller that does nothing
+  scheduler   the scheduler alone, on 5,000 nodes
+  workload    Deployments that become pods on nodes, are rolled over and are gone, and namespaces that are
+              deleted; takes `--binary FILE` too
 
 Flags go to the benchmark; `cargo xtask bench api --help` lists them, and `--quick` gives rough figures
 within a minute or two.
@@ -188,6 +193,8 @@ fn parse_bench(rest: Vec<String>) -> Result<Command, Usage> {
         Some("hostile") => Benchmark::Hostile,
         Some("informer") => Benchmark::Informer,
         Some("queue") => Benchmark::Queue,
+        Some("scheduler") => Benchmark::Scheduler,
+        Some("workload") => Benchmark::Workload,
         Some("storage") => Benchmark::Storage,
         Some(argument) if is_help(argument) => return Ok(Command::Help(BENCH_HELP)),
         Some(other) => return Err(Usage::new(format!("there is no benchmark `{other}`"), BENCH_HELP)),
@@ -269,6 +276,7 @@ mod tests {
         let expected = GoldenOptions {
             filter: "apply/*".into(),
             show: 3,
+            with_tests: false,
         };
         assert_eq!(parsed("golden apply/* --show 3"), Ok(Command::Golden(expected)));
     }

@@ -40,8 +40,12 @@ pub(crate) fn run(workspace: &Workspace, options: &TestOptions) -> Outcome {
     }
     parts.push(("tests", tests(workspace, &services, options)));
     if options.selection.is_empty() {
+        let with_tests = GoldenOptions {
+            with_tests: true,
+            ..GoldenOptions::default()
+        };
         parts.push(("doc tests", doc_tests(workspace, &services)));
-        parts.push(("golden", golden::count(workspace, &GoldenOptions::default())));
+        parts.push(("golden", golden::count(workspace, &with_tests)));
     }
     println!();
     for problem in &services.problems {

@@ -25,7 +25,7 @@ use crate::{
     flags::{ApiOptions, Effort},
     latency::Percentiles,
     machine::Machine,
-    place::{data_folder, own_folder, results, write},
+    place::{data_folder, results, write},
     verdict::{self, Bound, Verdict},
 };
 
@@ -55,13 +55,8 @@ struct HostileReport {
 /// Measures, prints, and writes it down.
 pub(crate) async fn run(options: &ApiOptions) -> Result<(), Failure> {
     super::raise_open_files()?;
-    let binary = match &options.binary {
-        Some(binary) => binary.clone(),
-        None => own_folder()?.join("k3"),
-    };
-    let storage = options.storage;
     let dir = data_folder(options.dir.as_deref())?;
-    let server = Recipe { binary, storage }.start(&dir.join("hostile")).await;
+    let server = Recipe::alone(options)?.start(&dir.join("hostile")).await;
     let measured = match server {
         Ok(server) => measure(server, options, Machine::find(&dir)?).await,
         Err(failure) => Err(failure),

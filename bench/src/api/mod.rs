@@ -15,7 +15,7 @@ mod report;
 pub(crate) mod server;
 mod state;
 mod upstream;
-mod watches;
+pub(crate) mod watches;
 
 use std::path::Path;
 
@@ -32,20 +32,13 @@ use crate::{
     cpu::CpuMeter,
     flags::ApiOptions,
     machine::Machine,
-    place::{data_folder, own_folder, results, write},
+    place::{data_folder, results, write},
 };
 
 /// Measures everything, prints it, and writes it down.
 pub(crate) async fn run(options: &ApiOptions) -> Result<(), Failure> {
     raise_open_files()?;
-    let binary = match &options.binary {
-        Some(binary) => binary.clone(),
-        None => own_folder()?.join("k3"),
-    };
-    let recipe = Recipe {
-        binary,
-        storage: options.storage,
-    };
+    let recipe = Recipe::alone(options)?;
     let dir = data_folder(options.dir.as_deref())?;
     let measured = measure(&recipe, options, &dir).await;
     std::fs::remove_dir_all(&dir)?;

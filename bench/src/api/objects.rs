@@ -111,6 +111,40 @@ pub(crate) fn deployment(name: &str, index: usize, round: usize) -> Value {
     })
 }
 
+/// A deployment that runs so many small pods, which end at once when they are told to.
+pub(crate) fn running_deployment(name: &str, replicas: usize) -> Value {
+    let labels = json!({"app": name});
+    let resources = json!({"requests": {"cpu": "10m", "memory": "16Mi"}});
+    json!({
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {
+                    "terminationGracePeriodSeconds": 0,
+                    "containers": [{"name": "main", "image": "example.com/app:1", "resources": resources}],
+                },
+            },
+        },
+    })
+}
+
+/// A node that is ready, as its kubelet announces it.
+pub(crate) fn node(name: &str) -> Value {
+    let capacity = json!({"cpu": "32", "memory": "256Gi", "pods": "110"});
+    let ready = json!({"type": "Ready", "status": "True", "reason": "KubeletReady"});
+    json!({
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
+        "status": {"capacity": capacity, "allocatable": capacity, "conditions": [ready]},
+    })
+}
+
 fn metadata(name: &str, index: usize, round: usize) -> Value {
     json!({
         "name": name,

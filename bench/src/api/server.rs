@@ -12,7 +12,12 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::Instant;
 
 use super::client::{Call, Endpoint};
-use crate::{Failure, flags::Backend, memory};
+use crate::{
+    Failure,
+    flags::{ApiOptions, Backend},
+    memory,
+    place::own_folder,
+};
 
 /// How long a server may take to be ready, and to stop.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -22,6 +27,8 @@ const PATIENCE: Duration = Duration::from_mins(1);
 pub(crate) struct Recipe {
     pub(crate) binary: PathBuf,
     pub(crate) storage: Backend,
+    /// Further flags: what runs beside the API server.
+    pub(crate) parts: Vec<String>,
 }
 
 /// A server that is ready. Dropping it kills it.
@@ -37,13 +44,35 @@ pub(crate) struct Server {
 // --- Recipe ---
 
 impl Recipe {
+    /// An API server alone, as the options want it.
+    pub(crate) fn alone(options: &ApiOptions) -> Result<Self, Failure> {
+        Self::with(options, ["--controllers=".to_owned()])
+    }
+
+    /// A server with further flags.
+    pub(crate) fn with(
+        options: &ApiOptions,
+        parts: impl IntoIterator<Item = String>,
+    ) -> Result<Self, Failure> {
+        let binary = match &options.binary {
+            Some(binary) => binary.clone(),
+            None => own_folder()?.join("k3"),
+        };
+        Ok(Self {
+            binary,
+            storage: options.storage,
+            parts: parts.into_iter().collect(),
+        })
+    }
+
     /// Starts a server with its data in `folder`, and waits until it is ready.
     pub(crate) async fn start(&self, folder: &Path) -> Result<Server, Failure> {
         fs::create_dir_all(folder)?;
         let log = folder.join("log");
         let mut command = Command::new(&self.binary);
         command
-            .args(["start", "--secure-port=0", "--controllers=", "--no-node"])
+            .args(["start", "--secure-port=0", "--no-node"])
+            .args(&self.parts)
             .arg(format!("--storage={}", self.storage.name()))
             .arg("--data-dir")
             .arg(folder.join("data"))

@@ -29,7 +29,7 @@ use crate::{Failure, flags::Effort};
 const PATIENCE: Duration = Duration::from_mins(2);
 
 /// A watch that is open.
-struct Watcher {
+pub(crate) struct Watcher {
     body: Incoming,
     lines: Lines,
     /// Held open.
@@ -84,7 +84,8 @@ async fn fan_out(
     let version = list.metadata.resource_version;
     let mut open = Vec::with_capacity(watchers);
     for _ in 0..watchers {
-        open.push(timeout(PATIENCE, Watcher::open(session, &collection, &version)).await??);
+        let path = format!("{collection}?watch=true&timeoutSeconds=3600&resourceVersion={version}");
+        open.push(timeout(PATIENCE, Watcher::open(session, path)).await??);
     }
 
     let stopwatch = Stopwatch::start(session.meter)?;
@@ -133,9 +134,9 @@ fn nanos(since: Instant) -> u64 {
 // --- Watcher ---
 
 impl Watcher {
-    async fn open(session: &Session<'_>, collection: &str, version: &str) -> Result<Self, Failure> {
+    /// Begins the watch that is at a path.
+    pub(crate) async fn open(session: &Session<'_>, path: String) -> Result<Self, Failure> {
         let mut connection = session.endpoint.connect().await?;
-        let path = format!("{collection}?watch=true&timeoutSeconds=3600&resourceVersion={version}");
         let response = connection.send(Call::get(path)).await?;
         if response.status() != 200 {
             return Err(format!("a watch is answered with {}", response.status()).into());
@@ -151,14 +152,9 @@ impl Watcher {
     async fn read(mut self, events: usize, start: Instant) -> Result<Vec<Sighting>, Failure> {
         let mut seen = Vec::with_capacity(events);
         while seen.len() < events {
-            let frame = match timeout(PATIENCE, self.body.frame()).await {
-                Ok(Some(frame)) => frame?,
-                _ => return Err(format!("a watch ended after {} of {events} events", seen.len()).into()),
-            };
+            let ended = format!("a watch ended after {} of {events} events", seen.len());
+            let data = self.data().await?.ok_or(ended)?;
             let now = nanos(start);
-            let Ok(data) = frame.into_data() else {
-                continue;
-            };
             self.lines.add(&data, |line| {
                 let round = round(line).ok_or("a watch sent something else than a change")?;
                 seen.push(Sighting { round, nanos: now });
@@ -166,6 +162,30 @@ impl Watcher {
             })?;
         }
         Ok(seen)
+    }
+
+    /// Waits for events, and gives each as the line that came. False if the watch has ended.
+    pub(crate) async fn events(
+        &mut self,
+        each: impl FnMut(&[u8]) -> Result<(), Failure>,
+    ) -> Result<bool, Failure> {
+        let Some(data) = self.data().await? else {
+            return Ok(false);
+        };
+        self.lines.add(&data, each)?;
+        Ok(true)
+    }
+
+    /// What comes next, unless nothing comes for long.
+    async fn data(&mut self) -> Result<Option<Bytes>, Failure> {
+        loop {
+            let Some(frame) = timeout(PATIENCE, self.body.frame()).await? else {
+                return Ok(None);
+            };
+            if let Ok(data) = frame?.into_data() {
+                return Ok(Some(data));
+            }
+        }
     }
 }
 

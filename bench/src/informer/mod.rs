@@ -22,7 +22,7 @@ use crate::{
     cpu::CpuMeter,
     flags::{ApiOptions, Effort, Holder},
     machine::Machine,
-    place::{data_folder, own_folder, results, write},
+    place::{data_folder, results, write},
 };
 
 /// How many pods are held.
@@ -35,14 +35,7 @@ const PER_NAMESPACE: usize = 10_000;
 
 /// Measures everything, prints it, and writes it down.
 pub(crate) async fn run(options: &ApiOptions) -> Result<(), Failure> {
-    let binary = match &options.binary {
-        Some(binary) => binary.clone(),
-        None => own_folder()?.join("k3"),
-    };
-    let recipe = Recipe {
-        binary,
-        storage: options.storage,
-    };
+    let recipe = Recipe::alone(options)?;
     let dir = data_folder(options.dir.as_deref())?;
     let measured = measure(&recipe, options, &dir).await;
     std::fs::remove_dir_all(&dir)?;

@@ -65,7 +65,7 @@ fn measure(scene: &Scene, nodes: usize) -> Result<f64, Failure> {
     let mut core = Core::new(vec![Profile::default()], Patience::default(), 1);
     let now = Duration::from_secs(1);
     for index in 0..nodes {
-        core.node(builder.node(scene, index), now);
+        core.node(&builder.node(scene, index), now);
     }
     for service in builder.services() {
         core.service(&service);
@@ -112,7 +112,7 @@ fn weigh(nodes: usize) -> Result<f64, Failure> {
     let mut core = Core::new(vec![Profile::default()], Patience::default(), 1);
     let now = Duration::from_secs(1);
     for index in 0..nodes {
-        core.node(builder.node(scene, index), now);
+        core.node(&builder.node(scene, index), now);
     }
     let before = resident("self")?;
     for index in 0..WEIGHED {

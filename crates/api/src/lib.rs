@@ -18,6 +18,7 @@ pub mod kinds;
 pub mod name;
 pub mod patch;
 pub mod protobuf;
+pub mod quota;
 pub mod rules;
 pub mod schema;
 pub mod selector;

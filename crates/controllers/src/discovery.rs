@@ -1,12 +1,30 @@
 //! Which resources the server has: all kinds, those of others too.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, time::Duration};
 
-use serde::Deserialize;
+use futures_util::FutureExt;
+use kubecontroller::informer::{Changes, Informer};
+use serde::{Deserialize, de::IgnoredAny};
+use tokio::time;
 
-use crate::{resource::Resource, writer::Writer};
+use crate::{objects::Thing, resource::Resource, writer::Writer};
 
 const LIST: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+/// A custom resource is served some moments after its definition was stored: so often, and so long, it is looked for.
+const LOOKS: u32 = 5;
+const LOOK_AFTER: Duration = Duration::from_millis(200);
+
+/// The definition of a custom resource.
+pub(crate) type Definition = Thing<IgnoredAny>;
+
+/// Follows the resources of a server as they come and go.
+pub(crate) struct Kinds {
+    writer: Writer,
+    changes: Changes<Definition>,
+    /// How often it has to be looked yet before the next change is waited for.
+    looks: u32,
+}
 
 /// A resource that the server has.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,6 +88,35 @@ struct Entry {
 #[serde(default)]
 struct Kind {
     kind: String,
+}
+
+// --- Kinds ---
+
+impl Kinds {
+    pub(crate) async fn new(writer: &Writer, definitions: &Informer<Definition>) -> Self {
+        let changes = definitions.changes();
+        changes.synced().await;
+        Kinds {
+            writer: writer.clone(),
+            changes,
+            looks: LOOKS,
+        }
+    }
+
+    /// The resources, now and each time they may have changed; `None` when there is nobody left who tells.
+    pub(crate) async fn next(&mut self) -> kube::Result<Option<Discovered>> {
+        if self.looks == 0 {
+            if self.changes.next().await.is_none() {
+                return Ok(None);
+            }
+            while self.changes.next().now_or_never().flatten().is_some() {}
+            self.looks = LOOKS;
+        } else if self.looks < LOOKS {
+            time::sleep(LOOK_AFTER).await;
+        }
+        self.looks -= 1;
+        Discovered::ask(&self.writer).await.map(Some)
+    }
 }
 
 // --- Discovered ---

@@ -7,7 +7,7 @@ use kubecontroller::events::{Kind, Recorder};
 
 /// Something that people are told.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct News {
+pub(crate) struct News {
     is_warning: bool,
     reason: Box<str>,
     message: Box<str>,
@@ -17,7 +17,7 @@ pub struct News {
 
 impl News {
     /// What is as it should be.
-    pub fn normal(reason: &str, message: impl fmt::Display) -> Self {
+    pub(crate) fn normal(reason: &str, message: impl fmt::Display) -> Self {
         News {
             is_warning: false,
             reason: reason.into(),
@@ -26,7 +26,7 @@ impl News {
     }
 
     /// What is not.
-    pub fn warning(reason: &str, message: impl fmt::Display) -> Self {
+    pub(crate) fn warning(reason: &str, message: impl fmt::Display) -> Self {
         News {
             is_warning: true,
             ..News::normal(reason, message)
@@ -34,17 +34,18 @@ impl News {
     }
 
     /// What it is, in a word.
-    pub fn reason(&self) -> &str {
+    #[cfg(test)]
+    pub(crate) fn reason(&self) -> &str {
         &self.reason
     }
 
     /// What it is, in words.
-    pub fn message(&self) -> &str {
+    pub(crate) fn message(&self) -> &str {
         &self.message
     }
 
     /// Tells it.
-    pub fn tell(&self, recorder: &Recorder, about: &ObjectReference) {
+    pub(crate) fn tell(&self, recorder: &Recorder, about: &ObjectReference) {
         let kind = if self.is_warning {
             Kind::Warning
         } else {

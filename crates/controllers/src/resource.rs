@@ -37,6 +37,7 @@ resources! {
     CUSTOM_RESOURCE_DEFINITIONS = "apiextensions.k8s.io" "v1" "customresourcedefinitions" "CustomResourceDefinition" false;
     DAEMON_SETS = "apps" "v1" "daemonsets" "DaemonSet" true;
     DEPLOYMENTS = "apps" "v1" "deployments" "Deployment" true;
+    DEVICE_CLASSES = "resource.k8s.io" "v1" "deviceclasses" "DeviceClass" false;
     ENDPOINTS = "" "v1" "endpoints" "Endpoints" true;
     ENDPOINT_SLICES = "discovery.k8s.io" "v1" "endpointslices" "EndpointSlice" true;
     EVENTS = "" "v1" "events" "Event" true;
@@ -51,6 +52,7 @@ resources! {
     POD_DISRUPTION_BUDGETS = "policy" "v1" "poddisruptionbudgets" "PodDisruptionBudget" true;
     REPLICATION_CONTROLLERS = "" "v1" "replicationcontrollers" "ReplicationController" true;
     REPLICA_SETS = "apps" "v1" "replicasets" "ReplicaSet" true;
+    RESOURCE_CLAIMS = "resource.k8s.io" "v1" "resourceclaims" "ResourceClaim" true;
     RESOURCE_QUOTAS = "" "v1" "resourcequotas" "ResourceQuota" true;
     SECRETS = "" "v1" "secrets" "Secret" true;
     SERVICES = "" "v1" "services" "Service" true;
@@ -60,6 +62,7 @@ resources! {
     STATEFUL_SETS = "apps" "v1" "statefulsets" "StatefulSet" true;
     STORAGE_CLASSES = "storage.k8s.io" "v1" "storageclasses" "StorageClass" false;
     SUBJECT_ACCESS_REVIEWS = "authorization.k8s.io" "v1" "subjectaccessreviews" "SubjectAccessReview" false;
+    STORAGE_VERSION_MIGRATIONS = "storagemigration.k8s.io" "v1" "storageversionmigrations" "StorageVersionMigration" false;
     VALIDATING_ADMISSION_POLICIES = "admissionregistration.k8s.io" "v1" "validatingadmissionpolicies" "ValidatingAdmissionPolicy" false;
 }
 
@@ -90,6 +93,17 @@ impl Resource {
         } else {
             format!("{}/{}", self.group, self.version)
         }
+    }
+
+    /// Group, version and name, as messages give them.
+    pub fn in_words(&self) -> String {
+        let Resource {
+            group,
+            version,
+            plural,
+            ..
+        } = self;
+        format!("{group}/{version}, Resource={plural}")
     }
 
     /// The path of the objects of a namespace; of all of them if it is empty.

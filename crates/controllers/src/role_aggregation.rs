@@ -12,7 +12,7 @@ use crate::{
     context::{Context, Task},
     objects::{Meta, Selector, object},
     resource::CLUSTER_ROLES,
-    writer::{Place, is},
+    writer::{Made, Place, is},
 };
 
 /// A cluster role.
@@ -53,7 +53,7 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
                 .collect::<Vec<Key>>()
         })
         .reconciler(reconcile_fn(move |request| {
-            let (store, writer) = (store.clone(), writer.clone());
+            let (roles, store, writer) = (roles.clone(), store.clone(), writer.clone());
             async move {
                 let Some(role) = store.get(&request.key) else {
                     return Ok(Outcome::Done);
@@ -63,24 +63,30 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
                 };
                 let mut all = store.all();
                 all.sort_by(|one, other| one.metadata.name.cmp(&other.metadata.name));
-                let rules = gathered(rule, &role.metadata.name, all.iter().map(|role| &**role));
+                let rules = gathered(rule, &role.metadata.name, &all.iter().map(|role| &**role));
                 if role.rules.as_deref().unwrap_or_default() == rules {
                     return Ok(Outcome::Done);
                 }
                 let patch =
                     json!({"metadata": {"resourceVersion": role.metadata.resource_version}, "rules": rules});
                 let place = Place::new(&CLUSTER_ROLES, "", request.key.name());
-                match writer.merge::<Value>(place, &patch).await {
-                    Err(error) if is(&error, 404) => Ok(Outcome::Done),
-                    other => Ok(other.map(|_| Outcome::Done)?),
+                match writer.merge::<Made>(place, &patch).await {
+                    Ok(made) => request.wrote_at(&roles, &made.metadata.resource_version),
+                    Err(error) if is(&error, 404) => {}
+                    Err(error) => return Err(error.into()),
                 }
+                Ok(Outcome::Done)
             }
         }));
     vec![Box::new(runner)]
 }
 
 /// The rules of the roles that are meant, each once, in the order of the selectors and then of the roles.
-fn gathered<'r>(rule: &Aggregation, own: &str, roles: impl Iterator<Item = &'r Role> + Clone) -> Vec<Value> {
+fn gathered<'r>(
+    rule: &Aggregation,
+    own: &str,
+    roles: &(impl Iterator<Item = &'r Role> + Clone),
+) -> Vec<Value> {
     let mut rules: Vec<Value> = Vec::new();
     for selector in &rule.cluster_role_selectors {
         let meant = roles
@@ -117,7 +123,7 @@ mod tests {
         let rule: Aggregation =
             serde_json::from_value(json!({"clusterRoleSelectors": [{"matchLabels": {"view": "true"}}]}))
                 .unwrap();
-        let verbs: Vec<_> = gathered(&rule, "own", roles.iter())
+        let verbs: Vec<_> = gathered(&rule, "own", &roles.iter())
             .iter()
             .map(|rule| rule["verbs"][0].as_str().unwrap().to_owned())
             .collect();

@@ -3,8 +3,9 @@
 use crate::{
     bootstrap, certificates,
     context::{Context, Task},
-    cronjob, deployment, ephemeral_volume, garbage, job, local_path, namespace, node_ipam, node_lifecycle,
-    pod_garbage, replicaset, replication, role_aggregation, root_ca, service_account, service_account_token,
+    cronjob, daemonset, deployment, endpoint_slice, endpoints, ephemeral_volume, garbage, job, local_path,
+    namespace, node_ipam, node_lifecycle, pod_garbage, podautoscaler, replicaset, replication, resourcequota,
+    role_aggregation, root_ca, service_account, service_account_token, statefulset, storage_migration,
     taint_eviction, ttl_after_finished, volume_binder, volume_protection,
 };
 
@@ -43,9 +44,13 @@ pub static CONTROLLERS: &[Descriptor] = controllers! {
     "certificatesigningrequest-signing-controller" "csrsigning" "certificate-controller" certificates::make_signer;
     "clusterrole-aggregation-controller" "clusterrole-aggregation" "clusterrole-aggregation-controller" role_aggregation::make;
     "cronjob-controller" "cronjob" "cronjob-controller" cronjob::make;
+    "daemonset-controller" "daemonset" "daemon-set-controller" daemonset::make;
     "deployment-controller" "deployment" "deployment-controller" deployment::make;
+    "endpoints-controller" "endpoint" "endpoint-controller" endpoints::make;
+    "endpointslice-controller" "endpointslice" "endpointslice-controller" endpoint_slice::make;
     "ephemeral-volume-controller" "ephemeral-volume" "ephemeral-volume-controller" ephemeral_volume::make;
     "garbage-collector-controller" "garbagecollector" "generic-garbage-collector" garbage::make;
+    "horizontal-pod-autoscaler-controller" "horizontalpodautoscaling" "horizontal-pod-autoscaler" podautoscaler::make;
     "job-controller" "job" "job-controller" job::make;
     "local-path-provisioner" "local-path" "persistent-volume-binder" local_path::make;
     "namespace-controller" "namespace" "namespace-controller" namespace::make;
@@ -57,9 +62,12 @@ pub static CONTROLLERS: &[Descriptor] = controllers! {
     "pod-garbage-collector-controller" "podgc" "pod-garbage-collector" pod_garbage::make;
     "replicaset-controller" "replicaset" "replicaset-controller" replicaset::make;
     "replicationcontroller-controller" "replicationcontroller" "replication-controller" replication::make;
+    "resourcequota-controller" "resourcequota" "resourcequota-controller" resourcequota::make;
     "root-ca-certificate-publisher-controller" "root-ca-cert-publisher" "root-ca-cert-publisher" root_ca::make;
     "serviceaccount-controller" "serviceaccount" "service-account-controller" service_account::make;
     "serviceaccount-token-controller" "serviceaccount-token" "tokens-controller" service_account_token::make;
+    "statefulset-controller" "statefulset" "statefulset-controller" statefulset::make;
+    "storage-version-migrator-controller" "" "storage-version-migrator-controller" storage_migration::make;
     "taint-eviction-controller" "taint-eviction" "node-controller" taint_eviction::make;
     "token-cleaner-controller" "tokencleaner" "token-cleaner" bootstrap::make_cleaner, off;
     "ttl-after-finished-controller" "ttl-after-finished" "ttl-after-finished-controller" ttl_after_finished::make;

@@ -1,7 +1,7 @@
 //! How controllers change things: requests made of paths and JSON, so that no kind has to be known whole.
 
 use http::{Method, Request, header};
-use kube::Client;
+use kube::{Client, api::ListParams};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
@@ -85,6 +85,45 @@ impl Writer {
         let request = Request::get(path).header(header::ACCEPT, accept);
         let request = request.body(Vec::new()).map_err(kube::Error::HttpError)?;
         self.client.request(request).await
+    }
+
+    /// Reads a part of a list, as the parameters say.
+    pub async fn page<T: DeserializeOwned>(
+        &self,
+        resource: &Resource,
+        namespace: &str,
+        parameters: &ListParams,
+    ) -> kube::Result<Page<T>> {
+        let request = kube::core::Request::new(resource.path(namespace)).list(parameters);
+        self.client
+            .request(request.map_err(kube::Error::BuildRequest)?)
+            .await
+    }
+
+    /// The same, where `T` reads nothing but metadata; the server sends no more than that.
+    pub async fn page_of_metadata<T: DeserializeOwned>(
+        &self,
+        resource: &Resource,
+        namespace: &str,
+        parameters: &ListParams,
+    ) -> kube::Result<Page<T>> {
+        let request = kube::core::Request::new(resource.path(namespace)).list_metadata(parameters);
+        self.client
+            .request(request.map_err(kube::Error::BuildRequest)?)
+            .await
+    }
+
+    /// Reads an object in the name of those who may list and not get, whole as it can be put back.
+    pub async fn find(&self, place: Place<'_>) -> kube::Result<Option<Value>> {
+        let parameters = ListParams::default().fields(&format!("metadata.name={}", place.name));
+        let page: Page<Value> = self.page(place.resource, place.namespace, &parameters).await?;
+        let mut found = page.items.into_iter().next();
+        // The items of a list do not say what they are.
+        if let Some(object) = &mut found {
+            object["apiVersion"] = place.resource.api_version().into();
+            object["kind"] = (&*place.resource.kind).into();
+        }
+        Ok(found)
     }
 
     /// Makes an object.
@@ -207,6 +246,30 @@ impl Writer {
             .map_err(kube::Error::HttpError)?;
         self.client.request(request).await
     }
+}
+
+/// A part of a list.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Page<T> {
+    /// What is said of the list.
+    #[serde(default)]
+    pub metadata: PageMeta,
+    /// The objects.
+    #[serde(default = "Vec::new")]
+    pub items: Vec<T>,
+}
+
+/// What is said of a list.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PageMeta {
+    /// The version of the list.
+    pub resource_version: Box<str>,
+    /// What to ask with for the next part; empty if there is none.
+    #[serde(rename = "continue")]
+    pub next: Box<str>,
+    /// How many objects there are in the parts to come, if the server counts them.
+    pub remaining_item_count: Option<usize>,
 }
 
 /// What a controller wants to know of an object that it has written.

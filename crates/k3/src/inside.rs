@@ -34,6 +34,18 @@ pub(crate) fn component(server: &Server, name: &str, agent: &'static str) -> Cli
     client(server, user, agent)
 }
 
+/// A client of the server that may do everything.
+pub(crate) fn master(server: &Server, name: &str, agent: &'static str) -> Client {
+    let user = User {
+        name: name.to_owned(),
+        groups: ["system:masters", "system:authenticated"]
+            .map(str::to_owned)
+            .to_vec(),
+        ..User::default()
+    };
+    client(server, user, agent)
+}
+
 fn client(server: &Server, user: User, agent: &'static str) -> Client {
     let inside = server.inside(user);
     let service = tower::service_fn(move |mut request: Request<Body>| {

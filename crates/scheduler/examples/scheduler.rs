@@ -6,5 +6,8 @@ use k3_scheduler::Install;
 use kubecontroller::App;
 
 fn main() -> ExitCode {
-    App::new("k3-scheduler").about("Places pods on nodes.").with(Install::default()).main()
+    App::new("k3-scheduler")
+        .about("Places pods on nodes.")
+        .with(Install::default())
+        .main()
 }

@@ -47,13 +47,24 @@ pub enum Decision {
         message: String,
         /// Whether the cluster is the reason; else the scheduler is.
         unschedulable: bool,
-        /// Where it may be placed soon: what its status is to say, if that is to change.
-        nominate: Option<Option<Text>>,
+        /// Where it may be placed soon: what its status is to say.
+        nominate: Nominate,
         /// Who is to go for it.
         preemption: Option<Preempt>,
     },
     /// It is going: that it is not tried is to be told.
     Skip(Arc<Pod>),
+}
+
+/// What the status of a pod is to say about where it may be placed soon.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Nominate {
+    /// What it says now.
+    Keep,
+    /// Nothing.
+    Nowhere,
+    /// This node.
+    On(Text),
 }
 
 /// Who is to go for a pod.
@@ -80,10 +91,10 @@ impl Core {
     }
 
     /// A node is as it is now.
-    pub fn node(&mut self, new: Arc<Node>, now: Moment) {
-        match self.cluster.set_node(Arc::clone(&new)) {
-            None => self.happened(&Event::NodeCame(&new), now),
-            Some(old) if old != new => self.happened(&Event::NodeChanged { old: &old, new: &new }, now),
+    pub fn node(&mut self, new: &Arc<Node>, now: Moment) {
+        match self.cluster.set_node(new) {
+            None => self.happened(&Event::NodeCame(new), now),
+            Some(old) if old != *new => self.happened(&Event::NodeChanged { old: &old, new }, now),
             Some(_) => {}
         }
     }
@@ -299,9 +310,9 @@ impl Core {
     ) -> Decision {
         let mut preemption = None;
         let nominate = match tried {
-            Tried::NotTried => {
+            Tried::Nothing => {
                 self.nominator.set(pod.clone(), pod.nominated.clone());
-                None
+                Nominate::Keep
             }
             Tried::Useless => {
                 self.nominator.set(pod.clone(), None);
@@ -324,7 +335,11 @@ impl Core {
                         disappointed,
                     });
                 }
-                changed.then_some(Some(node))
+                if changed {
+                    Nominate::On(node)
+                } else {
+                    Nominate::Keep
+                }
             }
         };
         self.queue.reject(&pod.uid, plugins, now);
@@ -339,8 +354,11 @@ impl Core {
 }
 
 /// What is to be written so that a pod is promised no node.
-fn clears(pod: &Pod) -> Option<Option<Text>> {
-    pod.nominated.is_some().then_some(None)
+fn clears(pod: &Pod) -> Nominate {
+    match pod.nominated {
+        Some(_) => Nominate::Nowhere,
+        None => Nominate::Keep,
+    }
 }
 
 #[cfg(test)]

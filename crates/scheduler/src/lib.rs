@@ -24,7 +24,7 @@ mod selector;
 mod status;
 
 pub use self::{
-    core::{Core, Decision, Preempt},
+    core::{Core, Decision, Nominate, Preempt},
     driver::{Install, NAME, Scheduler},
     plugins::{Decided, Plugin, Plugins},
     pool::{Pools, Text},

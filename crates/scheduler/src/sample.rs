@@ -12,7 +12,7 @@ use crate::{
 
 /// A cluster that a test builds.
 #[derive(Debug, Default)]
-pub struct Sample {
+pub(crate) struct Sample {
     /// The cluster.
     pub cluster: Cluster,
     /// What its objects share.
@@ -21,15 +21,15 @@ pub struct Sample {
 
 impl Sample {
     /// A node with 4 processors, 8 GiB and 110 pods, and its name as its host name; then changed.
-    pub fn node(&mut self, name: &str, change: impl FnOnce(&mut Value)) -> Arc<Node> {
+    pub(crate) fn node(&mut self, name: &str, change: impl FnOnce(&mut Value)) -> Arc<Node> {
         let node = self.read_node(name, change);
-        self.cluster.set_node(node.into());
+        self.cluster.set_node(&Arc::new(node));
         let slot = self.cluster.slot(name).unwrap();
         self.cluster.info(slot).node.clone().unwrap()
     }
 
     /// The same, without its being in the cluster.
-    pub fn read_node(&mut self, name: &str, change: impl FnOnce(&mut Value)) -> Node {
+    pub(crate) fn read_node(&mut self, name: &str, change: impl FnOnce(&mut Value)) -> Node {
         let mut node = json!({
             "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
             "spec": {},
@@ -40,7 +40,7 @@ impl Sample {
     }
 
     /// A pod of one container; then changed.
-    pub fn pod(&mut self, name: &str, change: impl FnOnce(&mut Value)) -> Pod {
+    pub(crate) fn pod(&mut self, name: &str, change: impl FnOnce(&mut Value)) -> Pod {
         let mut pod = json!({
             "metadata": {"name": name, "namespace": "default", "uid": name, "labels": {}},
             "spec": {"schedulerName": "default-scheduler", "containers": [{"name": "c", "image": "img:1"}]},
@@ -51,7 +51,7 @@ impl Sample {
     }
 
     /// A pod on a node of the cluster.
-    pub fn placed(&mut self, name: &str, node: &str, change: impl FnOnce(&mut Value)) -> Arc<Pod> {
+    pub(crate) fn placed(&mut self, name: &str, node: &str, change: impl FnOnce(&mut Value)) -> Arc<Pod> {
         let pod = self.pod(name, |pod| {
             pod["spec"]["nodeName"] = node.into();
             change(pod);

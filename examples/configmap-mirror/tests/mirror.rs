@@ -85,7 +85,7 @@ async fn what_is_no_copy_is_left_alone() {
         stop.clone(),
     ));
     eventually(|| async { api.requests().iter().any(|request| request.verb == "watch") }).await;
-    tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+    tokio::time::sleep(std::time::Duration::from_mins(1)).await;
     assert_eq!(copies(&api), ["a=green"]);
     stop.stop(std::time::Duration::from_secs(5));
     tasks.join_next().await.unwrap().unwrap().unwrap();

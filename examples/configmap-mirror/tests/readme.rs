@@ -1,5 +1,4 @@
 //! The first example of the framework's README is this program.
-#![expect(clippy::unwrap_used, reason = "in a test a panic is the answer")]
 
 const PROGRAM: &str = include_str!("../src/main.rs");
 const README: &str = include_str!("../../../crates/kubecontroller/README.md");

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
     status = "ThingStatus"
 )]
 #[serde(rename_all = "camelCase")]
-pub struct ThingSpec {
+pub(crate) struct ThingSpec {
     /// What the config map of the thing says.
     pub message: String,
 }
@@ -23,7 +23,7 @@ pub struct ThingSpec {
 /// What is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-pub struct ThingStatus {
+pub(crate) struct ThingStatus {
     /// The generation of the spec that the config map shows.
     pub observed_generation: i64,
 }

@@ -28,7 +28,7 @@ impl Executor {
         Executor {
             functions: BTreeMap::from([("echo".to_owned(), echo)]),
             shell: false,
-            limit: Duration::from_secs(60),
+            limit: Duration::from_mins(1),
         }
     }
 

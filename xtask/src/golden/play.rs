@@ -10,7 +10,10 @@ use std::{
 
 use k3_test_services::find_program;
 
-use super::{score::Score, server};
+use super::{
+    score::Score,
+    server::{self, GoldenServer},
+};
 use crate::{Outcome, counts::Counts, step, workspace::Workspace};
 
 /// What to play, and how much to tell.
@@ -20,7 +23,34 @@ pub(crate) struct GoldenOptions {
     pub(crate) filter: String,
     /// Differences shown for each case that failed.
     pub(crate) show: usize,
+    /// Whether all tests have been built, and the program with them.
+    pub(crate) with_tests: bool,
 }
+
+/// Recordings of one kind, and the server they are played against.
+struct Set {
+    /// Their folder.
+    folder: &'static str,
+    /// What the server is told beside what all are told.
+    setup: &'static [&'static str],
+    /// How many are played side by side.
+    jobs: &'static str,
+}
+
+/// Requests and answers of an API server on its own, and what controllers do.
+const SETS: [Set; 2] = [
+    Set {
+        folder: "cases",
+        setup: &["--controllers="],
+        jobs: "12",
+    },
+    Set {
+        folder: "scenarios",
+        setup: &[],
+        // They wait for what controllers do, most of the time.
+        jobs: "8",
+    },
+];
 
 /// How long a play may take: some ten times what it takes.
 const LIMIT_SECONDS: &str = "900";
@@ -64,7 +94,8 @@ pub(crate) fn count(workspace: &Workspace, options: &GoldenOptions) -> Counts {
 }
 
 fn recordings(folder: &Path, is_required: bool) -> Recordings {
-    match (folder.join("cases").is_dir(), is_required) {
+    let is_there = SETS.iter().all(|set| folder.join(set.folder).is_dir());
+    match (is_there, is_required) {
         (true, _) => Recordings::Here,
         (false, false) => Recordings::LeftOut,
         (false, true) => Recordings::Missing,
@@ -72,18 +103,29 @@ fn recordings(folder: &Path, is_required: bool) -> Recordings {
 }
 
 fn play(workspace: &Workspace, folder: &Path, options: &GoldenOptions) -> Outcome {
-    let played = server::build(workspace).and_then(|program| {
+    let played = server::build(workspace, options.with_tests).and_then(|program| {
         let python = find_program("python3").ok_or("`python3` is not installed, and the player needs it")?;
-        let server = server::start(&program, &python, &folder.join("tokens.csv"))?;
-        let output = player(&python, folder, &server.url, &server.authority, options)?;
-        Score::read(&output)
+        let mut scores = Vec::new();
+        for set in &SETS {
+            let server = server::start(&program, &python, &folder.join("tokens.csv"), set.setup)?;
+            let output = player(&python, folder, set, &server, options)?;
+            let score = Score::read(&output)?;
+            // A filter may be for one of the sets alone.
+            if options.filter.is_empty() || !score.is_empty() {
+                score.show_differences(options.show);
+                println!("{}\n{score}", set.folder);
+                scores.push(score);
+            }
+        }
+        Ok(scores)
     });
     match played {
-        Ok(score) => {
-            score.show_differences(options.show);
-            println!("{score}");
-            score.verdict()
+        Ok(scores) if scores.is_empty() => {
+            eprintln!("xtask: golden: no recording is called {}", options.filter);
+            Outcome::Failed
         }
+        Ok(scores) if scores.iter().all(|score| score.verdict() == Outcome::Done) => Outcome::Done,
+        Ok(_) => Outcome::Failed,
         Err(problem) => {
             eprintln!("xtask: golden: {problem}");
             Outcome::Failed
@@ -95,11 +137,11 @@ fn play(workspace: &Workspace, folder: &Path, options: &GoldenOptions) -> Outcom
 fn player(
     python: &Path,
     folder: &Path,
-    url: &str,
-    authority: &Path,
+    set: &Set,
+    server: &GoldenServer,
     options: &GoldenOptions,
 ) -> Result<Vec<u8>, String> {
-    step::headline("playing the recordings");
+    step::headline(&format!("playing the recorded {}", set.folder));
     // A server that does not answer makes the player wait a minute for each request.
     let mut command = Command::new("timeout");
     command
@@ -109,11 +151,10 @@ fn player(
         // The recordings are somebody else's folder: leave no compiled files in it.
         .arg("-B")
         .arg(folder.join("play.py"))
-        .arg(folder.join("cases"))
-        // Cases of what is not built yet wait for it in vain: let them wait side by side.
-        .args(["--jobs", "12"])
-        .args(["--json", "--server", url, "--ca"])
-        .arg(authority);
+        .arg(folder.join(set.folder))
+        .args(["--jobs", set.jobs])
+        .args(["--json", "--server", &server.url, "--ca"])
+        .arg(&server.authority);
     if !options.filter.is_empty() {
         command.args(["--filter", &options.filter]);
     }
@@ -145,9 +186,11 @@ mod tests {
     }
 
     #[test]
-    fn recordings_are_a_folder_with_cases() {
+    fn recordings_are_a_folder_with_all_sets() {
         let folder = env::temp_dir().join(format!("k3-golden-{}", std::process::id()));
         fs::create_dir_all(folder.join("cases")).unwrap();
+        assert_eq!(recordings(&folder, true), Recordings::Missing);
+        fs::create_dir_all(folder.join("scenarios")).unwrap();
         assert_eq!(recordings(&folder, true), Recordings::Here);
         fs::remove_dir_all(&folder).unwrap();
     }

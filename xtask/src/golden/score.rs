@@ -63,11 +63,16 @@ impl Score {
         sum
     }
 
+    /// Whether nothing was played.
+    pub(super) fn is_empty(&self) -> bool {
+        self.cases.is_empty()
+    }
+
     /// Whether enough was right. A play without a single case is a mistake, not a success.
     pub(super) fn verdict(&self) -> Outcome {
         let sum = self.sum();
         let enough = |right: u64, asked: u64| right * 1_000 >= asked * sum.steps;
-        if !self.cases.is_empty() && enough(sum.body, ASKED_BODIES) && enough(sum.status, ASKED_STATUS) {
+        if !self.is_empty() && enough(sum.body, ASKED_BODIES) && enough(sum.status, ASKED_STATUS) {
             Outcome::Done
         } else {
             Outcome::Failed

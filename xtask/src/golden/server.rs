@@ -29,7 +29,6 @@ const SETUP: &[&str] = &[
     "--anonymous-auth=true",
     "--service-cluster-ip-range=10.96.0.0/16",
     "--service-account-issuer=https://kubernetes.default.svc",
-    "--controllers=",
     "--no-node",
 ];
 
@@ -49,10 +48,18 @@ while True:
         time.sleep(0.05)
 ";
 
-/// Builds the program and tells where it is.
-pub(super) fn build(workspace: &Workspace) -> Result<PathBuf, String> {
-    let mut command = workspace.cargo("build --quiet --package k3 --message-format=json-render-diagnostics");
-    step::headline("cargo build --package k3");
+/// Builds the program and tells where it is. `with_tests` takes the one that was built together with all tests: it is there
+/// already, while built alone its dependencies have other features, and are built once more.
+pub(super) fn build(workspace: &Workspace, with_tests: bool) -> Result<PathBuf, String> {
+    let what = if with_tests {
+        "--workspace --tests"
+    } else {
+        "--package k3"
+    };
+    let mut command = workspace.cargo(&format!(
+        "build --quiet {what} --message-format=json-render-diagnostics"
+    ));
+    step::headline(&format!("cargo build {what}"));
     let output = command
         .stderr(Stdio::inherit())
         .output()
@@ -68,16 +75,21 @@ pub(super) fn build(workspace: &Workspace) -> Result<PathBuf, String> {
 fn executable(messages: &str) -> Option<PathBuf> {
     messages.lines().find_map(|line| {
         let message: Value = serde_json::from_str(line).ok()?;
-        let is_k3 = message.pointer("/target/name")? == "k3";
+        let is_k3 = message.pointer("/target/name")? == "k3" && message.pointer("/profile/test")? == false;
         is_k3.then(|| message.get("executable")?.as_str().map(PathBuf::from))?
     })
 }
 
 /// Starts the program on a free port, and waits until it is ready.
-pub(super) fn start(program: &Path, python: &Path, tokens: &Path) -> Result<GoldenServer, String> {
+pub(super) fn start(
+    program: &Path,
+    python: &Path,
+    tokens: &Path,
+    setup: &[&str],
+) -> Result<GoldenServer, String> {
     let args = |folder: &Path| {
         let data = folder.join("data");
-        let mut args: Vec<_> = SETUP.iter().map(Into::into).collect();
+        let mut args: Vec<_> = SETUP.iter().chain(setup).map(Into::into).collect();
         args.extend(["--data-dir".into(), data.into_os_string()]);
         args.extend(["--token-auth-file".into(), tokens.as_os_str().to_owned()]);
         args
@@ -117,7 +129,8 @@ mod tests {
     fn the_program_is_found_among_the_messages_of_cargo() {
         let messages = r#"
 {"reason":"compiler-artifact","target":{"name":"k3_storage"},"executable":null}
-{"reason":"compiler-artifact","target":{"name":"k3"},"executable":"/target/debug/k3"}
+{"reason":"compiler-artifact","target":{"name":"k3"},"profile":{"test":true},"executable":"/target/debug/deps/k3-1"}
+{"reason":"compiler-artifact","target":{"name":"k3"},"profile":{"test":false},"executable":"/target/debug/k3"}
 {"reason":"build-finished","success":true}
 "#;
         assert_eq!(executable(messages), Some("/target/debug/k3".into()));

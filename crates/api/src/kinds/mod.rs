@@ -56,6 +56,7 @@ pub use self::{
     },
     core::{
         event,
+        persistent_volume_claim::class_of as storage_class_of,
         pod::resources::{
             is_extended as is_extended_resource, requests as pod_requests, total as pod_amounts,
         },

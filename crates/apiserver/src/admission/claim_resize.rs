@@ -1,13 +1,10 @@
 //! A claim grows when it has a volume, and when its class lets it.
 
-use k3_api::{quantity::Quantity, rules::Tree, status::Status};
+use k3_api::{kinds::storage_class_of, quantity::Quantity, rules::Tree, status::Status};
 use serde_json::Value;
 
 use super::{Attributes, Operation, Plugin, object};
 use crate::cache::Caches;
-
-/// Where old clients name the class of a claim.
-const CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 
 /// The plugin.
 pub(super) struct ClaimResize;
@@ -26,9 +23,9 @@ impl Plugin for ClaimResize {
         if old.at("status").text("phase") != "Bound" {
             return Err(attributes.forbidden("Only bound persistent volume claims can be expanded"));
         }
-        let class = class(attributes.object);
+        let class = storage_class_of(attributes.object);
         let lets = !class.is_empty()
-            && class == self::class(old)
+            && class == storage_class_of(old)
             && object("storage.k8s.io", "storageclasses", "", class, caches)
                 .is_some_and(|class| class.flag("allowVolumeExpansion"));
         if lets {
@@ -43,15 +40,6 @@ impl Plugin for ClaimResize {
 fn size(claim: &Value) -> Quantity {
     let size = claim.way("spec.resources.requests.storage");
     Quantity::from_value(size).unwrap_or_else(|_| Quantity::zero())
-}
-
-/// The class of a claim; empty if it has none.
-pub(super) fn class(claim: &Value) -> &str {
-    let annotations = claim.at("metadata").entries("annotations");
-    match annotations.get(CLASS) {
-        Some(class) => class.as_str().unwrap_or_default(),
-        None => claim.at("spec").text("storageClassName"),
-    }
 }
 
 #[cfg(test)]

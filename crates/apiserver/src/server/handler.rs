@@ -13,6 +13,7 @@ use k3_api::{rules::User, status::Status};
 use tokio::{sync::Notify, time};
 
 use super::{
+    annex::Annex,
     asked, body, deprecation,
     exchange::Exchange,
     health,
@@ -60,6 +61,7 @@ pub(super) struct Handler {
     watchers: Arc<Watchers>,
     writers: Writers,
     auditor: Option<Arc<Auditor>>,
+    pub(super) annex: Annex,
 }
 
 /// What a request says of itself, beside its body.
@@ -93,6 +95,7 @@ impl Handler {
             watchers: Watchers::new(limits.watches_per_user),
             writers: Writers::default(),
             auditor,
+            annex: Annex::default(),
             registry,
         }
     }
@@ -405,7 +408,7 @@ impl Handler {
             return Ok(answer);
         }
         let figures = match head.path.as_str() {
-            "/metrics" => Some(metrics.text(&self.registry.caches)),
+            "/metrics" => Some(self.annex.figures(metrics.text(&self.registry.caches))),
             "/metrics/slis" => Some(metrics.slis()),
             _ => None,
         };
@@ -434,7 +437,10 @@ impl Handler {
         let document = match head.path.as_str() {
             "/" => discovery.index(&PATHS),
             "/version" | "/version/" => discovery::version(),
-            _ => return self.nowhere(head),
+            path => match self.annex.document(path) {
+                Some(document) => document,
+                None => return self.nowhere(head),
+            },
         };
         Ok(web::json(
             200,

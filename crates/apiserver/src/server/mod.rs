@@ -8,6 +8,7 @@
 //! request_id   the name of a request
 //! asked        what the audit log is told of a request
 //! inside       requests from the same process
+//! annex        what other parts of the process say of themselves
 //! inflight     how many requests are served at once
 //! watchers     how many watches each user has
 //! writers      writes, which go on when their client is gone
@@ -19,6 +20,7 @@
 //! deprecation  what users of old kinds are told
 //! ```
 
+mod annex;
 mod asked;
 mod body;
 mod connection;
@@ -136,6 +138,21 @@ impl Server {
             _feed: feed,
             _keeper: keeper,
         })
+    }
+
+    /// Shows further figures with its own at `/metrics`, in the text that Prometheus reads. They are asked for when somebody
+    /// looks.
+    pub fn add_figures(&self, figures: impl Fn() -> String + Send + Sync + 'static) {
+        self.handler.annex.add_figures(figures);
+    }
+
+    /// Shows a document at a path that leads to nothing else, to those who may `get` it.
+    pub fn add_document(
+        &self,
+        path: &'static str,
+        document: impl Fn() -> serde_json::Value + Send + Sync + 'static,
+    ) {
+        self.handler.annex.add_document(path, document);
     }
 
     /// Takes connections until `stop` is ready, then ends them in an orderly way: watches end, requests are answered, and

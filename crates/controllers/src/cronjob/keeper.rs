@@ -87,11 +87,12 @@ impl Reconciler for Keeper {
             schedules.remove(&request.key);
             return Ok(Outcome::Done);
         };
-        if self.has_new_schedule(&request.key, &cron.spec) && cron.spec.suspend != Some(true) {
-            if let Ok(timetable) = Timetable::new(&cron) {
-                let wait = timetable.wait(&cron, self.clock.now());
-                return Ok(wait.map_or(Outcome::Done, Outcome::After));
-            }
+        if self.has_new_schedule(&request.key, &cron.spec)
+            && cron.spec.suspend != Some(true)
+            && let Ok(timetable) = Timetable::new(&cron)
+        {
+            let wait = timetable.wait(&cron, self.clock.now());
+            return Ok(wait.map_or(Outcome::Done, Outcome::After));
         }
         let visit = Visit {
             keeper: self,

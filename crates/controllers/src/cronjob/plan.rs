@@ -233,8 +233,7 @@ pub(super) fn patch(status: &CronJobStatus, version: &str) -> Value {
 mod tests {
     use super::*;
 
-    fn cron(spec: Value, status: Value) -> CronJob {
-        let mut spec = spec;
+    fn cron(mut spec: Value, status: &Value) -> CronJob {
         let template = json!({"metadata": {"labels": {"a": "b"}, "annotations": {"c": "d"}}, "spec": {"parallelism": 2}});
         spec["jobTemplate"] = template;
         let metadata = json!({"name": "c", "namespace": "shop", "uid": "u1", "creationTimestamp": "2026-01-01T10:00:30Z"});
@@ -351,7 +350,7 @@ mod tests {
                 )),
             ),
         ] {
-            let cron = cron(spec, status);
+            let cron = cron(spec, &status);
             let (decided, told) = decide(&cron, now);
             assert_eq!(decided, decision, "{cron:?}");
             assert_eq!(told, Vec::from_iter(news), "{cron:?}");
@@ -362,7 +361,7 @@ mod tests {
     fn a_job_is_as_the_template_says_and_knows_its_time() {
         let cron = cron(
             json!({"schedule": "* * * * *", "timeZone": "Asia/Tokyo"}),
-            json!({}),
+            &json!({}),
         );
         let timetable = Timetable::new(&cron).unwrap();
         let job = job(&cron, "2026-01-01T11:00:00Z".parse().unwrap(), &timetable).unwrap();
@@ -413,7 +412,7 @@ mod tests {
                 vec![],
             ),
         ] {
-            let cron = cron(limits, json!({}));
+            let cron = cron(limits, &json!({}));
             let outlived = outlived(&cron, &jobs);
             let names: Vec<_> = outlived.iter().map(|job| &*job.metadata.name).collect();
             assert_eq!(names, gone);
@@ -429,7 +428,7 @@ mod tests {
             job_of("d", None, Some("Complete"), Some("2026-01-01T03:00:00Z")),
         ];
         let active = ["a", "b", "c"].map(|name| json!({"name": name, "uid": name}));
-        let mut status = cron(json!({}), json!({"active": active})).status;
+        let mut status = cron(json!({}), &json!({"active": active})).status;
         let mut news = Vec::new();
         see_finished(&mut status, &jobs, &mut news);
         assert_eq!(status.active.len(), 1);

@@ -104,10 +104,9 @@ impl Timetable {
     /// How long it is until the next job is due.
     pub(super) fn wait(&self, cron: &CronJob, now: Timestamp) -> Option<Duration> {
         let from = match self.missed(cron, now, false) {
-            Err(Never) => now,
             Ok(Missed { last: Some(last), .. }) => last,
             Ok(Missed { since, times: 0, .. }) => since,
-            Ok(_) => now,
+            Ok(_) | Err(Never) => now,
         };
         let due = self.next(from)?.as_nanosecond() - now.as_nanosecond();
         let late = i128::try_from(LATE.as_nanos()).unwrap_or(0);
@@ -153,7 +152,7 @@ mod tests {
 
     use super::*;
 
-    fn cron(spec: Value, last: Option<&str>) -> CronJob {
+    fn cron(spec: &Value, last: Option<&str>) -> CronJob {
         let made = "2026-01-01T10:00:30Z";
         serde_json::from_value(json!({
             "metadata": {"name": "c", "creationTimestamp": made}, "spec": spec, "status": {"lastScheduleTime": last},
@@ -259,7 +258,7 @@ mod tests {
                 86_400.1,
             ),
         ] {
-            let cron = cron(spec, last);
+            let cron = cron(&spec, last);
             let timetable = Timetable::new(&cron).unwrap();
             let found = timetable.missed(&cron, at(now), true).unwrap();
             assert_eq!(found.last, missed.map(at), "{cron:?}");
@@ -271,7 +270,7 @@ mod tests {
 
     #[test]
     fn a_day_that_never_comes_is_an_error() {
-        let cron = cron(json!({"schedule": "59 23 31 2 *"}), None);
+        let cron = cron(&json!({"schedule": "59 23 31 2 *"}), None);
         let timetable = Timetable::new(&cron).unwrap();
         let now = at("2026-06-01T00:00:00Z");
         assert_eq!(timetable.missed(&cron, now, true), Err(Never));
@@ -286,11 +285,11 @@ mod tests {
             (Some("America/St_Johns"), "2026-01-01T20:30:00-03:30"),
             (Some("Europe/London"), "2026-01-02T00:00:00Z"),
         ] {
-            let cron = cron(json!({"schedule": "* * * * *", "timeZone": zone}), None);
+            let cron = cron(&json!({"schedule": "* * * * *", "timeZone": zone}), None);
             let timetable = Timetable::new(&cron).unwrap();
             assert_eq!(timetable.shown(&cron, at("2026-01-02T00:00:00Z")), shown);
         }
-        let lost = cron(json!({"schedule": "* * * * *", "timeZone": "Mars/Phobos"}), None);
+        let lost = cron(&json!({"schedule": "* * * * *", "timeZone": "Mars/Phobos"}), None);
         let error = Timetable::new(&lost).unwrap_err();
         assert_eq!(error.to_string(), "unknown time zone Mars/Phobos");
     }

@@ -85,7 +85,7 @@ const EVERY_MINUTE: Story = Story {
         put(
             stage,
             json!({"schedule": "* * * * *", "successfulJobsHistoryLimit": 1}),
-        )
+        );
     },
     play: |stage| {
         work(stage, 20);
@@ -107,7 +107,7 @@ const REPLACING: Story = Story {
         put(
             stage,
             json!({"schedule": "* * * * *", "concurrencyPolicy": "Replace"}),
-        )
+        );
     },
     play: |stage| work(stage, 1_000),
     end: |stage| after_minutes(stage, 2),
@@ -191,7 +191,7 @@ async fn a_new_schedule_means_times_to_come() {
     let stage = Stage::new();
     put(&stage, json!({"schedule": "0 0 1 2 *"}));
     let _running = stage.start("one", make);
-    tokio::time::sleep(std::time::Duration::from_secs(3600)).await;
+    tokio::time::sleep(std::time::Duration::from_hours(1)).await;
     stage.api.edit::<CronJob>("shop", "c", |cron| {
         cron.spec.schedule = "*/10 * * * *".to_owned();
     });

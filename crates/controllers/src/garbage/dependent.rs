@@ -11,7 +11,7 @@ pub(super) const ORPHAN: &str = "orphan";
 /// An object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-pub(super) struct Dependent {
+pub(crate) struct Dependent {
     pub(super) metadata: Metadata,
 }
 

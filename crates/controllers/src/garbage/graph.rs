@@ -34,6 +34,10 @@ pub(super) struct Place {
 
 /// An object in the graph.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "four facts that do not depend on each other"
+)]
 pub(super) struct Node {
     pub(super) place: Place,
     /// Whether an event told of it. If not, only its dependents did, and they may be wrong.

@@ -24,21 +24,19 @@ use kubecontroller::{
     manager::{BoxError, Runnable, Stop},
     queue::{Backoff, Options, Queue},
 };
-use tokio::{task::JoinSet, time};
+use tokio::task::JoinSet;
 
+pub(crate) use self::dependent::Dependent;
 use self::{collector::Collector, graph::Work, monitors::Monitors};
 use crate::{
     context::{Context, Task},
-    objects::Thing,
+    discovery::{Definition, Kinds},
     resource::CUSTOM_RESOURCE_DEFINITIONS,
     writer::Writer,
 };
 
 /// How many objects are looked at, at once.
 const WORKERS: usize = 20;
-/// A custom resource is served some moments after its definition was stored: so often, and so long, it is looked for.
-const LOOKS: u32 = 5;
-const LOOK_AFTER: Duration = Duration::from_millis(200);
 
 /// The garbage collector.
 struct GarbageCollector {
@@ -46,8 +44,6 @@ struct GarbageCollector {
     informers: Informers,
     definitions: Informer<Definition>,
 }
-
-type Definition = Thing<serde::de::IgnoredAny>;
 
 /// What runs.
 pub(crate) fn make(context: &Context) -> Vec<Task> {
@@ -61,7 +57,7 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
 // --- GarbageCollector ---
 
 impl Runnable for GarbageCollector {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "garbage-collector"
     }
 
@@ -96,20 +92,11 @@ impl Runnable for GarbageCollector {
 impl GarbageCollector {
     /// Follows the kinds as they come and go.
     async fn watch_kinds(&self, monitors: &mut Monitors) -> Result<(), BoxError> {
-        let mut changes = self.definitions.changes();
-        changes.synced().await;
-        loop {
-            for look in 0..LOOKS {
-                monitors.sync(&self.writer).await?;
-                if look + 1 < LOOKS {
-                    time::sleep(LOOK_AFTER).await;
-                }
-            }
-            if changes.next().await.is_none() {
-                return Ok(());
-            }
-            while changes.next().now_or_never().flatten().is_some() {}
+        let mut kinds = Kinds::new(&self.writer, &self.definitions).await;
+        while let Some(discovered) = kinds.next().await? {
+            monitors.sync(&discovered).await;
         }
+        Ok(())
     }
 }
 

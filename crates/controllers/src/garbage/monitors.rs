@@ -9,7 +9,7 @@ use kubecontroller::{
 use tokio::{sync::watch, time};
 
 use super::{collector::Collector, dependent::Dependent, graph::Work};
-use crate::{discovery::Discovered, resource::Resource, writer::Writer};
+use crate::{discovery::Discovered, resource::Resource};
 
 /// How long a kind may keep the others waiting for its first list.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -42,9 +42,8 @@ impl Monitors {
         self.complete.subscribe()
     }
 
-    /// Asks which kinds there are, watches those that are new, and lets go of those that are gone.
-    pub(super) async fn sync(&mut self, writer: &Writer) -> kube::Result<()> {
-        let discovered = Discovered::ask(writer).await?;
+    /// Watches the kinds that are new, and lets go of those that are gone.
+    pub(super) async fn sync(&mut self, discovered: &Discovered) {
         let served: Vec<Resource> = discovered
             .with(&["list", "watch", "delete"])
             .filter(|resource| resource.plural != "events")
@@ -60,7 +59,7 @@ impl Monitors {
             }
         }
         if self.kinds.len() == known && added.is_empty() && *self.complete.borrow() {
-            return Ok(());
+            return;
         }
         self.complete.send_replace(false);
         let synced = async {
@@ -74,7 +73,6 @@ impl Monitors {
             );
         }
         self.complete.send_replace(true);
-        Ok(())
     }
 
     fn watch(&mut self, resource: Resource) -> Resource {

@@ -9,7 +9,7 @@ use crate::objects::{Condition, ConditionStatus, Pod};
 /// The wait after the first failure.
 const FIRST: Duration = Duration::from_secs(10);
 /// The longest wait.
-const LONGEST: Duration = Duration::from_secs(600);
+const LONGEST: Duration = Duration::from_mins(10);
 
 /// The failures of a job since its last success.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -84,7 +84,7 @@ pub(super) fn ended_at(pod: &Pod) -> Timestamp {
 fn containers_ended_at(pod: &Pod) -> Option<Timestamp> {
     let status = &pod.status;
     let sidecars = status.init_container_statuses.iter();
-    let sidecars = sidecars.filter(|status| pod.spec.sidecars.contains(&status.name));
+    let sidecars = sidecars.filter(|status| pod.is_sidecar(&status.name));
     let ends = status.container_statuses.iter().chain(sidecars);
     let ends = ends.map(|status| status.state.terminated.as_ref()?.finished_at);
     ends.collect::<Option<Vec<_>>>()?.into_iter().max()

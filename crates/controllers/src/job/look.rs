@@ -179,8 +179,8 @@ impl<'a> Look<'a> {
     /// Whether the failure of a pod is that of the job.
     fn failed_by_policy(&self) -> Option<End> {
         self.job.spec.pod_failure_policy.as_ref()?;
-        let failed = self.pods.iter().filter(|pod| self.job.has_failed(pod));
-        let message = failed.filter_map(|pod| self.job.meaning_of(pod).message).next()?;
+        let mut failed = self.pods.iter().filter(|pod| self.job.has_failed(pod));
+        let message = failed.find_map(|pod| self.job.meaning_of(pod).message)?;
         Some(End::failure("PodFailurePolicy", &message))
     }
 

@@ -136,9 +136,9 @@ fn rank(one: &Pod, other: &Pod) -> Ordering {
         _ => 2,
     };
     let restarts = |pod: &Pod| {
-        let (status, sidecars) = (&pod.status, &pod.spec.sidecars);
+        let status = &pod.status;
         let stay = status.init_container_statuses.iter();
-        let stay = stay.filter(|status| sidecars.contains(&status.name));
+        let stay = stay.filter(|status| pod.is_sidecar(&status.name));
         let most = |restarts: Option<u32>| restarts.unwrap_or(0);
         let regular = status
             .container_statuses

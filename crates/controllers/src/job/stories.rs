@@ -122,7 +122,7 @@ const WORK: Story = Story {
         put_job(
             stage,
             json!({"parallelism": 2, "completions": 3, "backoffLimit": 3}),
-        )
+        );
     },
     play: |stage| {
         kubelets(stage, |all, _| {
@@ -161,7 +161,7 @@ const LATE: Story = Story {
         put_job(
             stage,
             json!({"parallelism": 2, "completions": 2, "activeDeadlineSeconds": 5}),
-        )
+        );
     },
     play: |stage| kubelets(stage, |_, _| None),
     end: finished,

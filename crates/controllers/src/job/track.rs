@@ -105,11 +105,6 @@ impl<'l, 'a> Track<'l, 'a> {
         track
     }
 
-    /// Whether the status differs from the one that the job has.
-    pub(super) fn is_new(&self, than: &JobStatus) -> bool {
-        self.status != *than
-    }
-
     /// The finalizers of these pods are gone.
     pub(super) fn released<'p>(&mut self, pods: impl IntoIterator<Item = &'p Pod>) {
         for pod in pods {

@@ -16,7 +16,7 @@ pub(super) const CLAIM: &str = "k3/pod-network-claim";
 /// What networks are cut from.
 #[derive(Clone, Debug)]
 pub(super) struct Ranges {
-    ranges: Vec<Range>,
+    cut: Vec<Range>,
     /// Networks of others.
     taken: Vec<Network>,
 }
@@ -55,7 +55,7 @@ impl Ranges {
         }
         let taken = networks.services.iter().map(|text| text.parse());
         Ok(Ranges {
-            ranges,
+            cut: ranges,
             taken: taken.collect::<Result<_, _>>()?,
         })
     }
@@ -69,9 +69,9 @@ impl Ranges {
         next: &mut Vec<usize>,
         has_clashed: impl Fn(&Node) -> bool,
     ) -> Vec<Choice> {
-        next.resize(self.ranges.len(), 0);
-        let mut used: Vec<Used> = self.ranges.iter().map(Used::new).collect();
-        for (range, used) in self.ranges.iter().zip(&mut used) {
+        next.resize(self.cut.len(), 0);
+        let mut used: Vec<Used> = self.cut.iter().map(Used::new).collect();
+        for (range, used) in self.cut.iter().zip(&mut used) {
             for network in nodes
                 .iter()
                 .flat_map(|node| held(node))
@@ -86,10 +86,11 @@ impl Ranges {
             let claimed = held(node);
             let mut search = || {
                 let mut networks = Vec::new();
-                for ((range, used), next) in self.ranges.iter().zip(&mut used).zip(next.iter_mut()) {
-                    let start = match has_clashed(node) {
-                        true => place(&node.metadata.uid, range.len()),
-                        false => *next,
+                for ((range, used), next) in self.cut.iter().zip(&mut used).zip(next.iter_mut()) {
+                    let start = if has_clashed(node) {
+                        place(&node.metadata.uid, range.len())
+                    } else {
+                        *next
                     };
                     let index = used.take(range, start)?;
                     *next = (index + 1) % range.len();
@@ -117,7 +118,7 @@ impl Ranges {
             .iter()
             .map(|node| (&*node.metadata.uid, held(node)))
             .collect();
-        for range in &self.ranges {
+        for range in &self.cut {
             let mut holders: HashMap<usize, &str> = HashMap::new();
             for (uid, networks) in &held {
                 let touched = networks.iter().filter_map(|network| range.touched(network));
@@ -134,8 +135,8 @@ impl Ranges {
 
     /// Whether these are a block of each range.
     fn is_right(&self, networks: &[Network]) -> bool {
-        let mut pairs = self.ranges.iter().zip(networks);
-        networks.len() == self.ranges.len() && pairs.all(|(range, network)| range.has(network))
+        let mut pairs = self.cut.iter().zip(networks);
+        networks.len() == self.cut.len() && pairs.all(|(range, network)| range.has(network))
     }
 }
 

@@ -93,7 +93,7 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
 // --- Lifecycle ---
 
 impl Runnable for Lifecycle {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "node-lifecycle-controller"
     }
 

@@ -168,6 +168,7 @@ mod tests {
     #[test]
     fn taints_that_keep_away_follow_conditions() {
         let now = "2026-01-01T00:00:00.5Z".parse().unwrap();
+        #[expect(clippy::type_complexity, reason = "a table of cases")]
         let cases: &[(&[&str], &[&str], bool, Option<&[&str]>)] = &[
             (&["Ready=True"], &[], false, None),
             (
@@ -234,6 +235,7 @@ mod tests {
     fn taints_that_drive_away_follow_the_turn_of_the_node() {
         let now = "2026-01-01T00:00:00.5Z".parse().unwrap();
         let has = ["not-ready:NoSchedule", "not-ready:NoExecute"];
+        #[expect(clippy::type_complexity, reason = "a table of cases")]
         let cases: &[(&str, &[&str], bool, Eviction, Option<&[&str]>)] = &[
             ("Ready=False", &has[..1], false, Eviction::Ask(NOT_READY), None),
             ("Ready=False", &has, false, Eviction::Have(NOT_READY), None),

@@ -25,7 +25,7 @@ const EXCLUDED: &str = "node.kubernetes.io/exclude-disruption";
 /// The zones of a cluster and the nodes that wait for their turn.
 #[derive(Default)]
 pub(super) struct Zones {
-    zones: HashMap<Box<str>, Zone>,
+    by_name: HashMap<Box<str>, Zone>,
     nodes: HashMap<Box<str>, Place>,
     /// Counts those who began to wait.
     turns: u64,
@@ -131,7 +131,7 @@ impl Zones {
             is_counted,
             turn: Turn::None,
         };
-        let zone = self.zones.entry(place.zone.clone());
+        let zone = self.by_name.entry(place.zone.clone());
         zone.or_insert_with(|| Zone::new(now)).count(&place, 1);
         self.nodes.insert(name.clone(), place);
     }
@@ -140,7 +140,7 @@ impl Zones {
     pub(super) fn forget(&mut self, name: &str) {
         self.content(name);
         if let Some(place) = self.nodes.remove(name)
-            && let Some(zone) = self.zones.get_mut(&place.zone)
+            && let Some(zone) = self.by_name.get_mut(&place.zone)
         {
             zone.count(&place, -1);
         }
@@ -151,7 +151,7 @@ impl Zones {
         let Some(place) = self.nodes.get_mut(name) else {
             return false;
         };
-        let Some(zone) = self.zones.get_mut(&place.zone) else {
+        let Some(zone) = self.by_name.get_mut(&place.zone) else {
             return false;
         };
         if place.turn == Turn::None {
@@ -173,7 +173,7 @@ impl Zones {
             return;
         };
         if let Turn::Waits(turn) = place.turn
-            && let Some(zone) = self.zones.get_mut(&place.zone)
+            && let Some(zone) = self.by_name.get_mut(&place.zone)
         {
             zone.waiting.remove(&turn);
         }
@@ -186,7 +186,7 @@ impl Zones {
         if !self.is_known {
             return released;
         }
-        for zone in self.zones.values_mut() {
+        for zone in self.by_name.values_mut() {
             while !zone.waiting.is_empty() && zone.pace.take(now) {
                 released.extend(zone.waiting.pop_first().map(|(_, name)| name));
             }
@@ -201,7 +201,7 @@ impl Zones {
 
     /// When it is the next one's turn.
     pub(super) fn next_release(&self) -> Option<Instant> {
-        let waiting = self.zones.values().filter(|zone| !zone.waiting.is_empty());
+        let waiting = self.by_name.values().filter(|zone| !zone.waiting.is_empty());
         let times = waiting.filter_map(|zone| zone.pace.interval.map(|_| zone.pace.next));
         times.min().filter(|_| self.is_known)
     }
@@ -209,12 +209,12 @@ impl Zones {
     /// Looks at the state of all zones, and lets nodes go slower or faster.
     pub(super) fn evaluate(&mut self, now: Instant) -> Change {
         self.is_known = true;
-        self.zones.retain(|_, zone| zone.members > 0);
-        let mut counted = self.zones.values().filter(|zone| zone.ready + zone.down > 0);
+        self.by_name.retain(|_, zone| zone.members > 0);
+        let mut counted = self.by_name.values().filter(|zone| zone.ready + zone.down > 0);
         let is_any = counted.clone().next().is_some();
         let are_all_down = is_any && counted.all(|zone| zone.new_state() == State::Down);
         if are_all_down {
-            for zone in self.zones.values_mut() {
+            for zone in self.by_name.values_mut() {
                 zone.state = State::Down;
                 zone.pace.change(None, now);
             }
@@ -226,7 +226,7 @@ impl Zones {
             };
         }
         let was_stopped = std::mem::replace(&mut self.is_stopped, false);
-        for zone in self.zones.values_mut() {
+        for zone in self.by_name.values_mut() {
             let state = zone.new_state();
             if was_stopped || state != zone.state {
                 zone.state = state;
@@ -348,6 +348,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_more_of_a_zone_is_down_the_slower_nodes_lose_their_pods() {
         let start = Instant::now();
+        #[expect(clippy::type_complexity, reason = "a table of cases")]
         let cases: &[(&[(&str, usize, usize)], Change, &[u64])] = &[
             (&[("a", 3, 2)], Change::None, &[0, 10]),
             (&[("a", 2, 3)], Change::None, &[]),

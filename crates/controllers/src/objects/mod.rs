@@ -4,33 +4,45 @@
 //! pods, is kept as the text that came.
 
 mod condition;
+mod controller_revision;
 mod cron_job;
+mod daemon_set;
 mod deployment;
+mod endpoint_slice;
+mod endpoints;
 mod job;
 mod meta;
 mod node;
+mod node_selector;
 mod persistent_volume;
 mod persistent_volume_claim;
 mod pod;
 mod replica_set;
 mod selector;
+mod service;
+mod stateful_set;
 mod template;
 mod toleration;
 
 pub(crate) use self::meta::object;
 pub use self::{
     condition::{Condition, ConditionStatus},
+    controller_revision::ControllerRevision,
     cron_job::{Concurrency, CronJob, CronJobSpec, CronJobStatus, JobReference},
+    daemon_set::{DaemonSet, DaemonSpec, DaemonStatus, DaemonStrategy, Replacing},
     deployment::{
         Deployment, DeploymentSpec, DeploymentStatus, IntOrPercent, RollingUpdate, SelectorText, Strategy,
         StrategyKind,
     },
+    endpoint_slice::{Endpoint, EndpointConditions, EndpointSlice, Hint, Hints, SlicePort},
+    endpoints::{Address, AddressPort, Endpoints, Subset, Target},
     job::{
         CompletionMode, ExitCodes, FailureAction, FailurePolicy, FailureRule, Job, JobSpec, JobStatus,
         PodCondition, Replacement, SuccessPolicy, SuccessRule, Uncounted,
     },
     meta::{Meta, Owner},
     node::{Node, NodeSpec, NodeStatus, Taint},
+    node_selector::NodeSelector,
     persistent_volume::{
         BindingMode, ClaimRef, HostPath, PersistentVolume, PersistentVolumeSpec, PersistentVolumeStatus,
         Storage, StorageClass, VolumeMode, VolumePhase,
@@ -42,6 +54,11 @@ pub use self::{
     },
     replica_set::{EqualSelector, ReplicaSet, ReplicaSpec, ReplicaStatus, ReplicationController},
     selector::Selector,
+    service::{Service, ServicePort, ServiceSpec, TargetPort},
+    stateful_set::{
+        ClaimTemplate, Fate, Management, Ordinals, Partition, Retention, StatefulSet, StatefulSpec,
+        StatefulStatus, StatefulStrategy,
+    },
     template::{TEMPLATE_HASH, Template, TemplateMeta, TemplateParts},
     toleration::{Toleration, Tolerations},
 };

@@ -5,7 +5,7 @@ use std::{borrow::Cow, time::Duration};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 
-use super::{Condition, Thing, Tolerations};
+use super::{Condition, NodeSelector, Thing, Tolerations};
 
 /// A pod.
 pub type Pod = Thing<PodSpec, PodStatus>;
@@ -24,13 +24,16 @@ pub struct PodSpec {
     pub restart_policy: Box<str>,
     /// Whether it is in the network of its node.
     pub host_network: bool,
+    /// The only node that it may be bound to, if its affinity names one; empty if not. Pods of daemon sets have it.
+    #[serde(rename = "affinity", deserialize_with = "pinned")]
+    pub pinned_to: Box<str>,
     /// What lets it stay where others are driven away.
     pub tolerations: Tolerations,
     /// The containers.
     pub containers: Vec<Container>,
-    /// The names of the init containers that run as long as the pod does.
+    /// The init containers that run as long as the pod does.
     #[serde(rename = "initContainers", deserialize_with = "sidecars")]
-    pub sidecars: Vec<Box<str>>,
+    pub sidecars: Vec<Container>,
     /// The volumes that are claims.
     #[serde(deserialize_with = "claims")]
     pub volumes: Vec<Volume>,
@@ -204,6 +207,23 @@ impl Pod {
         volumes.map(|volume| volume.claim_of(&self.metadata.name))
     }
 
+    /// The node it is bound to or may only be bound to; empty if there is none.
+    pub fn target(&self) -> &str {
+        if self.spec.node_name.is_empty() {
+            &self.spec.pinned_to
+        } else {
+            &self.spec.node_name
+        }
+    }
+
+    /// Whether that is an init container that runs as long as the pod does.
+    pub fn is_sidecar(&self, container: &str) -> bool {
+        self.spec
+            .sidecars
+            .iter()
+            .any(|sidecar| &*sidecar.name == container)
+    }
+
     /// How often its containers were started again, all together.
     pub fn restarts(&self) -> u32 {
         self.status
@@ -230,6 +250,22 @@ impl Volume {
             (&*self.claim).into()
         }
     }
+}
+
+fn pinned<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Box<str>, D::Error> {
+    #[derive(Default, Deserialize)]
+    #[serde(rename_all = "camelCase", default)]
+    struct Affinity {
+        node_affinity: Option<NodeAffinity>,
+    }
+    #[derive(Deserialize)]
+    struct NodeAffinity {
+        #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution")]
+        required: Option<NodeSelector>,
+    }
+    let affinity = Option::<Affinity>::deserialize(from)?.and_then(|affinity| affinity.node_affinity);
+    let required = affinity.and_then(|affinity| affinity.required);
+    Ok(required.and_then(NodeSelector::named).unwrap_or_default())
 }
 
 fn claims<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Volume>, D::Error> {
@@ -283,18 +319,22 @@ fn conditions<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Condition
     Ok(conditions.collect())
 }
 
-fn sidecars<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Box<str>>, D::Error> {
+fn sidecars<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Container>, D::Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Written {
         name: Box<str>,
+        #[serde(default)]
+        ports: Vec<Port>,
         restart_policy: Option<Box<str>>,
     }
     let written = Option::<Vec<Written>>::deserialize(from)?.unwrap_or_default();
     let sidecars = written
         .into_iter()
         .filter(|container| container.restart_policy.as_deref() == Some("Always"));
-    Ok(sidecars.map(|container| container.name).collect())
+    Ok(sidecars
+        .map(|Written { name, ports, .. }| Container { name, ports })
+        .collect())
 }
 
 fn addresses<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Box<str>>, D::Error> {
@@ -334,6 +374,6 @@ mod tests {
             r#"{"spec":{"initContainers":[{"name":"a"},{"name":"b","restartPolicy":"Always"}]}}"#,
         )
         .unwrap();
-        assert_eq!(pod.spec.sidecars, ["b".into()]);
+        assert!(pod.is_sidecar("b") && !pod.is_sidecar("a"));
     }
 }

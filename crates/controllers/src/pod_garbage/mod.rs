@@ -70,7 +70,7 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
 // --- PodGarbage ---
 
 impl Runnable for PodGarbage {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "pod-garbage-collector"
     }
 

@@ -105,7 +105,7 @@ fn restarts(pod: &Pod, beside: bool) -> u32 {
     };
     let counted = containers
         .iter()
-        .filter(|container| !beside || pod.spec.sidecars.contains(&container.name));
+        .filter(|container| !beside || pod.is_sidecar(&container.name));
     counted
         .map(|container| container.restart_count)
         .max()

@@ -8,11 +8,10 @@ use std::{cmp::Ordering, collections::HashSet, sync::Arc};
 use kubecontroller::{
     Clock,
     controller::{Error, Outcome, Reconciler, Request},
-    events::{Kind as EventKind, Recorder},
+    events::Recorder,
     expectations::Expectations,
     informer::Informer,
 };
-use serde_json::value::RawValue;
 
 use super::status::{self, Seen};
 use crate::{
@@ -21,11 +20,12 @@ use crate::{
     objects::{Pod, ReplicaSpec, ReplicaStatus, Selector, Thing},
     pods::{
         batch::{self, Tally},
+        hands::Hands,
         making::NewPod,
         ranking,
     },
     resource::{PODS, Resource},
-    writer::{Made, Place, Writer, is, is_namespace_going, only, words},
+    writer::{Made, Place, Writer, is, words},
 };
 
 /// How many pods are made or deleted before the set is looked at again.
@@ -141,49 +141,24 @@ impl<S: AsRef<Selector> + Send + Sync + 'static> Keeper<S> {
 
     async fn make(&self, request: &Request, set: &Set<S>, count: usize) -> Option<Trouble> {
         let owner = self.parent(set).owner();
+        let hands = self.hands(set);
         let text = match NewPod::new(&set.spec.template, owner).and_then(|pod| pod.text()) {
             Ok(text) => text,
             Err(unmakeable) => {
+                hands.tell_unmakeable(&unmakeable);
                 let words = unmakeable.to_string();
-                self.tell(
-                    set,
-                    EventKind::Warning,
-                    "FailedCreate",
-                    format!("Error creating: {words}"),
-                );
                 let error = Error::permanent(unmakeable);
                 return Some(Trouble { words, error });
             }
         };
         self.expected.expect_creations(&request.key, count);
-        let tally = batch::slow_start(count, || self.make_one(set, &text)).await;
+        let tally = batch::slow_start(count, || hands.make(&text)).await;
         // Those that were not made will not be seen.
         self.expected.lower_creations(&request.key, count - tally.done);
         tally.error.flatten().map(|error| Trouble {
             words: words(&error),
             error: error.into(),
         })
-    }
-
-    /// Fails with nothing if nothing can be done about it: the namespace goes.
-    async fn make_one(&self, set: &Set<S>, text: &RawValue) -> Result<(), Option<kube::Error>> {
-        match self
-            .writer
-            .create::<Made>(&PODS, &set.metadata.namespace, &text)
-            .await
-        {
-            Ok(pod) => {
-                let note = format!("Created pod: {}", pod.metadata.name);
-                self.tell(set, EventKind::Normal, "SuccessfulCreate", note);
-                Ok(())
-            }
-            Err(error) if is_namespace_going(&error) => Err(None),
-            Err(error) => {
-                let note = format!("Error creating: {}", words(&error));
-                self.tell(set, EventKind::Warning, "FailedCreate", note);
-                Err(Some(error))
-            }
-        }
     }
 
     // --- deleting ---
@@ -198,9 +173,10 @@ impl<S: AsRef<Selector> + Send + Sync + 'static> Keeper<S> {
         let chosen = ranking::first_to_go(active.to_vec(), &self.kin(set), count, self.clock.now());
         let uids = chosen.iter().map(|pod| &*pod.metadata.uid);
         self.expected.expect_deletions(&request.key, uids);
+        let hands = self.hands(set);
         let deletions: Vec<_> = chosen
             .iter()
-            .map(|pod| self.delete_one(request, set, pod))
+            .map(|pod| self.delete_one(request, &hands, pod))
             .collect();
         let Tally { error, .. } = batch::all(deletions).await;
         error.map(|error| Trouble {
@@ -209,24 +185,12 @@ impl<S: AsRef<Selector> + Send + Sync + 'static> Keeper<S> {
         })
     }
 
-    async fn delete_one(&self, request: &Request, set: &Set<S>, pod: &Pod) -> kube::Result<()> {
-        let place = Place::new(&PODS, &pod.metadata.namespace, &pod.metadata.name);
-        let error = match self.writer.delete(place, &only(&pod.metadata.uid)).await {
-            Ok(()) => {
-                let note = format!("Deleted pod: {}", pod.metadata.name);
-                self.tell(set, EventKind::Normal, "SuccessfulDelete", note);
-                return Ok(());
-            }
-            Err(error) => error,
-        };
-        self.expected.deleted(&request.key, &pod.metadata.uid);
-        if is(&error, 409) {
-            // Another pod has the name: this one is gone.
-            return Ok(());
+    async fn delete_one(&self, request: &Request, hands: &Hands<'_>, pod: &Pod) -> kube::Result<()> {
+        let deleted = hands.delete(pod).await;
+        if !matches!(deleted, Ok(true)) {
+            self.expected.deleted(&request.key, &pod.metadata.uid);
         }
-        let note = format!("Error deleting: {}", words(&error));
-        self.tell(set, EventKind::Warning, "FailedDelete", note);
-        Err(error)
+        deleted.map(|_| ())
     }
 
     /// The pods of all sets of one owner.
@@ -244,9 +208,8 @@ impl<S: AsRef<Selector> + Send + Sync + 'static> Keeper<S> {
 
     // --- telling ---
 
-    fn tell(&self, set: &Set<S>, kind: EventKind, reason: &str, note: String) {
-        let regarding = set.metadata.reference(self.kind.resource);
-        self.recorder.event(&regarding, kind, reason, reason, note);
+    fn hands<'a>(&'a self, set: &'a Set<S>) -> Hands<'a> {
+        Hands::new(&self.writer, &self.recorder, &set.metadata, self.kind.resource)
     }
 
     async fn write_status(

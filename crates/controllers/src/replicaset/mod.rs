@@ -4,7 +4,6 @@ mod keeper;
 mod status;
 #[cfg(test)]
 mod tests;
-mod wake;
 
 use std::sync::Arc;
 
@@ -18,6 +17,7 @@ use crate::{
     context::{Context, Task},
     family::Family,
     objects::Selector,
+    pods::wake::{self, Wake},
     resource::REPLICA_SETS,
 };
 
@@ -39,7 +39,13 @@ where
 {
     let (sets, pods) = (context.informer::<Set<S>>(kind.resource), context.pods());
     let expected = Arc::new(Expectations::default());
-    let wake = wake::Wake::new(kind, sets.store(), Arc::clone(&expected));
+    let wake = Wake::new(
+        kind.resource,
+        sets.store(),
+        |set: &Set<S>| set.spec.selector.as_ref(),
+        wake::matters,
+        Arc::clone(&expected),
+    );
     let forget = Arc::clone(&expected);
     let keeper = Keeper {
         kind,

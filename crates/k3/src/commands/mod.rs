@@ -1,6 +1,9 @@
 //! The command line: a folder or file a command.
 
+mod cluster;
+mod controllers;
 mod start;
+mod table;
 mod token;
 
 use clap::{Parser, Subcommand};
@@ -23,6 +26,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Start(Box<start::StartFlags>),
+    Controllers(controllers::ControllersFlags),
     Token(token::TokenFlags),
 }
 
@@ -30,6 +34,7 @@ enum Command {
 pub(crate) fn run() -> Result<(), Failure> {
     match Cli::parse().command {
         Command::Start(flags) => start::run(*flags),
+        Command::Controllers(flags) => controllers::run(&flags),
         Command::Token(flags) => token::run(flags),
     }
 }

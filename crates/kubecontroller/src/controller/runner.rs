@@ -169,6 +169,10 @@ impl<R: Reconciler> Runnable for Runner<R> {
         self.shared.is_synced.load(Ordering::Acquire)
     }
 
+    fn handle(&self) -> Option<Handle> {
+        Some(Runner::handle(self))
+    }
+
     fn run(&self, stop: Stop) -> BoxFuture<'_, Result<(), BoxError>> {
         Box::pin(Runner::run(self, stop))
     }

@@ -149,7 +149,20 @@ impl Informers {
         self.any(identity::<DynamicObject, T>(scope, Wire::Objects, resource))
     }
 
-    /// The same, where `T` reads nothing but metadata; the server sends no more than that.
+    /// The same, with settings.
+    pub fn projected_with<T: Object + DeserializeOwned>(
+        &self,
+        resource: &ApiResource,
+        scope: Scope,
+        options: InformerOptions<T>,
+    ) -> Result<Informer<T>, Conflict> {
+        self.with(
+            identity::<DynamicObject, T>(scope, Wire::Objects, resource),
+            options,
+        )
+    }
+
+    /// As [`Informers::projected`], where `T` reads nothing but metadata; the server sends no more than that.
     pub fn projected_metadata<T: Object + DeserializeOwned>(
         &self,
         resource: &ApiResource,

@@ -6,6 +6,7 @@ use std::{
 };
 
 use super::Runnable;
+use crate::controller::Handle;
 
 /// How each runnable of a process fares. Clones are the same.
 #[derive(Clone, Default)]
@@ -18,9 +19,23 @@ struct Entry {
     state: State,
 }
 
+/// A runnable of a process, looked at.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct RunnableStatus {
+    /// What it is called.
+    pub name: String,
+    /// How it fares.
+    pub state: State,
+    /// Whether only a leader runs it.
+    pub leader_only: bool,
+    /// Its queue and its errors, if it is a controller.
+    pub handle: Option<Handle>,
+}
+
 /// How a runnable fares.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum State {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
     /// It was not begun yet, or its turn is over.
     Idle,
     /// It runs.
@@ -60,6 +75,18 @@ impl Board {
             None => return false,
         };
         runnable.is_ready()
+    }
+
+    /// All of them, in the order of their names.
+    pub(super) fn all(&self) -> Vec<RunnableStatus> {
+        let entries = self.entries();
+        let status = |(name, entry): (&String, &Entry)| RunnableStatus {
+            name: name.clone(),
+            state: entry.state,
+            leader_only: entry.runnable.leader_only(),
+            handle: entry.runnable.handle(),
+        };
+        entries.iter().map(status).collect()
     }
 
     fn entries(&self) -> MutexGuard<'_, BTreeMap<String, Entry>> {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use kube::Client;
 use prometheus_client::registry::Registry;
 
-use super::{Config, board::Board, health::Health, supervisor::Supervisor};
+use super::{Config, RunnableStatus, board::Board, health::Health, supervisor::Supervisor};
 use crate::{
     Clock,
     events::Events,
@@ -108,6 +108,11 @@ impl Context {
     /// Where checks of one's own are added.
     pub fn health(&self) -> &Health {
         &self.shared.health
+    }
+
+    /// What runs in the process, and how it fares.
+    pub fn runnables(&self) -> Vec<RunnableStatus> {
+        self.shared.board.all()
     }
 
     pub(super) fn board(&self) -> &Board {

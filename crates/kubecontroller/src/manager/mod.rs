@@ -40,6 +40,7 @@ pub use inventory;
 
 pub use self::{
     app::App,
+    board::{RunnableStatus, State},
     config::{BadConfig, Config, OwnSetting},
     context::Context,
     error::Error,

@@ -5,6 +5,7 @@ use std::{future::Future, sync::Arc};
 use futures_util::future::BoxFuture;
 
 use super::Stop;
+use crate::controller::Handle;
 
 /// What went wrong, in someone else's words.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -28,6 +29,11 @@ pub trait Runnable: Send + Sync + 'static {
         true
     }
 
+    /// What can be looked at while it runs, if it is a controller.
+    fn handle(&self) -> Option<Handle> {
+        None
+    }
+
     /// Runs until there is nothing left to do, or until `stop`: then takes no more work, finishes what was begun, and
     /// returns. What has not returned by the deadline of `stop` is dropped; it is some time before the process has to end.
     fn run(&self, stop: Stop) -> BoxFuture<'_, Result<(), BoxError>>;
@@ -44,6 +50,10 @@ impl Runnable for Box<dyn Runnable> {
 
     fn is_ready(&self) -> bool {
         (**self).is_ready()
+    }
+
+    fn handle(&self) -> Option<Handle> {
+        (**self).handle()
     }
 
     fn run(&self, stop: Stop) -> BoxFuture<'_, Result<(), BoxError>> {
@@ -124,6 +134,10 @@ impl<R: Runnable + ?Sized> Runnable for Arc<R> {
 
     fn is_ready(&self) -> bool {
         (**self).is_ready()
+    }
+
+    fn handle(&self) -> Option<Handle> {
+        (**self).handle()
     }
 
     fn run(&self, stop: Stop) -> BoxFuture<'_, Result<(), BoxError>> {

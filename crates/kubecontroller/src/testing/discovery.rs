@@ -18,9 +18,12 @@ const VERBS: [&str; 8] = [
 ];
 
 /// Answers a path that names no resource; `None` if there is nothing there.
-pub(super) fn answer(inner: &Inner, path: &str) -> Option<Value> {
+pub(super) fn answer(inner: &Inner, path: &str, accept: &str) -> Option<Value> {
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
     match parts.as_slice() {
+        [root @ ("api" | "apis")] if accept.contains("as=APIGroupDiscoveryList") => {
+            Some(aggregated(inner, *root == "api"))
+        }
         ["version"] => Some(json!({
             "major": "1", "minor": "37", "gitVersion": "v1.37.0", "gitCommit": "", "gitTreeState": "clean",
             "buildDate": "1970-01-01T00:00:00Z", "goVersion": "", "compiler": "", "platform": "linux/amd64",
@@ -31,6 +34,46 @@ pub(super) fn answer(inner: &Inner, path: &str) -> Option<Value> {
         ["api", version] => Some(resources(inner, "", version)),
         ["apis", group, version] => Some(resources(inner, group, version)),
         _ => None,
+    }
+}
+
+/// All resources of the first group, or of all others, in one answer.
+fn aggregated(inner: &Inner, is_first: bool) -> Value {
+    let world = inner.world();
+    let mut found: BTreeMap<&str, BTreeMap<&str, Vec<Value>>> = BTreeMap::new();
+    for (id, stored) in world
+        .resources()
+        .filter(|(id, _)| id.group.is_empty() == is_first)
+    {
+        let version = if stored.version.is_empty() {
+            "v1"
+        } else {
+            &stored.version
+        };
+        let resource = json!({
+            "resource": id.plural, "responseKind": {"kind": named(&stored.kind, &id.plural)},
+            "scope": if stored.namespaced { "Namespaced" } else { "Cluster" }, "verbs": VERBS,
+        });
+        let group = found.entry(id.group.as_str()).or_default();
+        group.entry(version).or_default().push(resource);
+    }
+    let versions = |versions: &BTreeMap<&str, Vec<Value>>| {
+        let one = |(version, resources)| json!({"version": version, "freshness": "Current", "resources": resources});
+        versions.iter().map(one).collect::<Vec<_>>()
+    };
+    let items: Vec<Value> = found
+        .iter()
+        .map(|(group, of_group)| json!({"metadata": {"name": group}, "versions": versions(of_group)}))
+        .collect();
+    json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "items": items})
+}
+
+/// The kind that was told, or what the plural suggests.
+fn named(kind: &str, plural: &str) -> String {
+    if kind.is_empty() {
+        kind_of(plural)
+    } else {
+        kind.to_owned()
     }
 }
 
@@ -63,11 +106,7 @@ fn resources(inner: &Inner, group: &str, version: &str) -> Value {
         .resources()
         .filter(|(id, stored)| id.group == group && (stored.version == version || stored.version.is_empty()))
         .map(|(id, stored)| {
-            let kind = if stored.kind.is_empty() {
-                kind_of(&id.plural)
-            } else {
-                stored.kind.clone()
-            };
+            let kind = named(&stored.kind, &id.plural);
             json!({
                 "name": id.plural,
                 "singularName": kind.to_ascii_lowercase(),

@@ -57,10 +57,12 @@ pub(super) async fn serve(inner: Arc<Inner>, request: Request<Body>) -> Result<R
         Some(Fault::Lost | Fault::SlowAnswer(_)) | None => {}
     }
     let Some(target) = target else {
-        return Ok(discovery::answer(&inner, parts.uri.path()).map_or_else(
-            || refusal(&status::coded(404)),
-            |value| json_response(StatusCode::OK, &value),
-        ));
+        return Ok(
+            discovery::answer(&inner, parts.uri.path(), &header(header::ACCEPT)).map_or_else(
+                || refusal(&status::coded(404)),
+                |value| json_response(StatusCode::OK, &value),
+            ),
+        );
     };
     let call = Call {
         verb,

@@ -101,6 +101,17 @@ fn scale(object: &Value) -> Value {
             "creationTimestamp": metadata["creationTimestamp"],
         },
         "spec": {"replicas": object["spec"]["replicas"].as_i64().unwrap_or_default()},
-        "status": {"replicas": object["status"]["replicas"].as_i64().unwrap_or_default()},
+        "status": {
+            "replicas": object["status"]["replicas"].as_i64().unwrap_or_default(),
+            "selector": selector(&object["spec"]["selector"]),
+        },
     })
+}
+
+/// The labels that are asked for, as text. Expressions are left out.
+fn selector(selector: &Value) -> String {
+    let labels = selector.get("matchLabels").unwrap_or(selector);
+    let pairs = labels.as_object().into_iter().flatten();
+    let pairs = pairs.filter_map(|(label, value)| Some(format!("{label}={}", value.as_str()?)));
+    pairs.collect::<Vec<_>>().join(",")
 }

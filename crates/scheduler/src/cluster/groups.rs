@@ -16,7 +16,7 @@ type Asked = (Text, Arc<Labels>, Option<Owner>);
 
 /// Services and sets. From them it is known which pods a pod stands beside.
 #[derive(Debug, Default)]
-pub struct Groups {
+pub(crate) struct Groups {
     services: HashMap<Text, HashMap<Text, BTreeMap<Text, Text>>>,
     sets: HashMap<SetKey, Selector>,
     known: RefCell<HashMap<Asked, Arc<Selector>>>,
@@ -27,7 +27,12 @@ const KEPT: usize = 4096;
 
 impl Groups {
     /// Takes a service as it is now. One without a selector selects nothing.
-    pub fn set_service(&mut self, namespace: Text, name: Text, selector: Option<BTreeMap<Text, Text>>) {
+    pub(crate) fn set_service(
+        &mut self,
+        namespace: Text,
+        name: Text,
+        selector: Option<BTreeMap<Text, Text>>,
+    ) {
         self.known.get_mut().clear();
         let services = self.services.entry(namespace).or_default();
         match selector {
@@ -37,7 +42,7 @@ impl Groups {
     }
 
     /// Takes a set as it is now, by its kind.
-    pub fn set_set(&mut self, kind: Text, namespace: Text, name: Text, selector: Option<Selector>) {
+    pub(crate) fn set_set(&mut self, kind: Text, namespace: Text, name: Text, selector: Option<Selector>) {
         self.known.get_mut().clear();
         let key = (kind, namespace, name);
         match selector {
@@ -47,7 +52,7 @@ impl Groups {
     }
 
     /// Which pods a pod stands beside: those of its services and of its set. Empty when there are none.
-    pub fn selector_of(&self, pod: &Pod) -> Arc<Selector> {
+    pub(crate) fn selector_of(&self, pod: &Pod) -> Arc<Selector> {
         let mut known = self.known.borrow_mut();
         if known.len() >= KEPT {
             known.clear();

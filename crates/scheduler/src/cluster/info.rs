@@ -12,7 +12,7 @@ const ANY_ADDRESS: &str = "0.0.0.0";
 
 /// A node with its pods, and what they take together.
 #[derive(Clone, Debug)]
-pub struct NodeInfo {
+pub(crate) struct NodeInfo {
     /// Its name.
     pub name: Text,
     /// The node itself; pods may be known before it.
@@ -30,7 +30,7 @@ pub struct NodeInfo {
 
 impl NodeInfo {
     /// A node of which only the name is known.
-    pub fn named(name: Text) -> Self {
+    pub(crate) fn named(name: Text) -> Self {
         NodeInfo {
             name,
             node: None,
@@ -43,12 +43,12 @@ impl NodeInfo {
     }
 
     /// How many pods it has.
-    pub fn pods(&self) -> i64 {
+    pub(crate) fn pods(&self) -> i64 {
         count(self.pods.len())
     }
 
     /// A pod comes.
-    pub fn add(&mut self, pod: Arc<Pod>) {
+    pub(crate) fn add(&mut self, pod: Arc<Pod>) {
         let requests = pod.requests();
         self.requested.add(&requests.asked);
         self.counted.0 += requests.counted.0;
@@ -61,7 +61,7 @@ impl NodeInfo {
     }
 
     /// A pod goes.
-    pub fn remove(&mut self, uid: &Text) {
+    pub(crate) fn remove(&mut self, uid: &Text) {
         let Some(at) = self.pods.iter().position(|pod| pod.uid == *uid) else {
             return;
         };
@@ -88,7 +88,7 @@ impl NodeInfo {
     }
 
     /// Whether a port is taken already.
-    pub fn port_taken(&self, asked: &HostPort) -> bool {
+    pub(crate) fn port_taken(&self, asked: &HostPort) -> bool {
         self.ports.iter().any(|port| ports_conflict(port, asked))
     }
 }

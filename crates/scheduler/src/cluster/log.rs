@@ -7,14 +7,14 @@ const KEPT: usize = 8192;
 
 /// The places of nodes that changed, in order. A reader remembers how far it has read.
 #[derive(Debug, Default)]
-pub struct Log {
+pub(crate) struct Log {
     entries: VecDeque<usize>,
     forgotten: u64,
 }
 
 impl Log {
     /// A node changed.
-    pub fn push(&mut self, slot: usize) {
+    pub(crate) fn push(&mut self, slot: usize) {
         if self.entries.len() == KEPT {
             self.entries.pop_front();
             self.forgotten += 1;
@@ -23,12 +23,12 @@ impl Log {
     }
 
     /// The end: where a reader of everything goes on.
-    pub fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         self.forgotten + self.entries.len() as u64
     }
 
     /// What changed since; `None` when that is not known any more.
-    pub fn since(&self, read: u64) -> Option<impl Iterator<Item = usize>> {
+    pub(crate) fn since(&self, read: u64) -> Option<impl Iterator<Item = usize>> {
         let skip = usize::try_from(read.checked_sub(self.forgotten)?).ok()?;
         Some(self.entries.range(skip.min(self.entries.len())..).copied())
     }

@@ -28,7 +28,7 @@ use tree::Tree;
 
 /// Nodes with their pods, and everything else that decides.
 #[derive(Debug, Default)]
-pub struct Cluster {
+pub(crate) struct Cluster {
     infos: Vec<NodeInfo>,
     slots: HashMap<Text, usize>,
     free: Vec<usize>,
@@ -52,7 +52,7 @@ pub struct Cluster {
 
 /// The labels of namespaces, and how often any changed.
 #[derive(Debug, Default)]
-pub struct Namespaces {
+pub(crate) struct Namespaces {
     labels: HashMap<Text, Labels>,
     /// How often any changed.
     pub changes: u64,
@@ -67,60 +67,60 @@ struct Placed {
 
 impl Cluster {
     /// The nodes in the order in which they are tried: zones take turns.
-    pub fn order(&self) -> &[usize] {
+    pub(crate) fn order(&self) -> &[usize] {
         &self.order
     }
 
     /// How many places for nodes there are; each is below this.
-    pub fn places(&self) -> usize {
+    pub(crate) fn places(&self) -> usize {
         self.infos.len()
     }
 
     /// A node and its pods by place.
-    pub fn info(&self, slot: usize) -> &NodeInfo {
+    pub(crate) fn info(&self, slot: usize) -> &NodeInfo {
         &self.infos[slot]
     }
 
     /// The node in a place, if it is there.
-    pub fn node(&self, slot: usize) -> Option<&Node> {
+    pub(crate) fn node(&self, slot: usize) -> Option<&Node> {
         self.infos[slot].node.as_deref()
     }
 
     /// The place of a node that is there.
-    pub fn slot(&self, name: &str) -> Option<usize> {
+    pub(crate) fn slot(&self, name: &str) -> Option<usize> {
         let slot = *self.slots.get(name)?;
         self.infos[slot].node.is_some().then_some(slot)
     }
 
     /// How many nodes have an image.
-    pub fn nodes_with_image(&self, name: &Text) -> usize {
+    pub(crate) fn nodes_with_image(&self, name: &Text) -> usize {
         self.images.get(name).copied().unwrap_or(0)
     }
 
     /// Whether a pod on some node uses a claim.
-    pub fn claim_in_use(&self, key: &Key) -> bool {
+    pub(crate) fn claim_in_use(&self, key: &Key) -> bool {
         self.claims.contains_key(key)
     }
 
     /// Whether any pod on a node says something about other pods.
-    pub fn any_social(&self) -> bool {
+    pub(crate) fn any_social(&self) -> bool {
         self.social > 0
     }
 
     /// A pod that is on a node, or is assumed to be.
-    pub fn pod(&self, uid: &str) -> Option<&Arc<Pod>> {
+    pub(crate) fn pod(&self, uid: &str) -> Option<&Arc<Pod>> {
         self.pods.get(uid).map(|placed| &placed.pod)
     }
 
     /// Whether a pod is placed only here so far.
-    pub fn is_assumed(&self, uid: &str) -> bool {
+    pub(crate) fn is_assumed(&self, uid: &str) -> bool {
         self.pods.get(uid).is_some_and(|placed| placed.assumed)
     }
 
     /// Takes a node as it is now; gives what it was.
-    pub fn set_node(&mut self, node: Arc<Node>) -> Option<Arc<Node>> {
+    pub(crate) fn set_node(&mut self, node: &Arc<Node>) -> Option<Arc<Node>> {
         let slot = self.slot_for(&node.name);
-        let old = self.infos[slot].node.replace(node.clone());
+        let old = self.infos[slot].node.replace(Arc::clone(node));
         if let Some(old) = &old {
             for (image, _) in &old.images {
                 self.count_image(image, false);
@@ -142,7 +142,7 @@ impl Cluster {
     }
 
     /// A node is gone; its pods may still be there for a while.
-    pub fn remove_node(&mut self, name: &str) -> Option<Arc<Node>> {
+    pub(crate) fn remove_node(&mut self, name: &str) -> Option<Arc<Node>> {
         let slot = self.slot(name)?;
         let old = self.infos[slot].node.take()?;
         for (image, _) in &old.images {
@@ -156,17 +156,17 @@ impl Cluster {
     }
 
     /// A pod that is on a node, whatever was known of it before.
-    pub fn put_pod(&mut self, pod: Arc<Pod>) {
+    pub(crate) fn put_pod(&mut self, pod: Arc<Pod>) {
         self.place(pod, false);
     }
 
     /// Takes a pod to be on a node before the cluster says so.
-    pub fn assume(&mut self, pod: Arc<Pod>) {
+    pub(crate) fn assume(&mut self, pod: Arc<Pod>) {
         self.place(pod, true);
     }
 
     /// A pod is gone, or is not placed after all.
-    pub fn remove_pod(&mut self, uid: &str) -> Option<Arc<Pod>> {
+    pub(crate) fn remove_pod(&mut self, uid: &str) -> Option<Arc<Pod>> {
         let placed = self.pods.remove(uid)?;
         self.infos[placed.slot].remove(&placed.pod.uid);
         self.count(&placed.pod, false);
@@ -237,12 +237,12 @@ impl Cluster {
 
 impl Namespaces {
     /// The labels of a namespace.
-    pub fn get(&self, name: &str) -> Option<&Labels> {
+    pub(crate) fn get(&self, name: &str) -> Option<&Labels> {
         self.labels.get(name)
     }
 
     /// Takes the labels of a namespace as they are now.
-    pub fn set(&mut self, name: Text, labels: Option<Labels>) {
+    pub(crate) fn set(&mut self, name: Text, labels: Option<Labels>) {
         let known = self.labels.get(&name);
         if known != labels.as_ref() {
             self.changes += 1;
@@ -283,7 +283,7 @@ mod tests {
         let mut sample = Sample::default();
         sample.node("n", |_| {});
         let pod = sample.pod("p", |pod| {
-            pod["spec"]["containers"][0]["resources"] = sample_cpu("2")
+            pod["spec"]["containers"][0]["resources"] = sample_cpu("2");
         });
         let pod = Arc::new(pod.on("n".into()));
         let cluster = &mut sample.cluster;
@@ -338,7 +338,7 @@ mod tests {
             ("c2", "c"),
         ] {
             sample.node(name, |node| {
-                node["metadata"]["labels"]["topology.kubernetes.io/zone"] = zone.into()
+                node["metadata"]["labels"]["topology.kubernetes.io/zone"] = zone.into();
             });
         }
         let cluster = &sample.cluster;

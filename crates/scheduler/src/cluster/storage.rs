@@ -14,7 +14,7 @@ pub(crate) type Key = (Text, Text);
 
 /// Volumes and what they are made of.
 #[derive(Debug, Default)]
-pub struct Storage {
+pub(crate) struct Storage {
     claims: HashMap<Key, Arc<Claim>>,
     volumes: HashMap<Text, Arc<Volume>>,
     /// Classes by name.
@@ -33,7 +33,7 @@ pub struct Storage {
 
 impl Storage {
     /// Takes a claim as it is now. A newer state takes the place of what was assumed.
-    pub fn set_claim(&mut self, claim: impl Into<Arc<Claim>>) {
+    pub(crate) fn set_claim(&mut self, claim: impl Into<Arc<Claim>>) {
         let claim = claim.into();
         let key = (claim.namespace.clone(), claim.name.clone());
         self.assumed_claims.remove(&key);
@@ -41,31 +41,31 @@ impl Storage {
     }
 
     /// A claim is gone.
-    pub fn remove_claim(&mut self, key: &Key) {
+    pub(crate) fn remove_claim(&mut self, key: &Key) {
         self.assumed_claims.remove(key);
         self.claims.remove(key);
     }
 
     /// Takes a volume as it is now. A newer state takes the place of what was assumed.
-    pub fn set_volume(&mut self, volume: impl Into<Arc<Volume>>) {
+    pub(crate) fn set_volume(&mut self, volume: impl Into<Arc<Volume>>) {
         let volume = volume.into();
         self.assumed_volumes.remove(&volume.name);
         self.volumes.insert(volume.name.clone(), volume);
     }
 
     /// A volume is gone.
-    pub fn remove_volume(&mut self, name: &str) {
+    pub(crate) fn remove_volume(&mut self, name: &str) {
         self.assumed_volumes.remove(name);
         self.volumes.remove(name);
     }
 
     /// A claim.
-    pub fn claim(&self, namespace: &Text, name: &Text) -> Option<&Arc<Claim>> {
+    pub(crate) fn claim(&self, namespace: &Text, name: &Text) -> Option<&Arc<Claim>> {
         self.claims.get(&(namespace.clone(), name.clone()))
     }
 
     /// The node that the volume of a claim is to be made for, also when that was only just decided.
-    pub fn claim_node<'s>(&'s self, claim: &'s Claim) -> Option<&'s Text> {
+    pub(crate) fn claim_node<'s>(&'s self, claim: &'s Claim) -> Option<&'s Text> {
         let assumed = self
             .assumed_claims
             .get(&(claim.namespace.clone(), claim.name.clone()));
@@ -73,12 +73,12 @@ impl Storage {
     }
 
     /// A volume.
-    pub fn volume(&self, name: &str) -> Option<&Arc<Volume>> {
+    pub(crate) fn volume(&self, name: &str) -> Option<&Arc<Volume>> {
         self.volumes.get(name)
     }
 
     /// The volumes of a class, in the order of their names.
-    pub fn volumes_of(&self, class: &str) -> Vec<Arc<Volume>> {
+    pub(crate) fn volumes_of(&self, class: &str) -> Vec<Arc<Volume>> {
         let volumes = self.volumes.values().filter(|volume| &*volume.class == class);
         let mut volumes: Vec<_> = volumes.cloned().collect();
         volumes.sort_by(|one, other| one.name.cmp(&other.name));
@@ -86,12 +86,12 @@ impl Storage {
     }
 
     /// The claim that a volume is for, also when that was only just decided.
-    pub fn claim_of<'s>(&'s self, volume: &'s Volume) -> Option<&'s ClaimRef> {
+    pub(crate) fn claim_of<'s>(&'s self, volume: &'s Volume) -> Option<&'s ClaimRef> {
         self.assumed_volumes.get(&volume.name).or(volume.claim.as_ref())
     }
 
     /// A volume is to be for a claim.
-    pub fn assume_volume(&mut self, volume: Text, claim: &Claim) {
+    pub(crate) fn assume_volume(&mut self, volume: Text, claim: &Claim) {
         let claim = ClaimRef {
             namespace: (*claim.namespace).to_owned(),
             name: (*claim.name).to_owned(),
@@ -101,13 +101,17 @@ impl Storage {
     }
 
     /// The volume of a claim is to be made for a node.
-    pub fn assume_claim(&mut self, claim: &Claim, node: Text) {
+    pub(crate) fn assume_claim(&mut self, claim: &Claim, node: Text) {
         self.assumed_claims
             .insert((claim.namespace.clone(), claim.name.clone()), node);
     }
 
     /// What was decided does not hold any more.
-    pub fn forget(&mut self, volumes: impl IntoIterator<Item = Text>, claims: impl IntoIterator<Item = Key>) {
+    pub(crate) fn forget(
+        &mut self,
+        volumes: impl IntoIterator<Item = Text>,
+        claims: impl IntoIterator<Item = Key>,
+    ) {
         for volume in volumes {
             self.assumed_volumes.remove(&volume);
         }

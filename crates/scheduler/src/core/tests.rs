@@ -22,7 +22,7 @@ impl World {
 
     fn node(&mut self, name: &str) {
         let node = self.sample.read_node(name, |_| {});
-        self.core.node(node.into(), NOW);
+        self.core.node(&Arc::new(node), NOW);
     }
 
     fn pod(&mut self, name: &str, change: impl FnOnce(&mut Value)) -> Arc<Pod> {
@@ -99,7 +99,7 @@ fn a_bind_that_failed_although_it_succeeded_changes_nothing() {
     let placed = Arc::new(pod.on("n".into()));
     world.core.pod(Some(&pod), &placed, NOW);
     world.core.not_bound(&pod.uid, NOW);
-    assert_eq!(world.at(NOW + Duration::from_secs(60)), None);
+    assert_eq!(world.at(NOW + Duration::from_mins(1)), None);
     assert!(world.core.cluster.pod(&pod.uid).is_some());
 }
 

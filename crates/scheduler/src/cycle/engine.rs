@@ -23,7 +23,7 @@ use crate::{
 pub(crate) struct Engine {
     profiles: HashMap<Text, Profile>,
     sums: Sums,
-    next: usize,
+    pub(super) next: usize,
     dice: Dice,
 }
 
@@ -47,8 +47,6 @@ pub(crate) struct Placement {
     pub node: Text,
     /// What is to be done for its volumes.
     pub volumes: Decided,
-    /// How many nodes were looked at.
-    pub looked_at: usize,
 }
 
 /// Why no node does, and what can be done about it.
@@ -126,20 +124,19 @@ impl Engine {
         if let Some(slot) = nominated
             && passes(cycle, slot, nominator).is_ok()
         {
-            return place(cycle, slot, 1);
+            return place(cycle, slot);
         }
         diagnosis.plugins = choice.plugins;
         let feasible = match self.feasible(profile, cycle, &choice, nominator, &mut diagnosis) {
             Ok(feasible) => feasible,
             Err(rejection) => return failed(&rejection),
         };
-        let looked_at = feasible.len() + diagnosis.nodes.len();
         match *feasible {
             [] => self.unfit(cycle, diagnosis, nominator),
-            [slot] => place(cycle, slot, looked_at),
+            [slot] => place(cycle, slot),
             _ => {
                 let scores = cycle.score(profile, &feasible, &mut self.sums);
-                place(cycle, feasible[self.best(&scores)], looked_at)
+                place(cycle, feasible[self.best(&scores)])
             }
         }
     }
@@ -239,12 +236,11 @@ pub(super) fn passes_with(
     cycle.filter(slot, info, shifts)
 }
 
-fn place(cycle: &Cycle<'_>, slot: usize, looked_at: usize) -> Found {
+fn place(cycle: &Cycle<'_>, slot: usize) -> Found {
     match cycle.volumes(slot) {
         Ok(volumes) => Found::Node(Placement {
             node: cycle.cluster.info(slot).name.clone(),
             volumes,
-            looked_at,
         }),
         Err(rejection) => failed(&rejection),
     }

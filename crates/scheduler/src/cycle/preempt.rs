@@ -27,7 +27,7 @@ pub(crate) enum Tried {
     /// It does not help; the pod is not promised any node.
     Useless,
     /// It was not tried; what the pod is promised stays.
-    NotTried,
+    Nothing,
 }
 
 /// Who is to go, and where.
@@ -47,7 +47,7 @@ pub(super) fn preempt(
     dice: &mut Dice,
 ) -> (Tried, Option<String>) {
     if let Some(reason) = ineligible(cycle, diagnosis) {
-        return (Tried::NotTried, Some(reason.into()));
+        return (Tried::Nothing, Some(reason.into()));
     }
     let nodes = diagnosis
         .nodes

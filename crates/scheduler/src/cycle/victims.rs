@@ -53,7 +53,9 @@ pub(super) fn select(cycle: &Cycle<'_>, slot: usize, nominator: &Nominator) -> R
         shifts: Shifts::none(),
         nominator,
     };
-    lower.iter().for_each(|pod| thought.leave(pod));
+    for pod in &lower {
+        thought.leave(pod);
+    }
     thought.fits()?;
     lower.sort_by_key(importance);
     let (broken, free) = by_budget(lower, &cycle.cluster.budgets.values().collect::<Vec<_>>());

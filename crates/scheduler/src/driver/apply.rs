@@ -16,7 +16,7 @@ pub(super) fn apply(core: &mut Core, told: Told, now: Moment) {
     match told {
         Told::Pod(Change { old, new }) => pod(core, old.as_ref(), new.as_ref(), now),
         Told::Node(Change { old, new }) => match (new, old) {
-            (Some(node), _) => core.node(node, now),
+            (Some(node), _) => core.node(&node, now),
             (None, Some(node)) => core.node_gone(&node.name, now),
             (None, None) => {}
         },

@@ -145,7 +145,7 @@ async fn a_pod_of_another_scheduler_is_left_alone() {
     let api = FakeApi::new();
     node(&api, "n", "4");
     pod(&api, "other", "1", |pod| {
-        pod["spec"]["schedulerName"] = "other".into()
+        pod["spec"]["schedulerName"] = "other".into();
     });
     pod(&api, "own", "1", |_| {});
     let running = Running::new(&api, "s");

@@ -48,9 +48,9 @@ pub(super) enum Told {
     Budget(Change<Budget>),
     /// Of a service.
     Service(Change<Service>),
-    /// Of a ReplicationController.
+    /// Of a `ReplicationController`.
     Controller(Change<Service>),
-    /// Of a ReplicaSet or a StatefulSet; the word is its kind.
+    /// Of a `ReplicaSet` or a `StatefulSet`; the word is its kind.
     Set(&'static str, Change<ReplicaSet>),
     /// A pod was bound, or could not be.
     Bound(Text, Result<(), String>),

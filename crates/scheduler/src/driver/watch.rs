@@ -48,12 +48,13 @@ pub(super) struct Watched {
     claims: Informer<Slim<Stored<Claim>>>,
 }
 
+fn options<T: Kept>(pools: &Arc<Mutex<Pools>>) -> Options<T> {
+    InformerOptions::default().transform(keep(Arc::clone(pools)))
+}
+
 impl Default for Kinds {
     fn default() -> Self {
         let pools = Arc::new(Mutex::new(Pools::default()));
-        fn options<T: Kept>(pools: &Arc<Mutex<Pools>>) -> Options<T> {
-            InformerOptions::default().transform(keep(Arc::clone(pools)))
-        }
         Kinds {
             pods: options(&pools),
             nodes: options(&pools),

@@ -11,7 +11,7 @@ use tokio::{
 
 use super::{ClaimStore, apply::apply, bind, told::Told, write::Writer};
 use crate::{
-    core::{Core, Decision},
+    core::{Core, Decision, Nominate},
     queue::Moment,
 };
 
@@ -138,7 +138,7 @@ impl Work {
                         let _ = tell.send(Told::Preempted(pod.uid.clone(), done));
                     });
                 }
-                self.refuse(&pod, message, unschedulable, nominate);
+                self.refuse(&pod, &message, unschedulable, &nominate);
             }
             Decision::Skip(pod) => self.writer.tell_skipped(&pod),
         }
@@ -147,15 +147,12 @@ impl Work {
     fn refuse(
         &mut self,
         pod: &Arc<crate::object::Pod>,
-        message: String,
+        message: &str,
         unschedulable: bool,
-        nominate: Option<Option<crate::pool::Text>>,
+        nominate: &Nominate,
     ) {
-        self.writer.tell_refused(pod, &message);
-        if let Some(patch) = self
-            .writer
-            .refusal(pod, &message, unschedulable, nominate.as_ref())
-        {
+        self.writer.tell_refused(pod, message);
+        if let Some(patch) = self.writer.refusal(pod, message, unschedulable, nominate) {
             let (writer, pod) = (Arc::clone(&self.writer), Arc::clone(pod));
             self.requests
                 .spawn(async move { writer.patch_status(&pod, &patch).await });

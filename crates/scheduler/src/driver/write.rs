@@ -11,7 +11,11 @@ use kubecontroller::{
 };
 use serde_json::{Value, json};
 
-use crate::{core::Preempt, object::Pod, pool::Text};
+use crate::{
+    core::{Nominate, Preempt},
+    object::Pod,
+    pool::Text,
+};
 
 const JSON: &str = "application/json";
 const MERGE: &str = "application/merge-patch+json";
@@ -62,7 +66,7 @@ impl Writer {
         pod: &Pod,
         message: &str,
         unschedulable: bool,
-        nominate: Option<&Option<Text>>,
+        nominate: &Nominate,
     ) -> Option<Value> {
         let reason = if unschedulable {
             "Unschedulable"
@@ -84,8 +88,13 @@ impl Writer {
             }
             status.insert("conditions".into(), json!([condition]));
         }
-        if let Some(node) = nominate {
-            status.insert("nominatedNodeName".into(), json!(node.as_deref()));
+        let nominated = match nominate {
+            Nominate::Keep => None,
+            Nominate::Nowhere => Some(Value::Null),
+            Nominate::On(node) => Some(json!(&**node)),
+        };
+        if let Some(nominated) = nominated {
+            status.insert("nominatedNodeName".into(), nominated);
         }
         (!status.is_empty()).then(|| json!({"metadata": {"uid": &*pod.uid}, "status": status}))
     }

@@ -217,7 +217,9 @@ impl Term {
         let there = self.namespaces.contains(namespace)
             || match &self.by_label {
                 Selector::Nothing => false,
-                by_label => namespace_labels.map_or(by_label.is_empty(), |labels| by_label.matches(labels)),
+                by_label @ Selector::All(_) => {
+                    namespace_labels.map_or(by_label.is_empty(), |labels| by_label.matches(labels))
+                }
             };
         there && self.selector.matches(labels)
     }

@@ -11,21 +11,21 @@ use crate::{
 };
 
 macro_rules! raw {
-    ($(#[$doc:meta])* $name:ident { $($body:tt)* }) => {
+    ($(#[$doc:meta])* $reach:vis $name:ident { $($body:tt)* }) => {
         $(#[$doc])*
         #[derive(Clone, Debug, Default, Deserialize)]
         #[serde(rename_all = "camelCase", default)]
-        pub struct $name { $($body)* }
+        $reach struct $name { $($body)* }
     };
 }
 
 raw! {
     /// A claim as it is read.
-    RawClaim { spec: RawClaimSpec, status: RawPhase }
+    pub RawClaim { spec: RawClaimSpec, status: RawPhase }
 }
 raw! {
     /// The specification of a claim.
-    RawClaimSpec {
+    pub(super) RawClaimSpec {
         storage_class_name: Option<String>,
         volume_name: String,
         access_modes: Vec<String>,
@@ -37,19 +37,19 @@ raw! {
 }
 raw! {
     /// What a claim asks for.
-    RawAsked { requests: Amounts }
+    pub(super) RawAsked { requests: Amounts }
 }
 raw! {
     /// The status of a claim or a volume.
-    RawPhase { phase: String }
+    pub(super) RawPhase { phase: String }
 }
 raw! {
     /// A volume as it is read.
-    RawVolume { spec: RawVolumeSpec, status: RawPhase }
+    pub RawVolume { spec: RawVolumeSpec, status: RawPhase }
 }
 raw! {
     /// The specification of a volume.
-    RawVolumeSpec {
+    pub(super) RawVolumeSpec {
         storage_class_name: String,
         capacity: Amounts,
         access_modes: Vec<String>,
@@ -62,15 +62,15 @@ raw! {
 }
 raw! {
     /// Where a volume can be reached from.
-    RawVolumeAffinity { required: Option<RawNodeSelector> }
+    pub(super) RawVolumeAffinity { required: Option<RawNodeSelector> }
 }
 raw! {
     /// The driver of a volume.
-    RawCsi { driver: String, volume_handle: String }
+    pub(super) RawCsi { driver: String, volume_handle: String }
 }
 raw! {
     /// A class of storage as it is read.
-    RawClass {
+    pub RawClass {
         provisioner: String,
         volume_binding_mode: Option<String>,
         allowed_topologies: Vec<RawTopology>,
@@ -78,39 +78,42 @@ raw! {
 }
 raw! {
     /// Where a class can make volumes.
-    RawTopology { match_label_expressions: Vec<RawTopologyRule> }
+    pub(super) RawTopology { match_label_expressions: Vec<RawTopologyRule> }
 }
 raw! {
     /// A rule of where a class can make volumes.
-    RawTopologyRule { key: String, values: Vec<String> }
+    pub(super) RawTopologyRule { key: String, values: Vec<String> }
 }
 raw! {
     /// The drivers of a node as they are read.
-    RawCsiNode { spec: RawCsiNodeSpec }
+    pub RawCsiNode { spec: RawCsiNodeSpec }
 }
 raw! {
-    /// The drivers of a node.
+    /// Labels of nodes, and the values that each may have.
+pub type Topology = Box<[(Text, Box<[Text]>)]>;
+
+/// The drivers of a node.
     RawCsiNodeSpec { drivers: Vec<RawCsiNodeDriver> }
 }
 raw! {
     /// A driver of a node.
-    RawCsiNodeDriver { name: String, allocatable: RawCount }
+    pub(super) RawCsiNodeDriver { name: String, allocatable: RawCount }
 }
 raw! {
     /// How many volumes a driver can attach.
-    RawCount { count: Option<i64> }
+    pub(super) RawCount { count: Option<i64> }
 }
 raw! {
     /// A driver as it is read.
-    RawCsiDriver { spec: RawCsiDriverSpec }
+    pub RawCsiDriver { spec: RawCsiDriverSpec }
 }
 raw! {
     /// The specification of a driver.
-    RawCsiDriverSpec { storage_capacity: bool, prevent_pod_scheduling_if_missing: bool }
+    pub(super) RawCsiDriverSpec { storage_capacity: bool, prevent_pod_scheduling_if_missing: bool }
 }
 raw! {
     /// A capacity as it is read.
-    RawCapacity {
+    pub RawCapacity {
         storage_class_name: String,
         node_topology: Option<RawSelector>,
         capacity: Option<Amount>,
@@ -119,15 +122,15 @@ raw! {
 }
 raw! {
     /// An attachment as it is read.
-    RawAttachment { spec: RawAttachmentSpec }
+    pub RawAttachment { spec: RawAttachmentSpec }
 }
 raw! {
     /// The specification of an attachment.
-    RawAttachmentSpec { attacher: String, node_name: String, source: RawSource }
+    pub(super) RawAttachmentSpec { attacher: String, node_name: String, source: RawSource }
 }
 raw! {
     /// What is attached.
-    RawSource { persistent_volume_name: Option<String> }
+    pub(super) RawSource { persistent_volume_name: Option<String> }
 }
 
 /// A claim that a volume is for.
@@ -220,8 +223,11 @@ pub struct StorageClass {
     /// Whether a claim waits for its first pod; `None` when that is not said.
     pub waits: Option<bool>,
     /// Where volumes can be made; anywhere when there is none.
-    pub topologies: Box<[Box<[(Text, Box<[Text]>)]>]>,
+    pub topologies: Box<[Topology]>,
 }
+
+/// Labels of nodes, and the values that each may have.
+pub type Topology = Box<[(Text, Box<[Text]>)]>;
 
 /// The drivers of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -22,7 +22,7 @@ pub struct Owner {
     pub name: Text,
 }
 
-/// What is read of a ReplicaSet or a StatefulSet.
+/// What is read of a `ReplicaSet` or a `StatefulSet`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct SelectorFields {
@@ -36,7 +36,7 @@ pub(super) struct RawSelectorSpec {
     selector: Option<RawSelector>,
 }
 
-/// What is read of a Service or a ReplicationController.
+/// What is read of a Service or a `ReplicationController`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ServiceFields {
@@ -63,7 +63,7 @@ pub struct BudgetFields {
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct RawBudgetStatus {
     disruptions_allowed: i64,
-    disrupted_pods: BTreeMap<String, serde::de::IgnoredAny>,
+    disrupted_pods: BTreeMap<String, String>,
 }
 
 /// A namespace.
@@ -75,7 +75,7 @@ pub struct Namespace {
     pub labels: Labels,
 }
 
-/// A Service or a ReplicationController: what selects by labels alone.
+/// A Service or a `ReplicationController`: what selects by labels alone.
 #[derive(Clone, Debug)]
 pub struct Service {
     /// Its namespace.
@@ -86,7 +86,7 @@ pub struct Service {
     pub selector: BTreeMap<Text, Text>,
 }
 
-/// A ReplicaSet or a StatefulSet.
+/// A `ReplicaSet` or a `StatefulSet`.
 #[derive(Clone, Debug)]
 pub struct ReplicaSet {
     /// Its namespace.

@@ -177,8 +177,8 @@ impl<'c> Cycle<'c> {
         if let Some(spread) = &self.spread {
             spread.shift(slot, self.pod, other, by, &mut shifts.spread);
         }
-        if let (Some(social), Some(node)) = (&self.social, self.cluster.node(slot)) {
-            social.shift(node, self.pod, other, by, self.cluster, &mut shifts.social);
+        if let Some(node) = self.cluster.node(slot).filter(|_| self.social.is_some()) {
+            inter_pod_affinity::shift(node, self.pod, other, by, self.cluster, &mut shifts.social);
         }
         shifts.exclusive += by * self.exclusive.used_by(other);
     }

@@ -169,7 +169,7 @@ mod tests {
         ] {
             let mut sample = Sample::default();
             let node = sample.node("n", |node| {
-                node["status"]["allocatable"]["example.com/gpu"] = "2".into()
+                node["status"]["allocatable"]["example.com/gpu"] = "2".into();
             });
             sample.placed(
                 "there",
@@ -213,7 +213,7 @@ mod tests {
         for (asked, expected) in [
             (json!({}), 97 / 2),
             (json!({"cpu": "0", "memory": "0"}), 100),
-            (json!({"cpu": "3", "memory": "5000"}), (25 + 50) / 2),
+            (json!({"cpu": "3", "memory": "5000"}), i64::midpoint(25, 50)),
             (json!({"cpu": "6", "memory": "5000"}), 50 / 2),
         ] {
             let pod = sample.pod("p", asks(asked.clone()));

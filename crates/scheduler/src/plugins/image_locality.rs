@@ -80,7 +80,7 @@ mod tests {
             "too small to count"
         );
         let unknown = sample.pod("r", |pod| {
-            pod["spec"]["containers"][0]["image"] = "unknown".into()
+            pod["spec"]["containers"][0]["image"] = "unknown".into();
         });
         assert!(Images::of(&unknown, &sample.cluster).is_none());
     }

@@ -77,7 +77,7 @@ mod tests {
     fn selector_and_one_of_the_terms_must_hold() {
         let mut sample = Sample::default();
         let node = sample.node("n", |node| {
-            node["metadata"]["labels"] = json!({"disk": "ssd", "gen": "3"})
+            node["metadata"]["labels"] = json!({"disk": "ssd", "gen": "3"});
         });
         let expression = |key: &str, operator: &str, values: Value| json!({"matchExpressions": [{"key": key, "operator": operator, "values": values}]});
         let field = |operator: &str, name: &str| json!({"matchFields": [{"key": "metadata.name", "operator": operator, "values": [name]}]});

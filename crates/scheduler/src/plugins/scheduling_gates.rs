@@ -23,7 +23,7 @@ mod tests {
         let mut sample = Sample::default();
         let open = sample.pod("p", |_| {});
         let closed = sample.pod("p", |pod| {
-            pod["spec"]["schedulingGates"] = serde_json::json!([{"name": "g"}])
+            pod["spec"]["schedulingGates"] = serde_json::json!([{"name": "g"}]);
         });
         assert_eq!(gated(&open), None);
         assert_eq!(gated(&closed), Some(Plugin::SchedulingGates));

@@ -126,7 +126,7 @@ mod tests {
     fn a_pod_is_tried_again_when_a_taint_goes() {
         let mut sample = Sample::default();
         let tainted = sample.node("n", |node| {
-            node["spec"]["taints"] = json!([taint("a", "NoSchedule")])
+            node["spec"]["taints"] = json!([taint("a", "NoSchedule")]);
         });
         let free = sample.node("n", |_| {});
         let pod = sample.pod("p", |_| {});

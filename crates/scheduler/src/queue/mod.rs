@@ -70,7 +70,7 @@ impl Default for Patience {
         Patience {
             first: Duration::from_secs(1),
             most: Duration::from_secs(10),
-            forgotten: Duration::from_secs(300),
+            forgotten: Duration::from_mins(5),
         }
     }
 }

@@ -182,7 +182,7 @@ fn a_change_of_the_pod_itself_may_help_it() {
     world.queue.update(&pod, &same, &world.sample.cluster, START);
     assert_eq!(world.pop(START), None);
     let bears = world.sample.pod("p", |pod| {
-        pod["spec"]["tolerations"] = json!([{"operator": "Exists"}])
+        pod["spec"]["tolerations"] = json!([{"operator": "Exists"}]);
     });
     let bears = Arc::new(bears);
     world.queue.update(&same, &bears, &world.sample.cluster, START);

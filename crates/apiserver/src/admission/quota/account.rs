@@ -4,16 +4,13 @@ use std::sync::Arc;
 
 use k3_api::{
     kinds::pod_amounts::{self, Totals},
+    quota::{Meter, Selector, Traits},
     rules::{Tree, TreeMut},
     time::Time,
 };
 use k3_storage::{Revision, Write};
 use serde_json::{Map, Value};
 
-use super::{
-    scope::{Selector, Traits},
-    usage::Meter,
-};
 use crate::{
     cache::Object,
     registry::{Resource, own_change},

@@ -1,13 +1,17 @@
 //! What a request asks of the quotas of its namespace.
 
-use k3_api::{kinds::pod_amounts::Totals, quantity::Quantity};
-
-use super::{
-    account::Account,
-    scope::Traits,
-    usage::{Meter, Missing},
+use k3_api::{
+    kinds::pod_amounts::Totals,
+    quantity::Quantity,
+    quota::{Meter, Missing, Surroundings, Traits, is_terminating},
 };
-use crate::{admission::Attributes, cache::Caches};
+use serde_json::Value;
+
+use super::account::Account;
+use crate::{
+    admission::{Attributes, Operation, object, resource},
+    cache::Caches,
+};
 
 /// What a request asks of the quotas of its namespace.
 pub(super) struct Demand {
@@ -23,6 +27,9 @@ pub(super) struct Demand {
     pub dry_run: bool,
 }
 
+/// The other objects of a cluster.
+pub(super) struct Around<'a>(pub &'a Caches);
+
 /// What an object uses, and which conditions it meets.
 struct Used {
     usage: Totals,
@@ -32,7 +39,7 @@ struct Used {
 impl Demand {
     pub(super) fn new(meter: Meter, attributes: &Attributes<'_>, caches: &Caches) -> Self {
         let used = |object| Used {
-            usage: meter.measure(object, attributes.ask.now, caches),
+            usage: meter.measure(object, attributes.ask.now, &Around(caches)),
             traits: meter.traits(object),
         };
         Demand {
@@ -149,6 +156,40 @@ impl Demand {
             print(&account.used),
             print(&account.hard)
         ))
+    }
+}
+
+/// Whether a request can change what its object uses.
+pub(super) fn matters(attributes: &Attributes<'_>, meter: &Meter) -> bool {
+    let creates = attributes.operation == Operation::Create;
+    let part = attributes.subresource;
+    let is_whole = part.is_empty();
+    match meter {
+        Meter::Pods => {
+            let begins_to_end = || {
+                let old = attributes.old;
+                old.is_some_and(|old| is_terminating(old) != is_terminating(attributes.object))
+            };
+            (is_whole && (creates || begins_to_end())) || (!creates && part == "resize")
+        }
+        Meter::Services | Meter::Devices(_) => is_whole,
+        Meter::Claims => is_whole || (!creates && part == "status"),
+        Meter::Count(_) => is_whole && creates,
+    }
+}
+
+// --- Around ---
+
+impl Surroundings for Around<'_> {
+    fn pod(&self, namespace: &str, name: &str) -> Option<Value> {
+        object("", "pods", namespace, name, self.0)
+    }
+
+    fn device_claims(&self, namespace: &str) -> Vec<Value> {
+        let claims = resource("resource.k8s.io", "resourceclaims", self.0);
+        let (snapshot, prefix) = (claims.cache.snapshot(0), claims.under(namespace));
+        let found = snapshot.under(&prefix, None);
+        found.map(|claim| claim.tree()).collect()
     }
 }
 

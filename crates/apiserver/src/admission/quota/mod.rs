@@ -1,8 +1,6 @@
 //! Nothing in a namespace goes beyond its quotas.
 //!
 //! ```text
-//! usage      what an object uses, by the names that quotas have for it
-//! scope      which objects a quota is about
 //! demand     what a request asks of the quotas of its namespace
 //! account    a quota: what may be used, and what is
 //! ledger     charges demands to quotas, one after the other, many with one write
@@ -15,19 +13,20 @@
 mod account;
 mod demand;
 mod ledger;
-mod scope;
 #[cfg(test)]
 mod tests;
-mod usage;
 
 use std::sync::Arc;
 
-use k3_api::{kinds::Persistence, status::Status};
+use k3_api::{
+    kinds::Persistence,
+    quota::{Classes, Meter, is_free},
+    status::Status,
+};
 
 use self::{
-    demand::Demand,
+    demand::{Demand, matters},
     ledger::{Ledger, Refusal},
-    usage::{Classes, Meter},
 };
 use super::{Attributes, Operation, remembered::Remembered, resource};
 use crate::cache::Caches;
@@ -47,17 +46,19 @@ impl Quotas {
         }
         let quotas = resource("", "resourcequotas", caches);
         let snapshot = quotas.cache.snapshot(0);
-        let is_free = snapshot.objects.is_empty()
+        let has_none = snapshot.objects.is_empty()
             || snapshot
                 .under(&quotas.under(attributes.namespace), None)
                 .next()
                 .is_none();
-        if is_free {
+        if has_none {
             return Ok(());
         }
-        let Some(meter) = Meter::of(attributes, || self.classes(caches)) else {
+        let kind = &attributes.resource.kind;
+        let meter = Meter::of(&kind.group, &kind.plural, || self.classes(caches));
+        if !matters(attributes, &meter) {
             return Ok(());
-        };
+        }
         let demand = Demand::new(meter, attributes, caches);
         let charged = self.ledger.charge(attributes, demand, &quotas, caches).await;
         charged.map_err(|refusal| match refusal {
@@ -78,5 +79,5 @@ fn is_counted(attributes: &Attributes<'_>) -> bool {
     let kind = &attributes.resource.kind;
     matches!(attributes.operation, Operation::Create | Operation::Update)
         && kind.persistence != Persistence::Virtual
-        && !matches!((&*kind.group, &*kind.plural), ("" | "events.k8s.io", "events"))
+        && !is_free(&kind.group, &kind.plural)
 }

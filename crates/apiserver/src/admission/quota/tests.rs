@@ -198,8 +198,10 @@ async fn measured(object: &Value, extra: &[Value]) -> Value {
     let mut question = world.question(Operation::Create, "", object.clone());
     let quotas = Quotas::default();
     let attributes = question.attributes(None);
-    let meter = Meter::of(&attributes, || quotas.classes(world.caches())).unwrap();
-    let usage = meter.measure(attributes.object, Time::from_unix(0, 0), world.caches());
+    let kind = &attributes.resource.kind;
+    let meter = Meter::of(&kind.group, &kind.plural, || quotas.classes(world.caches()));
+    let around = demand::Around(world.caches());
+    let usage = meter.measure(attributes.object, Time::from_unix(0, 0), &around);
     assert!(usage.keys().all(|name| meter.tracks(name)), "{usage:?}");
     let usage = usage.into_iter().filter(|(_, amount)| !amount.is_zero());
     Value::Object(

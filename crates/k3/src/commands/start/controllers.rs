@@ -5,18 +5,30 @@ use std::sync::Arc;
 use k3_apiserver::Server;
 use k3_controllers::{CONTROLLERS, Cluster, Context, Descriptor, writer::Writer};
 use k3_scheduler::Scheduler;
+use k3_simulator::{Rules, Simulator};
 use kubecontroller::{
     events::Style,
     manager::{Config, Manager, Selection, Stop},
+    metrics,
 };
 
+use super::{flags::PartFlags, report};
 use crate::{failure::Failure, inside};
+
+/// Where the server tells what runs beside it.
+pub(crate) const CONTROLLERS_PATH: &str = "/debug/controllers";
+/// The lease that the leader among several servers holds.
+pub(crate) const LEASE_PATH: &str =
+    "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-controller-manager";
+const LEASE: (&str, &str) = ("kube-system", "kube-controller-manager");
 
 /// Who reads for all controllers. What each writes, it writes itself.
 const MANAGER: &str = "system:kube-controller-manager";
 const AGENT: &str = concat!("kube-controller-manager/", env!("CARGO_PKG_VERSION"));
 const SCHEDULER: &str = "system:kube-scheduler";
 const SCHEDULER_AGENT: &str = concat!("kube-scheduler/", env!("CARGO_PKG_VERSION"));
+const SIMULATOR: &str = "system:k3-simulator";
+const SIMULATOR_AGENT: &str = concat!("k3-simulator/", env!("CARGO_PKG_VERSION"));
 /// The names of the scheduler in a list of controllers.
 const SCHEDULER_NAMES: [&str; 2] = ["scheduler", k3_scheduler::NAME];
 
@@ -25,10 +37,27 @@ const SCHEDULER_NAMES: [&str; 2] = ["scheduler", k3_scheduler::NAME];
 pub(super) struct Chosen {
     controllers: Vec<&'static Descriptor>,
     scheduler: bool,
+    /// How many nodes are simulated, and how they behave.
+    simulated: Option<(u32, Rules)>,
+}
+
+/// What the flags ask for.
+pub(super) fn chosen(flags: &PartFlags) -> Result<Chosen, Failure> {
+    let rules = match &flags.simulation_rules {
+        None => Rules::default(),
+        Some(file) => Rules::load(file).map_err(|error| {
+            let what = format!("--simulation-rules {}", file.display());
+            Failure::usage(what, "docs/simulation.md tells what can be said there").because(error)
+        })?,
+    };
+    Ok(Chosen {
+        simulated: (flags.simulated_nodes > 0).then_some((flags.simulated_nodes, rules)),
+        ..listed(&flags.controllers)?
+    })
 }
 
 /// The controllers that a list names, as `--controllers` has it.
-pub(super) fn chosen(list: &str) -> Result<Chosen, Failure> {
+fn listed(list: &str) -> Result<Chosen, Failure> {
     let words: Vec<String> = list
         .split(',')
         .map(|word| word.trim().to_owned())
@@ -63,20 +92,26 @@ pub(super) fn chosen(list: &str) -> Result<Chosen, Failure> {
     Ok(Chosen {
         controllers: controllers.collect(),
         scheduler: selection.has(name, alias),
+        simulated: None,
     })
 }
 
-/// Runs what was chosen until it is told to stop, and does not end before that.
-pub(super) async fn run(server: &Server, chosen: Chosen, authority: String, stop: Stop) {
-    if chosen.controllers.is_empty() && !chosen.scheduler {
+/// Runs what was chosen until it is told to stop, and does not end before that. Where several servers share a store, one of
+/// them is elected to do the work.
+pub(super) async fn run(server: &Server, chosen: Chosen, cluster: Cluster, elect: bool, stop: Stop) {
+    if chosen.is_nothing() {
         return stop.stopped().await;
     }
-    let client = inside::component(server, MANAGER, AGENT);
-    let mut manager = Manager::new(Config::default(), client);
-    let cluster = Arc::new(Cluster {
-        authority,
-        ..Cluster::default()
-    });
+    let mut config = Config::default();
+    config.leader.elect = elect;
+    config.leader.namespace = Some(LEASE.0.to_owned());
+    config.leader.name = Some(LEASE.1.to_owned());
+    let mut manager = Manager::new(config, inside::component(server, MANAGER, AGENT));
+    let context = (*manager).clone();
+    server.add_figures(move || metrics::text(&context.registry()));
+    let context = (*manager).clone();
+    server.add_document(CONTROLLERS_PATH, move || report::of(&context));
+    let cluster = Arc::new(cluster);
     for descriptor in chosen.controllers {
         let context = Context {
             writer: Writer::new(inside::controller(server, descriptor.account)),
@@ -99,10 +134,28 @@ pub(super) async fn run(server: &Server, chosen: Chosen, authority: String, stop
         );
         manager.add(scheduler);
     }
+    if let Some((count, rules)) = chosen.simulated {
+        let simulator = Simulator::new(
+            inside::master(server, SIMULATOR, SIMULATOR_AGENT),
+            manager.informers().clone(),
+            manager.clock().clone(),
+            count,
+            rules,
+        );
+        manager.add(simulator.metrics(manager.metrics()));
+    }
     if let Err(error) = manager.run(stop.clone()).await {
         tracing::error!(%error, "the controllers ended; the API server goes on without them");
     }
     stop.stopped().await;
+}
+
+// --- Chosen ---
+
+impl Chosen {
+    fn is_nothing(&self) -> bool {
+        self.controllers.is_empty() && !self.scheduler && self.simulated.is_none()
+    }
 }
 
 #[cfg(test)]
@@ -110,7 +163,7 @@ mod tests {
     use super::*;
 
     fn names(list: &str) -> Vec<&'static str> {
-        let chosen = chosen(list).unwrap();
+        let chosen = listed(list).unwrap();
         chosen.controllers.iter().map(|chosen| chosen.name).collect()
     }
 
@@ -134,14 +187,14 @@ mod tests {
             ("kube-scheduler", true),
             ("job", false),
         ] {
-            assert_eq!(chosen(list).unwrap().scheduler, runs, "{list}");
+            assert_eq!(listed(list).unwrap().scheduler, runs, "{list}");
         }
     }
 
     #[test]
     fn a_name_that_is_nobodys_is_an_error() {
         for list in ["no-such", "*,-no-such", "job,-job"] {
-            assert!(chosen(list).is_err(), "{list}");
+            assert!(listed(list).is_err(), "{list}");
         }
     }
 }

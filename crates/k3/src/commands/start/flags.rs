@@ -105,6 +105,15 @@ pub(crate) struct PartFlags {
     #[arg(long, value_name = "LIST", default_value = "*")]
     pub(super) controllers: String,
 
+    /// So many nodes that only pretend: pods on them run, end and go, without containers
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=100_000))]
+    pub(super) simulated_nodes: u32,
+
+    /// File that says how simulated nodes and their pods behave: how long pods take to start, which fail, which crash
+    /// again and again [default: pods run at once and for ever]
+    #[arg(long, value_name = "FILE", requires = "simulated_nodes")]
+    pub(super) simulation_rules: Option<PathBuf>,
+
     /// Do not run a node in this process. There is none yet: it is the same with and without
     #[arg(long)]
     pub(super) no_node: bool,

@@ -10,10 +10,16 @@ use std::{
 };
 
 use k3_apiserver::{AuditConfig, Authentication, Config, Server, kubernetes_address};
+use k3_controllers::Cluster;
 use k3_storage::{Compactor, OpenError, StorageConfig, Store, SystemClock};
 use tokio::{net::TcpListener, sync::watch};
 
-use super::{StartFlags, access::Plugin, address, controllers};
+use super::{
+    StartFlags,
+    access::Plugin,
+    address,
+    controllers::{self, Chosen},
+};
 use crate::{
     certificates::{CertificateError, Certificates, Names},
     data_dir::default_data_dir,
@@ -30,6 +36,13 @@ const HISTORY: Duration = Duration::from_mins(5);
 /// How long controllers may take to finish what they have begun.
 const GRACE: Duration = Duration::from_secs(5);
 
+/// What the flags ask for, read and checked.
+struct Asked {
+    authentication: Authentication,
+    audit: Option<AuditConfig>,
+    chosen: Chosen,
+}
+
 /// Runs a server until it is told to stop.
 pub(crate) fn run(flags: StartFlags) -> Result<(), Failure> {
     log::begin(flags.log_level.with_verbosity(flags.verbosity));
@@ -40,7 +53,7 @@ pub(crate) fn run(flags: StartFlags) -> Result<(), Failure> {
     let storage = flags.storage.config(&data_dir)?;
     let authentication = flags.access.authentication()?;
     let audit = flags.audit.config()?;
-    controllers::chosen(&flags.parts.controllers)?;
+    let chosen = controllers::chosen(&flags.parts)?;
     limits::raise_open_files();
     let data_dir = usable_data_dir(&data_dir)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -53,7 +66,12 @@ pub(crate) fn run(flags: StartFlags) -> Result<(), Failure> {
             )
             .because(error)
         })?;
-    runtime.block_on(live(flags, &data_dir, storage, (authentication, audit)))
+    let asked = Asked {
+        authentication,
+        audit,
+        chosen,
+    };
+    runtime.block_on(live(flags, &data_dir, storage, asked))
 }
 
 /// Everything that can be stopped by a signal.
@@ -61,7 +79,7 @@ async fn live(
     flags: StartFlags,
     data_dir: &Path,
     storage: StorageConfig,
-    allowed: (Authentication, Option<AuditConfig>),
+    asked: Asked,
 ) -> Result<(), Failure> {
     let mut signals = Signals::listen().map_err(|error| {
         Failure::new("cannot listen for signals", "this should not happen; try again").because(error)
@@ -83,7 +101,7 @@ async fn live(
         data_dir,
         (listener, plain),
         store.clone(),
-        allowed,
+        asked,
         &mut signals,
     )
     .await;
@@ -96,7 +114,7 @@ async fn serve(
     data_dir: &Path,
     (listener, plain): (TcpListener, Option<TcpListener>),
     store: Arc<dyn Store>,
-    (mut authentication, audit): (Authentication, Option<AuditConfig>),
+    asked: Asked,
     signals: &mut Signals,
 ) -> Result<(), Failure> {
     let listening = listener.local_addr().map_err(|error| {
@@ -115,6 +133,11 @@ async fn serve(
     let tls = tls::server_config(&certificates).map_err(no_certificates)?;
 
     let _compactor = Compactor::start(store.clone(), HISTORY);
+    let Asked {
+        mut authentication,
+        audit,
+        chosen,
+    } = asked;
     authentication.certificates = Some(tls.clients);
     let config = Config {
         authentication,
@@ -140,14 +163,17 @@ async fn serve(
         }
     };
 
-    let chosen = controllers::chosen(&flags.parts.controllers)?;
     let stop_controllers = Stop::new();
-    let mut controlling = pin!(controllers::run(
+    let controlling = controllers::run(
         &server,
         chosen,
-        certificates.authority.clone(),
+        Cluster {
+            authority: certificates.authority.clone(),
+            ..Cluster::default()
+        },
+        flags.storage.storage.is_shared(),
         stop_controllers.clone(),
-    ));
+    );
 
     let text = kubeconfig::text(listening, &certificates.authority, &certificates.admin);
     let mut path = data_dir.join("admin.kubeconfig");
@@ -170,7 +196,7 @@ async fn serve(
         // A stop that is dropped is a stop.
         let _ = stopped.changed().await;
     };
-    let mut serving = pin!(async {
+    let serving = async {
         let secure = server.serve(listener, tls.config, until(stopped.clone()));
         match plain {
             Some(plain) => {
@@ -178,7 +204,18 @@ async fn serve(
             }
             None => secure.await,
         }
-    });
+    };
+    until_stopped(serving, controlling, (stop_controllers, stop), signals).await
+}
+
+/// Serves until a signal comes; then ends what runs, first the controllers and then the connections.
+async fn until_stopped(
+    serving: impl Future<Output = ()>,
+    controlling: impl Future<Output = ()>,
+    (stop_controllers, stop_serving): (Stop, watch::Sender<()>),
+    signals: &mut Signals,
+) -> Result<(), Failure> {
+    let (mut serving, mut controlling) = (pin!(serving), pin!(controlling));
     let by_itself = || {
         Err(Failure::new(
             "the server ended by itself",
@@ -203,7 +240,7 @@ async fn serve(
         () = &mut controlling => {}
         name = signals.next() => return at_once(name),
     }
-    drop(stop);
+    drop(stop_serving);
     tokio::select! {
         () = serving => {
             tracing::info!("stopped");

@@ -2,16 +2,13 @@
 //!
 //! Promise: a token is written to standard output once, when it is made, and is nowhere else.
 
-mod cluster;
 mod create;
 mod list;
 mod revoke;
 
-use std::path::PathBuf;
-
 use clap::{Args, Subcommand};
 
-use self::cluster::Cluster;
+use super::cluster::{self, Cluster, ServerFlags};
 use crate::failure::Failure;
 
 const EXAMPLES: &str = "\
@@ -45,28 +42,9 @@ enum Command {
     Revoke(revoke::RevokeFlags),
 }
 
-/// How the server is reached.
-#[derive(Debug, Args)]
-struct ServerFlags {
-    /// File that says where the server is and proves who one is, which must be a member of system:masters
-    /// [default: the files that `$KUBECONFIG` names, or the admin's in the data folder]
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
-
-    /// The data folder of the server, in which the admin's kubeconfig is
-    #[arg(long, value_name = "DIR", conflicts_with = "kubeconfig")]
-    data_dir: Option<PathBuf>,
-}
-
 /// Carries out a command.
 pub(super) fn run(flags: TokenFlags) -> Result<(), Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| {
-            Failure::new("cannot start", "see the limits of this process with `ulimit -a`").because(error)
-        })?;
-    runtime.block_on(async {
+    cluster::wait(async {
         match flags.command {
             Command::Create(flags) => create::run(&flags).await,
             Command::List(flags) => list::run(&flags).await,

@@ -25,6 +25,37 @@ pub(crate) type Shift = (Text, Text, [i64; 3]);
 
 const PLUGIN: Plugin = Plugin::InterPodAffinity;
 
+/// What another pod changes that comes to a node or goes from it in thought.
+pub(crate) fn shift(
+    node: &Node,
+    pod: &Pod,
+    other: &Pod,
+    by: i64,
+    cluster: &Cluster,
+    shifts: &mut Vec<Shift>,
+) {
+    let theirs = cluster.namespaces.get(&other.namespace);
+    let ours = cluster.namespaces.get(&pod.namespace);
+    let means = |term: &&Term| term.matches(&other.labels, &other.namespace, theirs);
+    let mut add = |term: &Term, change: [i64; 3]| {
+        if let Some(value) = term.place(node) {
+            shifts.push((term.topology.clone(), value.clone(), change));
+        }
+    };
+    if !pod.spec.near.is_empty() && pod.spec.near.iter().all(|term| means(&term)) {
+        for term in &pod.spec.near {
+            add(term, [by, 0, 0]);
+        }
+    }
+    for term in pod.spec.away.iter().filter(means) {
+        add(term, [0, by, 0]);
+    }
+    let refuses = |term: &&Term| term.matches(&pod.labels, &pod.namespace, ours);
+    for term in other.spec.away.iter().filter(refuses) {
+        add(term, [0, 0, by]);
+    }
+}
+
 impl Social {
     /// Of a pod.
     pub(crate) fn new(pod: &Pod, taken: Taken<AffinityFold>, cluster: &Cluster) -> Self {
@@ -38,37 +69,6 @@ impl Social {
     /// Whether some pod keeps it away from somewhere.
     pub(crate) fn is_refused_somewhere(&self) -> bool {
         self.taken.fold.total().refused > 0
-    }
-
-    /// What another pod changes that comes to a node or goes from it in thought.
-    pub(crate) fn shift(
-        &self,
-        node: &Node,
-        pod: &Pod,
-        other: &Pod,
-        by: i64,
-        cluster: &Cluster,
-        shifts: &mut Vec<Shift>,
-    ) {
-        let theirs = cluster.namespaces.get(&other.namespace);
-        let ours = cluster.namespaces.get(&pod.namespace);
-        let means = |term: &&Term| term.matches(&other.labels, &other.namespace, theirs);
-        let mut add = |term: &Term, change: [i64; 3]| {
-            if let Some(value) = term.place(node) {
-                shifts.push((term.topology.clone(), value.clone(), change));
-            }
-        };
-        if !pod.spec.near.is_empty() && pod.spec.near.iter().all(|term| means(&term)) {
-            pod.spec.near.iter().for_each(|term| add(term, [by, 0, 0]));
-        }
-        pod.spec
-            .away
-            .iter()
-            .filter(means)
-            .for_each(|term| add(term, [0, by, 0]));
-        let refuse = other.spec.away.iter();
-        let refuse = refuse.filter(|term| term.matches(&pod.labels, &pod.namespace, ours));
-        refuse.for_each(|term| add(term, [0, 0, by]));
     }
 
     /// Whether a node does.

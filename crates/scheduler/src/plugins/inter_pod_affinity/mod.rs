@@ -5,7 +5,7 @@ mod fold;
 #[cfg(test)]
 mod tests;
 
-pub(super) use filter::{Shift, Social};
+pub(super) use filter::{Shift, Social, shift};
 pub(super) use fold::{AffinityFold, AffinityKey};
 
 use super::{calls::Early, score::MAX};

@@ -101,7 +101,7 @@ fn nodes_that_the_pod_cannot_be_on_do_not_count_unless_told_so() {
     for (policy, expected) in [("Honor", vec!["a1", "a2"]), ("Ignore", vec![])] {
         let mut sample = zones(&[("a1", 1)]);
         let spread = spread("zone", "DoNotSchedule", |rule| {
-            rule["nodeAffinityPolicy"] = policy.into()
+            rule["nodeAffinityPolicy"] = policy.into();
         });
         let pod = sample.pod("p", |pod| {
             spread(pod);
@@ -122,7 +122,7 @@ fn tainted_nodes_count_unless_told_otherwise() {
             node["spec"]["taints"] = json!([{"key": "k", "effect": "NoSchedule"}]);
         });
         let spread = spread("zone", "DoNotSchedule", |rule| {
-            rule["nodeTaintsPolicy"] = policy.into()
+            rule["nodeTaintsPolicy"] = policy.into();
         });
         let pod = sample.pod("p", spread);
         assert_eq!(fits(&sample, &pod), expected, "{policy}");
@@ -182,7 +182,7 @@ fn pods_that_go_in_thought_make_room() {
 fn labels_of_the_pod_itself_may_count_too() {
     let mut sample = zones(&[("a1", 1)]);
     let rule = spread("zone", "DoNotSchedule", |rule| {
-        rule["matchLabelKeys"] = json!(["version"])
+        rule["matchLabelKeys"] = json!(["version"]);
     });
     let pod = sample.pod("p", |pod| {
         rule(pod);

@@ -97,7 +97,7 @@ fn claims_that_cannot_be_used_are_told_before_any_node() {
         claim["status"] = json!({"phase": "Lost"});
     });
     world.claim("going", "now", |claim| {
-        claim["metadata"]["deletionTimestamp"] = "2020-01-01T00:00:00Z".into()
+        claim["metadata"]["deletionTimestamp"] = "2020-01-01T00:00:00Z".into();
     });
     for (claim, message) in [
         ("none", "persistentvolumeclaim \"none\" not found"),

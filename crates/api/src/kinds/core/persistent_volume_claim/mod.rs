@@ -162,7 +162,7 @@ pub(crate) fn short_modes(of: &Value) -> String {
 }
 
 /// The storage class of a volume or claim: what the old annotation says, else the field.
-pub(crate) fn class_of(object: &Value) -> &str {
+pub fn class_of(object: &Value) -> &str {
     let annotations = object.at("metadata").entries("annotations");
     match annotations.get(CLASS_ANNOTATION) {
         Some(class) => class.as_str().unwrap_or_default(),

@@ -1,0 +1,127 @@
+//! What was measured of controllers and scheduler.
+
+use std::time::Duration;
+
+use serde::{Serialize, Serializer};
+
+use crate::{
+    machine::Machine,
+    table::{Table, grouped},
+    verdict::{self, Bound, Verdict},
+};
+
+pub(super) const NAMESPACE: &str = "a namespace is deleted";
+pub(super) const ROLLING: &str = "a rolling update, bounds kept";
+
+/// What was measured.
+#[derive(Debug, Serialize)]
+pub(super) struct WorkloadReport {
+    machine: Machine,
+    pub(super) rows: Vec<Row>,
+    verdicts: Vec<Verdict>,
+}
+
+/// One scene.
+#[derive(Debug, Serialize)]
+pub(super) struct Row {
+    pub(super) name: &'static str,
+    pub(super) objects: usize,
+    #[serde(serialize_with = "seconds")]
+    pub(super) took: Duration,
+    #[serde(serialize_with = "seconds")]
+    pub(super) cpu: Duration,
+}
+
+/// What upstream does, five times as fast and for a tenth of the CPU time.
+const RATES: &[(&str, &str, f64)] = &[
+    (
+        "10 x 100 pods on 50 nodes, bound",
+        "10 x 100 pods bound, pods/s",
+        5.0 * 169.0,
+    ),
+    (
+        "50 x 100 pods on 500 nodes, bound",
+        "50 x 100 pods bound, pods/s",
+        5.0 * 35.0,
+    ),
+];
+const COSTS: &[(&str, &str, f64)] = &[
+    (
+        "10 x 100 pods on 50 nodes, bound",
+        "10 x 100 pods bound, CPU s per 1,000",
+        1.9,
+    ),
+    (
+        "50 x 100 pods on 500 nodes, bound",
+        "50 x 100 pods bound, CPU s per 1,000",
+        3.0,
+    ),
+    ("50 x 100 pods, gone", "50 x 100 pods gone, CPU s per 1,000", 2.1),
+];
+
+impl WorkloadReport {
+    pub(super) fn new(machine: Machine) -> Self {
+        WorkloadReport {
+            machine,
+            rows: Vec::new(),
+            verdicts: Vec::new(),
+        }
+    }
+
+    pub(super) fn judge(&mut self) {
+        let of = |name: &str| self.rows.iter().find(|row| row.name == name);
+        let rates = RATES
+            .iter()
+            .map(|(name, what, asked)| Verdict::new(what, Bound::AtLeast(*asked), of(name).map(Row::rate)));
+        let costs = COSTS
+            .iter()
+            .map(|(name, what, asked)| Verdict::new(what, Bound::AtMost(*asked), of(name).map(Row::cost)));
+        let times = [
+            (NAMESPACE, "a namespace with 5,000 objects deleted, s", 5.0),
+            (ROLLING, "a rolling update of 1,000 pods, s", 20.0),
+        ];
+        let times = times.map(|(name, what, asked)| {
+            Verdict::new(
+                what,
+                Bound::AtMost(asked),
+                of(name).map(|row| row.took.as_secs_f64()),
+            )
+        });
+        self.verdicts = rates.chain(costs).chain(times).collect();
+    }
+
+    pub(super) fn print(&self) {
+        let mut table = Table::new(["", "objects", "seconds", "per second", "CPU s per 1,000"]);
+        for row in &self.rows {
+            table.row([
+                row.name.to_owned(),
+                row.objects.to_string(),
+                format!("{:.2}", row.took.as_secs_f64()),
+                grouped(row.rate()),
+                format!("{:.2}", row.cost()),
+            ]);
+        }
+        table.print("Controllers and scheduler");
+        verdict::print(&self.verdicts);
+    }
+}
+
+impl Row {
+    fn rate(&self) -> f64 {
+        count(self.objects) / self.took.as_secs_f64()
+    }
+
+    /// CPU seconds for 1,000 objects.
+    fn cost(&self) -> f64 {
+        self.cpu.as_secs_f64() * 1_000.0 / count(self.objects)
+    }
+}
+
+/// A number of objects; no benchmark has more than a float can count.
+fn count(objects: usize) -> f64 {
+    u32::try_from(objects).map_or(f64::INFINITY, f64::from)
+}
+
+fn seconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(time.as_secs_f64())
+}

@@ -1,0 +1,139 @@
+//! What objects use of the quotas of their namespace, and which quotas they concern.
+//!
+//! ```text
+//! scope                          which objects a quota is about
+//! pod, service, claim, device    what an object uses, by the names that quotas have for it
+//! ```
+
+mod claim;
+mod device;
+mod pod;
+mod scope;
+mod service;
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use serde_json::Value;
+
+pub use self::{
+    device::Classes,
+    pod::Missing,
+    scope::{Selector, Traits, is_terminating},
+};
+use crate::{
+    kinds::pod_amounts::Totals,
+    quantity::{Format, Quantity},
+    time::Time,
+};
+
+/// What counts the objects of a resource.
+#[derive(Clone, Debug)]
+pub enum Meter {
+    /// Pods: what they ask for.
+    Pods,
+    /// Services: their ports and balancers.
+    Services,
+    /// Claims of storage: their sizes.
+    Claims,
+    /// Claims of devices, of these classes.
+    Devices(Arc<Classes>),
+    /// Others are counted, under these names.
+    Count(Vec<String>),
+}
+
+/// What else there is: what a claim of devices uses depends on the pod that it was made for.
+pub trait Surroundings {
+    /// A pod.
+    fn pod(&self, namespace: &str, name: &str) -> Option<Value>;
+
+    /// The claims of devices of a namespace.
+    fn device_claims(&self, namespace: &str) -> Vec<Value>;
+}
+
+/// Resources that quotas also know by a short name.
+const SHORT: [&str; 4] = [
+    "configmaps",
+    "resourcequotas",
+    "replicationcontrollers",
+    "secrets",
+];
+
+const REQUESTS: &str = "requests.";
+
+// --- Meter ---
+
+impl Meter {
+    /// What counts the objects of a resource.
+    pub fn of(group: &str, plural: &str, classes: impl FnOnce() -> Arc<Classes>) -> Self {
+        match (group, plural) {
+            ("", "pods") => Meter::Pods,
+            ("", "services") => Meter::Services,
+            ("", "persistentvolumeclaims") => Meter::Claims,
+            ("resource.k8s.io", "resourceclaims") => Meter::Devices(classes()),
+            (group, plural) => {
+                let mut names = vec![counted(group, plural)];
+                if group.is_empty() && SHORT.contains(&plural) {
+                    names.push(plural.to_owned());
+                }
+                Meter::Count(names)
+            }
+        }
+    }
+
+    /// Whether what quotas call by a name is counted by it.
+    pub fn tracks(&self, name: &str) -> bool {
+        match self {
+            Meter::Pods => pod::tracks(name),
+            Meter::Services => service::tracks(name),
+            Meter::Claims => claim::tracks(name),
+            Meter::Devices(classes) => classes.track(name),
+            Meter::Count(names) => names.iter().any(|own| own == name),
+        }
+    }
+
+    /// What an object uses.
+    pub fn measure(&self, object: &Value, now: Time, around: &impl Surroundings) -> Totals {
+        match self {
+            Meter::Pods => pod::usage(object, now),
+            Meter::Services => service::usage(object),
+            Meter::Claims => claim::usage(object),
+            Meter::Devices(classes) => classes.usage(object, now, around),
+            Meter::Count(names) => names.iter().map(|name| (name.clone(), pieces(1))).collect(),
+        }
+    }
+
+    /// What the conditions of quotas ask about an object.
+    pub fn traits(&self, object: &Value) -> Traits {
+        match self {
+            Meter::Pods => Traits::of_pod(object),
+            Meter::Claims => Traits::of_claim(object),
+            _ => Traits::None,
+        }
+    }
+
+    /// What the containers of an object do not say and quotas want to know.
+    pub fn missing(&self, object: &Value) -> Missing {
+        match self {
+            Meter::Pods => pod::missing(object),
+            _ => BTreeMap::new(),
+        }
+    }
+}
+
+/// The name under which the objects of a resource are counted.
+fn counted(group: &str, plural: &str) -> String {
+    if group.is_empty() {
+        format!("count/{plural}")
+    } else {
+        format!("count/{plural}.{group}")
+    }
+}
+
+fn pieces(count: usize) -> Quantity {
+    Quantity::new(i64::try_from(count).unwrap_or(i64::MAX), Format::DecimalSi)
+}
+
+/// Whether quotas never count the objects of a resource.
+pub fn is_free(group: &str, plural: &str) -> bool {
+    matches!((group, plural), ("" | "events.k8s.io", "events"))
+}

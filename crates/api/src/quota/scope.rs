@@ -1,0 +1,153 @@
+//! Which objects a quota is about.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::rules::Tree;
+
+/// A condition of a quota.
+#[derive(Debug)]
+pub struct Selector {
+    scope: String,
+    operator: String,
+    values: Vec<String>,
+}
+
+/// What conditions ask about an object. What is of a kind that no condition knows meets none.
+#[derive(Debug, Default)]
+pub enum Traits {
+    /// Nothing that a condition knows.
+    #[default]
+    None,
+    /// A pod.
+    Pod {
+        /// Whether it is to end by itself.
+        is_terminating: bool,
+        /// Whether it asks for nothing.
+        is_best_effort: bool,
+        /// Whether it wants to be near or far from pods of other namespaces.
+        crosses_namespaces: bool,
+        /// The class of its priority; empty if it has none.
+        priority_class: String,
+    },
+    /// A claim of storage.
+    Claim {
+        /// The classes of attributes that it has, wants, or is about to get.
+        attribute_classes: BTreeSet<String>,
+    },
+}
+
+// --- Selector ---
+
+impl Selector {
+    /// The conditions of a quota.
+    pub fn of(spec: &Value) -> Vec<Self> {
+        let plain = spec.texts("scopes").map(|scope| Selector {
+            scope: scope.to_owned(),
+            operator: "Exists".to_owned(),
+            values: Vec::new(),
+        });
+        let expressions = spec.at("scopeSelector").items("matchExpressions").iter();
+        let selected = expressions.map(|expression| Selector {
+            scope: expression.text("scopeName").to_owned(),
+            operator: expression.text("operator").to_owned(),
+            values: expression.texts("values").map(str::to_owned).collect(),
+        });
+        plain.chain(selected).collect()
+    }
+
+    /// Whether an object meets it.
+    pub fn meets(&self, traits: &Traits) -> bool {
+        match traits {
+            Traits::None => false,
+            Traits::Pod {
+                is_terminating,
+                is_best_effort,
+                crosses_namespaces,
+                priority_class,
+            } => match self.scope.as_str() {
+                "Terminating" => *is_terminating,
+                "NotTerminating" => !is_terminating,
+                "BestEffort" => *is_best_effort,
+                "NotBestEffort" => !is_best_effort,
+                "CrossNamespacePodAffinity" => *crosses_namespaces,
+                "PriorityClass" => {
+                    self.selects(Some(priority_class.as_str()).filter(|class| !class.is_empty()))
+                }
+                _ => false,
+            },
+            Traits::Claim { attribute_classes } => {
+                self.scope == "VolumeAttributesClass"
+                    && if attribute_classes.is_empty() {
+                        self.selects(None)
+                    } else {
+                        attribute_classes.iter().any(|class| self.selects(Some(class)))
+                    }
+            }
+        }
+    }
+
+    fn selects(&self, value: Option<&str>) -> bool {
+        let is_named = value.is_some_and(|value| self.values.iter().any(|named| named == value));
+        match self.operator.as_str() {
+            "In" => is_named,
+            "NotIn" => !is_named,
+            "Exists" => value.is_some(),
+            "DoesNotExist" => value.is_none(),
+            _ => false,
+        }
+    }
+}
+
+// --- Traits ---
+
+impl Traits {
+    pub(super) fn of_pod(pod: &Value) -> Self {
+        let spec = pod.at("spec");
+        Traits::Pod {
+            is_terminating: is_terminating(pod),
+            is_best_effort: pod.at("status").text("qosClass") == "BestEffort",
+            crosses_namespaces: crosses_namespaces(spec.at("affinity")),
+            priority_class: spec.text("priorityClassName").to_owned(),
+        }
+    }
+
+    pub(super) fn of_claim(claim: &Value) -> Self {
+        let status = claim.at("status");
+        let named = [
+            claim.at("spec").text("volumeAttributesClassName"),
+            status.text("currentVolumeAttributesClassName"),
+            status
+                .at("modifyVolumeStatus")
+                .text("targetVolumeAttributesClassName"),
+        ];
+        Traits::Claim {
+            attribute_classes: named
+                .into_iter()
+                .filter(|name| !name.is_empty())
+                .map(str::to_owned)
+                .collect(),
+        }
+    }
+}
+
+/// Whether a pod is to end by itself.
+pub fn is_terminating(pod: &Value) -> bool {
+    pod.at("spec")
+        .int("activeDeadlineSeconds")
+        .is_some_and(|seconds| seconds >= 0)
+}
+
+fn crosses_namespaces(affinity: &Value) -> bool {
+    let crosses = |term: &Value| !term.items("namespaces").is_empty() || term.has("namespaceSelector");
+    ["podAffinity", "podAntiAffinity"].into_iter().any(|field| {
+        let affinity = affinity.at(field);
+        let required = affinity.items("requiredDuringSchedulingIgnoredDuringExecution");
+        let preferred = affinity.items("preferredDuringSchedulingIgnoredDuringExecution");
+        required.iter().any(crosses)
+            || preferred
+                .iter()
+                .any(|weighted| crosses(weighted.at("podAffinityTerm")))
+    })
+}

@@ -1,0 +1,80 @@
+//! What other parts of the process add to what the server says of itself: figures and documents.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use serde_json::Value;
+
+type Figures = Arc<dyn Fn() -> String + Send + Sync>;
+type Document = Arc<dyn Fn() -> Value + Send + Sync>;
+
+/// What was added. It is asked for when somebody looks.
+#[derive(Default)]
+pub(super) struct Annex {
+    added: RwLock<Added>,
+}
+
+#[derive(Default)]
+struct Added {
+    figures: Vec<Figures>,
+    documents: Vec<(&'static str, Document)>,
+}
+
+// --- Annex ---
+
+impl Annex {
+    pub(super) fn add_figures(&self, figures: impl Fn() -> String + Send + Sync + 'static) {
+        let mut added = self.added.write().unwrap_or_else(PoisonError::into_inner);
+        added.figures.push(Arc::new(figures));
+    }
+
+    pub(super) fn add_document(
+        &self,
+        path: &'static str,
+        document: impl Fn() -> Value + Send + Sync + 'static,
+    ) {
+        let mut added = self.added.write().unwrap_or_else(PoisonError::into_inner);
+        added.documents.push((path, Arc::new(document)));
+    }
+
+    /// Figures, with those that were added.
+    pub(super) fn figures(&self, mut text: String) -> String {
+        let figures = self
+            .added
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .figures
+            .clone();
+        for figures in figures {
+            text.push_str(&figures());
+        }
+        text
+    }
+
+    /// The document at a path, if one was added.
+    pub(super) fn document(&self, path: &str) -> Option<Value> {
+        let added = self.added.read().unwrap_or_else(PoisonError::into_inner);
+        let (_, document) = added.documents.iter().find(|(known, _)| *known == path)?;
+        let document = Arc::clone(document);
+        drop(added);
+        Some(document())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_added_is_asked_for_when_somebody_looks() {
+        let annex = Annex::default();
+        assert_eq!(annex.figures("a 1\n".to_owned()), "a 1\n");
+        assert_eq!(annex.document("/debug/parts"), None);
+        annex.add_figures(|| "b 2\n".to_owned());
+        annex.add_document("/debug/parts", || json!(["c"]));
+        assert_eq!(annex.figures("a 1\n".to_owned()), "a 1\nb 2\n");
+        assert_eq!(annex.document("/debug/parts"), Some(json!(["c"])));
+        assert_eq!(annex.document("/debug"), None);
+    }
+}

@@ -1,0 +1,291 @@
+use std::time::Duration;
+
+use k8s_openapi::api::{
+    apps::v1::{ControllerRevision, DaemonSet},
+    core::v1::{Event, Node},
+};
+use kubecontroller::testing::{eventually, eventually_within};
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use crate::{
+    daemonset::make,
+    resource::{CONTROLLER_REVISIONS, DAEMON_SETS, NODES, PODS},
+    testing::{Stage, Story},
+};
+
+const HASH: &str = "controller-revision-hash";
+
+fn put_nodes(stage: &Stage, names: &[&str]) {
+    for name in names {
+        stage.put(&NODES, json!({"metadata": {"name": name}, "spec": {}}));
+    }
+}
+
+fn put_set(stage: &Stage, strategy: &Value) {
+    stage.put(
+        &DAEMON_SETS,
+        json!({
+            "metadata": {"name": "d", "namespace": "shop", "generation": 1, "annotations": {"why": "test"}},
+            "spec": {
+                "selector": {"matchLabels": {"app": "a"}},
+                "revisionHistoryLimit": 10,
+                "updateStrategy": strategy,
+                "template": {
+                    "metadata": {"labels": {"app": "a"}},
+                    "spec": {"containers": [{"name": "c", "image": "one"}]},
+                },
+            },
+        }),
+    );
+}
+
+fn plain() -> Value {
+    json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}})
+}
+
+fn set(stage: &Stage) -> Value {
+    serde_json::to_value(stage.api.get::<DaemonSet>("shop", "d")).unwrap()
+}
+
+/// Changes the image, as a client does.
+fn set_image(stage: &Stage, image: &str) {
+    let mut set = set(stage);
+    set["metadata"]["generation"] = (set["metadata"]["generation"].as_i64().unwrap() + 1).into();
+    set["spec"]["template"]["spec"]["containers"][0]["image"] = image.into();
+    stage.put(&DAEMON_SETS, set);
+}
+
+/// The nodes of the pods, with their images.
+fn images(stage: &Stage) -> Vec<Value> {
+    let pods = stage.pods().into_iter();
+    let mut images: Vec<_> = pods
+        .map(|pod| json!([pod["spec"]["nodeName"], pod["spec"]["containers"][0]["image"]]))
+        .collect();
+    images.sort_by_key(Value::to_string);
+    images
+}
+
+fn revisions(stage: &Stage) -> Vec<i64> {
+    let revisions = stage.api.list::<ControllerRevision>().into_iter();
+    let mut numbers: Vec<_> = revisions.filter_map(|revision| revision.revision).collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+/// What there is when there is a pod of an image on so many nodes, all are ready, and everybody knows.
+fn complete(stage: &Stage, image: &str, nodes: usize) -> Option<Value> {
+    let set = set(stage);
+    let status = &set["status"];
+    let counts = [
+        "desiredNumberScheduled",
+        "currentNumberScheduled",
+        "numberReady",
+        "numberAvailable",
+        "updatedNumberScheduled",
+    ];
+    let images = images(stage);
+    let is_complete = counts.iter().all(|count| status[count] == nodes)
+        && status["observedGeneration"] == set["metadata"]["generation"]
+        && status["numberMisscheduled"] == 0
+        && images.len() == nodes
+        && images.iter().all(|pair| pair[1] == image);
+    is_complete.then(|| json!({"images": images, "revisions": revisions(stage)}))
+}
+
+async fn until(stage: &Stage, image: &str, nodes: usize) -> Value {
+    eventually_within(Duration::from_mins(5), || async {
+        stage.run_pods(|_| false);
+        complete(stage, image, nodes)
+    })
+    .await
+}
+
+async fn rest(stage: &Stage, turns: u32) {
+    for _ in 0..turns {
+        stage.run_pods(|_| false);
+        sleep(Duration::from_millis(250)).await;
+    }
+}
+
+/// Pods come up on two nodes and are replaced, one after the other.
+const ROLLED: Story = Story {
+    make,
+    setup: |stage| {
+        put_nodes(stage, &["n1", "n2"]);
+        put_set(stage, &plain());
+    },
+    play: |stage| {
+        stage.run_pods(|_| false);
+        if set(stage)["metadata"]["generation"] == 1 && complete(stage, "one", 2).is_some() {
+            set_image(stage, "two");
+        }
+    },
+    end: |stage| complete(stage, "two", 2),
+};
+
+/// The same with new pods beside the old ones.
+const SURGING: Story = Story {
+    setup: |stage| {
+        put_nodes(stage, &["n1", "n2"]);
+        put_set(
+            stage,
+            &json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}),
+        );
+    },
+    ..ROLLED
+};
+
+#[tokio::test(start_paused = true)]
+async fn a_set_comes_up_on_all_nodes_and_is_rolled_over() {
+    let (end, writes) = ROLLED.run().await;
+    assert_eq!(
+        end,
+        json!({"images": [["n1", "two"], ["n2", "two"]], "revisions": [1, 2]})
+    );
+    assert!(writes < 40, "{writes}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_set_survives_crashes_between_any_two_writes() {
+    ROLLED.survives_crashes().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_set_that_surges_survives_crashes_between_any_two_writes() {
+    SURGING.survives_crashes().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_copies_keep_a_set_as_one_does() {
+    for story in [ROLLED, SURGING] {
+        story.survives_copies().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_come_and_go_with_nodes_and_their_taints() {
+    let stage = Stage::new();
+    put_nodes(&stage, &["n1"]);
+    put_set(&stage, &plain());
+    let _running = stage.start("one", make);
+    until(&stage, "one", 1).await;
+    put_nodes(&stage, &["n2"]);
+    until(&stage, "one", 2).await;
+    let taint = |effect: &str| json!({"metadata": {"name": "n2"}, "spec": {"taints": [{"key": "a", "effect": effect}]}});
+    stage.put(&NODES, taint("NoSchedule"));
+    eventually(|| async { set(&stage)["status"]["numberMisscheduled"] == 1 }).await;
+    assert_eq!(images(&stage).len(), 2);
+    stage.put(&NODES, taint("NoExecute"));
+    until(&stage, "one", 1).await;
+    put_nodes(&stage, &["n2"]);
+    until(&stage, "one", 2).await;
+    stage.api.remove::<Node>("", "n2");
+    eventually(|| async { set(&stage)["status"]["desiredNumberScheduled"] == 1 }).await;
+    stage.api.forget_requests();
+    rest(&stage, 240).await;
+    assert_eq!(stage.api.writes().len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn old_pods_stay_until_they_are_deleted_if_that_is_asked_for() {
+    let stage = Stage::new();
+    put_nodes(&stage, &["n1", "n2"]);
+    put_set(&stage, &json!({"type": "OnDelete"}));
+    let _running = stage.start("one", make);
+    until(&stage, "one", 2).await;
+    set_image(&stage, "two");
+    rest(&stage, 20).await;
+    assert_eq!(images(&stage), [json!(["n1", "one"]), json!(["n2", "one"])]);
+    assert_eq!(revisions(&stage), [1, 2]);
+    assert_eq!(set(&stage)["status"]["updatedNumberScheduled"], Value::Null);
+    let pods = stage.pods();
+    let on_first = pods.iter().find(|pod| pod["spec"]["nodeName"] == "n1").unwrap();
+    let name = on_first["metadata"]["name"].as_str().unwrap();
+    stage.api.remove::<k8s_openapi::api::core::v1::Pod>("shop", name);
+    rest(&stage, 20).await;
+    assert_eq!(images(&stage), [json!(["n1", "two"]), json!(["n2", "one"])]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_fails_again_and_again_is_replaced_less_and_less_often() {
+    let stage = Stage::new();
+    put_nodes(&stage, &["n1"]);
+    put_set(&stage, &plain());
+    let _running = stage.start("one", make);
+    until(&stage, "one", 1).await;
+    stage.api.forget_requests();
+    // All fail at once, for a minute.
+    for _ in 0..240 {
+        for mut pod in stage.pods() {
+            if pod["metadata"].get("deletionTimestamp").is_none() && pod["status"]["phase"] != "Failed" {
+                pod["spec"]["nodeName"] = "n1".into();
+                pod["status"] = json!({"phase": "Failed"});
+                stage.put(&PODS, pod);
+            }
+        }
+        stage.run_pods(|_| true);
+        sleep(Duration::from_millis(250)).await;
+    }
+    let writes = stage.api.writes();
+    let deleted = writes.iter().filter(|write| write.verb == "delete").count();
+    // After 0, 1, 3, 7, 15 and 31 seconds.
+    assert_eq!(deleted, 6);
+    let events = stage.api.list::<Event>();
+    let told = events
+        .iter()
+        .any(|event| event.reason.as_deref() == Some("FailedDaemonPod"));
+    assert!(told);
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_revisions_of_one_template_become_one() {
+    let stage = Stage::new();
+    put_nodes(&stage, &["n1"]);
+    put_set(&stage, &plain());
+    let running = stage.start("one", make);
+    until(&stage, "one", 1).await;
+    drop(running);
+    let mut double = serde_json::to_value(stage.api.list::<ControllerRevision>().remove(0)).unwrap();
+    let metadata = &mut double["metadata"];
+    metadata["name"] = "d-double".into();
+    metadata["labels"][HASH] = "double".into();
+    metadata["uid"] = "double".into();
+    double["revision"] = 2.into();
+    stage.put(&CONTROLLER_REVISIONS, double);
+    let uid = stage.pods()[0]["metadata"]["uid"].clone();
+    let _running = stage.start("two", make);
+    eventually(|| async { revisions(&stage) == [2] }).await;
+    let pod = stage.pods().remove(0);
+    assert_eq!(
+        (&pod["metadata"]["uid"], &pod["metadata"]["labels"][HASH]),
+        (&uid, &json!("double"))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn people_are_told_what_happens_to_a_set() {
+    let stage = Stage::new();
+    put_nodes(&stage, &["n1"]);
+    put_set(&stage, &plain());
+    let _running = stage.start("one", make);
+    until(&stage, "one", 1).await;
+    let name = stage.pods()[0]["metadata"]["name"].as_str().unwrap().to_owned();
+    stage.put(
+        &NODES,
+        json!({"metadata": {"name": "n1"}, "spec": {"taints": [{"key": "a", "effect": "NoExecute"}]}}),
+    );
+    let told = eventually_within(Duration::from_mins(5), || async {
+        let events = stage.api.list::<Event>().into_iter();
+        let mut told: Vec<_> = events
+            .filter_map(|event| Some((event.reason?, event.message?)))
+            .collect();
+        told.sort();
+        (told.len() == 2).then_some(told)
+    });
+    let expected = [
+        ("SuccessfulCreate".to_owned(), format!("Created pod: {name}")),
+        ("SuccessfulDelete".to_owned(), format!("Deleted pod: {name}")),
+    ];
+    assert_eq!(told.await, expected);
+}

@@ -1,0 +1,190 @@
+//! Which endpoints there are to be.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use crate::{
+    objects::{Endpoint, EndpointConditions, Node, Pod, Service, SlicePort, Target},
+    services::{
+        members::{addresses, can_serve, hostname},
+        order,
+        port::ports_of,
+    },
+};
+
+const ZONE: &str = "topology.kubernetes.io/zone";
+
+/// What makes endpoints the same one, whatever became of it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Identity {
+    name: Box<str>,
+    namespace: Box<str>,
+    hostname: Box<str>,
+    addresses: Vec<Box<str>>,
+}
+
+/// Endpoints, each once.
+pub(crate) type EndpointSet = BTreeMap<Identity, Endpoint>;
+/// Endpoints by the ports that they have.
+pub(crate) type ByPorts = BTreeMap<Vec<SlicePort>, EndpointSet>;
+
+// --- Identity ---
+
+impl Identity {
+    pub(crate) fn of(endpoint: &Endpoint) -> Self {
+        let target = endpoint.target_ref.as_deref();
+        let mut addresses = endpoint.addresses.clone();
+        addresses.sort();
+        Identity {
+            name: target.map(|target| target.name.clone()).unwrap_or_default(),
+            namespace: target.map(|target| target.namespace.clone()).unwrap_or_default(),
+            hostname: endpoint.hostname.clone().unwrap_or_default(),
+            addresses,
+        }
+    }
+}
+
+/// The endpoints that a service is to have in a family of addresses, and the pods that cannot be told of because nobody
+/// knows their node.
+pub(super) fn endpoints<'a>(
+    service: &Service,
+    pods: &'a [Arc<Pod>],
+    family: &str,
+    node: impl Fn(&str) -> Option<Arc<Node>>,
+) -> (ByPorts, Vec<&'a Pod>) {
+    let (mut desired, mut lost) = (ByPorts::new(), Vec::new());
+    for pod in pods.iter().filter(|pod| can_serve(pod)) {
+        let set = desired
+            .entry(order::slice_ports(ports(service, pod)))
+            .or_default();
+        let node = node(&pod.spec.node_name);
+        if node.is_none() && !service.spec.publish_not_ready_addresses {
+            lost.push(&**pod);
+            continue;
+        }
+        let endpoint = endpoint(service, pod, family, node.as_deref());
+        if !endpoint.addresses.is_empty() {
+            set.insert(Identity::of(&endpoint), endpoint);
+        }
+    }
+    (desired, lost)
+}
+
+fn ports(service: &Service, pod: &Pod) -> Vec<SlicePort> {
+    let ports = ports_of(service, pod).into_iter();
+    let slice_port = |(port, number): (&crate::objects::ServicePort, i32)| SlicePort {
+        name: Some(port.name.clone()),
+        protocol: Some(port.protocol.clone()),
+        port: Some(number),
+        app_protocol: port.app_protocol.clone(),
+    };
+    ports.map(slice_port).collect()
+}
+
+fn endpoint(service: &Service, pod: &Pod, family: &str, node: Option<&Node>) -> Endpoint {
+    let meta = &pod.metadata;
+    let (serving, terminating) = (pod.is_ready(), meta.is_going());
+    // Who reads only this must not send anything to a pod that is going.
+    let ready = service.spec.publish_not_ready_addresses || (serving && !terminating);
+    let own = addresses(pod).filter(|ip| ip.is_ipv6() == (family == "IPv6"));
+    let zone = node.and_then(|node| node.metadata.label(ZONE));
+    Endpoint {
+        addresses: own.map(|ip| ip.to_string().into()).collect(),
+        conditions: EndpointConditions {
+            ready: Some(ready),
+            serving: Some(serving),
+            terminating: Some(terminating),
+        },
+        hostname: hostname(pod, service).map(Into::into),
+        target_ref: Some(Box::new(Target {
+            kind: "Pod".into(),
+            namespace: meta.namespace.clone(),
+            name: meta.name.clone(),
+            uid: meta.uid.clone(),
+            ..Target::default()
+        })),
+        node_name: (!pod.spec.node_name.is_empty()).then(|| pod.spec.node_name.clone()),
+        zone: zone.filter(|zone| !zone.is_empty()).map(Into::into),
+        hints: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn pod(name: &str, more: Value) -> Arc<Pod> {
+        let pod = json!({
+            "metadata": {"name": name, "namespace": "shop", "uid": name},
+            "spec": {"nodeName": "n1"},
+            "status": {"podIPs": [{"ip": "10.1.0.1"}, {"ip": "fd00::1"}], "conditions": [{"type": "Ready", "status": "True"}]},
+        });
+        Arc::new(serde_json::from_value(k3_api::patch::merge::apply(pod, more).unwrap()).unwrap())
+    }
+
+    fn service(spec: Value) -> Service {
+        serde_json::from_value(json!({"metadata": {"name": "web", "namespace": "shop"}, "spec": spec}))
+            .unwrap()
+    }
+
+    fn node(name: &str) -> Option<Arc<Node>> {
+        let node = json!({"metadata": {"name": name, "labels": {ZONE: "z"}}});
+        (name == "n1").then(|| Arc::new(serde_json::from_value(node).unwrap()))
+    }
+
+    #[test]
+    fn an_endpoint_tells_how_its_pod_is() {
+        let going = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
+        let not_ready = json!({"status": {"conditions": null}});
+        for (more, publishes, conditions) in [
+            (json!({}), false, [true, true, false]),
+            (going.clone(), false, [false, true, true]),
+            (not_ready.clone(), false, [false, false, false]),
+            (not_ready, true, [true, false, false]),
+            (going, true, [true, true, true]),
+        ] {
+            let web = service(json!({"publishNotReadyAddresses": publishes}));
+            let (desired, _) = endpoints(&web, &[pod("a", more.clone())], "IPv4", node);
+            let endpoint = desired[&vec![]].values().next().unwrap();
+            let EndpointConditions {
+                ready,
+                serving,
+                terminating,
+            } = endpoint.conditions;
+            assert_eq!([ready, serving, terminating], conditions.map(Some), "{more}");
+            assert_eq!(
+                (&*endpoint.addresses[0], endpoint.zone.as_deref()),
+                ("10.1.0.1", Some("z"))
+            );
+        }
+    }
+
+    #[test]
+    fn pods_with_other_ports_are_in_other_slices() {
+        let web = service(json!({"ports": [{"name": "http", "protocol": "TCP", "targetPort": "http"}]}));
+        let port = |number: u16| json!({"spec": {"containers": [{"name": "c", "ports": [{"name": "http", "containerPort": number, "protocol": "TCP"}]}]}});
+        let pods = [
+            pod("a", port(80)),
+            pod("b", port(81)),
+            pod("c", port(80)),
+            pod("d", json!({})),
+        ];
+        let (desired, _) = endpoints(&web, &pods, "IPv6", node);
+        let sizes: Vec<_> = desired
+            .iter()
+            .map(|(ports, set)| (ports.first().and_then(|port| port.port), set.len()))
+            .collect();
+        assert_eq!(sizes, [(None, 1), (Some(80), 2), (Some(81), 1)]);
+    }
+
+    #[test]
+    fn a_pod_on_a_node_that_nobody_knows_is_not_told_of_unless_all_are() {
+        let pods = [pod("a", json!({"spec": {"nodeName": "n2"}}))];
+        let (desired, lost) = endpoints(&service(json!({})), &pods, "IPv4", node);
+        assert_eq!((desired[&vec![]].len(), lost.len()), (0, 1));
+        let web = service(json!({"publishNotReadyAddresses": true}));
+        let (desired, lost) = endpoints(&web, &pods, "IPv4", node);
+        assert_eq!((desired[&vec![]].len(), lost.len()), (1, 0));
+    }
+}

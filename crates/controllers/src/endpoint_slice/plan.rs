@@ -1,0 +1,346 @@
+//! What is to be done with the slices of a service.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use super::{
+    MANAGER,
+    desired::{self, EndpointSet},
+    fill::{Filled, fill},
+    hints::Preference,
+};
+use crate::{
+    objects::{EndpointSlice, Node, Pod, Service, SlicePort},
+    services::{
+        HEADLESS, order,
+        slices::{Changes, Draft, MANAGED_BY, SERVICE_NAME},
+    },
+};
+
+/// How many endpoints a slice has at most.
+const MOST: usize = 100;
+/// Labels that slices have for themselves, whatever their service says.
+const RESERVED: [&str; 3] = [HEADLESS, SERVICE_NAME, MANAGED_BY];
+
+type Labels = BTreeMap<Box<str>, Box<str>>;
+
+/// What was seen.
+pub(super) struct Seen<'a> {
+    pub(super) service: &'a Service,
+    pub(super) pods: &'a [Arc<Pod>],
+    pub(super) slices: &'a [Arc<EndpointSlice>],
+}
+
+/// What is to be done in one family of addresses.
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    pub(super) changes: Changes,
+    /// Pods that cannot be told of for now, because nobody knows their node; and that node.
+    pub(super) lost: Vec<(Box<str>, Box<str>)>,
+}
+
+// --- Seen ---
+
+impl Seen<'_> {
+    /// A plan for each family of addresses, and slices of others, which are to go at last.
+    pub(super) fn plans(
+        &self,
+        node: impl Fn(&str) -> Option<Arc<Node>>,
+    ) -> (Vec<Plan>, Vec<Arc<EndpointSlice>>) {
+        let families = self.families();
+        let plans = families.iter().map(|family| self.plan(family, &node)).collect();
+        let is_foreign = |slice: &&Arc<EndpointSlice>| !families.contains(&*slice.address_type);
+        (plans, self.slices.iter().filter(is_foreign).cloned().collect())
+    }
+
+    /// The families of addresses in which a service is told of.
+    fn families(&self) -> BTreeSet<&str> {
+        let spec = &self.service.spec;
+        let told = spec.ip_families.iter().map(|family| &**family);
+        let told: BTreeSet<&str> = told.filter(|family| ["IPv4", "IPv6"].contains(family)).collect();
+        match (told.is_empty(), self.service.has_address()) {
+            (false, _) => told,
+            (true, true) if spec.cluster_ip.contains(':') => ["IPv6"].into(),
+            (true, true) => ["IPv4"].into(),
+            (true, false) => ["IPv4", "IPv6"].into(),
+        }
+    }
+
+    fn plan(&self, family: &str, node: impl Fn(&str) -> Option<Arc<Node>>) -> Plan {
+        let (service, labels) = (self.service, labels(self.service));
+        let (mut desired, lost) = desired::endpoints(service, self.pods, family, node);
+        let existing = self.slices.iter().filter(|slice| &*slice.address_type == family);
+        let mut changes = Changes::default();
+        let mut same = Vec::new();
+        let mut by_ports: BTreeMap<Vec<SlicePort>, Vec<Arc<EndpointSlice>>> = BTreeMap::new();
+        for slice in existing.clone() {
+            if is_owned(slice, service) {
+                let ports = order::slice_ports(slice.ports.clone());
+                by_ports.entry(ports).or_default().push(Arc::clone(slice));
+            } else {
+                changes.delete.push(Arc::clone(slice));
+            }
+        }
+        for (ports, slices) in by_ports {
+            match desired.remove(&ports) {
+                Some(set) => put(&mut changes, &mut same, family, &ports, &slices, set, &labels),
+                None => changes.delete.extend(slices),
+            }
+        }
+        for (ports, set) in desired {
+            put(&mut changes, &mut same, family, &ports, &[], set, &labels);
+        }
+        // There is always a slice, so that readers can tell a service without endpoints from one that nobody has looked at.
+        if existing.count() == changes.delete.len() && changes.create.is_empty() {
+            let is_placeholder = |slice: &EndpointSlice| {
+                slice.endpoints.is_empty() && slice.ports.is_empty() && slice.metadata.labels == labels
+            };
+            match &changes.delete[..] {
+                [only] if is_placeholder(only) && is_owned(only, service) => changes.delete.clear(),
+                _ => changes.create.push(Draft {
+                    address_type: family.into(),
+                    ..Draft::default()
+                }),
+            }
+        }
+        hint(&mut changes, same, Preference::of(service));
+        changes.recycle(|slice, draft| slice.address_type == draft.address_type && is_owned(slice, service));
+        if service.metadata.is_going() {
+            // The garbage collector deletes slices, and would have to begin again.
+            changes.create.clear();
+        }
+        Plan {
+            changes,
+            lost: lost
+                .into_iter()
+                .map(|pod| (pod.metadata.name.clone(), pod.spec.node_name.clone()))
+                .collect(),
+        }
+    }
+}
+
+/// Puts endpoints with the same ports into slices.
+fn put(
+    changes: &mut Changes,
+    same: &mut Vec<Arc<EndpointSlice>>,
+    family: &str,
+    ports: &[SlicePort],
+    slices: &[Arc<EndpointSlice>],
+    desired: EndpointSet,
+    labels: &Labels,
+) {
+    let draft = |endpoints| Draft {
+        address_type: family.into(),
+        ports: ports.to_vec(),
+        endpoints,
+    };
+    let is_outdated = |slice: &EndpointSlice| !is_labelled(slice, labels);
+    let filled: Filled = fill(slices, desired, is_outdated, MOST);
+    changes.create.extend(filled.new.into_iter().map(draft));
+    let changed = filled.changed.into_iter();
+    changes
+        .update
+        .extend(changed.map(|(slice, endpoints)| (slice, draft(endpoints))));
+    changes.delete.extend(filled.empty);
+    same.extend(filled.same);
+}
+
+/// Says who is to use endpoints; slices that need nothing else change only if that does.
+fn hint(changes: &mut Changes, same: Vec<Arc<EndpointSlice>>, preference: Preference) {
+    let is_missed = |slice: &Arc<EndpointSlice>| slice.endpoints.iter().any(|one| preference.is_missed(one));
+    for slice in same.into_iter().filter(is_missed) {
+        let draft = Draft {
+            address_type: slice.address_type.clone(),
+            ports: slice.ports.clone(),
+            endpoints: slice.endpoints.clone(),
+        };
+        changes.update.push((slice, draft));
+    }
+    let updated = changes.update.iter_mut().map(|(_, draft)| draft);
+    for draft in changes.create.iter_mut().chain(updated) {
+        draft
+            .endpoints
+            .iter_mut()
+            .for_each(|endpoint| preference.apply(endpoint));
+    }
+}
+
+/// The labels of the slices of a service.
+pub(super) fn labels(service: &Service) -> Labels {
+    let mut labels = service.metadata.labels.clone();
+    labels.retain(|label, _| !RESERVED.contains(&&**label));
+    if !service.has_address() {
+        labels.insert(HEADLESS.into(), "".into());
+    }
+    labels.insert(SERVICE_NAME.into(), service.metadata.name.clone());
+    labels.insert(MANAGED_BY.into(), MANAGER.into());
+    labels
+}
+
+/// Whether a slice has the labels of its service. It keeps those that it has for itself.
+fn is_labelled(slice: &EndpointSlice, labels: &Labels) -> bool {
+    let own = |labels: &Labels| {
+        let own = labels.iter().filter(|(label, _)| !RESERVED.contains(&&***label));
+        own.map(|(label, value)| (label.clone(), value.clone()))
+            .collect::<Labels>()
+    };
+    own(&slice.metadata.labels) == own(labels)
+}
+
+fn is_owned(slice: &EndpointSlice, service: &Service) -> bool {
+    slice.metadata.owner_references.iter().any(|owner| {
+        let kind = (&*owner.api_version, &*owner.kind);
+        owner.uid == service.metadata.uid && kind == ("v1", "Service")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn service(spec: Value) -> Service {
+        let metadata = json!({"name": "web", "namespace": "shop", "uid": "u", "labels": {"team": "a"}});
+        serde_json::from_value(json!({"metadata": metadata, "spec": spec})).unwrap()
+    }
+
+    fn pods(count: usize) -> Vec<Arc<Pod>> {
+        let pod = |index| {
+            let status = json!({"podIPs": [{"ip": format!("10.0.{}.{}", index / 250, index % 250)}],
+                "conditions": [{"type": "Ready", "status": "True"}]});
+            let metadata = json!({"name": format!("p{index}"), "namespace": "shop"});
+            let pod = json!({"metadata": metadata, "spec": {"nodeName": "n"}, "status": status});
+            Arc::new(serde_json::from_value(pod).unwrap())
+        };
+        (0..count).map(pod).collect()
+    }
+
+    fn slice(name: &str, draft: &Draft, service: &Service) -> Arc<EndpointSlice> {
+        let owner = service.metadata.as_controller(&crate::resource::SERVICES);
+        let metadata =
+            json!({"name": name, "uid": name, "labels": labels(service), "ownerReferences": [owner]});
+        let slice = json!({"metadata": metadata, "addressType": draft.address_type, "ports": draft.ports, "endpoints": draft.endpoints});
+        Arc::new(serde_json::from_value(slice).unwrap())
+    }
+
+    fn plan(service: &Service, pods: &[Arc<Pod>], slices: &[Arc<EndpointSlice>]) -> Changes {
+        let (mut plans, foreign) = Seen {
+            service,
+            pods,
+            slices,
+        }
+        .plans(|name| {
+            let node = json!({"metadata": {"name": name, "labels": {"topology.kubernetes.io/zone": "z"}}});
+            Some(Arc::new(serde_json::from_value(node).unwrap()))
+        });
+        assert_eq!((plans.len(), foreign.len()), (1, 0));
+        plans.remove(0).changes
+    }
+
+    const SPEC: &str = r#"{"clusterIP": "10.0.0.1", "ipFamilies": ["IPv4"], "ports": [{"protocol": "TCP", "targetPort": 80}]}"#;
+
+    fn web() -> Service {
+        service(serde_json::from_str(SPEC).unwrap())
+    }
+
+    #[test]
+    fn a_service_without_pods_has_one_empty_slice() {
+        let web = web();
+        let changes = plan(&web, &[], &[]);
+        assert_eq!((changes.create.len(), changes.create[0].endpoints.len()), (1, 0));
+        let placeholder = slice("a", &changes.create[0], &web);
+        assert!(plan(&web, &[], &[Arc::clone(&placeholder)]).is_empty());
+        // It is used when there is something to tell.
+        let changes = plan(&web, &pods(1), &[placeholder]);
+        assert_eq!(
+            (changes.create.len(), changes.update.len(), changes.delete.len()),
+            (0, 1, 0)
+        );
+        assert_eq!(changes.update[0].1.ports.len(), 1);
+        // When all are gone, the last slice becomes it.
+        let full = slice("a", &changes.update[0].1, &web);
+        let changes = plan(&web, &[], &[full]);
+        assert_eq!(
+            (changes.create.len(), changes.update.len(), changes.delete.len()),
+            (0, 1, 0)
+        );
+        assert_eq!(
+            changes.update[0].1,
+            Draft {
+                address_type: "IPv4".into(),
+                ..Draft::default()
+            }
+        );
+    }
+
+    #[test]
+    fn other_labels_of_the_service_change_its_slices() {
+        let mut web = web();
+        let changes = plan(&web, &pods(2), &[]);
+        let slices = [slice("a", &changes.create[0], &web)];
+        assert!(plan(&web, &pods(2), &slices).is_empty());
+        web.metadata.labels.insert("team".into(), "b".into());
+        assert_eq!(plan(&web, &pods(2), &slices).update.len(), 1);
+        web.metadata.labels = [("team".into(), "a".into()), (HEADLESS.into(), "x".into())].into();
+        assert!(plan(&web, &pods(2), &slices).is_empty());
+    }
+
+    #[test]
+    fn slices_of_an_earlier_service_of_that_name_are_deleted_and_not_used() {
+        let (mut web, pods) = (web(), pods(2));
+        let changes = plan(&web, &pods, &[]);
+        let slices = [slice("a", &changes.create[0], &web)];
+        web.metadata.uid = "v".into();
+        let changes = plan(&web, &pods, &slices);
+        assert_eq!(
+            (changes.create.len(), changes.update.len(), changes.delete.len()),
+            (1, 0, 1)
+        );
+        web.metadata.deletion_timestamp = Some("2026-01-01T00:00:00Z".parse().unwrap());
+        assert_eq!(plan(&web, &pods, &slices).create.len(), 0);
+    }
+
+    #[test]
+    fn hints_come_and_go_with_the_wish() {
+        let (mut web, pods) = (web(), pods(2));
+        let plain = slice("a", &plan(&web, &pods, &[]).create[0], &web);
+        web.spec.traffic_distribution = "PreferClose".into();
+        let changes = plan(&web, &pods, &[plain]);
+        assert_eq!(
+            changes.update[0].1.endpoints[1].hints,
+            crate::objects::Hints::new(Some("z"), None)
+        );
+        let hinted = slice("a", &changes.update[0].1, &web);
+        assert!(plan(&web, &pods, &[Arc::clone(&hinted)]).is_empty());
+        web.spec.traffic_distribution = "".into();
+        assert_eq!(plan(&web, &pods, &[hinted]).update[0].1.endpoints[1].hints, None);
+    }
+
+    #[test]
+    fn each_family_has_slices_of_its_own() {
+        let dual = service(json!({"clusterIP": "None", "ipFamilies": ["IPv6", "IPv4"]}));
+        let foreign = slice(
+            "a",
+            &Draft {
+                address_type: "FQDN".into(),
+                ..Draft::default()
+            },
+            &dual,
+        );
+        let seen = Seen {
+            service: &dual,
+            pods: &[],
+            slices: &[foreign],
+        };
+        let (plans, foreign) = seen.plans(|_| None);
+        let types: Vec<_> = plans
+            .iter()
+            .map(|plan| &*plan.changes.create[0].address_type)
+            .collect();
+        assert_eq!((types, foreign.len()), (vec!["IPv4", "IPv6"], 1));
+        assert_eq!(labels(&dual).get(HEADLESS).map(|value| &**value), Some(""));
+    }
+}

@@ -1,0 +1,202 @@
+//! Slices, against an API in memory.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::{
+    core::v1::{Event, Pod, Service},
+    discovery::v1::EndpointSlice,
+};
+use kubecontroller::testing::eventually;
+use serde_json::{Value, json};
+
+use super::make;
+use crate::{
+    resource::{NODES, PODS, SERVICES},
+    testing::{Stage, Story},
+};
+
+fn service(name: &str) -> Value {
+    json!({
+        "metadata": {"name": name, "namespace": "shop", "labels": {"team": "a"}},
+        "spec": {"clusterIP": "10.0.0.1", "ipFamilies": ["IPv4"], "selector": {"app": name},
+            "ports": [{"port": 80, "protocol": "TCP", "targetPort": 8080}]},
+    })
+}
+
+fn pod(name: &str, app: &str, ip: &str) -> Value {
+    json!({
+        "metadata": {"name": name, "namespace": "shop", "labels": {"app": app}},
+        "spec": {"nodeName": "n1", "containers": []},
+        "status": {"podIP": ip, "podIPs": [{"ip": ip}], "conditions": [{"type": "Ready", "status": "True",
+            "lastTransitionTime": "2026-01-01T00:00:10Z"}]},
+    })
+}
+
+fn put_pods(stage: &Stage, app: &str, numbers: std::ops::Range<usize>) {
+    for number in numbers {
+        let ip = format!("10.1.{}.{}", number / 200, number % 200);
+        stage.put(&PODS, pod(&format!("{app}-{number:03}"), app, &ip));
+    }
+}
+
+/// The pods in each slice of a service, without the names of slices.
+fn told(stage: &Stage, service: &str) -> Vec<Vec<String>> {
+    let is_of = |slice: &EndpointSlice| {
+        let labels = slice.metadata.labels.as_ref();
+        labels
+            .and_then(|labels| labels.get("kubernetes.io/service-name"))
+            .is_some_and(|name| name == service)
+    };
+    let slices = stage.api.list::<EndpointSlice>().into_iter().filter(is_of);
+    let mut slices: Vec<Vec<String>> = slices
+        .map(|slice| {
+            let targets = slice
+                .endpoints
+                .into_iter()
+                .flatten()
+                .filter_map(|endpoint| endpoint.target_ref?.name);
+            let mut names: Vec<String> = targets.collect();
+            names.sort();
+            names
+        })
+        .collect();
+    slices.sort();
+    slices
+}
+
+fn all(slices: &[Vec<String>]) -> BTreeMap<&str, usize> {
+    let mut all = BTreeMap::new();
+    slices
+        .iter()
+        .flatten()
+        .for_each(|name| *all.entry(&**name).or_default() += 1);
+    all
+}
+
+/// A service with more pods than fit into one slice loses some and gets others; one has no pods.
+const STORY: Story = Story {
+    make,
+    setup: |stage| {
+        stage.put(&NODES, json!({"metadata": {"name": "n1"}}));
+        stage.put(&SERVICES, service("web"));
+        stage.put(&SERVICES, service("empty"));
+        put_pods(stage, "web", 0..120);
+    },
+    play: |stage| {
+        let is_full = all(&told(stage, "web")).len() == 120;
+        if is_full && stage.api.get::<Pod>("shop", "web-120").is_none() {
+            stage.api.remove::<Pod>("shop", "web-000");
+            stage.api.remove::<Pod>("shop", "web-119");
+            put_pods(stage, "web", 120..125);
+        }
+    },
+    end: |stage| {
+        let (web, empty) = (told(stage, "web"), told(stage, "empty"));
+        let pods = all(&web);
+        let is_done = pods.len() == 123 && pods.values().all(|count| *count == 1) && web.len() == 2;
+        (is_done && empty.len() == 1)
+            .then(|| json!({"pods": pods.keys().collect::<Vec<_>>(), "empty": empty}))
+    },
+};
+
+#[tokio::test(start_paused = true)]
+async fn slices_follow_pods() {
+    let (end, writes) = STORY.run().await;
+    assert_eq!(end["empty"], json!([[]]));
+    assert_eq!(end["pods"].as_array().map(Vec::len), Some(123));
+    // Three are made, and both of the full service change once.
+    assert_eq!(writes, 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_crashes_slices_follow_pods() {
+    STORY.survives_crashes().await;
+    STORY.survives_copies().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slice_says_whose_it_is_and_how_its_endpoints_are() {
+    let stage = Stage::new();
+    stage.put(
+        &NODES,
+        json!({"metadata": {"name": "n1", "labels": {"topology.kubernetes.io/zone": "z"}}}),
+    );
+    let web = stage.put(&SERVICES, service("web"));
+    let mut named = pod("a", "web", "10.1.0.1");
+    named["spec"]["hostname"] = json!("h");
+    named["spec"]["subdomain"] = json!("web");
+    let uid = stage.put(&PODS, named)["metadata"]["uid"].clone();
+    let _running = stage.start("k3", make);
+    let slice = eventually(|| async { stage.api.list::<EndpointSlice>().pop() }).await;
+    let meta = slice.metadata;
+    assert!(meta.name.as_ref().unwrap().starts_with("web-"));
+    assert_eq!(meta.generate_name.as_deref(), Some("web-"));
+    assert_eq!(
+        json!(meta.labels),
+        json!({"team": "a", "kubernetes.io/service-name": "web",
+            "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io"})
+    );
+    assert_eq!(
+        json!(meta.annotations),
+        json!({"endpoints.kubernetes.io/last-change-trigger-time": "2026-01-01T00:00:30Z"})
+    );
+    assert_eq!(
+        json!(meta.owner_references),
+        json!([{"apiVersion": "v1", "kind": "Service", "name": "web", "uid": web["metadata"]["uid"],
+            "controller": true, "blockOwnerDeletion": true}])
+    );
+    assert_eq!(
+        json!(slice.endpoints),
+        json!([{"addresses": ["10.1.0.1"], "conditions": {"ready": true, "serving": true, "terminating": false},
+            "hostname": "h", "nodeName": "n1", "zone": "z",
+            "targetRef": {"kind": "Pod", "namespace": "shop", "name": "a", "uid": uid}}])
+    );
+    assert_eq!(
+        json!(slice.ports),
+        json!([{"name": "", "port": 8080, "protocol": "TCP"}])
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_on_an_unknown_node_is_told_of_when_the_node_is_known() {
+    let stage = Stage::new();
+    stage.put(&SERVICES, service("web"));
+    put_pods(&stage, "web", 0..1);
+    let _running = stage.start("k3", make);
+    let event = eventually(|| async { stage.api.list::<Event>().pop() }).await;
+    assert_eq!(event.reason.as_deref(), Some("FailedToUpdateEndpointSlices"));
+    let expected = "Error updating Endpoint Slices for Service shop/web: \
+        skipping Pod web-000 for Service shop/web: Node n1 Not Found";
+    assert_eq!(event.message.as_deref(), Some(expected));
+    assert_eq!(told(&stage, "web"), [Vec::<String>::new()]);
+    stage.put(&NODES, json!({"metadata": {"name": "n1"}}));
+    eventually(|| async { (told(&stage, "web") == [["web-000"]]).then_some(()) }).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_others_do_to_slices_is_undone() {
+    let stage = Stage::new();
+    stage.put(&NODES, json!({"metadata": {"name": "n1"}}));
+    stage.put(&SERVICES, service("web"));
+    put_pods(&stage, "web", 0..2);
+    let _running = stage.start("k3", make);
+    let is_told = || (told(&stage, "web") == [["web-000", "web-001"]]).then_some(());
+    eventually(|| async { is_told() }).await;
+    let name = stage.api.list::<EndpointSlice>()[0]
+        .metadata
+        .name
+        .clone()
+        .unwrap();
+    stage
+        .api
+        .edit::<EndpointSlice>("shop", &name, |slice| slice.endpoints = None);
+    eventually(|| async { is_told() }).await;
+    stage.api.remove::<EndpointSlice>("shop", &name);
+    eventually(|| async { is_told() }).await;
+    // Nothing more is written when all is as it should be, or when the service goes.
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    stage.api.forget_requests();
+    stage.api.remove::<Service>("shop", "web");
+    tokio::time::sleep(std::time::Duration::from_mins(1)).await;
+    assert_eq!(stage.api.writes().len(), 0);
+}

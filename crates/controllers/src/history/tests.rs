@@ -1,0 +1,89 @@
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{History, Newest, spare};
+use crate::objects::{ControllerRevision, Template};
+
+fn template(image: &str) -> Value {
+    json!({"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "c", "image": image}]}})
+}
+
+fn revision(name: &str, number: i64, image: &str) -> Arc<ControllerRevision> {
+    let mut template = template(image);
+    template["$patch"] = "replace".into();
+    let revision =
+        json!({"metadata": {"name": name}, "revision": number, "data": {"spec": {"template": template}}});
+    Arc::new(serde_json::from_value(revision).unwrap())
+}
+
+fn history(revisions: &[(&str, i64, &str)], image: &str) -> History {
+    let revisions = revisions
+        .iter()
+        .map(|(name, number, image)| revision(name, *number, image));
+    History::new(revisions.collect(), &Template::new(&template(image)).unwrap()).unwrap()
+}
+
+fn told(newest: &Newest) -> (&str, &str, i64) {
+    match newest {
+        Newest::Is(revision) => ("is", &revision.metadata.name, revision.revision),
+        Newest::Renumber(revision, number) => ("renumber", &revision.metadata.name, *number),
+        Newest::Make(number) => ("make", "", *number),
+    }
+}
+
+#[test]
+fn the_newest_revision_is_the_one_of_the_template() {
+    let cases: [(&[_], _); 6] = [
+        (&[], ("make", "", 1)),
+        (&[("a", 1, "one")], ("is", "a", 1)),
+        (&[("b", 4, "two")], ("make", "", 5)),
+        (&[("a", 1, "one"), ("b", 2, "two")], ("renumber", "a", 3)),
+        (&[("a", 7, "one"), ("b", 2, "two")], ("is", "a", 7)),
+        // Of two of the same template the newer one is kept.
+        (
+            &[("a", 1, "one"), ("z", 3, "one"), ("b", 2, "two")],
+            ("is", "z", 3),
+        ),
+    ];
+    for (revisions, expected) in cases {
+        let history = history(revisions, "one");
+        assert_eq!(told(&history.newest()), expected, "{revisions:?}");
+    }
+}
+
+#[test]
+fn doubles_are_the_older_ones_of_the_template() {
+    let history = history(&[("z", 3, "one"), ("a", 1, "one"), ("b", 2, "two")], "one");
+    let names = |revisions: Vec<&Arc<ControllerRevision>>| {
+        let names = revisions
+            .into_iter()
+            .map(|revision| revision.metadata.name.clone());
+        names.collect::<Vec<_>>()
+    };
+    assert_eq!(names(history.doubles().collect()), ["a".into()]);
+    assert_eq!(names(history.others().collect()), ["b".into()]);
+    assert_eq!(
+        names(history.all.iter().collect()),
+        ["a".into(), "b".into(), "z".into()]
+    );
+}
+
+#[test]
+fn revisions_beyond_the_limit_go_the_oldest_first_unless_they_live() {
+    let all: Vec<_> = (1..=5)
+        .map(|number| revision(&format!("r{number}"), number, "x"))
+        .collect();
+    let gone = |limit: Option<i32>, live: &str| {
+        let spare = spare(all.iter(), all.len(), limit, |revision| {
+            *revision.metadata.name == *live
+        });
+        spare.iter().map(|revision| revision.revision).collect::<Vec<_>>()
+    };
+    assert_eq!(gone(Some(3), ""), [1, 2]);
+    assert_eq!(gone(Some(3), "r1"), [2, 3]);
+    assert_eq!(gone(Some(5), ""), Vec::<i64>::new());
+    assert_eq!(gone(Some(0), "r5"), [1, 2, 3, 4]);
+    assert_eq!(gone(None, ""), Vec::<i64>::new());
+    assert_eq!(gone(Some(-1), ""), Vec::<i64>::new());
+}

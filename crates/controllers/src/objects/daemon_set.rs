@@ -1,0 +1,70 @@
+//! Daemon sets, as controllers see them.
+
+use serde::Deserialize;
+
+use super::{RollingUpdate, Selector, Template, Thing};
+
+/// A daemon set.
+pub type DaemonSet = Thing<DaemonSpec, DaemonStatus>;
+
+/// Which pods are to be on nodes.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DaemonSpec {
+    /// Which pods are meant.
+    pub selector: Selector,
+    /// What they are made of.
+    pub template: Template,
+    /// How pods of earlier templates are replaced.
+    pub update_strategy: DaemonStrategy,
+    /// How long a pod is ready before it counts as available.
+    pub min_ready_seconds: i32,
+    /// How many revisions of earlier templates are kept.
+    pub revision_history_limit: Option<i32>,
+}
+
+/// How pods of earlier templates are replaced.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DaemonStrategy {
+    /// By whom.
+    #[serde(rename = "type")]
+    pub kind: Replacing,
+    /// The bounds of a rolling update.
+    pub rolling_update: Option<RollingUpdate>,
+}
+
+/// Who deletes pods of earlier templates.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub enum Replacing {
+    /// Users, whenever they want to.
+    OnDelete,
+    /// The controller, a few at a time.
+    #[default]
+    #[serde(other)]
+    RollingUpdate,
+}
+
+/// On how many nodes there are pods.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DaemonStatus {
+    /// Nodes that should have a pod, and have one.
+    pub current_number_scheduled: i32,
+    /// Nodes that have a pod and should not.
+    pub number_misscheduled: i32,
+    /// Nodes that should have a pod.
+    pub desired_number_scheduled: i32,
+    /// Of those, where it is ready.
+    pub number_ready: i32,
+    /// The generation of the spec that this is about.
+    pub observed_generation: i64,
+    /// Where it is of the template of now.
+    pub updated_number_scheduled: i32,
+    /// Where it is ready for long enough.
+    pub number_available: i32,
+    /// Where it is not.
+    pub number_unavailable: i32,
+    /// How often the hash of a template was that of another one.
+    pub collision_count: Option<i32>,
+}

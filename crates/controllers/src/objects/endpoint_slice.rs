@@ -1,0 +1,121 @@
+//! What is behind services: slices of endpoints.
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+use super::{Meta, Target, object};
+
+/// Some of the endpoints of a service.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct EndpointSlice {
+    /// The metadata.
+    pub metadata: Meta,
+    /// What its addresses are: `IPv4`, `IPv6` or names.
+    pub address_type: Box<str>,
+    /// The endpoints.
+    #[serde(deserialize_with = "nullable")]
+    pub endpoints: Vec<Endpoint>,
+    /// The ports that all of them have.
+    #[serde(deserialize_with = "nullable")]
+    pub ports: Vec<SlicePort>,
+}
+
+object!(EndpointSlice);
+
+/// Something that serves.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Endpoint {
+    /// Its addresses, which mean the same.
+    #[serde(deserialize_with = "nullable")]
+    pub addresses: Vec<Box<str>>,
+    /// How it is.
+    pub conditions: EndpointConditions,
+    /// The name it has within the service.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hostname: Option<Box<str>>,
+    /// What it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target_ref: Option<Box<Target>>,
+    /// The node it is on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_name: Option<Box<str>>,
+    /// The zone it is in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub zone: Option<Box<str>>,
+    /// Who is to use it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hints: Option<Box<Hints>>,
+}
+
+/// How an endpoint is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct EndpointConditions {
+    /// It is to be used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ready: Option<bool>,
+    /// It answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub serving: Option<bool>,
+    /// It is going.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub terminating: Option<bool>,
+}
+
+/// Who is to use an endpoint.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Hints {
+    /// Those in these zones.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub for_zones: Vec<Hint>,
+    /// Those on these nodes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub for_nodes: Vec<Hint>,
+}
+
+/// A zone or a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Hint {
+    /// Its name.
+    pub name: Box<str>,
+}
+
+/// A port of endpoints.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SlicePort {
+    /// The name; may be empty.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<Box<str>>,
+    /// The protocol.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<Box<str>>,
+    /// The number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub port: Option<i32>,
+    /// What is spoken there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub app_protocol: Option<Box<str>>,
+}
+
+/// An empty list is written as null.
+fn nullable<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Vec<T>, D::Error> {
+    Option::<Vec<T>>::deserialize(from).map(Option::unwrap_or_default)
+}
+
+// --- Hints ---
+
+impl Hints {
+    /// Hints for a zone and a node; `None` if there is neither.
+    pub fn new(zone: Option<&str>, node: Option<&str>) -> Option<Box<Self>> {
+        let hint = |name: Option<&str>| name.map(|name| Hint { name: name.into() }).into_iter().collect();
+        let hints = Hints {
+            for_zones: hint(zone),
+            for_nodes: hint(node),
+        };
+        (hints != Hints::default()).then(|| Box::new(hints))
+    }
+}

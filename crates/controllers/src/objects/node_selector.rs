@@ -1,0 +1,148 @@
+//! Which nodes are meant: a selector of nodes as pods and volumes carry it.
+
+use serde::Deserialize;
+
+use super::Node;
+
+/// The only field of nodes that can be asked for.
+const NAME: &str = "metadata.name";
+
+/// A `NodeSelector`: nodes are meant that are as one of the terms asks. Without a term that asks for something, none is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct NodeSelector {
+    node_selector_terms: Vec<Term>,
+}
+
+/// What one term asks for; all of it has to be so.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Term {
+    match_expressions: Vec<Requirement>,
+    match_fields: Vec<Requirement>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+struct Requirement {
+    key: Box<str>,
+    operator: Box<str>,
+    values: Vec<Box<str>>,
+}
+
+// --- NodeSelector ---
+
+impl NodeSelector {
+    /// Whether a node is meant.
+    pub fn matches(&self, node: &Node) -> bool {
+        self.node_selector_terms.iter().any(|term| term.matches(node))
+    }
+
+    /// The node that is named, if one is: by the first term that asks for a name.
+    pub fn named(self) -> Option<Box<str>> {
+        let fields = self
+            .node_selector_terms
+            .into_iter()
+            .flat_map(|term| term.match_fields);
+        let mut named = fields.filter(|field| &*field.key == NAME && &*field.operator == "In");
+        let [name]: [Box<str>; 1] = named.next()?.values.try_into().ok()?;
+        Some(name)
+    }
+}
+
+impl Term {
+    fn matches(&self, node: &Node) -> bool {
+        let asks = !self.match_expressions.is_empty() || !self.match_fields.is_empty();
+        let label = |asked: &Requirement| asked.holds_for_label(node.metadata.label(&asked.key));
+        let field = |asked: &Requirement| {
+            let value = if &*asked.key == NAME {
+                &*node.metadata.name
+            } else {
+                ""
+            };
+            asked.holds_for_field(value)
+        };
+        asks && self.match_expressions.iter().all(label) && self.match_fields.iter().all(field)
+    }
+}
+
+impl Requirement {
+    /// What cannot be understood never holds.
+    fn holds_for_label(&self, value: Option<&str>) -> bool {
+        let is_one_of = |value: &str| self.values.iter().any(|asked| &**asked == value);
+        match &*self.operator {
+            "In" => value.is_some_and(is_one_of),
+            "NotIn" => !value.is_some_and(is_one_of),
+            "Exists" => value.is_some(),
+            "DoesNotExist" => value.is_none(),
+            "Gt" => self.compared(value).is_some_and(|(value, asked)| value > asked),
+            "Lt" => self.compared(value).is_some_and(|(value, asked)| value < asked),
+            _ => false,
+        }
+    }
+
+    fn compared(&self, value: Option<&str>) -> Option<(i64, i64)> {
+        let [asked] = &*self.values else { return None };
+        Some((value?.parse().ok()?, asked.parse().ok()?))
+    }
+
+    fn holds_for_field(&self, value: &str) -> bool {
+        let [asked] = &*self.values else { return false };
+        match &*self.operator {
+            "In" => **asked == *value,
+            "NotIn" => **asked != *value,
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn selector(terms: &Value) -> NodeSelector {
+        serde_json::from_value(json!({"nodeSelectorTerms": terms})).unwrap()
+    }
+
+    #[test]
+    fn a_node_is_meant_if_one_term_holds() {
+        let node: Node = serde_json::from_value(
+            json!({"metadata": {"name": "n1", "labels": {"zone": "a", "cores": "8"}}}),
+        )
+        .unwrap();
+        let label = |key: &str, operator: &str, values: &[&str]| json!({"matchExpressions": [{"key": key, "operator": operator, "values": values}]});
+        let name = |operator: &str, values: &[&str]| json!({"matchFields": [{"key": "metadata.name", "operator": operator, "values": values}]});
+        let cases = [
+            (json!([]), false),
+            (json!([{}]), false),
+            (json!([label("zone", "In", &["a", "b"])]), true),
+            (json!([label("zone", "In", &["b"])]), false),
+            (json!([label("zone", "NotIn", &["b"])]), true),
+            (json!([label("disk", "NotIn", &["b"])]), true),
+            (json!([label("zone", "Exists", &[])]), true),
+            (json!([label("zone", "DoesNotExist", &[])]), false),
+            (json!([label("cores", "Gt", &["4"])]), true),
+            (json!([label("cores", "Lt", &["4"])]), false),
+            (json!([label("zone", "Gt", &["4"])]), false),
+            (json!([label("zone", "Like", &["a"])]), false),
+            (json!([label("zone", "In", &["b"]), name("In", &["n1"])]), true),
+            (json!([name("In", &["n2"])]), false),
+            (json!([name("NotIn", &["n2"])]), true),
+            (json!([name("In", &["n1", "n2"])]), false),
+        ];
+        for (terms, expected) in cases {
+            assert_eq!(selector(&terms).matches(&node), expected, "{terms}");
+        }
+    }
+
+    #[test]
+    fn a_selector_may_name_one_node() {
+        let field = |operator: &str, values: &[&str]| json!([{}, {"matchFields": [{"key": "metadata.name", "operator": operator, "values": values}]}]);
+        assert_eq!(selector(&field("In", &["n1"])).named(), Some("n1".into()));
+        assert_eq!(selector(&field("In", &["n1", "n2"])).named(), None);
+        assert_eq!(selector(&field("NotIn", &["n1"])).named(), None);
+        assert_eq!(selector(&json!([])).named(), None);
+    }
+}

@@ -1,0 +1,167 @@
+//! Stateful sets, as controllers see them.
+
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+use super::{Condition, IntOrPercent, Replacing, SelectorText, Template, Thing};
+
+/// A stateful set.
+pub type StatefulSet = Thing<StatefulSpec, StatefulStatus>;
+
+/// Which pods there are to be: each has a number, and keeps its name and its claims.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct StatefulSpec {
+    /// How many.
+    #[serde(default = "one")]
+    pub replicas: i32,
+    /// Which pods are meant.
+    pub selector: SelectorText,
+    /// What they are made of.
+    pub template: Template,
+    /// Claims that each pod has for itself.
+    pub volume_claim_templates: Vec<ClaimTemplate>,
+    /// The service that names the pods.
+    pub service_name: Box<str>,
+    /// Whether one pod comes after the other.
+    pub pod_management_policy: Management,
+    /// How pods of earlier templates are replaced.
+    pub update_strategy: StatefulStrategy,
+    /// How long a pod is ready before it counts as available.
+    pub min_ready_seconds: i32,
+    /// How many revisions of earlier templates are kept.
+    pub revision_history_limit: Option<i32>,
+    /// What becomes of the claims.
+    pub persistent_volume_claim_retention_policy: Retention,
+    /// How pods are numbered.
+    pub ordinals: Ordinals,
+}
+
+/// A claim that each pod has for itself.
+#[derive(Clone, Debug)]
+pub struct ClaimTemplate {
+    /// The name of the volume, with which those of the claims begin.
+    pub name: Box<str>,
+    /// All of it.
+    pub text: Box<RawValue>,
+}
+
+/// Whether one pod comes after the other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub enum Management {
+    /// All come and go at once.
+    Parallel,
+    /// Each waits for the one before it.
+    #[default]
+    #[serde(other)]
+    OrderedReady,
+}
+
+/// How pods of earlier templates are replaced.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct StatefulStrategy {
+    /// By whom.
+    #[serde(rename = "type")]
+    pub kind: Replacing,
+    /// The bounds of a rolling update.
+    pub rolling_update: Option<Partition>,
+}
+
+/// The bounds of a rolling update of a stateful set.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Partition {
+    /// So many of the first pods stay as they are.
+    pub partition: i32,
+    /// How many pods may be unavailable; one if not said.
+    pub max_unavailable: Option<IntOrPercent>,
+}
+
+/// What becomes of claims.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Retention {
+    /// When the set is deleted.
+    pub when_deleted: Fate,
+    /// When there are to be fewer pods.
+    pub when_scaled: Fate,
+}
+
+/// What becomes of a claim.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub enum Fate {
+    /// It goes.
+    Delete,
+    /// It stays.
+    #[default]
+    #[serde(other)]
+    Retain,
+}
+
+/// How pods are numbered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Ordinals {
+    /// The first number.
+    pub start: i32,
+}
+
+/// How many pods there are.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct StatefulStatus {
+    /// The generation of the spec that this is about.
+    pub observed_generation: i64,
+    /// How many.
+    pub replicas: i32,
+    /// Those that are ready.
+    pub ready_replicas: i32,
+    /// Those of the revision before the rollout.
+    pub current_replicas: i32,
+    /// Those of the newest revision.
+    pub updated_replicas: i32,
+    /// Those that are ready for long enough.
+    pub available_replicas: i32,
+    /// The revision before the rollout.
+    pub current_revision: Box<str>,
+    /// The newest revision.
+    pub update_revision: Box<str>,
+    /// How often the hash of a template was that of another one.
+    pub collision_count: Option<i32>,
+    /// The conditions.
+    pub conditions: Vec<Condition>,
+}
+
+fn one() -> i32 {
+    1
+}
+
+// --- ClaimTemplate ---
+
+impl<'de> Deserialize<'de> for ClaimTemplate {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Written {
+            metadata: Named,
+        }
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Named {
+            name: Box<str>,
+        }
+        let text = Box::<RawValue>::deserialize(from)?;
+        let written: Written = serde_json::from_str(text.get()).map_err(serde::de::Error::custom)?;
+        Ok(ClaimTemplate {
+            name: written.metadata.name,
+            text,
+        })
+    }
+}
+
+impl PartialEq for ClaimTemplate {
+    fn eq(&self, other: &Self) -> bool {
+        self.text.get() == other.text.get()
+    }
+}

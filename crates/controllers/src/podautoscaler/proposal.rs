@@ -1,0 +1,468 @@
+//! How many replicas a metric asks for.
+
+use std::{fmt::Write, sync::Arc};
+
+use k3_api::quantity::{Format, Quantity};
+use k8s_openapi::{
+    api::autoscaling::v2::{
+        ContainerResourceMetricStatus, ExternalMetricSource, ExternalMetricStatus,
+        HorizontalPodAutoscalerBehavior, MetricIdentifier, MetricSpec, MetricStatus, MetricTarget,
+        MetricValueStatus, ObjectMetricSource, ObjectMetricStatus, PodsMetricSource, PodsMetricStatus,
+        ResourceMetricStatus,
+    },
+    apimachinery::pkg::{
+        api::resource::Quantity as Text,
+        apis::meta::v1::{LabelSelector, LabelSelectorRequirement},
+    },
+    jiff::Timestamp,
+};
+use serde_json::json;
+
+use super::{
+    calculate::{Figures, Samples, Tolerances, by_ratio, per_replica, ratio},
+    source::Metrics,
+};
+use crate::objects::Pod;
+
+/// How far figures may be off, unless an autoscaler says otherwise.
+const TOLERANCE: f64 = 0.1;
+
+/// What a proposal is made for.
+pub(super) struct Question<'a> {
+    pub(super) metrics: &'a Metrics,
+    pub(super) namespace: &'a str,
+    /// The pods of the target, and how they are chosen.
+    pub(super) pods: &'a [Arc<Pod>],
+    pub(super) selector: &'a str,
+    /// How many replicas are wanted now, and how many there are.
+    pub(super) wanted: i32,
+    pub(super) actual: i32,
+    pub(super) tolerances: Tolerances,
+    pub(super) now: Timestamp,
+}
+
+/// What a metric asks for.
+#[derive(Debug)]
+pub(super) struct Proposal {
+    /// So many replicas.
+    pub(super) replicas: i32,
+    /// What it is called.
+    pub(super) name: String,
+    /// What it is.
+    pub(super) status: MetricStatus,
+}
+
+/// Why a metric asks for nothing.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Failure {
+    /// In a word.
+    pub(super) reason: &'static str,
+    /// As it is told.
+    pub(super) told: String,
+    /// As it is told among others.
+    pub(super) whole: String,
+}
+
+// --- Question ---
+
+impl Question<'_> {
+    /// What a metric asks for.
+    pub(super) async fn ask(&self, spec: &MetricSpec) -> Result<Proposal, Failure> {
+        match spec {
+            MetricSpec {
+                object: Some(source), ..
+            } if spec.type_ == "Object" => self.object(source).await,
+            MetricSpec {
+                pods: Some(source), ..
+            } if spec.type_ == "Pods" => self.each_pod(source).await,
+            MetricSpec {
+                resource: Some(source),
+                ..
+            } if spec.type_ == "Resource" => {
+                let name = source.name.as_str();
+                let found = self.resource(&source.target, name, None).await;
+                let (replicas, current, name_of) = found.map_err(|told| Failure {
+                    reason: "FailedGetResourceMetric",
+                    whole: format!("failed to get {name} resource metric value: {told}"),
+                    told,
+                })?;
+                let status = ResourceMetricStatus {
+                    name: name.to_owned(),
+                    current,
+                };
+                Ok(Proposal {
+                    replicas,
+                    name: name_of,
+                    status: MetricStatus {
+                        type_: spec.type_.clone(),
+                        resource: Some(status),
+                        ..MetricStatus::default()
+                    },
+                })
+            }
+            MetricSpec {
+                container_resource: Some(source),
+                ..
+            } if spec.type_ == "ContainerResource" => {
+                let container = source.container.as_str();
+                let found = self.resource(&source.target, &source.name, Some(container)).await;
+                let (replicas, current, name) = found.map_err(|told| Failure {
+                    reason: "FailedGetContainerResourceMetric",
+                    whole: format!("failed to get {container} container metric value: {told}"),
+                    told,
+                })?;
+                let status = ContainerResourceMetricStatus {
+                    container: container.to_owned(),
+                    name: source.name.clone(),
+                    current,
+                };
+                Ok(Proposal {
+                    replicas,
+                    name,
+                    status: MetricStatus {
+                        type_: spec.type_.clone(),
+                        container_resource: Some(status),
+                        ..MetricStatus::default()
+                    },
+                })
+            }
+            MetricSpec {
+                external: Some(source),
+                ..
+            } if spec.type_ == "External" => self.external(source).await,
+            _ => {
+                let told = format!("unknown metric source type {}", k3_api::go::quote(&spec.type_));
+                Err(Failure {
+                    reason: "InvalidMetricSourceType",
+                    whole: told.clone(),
+                    told,
+                })
+            }
+        }
+    }
+
+    /// By what pods use of a resource, as such or of what they asked for.
+    async fn resource(
+        &self,
+        target: &MetricTarget,
+        resource: &str,
+        container: Option<&str>,
+    ) -> Result<(i32, MetricValueStatus, String), String> {
+        let read = async || {
+            let samples = self
+                .metrics
+                .resource(self.namespace, self.selector, resource, container);
+            samples
+                .await
+                .map_err(|why| format!("unable to get metrics for resource {resource}: {why}"))
+        };
+        let value = |average: i64| {
+            let format = if resource == "memory" {
+                Format::BinarySi
+            } else {
+                Format::DecimalSi
+            };
+            Some(Text(Quantity::milli(average, format).to_string()))
+        };
+        let is_cpu = resource == "cpu";
+        if let Some(wanted) = &target.average_value {
+            let found = async { self.figures(read().await?, is_cpu).by_usage(thousandths(wanted)) };
+            let found = found.await;
+            let (replicas, average) =
+                found.map_err(|why| format!("failed to get {resource} usage: {why}"))?;
+            let current = MetricValueStatus {
+                average_value: value(average),
+                ..MetricValueStatus::default()
+            };
+            return Ok((replicas, current, format!("{resource} resource")));
+        }
+        let Some(wanted) = target.average_utilization else {
+            return Err("invalid resource metric source: neither an average utilization target nor an average value (usage) target was set".to_owned());
+        };
+        let found = async {
+            let figures = self.figures(read().await?, is_cpu);
+            let requests = async || {
+                let requests = self
+                    .metrics
+                    .requests(self.namespace, self.selector, resource, container);
+                requests.await
+            };
+            figures.check()?;
+            figures.by_utilization(wanted, &requests().await?)
+        };
+        let (replicas, utilization) = found
+            .await
+            .map_err(|why| format!("failed to get {resource} utilization: {why}"))?;
+        let current = MetricValueStatus {
+            average_utilization: Some(utilization.percent),
+            average_value: value(utilization.average),
+            ..MetricValueStatus::default()
+        };
+        let of = if container.is_some() {
+            "container resource"
+        } else {
+            "resource"
+        };
+        Ok((
+            replicas,
+            current,
+            format!("{resource} {of} utilization (percentage of request)"),
+        ))
+    }
+
+    async fn each_pod(&self, source: &PodsMetricSource) -> Result<Proposal, Failure> {
+        let name = &source.metric.name;
+        let found = async {
+            let samples = self.metrics.pods(self.namespace, self.selector, &source.metric);
+            let samples = samples
+                .await
+                .map_err(|why| format!("unable to get metric {name}: {why}"))?;
+            let wanted = source.target.average_value.as_ref().map_or(0, thousandths);
+            self.figures(samples, false).by_usage(wanted)
+        };
+        let (replicas, average) = found.await.map_err(|told| Failure {
+            reason: "FailedGetPodsMetric",
+            whole: format!("failed to get pods metric value: {told}"),
+            told,
+        })?;
+        let status = PodsMetricStatus {
+            metric: source.metric.clone(),
+            current: averaged(average),
+        };
+        Ok(Proposal {
+            replicas,
+            name: format!("pods metric {name}"),
+            status: MetricStatus {
+                type_: "Pods".to_owned(),
+                pods: Some(status),
+                ..MetricStatus::default()
+            },
+        })
+    }
+
+    async fn object(&self, source: &ObjectMetricSource) -> Result<Proposal, Failure> {
+        let ObjectMetricSource {
+            described_object: object,
+            metric,
+            target,
+        } = source;
+        let failed = |told: String, within: &str| Failure {
+            reason: "FailedGetObjectMetric",
+            whole: format!("failed to get object metric value: {within}{told}"),
+            told,
+        };
+        let read = async || {
+            let value = self.metrics.object(self.namespace, object, metric);
+            value.await.map_err(|why| {
+                let (name, kind, namespace) = (&metric.name, &object.kind, self.namespace);
+                format!(
+                    "unable to get metric {name} on {kind} {namespace}/{}: {why}",
+                    object.name
+                )
+            })
+        };
+        let (replicas, current, name) = match (&*target.type_, &target.value, &target.average_value) {
+            ("Value", Some(wanted), _) => {
+                let found = async {
+                    let usage = read().await?;
+                    let ratio = ratio(usage, thousandths(wanted));
+                    Ok((by_ratio(self.pods, self.wanted, ratio, self.tolerances)?, usage))
+                };
+                let (replicas, usage) = found.await.map_err(|why| failed(why, ""))?;
+                let name = format!("{} metric {}", object.kind, metric.name);
+                (replicas, valued(usage), name)
+            }
+            ("AverageValue", _, Some(wanted)) => {
+                let within = format!("failed to get {} object metric: ", metric.name);
+                let usage = read().await.map_err(|why| failed(why, &within))?;
+                let (replicas, average) =
+                    per_replica(self.actual, usage, thousandths(wanted), self.tolerances);
+                (replicas, averaged(average), external_name(metric))
+            }
+            _ => {
+                let why = "invalid object metric source: neither a value target nor an average value target was set";
+                return Err(failed(why.to_owned(), ""));
+            }
+        };
+        let status = ObjectMetricStatus {
+            current,
+            described_object: object.clone(),
+            metric: metric.clone(),
+        };
+        Ok(Proposal {
+            replicas,
+            name,
+            status: MetricStatus {
+                type_: "Object".to_owned(),
+                object: Some(status),
+                ..MetricStatus::default()
+            },
+        })
+    }
+
+    async fn external(&self, source: &ExternalMetricSource) -> Result<Proposal, Failure> {
+        let ExternalMetricSource { metric, target } = source;
+        let name = &metric.name;
+        let failed = |told: String, within: &str| Failure {
+            reason: "FailedGetExternalMetric",
+            whole: format!("failed to get {name} external metric value: {within}{told}"),
+            told,
+        };
+        let read = async || {
+            let values = self.metrics.external(self.namespace, metric).await;
+            let values = values.map_err(|why| {
+                let (namespace, selector) = (self.namespace, printed(metric.selector.as_ref()));
+                format!("unable to get external metric {namespace}/{name}/{selector}: {why}")
+            })?;
+            Ok(values.into_iter().fold(0_i64, i64::saturating_add))
+        };
+        let (replicas, current) = match (&target.average_value, &target.value) {
+            (Some(wanted), _) => {
+                let within = format!("failed to get {name} external metric: ");
+                let usage = read().await.map_err(|why| failed(why, &within))?;
+                let (replicas, average) =
+                    per_replica(self.actual, usage, thousandths(wanted), self.tolerances);
+                (replicas, averaged(average))
+            }
+            (None, Some(wanted)) => {
+                let found = async {
+                    let usage = read().await?;
+                    let ratio = ratio(usage, thousandths(wanted));
+                    Ok((by_ratio(self.pods, self.wanted, ratio, self.tolerances)?, usage))
+                };
+                let within = format!("failed to get external metric {name}: ");
+                let (replicas, usage) = found.await.map_err(|why| failed(why, &within))?;
+                (replicas, valued(usage))
+            }
+            (None, None) => {
+                let why = "invalid external metric source: neither a value target nor an average value target was set";
+                return Err(failed(why.to_owned(), ""));
+            }
+        };
+        let status = ExternalMetricStatus {
+            current,
+            metric: metric.clone(),
+        };
+        Ok(Proposal {
+            replicas,
+            name: external_name(metric),
+            status: MetricStatus {
+                type_: "External".to_owned(),
+                external: Some(status),
+                ..MetricStatus::default()
+            },
+        })
+    }
+
+    fn figures(&self, samples: Samples, is_cpu: bool) -> Figures<'_> {
+        Figures {
+            pods: self.pods,
+            samples,
+            current: self.wanted,
+            tolerances: self.tolerances,
+            is_cpu,
+            now: self.now,
+        }
+    }
+}
+
+// --- Tolerances ---
+
+impl Tolerances {
+    /// Those of an autoscaler.
+    pub(super) fn of(behavior: Option<&HorizontalPodAutoscalerBehavior>) -> Self {
+        let own = |rules: Option<&k8s_openapi::api::autoscaling::v2::HPAScalingRules>| {
+            let text = rules?.tolerance.as_ref()?;
+            Quantity::from_value(&json!(text.0))
+                .ok()
+                .map(|quantity| quantity.to_f64())
+        };
+        Tolerances {
+            down: own(behavior.and_then(|behavior| behavior.scale_down.as_ref())).unwrap_or(TOLERANCE),
+            up: own(behavior.and_then(|behavior| behavior.scale_up.as_ref())).unwrap_or(TOLERANCE),
+        }
+    }
+}
+
+fn thousandths(text: &Text) -> i64 {
+    Quantity::from_value(&json!(text.0)).map_or(0, |quantity| quantity.milli_value())
+}
+
+fn amount(thousandths: i64) -> Option<Text> {
+    Some(Text(Quantity::milli(thousandths, Format::DecimalSi).to_string()))
+}
+
+fn averaged(thousandths: i64) -> MetricValueStatus {
+    MetricValueStatus {
+        average_value: amount(thousandths),
+        ..MetricValueStatus::default()
+    }
+}
+
+fn valued(thousandths: i64) -> MetricValueStatus {
+    MetricValueStatus {
+        value: amount(thousandths),
+        ..MetricValueStatus::default()
+    }
+}
+
+fn external_name(metric: &MetricIdentifier) -> String {
+    format!(
+        "external metric {}({})",
+        metric.name,
+        printed(metric.selector.as_ref())
+    )
+}
+
+/// A selector as messages show it.
+fn printed(selector: Option<&LabelSelector>) -> String {
+    let Some(LabelSelector {
+        match_expressions,
+        match_labels,
+    }) = selector
+    else {
+        return "nil".to_owned();
+    };
+    let mut labels = String::new();
+    for (label, value) in match_labels.iter().flatten() {
+        // Writing to a text does not fail.
+        let _ = write!(labels, "{label}: {value},");
+    }
+    let one = |requirement: &LabelSelectorRequirement| {
+        let values = requirement.values.iter().flatten();
+        let values: Vec<_> = values.map(String::as_str).collect();
+        let (key, operator) = (&requirement.key, &requirement.operator);
+        let values = values.join(" ");
+        format!("LabelSelectorRequirement{{Key:{key},Operator:{operator},Values:[{values}],}},")
+    };
+    let expressions: String = match_expressions.iter().flatten().map(one).collect();
+    format!(
+        "&LabelSelector{{MatchLabels:map[string]string{{{labels}}},MatchExpressions:[]LabelSelectorRequirement{{{expressions}}},}}"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_selector_is_shown_as_others_show_it() {
+        assert_eq!(printed(None), "nil");
+        let selector = serde_json::from_value(json!({
+            "matchLabels": {"a": "b"}, "matchExpressions": [{"key": "c", "operator": "In", "values": ["d", "e"]}],
+        }));
+        assert_eq!(
+            printed(Some(&selector.unwrap())),
+            "&LabelSelector{MatchLabels:map[string]string{a: b,},MatchExpressions:[]LabelSelectorRequirement{LabelSelectorRequirement{Key:c,Operator:In,Values:[d e],},},}"
+        );
+    }
+
+    #[test]
+    fn an_autoscaler_may_say_how_far_figures_may_be_off() {
+        let behavior = serde_json::from_value(json!({"scaleUp": {"tolerance": "50m"}})).unwrap();
+        assert_eq!(
+            Tolerances::of(Some(&behavior)),
+            Tolerances { down: 0.1, up: 0.05 }
+        );
+    }
+}

@@ -1,0 +1,364 @@
+//! Where metrics are read: the APIs of resource, custom and external metrics, if somebody serves them.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use k3_api::{quantity::Quantity, rules::Tree, selector::label::Selector};
+use k8s_openapi::{
+    api::autoscaling::v2::{CrossVersionObjectReference, MetricIdentifier},
+    jiff::Timestamp,
+};
+use kube::api::ListParams;
+use serde_json::{Value, json};
+
+use super::{
+    calculate::{Sample, Samples},
+    target::Targets,
+};
+use crate::{
+    resource::{PODS, Resource},
+    writer::{Page, Writer, words},
+};
+
+const CUSTOM: &str = "custom.metrics.k8s.io";
+const EXTERNAL: &str = "external.metrics.k8s.io";
+/// The versions of custom metrics that are understood.
+const CUSTOM_VERSIONS: [&str; 2] = ["v1beta2", "v1beta1"];
+/// Custom metrics that do not say over which time they were measured.
+const WINDOW: Duration = Duration::from_mins(1);
+
+static POD_METRICS: Resource = Resource::new("metrics.k8s.io", "v1beta1", "pods", "PodMetrics", true);
+
+/// Reads metrics.
+pub(super) struct Metrics {
+    writer: Writer,
+    targets: Arc<Targets>,
+}
+
+// --- Metrics ---
+
+impl Metrics {
+    pub(super) fn new(writer: &Writer, targets: &Arc<Targets>) -> Self {
+        Metrics {
+            writer: writer.clone(),
+            targets: Arc::clone(targets),
+        }
+    }
+
+    /// What pods use of a resource, all of a pod or one container.
+    pub(super) async fn resource(
+        &self,
+        namespace: &str,
+        selector: &str,
+        resource: &str,
+        container: Option<&str>,
+    ) -> Result<Samples, String> {
+        let parameters = ListParams::default().labels(selector);
+        let page: kube::Result<Page<Value>> = self.writer.page(&POD_METRICS, namespace, &parameters).await;
+        let page = page.map_err(|error| {
+            let why = told(&error, "pods.metrics.k8s.io");
+            format!("unable to fetch metrics from resource metrics API: {why}")
+        })?;
+        if page.items.is_empty() {
+            return Err("no metrics returned from resource metrics API".to_owned());
+        }
+        let samples = page.items.iter().filter_map(|metrics| {
+            let name = metrics.at("metadata").text("name").to_owned();
+            Some((name, used(metrics, resource, container)?))
+        });
+        Ok(samples.collect())
+    }
+
+    /// A metric of pods.
+    pub(super) async fn pods(
+        &self,
+        namespace: &str,
+        selector: &str,
+        metric: &MetricIdentifier,
+    ) -> Result<Samples, String> {
+        let items = self
+            .custom(namespace, "pods/*", metric, Some(selector))
+            .await
+            .map_err(of_custom)?;
+        if items.is_empty() {
+            return Err("no metrics returned from custom metrics API".to_owned());
+        }
+        let sample = |item: &Value| Sample {
+            value: thousandths(item.at("value")),
+            at: moment(item),
+            window: ["windowSeconds", "window"]
+                .iter()
+                .find_map(|field| item.int(field))
+                .map_or(WINDOW, |seconds| {
+                    Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
+                }),
+        };
+        let named = |item: &Value| item.at("describedObject").text("name").to_owned();
+        Ok(items.iter().map(|item| (named(item), sample(item))).collect())
+    }
+
+    /// A metric of an object, in thousandths.
+    pub(super) async fn object(
+        &self,
+        namespace: &str,
+        object: &CrossVersionObjectReference,
+        metric: &MetricIdentifier,
+    ) -> Result<i64, String> {
+        let read = async {
+            let api_version = object.api_version.as_deref().unwrap_or_default();
+            // A namespace is asked for its own metrics; nobody gets out of it by naming another.
+            let way = if object.kind == "Namespace" && !api_version.contains('/') {
+                "metrics".to_owned()
+            } else {
+                let resource = self.targets.resource(api_version, &object.kind).await;
+                let resource = resource.map_err(|why| {
+                    let group = api_version.rsplit_once('/').map_or("", |(group, _)| group);
+                    let kind = qualified(&object.kind, group);
+                    format!("unable to map kind {kind} to resource: {why}")
+                })?;
+                format!("{}/{}", qualified(&resource.plural, &resource.group), object.name)
+            };
+            let items = self.custom(namespace, &way, metric, None).await?;
+            match &items[..] {
+                [item] => Ok(thousandths(item.at("value"))),
+                items => Err(format!(
+                    "the custom metrics API server returned {} results when we asked for exactly one",
+                    items.len()
+                )),
+            }
+        };
+        read.await.map_err(of_custom)
+    }
+
+    /// The values of a metric that is about nothing in the cluster, in thousandths.
+    pub(super) async fn external(
+        &self,
+        namespace: &str,
+        metric: &MetricIdentifier,
+    ) -> Result<Vec<i64>, String> {
+        let selector = selector(metric)?;
+        let resource = Resource {
+            plural: metric.name.clone().into(),
+            ..Resource::new(EXTERNAL, "v1beta1", "", "ExternalMetricValue", true)
+        };
+        let parameters = ListParams::default().labels(&selector);
+        let page: kube::Result<Page<Value>> = self.writer.page(&resource, namespace, &parameters).await;
+        let page = page.map_err(|error| {
+            let why = told(&error, &qualified(&metric.name, EXTERNAL));
+            format!("unable to fetch metrics from external metrics API: {why}")
+        })?;
+        if page.items.is_empty() {
+            return Err("no metrics returned from external metrics API".to_owned());
+        }
+        let values = page.items.iter().map(|item| thousandths(item.at("value")));
+        Ok(values.collect())
+    }
+
+    /// What pods ask for of a resource, in thousandths, all of a pod or one container.
+    pub(super) async fn requests(
+        &self,
+        namespace: &str,
+        selector: &str,
+        resource: &str,
+        container: Option<&str>,
+    ) -> Result<BTreeMap<String, i64>, String> {
+        let parameters = ListParams::default().labels(selector);
+        let page: kube::Result<Page<Value>> = self.writer.page(&PODS, namespace, &parameters).await;
+        let page = page.map_err(|error| {
+            let why = words(&error);
+            format!("unable to get pods while calculating replica count: {why}")
+        })?;
+        let named = |pod: &Value| pod.at("metadata").text("name").to_owned();
+        let asked = page
+            .items
+            .iter()
+            .map(|pod| Ok((named(pod), asked(pod, resource, container)?)));
+        asked.collect()
+    }
+
+    async fn custom(
+        &self,
+        namespace: &str,
+        way: &str,
+        metric: &MetricIdentifier,
+        pods: Option<&str>,
+    ) -> Result<Vec<Value>, String> {
+        let version = self.custom_version().await?;
+        let (query, name) = (query(pods.unwrap_or_default(), &selector(metric)?), &metric.name);
+        let path = format!("/apis/{CUSTOM}/{version}/namespaces/{namespace}/{way}/{name}?{query}");
+        let page: kube::Result<Page<Value>> = self.writer.read(&path, "application/json").await;
+        page.map(|page| page.items).map_err(|error| {
+            let (resource, object) = way.split_once('/').unwrap_or((way, name));
+            told(&error, &format!("{} {object}", qualified(resource, CUSTOM)))
+        })
+    }
+
+    async fn custom_version(&self) -> Result<String, String> {
+        let groups: Value = self
+            .writer
+            .read("/apis", "application/json")
+            .await
+            .map_err(|error| words(&error))?;
+        let mut groups = groups.items("groups").iter();
+        let Some(group) = groups.find(|group| group.text("name") == CUSTOM) else {
+            return Err(format!("no custom metrics API ({CUSTOM}) registered"));
+        };
+        let preferred = [group.at("preferredVersion")].into_iter();
+        let mut served = preferred
+            .chain(group.items("versions"))
+            .map(|version| version.text("version"));
+        served
+            .find(|version| CUSTOM_VERSIONS.contains(version))
+            .map(str::to_owned)
+            .ok_or_else(|| "no known available metric versions found".to_owned())
+    }
+}
+
+fn query(pods: &str, metric: &str) -> String {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    let given = [("labelSelector", pods), ("metricLabelSelector", metric)];
+    query.extend_pairs(given.into_iter().filter(|(_, selector)| !selector.is_empty()));
+    query.finish()
+}
+
+fn of_custom(why: String) -> String {
+    format!("unable to fetch metrics from custom metrics API: {why}")
+}
+
+/// What a pod uses, if all of it is known.
+fn used(metrics: &Value, resource: &str, container: Option<&str>) -> Option<Sample> {
+    let mut containers = metrics.items("containers").iter();
+    let of = |container: &Value| {
+        let usage = container.at("usage").at(resource);
+        (!usage.is_null()).then(|| thousandths(usage))
+    };
+    let value = match container {
+        Some(name) => of(containers.find(|container| container.text("name") == name)?)?,
+        None if containers.len() == 0 => return None,
+        None => containers.map(of).sum::<Option<i64>>()?,
+    };
+    let window = metrics.text("window").parse::<k3_api::time::Duration>();
+    let window = window.map_or(0, |window| u64::try_from(window.nanos()).unwrap_or(0));
+    Some(Sample {
+        value,
+        at: moment(metrics),
+        window: Duration::from_nanos(window),
+    })
+}
+
+/// What a pod asks for.
+fn asked(pod: &Value, resource: &str, container: Option<&str>) -> Result<i64, String> {
+    let (spec, name) = (pod.at("spec"), pod.at("metadata").text("name"));
+    let own = spec.at("resources").entries("requests");
+    if container.is_none() && !own.is_empty() {
+        // What a pod asks for itself goes before what its containers do.
+        return k3_api::kinds::pod_amounts::requests(spec)
+            .get(resource)
+            .map(Quantity::milli_value)
+            .ok_or_else(|| format!("missing pod-level request for {resource} in Pod {name}"));
+    }
+    let sidecars = spec.items("initContainers").iter();
+    let sidecars = sidecars.filter(|container| container.text("restartPolicy") == "Always");
+    let mut meant = spec.items("containers").iter().chain(sidecars);
+    let of = |container: &Value| {
+        let request = container.at("resources").at("requests").at(resource);
+        if request.is_null() {
+            let container = container.text("name");
+            return Err(format!(
+                "missing request for {resource} in container {container} of Pod {name}"
+            ));
+        }
+        Ok(thousandths(request))
+    };
+    match container {
+        Some(container) => meant
+            .find(|one| one.text("name") == container)
+            .ok_or_else(|| format!("container {container} not found in Pod {name}"))
+            .and_then(of),
+        None => meant.map(of).sum(),
+    }
+}
+
+fn thousandths(value: &Value) -> i64 {
+    Quantity::from_value(value).map_or(0, |quantity| quantity.milli_value())
+}
+
+fn moment(item: &Value) -> Timestamp {
+    item.text("timestamp").parse().unwrap_or_default()
+}
+
+/// The selector of a metric as text.
+fn selector(metric: &MetricIdentifier) -> Result<String, String> {
+    let Some(selector) = &metric.selector else {
+        return Ok(String::new());
+    };
+    let selector = Selector::from_object(Some(&json!(selector)));
+    selector
+        .map(|selector| selector.to_string())
+        .map_err(|error| error.to_string())
+}
+
+fn qualified(name: &str, group: &str) -> String {
+    if group.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{name}.{group}")
+    }
+}
+
+/// What a server said; for one that does not know what is asked, what clients say then.
+fn told(error: &kube::Error, asked: &str) -> String {
+    let kube::Error::Api(status) = error else {
+        return error.to_string();
+    };
+    let is_plain = status.reason.is_empty() || status.reason.contains(' ');
+    match status.code {
+        404 if is_plain || status.message.is_empty() => {
+            format!("the server could not find the requested resource (get {asked})")
+        }
+        503 if is_plain => format!("the server is currently unable to handle the request (get {asked})"),
+        _ => status.message.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pod_uses_what_its_containers_use() {
+        let metrics = json!({
+            "metadata": {"name": "p"}, "timestamp": "2026-01-01T00:00:00Z", "window": "1m30s",
+            "containers": [{"name": "a", "usage": {"cpu": "100m", "memory": "1Ki"}}, {"name": "b", "usage": {"cpu": "1"}}],
+        });
+        let sample = used(&metrics, "cpu", None).unwrap();
+        assert_eq!((sample.value, sample.window), (1100, Duration::from_secs(90)));
+        assert_eq!(used(&metrics, "cpu", Some("a")).unwrap().value, 100);
+        assert_eq!(used(&metrics, "memory", Some("a")).unwrap().value, 1_024_000);
+        assert_eq!(used(&metrics, "memory", None), None);
+        assert_eq!(used(&metrics, "cpu", Some("c")), None);
+    }
+
+    #[test]
+    fn a_pod_asks_for_what_its_containers_and_sidecars_do() {
+        let asks = |name: &str, cpu: &str| json!({"name": name, "resources": {"requests": {"cpu": cpu}}});
+        let mut sidecar = asks("s", "300m");
+        sidecar["restartPolicy"] = json!("Always");
+        let mut pod = json!({"metadata": {"name": "p"}, "spec": {
+            "containers": [asks("a", "1"), asks("b", "200m")], "initContainers": [asks("i", "9"), sidecar],
+        }});
+        assert_eq!(asked(&pod, "cpu", None), Ok(1500));
+        assert_eq!(asked(&pod, "cpu", Some("b")), Ok(200));
+        assert_eq!(asked(&pod, "cpu", Some("s")), Ok(300));
+        assert_eq!(
+            asked(&pod, "cpu", Some("x")),
+            Err("container x not found in Pod p".to_owned())
+        );
+        assert_eq!(
+            asked(&pod, "memory", None),
+            Err("missing request for memory in container a of Pod p".to_owned())
+        );
+        pod["spec"]["resources"] = json!({"requests": {"cpu": "4"}});
+        assert_eq!(asked(&pod, "cpu", None), Ok(4000));
+        assert_eq!(asked(&pod, "cpu", Some("b")), Ok(200));
+    }
+}

@@ -1,0 +1,153 @@
+//! What an autoscaler points at: an object of any kind that has a scale.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use k3_api::{go, rules::Tree};
+use k8s_openapi::api::autoscaling::v2::CrossVersionObjectReference;
+use serde_json::Value;
+
+use crate::{
+    discovery::Discovered,
+    resource::Resource,
+    writer::{Place, Writer, is, words},
+};
+
+/// How often a scale is written when somebody else is faster.
+const TRIES: u32 = 5;
+
+/// Finds targets.
+pub(super) struct Targets {
+    writer: Writer,
+    /// The resources, as they were when one was last missed.
+    known: Mutex<Arc<Discovered>>,
+}
+
+/// A target, with its scale as the server has it.
+pub(super) struct Target {
+    resource: Resource,
+    scale: Value,
+}
+
+// --- Targets ---
+
+impl Targets {
+    pub(super) fn new(writer: &Writer) -> Self {
+        Targets {
+            writer: writer.clone(),
+            known: Mutex::default(),
+        }
+    }
+
+    /// The resource that serves a kind, or why there is none.
+    pub(super) async fn resource(&self, api_version: &str, kind: &str) -> Result<Resource, String> {
+        let group = match api_version.split('/').collect::<Vec<_>>()[..] {
+            [_] => "",
+            [group, _] => group,
+            _ => return Err(format!("unexpected GroupVersion string: {api_version}")),
+        };
+        let find = |discovered: &Discovered| {
+            let served = discovered.resources.iter().map(|served| &served.resource);
+            served
+                .into_iter()
+                .find(|resource| resource.group == group && resource.kind == kind)
+                .cloned()
+        };
+        if let Some(found) = find(&self.known()) {
+            return Ok(found);
+        }
+        let discovered = Discovered::ask(&self.writer)
+            .await
+            .map_err(|error| words(&error))?;
+        let found = find(&discovered);
+        *self.known() = Arc::new(discovered);
+        found.ok_or_else(|| {
+            let (kind, group) = (go::quote(kind), go::quote(group));
+            format!("no matches for kind {kind} in group {group}")
+        })
+    }
+
+    /// The target of an autoscaler, or why there is none.
+    pub(super) async fn find(
+        &self,
+        namespace: &str,
+        reference: &CrossVersionObjectReference,
+    ) -> Result<Target, String> {
+        let api_version = reference.api_version.as_deref().unwrap_or_default();
+        let resource = self.resource(api_version, &reference.kind).await?;
+        let place = Place::new(&resource, namespace, &reference.name).part("scale");
+        match self.writer.get(place).await {
+            Ok(scale) => Ok(Target { resource, scale }),
+            Err(error) if is(&error, 404) => {
+                // It may be served in another way by now.
+                *self.known() = Arc::default();
+                Err(not_found(&error, &resource))
+            }
+            Err(error) => Err(words(&error)),
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Arc<Discovered>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether the object is missing, or has no scale.
+fn not_found(error: &kube::Error, resource: &Resource) -> String {
+    let names_object = |error: &kube::Error| match error {
+        kube::Error::Api(status) => status
+            .details
+            .as_ref()
+            .is_some_and(|details| !details.name.is_empty()),
+        _ => false,
+    };
+    if names_object(error) {
+        return words(error);
+    }
+    let resource = resource.in_words();
+    format!("could not find scale subresource for {resource} in discovery information")
+}
+
+// --- Target ---
+
+impl Target {
+    /// How many replicas are wanted.
+    pub(super) fn wanted(&self) -> i32 {
+        count(self.scale.at("spec"))
+    }
+
+    /// How many there are.
+    pub(super) fn actual(&self) -> i32 {
+        count(self.scale.at("status"))
+    }
+
+    /// Which pods are its own, as text.
+    pub(super) fn selector(&self) -> &str {
+        self.scale.at("status").text("selector")
+    }
+
+    /// Scales it.
+    pub(super) async fn scale(
+        &mut self,
+        writer: &Writer,
+        namespace: &str,
+        replicas: i32,
+    ) -> kube::Result<()> {
+        let name = self.scale.at("metadata").text("name").to_owned();
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let place = Place::new(&self.resource, namespace, &name).part("scale");
+            self.scale["spec"]["replicas"] = replicas.into();
+            match writer.replace::<Value>(place, &self.scale).await {
+                Ok(_) => return Ok(()),
+                Err(error) if is(&error, 409) && tries < TRIES => self.scale = writer.get(place).await?,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+fn count(part: &Value) -> i32 {
+    let count = part.int("replicas").unwrap_or_default();
+    i32::try_from(count).unwrap_or(i32::MAX)
+}

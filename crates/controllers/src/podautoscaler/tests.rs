@@ -1,0 +1,253 @@
+//! Autoscalers, against an API in memory that serves metrics, or does not.
+
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    autoscaling::v2::{HorizontalPodAutoscaler, HorizontalPodAutoscalerStatus},
+    core::v1::Event,
+};
+use kubecontroller::testing::eventually;
+use serde_json::{Value, json};
+use tokio::time::{Duration, sleep};
+
+use super::make;
+use crate::{
+    resource::{DEPLOYMENTS, HORIZONTAL_POD_AUTOSCALERS, PODS, Resource},
+    testing::{Stage, Story},
+};
+
+static POD_METRICS: Resource = Resource::new("metrics.k8s.io", "v1beta1", "pods", "PodMetrics", true);
+
+fn deployment(stage: &Stage, replicas: usize) {
+    stage.put(
+        &DEPLOYMENTS,
+        json!({
+            "metadata": {"name": "web", "namespace": "shop"},
+            "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": "web"}}, "template": {"spec": {"containers": []}}},
+            "status": {"replicas": replicas},
+        }),
+    );
+    for number in 0..replicas {
+        pod(stage, &format!("web-{number}"));
+    }
+}
+
+fn pod(stage: &Stage, name: &str) {
+    let ready = json!({"type": "Ready", "status": "True", "lastTransitionTime": "2025-12-31T00:00:00Z"});
+    stage.put(
+        &PODS,
+        json!({
+            "metadata": {"name": name, "namespace": "shop", "labels": {"app": "web"}},
+            "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]},
+            "status": {"phase": "Running", "startTime": "2025-12-31T00:00:00Z", "conditions": [ready]},
+        }),
+    );
+}
+
+fn measure(stage: &Stage, name: &str, cpu: &str) {
+    stage.put(
+        &POD_METRICS,
+        json!({
+            "metadata": {"name": name, "namespace": "shop", "labels": {"app": "web"}},
+            "timestamp": "2026-01-01T00:00:00Z", "window": "30s", "containers": [{"name": "c", "usage": {"cpu": cpu}}],
+        }),
+    );
+}
+
+fn autoscaler(stage: &Stage, name: &str, spec: &Value) {
+    let mut whole = json!({
+        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}, "maxReplicas": 10,
+        "metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}}],
+    });
+    for (field, value) in spec.as_object().unwrap() {
+        whole[field] = value.clone();
+    }
+    let metadata = json!({"name": name, "namespace": "shop", "generation": 1});
+    stage.put(
+        &HORIZONTAL_POD_AUTOSCALERS,
+        json!({"metadata": metadata, "spec": whole}),
+    );
+}
+
+fn status(stage: &Stage, name: &str) -> Option<HorizontalPodAutoscalerStatus> {
+    stage.api.get::<HorizontalPodAutoscaler>("shop", name)?.status
+}
+
+fn condition(stage: &Stage, name: &str, kind: &str) -> Option<(String, String, String)> {
+    let conditions = status(stage, name)?.conditions?;
+    let condition = conditions.into_iter().find(|condition| condition.type_ == kind)?;
+    Some((condition.status, condition.reason?, condition.message?))
+}
+
+fn replicas(stage: &Stage) -> Option<i32> {
+    stage.api.get::<Deployment>("shop", "web")?.spec.replicas
+}
+
+async fn until(stage: &Stage, name: &str, kind: &str, reason: &str) -> (String, String) {
+    let found = eventually(|| {
+        let found = condition(stage, name, kind);
+        let found = found.filter(|(_, found, _)| found == reason);
+        async move { found }
+    });
+    let (status, _, message) = found.await;
+    (status, message)
+}
+
+/// Two pods use twice what they should.
+const STORY: Story = Story {
+    make,
+    setup: |stage| {
+        deployment(stage, 2);
+        measure(stage, "web-0", "1");
+        measure(stage, "web-1", "1");
+        autoscaler(stage, "h", &json!({}));
+    },
+    play: |_| {},
+    end: |stage| {
+        let status = status(stage, "h")?;
+        let (_, able, _) = condition(stage, "h", "AbleToScale")?;
+        let (_, active, _) = condition(stage, "h", "ScalingActive")?;
+        let is_over = able == "ReadyForNewScale";
+        is_over.then(|| {
+            json!({
+                "replicas": replicas(stage), "current": status.current_replicas, "desired": status.desired_replicas,
+                "generation": status.observed_generation, "active": active, "metrics": status.current_metrics,
+            })
+        })
+    },
+};
+
+#[tokio::test(start_paused = true)]
+async fn a_target_grows_until_its_pods_use_what_they_should() {
+    let (end, writes) = STORY.run().await;
+    let metric = json!({"type": "Resource", "resource": {"name": "cpu", "current": {"averageUtilization": 100, "averageValue": "1"}}});
+    assert_eq!(
+        end,
+        json!({
+            "replicas": 4, "current": 4, "desired": 4, "generation": 1, "active": "ValidMetricFound", "metrics": [metric],
+        })
+    );
+    // The scale, what came of it, and that it is enough.
+    assert_eq!(writes, 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_crashes_a_target_grows_as_far() {
+    STORY.survives_crashes().await;
+    STORY.survives_copies().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_metrics_it_is_said_why_nothing_is_done() {
+    let stage = Stage::new();
+    deployment(&stage, 1);
+    autoscaler(&stage, "h", &json!({}));
+    let _running = stage.start("one", make);
+    let (holds, message) = until(&stage, "h", "ScalingActive", "FailedGetResourceMetric").await;
+    assert_eq!(holds, "False");
+    assert_eq!(
+        message,
+        "the HPA was unable to compute the replica count: failed to get cpu utilization: unable to get metrics for resource \
+         cpu: no metrics returned from resource metrics API"
+    );
+    let found = status(&stage, "h").unwrap();
+    assert_eq!((found.current_replicas, found.desired_replicas), (Some(1), 0));
+    assert_eq!(
+        condition(&stage, "h", "AbleToScale").unwrap().1,
+        "SucceededGetScale"
+    );
+    assert_eq!(condition(&stage, "h", "ScalingLimited"), None);
+    let mut told: Vec<_> = eventually(|| {
+        let events = stage.api.list::<Event>();
+        async move { (events.len() >= 2).then_some(events) }
+    })
+    .await
+    .into_iter()
+    .filter_map(|event| event.reason)
+    .collect();
+    told.sort();
+    assert_eq!(told, ["FailedComputeMetricsReplicas", "FailedGetResourceMetric"]);
+    // Said once, it is not said again, however often it is found out.
+    stage.api.forget_requests();
+    sleep(Duration::from_mins(5)).await;
+    let writes = stage.api.writes();
+    assert!(writes.iter().all(|write| write.agent != "one"), "{writes:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn targets_that_cannot_be_scaled_are_told() {
+    let stage = Stage::new();
+    deployment(&stage, 1);
+    for (name, reference, expected) in [
+        (
+            "missing",
+            json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}),
+            "deployments.apps \"d\" not found",
+        ),
+        (
+            "unknown",
+            json!({"apiVersion": "shop.example/v1", "kind": "Cart", "name": "d"}),
+            "no matches for kind \"Cart\" in group \"shop.example\"",
+        ),
+        (
+            "odd",
+            json!({"apiVersion": "a/b/c", "kind": "Cart", "name": "d"}),
+            "unexpected GroupVersion string: a/b/c",
+        ),
+    ] {
+        autoscaler(&stage, name, &json!({"scaleTargetRef": reference}));
+        let _running = stage.start("one", make);
+        let (holds, message) = until(&stage, name, "AbleToScale", "FailedGetScale").await;
+        assert_eq!(
+            (holds.as_str(), message.as_str()),
+            (
+                "False",
+                &*format!("the HPA controller was unable to get the target's current scale: {expected}")
+            )
+        );
+        assert_eq!(status(&stage, name).unwrap().current_replicas, None);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn bounds_need_no_metrics() {
+    for (spec, expected, active) in [
+        (json!({"minReplicas": 3}), 3, None),
+        (json!({"maxReplicas": 1}), 1, None),
+    ] {
+        let stage = Stage::new();
+        deployment(&stage, 2);
+        autoscaler(&stage, "h", &spec);
+        let running = stage.start("one", make);
+        until(&stage, "h", "AbleToScale", "SucceededRescale").await;
+        drop(running);
+        assert_eq!(replicas(&stage), Some(expected), "{spec}");
+        assert_eq!(condition(&stage, "h", "ScalingActive"), active);
+        assert_eq!(condition(&stage, "h", "ScaledToZero").unwrap().0, "False");
+    }
+    let stage = Stage::new();
+    deployment(&stage, 0);
+    autoscaler(&stage, "h", &json!({}));
+    let _running = stage.start("one", make);
+    until(&stage, "h", "ScalingActive", "ScalingDisabled").await;
+    assert_eq!(replicas(&stage), Some(0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_of_two_autoscalers_are_scaled_by_neither() {
+    let stage = Stage::new();
+    deployment(&stage, 2);
+    measure(&stage, "web-0", "1");
+    measure(&stage, "web-1", "1");
+    let rules = json!({"behavior": {"scaleUp": {"selectPolicy": "Disabled"}, "scaleDown": {"selectPolicy": "Disabled"}}});
+    autoscaler(&stage, "a", &rules);
+    autoscaler(&stage, "b", &rules);
+    let _running = stage.start("one", make);
+    for name in ["a", "b"] {
+        let (_, message) = until(&stage, name, "ScalingActive", "AmbiguousSelector").await;
+        assert_eq!(
+            message,
+            "pods by selector app=web are controlled by more than one HPA (e.g. [shop/a shop/b])"
+        );
+    }
+    assert_eq!(replicas(&stage), Some(2));
+}

@@ -1,0 +1,188 @@
+//! Quotas, against an API in memory.
+
+use k8s_openapi::api::core::v1::{Pod, ResourceQuota, Secret};
+use kubecontroller::testing::eventually;
+use serde_json::{Value, json};
+use tokio::time::{Duration, sleep};
+
+use super::make;
+use crate::{
+    resource::{DEPLOYMENTS, PERSISTENT_VOLUME_CLAIMS, PODS, RESOURCE_QUOTAS, Resource, SERVICES},
+    testing::{Stage, Story},
+};
+
+static CARTS: Resource = Resource::new("shop.example", "v1", "carts", "Cart", true);
+static SECRETS: Resource = Resource::new("", "v1", "secrets", "Secret", true);
+
+fn quota(name: &str, spec: &Value) -> Value {
+    json!({"metadata": {"name": name, "namespace": "shop"}, "spec": spec})
+}
+
+fn put(stage: &Stage, resource: &Resource, name: &str, rest: &Value) {
+    let mut object = json!({"metadata": {"name": name, "namespace": "shop"}});
+    for (field, value) in rest.as_object().unwrap() {
+        object[field] = value.clone();
+    }
+    stage.put(resource, object);
+}
+
+fn pod(stage: &Stage, name: &str, cpu: &str, more: &Value) {
+    let mut spec = json!({"containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]});
+    for (field, value) in more.as_object().unwrap() {
+        spec[field] = value.clone();
+    }
+    put(
+        stage,
+        &PODS,
+        name,
+        &json!({"spec": spec, "status": {"phase": "Running"}}),
+    );
+}
+
+fn used(stage: &Stage, name: &str) -> Option<Value> {
+    let status = stage.api.get::<ResourceQuota>("shop", name)?.status?;
+    Some(json!(status.used?))
+}
+
+/// Registers the kinds that a server has.
+fn kinds(stage: &Stage) {
+    for resource in [
+        &PODS,
+        &SERVICES,
+        &SECRETS,
+        &PERSISTENT_VOLUME_CLAIMS,
+        &DEPLOYMENTS,
+        &CARTS,
+    ] {
+        stage.api.register_described(&resource.api_resource(), true);
+    }
+    stage
+        .api
+        .register_described(&crate::resource::DEVICE_CLASSES.api_resource(), false);
+}
+
+/// Of two pods one ends, a secret goes; what is used is told before and after.
+const STORY: Story = Story {
+    make,
+    setup: |stage| {
+        kinds(stage);
+        pod(stage, "stays", "300m", &json!({}));
+        pod(stage, "ends", "1", &json!({}));
+        put(stage, &SECRETS, "a", &json!({}));
+        put(stage, &SECRETS, "b", &json!({}));
+        stage.put(
+            &RESOURCE_QUOTAS,
+            quota(
+                "q",
+                &json!({"hard": {"pods": "5", "requests.cpu": "2", "secrets": "3", "count/pods": "9"}}),
+            ),
+        );
+    },
+    play: |stage| {
+        if stage.now().as_second() > 1_767_225_633 {
+            stage.api.remove::<Secret>("shop", "b");
+            stage.api.edit::<Pod>("shop", "ends", |pod| {
+                pod.status.as_mut().unwrap().phase = Some("Succeeded".to_owned());
+            });
+        }
+    },
+    end: |stage| {
+        let used = used(stage, "q")?;
+        (used["secrets"] == "1").then_some(used)
+    },
+};
+
+#[tokio::test(start_paused = true)]
+async fn a_quota_tells_what_is_used_and_what_is_no_longer() {
+    let (end, writes) = STORY.run().await;
+    assert_eq!(
+        end,
+        json!({"pods": "1", "requests.cpu": "300m", "secrets": "1", "count/pods": "2"})
+    );
+    assert!(writes <= 3, "{writes}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_crashes_a_quota_tells_what_is_used() {
+    STORY.survives_crashes().await;
+    STORY.survives_copies().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn conditions_choose_the_pods_of_a_quota() {
+    let stage = Stage::new();
+    kinds(&stage);
+    pod(&stage, "a", "1", &json!({"priorityClassName": "high"}));
+    pod(
+        &stage,
+        "b",
+        "2",
+        &json!({"priorityClassName": "low", "activeDeadlineSeconds": 5}),
+    );
+    let select = |operator: &str, values: &[&str]| json!({"matchExpressions": [{"scopeName": "PriorityClass", "operator": operator, "values": values}]});
+    for (name, spec, expected) in [
+        (
+            "all",
+            json!({"hard": {"requests.cpu": "9"}}),
+            json!({"requests.cpu": "3"}),
+        ),
+        (
+            "ending",
+            json!({"hard": {"requests.cpu": "9", "secrets": "1"}, "scopes": ["Terminating"]}),
+            json!({"requests.cpu": "2", "secrets": "0"}),
+        ),
+        (
+            "high",
+            json!({"hard": {"pods": "9"}, "scopeSelector": select("In", &["high"])}),
+            json!({"pods": "1"}),
+        ),
+        (
+            "none",
+            json!({"hard": {"pods": "9"}, "scopes": ["BestEffort"]}),
+            json!({"pods": "0"}),
+        ),
+    ] {
+        stage.put(&RESOURCE_QUOTAS, quota(name, &spec));
+        let _running = stage.start("one", make);
+        let found = eventually(|| {
+            let found = used(&stage, name);
+            async move { found }
+        });
+        assert_eq!(found.await, expected, "{name}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_of_any_kind_are_counted_and_nothing_is_written_at_rest() {
+    let stage = Stage::new();
+    kinds(&stage);
+    for name in ["a", "b", "c"] {
+        put(&stage, &CARTS, name, &json!({}));
+    }
+    put(
+        &stage,
+        &SERVICES,
+        "s",
+        &json!({"spec": {"type": "NodePort", "ports": [{"port": 1}]}}),
+    );
+    let claim = json!({"spec": {"storageClassName": "gold", "resources": {"requests": {"storage": "2Gi"}}}});
+    put(&stage, &PERSISTENT_VOLUME_CLAIMS, "c", &claim);
+    let hard = json!({
+        "count/carts.shop.example": "5", "count/deployments.apps": "1", "services.nodeports": "2", "requests.storage": "9Gi",
+        "gold.storageclass.storage.k8s.io/persistentvolumeclaims": "1", "count/unheard.of": "1",
+    });
+    stage.put(&RESOURCE_QUOTAS, quota("q", &json!({"hard": hard})));
+    let _running = stage.start("one", make);
+    let found = eventually(|| {
+        let found = used(&stage, "q");
+        async move { found }
+    });
+    let expected = json!({
+        "count/carts.shop.example": "3", "count/deployments.apps": "0", "services.nodeports": "1", "requests.storage": "2Gi",
+        "gold.storageclass.storage.k8s.io/persistentvolumeclaims": "1",
+    });
+    assert_eq!(found.await, expected);
+    stage.api.forget_requests();
+    sleep(Duration::from_mins(20)).await;
+    assert_eq!(stage.api.writes().len(), 0);
+}

@@ -1,0 +1,24 @@
+//! What controllers of services share.
+//!
+//! ```text
+//! members   which services a change of a pod concerns, and which pods are behind a service
+//! port      the ports that pods have for those of a service
+//! order     the order in which ports are told
+//! subsets   addresses in the form in which endpoints are compared
+//! trigger   when that happened which changed the endpoints of a service
+//! slices    requests that make and change slices
+//! ```
+
+pub(crate) mod members;
+pub(crate) mod order;
+pub(crate) mod port;
+pub(crate) mod slices;
+pub(crate) mod subsets;
+pub(crate) mod trigger;
+
+/// The label of endpoints and slices of services that have no address.
+pub(crate) const HEADLESS: &str = "service.kubernetes.io/headless";
+/// The note of endpoints and slices that says since when something was to be told.
+pub(crate) const TRIGGER_TIME: &str = "endpoints.kubernetes.io/last-change-trigger-time";
+/// The note of endpoints that are the lock of an election, and no endpoints of a service at all.
+pub(crate) const LEADER: &str = "control-plane.alpha.kubernetes.io/leader";

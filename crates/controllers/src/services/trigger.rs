@@ -1,0 +1,111 @@
+//! When that happened which changes the endpoints of a service: how long it takes until proxies know is measured from there.
+//!
+//! Pods tell when they became ready or not, services when they were made. Of all that is new since a service was looked at
+//! last, the earliest counts. Nothing is known of what happened before this process began.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use k8s_openapi::jiff::Timestamp;
+use kubecontroller::Key;
+
+use super::TRIGGER_TIME;
+use crate::{
+    objects::{Condition, Pod, Service},
+    written::second,
+};
+
+/// What was known of services when they were looked at last.
+#[derive(Debug, Default)]
+pub(crate) struct Triggers {
+    seen: Mutex<HashMap<Key, Times>>,
+}
+
+#[derive(Debug)]
+struct Times {
+    service: Option<Timestamp>,
+    /// By the names of pods.
+    pods: HashMap<Box<str>, Timestamp>,
+}
+
+// --- Triggers ---
+
+impl Triggers {
+    /// A service is looked at. Says when that happened which is new.
+    pub(crate) fn look(&self, key: &Key, service: &Service, pods: &[Arc<Pod>]) -> Option<Timestamp> {
+        let made = service.metadata.creation_timestamp;
+        let now = Times {
+            service: made,
+            pods: pods.iter().filter_map(|pod| trigger(pod)).collect(),
+        };
+        let mut seen = self.seen();
+        let Some(before) = seen.get(key) else {
+            seen.insert(key.clone(), now);
+            return made;
+        };
+        let is_new =
+            |(name, time): &(&Box<str>, &Timestamp)| before.pods.get(*name).is_none_or(|old| *time > old);
+        let new = now.pods.iter().filter(is_new).map(|(_, time)| *time);
+        let earliest = new.chain(made.filter(|made| Some(*made) > before.service)).min();
+        seen.insert(key.clone(), now);
+        earliest
+    }
+
+    /// A service is gone.
+    pub(crate) fn forget(&self, key: &Key) {
+        self.seen().remove(key);
+    }
+
+    fn seen(&self) -> MutexGuard<'_, HashMap<Key, Times>> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Says in annotations when that happened which is told; not at all if nobody knows.
+pub(crate) fn mark(notes: &mut BTreeMap<Box<str>, Box<str>>, time: Option<Timestamp>) {
+    match time {
+        Some(time) => notes.insert(TRIGGER_TIME.into(), second(time).to_string().into()),
+        None => notes.remove(TRIGGER_TIME),
+    };
+}
+
+fn trigger(pod: &Pod) -> Option<(Box<str>, Timestamp)> {
+    let ready = Condition::find(&pod.status.conditions, "Ready")?;
+    Some((pod.metadata.name.clone(), ready.last_transition_time?))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_earliest_of_what_is_new_counts() {
+        let at = |second: u32| format!("2026-01-01T00:00:{second:02}Z");
+        let service = |second| {
+            let metadata = json!({"creationTimestamp": at(second)});
+            serde_json::from_value::<Service>(json!({"metadata": metadata})).unwrap()
+        };
+        let pod = |name: &str, second| {
+            let ready = json!({"type": "Ready", "status": "False", "lastTransitionTime": at(second)});
+            let pod = json!({"metadata": {"name": name}, "status": {"conditions": [ready]}});
+            Arc::new(serde_json::from_value::<Pod>(pod).unwrap())
+        };
+        let (triggers, key) = (Triggers::default(), Key::new("shop", "web"));
+        let look = |service: &Service, pods: &[Arc<Pod>]| {
+            triggers.look(&key, service, pods).map(|time| time.to_string())
+        };
+        assert_eq!(look(&service(5), &[pod("a", 7)]), Some(at(5)));
+        assert_eq!(look(&service(5), &[pod("a", 7)]), None);
+        assert_eq!(
+            look(&service(5), &[pod("a", 9), pod("b", 8), pod("c", 10)]),
+            Some(at(8))
+        );
+        assert_eq!(look(&service(5), &[pod("a", 9)]), None);
+        triggers.forget(&key);
+        assert_eq!(look(&service(20), &[]), Some(at(20)));
+    }
+}

@@ -1,0 +1,317 @@
+//! Takes migrations a step further.
+
+use std::time::Duration;
+
+use http::Method;
+use k3_api::go;
+use k8s_openapi::jiff::Timestamp;
+use kube::api::ListParams;
+use kubecontroller::{
+    Clock,
+    controller::{Error, Outcome, Reconciler, Request},
+    informer::Informer,
+    store::By,
+};
+use serde_json::{Value, json};
+
+use super::{
+    Migrated, Migration, MigrationStatus,
+    definition::{self, End},
+    plan::{FAILED, RUNNING, SUCCEEDED, Step, next, progress, set},
+};
+use crate::{
+    context::Context,
+    discovery::{Discovered, Served},
+    objects::Thing,
+    resource::{Resource, STORAGE_VERSION_MIGRATIONS},
+    writer::{Made, Page, Place, Writer, is, words},
+    written::second,
+};
+
+const MERGE: &str = "application/merge-patch+json";
+const MANAGER: &str = "storage-version-migrator-controller";
+/// How many objects are read at once.
+const PAGE: u32 = 500;
+/// What has to be possible with a resource.
+const VERBS: [&str; 3] = ["update", "patch", "list"];
+/// So long a resource is looked for that is not served.
+const PATIENCE: Duration = Duration::from_mins(1);
+/// So often.
+const LOOK_AFTER: Duration = Duration::from_secs(5);
+const RUNNING_REASON: &str = "MigrationRunning";
+const FAILED_REASON: &str = "StorageVersionMigrationFailed";
+
+/// Takes migrations a step further.
+pub(super) struct Migrator {
+    writer: Writer,
+    clock: Clock,
+    migrations: Informer<Migration>,
+    by_resource: By<Migration>,
+}
+
+/// An object that is to be written.
+type Candidate = Thing<serde::de::IgnoredAny>;
+
+// --- Migrator ---
+
+impl Reconciler for Migrator {
+    async fn reconcile(&self, request: Request) -> Result<Outcome, Error> {
+        let migrations = self.by_resource.get(request.key.name());
+        match next(&migrations) {
+            Step::Rest => Ok(Outcome::Done),
+            Step::Begin(migration) => self.begin(&request, migration).await,
+            Step::Checkpoint(migration) => self.checkpoint(&request, migration).await,
+            Step::Migrate(migration) => self.migrate(&request, migration).await,
+            Step::Finish(migration) => self.finish(&request, migration).await,
+        }
+    }
+}
+
+impl Migrator {
+    pub(super) fn new(context: &Context, migrations: Informer<Migration>) -> Self {
+        let by_resource = migrations
+            .store()
+            .shared_index("resource", |migration: &Migration| {
+                vec![migration.spec.resource.to_string()]
+            });
+        Migrator {
+            writer: context.writer.clone(),
+            clock: context.clock.clone(),
+            migrations,
+            by_resource,
+        }
+    }
+
+    async fn begin(&self, request: &Request, migration: &Migration) -> Result<Outcome, Error> {
+        let (resource, now) = (&migration.spec.resource, self.now());
+        definition::begin(&self.writer, resource, &migration.metadata.name, now).await?;
+        self.write(request, migration, |status| {
+            let message = progress(None, None);
+            set(
+                &mut status.conditions,
+                RUNNING,
+                true,
+                RUNNING_REASON,
+                &message,
+                now,
+            );
+        })
+        .await
+    }
+
+    async fn checkpoint(&self, request: &Request, migration: &Migration) -> Result<Outcome, Error> {
+        let Some(served) = self.served(&migration.spec.resource).await? else {
+            let why = "resource does not exist in discovery";
+            return self.wait_or_fail(request, migration, why).await;
+        };
+        let can = |verb: &&str| served.verbs.iter().any(|own| **own == **verb);
+        if !VERBS.iter().all(|verb| can(&verb)) {
+            let (named, verbs) = (go::quote(&served.resource.in_words()), VERBS.join(" "));
+            let why = format!("resource {named} does not support discovery operations: [{verbs}]");
+            return self.fail(request, migration, &why).await;
+        }
+        let parameters = ListParams::default().limit(1);
+        let page: Page<Candidate> = self
+            .writer
+            .page_of_metadata(&served.resource, "", &parameters)
+            .await?;
+        let version = page.metadata.resource_version;
+        if version.parse::<u64>().is_err() {
+            let (named, version) = (served.resource.in_words(), go::quote(&version));
+            let why = format!("latest resourceVersion for {named} is not valid: {version}");
+            return self.fail(request, migration, &why).await;
+        }
+        self.write(request, migration, |status| status.resource_version = version)
+            .await
+    }
+
+    async fn migrate(&self, request: &Request, migration: &Migration) -> Result<Outcome, Error> {
+        let Some(served) = self.served(&migration.spec.resource).await? else {
+            let why = "migration encountered unhandled error: unable to obtain GVR from discovery";
+            return self.wait_or_fail(request, migration, why).await;
+        };
+        let (candidates, all) = self.candidates(&served.resource, migration).await?;
+        let (mut left, now) = (candidates.len(), self.now());
+        for candidate in &candidates {
+            match self.rewrite(&served.resource, candidate).await {
+                Ok(()) => left -= 1,
+                // It was written or deleted meanwhile.
+                Err(error) if is(&error, 409) || is(&error, 404) => left -= 1,
+                Err(error) if is_passing(&error) => {
+                    let message = progress(Some((left, all)), Some(&words(&error)));
+                    self.write(request, migration, |status| {
+                        set(
+                            &mut status.conditions,
+                            RUNNING,
+                            true,
+                            RUNNING_REASON,
+                            &message,
+                            now,
+                        );
+                    })
+                    .await?;
+                    return Err(error.into());
+                }
+                Err(error) => {
+                    let (running, why) = (progress(Some((left, all)), None), words(&error));
+                    let message = format!(
+                        "{left}/{all} not yet migrated. migration encountered unhandled error: {why}"
+                    );
+                    return self
+                        .write(request, migration, |status| {
+                            let conditions = &mut status.conditions;
+                            set(conditions, RUNNING, true, RUNNING_REASON, &running, now);
+                            set(conditions, FAILED, true, FAILED_REASON, &message, now);
+                        })
+                        .await;
+                }
+            }
+        }
+        let (message, now) = (progress(Some((left, all)), None), self.now());
+        self.write(request, migration, |status| {
+            let conditions = &mut status.conditions;
+            set(conditions, RUNNING, true, RUNNING_REASON, &message, now);
+            let reason = "StorageVersionMigrationSucceeded";
+            set(conditions, SUCCEEDED, true, reason, "Migration completed", now);
+        })
+        .await
+    }
+
+    async fn finish(&self, request: &Request, migration: &Migration) -> Result<Outcome, Error> {
+        let conditions = &migration.status.conditions;
+        let end = if crate::objects::Condition::holds(conditions, SUCCEEDED) {
+            End::Succeeded
+        } else {
+            End::Failed
+        };
+        let now = self.now();
+        definition::finish(&self.writer, &migration.spec.resource, end, now).await?;
+        self.write(request, migration, |status| {
+            let (conditions, text) = (&mut status.conditions, "Migration completed");
+            set(conditions, RUNNING, false, "MigrationCompleted", text, now);
+            let running = conditions
+                .iter_mut()
+                .find(|condition| &*condition.kind == RUNNING);
+            if let Some(running) = running {
+                let generation = migration.metadata.generation;
+                running
+                    .other
+                    .insert("observedGeneration".to_owned(), generation.into());
+            }
+        })
+        .await
+    }
+
+    /// A resource that is not served may come to be, if the migration is young.
+    async fn wait_or_fail(
+        &self,
+        request: &Request,
+        migration: &Migration,
+        why: &str,
+    ) -> Result<Outcome, Error> {
+        let created = migration.metadata.creation_timestamp.unwrap_or_default();
+        if created + PATIENCE > self.clock.now() {
+            return Ok(Outcome::After(LOOK_AFTER));
+        }
+        self.fail(request, migration, why).await
+    }
+
+    async fn fail(&self, request: &Request, migration: &Migration, why: &str) -> Result<Outcome, Error> {
+        let now = self.now();
+        self.write(request, migration, |status| {
+            set(&mut status.conditions, FAILED, true, FAILED_REASON, why, now);
+        })
+        .await
+    }
+
+    /// The resource, in the version that the server prefers.
+    async fn served(&self, migrated: &Migrated) -> kube::Result<Option<Served>> {
+        let discovered = Discovered::ask(&self.writer).await?;
+        Ok(discovered.resources.into_iter().find(|served| {
+            served.resource.group == *migrated.group && served.resource.plural == *migrated.resource
+        }))
+    }
+
+    /// The objects that were written last before the migration, and how many there are in all.
+    async fn candidates(
+        &self,
+        resource: &Resource,
+        migration: &Migration,
+    ) -> kube::Result<(Vec<Candidate>, usize)> {
+        let checkpoint: u64 = migration.status.resource_version.parse().unwrap_or(u64::MAX);
+        let is_old = |candidate: &Candidate| {
+            let version = candidate.metadata.resource_version.parse::<u64>();
+            version.is_ok_and(|version| version <= checkpoint)
+        };
+        let mut parameters = ListParams::default().limit(PAGE);
+        let (mut candidates, mut all) = (Vec::new(), 0);
+        loop {
+            let page: Page<Candidate> = self.writer.page_of_metadata(resource, "", &parameters).await?;
+            all += page.items.len();
+            candidates.extend(page.items.into_iter().filter(is_old));
+            if page.metadata.next.is_empty() {
+                return Ok((candidates, all));
+            }
+            parameters = parameters.continue_token(&page.metadata.next);
+        }
+    }
+
+    /// Writes an object as it is, unless it has changed.
+    async fn rewrite(&self, resource: &Resource, candidate: &Candidate) -> kube::Result<()> {
+        let metadata = &candidate.metadata;
+        let patch = json!({
+            "apiVersion": resource.api_version(), "kind": resource.kind,
+            "metadata": {"resourceVersion": metadata.resource_version},
+        });
+        let (path, name) = (resource.path(&metadata.namespace), &metadata.name);
+        let path = format!("{path}/{name}?fieldManager={MANAGER}");
+        let _: Value = self
+            .writer
+            .send(Method::PATCH, &path, MERGE, Some(&patch))
+            .await?;
+        Ok(())
+    }
+
+    /// Writes a status, if it is another one, and if nobody was faster. The next step follows when that is seen.
+    async fn write(
+        &self,
+        request: &Request,
+        migration: &Migration,
+        change: impl FnOnce(&mut MigrationStatus) + Send,
+    ) -> Result<Outcome, Error> {
+        let mut status = migration.status.clone();
+        change(&mut status);
+        if status == migration.status {
+            return Ok(Outcome::Done);
+        }
+        let place = Place::new(&STORAGE_VERSION_MIGRATIONS, "", &migration.metadata.name);
+        let Some(mut object) = self.writer.find(place).await? else {
+            return Ok(Outcome::Done);
+        };
+        object["metadata"]["resourceVersion"] = (&*migration.metadata.resource_version).into();
+        object["status"]["conditions"] = json!(status.conditions);
+        if !status.resource_version.is_empty() {
+            object["status"]["resourceVersion"] = (&*status.resource_version).into();
+        }
+        match self.writer.replace::<Made>(place.part("status"), &object).await {
+            Ok(made) => {
+                request.wrote_at(&self.migrations, &made.metadata.resource_version);
+                Ok(Outcome::Done)
+            }
+            Err(error) if is(&error, 404) => Ok(Outcome::Done),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn now(&self) -> Timestamp {
+        second(self.clock.now())
+    }
+}
+
+/// Whether an error is expected to go away.
+fn is_passing(error: &kube::Error) -> bool {
+    match error {
+        kube::Error::Api(status) => matches!(status.code, 429 | 500 | 503 | 504),
+        _ => true,
+    }
+}

@@ -1,0 +1,157 @@
+//! Migrations, against an API in memory.
+
+use k8s_openapi::{
+    api::storagemigration::v1::StorageVersionMigration,
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kubecontroller::testing::{Fault, Requests, eventually};
+use serde_json::{Value, json};
+
+use super::make;
+use crate::{
+    resource::{CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, Resource, STORAGE_VERSION_MIGRATIONS},
+    testing::{Stage, Story},
+};
+
+static CARTS: Resource = Resource::new("shop.example", "v2", "carts", "Cart", true);
+
+fn migration(stage: &Stage, name: &str, group: &str, resource: &str) {
+    stage.put(
+        &STORAGE_VERSION_MIGRATIONS,
+        json!({
+            "metadata": {"name": name, "generation": 1},
+            "spec": {"resource": {"group": group, "resource": resource}},
+        }),
+    );
+}
+
+fn objects(stage: &Stage, resource: &Resource, count: usize) {
+    stage.api.register_described(&resource.api_resource(), true);
+    for number in 0..count {
+        let metadata = json!({"name": format!("o{number}"), "namespace": "shop"});
+        stage.put(resource, json!({"metadata": metadata}));
+    }
+}
+
+/// The conditions of a migration: type, status, reason and message.
+fn conditions(stage: &Stage, name: &str) -> Option<Value> {
+    let migration = stage.api.get::<StorageVersionMigration>("", name)?;
+    let conditions = migration.status?.conditions?;
+    let all = conditions.iter().map(|condition| {
+        json!([
+            condition.type_,
+            condition.status,
+            condition.reason,
+            condition.message
+        ])
+    });
+    Some(all.collect())
+}
+
+fn is_over(conditions: &Value) -> bool {
+    conditions[0][1] == "False"
+}
+
+/// Two migrations of one resource: one after the other.
+const STORY: Story = Story {
+    make,
+    setup: |stage| {
+        objects(stage, &CARTS, 3);
+        stage.put(
+            &CUSTOM_RESOURCE_DEFINITIONS,
+            json!({
+                "metadata": {"name": "carts.shop.example", "generation": 2},
+                "spec": {"group": "shop.example", "names": {"kind": "Cart", "plural": "carts"}, "scope": "Namespaced",
+                    "versions": [{"name": "v1", "served": true, "storage": false}, {"name": "v2", "served": true, "storage": true}]},
+                "status": {"storedVersions": ["v1", "v2"]},
+            }),
+        );
+        migration(stage, "a", "shop.example", "carts");
+        migration(stage, "b", "shop.example", "carts");
+    },
+    play: |_| {},
+    end: |stage| {
+        let (one, other) = (conditions(stage, "a")?, conditions(stage, "b")?);
+        let definition = stage
+            .api
+            .get::<CustomResourceDefinition>("", "carts.shop.example")?;
+        let stored = definition.status?.stored_versions;
+        (is_over(&one) && is_over(&other)).then(|| json!({"a": one, "b": other, "stored": stored}))
+    },
+};
+
+#[tokio::test(start_paused = true)]
+async fn all_objects_of_a_resource_are_written_again() {
+    let (end, _) = STORY.run().await;
+    let over = json!([
+        ["Running", "False", "MigrationCompleted", "Migration completed"],
+        [
+            "Succeeded",
+            "True",
+            "StorageVersionMigrationSucceeded",
+            "Migration completed"
+        ],
+    ]);
+    assert_eq!(end, json!({"a": over, "b": over, "stored": ["v2"]}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_crashes_all_objects_are_written_again() {
+    STORY.survives_crashes().await;
+    STORY.survives_copies().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_object_is_written_once_in_the_name_of_the_controller() {
+    let stage = Stage::new();
+    objects(&stage, &CONFIG_MAPS, 3);
+    migration(&stage, "a", "", "configmaps");
+    let _running = stage.start("one", make);
+    let end = || async { conditions(&stage, "a").filter(is_over) };
+    eventually(end).await;
+    let writes = stage.api.writes();
+    let patches: Vec<_> = writes
+        .iter()
+        .filter(|write| write.is_of("configmaps"))
+        .map(|write| &write.body)
+        .collect();
+    assert_eq!(patches.len(), 3);
+    for patch in patches {
+        assert_eq!(patch["kind"], "ConfigMap");
+        assert_eq!(
+            patch["metadata"].as_object().unwrap().keys().collect::<Vec<_>>(),
+            ["resourceVersion"]
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_migrated_is_told() {
+    let stage = Stage::new();
+    objects(&stage, &CONFIG_MAPS, 2);
+    migration(&stage, "unknown", "nowhere.example", "things");
+    migration(&stage, "refused", "", "configmaps");
+    stage
+        .api
+        .faults()
+        .on(Requests::verb("patch").of("configmaps"), Fault::Status(403));
+    let _running = stage.start("one", make);
+    let end = || async { conditions(&stage, "unknown").filter(is_over) };
+    let unknown = eventually(end);
+    assert_eq!(
+        unknown.await[1],
+        json!([
+            "Failed",
+            "True",
+            "StorageVersionMigrationFailed",
+            "resource does not exist in discovery"
+        ])
+    );
+    let end = || async { conditions(&stage, "refused").filter(is_over) };
+    let refused = eventually(end).await;
+    let message = refused[1][3].as_str().unwrap();
+    assert!(
+        message.starts_with("2/2 not yet migrated. migration encountered unhandled error: "),
+        "{message}"
+    );
+}

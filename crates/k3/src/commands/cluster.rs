@@ -1,0 +1,94 @@
+//! The server, as somebody who may do everything.
+
+use std::{env, path::PathBuf};
+
+use clap::Args;
+use http::Request;
+use kube::{
+    Client, Config,
+    config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
+};
+use serde_json::Value;
+
+use crate::{data_dir::default_data_dir, failure::Failure};
+
+/// How the server is reached.
+#[derive(Debug, Args)]
+pub(super) struct ServerFlags {
+    /// File that says where the server is and proves who one is, which must be a member of system:masters
+    /// [default: the files that `$KUBECONFIG` names, or the admin's in the data folder]
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+
+    /// The data folder of the server, in which the admin's kubeconfig is
+    #[arg(long, value_name = "DIR", conflicts_with = "kubeconfig")]
+    data_dir: Option<PathBuf>,
+}
+
+/// A server that is asked.
+pub(super) struct Cluster(Client);
+
+/// Does what has to be waited for, in a process that does nothing else.
+pub(super) fn wait(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| {
+            Failure::new("cannot start", "see the limits of this process with `ulimit -a`").because(error)
+        })?;
+    runtime.block_on(work)
+}
+
+// --- Cluster ---
+
+impl Cluster {
+    /// The server that the flags name.
+    pub(super) async fn find(flags: &ServerFlags) -> Result<Self, Failure> {
+        let unusable = |error: KubeconfigError| {
+            let advice = "name one of a running server with --kubeconfig, or its data folder with --data-dir";
+            Failure::new("no kubeconfig that can be used", advice).because(error)
+        };
+        let read = if let Some(file) = &flags.kubeconfig {
+            Kubeconfig::read_from(file)
+        } else if let Some(folder) = &flags.data_dir {
+            Kubeconfig::read_from(folder.join("admin.kubeconfig"))
+        } else if env::var_os("KUBECONFIG").is_some_and(|files| !files.is_empty()) {
+            Kubeconfig::from_env().map(Option::unwrap_or_default)
+        } else {
+            Kubeconfig::read_from(default_data_dir()?.join("admin.kubeconfig"))
+        };
+        let options = KubeConfigOptions::default();
+        let config = Config::from_custom_kubeconfig(read.map_err(unusable)?, &options)
+            .await
+            .map_err(unusable)?;
+        let server = config.cluster_url.to_string();
+        let client = Client::try_from(config).map_err(|error| {
+            let advice = "see what is in the kubeconfig";
+            Failure::new(format!("cannot speak to {server}"), advice).because(error)
+        })?;
+        Ok(Cluster(client))
+    }
+
+    /// Sends a request, and gives the object in the answer.
+    pub(super) async fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value, Failure> {
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("content-type", "application/json")
+            .body(body.map(|body| body.to_string().into_bytes()).unwrap_or_default())
+            .expect("a path of ours makes a request");
+        self.0.request(request).await.map_err(|error| {
+            let advice = match &error {
+                kube::Error::Api(status) if status.code == 403 || status.code == 401 => {
+                    "use the kubeconfig of a member of system:masters, such as the admin.kubeconfig in the data folder"
+                }
+                kube::Error::Api(_) => "see what the server says",
+                _ => "see that the server runs, and that the kubeconfig is its own",
+            };
+            match error {
+                kube::Error::Api(status) => Failure::new(format!("the server says: {}", status.message), advice),
+                error => Failure::new("cannot ask the server", advice).because(error),
+            }
+        })
+    }
+}

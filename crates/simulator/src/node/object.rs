@@ -1,0 +1,89 @@
+//! Nodes, as far as the simulator has to know them.
+
+use k8s_openapi::jiff::Timestamp;
+use kubecontroller::object::Pairs;
+use serde::{Deserialize, Deserializer};
+
+use super::network::Network;
+use crate::{
+    condition::{Known, Read},
+    meta::{Meta, object},
+};
+
+/// A node.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Node {
+    pub(crate) metadata: Meta,
+    pub(crate) spec: Spec,
+    pub(crate) status: Status,
+}
+
+object!(Node);
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Spec {
+    /// The networks of its pods.
+    #[serde(rename = "podCIDRs", deserialize_with = "networks")]
+    pub(crate) networks: Vec<Network>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Status {
+    pub(crate) capacity: Pairs,
+    pub(crate) conditions: Conditions,
+}
+
+/// The conditions of a node.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Conditions {
+    pub(crate) own: Known,
+    /// When it was last heard of it that it is ready.
+    pub(crate) heartbeat: Option<Timestamp>,
+}
+
+/// The conditions that a node writes, with its words.
+pub(crate) const OWN: [(&str, bool, &str, &str); 4] = [
+    (
+        "MemoryPressure",
+        false,
+        "KubeletHasSufficientMemory",
+        "kubelet has sufficient memory available",
+    ),
+    (
+        "DiskPressure",
+        false,
+        "KubeletHasNoDiskPressure",
+        "kubelet has no disk pressure",
+    ),
+    (
+        "PIDPressure",
+        false,
+        "KubeletHasSufficientPID",
+        "kubelet has sufficient PID available",
+    ),
+    ("Ready", true, "KubeletReady", "kubelet is posting ready status"),
+];
+
+/// Their types.
+pub(crate) const TYPES: [&str; 4] = [OWN[0].0, OWN[1].0, OWN[2].0, OWN[3].0];
+
+fn networks<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Network>, D::Error> {
+    let texts = Option::<Vec<Box<str>>>::deserialize(from)?.unwrap_or_default();
+    Ok(texts.iter().filter_map(|text| text.parse().ok()).collect())
+}
+
+impl<'de> Deserialize<'de> for Conditions {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let mut conditions = Conditions::default();
+        for read in Option::<Vec<Read>>::deserialize(from)?.unwrap_or_default() {
+            conditions.own.learn(&TYPES, &read);
+            if &*read.kind == "Ready" {
+                conditions.heartbeat = read.last_heartbeat_time;
+            }
+        }
+        Ok(conditions)
+    }
+}

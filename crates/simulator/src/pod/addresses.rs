@@ -1,0 +1,99 @@
+//! Which addresses pods get.
+
+use std::{
+    collections::{HashMap, HashSet},
+    net::IpAddr,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use super::object::Pod;
+use crate::{
+    node::{Network, Node},
+    rules::hash,
+};
+
+/// Gives each pod of a node an address that no other one of them has.
+#[derive(Default)]
+pub(super) struct Addresses {
+    /// What was given and may not be seen yet, by node.
+    given: Mutex<HashMap<u32, Vec<Given>>>,
+}
+
+/// The uid of a pod, and its number in the networks of its node.
+type Given = (Box<str>, u32);
+
+impl Addresses {
+    /// The addresses for a pod, one in each network of its node; `None` if there are none left. Which it gets depends on its
+    /// uid as long as that can be, so that others who ask at the same time come to the same ones.
+    pub(super) fn give(
+        &self,
+        number: u32,
+        node: &Node,
+        pod: &Pod,
+        neighbours: &[Arc<Pod>],
+    ) -> Option<Vec<IpAddr>> {
+        let own = [Network::of(number)];
+        let networks = match &*node.spec.networks {
+            [] => &own[..],
+            networks => networks,
+        };
+        let room = networks.iter().map(|network| network.room()).min()?;
+        let first = networks.first()?;
+        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        let given = given.entry(number).or_default();
+        let is_unseen = |uid: &str| {
+            let mut neighbours = neighbours.iter();
+            neighbours.any(|pod| *pod.metadata.uid == *uid && pod.status.ip.is_empty())
+        };
+        given.retain(|(uid, _)| is_unseen(uid));
+        let uid = &pod.metadata.uid;
+        let place = given
+            .iter()
+            .find(|(owner, _)| owner == uid)
+            .map(|(_, place)| *place);
+        let place = place.or_else(|| {
+            let used: HashSet<IpAddr> = neighbours
+                .iter()
+                .filter(|pod| !pod.has_ended())
+                .filter_map(|pod| pod.status.ip.parse().ok())
+                .collect();
+            let start = u32::try_from(hash(0, uid) % u64::from(room.max(1))).unwrap_or(0);
+            let is_free = |place: &u32| {
+                !used.contains(&first.address(*place)) && given.iter().all(|(_, taken)| taken != place)
+            };
+            (start..room).chain(0..start).find(is_free)
+        })?;
+        if given.iter().all(|(owner, _)| owner != uid) {
+            given.push((uid.clone(), place));
+        }
+        Some(networks.iter().map(|network| network.address(place)).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_pods_of_a_node_have_the_same_address() {
+        let addresses = Addresses::default();
+        let mut node = Node::default();
+        node.spec.networks = vec!["10.0.0.0/28".parse().unwrap(), "fd00::/64".parse().unwrap()];
+        let pods: Vec<_> = (0..14)
+            .map(|pod| {
+                let mut there = Pod::default();
+                there.metadata.uid = format!("uid-{pod}").into();
+                Arc::new(there)
+            })
+            .collect();
+        let given: Vec<_> = pods
+            .iter()
+            .map(|pod| addresses.give(0, &node, pod, &pods))
+            .collect();
+        let distinct: HashSet<_> = given.iter().flatten().map(|both| both[0]).collect();
+        assert_eq!(distinct.len(), 13);
+        assert_eq!(given[13], None);
+        assert_eq!(addresses.give(0, &node, &pods[3], &pods), given[3]);
+        assert!(given[0].as_ref().unwrap()[1].is_ipv6());
+    }
+}

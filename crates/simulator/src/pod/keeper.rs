@@ -1,0 +1,168 @@
+//! Sees to it that pods live as their rules say.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use k8s_openapi::jiff::Timestamp;
+use kubecontroller::{
+    Clock, Key,
+    controller::{Error, Outcome, Reconciler, Request},
+    informer::Informer,
+    store::{By, Store},
+};
+use serde_json::json;
+
+use super::{
+    addresses::Addresses,
+    object::Pod,
+    plan::{Moment, Step, plan},
+    status::{Scene, Where},
+};
+use crate::{
+    node::{Fleet, Node, Presence, address_of, name, until},
+    writer::{Writer, is},
+};
+
+/// When it is looked again for what could not be done.
+const LATER: Duration = Duration::from_secs(10);
+/// When it is looked again at a pod that somebody else has written at the same time; it is heard of sooner.
+const SOON: Duration = Duration::from_secs(1);
+
+/// Sees to it that pods live as their rules say.
+pub(crate) struct PodKeeper {
+    fleet: Fleet,
+    writer: Writer,
+    clock: Clock,
+    pods: Informer<Pod>,
+    by_node: By<Pod>,
+    nodes: Store<Node>,
+    addresses: Addresses,
+    /// When the status of pods was written for which something is still to come.
+    wrote: Mutex<HashMap<Key, Timestamp>>,
+}
+
+impl PodKeeper {
+    pub(crate) fn new(
+        fleet: Fleet,
+        writer: Writer,
+        clock: Clock,
+        pods: &Informer<Pod>,
+        nodes: Store<Node>,
+    ) -> Self {
+        PodKeeper {
+            by_node: by_node(pods.store()),
+            pods: pods.clone(),
+            fleet,
+            writer,
+            clock,
+            nodes,
+            addresses: Addresses::default(),
+            wrote: Mutex::default(),
+        }
+    }
+
+    fn wrote(&self) -> MutexGuard<'_, HashMap<Key, Timestamp>> {
+        self.wrote.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn write(
+        &self,
+        number: u32,
+        node: &Node,
+        pod: &Pod,
+        scene: Scene,
+        request: &Request,
+    ) -> Result<Outcome, Error> {
+        let now = self.clock.now();
+        let is_new = pod.status.start_time.is_none();
+        let host = address_of(number);
+        let own = match scene {
+            Scene::Running { .. } if !pod.status.ip.is_empty() => Vec::new(),
+            Scene::Running { .. } if pod.spec.host_network => vec![host],
+            Scene::Running { .. } => {
+                let neighbours = self.by_node.get(&name(number));
+                match self.addresses.give(number, node, pod, &neighbours) {
+                    Some(own) => own,
+                    None => return Ok(Outcome::After(LATER)),
+                }
+            }
+            _ => Vec::new(),
+        };
+        let place = Where {
+            host: is_new.then_some(host),
+            own,
+        };
+        let path = format!("{}/status", path(&request.key));
+        let patch = scene.patch(pod, &place, now);
+        match self.writer.merge_lists(&path, &patch).await {
+            Ok(version) => {
+                self.wrote().insert(request.key.clone(), now);
+                request.wrote_at(&self.pods, &version);
+                Ok(Outcome::Done)
+            }
+            Err(error) if is(&error, 404) => Ok(Outcome::Done),
+            Err(error) if is(&error, 409) => Ok(Outcome::After(SOON)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn remove(&self, pod: &Pod, request: &Request) -> Result<Outcome, Error> {
+        let options = json!({
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "gracePeriodSeconds": 0,
+            "preconditions": {"uid": pod.metadata.uid},
+        });
+        match self.writer.delete(&path(&request.key), &options).await {
+            Err(error) if !is(&error, 404) && !is(&error, 409) => Err(error.into()),
+            _ => Ok(Outcome::Done),
+        }
+    }
+}
+
+impl Reconciler for PodKeeper {
+    async fn reconcile(&self, request: Request) -> Result<Outcome, Error> {
+        let key = &request.key;
+        let Some(pod) = self.pods.store().get(key) else {
+            self.wrote().remove(key);
+            return Ok(Outcome::Done);
+        };
+        let number = pod.spec.node.filter(|number| *number < self.fleet.count);
+        let Some(number) = number else {
+            return Ok(Outcome::Done);
+        };
+        // A node that is not there does nothing for its pods.
+        let Some(node) = self.nodes.get(&Key::new("", &name(number))) else {
+            return Ok(Outcome::Done);
+        };
+        let now = self.clock.now();
+        let presence = self.fleet.presence(number, &node, now);
+        if let Presence::Away(_) = presence {
+            return Ok(presence.left(now).map_or(Outcome::Done, Outcome::After));
+        }
+        let wrote = self.wrote().get(key).copied();
+        match plan(&pod, &self.fleet.rules, Moment { now, wrote }) {
+            Step::Rest => {
+                self.wrote().remove(key);
+                Ok(Outcome::Done)
+            }
+            Step::Wait(then) => Ok(Outcome::After(until(then, now))),
+            Step::Write(scene) => self.write(number, &node, &pod, scene, &request).await,
+            Step::Remove => self.remove(&pod, &request).await,
+        }
+    }
+}
+
+/// The pods of each simulated node.
+pub(crate) fn by_node(pods: &Store<Pod>) -> By<Pod> {
+    pods.shared_index("simulated node", |pod| {
+        pod.spec.node.map(name).into_iter().collect()
+    })
+}
+
+fn path(key: &Key) -> String {
+    format!("/api/v1/namespaces/{}/pods/{}", key.namespace(), key.name())
+}

@@ -1,0 +1,207 @@
+//! Pods, as far as a simulated node has to know them.
+
+use k8s_openapi::jiff::Timestamp;
+use serde::{Deserialize, Deserializer};
+
+use crate::{
+    condition::{Known, Read, Was},
+    meta::{Meta, object},
+    node::number,
+    rules::Rules,
+};
+
+/// A pod. Its containers all do the same at the same time, so that what the first one does is enough.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Pod {
+    pub(crate) metadata: Meta,
+    pub(crate) spec: Spec,
+    pub(crate) status: Status,
+    /// The rule it lives by.
+    #[serde(skip)]
+    pub(crate) rule: u16,
+}
+
+object!(Pod);
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Spec {
+    /// The number of its node, if that is a simulated one.
+    #[serde(rename = "nodeName", deserialize_with = "node")]
+    pub(crate) node: Option<u32>,
+    pub(crate) restart_policy: RestartPolicy,
+    pub(crate) host_network: bool,
+    pub(crate) active_deadline_seconds: Option<u32>,
+    pub(crate) containers: Vec<Container>,
+    pub(crate) init_containers: Vec<Container>,
+    #[serde(deserialize_with = "gates")]
+    pub(crate) readiness_gates: Vec<Box<str>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Container {
+    pub(crate) name: Box<str>,
+    pub(crate) image: Box<str>,
+    /// Whether it runs as long as the pod does, though it is an init container.
+    #[serde(rename = "restartPolicy", deserialize_with = "is_always")]
+    pub(crate) is_sidecar: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub(crate) enum RestartPolicy {
+    #[default]
+    Always,
+    OnFailure,
+    Never,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Status {
+    pub(crate) phase: Phase,
+    pub(crate) start_time: Option<Timestamp>,
+    #[serde(rename = "podIP")]
+    pub(crate) ip: Box<str>,
+    pub(crate) conditions: Conditions,
+    #[serde(rename = "containerStatuses", deserialize_with = "first")]
+    pub(crate) container: ContainerStatus,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub(crate) enum Phase {
+    #[default]
+    Pending,
+    Running,
+    Succeeded,
+    Failed,
+    #[serde(other)]
+    Unknown,
+}
+
+/// The conditions of a pod.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Conditions {
+    /// Those that a node writes.
+    pub(crate) own: Known,
+    /// Type and status of those that others write: gates may wait for them.
+    pub(crate) others: Vec<(Box<str>, Box<str>)>,
+    /// What is said of gates that are not open.
+    pub(crate) gates: Box<str>,
+}
+
+/// The conditions that a node writes.
+pub(crate) const OWN: [&str; 5] = [
+    "PodReadyToStartContainers",
+    "Initialized",
+    "Ready",
+    "ContainersReady",
+    "PodScheduled",
+];
+
+/// Why a pod is not ready though its containers are.
+pub(crate) const GATES_NOT_READY: &str = "ReadinessGatesNotReady";
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ContainerStatus {
+    pub(crate) restart_count: u32,
+    pub(crate) state: State,
+    pub(crate) last_state: State,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct State {
+    pub(crate) running: Option<Running>,
+    pub(crate) terminated: Option<Terminated>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Running {
+    pub(crate) started_at: Timestamp,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Terminated {
+    pub(crate) exit_code: i32,
+    pub(crate) started_at: Timestamp,
+    pub(crate) finished_at: Timestamp,
+}
+
+// --- Pod ---
+
+impl Pod {
+    /// Finds the rule of a pod that was just read, and forgets what is not needed any more.
+    pub(crate) fn settle(&mut self, rules: &Rules) {
+        if self.spec.node.is_none() {
+            (self.spec, self.status) = (Spec::default(), Status::default());
+        } else {
+            self.rule = rules.choose(self);
+        }
+        let metadata = &mut self.metadata;
+        metadata.labels = [("", ""); 0].into_iter().collect();
+        metadata.annotations = [("", ""); 0].into_iter().collect();
+        metadata.owner_references = Vec::new();
+        self.spec.containers.shrink_to_fit();
+        self.spec.init_containers.shrink_to_fit();
+    }
+
+    /// Whether all of it has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        matches!(self.status.phase, Phase::Succeeded | Phase::Failed)
+    }
+
+    pub(crate) fn is_going(&self) -> bool {
+        self.metadata.deletion_timestamp.is_some()
+    }
+
+    /// What a condition of those that a node writes says.
+    pub(crate) fn condition(&self, kind: &str) -> Was {
+        self.status.conditions.own.get(&OWN, kind)
+    }
+}
+
+// --- fields ---
+
+fn node<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
+    let name = Option::<Box<str>>::deserialize(from)?;
+    Ok(name.and_then(|name| number(&name)))
+}
+
+fn gates<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Box<str>>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Gate {
+        condition_type: Box<str>,
+    }
+    let gates = Option::<Vec<Gate>>::deserialize(from)?.unwrap_or_default();
+    Ok(gates.into_iter().map(|gate| gate.condition_type).collect())
+}
+
+fn is_always<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
+    let policy = Option::<Box<str>>::deserialize(from)?;
+    Ok(policy.as_deref() == Some("Always"))
+}
+
+fn first<'de, D: Deserializer<'de>>(from: D) -> Result<ContainerStatus, D::Error> {
+    let all = Option::<Vec<ContainerStatus>>::deserialize(from)?.unwrap_or_default();
+    Ok(all.into_iter().next().unwrap_or_default())
+}
+
+impl<'de> Deserialize<'de> for Conditions {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let mut conditions = Conditions::default();
+        for read in Option::<Vec<Read>>::deserialize(from)?.unwrap_or_default() {
+            if !conditions.own.learn(&OWN, &read) {
+                conditions.others.push((read.kind, read.status));
+            } else if &*read.reason == GATES_NOT_READY {
+                conditions.gates = read.message;
+            }
+        }
+        Ok(conditions)
+    }
+}

@@ -1,0 +1,229 @@
+//! What is next in the life of a pod.
+//!
+//! All of it is in the pod's status and its rule: whoever reads them comes to the same plan, also after a crash.
+
+use std::time::Duration;
+
+use k8s_openapi::jiff::Timestamp;
+
+use super::{
+    object::{Pod, RestartPolicy, Terminated},
+    status::{Scene, gates_closed},
+};
+use crate::rules::{Ready, Rules};
+
+/// What is to be done about a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Nothing, until something happens to it.
+    Rest,
+    /// Nothing until then.
+    Wait(Timestamp),
+    /// Its status is to say this.
+    Write(Scene),
+    /// It is to be deleted for good.
+    Remove,
+}
+
+/// When it is, as far as a pod is concerned.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Moment {
+    pub(super) now: Timestamp,
+    /// When its status was last written here, to more than a second.
+    pub(super) wrote: Option<Timestamp>,
+}
+
+/// The code of a process that was asked to end.
+const STOPPED: i32 = 143;
+/// The code of a process that was killed.
+const KILLED: i32 = 137;
+/// How long a container that ended a second time waits; twice as long each time after that.
+const BACKOFF: Duration = Duration::from_secs(10);
+const LONGEST_BACKOFF: Duration = Duration::from_mins(5);
+/// A container that ran for longer than this starts again at once.
+const STEADY: Duration = Duration::from_mins(10);
+
+/// What is next in the life of a pod.
+pub(super) fn plan(pod: &Pod, rules: &Rules, moment: Moment) -> Step {
+    let now = moment.now;
+    if pod.is_going() {
+        return leave(pod, rules, now);
+    }
+    if pod.has_ended() {
+        return Step::Rest;
+    }
+    let rule = rules.pod(pod.rule);
+    let uid = &*pod.metadata.uid;
+    let (status, container) = (&pod.status, &pod.status.container);
+    let Some(began) = status.start_time else {
+        return if rules.length(rule.run, uid, "run", 0).is_zero() {
+            Step::Write(run(pod, rules, now, 0, None))
+        } else {
+            Step::Write(Scene::Creating)
+        };
+    };
+    let deadline = pod.spec.active_deadline_seconds;
+    let deadline = deadline.map(|seconds| began + Duration::from_secs(seconds.into()));
+    if deadline.is_some_and(|deadline| deadline <= now) {
+        return Step::Write(Scene::Overdue {
+            ended: end(pod, now, KILLED),
+        });
+    }
+    let next = if let Some(running) = container.state.running {
+        let since = moment.exact(running.started_at);
+        match go_on(pod, rules, since, now) {
+            Ok(next) => next,
+            Err(scene) => return Step::Write(scene),
+        }
+    } else {
+        let (due, restarts, last) = match container.last_state.terminated {
+            Some(last) => {
+                let wait = backoff(container.restart_count, last);
+                let due = moment.exact(last.finished_at) + wait;
+                (due, container.restart_count + 1, Some(last))
+            }
+            None => (
+                moment.exact(began) + rules.length(rule.run, uid, "run", 0),
+                0,
+                None,
+            ),
+        };
+        if due <= now {
+            return Step::Write(run(pod, rules, now, restarts, last));
+        }
+        Some(due)
+    };
+    match next.into_iter().chain(deadline).min() {
+        Some(next) => Step::Wait(next),
+        None => Step::Rest,
+    }
+}
+
+/// A pod that is to go, goes. One that somebody holds back says first how it ended, for who holds it back may wait for that.
+fn leave(pod: &Pod, rules: &Rules, now: Timestamp) -> Step {
+    let (metadata, has_ended) = (&pod.metadata, pod.has_ended());
+    let grace = metadata.grace.unwrap_or_default();
+    if !has_ended && let Some(end) = metadata.deletion_timestamp {
+        let grace = Duration::from_secs(grace.into());
+        let stop = rules.length(rules.pod(pod.rule).stop, &metadata.uid, "stop", 0);
+        let due = end - grace + stop.min(grace);
+        if now < due {
+            return Step::Wait(due);
+        }
+    }
+    match (metadata.is_held, has_ended) {
+        (true, false) => Step::Write(Scene::Over {
+            ended: end_of(pod, now, STOPPED),
+        }),
+        // It was told to go for good already.
+        (true, true) if grace == 0 => Step::Rest,
+        _ => Step::Remove,
+    }
+}
+
+/// What becomes of containers that run: the time of the next change, or the change that is due.
+fn go_on(pod: &Pod, rules: &Rules, since: Timestamp, now: Timestamp) -> Result<Option<Timestamp>, Scene> {
+    let rule = rules.pod(pod.rule);
+    let (uid, restarts) = (&*pod.metadata.uid, pod.status.container.restart_count);
+    let exit = rule
+        .exit
+        .filter(|exit| exit.times.is_none_or(|times| restarts < times));
+    let due = exit.map(|exit| since + rules.length(exit.delay(), uid, "exit", restarts));
+    if let (Some(exit), Some(due)) = (exit, due)
+        && due <= now
+    {
+        let ended = end(pod, now, exit.code.into());
+        let is_restarted = match pod.spec.restart_policy {
+            RestartPolicy::Always => true,
+            RestartPolicy::OnFailure => exit.code != 0,
+            RestartPolicy::Never => false,
+        };
+        if !is_restarted {
+            return Err(Scene::Over { ended });
+        }
+        let wait = backoff(restarts, ended);
+        if wait.is_zero() {
+            return Err(run(pod, rules, now, restarts + 1, Some(ended)));
+        }
+        return Err(Scene::Crashed {
+            restarts,
+            last: ended,
+            wait,
+        });
+    }
+    let ready_at = match rule.ready {
+        Ready::Never => None,
+        Ready::After(delay) => Some(since + rules.length(delay, uid, "ready", restarts)),
+    };
+    let is_ready = ready_at.is_some_and(|ready_at| ready_at <= now);
+    let gates = gates_closed(pod);
+    let is_said = pod.condition("ContainersReady") == is_ready.into()
+        && pod.condition("Ready") == (is_ready && gates.is_none()).into()
+        && (!is_ready || gates.unwrap_or_default() == *pod.status.conditions.gates);
+    if !is_said {
+        let running = pod.status.container.state.running;
+        return Err(Scene::Running {
+            since: running.map_or(now, |running| running.started_at),
+            restarts,
+            ready: is_ready,
+            last: pod.status.container.last_state.terminated,
+        });
+    }
+    let ready_at = ready_at.filter(|_| !is_ready);
+    Ok(due.into_iter().chain(ready_at).min())
+}
+
+/// Containers begin to run.
+fn run(pod: &Pod, rules: &Rules, now: Timestamp, restarts: u32, last: Option<Terminated>) -> Scene {
+    let ready = match rules.pod(pod.rule).ready {
+        Ready::Never => false,
+        Ready::After(delay) => rules
+            .length(delay, &pod.metadata.uid, "ready", restarts)
+            .is_zero(),
+    };
+    Scene::Running {
+        since: now,
+        restarts,
+        ready,
+        last,
+    }
+}
+
+/// How containers end that run.
+fn end(pod: &Pod, now: Timestamp, code: i32) -> Terminated {
+    let running = pod.status.container.state.running;
+    Terminated {
+        exit_code: code,
+        started_at: running.map_or(now, |running| running.started_at),
+        finished_at: now,
+    }
+}
+
+/// How containers of a pod that goes end, whatever they do.
+fn end_of(pod: &Pod, now: Timestamp, code: i32) -> Terminated {
+    let container = &pod.status.container;
+    match (container.state.running, container.last_state.terminated) {
+        (None, Some(last)) => last,
+        _ => end(pod, now, code),
+    }
+}
+
+/// How long containers that have just ended wait before they are started again: the first time not at all.
+fn backoff(restarts: u32, ended: Terminated) -> Duration {
+    let ran = ended.finished_at.duration_since(ended.started_at);
+    if restarts == 0 || ran.unsigned_abs() > STEADY {
+        return Duration::ZERO;
+    }
+    let doubled = 2_u32.saturating_pow(restarts - 1);
+    BACKOFF.saturating_mul(doubled).min(LONGEST_BACKOFF)
+}
+
+// --- Moment ---
+
+impl Moment {
+    /// A time in a status, which has whole seconds, to more than that if it was written here.
+    fn exact(self, time: Timestamp) -> Timestamp {
+        let wrote = self.wrote.filter(|wrote| wrote.as_second() == time.as_second());
+        wrote.unwrap_or(time)
+    }
+}

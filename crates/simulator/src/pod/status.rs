@@ -1,0 +1,313 @@
+//! What the status of a pod says, as a kubelet would say it.
+
+use std::{net::IpAddr, time::Duration};
+
+use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
+use serde_json::{Map, Value, json};
+
+use super::object::{Container, GATES_NOT_READY, Pod, Terminated};
+use crate::condition::Wanted;
+
+/// What is to be seen of a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scene {
+    /// Its node knows it, and makes its containers.
+    Creating,
+    /// Its containers run.
+    Running {
+        since: Timestamp,
+        restarts: u32,
+        ready: bool,
+        last: Option<Terminated>,
+    },
+    /// Its containers have ended too often, and wait.
+    Crashed {
+        restarts: u32,
+        last: Terminated,
+        wait: Duration,
+    },
+    /// Its containers have ended, and that was it.
+    Over { ended: Terminated },
+    /// It was there for longer than it may be.
+    Overdue { ended: Terminated },
+}
+
+/// Where a pod is.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Where {
+    /// The address of its node.
+    pub(super) host: Option<IpAddr>,
+    /// Its own addresses, if they are new.
+    pub(super) own: Vec<IpAddr>,
+}
+
+const NOT_READY: &str = "ContainersNotReady";
+const NO_SANDBOX: &str = "PodSandboxNotReady";
+const OVERDUE: &str = "Pod was active on the node longer than the specified deadline";
+
+/// Why a pod is not ready though its containers are; `None` if nothing keeps it.
+pub(super) fn gates_closed(pod: &Pod) -> Option<String> {
+    let mut words = Vec::new();
+    for gate in &pod.spec.readiness_gates {
+        let others = &pod.status.conditions.others;
+        match others.iter().find(|(kind, _)| kind == gate) {
+            Some((_, status)) if &**status == "True" => {}
+            Some((_, status)) => words.push(format!(
+                "the status of pod readiness gate \"{gate}\" is not \"True\", but {status}"
+            )),
+            None => words.push(format!(
+                "corresponding condition of pod readiness gate \"{gate}\" does not exist."
+            )),
+        }
+    }
+    (!words.is_empty()).then(|| words.join(", "))
+}
+
+// --- Scene ---
+
+impl Scene {
+    /// The change of the status that leads here. It holds only for the pod as it is known.
+    pub(super) fn patch(self, pod: &Pod, place: &Where, now: Timestamp) -> Value {
+        let began = pod.status.start_time.unwrap_or(now);
+        let mut status = Map::new();
+        let mut say = |name: &str, value: Value| status.insert(name.to_owned(), value);
+        say("phase", self.phase().into());
+        say("observedGeneration", pod.metadata.generation.into());
+        say("conditions", self.conditions(pod, now).into());
+        if pod.status.start_time.is_none() {
+            say("startTime", json!(Time(began)));
+        }
+        if let Some(host) = place.host {
+            say("hostIP", json!(host));
+            say("hostIPs", json!([{"ip": host}]));
+        }
+        if let Some(first) = place.own.first() {
+            say("podIP", json!(first));
+            let all = place.own.iter().map(|ip| json!({"ip": ip}));
+            say("podIPs", all.collect());
+        }
+        let spec = &pod.spec;
+        let containers = spec
+            .containers
+            .iter()
+            .map(|container| self.container(pod, container));
+        say("containerStatuses", containers.collect());
+        if !spec.init_containers.is_empty() {
+            let init = spec.init_containers.iter();
+            say(
+                "initContainerStatuses",
+                init.map(|container| self.init_container(pod, container, began))
+                    .collect(),
+            );
+        }
+        if let Scene::Overdue { .. } = self {
+            say("reason", "DeadlineExceeded".into());
+            say("message", OVERDUE.into());
+        }
+        let metadata = &pod.metadata;
+        json!({"metadata": {"uid": metadata.uid, "resourceVersion": metadata.resource_version}, "status": status})
+    }
+
+    fn phase(self) -> &'static str {
+        match self {
+            Scene::Creating => "Pending",
+            Scene::Running { .. } | Scene::Crashed { .. } => "Running",
+            Scene::Over { ended } if ended.exit_code == 0 => "Succeeded",
+            Scene::Over { .. } | Scene::Overdue { .. } => "Failed",
+        }
+    }
+
+    fn is_ready(self) -> bool {
+        matches!(self, Scene::Running { ready: true, .. })
+    }
+
+    fn conditions(self, pod: &Pod, now: Timestamp) -> Vec<Value> {
+        let over = match self.phase() {
+            "Succeeded" => Some("PodCompleted"),
+            "Failed" => Some("PodFailed"),
+            _ => None,
+        };
+        let (sandbox, initialized) = ("PodReadyToStartContainers", "Initialized");
+        let sandbox = match self {
+            Scene::Creating => Wanted::fails(sandbox).because(NO_SANDBOX, "no pod sandbox exists"),
+            _ if over.is_some() => Wanted::fails(sandbox).because(NO_SANDBOX, "pod sandbox is not ready"),
+            _ => Wanted::holds(sandbox),
+        };
+        let incomplete = format!(
+            "containers with incomplete status: {}",
+            names(pod.spec.init_containers.iter())
+        );
+        let initialized = match self {
+            Scene::Creating if !pod.spec.init_containers.is_empty() => {
+                Wanted::fails(initialized).because("ContainersNotInitialized", &incomplete)
+            }
+            _ if over == Some("PodCompleted") => Wanted::holds(initialized).because("PodCompleted", ""),
+            _ => Wanted::holds(initialized),
+        };
+        let sidecars = pod.spec.init_containers.iter().filter(|one| one.is_sidecar);
+        // Those of a pod that crashes run on.
+        let sidecars = sidecars.filter(|_| self == Scene::Creating);
+        let unready = format!(
+            "containers with unready status: {}",
+            names(sidecars.chain(&pod.spec.containers))
+        );
+        let (reason, message) = match over {
+            Some(over) => (over, ""),
+            None => (NOT_READY, &*unready),
+        };
+        let (containers, ready) = ("ContainersReady", "Ready");
+        let gates = gates_closed(pod);
+        let (containers, ready) = match (self.is_ready(), &gates) {
+            (false, _) => (
+                Wanted::fails(containers).because(reason, message),
+                Wanted::fails(ready).because(reason, message),
+            ),
+            (true, Some(gates)) => (
+                Wanted::holds(containers),
+                Wanted::fails(ready).because(GATES_NOT_READY, gates),
+            ),
+            (true, None) => (Wanted::holds(containers), Wanted::holds(ready)),
+        };
+        let scheduled = Wanted::holds("PodScheduled");
+        let all = [sandbox, initialized, ready, containers, scheduled];
+        let patches = all.into_iter().map(|wanted| {
+            let mut patch = wanted.patch(pod.condition(wanted.kind), now);
+            patch.insert("observedGeneration".to_owned(), pod.metadata.generation.into());
+            Value::Object(patch)
+        });
+        patches.collect()
+    }
+
+    fn container(self, pod: &Pod, container: &Container) -> Value {
+        let (restarts, last) = match self {
+            Scene::Running { restarts, last, .. } => (restarts, last),
+            Scene::Crashed { restarts, last, .. } => (restarts, Some(last)),
+            Scene::Creating => (0, None),
+            Scene::Over { .. } | Scene::Overdue { .. } => {
+                let container = &pod.status.container;
+                (container.restart_count, container.last_state.terminated)
+            }
+        };
+        let state = match self {
+            Scene::Creating if pod.spec.init_containers.is_empty() => waiting("ContainerCreating", None),
+            Scene::Creating => waiting("PodInitializing", None),
+            Scene::Running { since, .. } => json!({"running": {"startedAt": Time(since)}}),
+            Scene::Crashed { wait, .. } => {
+                let Pod { metadata, .. } = pod;
+                let message = format!(
+                    "back-off {} restarting failed container={} pod={}_{}({})",
+                    length(wait),
+                    container.name,
+                    metadata.name,
+                    metadata.namespace,
+                    metadata.uid
+                );
+                waiting("CrashLoopBackOff", Some(&message))
+            }
+            Scene::Over { ended } | Scene::Overdue { ended } => {
+                terminated(ended, &id(pod, container, restarts))
+            }
+        };
+        let last = last.filter(|_| restarts > 0 || matches!(self, Scene::Crashed { .. }));
+        // What ended is the run before this one, unless it waits for the next one.
+        let before = match self {
+            Scene::Crashed { .. } => restarts,
+            _ => restarts.saturating_sub(1),
+        };
+        let last = last.map_or(json!({}), |last| terminated(last, &id(pod, container, before)));
+        let mut status = self.described(pod, container, restarts);
+        status["ready"] = self.is_ready().into();
+        status["started"] = matches!(self, Scene::Running { .. }).into();
+        status["state"] = state;
+        status["lastState"] = last;
+        status
+    }
+
+    /// Init containers have done their work when the others run; those that run on do until the end.
+    fn init_container(self, pod: &Pod, container: &Container, began: Timestamp) -> Value {
+        let is_over = matches!(self, Scene::Over { .. } | Scene::Overdue { .. });
+        let mut status = self.described(pod, container, 0);
+        let finished_at = match self {
+            Scene::Over { ended } | Scene::Overdue { ended } if container.is_sidecar => ended.finished_at,
+            _ => began,
+        };
+        let done = Terminated {
+            exit_code: 0,
+            started_at: began,
+            finished_at,
+        };
+        let (state, ready, started) = match self {
+            Scene::Creating => (waiting("PodInitializing", None), false, false),
+            _ if container.is_sidecar && !is_over => {
+                (json!({"running": {"startedAt": Time(began)}}), true, true)
+            }
+            _ => (
+                terminated(done, &id(pod, container, 0)),
+                !container.is_sidecar,
+                false,
+            ),
+        };
+        status["ready"] = ready.into();
+        status["started"] = started.into();
+        status["state"] = state;
+        status["lastState"] = json!({});
+        status
+    }
+
+    fn described(self, pod: &Pod, container: &Container, restarts: u32) -> Value {
+        let Container { name, image, .. } = container;
+        let (image_id, id) = if self == Scene::Creating {
+            (String::new(), String::new())
+        } else {
+            (format!("simulated://{image}"), id(pod, container, restarts))
+        };
+        let mut status = json!({"name": name, "image": image, "imageID": image_id, "restartCount": restarts});
+        if !id.is_empty() {
+            status["containerID"] = id.into();
+        }
+        status
+    }
+}
+
+fn waiting(reason: &str, message: Option<&str>) -> Value {
+    let mut waiting = json!({"reason": reason});
+    if let Some(message) = message {
+        waiting["message"] = message.into();
+    }
+    json!({"waiting": waiting})
+}
+
+fn terminated(ended: Terminated, id: &str) -> Value {
+    let reason = if ended.exit_code == 0 {
+        "Completed"
+    } else {
+        "Error"
+    };
+    json!({"terminated": {
+        "containerID": id,
+        "exitCode": ended.exit_code,
+        "reason": reason,
+        "startedAt": Time(ended.started_at),
+        "finishedAt": Time(ended.finished_at),
+    }})
+}
+
+/// What a run of a container is called.
+fn id(pod: &Pod, container: &Container, run: u32) -> String {
+    format!("simulated://{}/{}/{run}", pod.metadata.uid, container.name)
+}
+
+/// Names as Go prints a list of them.
+fn names<'a>(containers: impl Iterator<Item = &'a Container>) -> String {
+    let names: Vec<_> = containers.map(|container| &*container.name).collect();
+    format!("[{}]", names.join(" "))
+}
+
+/// A length of time as Go prints it.
+fn length(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match (seconds / 60, seconds % 60) {
+        (0, seconds) => format!("{seconds}s"),
+        (minutes, seconds) => format!("{minutes}m{seconds}s"),
+    }
+}

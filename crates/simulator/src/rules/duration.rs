@@ -1,0 +1,91 @@
+//! Lengths of time as people write them: `500ms`, `2s`, `1m30s`.
+
+use std::{fmt, time::Duration};
+
+use serde::{
+    Deserializer,
+    de::{Error, Visitor},
+};
+
+/// Reads a length of time. Zero needs no unit.
+pub(super) fn parse(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("{text:?} is not a length of time: want one such as 500ms, 2s or 1m30s");
+    if text == "0" {
+        return Ok(Duration::ZERO);
+    }
+    let (mut rest, mut total) = (text, Duration::ZERO);
+    while !rest.is_empty() {
+        let digits = rest
+            .find(|letter: char| !letter.is_ascii_digit())
+            .unwrap_or(rest.len());
+        let (number, tail) = rest.split_at(digits);
+        let number: u32 = number.parse().map_err(|_| wrong())?;
+        let letters = tail
+            .find(|letter: char| !letter.is_ascii_alphabetic())
+            .unwrap_or(tail.len());
+        let (unit, tail) = tail.split_at(letters);
+        let unit = match unit {
+            "ms" => Duration::from_millis(1),
+            "s" => Duration::from_secs(1),
+            "m" => Duration::from_mins(1),
+            "h" => Duration::from_hours(1),
+            _ => return Err(wrong()),
+        };
+        total += unit * number;
+        rest = tail;
+    }
+    if text.is_empty() { Err(wrong()) } else { Ok(total) }
+}
+
+/// For a field of that sort.
+pub(super) fn read<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    from.deserialize_any(Text)
+}
+
+/// For a field of that sort that may be left out.
+pub(super) fn read_some<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+    read(from).map(Some)
+}
+
+struct Text;
+
+impl Visitor<'_> for Text {
+    type Value = Duration;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a length of time such as 500ms, 2s or 1m30s")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Duration, E> {
+        parse(text).map_err(E::custom)
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<Duration, E> {
+        parse(&number.to_string()).map_err(E::custom)
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<Duration, E> {
+        parse(&number.to_string()).map_err(E::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_length_of_time_has_units() {
+        for (text, millis) in [
+            ("0", 0),
+            ("500ms", 500),
+            ("2s", 2000),
+            ("1m30s", 90_000),
+            ("1h", 3_600_000),
+        ] {
+            assert_eq!(parse(text), Ok(Duration::from_millis(millis)), "{text}");
+        }
+        for text in ["", "2", "s", "2 s", "-1s", "1.5s", "2d"] {
+            assert!(parse(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! What files of rules say, and what is wrong with them.
+
+use super::{Delay, Ready, Rules};
+use crate::pod::Pod;
+use std::time::Duration;
+
+fn pod(json: &str) -> Pod {
+    serde_json::from_str(json).unwrap()
+}
+
+#[test]
+fn the_first_rule_that_matches_is_the_one() {
+    let rules = Rules::parse(
+        "
+pods:
+- match: {namespace: batch, labels: 'app=web,tier!=db', annotations: crash=true, owner: ReplicaSet}
+  run: 1s
+- match: {namespace: batch}
+  run: {after: 2s, jitter: 1s}
+  ready: never
+  stop: 5s
+",
+    )
+    .unwrap();
+    let owner = r#"[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"web","uid":"1","controller":true}]"#;
+    let whole = format!(
+        r#"{{"metadata":{{"namespace":"batch","labels":{{"app":"web"}},"annotations":{{"crash":"true"}},"ownerReferences":{owner}}}}}"#
+    );
+    let cases = [
+        (&*whole, 1),
+        (r#"{"metadata":{"namespace":"batch","labels":{"app":"web"}}}"#, 2),
+        (r#"{"metadata":{"namespace":"shop"}}"#, 0),
+    ];
+    for (pod_json, seconds) in cases {
+        let rule = rules.pod(rules.choose(&pod(pod_json)));
+        assert_eq!(rule.run.after, Duration::from_secs(seconds), "{pod_json}");
+    }
+    let rule = rules.pod(1);
+    assert_eq!(rule.ready, Ready::Never);
+    assert_eq!(rule.run.jitter, Duration::from_secs(1));
+    let stop = Delay {
+        after: Duration::from_secs(5),
+        jitter: Duration::ZERO,
+    };
+    assert_eq!(rule.stop, stop);
+}
+
+#[test]
+fn pods_of_jobs_end_unless_a_rule_says_otherwise() {
+    let of_a_job = pod(
+        r#"{"metadata":{"namespace":"a","ownerReferences":[{"apiVersion":"batch/v1","kind":"Job","name":"j","uid":"1","controller":true}]}}"#,
+    );
+    let ends = |text: &str| {
+        let rules = Rules::parse(text).unwrap();
+        rules.pod(rules.choose(&of_a_job)).exit.is_some()
+    };
+    assert!(ends(""));
+    assert!(ends("pods: [{match: {namespace: b}}]"));
+    assert!(!ends("pods: [{match: {owner: Job}}]"));
+}
+
+#[test]
+fn what_is_wrong_is_said_with_its_place() {
+    let cases = [
+        ("pods:\n- redy: never\n", "line 2", "redy"),
+        (
+            "pods:\n- match: {}\n  run: soon\n",
+            "line 3",
+            "\"soon\" is not a length of time",
+        ),
+        ("pods:\n- run: {after: 1}\n", "line 2", "not a length of time"),
+        (
+            "pods:\n- match:\n    labels: 'a in'\n",
+            "line 3",
+            "is not a requirement on labels",
+        ),
+        ("pods:\n- exit: {code: 300}\n", "line 2", "invalid u8"),
+        (
+            "nodes:\n- capacity:\n    cpu: many\n",
+            "line ",
+            "cpu: \"many\" is not an amount",
+        ),
+        (
+            "nodes:\n- match: {first: 3, last: 1}\n",
+            "nodes[0].match",
+            "last must not be less than first",
+        ),
+        ("pods: {a: b}\n", "line 1", ""),
+        ("pods:\n  - [\n", "line ", ""),
+    ];
+    for (text, place, what) in cases {
+        let wrong = Rules::parse(text).unwrap_err().to_string();
+        assert!(wrong.contains(place) && wrong.contains(what), "{text}: {wrong}");
+    }
+    let wrong = Rules::load("/nowhere/rules.yaml".as_ref())
+        .unwrap_err()
+        .to_string();
+    assert!(wrong.starts_with("/nowhere/rules.yaml: "), "{wrong}");
+}

@@ -1,0 +1,5 @@
+//! The simulator against an API in memory.
+
+mod nodes;
+mod pods;
+mod stage;

@@ -1,0 +1,450 @@
+//! Pods on simulated nodes.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use super::stage::{Stage, Story};
+
+/// Type, status, reason and message of each condition.
+fn conditions(pod: &Value) -> Vec<[String; 4]> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let conditions = pod["status"]["conditions"].as_array().unwrap().iter();
+    let fields =
+        |condition: &Value| ["type", "status", "reason", "message"].map(|name| text(&condition[name]));
+    conditions.map(fields).collect()
+}
+
+fn is(phase: &str) -> impl Fn(&Value) -> bool {
+    move |pod| pod["status"]["phase"] == phase
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_runs_as_a_kubelet_says_it() {
+    let stage = Stage::new();
+    stage.put(
+        "web",
+        json!({"initContainers": [
+            {"name": "prepare", "image": "prepare:1"},
+            {"name": "proxy", "image": "proxy:1", "restartPolicy": "Always"},
+        ]}),
+    );
+    let _running = stage.start("one", 1, "");
+    let pod = stage.until("web", is("Running")).await;
+    let status = &pod["status"];
+    let uid = pod["metadata"]["uid"].as_str().unwrap();
+    let began = &status["startTime"];
+    assert_eq!(began, "2026-01-01T00:00:00Z");
+    assert_eq!(
+        (&status["hostIP"], &status["hostIPs"]),
+        (&json!("172.16.0.1"), &json!([{"ip": "172.16.0.1"}]))
+    );
+    assert!(status["podIP"].as_str().unwrap().starts_with("10.128.0."));
+    assert_eq!(status["podIPs"], json!([{"ip": status["podIP"]}]));
+    let expected = [
+        "PodReadyToStartContainers",
+        "Initialized",
+        "Ready",
+        "ContainersReady",
+        "PodScheduled",
+    ];
+    let expected = expected.map(|kind| [kind, "True", "", ""].map(str::to_owned));
+    assert_eq!(conditions(&pod), expected);
+    assert_eq!(
+        status["containerStatuses"],
+        json!([{
+            "name": "web", "image": "web:1", "imageID": "simulated://web:1", "containerID": format!("simulated://{uid}/web/0"),
+            "ready": true, "started": true, "restartCount": 0, "lastState": {}, "state": {"running": {"startedAt": began}},
+        }])
+    );
+    let done = json!({"terminated": {"containerID": format!("simulated://{uid}/prepare/0"), "exitCode": 0,
+        "reason": "Completed", "startedAt": began, "finishedAt": began}});
+    let init = &status["initContainerStatuses"];
+    assert_eq!(
+        (&init[0]["state"], &init[0]["ready"], &init[0]["started"]),
+        (&done, &json!(true), &json!(false))
+    );
+    assert_eq!(
+        (&init[1]["state"], &init[1]["ready"], &init[1]["started"]),
+        (
+            &json!({"running": {"startedAt": began}}),
+            &json!(true),
+            &json!(true)
+        )
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_of_a_node_have_addresses_of_its_network() {
+    let stage = Stage::new();
+    let _running = stage.start("one", 1, "");
+    stage.until_nodes(1).await;
+    stage
+        .api
+        .edit::<k8s_openapi::api::core::v1::Node>("", "simulated-0", |node| {
+            node.spec.get_or_insert_default().pod_cidrs = Some(vec!["10.244.7.0/24".to_owned()]);
+        });
+    for pod in 0..100 {
+        stage.put(&format!("pod-{pod}"), json!({}));
+    }
+    stage.put("host", json!({"hostNetwork": true}));
+    let mut seen = std::collections::HashSet::new();
+    for pod in 0..100 {
+        let pod = stage.until(&format!("pod-{pod}"), is("Running")).await;
+        let ip = pod["status"]["podIP"].as_str().unwrap().to_owned();
+        assert!(ip.starts_with("10.244.7."), "{ip}");
+        assert!(seen.insert(ip.clone()), "{ip} is there twice");
+    }
+    let pod = stage.until("host", is("Running")).await;
+    assert_eq!(pod["status"]["podIP"], "172.16.0.1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_takes_its_time_to_run_and_to_be_ready() {
+    let stage = Stage::new();
+    stage.put("web", json!({"initContainers": [{"name": "prepare"}]}));
+    let _running = stage.start("one", 1, "pods: [{run: 5s, ready: {after: 10s}}]");
+    let pod = stage
+        .until("web", |pod| pod["status"]["startTime"].is_string())
+        .await;
+    assert_eq!(pod["status"]["phase"], "Pending");
+    let unready = "containers with unready status: [web]";
+    assert_eq!(
+        conditions(&pod),
+        [
+            [
+                "PodReadyToStartContainers",
+                "False",
+                "PodSandboxNotReady",
+                "no pod sandbox exists"
+            ],
+            [
+                "Initialized",
+                "False",
+                "ContainersNotInitialized",
+                "containers with incomplete status: [prepare]"
+            ],
+            ["Ready", "False", "ContainersNotReady", unready],
+            ["ContainersReady", "False", "ContainersNotReady", unready],
+            ["PodScheduled", "True", "", ""],
+        ]
+    );
+    let waiting = json!({"waiting": {"reason": "PodInitializing"}});
+    assert_eq!(pod["status"]["containerStatuses"][0]["state"], waiting);
+    let pod = stage.until("web", is("Running")).await;
+    assert_eq!(
+        pod["status"]["containerStatuses"][0]["state"]["running"]["startedAt"],
+        "2026-01-01T00:00:05Z"
+    );
+    assert_eq!(
+        conditions(&pod)[2],
+        ["Ready", "False", "ContainersNotReady", unready]
+    );
+    let pod = stage.until("web", |pod| conditions(pod)[2][1] == "True").await;
+    assert_eq!(
+        pod["status"]["conditions"][2]["lastTransitionTime"],
+        "2026-01-01T00:00:15Z"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn jitter_spreads_pods_and_is_the_same_again() {
+    let mut starts = Vec::new();
+    for _ in 0..2 {
+        let stage = Stage::new();
+        for pod in 0..20 {
+            stage.put_with(
+                &format!("pod-{pod}"),
+                json!({"uid": format!("uid-{pod}")}),
+                json!({}),
+            );
+        }
+        let _running = stage.start("one", 1, "{seed: 3, pods: [{run: {after: 10s, jitter: 1m}}]}");
+        let mut times = Vec::new();
+        for pod in 0..20 {
+            let pod = stage.until(&format!("pod-{pod}"), is("Running")).await;
+            let started = &pod["status"]["containerStatuses"][0]["state"]["running"]["startedAt"];
+            times.push(started.as_str().unwrap().to_owned());
+        }
+        starts.push(times);
+    }
+    assert_eq!(starts[0], starts[1]);
+    let distinct: std::collections::BTreeSet<_> = starts[0].iter().collect();
+    assert!(distinct.len() > 12, "{distinct:?}");
+    assert!(*distinct.first().unwrap().as_str() >= *"2026-01-01T00:00:10Z");
+    assert!(*distinct.last().unwrap().as_str() <= *"2026-01-01T00:01:11Z");
+}
+
+#[tokio::test(start_paused = true)]
+async fn how_containers_end_is_how_pods_end() {
+    let stage = Stage::new();
+    let spec = |policy: &str| json!({"restartPolicy": policy});
+    let labelled = |code: u8| json!({"labels": {"code": code.to_string()}});
+    stage.put_with("well", labelled(0), spec("OnFailure"));
+    stage.put_with("badly", labelled(3), spec("Never"));
+    let job =
+        json!([{"apiVersion": "batch/v1", "kind": "Job", "name": "job", "uid": "1", "controller": true}]);
+    stage.put_with("of-a-job", json!({"ownerReferences": job}), spec("Never"));
+    let rules = "pods: [{match: {labels: code=0}, exit: {after: 5s}}, {match: {labels: code=3}, exit: {after: 5s, code: 3}}]";
+    let _running = stage.start("one", 1, rules);
+    let pod = stage.until("well", is("Succeeded")).await;
+    assert_eq!(
+        conditions(&pod),
+        [
+            [
+                "PodReadyToStartContainers",
+                "False",
+                "PodSandboxNotReady",
+                "pod sandbox is not ready"
+            ],
+            ["Initialized", "True", "PodCompleted", ""],
+            ["Ready", "False", "PodCompleted", ""],
+            ["ContainersReady", "False", "PodCompleted", ""],
+            ["PodScheduled", "True", "", ""],
+        ]
+    );
+    let pod = stage.until("badly", is("Failed")).await;
+    let ended = &pod["status"]["containerStatuses"][0]["state"]["terminated"];
+    assert_eq!(
+        (&ended["exitCode"], &ended["reason"]),
+        (&json!(3), &json!("Error"))
+    );
+    assert_eq!(ended["startedAt"], "2026-01-01T00:00:00Z");
+    assert_eq!(ended["finishedAt"], "2026-01-01T00:00:05Z");
+    assert_eq!(conditions(&pod)[2], ["Ready", "False", "PodFailed", ""]);
+    stage.until("of-a-job", is("Succeeded")).await;
+    // They have ended: nobody touches them any more.
+    sleep(Duration::from_mins(1)).await;
+    stage.delete("well").await;
+    stage.until_gone("well").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn containers_that_crash_wait_longer_each_time() {
+    let stage = Stage::new();
+    stage.put("web", json!({}));
+    let _running = stage.start("one", 1, "pods: [{exit: {after: 2s, code: 1, times: 7}}]");
+    let count = |pod: &Value| {
+        pod["status"]["containerStatuses"][0]["restartCount"]
+            .as_u64()
+            .unwrap_or(0)
+    };
+    let mut at = 0;
+    for (restarts, wait) in [(1, 0), (2, 10), (3, 20), (4, 40), (5, 80), (6, 160), (7, 300)] {
+        at += 2;
+        if wait > 0 {
+            let is_waiting = |pod: &Value| {
+                pod["status"]["containerStatuses"][0]["state"]["waiting"]["reason"] == "CrashLoopBackOff"
+                    && count(pod) == restarts - 1
+            };
+            let pod = stage.until("web", is_waiting).await;
+            let uid = pod["metadata"]["uid"].as_str().unwrap();
+            let wait = if wait < 60 {
+                format!("{wait}s")
+            } else {
+                format!("{}m{}s", wait / 60, wait % 60)
+            };
+            let status = &pod["status"]["containerStatuses"][0];
+            assert_eq!(
+                status["state"]["waiting"]["message"],
+                format!("back-off {wait} restarting failed container=web pod=web_shop({uid})")
+            );
+            assert_eq!(status["lastState"]["terminated"]["exitCode"], 1);
+            assert_eq!(
+                (&pod["status"]["phase"], &status["ready"]),
+                (&json!("Running"), &json!(false))
+            );
+        }
+        at += wait;
+        let pod = stage.until("web", |pod| count(pod) == restarts).await;
+        let since = stage
+            .now()
+            .duration_since("2026-01-01T00:00:00Z".parse().unwrap())
+            .as_secs();
+        assert!((at..=at + 1).contains(&since), "{since} is not {at}");
+        assert_eq!(conditions(&pod)[2][1], "True");
+    }
+    // Now it stays.
+    sleep(Duration::from_mins(10)).await;
+    assert_eq!(
+        stage.until("web", is("Running")).await["status"]["containerStatuses"][0]["restartCount"],
+        7
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_goes_when_it_is_to_go() {
+    let stage = Stage::new();
+    stage.put("at-once", json!({}));
+    stage.put_with(
+        "slow",
+        json!({"labels": {"slow": "yes"}}),
+        json!({"terminationGracePeriodSeconds": 60}),
+    );
+    stage.put_with(
+        "slower",
+        json!({"labels": {"slow": "yes"}}),
+        json!({"terminationGracePeriodSeconds": 5}),
+    );
+    stage.put_with("held", json!({"finalizers": ["shop/wait"]}), json!({}));
+    stage.put("elsewhere", json!({"nodeName": "simulated-9"}));
+    let _running = stage.start("one", 1, "pods: [{match: {labels: slow}, stop: 20s}]");
+    for name in ["at-once", "slow", "slower", "held"] {
+        stage.until(name, is("Running")).await;
+    }
+    let start = stage.now();
+    let since = |stage: &Stage| stage.now().duration_since(start).as_secs();
+    for name in ["at-once", "slow", "slower", "held", "elsewhere"] {
+        stage.delete(name).await;
+    }
+    stage.until_gone("at-once").await;
+    assert_eq!(since(&stage), 0);
+    stage.until_gone("slower").await;
+    assert_eq!(since(&stage), 5);
+    stage.until_gone("slow").await;
+    assert_eq!(since(&stage), 20);
+    let held = stage
+        .until("held", |pod| pod["metadata"]["deletionGracePeriodSeconds"] == 0)
+        .await;
+    assert_eq!(held["status"]["phase"], "Failed");
+    assert_eq!(
+        held["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"],
+        143
+    );
+    stage
+        .api
+        .edit::<Pod>("shop", "held", |pod| pod.metadata.finalizers = None);
+    // What is left to do then is the server's business.
+    stage.api.remove::<Pod>("shop", "held");
+    sleep(Duration::from_mins(10)).await;
+    assert!(stage.pod("elsewhere").is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_is_not_ready_before_its_gates_are_open() {
+    let stage = Stage::new();
+    stage.put("web", json!({"readinessGates": [{"conditionType": "shop/open"}]}));
+    let _running = stage.start("one", 1, "");
+    let pod = stage.until("web", is("Running")).await;
+    let gone = "corresponding condition of pod readiness gate \"shop/open\" does not exist.";
+    assert_eq!(
+        conditions(&pod)[2],
+        ["Ready", "False", "ReadinessGatesNotReady", gone]
+    );
+    assert_eq!(conditions(&pod)[3], ["ContainersReady", "True", "", ""]);
+    for (status, ready) in [
+        (
+            "False",
+            [
+                "Ready",
+                "False",
+                "ReadinessGatesNotReady",
+                "the status of pod readiness gate \"shop/open\" is not \"True\", but False",
+            ],
+        ),
+        ("True", ["Ready", "True", "", ""]),
+    ] {
+        stage.api.edit::<Pod>("shop", "web", |pod| {
+            let conditions = pod.status.as_mut().unwrap().conditions.as_mut().unwrap();
+            conditions.retain(|condition| condition.type_ != "shop/open");
+            conditions.push(serde_json::from_value(json!({"type": "shop/open", "status": status})).unwrap());
+        });
+        stage.until("web", |pod| conditions(pod)[2] == ready).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_is_there_for_too_long_fails() {
+    let stage = Stage::new();
+    stage.put("web", json!({"activeDeadlineSeconds": 30}));
+    let _running = stage.start("one", 1, "pods: [{ready: never}]");
+    let pod = stage.until("web", is("Running")).await;
+    assert_eq!(conditions(&pod)[2][1], "False");
+    let pod = stage.until("web", is("Failed")).await;
+    assert_eq!(pod["status"]["reason"], "DeadlineExceeded");
+    let since = stage
+        .now()
+        .duration_since("2026-01-01T00:00:00Z".parse().unwrap())
+        .as_secs();
+    assert_eq!(since, 30);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_written_of_pods_that_rest() {
+    let stage = Stage::new();
+    for pod in 0..50 {
+        stage.put(&format!("pod-{pod}"), json!({}));
+    }
+    let _running = stage.start("one", 1, "");
+    for pod in 0..50 {
+        stage.until(&format!("pod-{pod}"), is("Running")).await;
+    }
+    let writes = stage.api.writes();
+    let writes = writes.iter().filter(|write| write.is_of("pods/status")).count();
+    assert_eq!(writes, 50);
+    stage.api.forget_requests();
+    sleep(Duration::from_mins(10)).await;
+    let writes = stage.api.writes();
+    assert!(
+        writes
+            .iter()
+            .all(|write| !write.is_of("pods/status") && !write.is_of("pods"))
+    );
+}
+
+/// One runs, one goes, one fails, one crashes twice and then runs on.
+const STORY: Story = Story {
+    rules: "
+pods:
+- match: {labels: fate=fails}
+  run: 2s
+  exit: {after: 3s, code: 2}
+- match: {labels: fate=crashes}
+  exit: {after: 5s, code: 1, times: 2}
+",
+    setup: |stage| {
+        stage.put("runs", json!({}));
+        stage.put_with("goes", json!({"finalizers": ["shop/wait"]}), json!({}));
+        stage.put_with(
+            "fails",
+            json!({"labels": {"fate": "fails"}}),
+            json!({"restartPolicy": "Never"}),
+        );
+        stage.put_with("crashes", json!({"labels": {"fate": "crashes"}}), json!({}));
+    },
+    play: |stage| {
+        let Some(pod) = stage.pod("goes") else { return };
+        if pod["status"]["phase"] == "Running" && pod["metadata"]["deletionTimestamp"].is_null() {
+            stage.api.edit::<Pod>("shop", "goes", |pod| {
+                let now = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(stage.now());
+                pod.metadata.deletion_timestamp = Some(now);
+                pod.metadata.deletion_grace_period_seconds = Some(30);
+            });
+        } else if pod["metadata"]["deletionGracePeriodSeconds"] == 0 {
+            stage.api.remove::<Pod>("shop", "goes");
+        }
+    },
+    end: |stage| {
+        let pods = ["runs", "goes", "fails", "crashes"].map(|name| {
+            let pod = stage.pod(name)?;
+            let container = &pod["status"]["containerStatuses"][0];
+            let is_running = container["state"]["running"].is_object();
+            Some(json!([
+                pod["status"]["phase"],
+                container["restartCount"],
+                is_running
+            ]))
+        });
+        let nodes = stage.node("simulated-0")?["status"]["conditions"][3]["status"].clone();
+        let end = json!({"pods": pods, "ready": nodes});
+        let expected = json!({"pods": [["Running", 0, true], null, ["Failed", 0, false], ["Running", 2, true]], "ready": "True"});
+        (end == expected).then_some(end)
+    },
+};
+
+#[tokio::test(start_paused = true)]
+async fn whoever_crashes_and_however_many_there_are_pods_live_their_lives() {
+    STORY.survives().await;
+}
