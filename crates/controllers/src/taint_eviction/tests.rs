@@ -33,11 +33,21 @@ fn taint(stage: &Stage, keys: &[&str]) {
     });
 }
 
-/// A pod that bears the taint `down` for so many seconds; for ever if there are none said, and not at all if it does not.
-fn put_pod(stage: &Stage, name: &str, node: &str, bears: Option<Option<i64>>) {
-    let tolerations = bears.map(|seconds| {
-        json!([{"key": "down", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds}])
-    });
+/// For how long a pod bears the taint `down`.
+#[derive(Clone, Copy)]
+enum Bears {
+    Not,
+    Seconds(u32),
+    Forever,
+}
+
+fn put_pod(stage: &Stage, name: &str, node: &str, bears: Bears) {
+    let bear = |seconds: Option<u32>| json!([{"key": "down", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds}]);
+    let tolerations = match bears {
+        Bears::Not => json!([]),
+        Bears::Seconds(seconds) => bear(Some(seconds)),
+        Bears::Forever => bear(None),
+    };
     stage.put(
         &PODS,
         json!({
@@ -74,9 +84,9 @@ fn told(stage: &Stage) -> Vec<String> {
 async fn a_pod_that_does_not_bear_a_taint_is_marked_and_goes() {
     let stage = Stage::new();
     put_node(&stage, "n1", &[]);
-    put_pod(&stage, "web", "n1", None);
-    put_pod(&stage, "strong", "n1", Some(None));
-    put_pod(&stage, "elsewhere", "n2", None);
+    put_pod(&stage, "web", "n1", Bears::Not);
+    put_pod(&stage, "strong", "n1", Bears::Forever);
+    put_pod(&stage, "elsewhere", "n2", Bears::Not);
     let _running = stage.start("k3", make);
     sleep(Duration::from_secs(5)).await;
     assert!(stage.api.writes().is_empty());
@@ -108,7 +118,7 @@ async fn a_pod_that_comes_to_a_tainted_node_goes_when_its_time_is_over() {
     put_node(&stage, "n1", &["down"]);
     let _running = stage.start("k3", make);
     sleep(Duration::from_secs(1)).await;
-    put_pod(&stage, "patient", "n1", Some(Some(40)));
+    put_pod(&stage, "patient", "n1", Bears::Seconds(40));
     let start = Instant::now();
     until_going(&stage, "patient").await;
     assert_eq!(start.elapsed().as_secs(), 40);
@@ -118,7 +128,7 @@ async fn a_pod_that_comes_to_a_tainted_node_goes_when_its_time_is_over() {
 async fn a_taint_that_goes_in_time_was_as_if_never_there() {
     let stage = Stage::new();
     put_node(&stage, "n1", &["down"]);
-    put_pod(&stage, "patient", "n1", Some(Some(40)));
+    put_pod(&stage, "patient", "n1", Bears::Seconds(40));
     let _running = stage.start("k3", make);
     sleep(Duration::from_secs(30)).await;
     taint(&stage, &[]);
@@ -136,7 +146,7 @@ async fn a_taint_that_goes_in_time_was_as_if_never_there() {
 async fn a_worse_taint_shortens_the_wait() {
     let stage = Stage::new();
     put_node(&stage, "n1", &["down"]);
-    put_pod(&stage, "patient", "n1", Some(Some(300)));
+    put_pod(&stage, "patient", "n1", Bears::Seconds(300));
     let _running = stage.start("k3", make);
     sleep(Duration::from_secs(30)).await;
     taint(&stage, &["down", "broken"]);
@@ -159,10 +169,10 @@ const STORY: Story = Story {
     setup: |stage| {
         put_node(stage, "n1", &["down"]);
         put_node(stage, "n2", &[]);
-        put_pod(stage, "weak", "n1", None);
-        put_pod(stage, "patient", "n1", Some(Some(20)));
-        put_pod(stage, "strong", "n1", Some(None));
-        put_pod(stage, "elsewhere", "n2", None);
+        put_pod(stage, "weak", "n1", Bears::Not);
+        put_pod(stage, "patient", "n1", Bears::Seconds(20));
+        put_pod(stage, "strong", "n1", Bears::Forever);
+        put_pod(stage, "elsewhere", "n2", Bears::Not);
     },
     play: |stage| {
         for pod in stage.pods() {
