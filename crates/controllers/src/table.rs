@@ -2,10 +2,10 @@
 
 use crate::{
     context::{Context, Task},
-    cronjob, daemonset, deployment, endpoint_slice, endpoints, garbage, job, namespace, node_ipam,
-    node_lifecycle, pod_garbage, podautoscaler, policy_status, replicaset, replication, resourcequota,
-    role_aggregation, root_ca, service_account, statefulset, storage_migration, taint_eviction,
-    ttl_after_finished,
+    cronjob, daemonset, deployment, disruption, endpoint_mirroring, endpoint_slice, endpoints, garbage, job,
+    namespace, node_ipam, node_lifecycle, pod_garbage, podautoscaler, policy_status, replicaset, replication,
+    resourcequota, role_aggregation, root_ca, service_account, service_cidr, statefulset, storage_migration,
+    taint_eviction, ttl_after_finished,
 };
 
 /// A controller, by the name under which it can be turned on and off.
@@ -33,8 +33,10 @@ pub static CONTROLLERS: &[Descriptor] = controllers! {
     "cronjob-controller" "cronjob" "cronjob-controller" cronjob::make;
     "daemonset-controller" "daemonset" "daemon-set-controller" daemonset::make;
     "deployment-controller" "deployment" "deployment-controller" deployment::make;
+    "disruption-controller" "disruption" "disruption-controller" disruption::make;
     "endpoints-controller" "endpoint" "endpoint-controller" endpoints::make;
     "endpointslice-controller" "endpointslice" "endpointslice-controller" endpoint_slice::make;
+    "endpointslice-mirroring-controller" "endpointslicemirroring" "endpointslicemirroring-controller" endpoint_mirroring::make;
     "garbage-collector-controller" "garbagecollector" "generic-garbage-collector" garbage::make;
     "horizontal-pod-autoscaler-controller" "horizontalpodautoscaling" "horizontal-pod-autoscaler" podautoscaler::make;
     "job-controller" "job" "job-controller" job::make;
@@ -46,6 +48,7 @@ pub static CONTROLLERS: &[Descriptor] = controllers! {
     "replicationcontroller-controller" "replicationcontroller" "replication-controller" replication::make;
     "resourcequota-controller" "resourcequota" "resourcequota-controller" resourcequota::make;
     "root-ca-certificate-publisher-controller" "root-ca-cert-publisher" "root-ca-cert-publisher" root_ca::make;
+    "service-cidr-controller" "" "service-cidrs-controller" service_cidr::make;
     "serviceaccount-controller" "serviceaccount" "service-account-controller" service_account::make;
     "statefulset-controller" "statefulset" "statefulset-controller" statefulset::make;
     "storage-version-migrator-controller" "storage-version-migrator-controller" "storage-version-migrator-controller" storage_migration::make;
