@@ -66,7 +66,8 @@ struct Named {
 
 #[derive(Deserialize)]
 struct Version {
-    version: String,
+    #[serde(rename = "version")]
+    name: String,
     #[serde(default)]
     resources: Vec<Entry>,
     #[serde(default)]
@@ -147,7 +148,7 @@ impl Discovered {
             let mut seen = HashSet::new();
             for version in group.versions {
                 if version.freshness == "Stale" {
-                    let parts = [group.metadata.name.as_str(), version.version.as_str()];
+                    let parts = [group.metadata.name.as_str(), version.name.as_str()];
                     let named = parts.iter().filter(|part| !part.is_empty());
                     self.failed.push(named.copied().collect::<Vec<_>>().join("/"));
                 }
@@ -158,7 +159,7 @@ impl Discovered {
                     self.resources.push(Served {
                         resource: Resource {
                             group: group.metadata.name.clone().into(),
-                            version: version.version.clone().into(),
+                            version: version.name.clone().into(),
                             plural: entry.resource.into(),
                             kind: entry.response_kind.kind.into(),
                             namespaced: entry.scope == "Namespaced",

@@ -137,3 +137,101 @@ fn pieces(count: usize) -> Quantity {
 pub fn is_free(group: &str, plural: &str) -> bool {
     matches!((group, plural), ("" | "events.k8s.io", "events"))
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// A cluster with nothing else in it.
+    struct Nothing;
+
+    impl Surroundings for Nothing {
+        fn pod(&self, _: &str, _: &str) -> Option<Value> {
+            None
+        }
+
+        fn device_claims(&self, _: &str) -> Vec<Value> {
+            Vec::new()
+        }
+    }
+
+    fn meter(group: &str, plural: &str) -> Meter {
+        Meter::of(group, plural, Arc::default)
+    }
+
+    #[test]
+    fn each_resource_is_counted_under_its_own_names() {
+        for (group, plural, tracked, others) in [
+            (
+                "",
+                "pods",
+                &[
+                    "pods",
+                    "count/pods",
+                    "cpu",
+                    "requests.cpu",
+                    "requests.example.com/gpu",
+                ][..],
+                &["services", "requests.storage"][..],
+            ),
+            (
+                "",
+                "services",
+                &["services.nodeports", "count/services"],
+                &["pods"],
+            ),
+            (
+                "",
+                "persistentvolumeclaims",
+                &[
+                    "requests.storage",
+                    "gold.storageclass.storage.k8s.io/requests.storage",
+                ],
+                &["requests.cpu"],
+            ),
+            (
+                "apps",
+                "deployments",
+                &["count/deployments.apps"],
+                &["deployments", "count/deployments"],
+            ),
+            ("", "secrets", &["secrets", "count/secrets"], &["configmaps"]),
+        ] {
+            let meter = meter(group, plural);
+            assert!(tracked.iter().all(|name| meter.tracks(name)), "{plural}");
+            assert!(!others.iter().any(|name| meter.tracks(name)), "{plural}");
+        }
+    }
+
+    #[test]
+    fn limits_that_may_be_about_devices_are_known_without_their_classes() {
+        for (name, expected) in [
+            ("gpu.deviceclass.resource.k8s.io/devices", true),
+            ("requests.example.com/gpu", true),
+            ("count/resourceclaims.resource.k8s.io", true),
+            ("count/deployments.apps", false),
+            ("requests.cpu", false),
+        ] {
+            assert_eq!(Classes::may_track(name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_pod_that_has_ended_uses_its_place_alone() {
+        let mut pod = json!({
+            "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "200m"}}}]},
+            "status": {"phase": "Running"},
+        });
+        let usage = |pod: &Value| {
+            let usage = meter("", "pods").measure(pod, Time::from_unix(0, 0), &Nothing);
+            let of = |name: &str| usage.get(name).map(ToString::to_string);
+            [of("pods"), of("requests.cpu"), of("count/pods")]
+        };
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(usage(&pod), [some("1"), some("200m"), some("1")]);
+        pod["status"]["phase"] = json!("Failed");
+        assert_eq!(usage(&pod), [None, None, some("1")]);
+    }
+}
