@@ -2,6 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
+use k3_api::{kinds::Issue, time::Time};
 use k8s_openapi::jiff::Timestamp;
 use kubecontroller::{
     Clock, Key,
@@ -20,6 +21,7 @@ use crate::{
     objects::Pod,
     resource::{PODS, Resource},
     writer::Writer,
+    written::second,
 };
 
 /// What a controller is given: its rights, what is shared by all, and the time.
@@ -122,6 +124,27 @@ impl CertificateSigner {
     /// A signer, which gives the certificate in PEM, or why there is none.
     pub fn new(sign: impl Fn(&CertificateOrder) -> Result<String, String> + Send + Sync + 'static) -> Self {
         CertificateSigner { sign: Arc::new(sign) }
+    }
+
+    /// A signer with the key of an authority, whose certificate is that, in PEM. `random` gives bytes that nobody can guess.
+    pub fn of_authority(
+        authority: String,
+        random: impl Fn() -> Result<[u8; 16], String> + Send + Sync + 'static,
+        sign: impl Fn(&[u8]) -> Result<Vec<u8>, String> + Send + Sync + 'static,
+    ) -> Self {
+        CertificateSigner::new(move |order| {
+            let time =
+                |time: Timestamp| Time::parse(&second(time).to_string()).map_err(|error| error.to_string());
+            let issue = Issue {
+                request: &order.request,
+                usages: &order.usages,
+                from: time(order.from)?,
+                to: time(order.to)?,
+                serial: random()?,
+                authority: &authority,
+            };
+            issue.certificate(&sign)
+        })
     }
 
     pub(crate) fn sign(&self, order: &CertificateOrder) -> Result<String, String> {

@@ -52,7 +52,8 @@ pub use self::{
     apiextensions::{approval as approval_of_definition, is_bad_bundle},
     authentication::token_review,
     certificates::{
-        Requested, RequestedName, certificate_end, requested, requested_common_name, requested_organizations,
+        Issue, Requested, RequestedName, certificate_end, requested, requested_common_name,
+        requested_organizations,
     },
     core::{
         event,

@@ -6,7 +6,7 @@ use std::path::Path;
 use k3_apiserver::Certificate;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose,
-    SerialNumber,
+    SerialNumber, SigningKey,
 };
 use ring::rand::{SecureRandom, SystemRandom};
 use rustls::{
@@ -25,7 +25,7 @@ const RENEWAL_DAYS: i64 = 2 * 365;
 const SKEW: i64 = 60 * 60;
 
 /// An authority that can sign.
-pub(super) struct Authority {
+pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
     certificate: CertificateDer<'static>,
     pem: String,
@@ -101,8 +101,13 @@ impl Authority {
     }
 
     /// Its certificate in PEM form.
-    pub(super) fn into_pem(self) -> String {
-        self.pem
+    pub(super) fn pem(&self) -> &str {
+        &self.pem
+    }
+
+    /// Signs bytes with its key.
+    pub(crate) fn sign_bytes(&self, bytes: &[u8]) -> Result<Vec<u8>, rcgen::Error> {
+        self.issuer.key().sign(bytes)
     }
 }
 

@@ -1,6 +1,9 @@
 //! All that a server needs, from its folder.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use k3_storage::Clock;
 use rcgen::KeyPair;
@@ -19,6 +22,8 @@ pub(crate) struct Certificates {
     pub(crate) admin: Identity,
     /// The key that service-account tokens are signed with: ECDSA P-256, PKCS#8 DER.
     pub(crate) signing_key: Vec<u8>,
+    /// What signs certificates for others.
+    pub(crate) issuer: Arc<Authority>,
 }
 
 /// Why there are no certificates.
@@ -77,7 +82,8 @@ impl Certificates {
             server,
             admin,
             signing_key: signing_key(folder)?,
-            authority: authority.into_pem(),
+            authority: authority.pem().to_owned(),
+            issuer: Arc::new(authority),
         })
     }
 

@@ -2,6 +2,7 @@
 
 mod cluster_trust_bundle;
 mod der;
+mod issue;
 mod pem;
 mod pod_certificate_request;
 #[cfg(test)]
@@ -11,6 +12,7 @@ mod signer;
 mod signing_request;
 mod x509;
 
+pub use self::issue::Issue;
 pub use self::signing_request::{
     Requested, RequestedName, certificate_end, requested, requested_common_name, requested_organizations,
 };

@@ -29,7 +29,7 @@ pub(super) struct Certificate<'d> {
 #[derive(Debug)]
 pub(super) struct Request<'d> {
     /// Whom it is for.
-    subject: &'d [u8],
+    pub(super) subject: &'d [u8],
     /// What else is asked for.
     attributes: &'d [u8],
     /// The key to be certified, with its algorithm.
@@ -55,8 +55,8 @@ pub(super) enum Key {
     Unknown,
 }
 
-const BASIC_CONSTRAINTS: &[u8] = &[0x55, 0x1d, 0x13];
-const ALTERNATIVE_NAMES: &[u8] = &[0x55, 0x1d, 0x11];
+pub(super) const BASIC_CONSTRAINTS: &[u8] = &[0x55, 0x1d, 0x13];
+pub(super) const ALTERNATIVE_NAMES: &[u8] = &[0x55, 0x1d, 0x11];
 const EXTENSIONS: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x09, 0x0e];
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
 const ORGANIZATION: &[u8] = &[0x55, 0x04, 0x0a];
@@ -195,7 +195,8 @@ impl<'d> Certificate<'d> {
     }
 }
 
-fn read_extension<'d>(list: &mut Reader<'d>) -> Option<(&'d [u8], &'d [u8])> {
+/// The name and the value of the next extension.
+pub(super) fn read_extension<'d>(list: &mut Reader<'d>) -> Option<(&'d [u8], &'d [u8])> {
     let mut extension = list.enter(SEQUENCE)?;
     let name = extension.next(OBJECT)?.content;
     extension.optional(BOOLEAN);
@@ -285,6 +286,18 @@ impl<'d> Request<'d> {
     /// 6 for resources, 7 for addresses.
     pub(super) fn alternative_names(&self) -> Vec<u8> {
         let mut found = Vec::new();
+        let names = self.extension(ALTERNATIVE_NAMES).unwrap_or_default();
+        let mut names = Reader::new(names)
+            .enter(SEQUENCE)
+            .unwrap_or_else(|| Reader::new(&[]));
+        while let Some(element) = names.any() {
+            found.push(element.tag & 0x1f);
+        }
+        found
+    }
+
+    /// The value of an extension that is asked for.
+    pub(super) fn extension(&self, wanted: &[u8]) -> Option<&'d [u8]> {
         let mut attributes = Reader::new(self.attributes);
         while let Some(mut attribute) = attributes.enter(SEQUENCE) {
             let name = attribute.next(OBJECT);
@@ -294,14 +307,12 @@ impl<'d> Request<'d> {
             let list = attribute.enter(SET).and_then(|mut set| set.enter(SEQUENCE));
             let mut list = list.unwrap_or_else(|| Reader::new(&[]));
             while let Some((name, value)) = read_extension(&mut list) {
-                let names = Reader::new(value).enter(SEQUENCE);
-                let mut names = names.filter(|_| name == ALTERNATIVE_NAMES);
-                while let Some(element) = names.as_mut().and_then(Reader::any) {
-                    found.push(element.tag & 0x1f);
+                if name == wanted {
+                    return Some(value);
                 }
             }
         }
-        found
+        None
     }
 
     fn subject_names(&self, wanted: &[u8]) -> Vec<String> {

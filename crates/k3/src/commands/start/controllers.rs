@@ -6,9 +6,11 @@ use k3_apiserver::Server;
 use k3_controllers::{CONTROLLERS, Cluster, Context, Descriptor, writer::Writer};
 use k3_scheduler::Scheduler;
 use k3_simulator::{Rules, Simulator};
+use k8s_openapi::{api::storage::v1::StorageClass, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use kube::api::PostParams;
 use kubecontroller::{
     events::Style,
-    manager::{Config, Manager, Selection, Stop},
+    manager::{BoxError, Config, Manager, Selection, Stop, task},
     metrics,
 };
 
@@ -27,6 +29,10 @@ const MANAGER: &str = "system:kube-controller-manager";
 const AGENT: &str = concat!("kube-controller-manager/", env!("CARGO_PKG_VERSION"));
 const SCHEDULER: &str = "system:kube-scheduler";
 const SCHEDULER_AGENT: &str = concat!("kube-scheduler/", env!("CARGO_PKG_VERSION"));
+/// The controller that makes volumes out of folders of nodes.
+const LOCAL_PATH: &str = "local-path-provisioner";
+/// Says that a class is that of claims that name none.
+const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
 const SIMULATOR: &str = "system:k3-simulator";
 const SIMULATOR_AGENT: &str = concat!("k3-simulator/", env!("CARGO_PKG_VERSION"));
 /// The names of the scheduler in a list of controllers.
@@ -85,9 +91,12 @@ fn listed(list: &str) -> Result<Chosen, Failure> {
         }
     }
     let selection = Selection::parse(&words).map_err(wrong)?;
+    // Some run only where they are asked for by name.
+    let is_meant =
+        |known: &Descriptor| known.is_on || words.iter().any(|word| word != "*" && names(known, word));
     let controllers = CONTROLLERS
         .iter()
-        .filter(|known| selection.has(known.name, known.alias));
+        .filter(|known| selection.has(known.name, known.alias) && is_meant(known));
     let [name, alias] = SCHEDULER_NAMES;
     Ok(Chosen {
         controllers: controllers.collect(),
@@ -111,6 +120,10 @@ pub(super) async fn run(server: &Server, chosen: Chosen, cluster: Cluster, elect
     server.add_figures(move || metrics::text(&context.registry()));
     let context = (*manager).clone();
     server.add_document(CONTROLLERS_PATH, move || report::of(&context));
+    if cluster.local_volumes.is_some() && chosen.has(LOCAL_PATH) {
+        let client = inside::master(server, MANAGER, AGENT);
+        manager.add(task("local-path-class", move |_| make_class(client.clone())));
+    }
     let cluster = Arc::new(cluster);
     for descriptor in chosen.controllers {
         let context = Context {
@@ -150,9 +163,40 @@ pub(super) async fn run(server: &Server, chosen: Chosen, cluster: Cluster, elect
     stop.stopped().await;
 }
 
+/// Makes the class that claims get that name none, unless there is one of that name: an administrator may have changed it.
+async fn make_class(client: kube::Client) -> Result<(), BoxError> {
+    let class = StorageClass {
+        metadata: ObjectMeta {
+            name: Some("local-path".to_owned()),
+            annotations: Some([(DEFAULT_CLASS.to_owned(), "true".to_owned())].into()),
+            ..ObjectMeta::default()
+        },
+        provisioner: "k3.io/local-path".to_owned(),
+        reclaim_policy: Some("Delete".to_owned()),
+        volume_binding_mode: Some("WaitForFirstConsumer".to_owned()),
+        ..StorageClass::default()
+    };
+    match kube::Api::all(client)
+        .create(&PostParams::default(), &class)
+        .await
+    {
+        Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => Ok(()),
+        made => Ok(made.map(|_| ())?),
+    }
+}
+
 // --- Chosen ---
 
 impl Chosen {
+    fn has(&self, name: &str) -> bool {
+        self.controllers.iter().any(|chosen| chosen.name == name)
+    }
+
+    /// Whether nodes run in this process that are not real.
+    pub(super) fn simulates(&self) -> bool {
+        self.simulated.is_some()
+    }
+
     fn is_nothing(&self) -> bool {
         self.controllers.is_empty() && !self.scheduler && self.simulated.is_none()
     }
@@ -169,13 +213,15 @@ mod tests {
 
     #[test]
     fn a_list_names_controllers_by_either_name_or_leaves_them_out() {
-        assert_eq!(names("*").len(), CONTROLLERS.len());
+        let usual = CONTROLLERS.iter().filter(|known| known.is_on).count();
+        assert_eq!(names("*").len(), usual);
+        assert_eq!(names("*,tokencleaner").len(), usual + 1);
         assert_eq!(names(""), [""; 0]);
         assert_eq!(
             names("namespace, deployment-controller"),
             ["deployment-controller", "namespace-controller"]
         );
-        assert_eq!(names("*,-namespace").len(), CONTROLLERS.len() - 1);
+        assert_eq!(names("*,-namespace").len(), usual - 1);
     }
 
     #[test]

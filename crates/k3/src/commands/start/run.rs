@@ -10,8 +10,9 @@ use std::{
 };
 
 use k3_apiserver::{AuditConfig, Authentication, Config, Server, kubernetes_address};
-use k3_controllers::Cluster;
+use k3_controllers::{CertificateSigner, Cluster, TokenSigner};
 use k3_storage::{Compactor, OpenError, StorageConfig, Store, SystemClock};
+use ring::rand::{SecureRandom, SystemRandom};
 use tokio::{net::TcpListener, sync::watch};
 
 use super::{
@@ -144,7 +145,7 @@ async fn serve(
         service_range,
         issuer: flags.access.issuer(),
         unrestricted_update: flags.access.unrestricted_update,
-        signing_key: certificates.signing_key,
+        signing_key: certificates.signing_key.clone(),
         advertise: (advertise, listening.port()),
         guard_owners: flags
             .access
@@ -163,12 +164,18 @@ async fn serve(
         }
     };
 
+    // Without nodes of our own there is no folder to make volumes of.
+    let has_nodes = !flags.parts.no_node || chosen.simulates();
+    let local_volumes = has_nodes.then(|| data_dir.join("volumes").display().to_string());
     let stop_controllers = Stop::new();
     let controlling = controllers::run(
         &server,
         chosen,
         Cluster {
             authority: certificates.authority.clone(),
+            local_volumes,
+            certificates: Some(certificate_signer(&certificates)),
+            tokens: Some(TokenSigner::new(server.token_signer())),
             ..Cluster::default()
         },
         flags.storage.storage.is_shared(),
@@ -248,6 +255,18 @@ async fn until_stopped(
         }
         name = signals.next() => at_once(name),
     }
+}
+
+/// Signs requests that were approved with the key of the authority.
+fn certificate_signer(certificates: &Certificates) -> CertificateSigner {
+    let issuer = Arc::clone(&certificates.issuer);
+    let random = || {
+        let mut bytes = [0; 16];
+        let filled = SystemRandom::new().fill(&mut bytes);
+        filled.map(|()| bytes).map_err(|_| "no random bytes".to_owned())
+    };
+    let sign = move |bytes: &[u8]| issuer.sign_bytes(bytes).map_err(|error| error.to_string());
+    CertificateSigner::of_authority(certificates.authority.clone(), random, sign)
 }
 
 async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
