@@ -5,17 +5,14 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use serde::{Deserialize, de::IgnoredAny};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::member;
 use crate::{
-    objects::{ClaimTemplate, Fate, Meta, Owner, Retention, StatefulSet, Thing},
+    objects::{ClaimTemplate, Fate, Meta, Owner, PersistentVolumeClaim, Retention, StatefulSet},
     resource::{PODS, Resource, STATEFUL_SETS},
 };
-
-/// A claim, as far as this matters here.
-pub(super) type Claim = Thing<IgnoredAny>;
 
 /// What is to be done about the claims of a pod.
 #[derive(Debug, Default)]
@@ -33,7 +30,7 @@ pub(super) struct Work {
 /// A claim that gets other owners.
 #[derive(Debug)]
 pub(super) struct Owned {
-    pub(super) claim: Arc<Claim>,
+    pub(super) claim: Arc<PersistentVolumeClaim>,
     pub(super) owners: Vec<Owner>,
 }
 
@@ -58,7 +55,7 @@ impl Work {
         set: &StatefulSet,
         pod: &Meta,
         ordinal: i32,
-        look: impl Fn(&str) -> Option<Arc<Claim>>,
+        look: impl Fn(&str) -> Option<Arc<PersistentVolumeClaim>>,
     ) -> Self {
         let mut work = Work::default();
         for template in &set.spec.volume_claim_templates {
@@ -103,7 +100,11 @@ impl Work {
 }
 
 /// Whether a pod cannot be made yet, since a claim of its name is about to go with the pod that had the name before.
-pub(super) fn is_stale(set: &StatefulSet, ordinal: i32, look: impl Fn(&str) -> Option<Arc<Claim>>) -> bool {
+pub(super) fn is_stale(
+    set: &StatefulSet,
+    ordinal: i32,
+    look: impl Fn(&str) -> Option<Arc<PersistentVolumeClaim>>,
+) -> bool {
     if set.spec.persistent_volume_claim_retention_policy.when_scaled == Fate::Retain {
         return false;
     }
@@ -246,7 +247,7 @@ mod tests {
         json!({"apiVersion": version, "kind": kind, "name": name, "uid": uid, "controller": true, "blockOwnerDeletion": true})
     }
 
-    fn claim(owners: &[Value]) -> Arc<Claim> {
+    fn claim(owners: &[Value]) -> Arc<PersistentVolumeClaim> {
         Arc::new(
             serde_json::from_value(json!({"metadata": {"name": "data-db-0", "ownerReferences": owners}}))
                 .unwrap(),

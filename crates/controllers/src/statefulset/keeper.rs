@@ -22,7 +22,7 @@ use kubecontroller::{
 use serde_json::{Value, json};
 
 use super::{
-    claims::{Claim, Owned, Work},
+    claims::{Owned, Work},
     member,
     plan::{Plan, Seen, Step, Which, concluded},
     status,
@@ -32,7 +32,7 @@ use crate::{
     family::{Family, Parent},
     history::{Archive, History, New, Newest, spare},
     news::News,
-    objects::{ControllerRevision, Management, Pod, StatefulSet, StatefulStatus},
+    objects::{ControllerRevision, Management, PersistentVolumeClaim, Pod, StatefulSet, StatefulStatus},
     pods::batch,
     resource::{PERSISTENT_VOLUME_CLAIMS, PODS, STATEFUL_SETS},
     writer::{Made, Place, Writer, is, is_namespace_going, is_taken, only, words},
@@ -46,7 +46,7 @@ pub(super) struct Keeper {
     pub(super) clock: Clock,
     pub(super) sets: Informer<StatefulSet>,
     pub(super) pods: Informer<Pod>,
-    pub(super) claims: Informer<Claim>,
+    pub(super) claims: Informer<PersistentVolumeClaim>,
     pub(super) family: Family<Pod>,
     pub(super) archive: Archive,
     pub(super) expected: Arc<Expectations>,

@@ -19,13 +19,13 @@ use std::sync::Arc;
 
 use kubecontroller::{Key, expectations::Expectations, informer::Delta};
 
-use self::{claims::Claim, keeper::Keeper};
+use self::keeper::Keeper;
 use crate::{
     calm::Calm,
     context::{Context, Task},
     family::Family,
     history::{self, Archive},
-    objects::{Pod, StatefulSet},
+    objects::{PersistentVolumeClaim, Pod, StatefulSet},
     pods::wake::{self, Wake},
     resource::{PERSISTENT_VOLUME_CLAIMS, STATEFUL_SETS},
 };
@@ -35,7 +35,7 @@ const WORKERS: usize = 8;
 /// What runs.
 pub(crate) fn make(context: &Context) -> Vec<Task> {
     let (sets, pods) = (context.informer::<StatefulSet>(&STATEFUL_SETS), context.pods());
-    let claims = context.informer::<Claim>(&PERSISTENT_VOLUME_CLAIMS);
+    let claims = context.informer::<PersistentVolumeClaim>(&PERSISTENT_VOLUME_CLAIMS);
     let expected = Arc::new(Expectations::default());
     let forget = Arc::clone(&expected);
     let wake = Wake::new(
@@ -76,7 +76,7 @@ fn matters(old: &Pod, new: &Pod) -> bool {
 }
 
 /// The sets that may have waited for a claim to go with the pod that it was for.
-fn freed(delta: &Delta<Claim>) -> Vec<Key> {
+fn freed(delta: &Delta<PersistentVolumeClaim>) -> Vec<Key> {
     let Delta::Deleted { last, .. } = delta else {
         return Vec::new();
     };

@@ -9,10 +9,13 @@ use std::{
 use k8s_openapi::jiff::Timestamp;
 
 use super::{
-    claims::{self, Claim, Work},
+    claims::{self, Work},
     member,
 };
-use crate::objects::{IntOrPercent, Management, Meta, Pod, PodPhase, Replacing, StatefulSet, StatefulStatus};
+use crate::objects::{
+    IntOrPercent, Management, Meta, PersistentVolumeClaim, Pod, PodPhase, Replacing, StatefulSet,
+    StatefulStatus,
+};
 
 /// How many pods are made before the set is looked at again.
 const BURST: usize = 500;
@@ -113,7 +116,7 @@ pub(super) fn concluded(set: &StatefulSet, mut status: StatefulStatus, rolled: u
     status
 }
 
-impl<L: Fn(&str) -> Option<Arc<Claim>>> Seen<'_, L> {
+impl<L: Fn(&str) -> Option<Arc<PersistentVolumeClaim>>> Seen<'_, L> {
     /// What has to be done.
     pub(super) fn plan(&self) -> Plan {
         let (mut wanted, mut condemned) = (BTreeMap::new(), Vec::new());

@@ -4,11 +4,8 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::{
-    objects::{Pod, StatefulSet},
-    statefulset::{
-        claims::Claim,
-        plan::{Plan, Seen, Step, Which, concluded},
-    },
+    objects::{PersistentVolumeClaim, Pod, StatefulSet},
+    statefulset::plan::{Plan, Seen, Step, Which, concluded},
 };
 
 const NOW: &str = "2026-01-01T00:01:00Z";
@@ -64,7 +61,7 @@ fn plan(set: &StatefulSet, pods: &[(i32, &str, &str)]) -> Plan {
         update: "new",
         collisions: 0,
         pods: &pods,
-        claims: |_: &str| None::<Arc<Claim>>,
+        claims: |_: &str| None::<Arc<PersistentVolumeClaim>>,
         now: NOW.parse::<Timestamp>().unwrap(),
     };
     seen.plan()
@@ -290,7 +287,7 @@ fn a_pod_without_its_label_is_corrected() {
         update: "new",
         collisions: 0,
         pods: &pods,
-        claims: |_: &str| None::<Arc<Claim>>,
+        claims: |_: &str| None::<Arc<PersistentVolumeClaim>>,
         now: NOW.parse::<Timestamp>().unwrap(),
     };
     let plan = seen.plan();
