@@ -3,10 +3,11 @@
 use crate::{
     bootstrap, certificates,
     context::{Context, Task},
-    cronjob, daemonset, deployment, endpoint_slice, endpoints, ephemeral_volume, garbage, job, local_path,
-    namespace, node_ipam, node_lifecycle, pod_garbage, podautoscaler, replicaset, replication, resourcequota,
-    role_aggregation, root_ca, service_account, service_account_token, statefulset, storage_migration,
-    taint_eviction, ttl_after_finished, volume_binder, volume_protection,
+    cronjob, daemonset, deployment, disruption, endpoint_mirroring, endpoint_slice, endpoints,
+    ephemeral_volume, garbage, job, local_path, namespace, node_ipam, node_lifecycle, pod_garbage,
+    podautoscaler, policy_status, replicaset, replication, resourcequota, role_aggregation, root_ca,
+    service_account, service_account_token, service_cidr, statefulset, storage_migration, taint_eviction,
+    ttl_after_finished, volume_binder, volume_protection,
 };
 
 /// A controller, by the name under which it can be turned on and off.
@@ -46,8 +47,10 @@ pub static CONTROLLERS: &[Descriptor] = controllers! {
     "cronjob-controller" "cronjob" "cronjob-controller" cronjob::make;
     "daemonset-controller" "daemonset" "daemon-set-controller" daemonset::make;
     "deployment-controller" "deployment" "deployment-controller" deployment::make;
+    "disruption-controller" "disruption" "disruption-controller" disruption::make;
     "endpoints-controller" "endpoint" "endpoint-controller" endpoints::make;
     "endpointslice-controller" "endpointslice" "endpointslice-controller" endpoint_slice::make;
+    "endpointslice-mirroring-controller" "endpointslicemirroring" "endpointslicemirroring-controller" endpoint_mirroring::make;
     "ephemeral-volume-controller" "ephemeral-volume" "ephemeral-volume-controller" ephemeral_volume::make;
     "garbage-collector-controller" "garbagecollector" "generic-garbage-collector" garbage::make;
     "horizontal-pod-autoscaler-controller" "horizontalpodautoscaling" "horizontal-pod-autoscaler" podautoscaler::make;
@@ -64,11 +67,13 @@ pub static CONTROLLERS: &[Descriptor] = controllers! {
     "replicationcontroller-controller" "replicationcontroller" "replication-controller" replication::make;
     "resourcequota-controller" "resourcequota" "resourcequota-controller" resourcequota::make;
     "root-ca-certificate-publisher-controller" "root-ca-cert-publisher" "root-ca-cert-publisher" root_ca::make;
+    "service-cidr-controller" "" "service-cidrs-controller" service_cidr::make;
     "serviceaccount-controller" "serviceaccount" "service-account-controller" service_account::make;
     "serviceaccount-token-controller" "serviceaccount-token" "tokens-controller" service_account_token::make;
     "statefulset-controller" "statefulset" "statefulset-controller" statefulset::make;
-    "storage-version-migrator-controller" "" "storage-version-migrator-controller" storage_migration::make;
+    "storage-version-migrator-controller" "storage-version-migrator-controller" "storage-version-migrator-controller" storage_migration::make;
     "taint-eviction-controller" "taint-eviction" "node-controller" taint_eviction::make;
     "token-cleaner-controller" "tokencleaner" "token-cleaner" bootstrap::make_cleaner, off;
     "ttl-after-finished-controller" "ttl-after-finished" "ttl-after-finished-controller" ttl_after_finished::make;
+    "validatingadmissionpolicy-status-controller" "validatingadmissionpolicy-status-controller" "validatingadmissionpolicy-status-controller" policy_status::make;
 };

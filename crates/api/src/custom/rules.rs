@@ -59,6 +59,11 @@ const STANDARD_FINALIZERS: [&str; 3] = ["orphan", "foregroundDeletion", "kuberne
 // --- CustomRules ---
 
 impl CustomRules {
+    /// What expressions see of objects; `None` if they see nothing.
+    pub fn declared(&self) -> Option<k3_cel::Decl> {
+        expression::declare(self.node(), true).map(|declared| declared.decl)
+    }
+
     /// The rules of a version of the definition with this spec.
     pub(super) fn new(version: &Value, spec: &Value) -> Self {
         let subresources = version.at("subresources");

@@ -47,6 +47,8 @@ pub(super) struct Exchange {
     pub notes: Notes,
     /// Whether it is known who asks, and that it is not just anybody.
     pub is_known: bool,
+    /// What the client is told beside its answer, whatever that is.
+    pub warning: Option<String>,
     /// What is written down, if it is.
     pub record: Option<Box<Record>>,
     /// Its place among those that are served at once.
@@ -94,6 +96,7 @@ impl Exchange {
             is_long,
             notes: Notes::default(),
             is_known: false,
+            warning: None,
             record: None,
             permit: None,
             seat: None,

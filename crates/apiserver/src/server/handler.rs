@@ -131,10 +131,13 @@ impl Handler {
         let head = Head::read(&parts);
         let place = route(&head.path, self.registry.caches.definitions());
         let mut exchange = Exchange::begin(self.ids.of(&head.headers), &head, &place, &self.registry.metrics);
-        let answer = match self.limited(&head, place, body, peer, &mut exchange).await {
+        let mut answer = match self.limited(&head, place, body, peer, &mut exchange).await {
             Ok(answer) => answer,
             Err(status) => web::status(&status, head.error_format(), head.pretty),
         };
+        if let Some(warning) = exchange.warning.take() {
+            warn(&mut answer, &[warning]);
+        }
         // A connection that many requests can share at no cost to the client is only for those who are known.
         if head.version == Version::HTTP_2 && !exchange.is_known {
             end.notify_one();
@@ -321,16 +324,12 @@ impl Handler {
             now: self.registry.now(),
             notes: exchange.notes.clone(),
         };
-        let warning = deprecation::of(&ask.target.kind, self.registry.caches.definitions());
-        let mut answer = if verb.is_write() {
-            self.write(ask, verb, exchange.permit.take()).await?
+        exchange.warning = deprecation::of(&ask.target.kind, self.registry.caches.definitions());
+        if verb.is_write() {
+            self.write(ask, verb, exchange.permit.take()).await
         } else {
-            self.run(&ask, verb).await?
-        };
-        if let Some(warning) = warning {
-            warn(&mut answer, &[warning]);
+            self.run(&ask, verb).await
         }
-        Ok(answer)
     }
 
     /// Carries out a write, which goes on when nobody waits for it any more: neither its client's leaving nor the end of its time

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use crate::{
     objects::{Endpoint, EndpointConditions, Node, Pod, Service, SlicePort, Target},
     services::{
+        identity::{EndpointSet, Identity},
         members::{addresses, can_serve, hostname},
         order,
         port::ports_of,
@@ -13,35 +14,8 @@ use crate::{
 
 const ZONE: &str = "topology.kubernetes.io/zone";
 
-/// What makes endpoints the same one, whatever became of it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Identity {
-    name: Box<str>,
-    namespace: Box<str>,
-    hostname: Box<str>,
-    addresses: Vec<Box<str>>,
-}
-
-/// Endpoints, each once.
-pub(crate) type EndpointSet = BTreeMap<Identity, Endpoint>;
 /// Endpoints by the ports that they have.
-pub(crate) type ByPorts = BTreeMap<Vec<SlicePort>, EndpointSet>;
-
-// --- Identity ---
-
-impl Identity {
-    pub(crate) fn of(endpoint: &Endpoint) -> Self {
-        let target = endpoint.target_ref.as_deref();
-        let mut addresses = endpoint.addresses.clone();
-        addresses.sort();
-        Identity {
-            name: target.map(|target| target.name.clone()).unwrap_or_default(),
-            namespace: target.map(|target| target.namespace.clone()).unwrap_or_default(),
-            hostname: endpoint.hostname.clone().unwrap_or_default(),
-            addresses,
-        }
-    }
-}
+pub(super) type ByPorts = BTreeMap<Vec<SlicePort>, EndpointSet>;
 
 /// The endpoints that a service is to have in a family of addresses, and the pods that cannot be told of because nobody
 /// knows their node.
@@ -124,8 +98,9 @@ mod tests {
     }
 
     fn service(spec: Value) -> Service {
-        serde_json::from_value(json!({"metadata": {"name": "web", "namespace": "shop"}, "spec": spec}))
-            .unwrap()
+        let mut service = json!({"metadata": {"name": "web", "namespace": "shop"}});
+        service["spec"] = spec;
+        serde_json::from_value(service).unwrap()
     }
 
     fn node(name: &str) -> Option<Arc<Node>> {

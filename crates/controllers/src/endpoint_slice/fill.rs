@@ -6,8 +6,10 @@
 
 use std::sync::Arc;
 
-use super::desired::{EndpointSet, Identity};
-use crate::objects::{Endpoint, EndpointSlice};
+use crate::{
+    objects::{Endpoint, EndpointSlice},
+    services::identity::{EndpointSet, Identity, differs},
+};
 
 /// What becomes of slices.
 #[derive(Debug, Default)]
@@ -84,14 +86,6 @@ fn keep(slice: &EndpointSlice, desired: &mut EndpointSet) -> (Vec<Endpoint>, boo
     (kept, is_changed)
 }
 
-/// Whether what is the same endpoint has changed. Who is to use it is decided elsewhere.
-pub(crate) fn differs(old: &Endpoint, new: &Endpoint) -> bool {
-    old.conditions != new.conditions
-        || old.node_name != new.node_name
-        || old.zone != new.zone
-        || old.target_ref != new.target_ref
-}
-
 /// The slice that has the least room left with so many endpoints more; `None` if there is not enough room in any.
 fn best(slices: &[Arc<EndpointSlice>], more: usize, most: usize) -> Option<usize> {
     if more >= most {
@@ -144,58 +138,55 @@ mod tests {
 
     #[test]
     fn few_slices_change() {
+        const HALVES: &[(usize, usize)] = &[(0, 50), (50, 100)];
+        let none = Vec::new;
         for (slices, desired, expected, what) in [
-            (vec![], 0..250, (vec![100, 100, 50], vec![], 0, 0), "all are new"),
+            (&[][..], 0..250, (vec![100, 100, 50], none(), 0, 0), "all are new"),
+            (&[(0, 100)], 0..100, (none(), none(), 1, 0), "nothing has changed"),
             (
-                vec![0..100],
-                0..100,
-                (vec![], vec![], 1, 0),
-                "nothing has changed",
-            ),
-            (
-                vec![0..50, 50..60],
+                &[(0, 50), (50, 60)],
                 0..65,
-                (vec![], vec![55], 1, 0),
+                (none(), vec![55], 1, 0),
                 "the fullest with room",
             ),
             (
-                vec![0..99, 103..113],
+                &[(0, 99), (103, 113)],
                 0..113,
-                (vec![], vec![14], 1, 0),
-                "the one that has room for all",
+                (none(), vec![14], 1, 0),
+                "the one with room for all",
             ),
             (
-                vec![0..50, 50..100],
+                HALVES,
                 10..130,
-                (vec![], vec![70], 1, 0),
+                (none(), vec![70], 1, 0),
                 "what changes anyway is filled",
             ),
             (
-                vec![0..50, 50..100],
+                HALVES,
                 10..170,
-                (vec![], vec![100, 60], 0, 0),
+                (none(), vec![100, 60], 0, 0),
                 "then one that has room",
             ),
             (
-                vec![0..100],
+                &[(0, 100)],
                 0..330,
-                (vec![100, 100, 30], vec![], 1, 0),
+                (vec![100, 100, 30], none(), 1, 0),
                 "what has room nowhere is new",
             ),
             (
-                vec![0..50, 50..100],
+                HALVES,
                 50..100,
-                (vec![], vec![], 1, 1),
+                (none(), none(), 1, 1),
                 "a slice without endpoints goes",
             ),
             (
-                vec![0..10, 0..10],
+                &[(0, 10), (0, 10)],
                 0..10,
-                (vec![], vec![], 1, 1),
+                (none(), none(), 1, 1),
                 "no endpoint is told twice",
             ),
         ] {
-            let slices: Vec<_> = slices.into_iter().map(slice).collect();
+            let slices: Vec<_> = slices.iter().map(|(first, end)| slice(*first..*end)).collect();
             let filled = fill(&slices, set(desired), |_| false, 100);
             assert_eq!(sizes(&filled), expected, "{what}");
         }

@@ -64,10 +64,9 @@ mod tests {
     use super::*;
 
     fn service(annotations: Value, distribution: &str) -> Service {
-        serde_json::from_value(
-            json!({"metadata": {"annotations": annotations}, "spec": {"trafficDistribution": distribution}}),
-        )
-        .unwrap()
+        let mut service = json!({"metadata": {}, "spec": {"trafficDistribution": distribution}});
+        service["metadata"]["annotations"] = annotations;
+        serde_json::from_value(service).unwrap()
     }
 
     #[test]

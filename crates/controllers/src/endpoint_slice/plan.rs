@@ -6,15 +6,16 @@ use std::{
 };
 
 use super::{
-    MANAGER,
-    desired::{self, EndpointSet},
+    MANAGER, desired,
     fill::{Filled, fill},
     hints::Preference,
 };
 use crate::{
     objects::{EndpointSlice, Node, Pod, Service, SlicePort},
     services::{
-        HEADLESS, order,
+        HEADLESS,
+        identity::EndpointSet,
+        order,
         slices::{Changes, Draft, MANAGED_BY, SERVICE_NAME},
     },
 };
@@ -204,7 +205,9 @@ mod tests {
 
     fn service(spec: Value) -> Service {
         let metadata = json!({"name": "web", "namespace": "shop", "uid": "u", "labels": {"team": "a"}});
-        serde_json::from_value(json!({"metadata": metadata, "spec": spec})).unwrap()
+        let mut service = json!({"metadata": metadata});
+        service["spec"] = spec;
+        serde_json::from_value(service).unwrap()
     }
 
     fn pods(count: usize) -> Vec<Arc<Pod>> {

@@ -130,27 +130,17 @@ impl Keeper {
     fn tell(&self, service: &Service, known: Option<&Endpoints>, error: &kube::Error) {
         let Meta { namespace, name, .. } = &service.metadata;
         let why = words(error);
-        let (news, about) = match known {
-            Some(known) => (
-                News::warning(
-                    "FailedToUpdateEndpoint",
-                    format_args!("Failed to update endpoint {namespace}/{name}: {why}"),
-                ),
-                known.metadata.reference(&ENDPOINTS),
-            ),
-            None => {
-                let wanted = Meta {
-                    namespace: namespace.clone(),
-                    name: name.clone(),
-                    ..Meta::default()
-                };
-                let words = format!("Failed to create endpoint for service {namespace}/{name}: {why}");
-                (
-                    News::warning("FailedToCreateEndpoint", words),
-                    wanted.reference(&ENDPOINTS),
-                )
-            }
+        if let Some(known) = known {
+            let words = format!("Failed to update endpoint {namespace}/{name}: {why}");
+            let about = known.metadata.reference(&ENDPOINTS);
+            return News::warning("FailedToUpdateEndpoint", words).tell(&self.recorder, &about);
+        }
+        let wanted = Meta {
+            namespace: namespace.clone(),
+            name: name.clone(),
+            ..Meta::default()
         };
-        news.tell(&self.recorder, &about);
+        let words = format!("Failed to create endpoint for service {namespace}/{name}: {why}");
+        News::warning("FailedToCreateEndpoint", words).tell(&self.recorder, &wanted.reference(&ENDPOINTS));
     }
 }

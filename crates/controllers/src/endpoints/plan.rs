@@ -167,24 +167,20 @@ mod tests {
     use super::*;
 
     fn service(spec: Value) -> Service {
-        serde_json::from_value(
-            json!({"metadata": {"name": "web", "namespace": "shop", "labels": {"a": "b"}}, "spec": spec}),
-        )
-        .unwrap()
+        let mut service = json!({"metadata": {"name": "web", "namespace": "shop", "labels": {"a": "b"}}});
+        service["spec"] = spec;
+        serde_json::from_value(service).unwrap()
     }
 
     fn pod(name: &str, ips: Value, more: Value) -> Arc<Pod> {
         let mut pod = json!({
             "metadata": {"name": name, "namespace": "shop", "uid": name},
             "spec": {"nodeName": "n1", "hostname": "h", "subdomain": "web"},
-            "status": {"podIPs": ips, "conditions": [{"type": "Ready", "status": "True"}]},
+            "status": {"conditions": [{"type": "Ready", "status": "True"}]},
         });
-        k3_merge(&mut pod, more);
+        pod["status"]["podIPs"] = ips;
+        let pod = k3_api::patch::merge::apply(pod, more).unwrap();
         Arc::new(serde_json::from_value(pod).unwrap())
-    }
-
-    fn k3_merge(pod: &mut Value, more: Value) {
-        *pod = k3_api::patch::merge::apply(pod.take(), more).unwrap();
     }
 
     #[test]

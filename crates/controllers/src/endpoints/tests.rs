@@ -135,7 +135,7 @@ async fn services_that_choose_no_pods_are_left_alone() {
     let stage = Stage::new();
     stage.put(&PODS, pod("a", "web", "10.1.0.1"));
     let mut manual = service("manual");
-    manual["spec"]["selector"] = json!(null);
+    manual["spec"]["selector"] = json!({});
     stage.put(&SERVICES, manual);
     let mut name = service("web");
     name["spec"]["type"] = json!("ExternalName");

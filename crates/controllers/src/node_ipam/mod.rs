@@ -26,12 +26,10 @@ use kubecontroller::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use self::{
-    plan::{CLAIM, Choice, Ranges, is_wanting},
-    range::Network,
-};
+use self::plan::{CLAIM, Choice, Ranges, is_wanting};
 use crate::{
     context::{Context, Task},
+    network::Network,
     news::News,
     objects::Node,
     resource::NODES,

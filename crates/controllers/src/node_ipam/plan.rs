@@ -6,8 +6,12 @@ use std::{
     sync::Arc,
 };
 
-use super::range::{BadRange, Network, NoNetwork, Range, Used};
-use crate::{context::NodeNetworks, objects::Node};
+use super::range::{BadRange, Range, Used};
+use crate::{
+    context::NodeNetworks,
+    network::{Network, NoNetwork},
+    objects::Node,
+};
 
 /// What a node is about to get. It is written down before the networks themselves, which cannot be taken back, so that two
 /// who choose at the same time see each other.

@@ -1,26 +1,6 @@
-//! Networks, and the blocks of equal size that one is cut into.
+//! The blocks of equal size that a network is cut into.
 
-use std::{
-    fmt,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr},
-    str::FromStr,
-};
-
-/// A network of either family.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Network {
-    /// The first address, as a number.
-    first: u128,
-    /// How many bits of an address name the network.
-    prefix: u8,
-    /// How many bits an address has.
-    bits: u8,
-}
-
-/// Not a network.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no network such as 10.244.0.0/16")]
-pub(super) struct NoNetwork(String);
+use crate::network::{Network, V4};
 
 /// A network cut into blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,53 +26,8 @@ pub(super) struct Used {
 
 /// More blocks than this are too many to remember.
 const MOST_BITS: u8 = 16;
-const V4: u8 = 32;
-const V6: u8 = 128;
 const BLOCK_V4: u8 = 24;
 const BLOCK_V6: u8 = 64;
-
-// --- Network ---
-
-impl Network {
-    /// Whether they share addresses.
-    pub(super) fn overlaps(&self, other: &Network) -> bool {
-        self.bits == other.bits && self.first <= other.last() && other.first <= self.last()
-    }
-
-    fn last(&self) -> u128 {
-        self.first | mask(self.bits - self.prefix)
-    }
-}
-
-impl FromStr for Network {
-    type Err = NoNetwork;
-
-    fn from_str(text: &str) -> Result<Self, NoNetwork> {
-        let wrong = || NoNetwork(text.to_owned());
-        let (address, prefix) = text.trim().split_once('/').ok_or_else(wrong)?;
-        let address: IpAddr = address.parse().map_err(|_| wrong())?;
-        let prefix: u8 = prefix.parse().map_err(|_| wrong())?;
-        let (number, bits) = match address {
-            IpAddr::V4(address) => (u128::from(u32::from(address)), V4),
-            IpAddr::V6(address) => (u128::from(address), V6),
-        };
-        if prefix > bits {
-            return Err(wrong());
-        }
-        let first = number & !mask(bits - prefix);
-        Ok(Network { first, prefix, bits })
-    }
-}
-
-impl fmt::Display for Network {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let prefix = self.prefix;
-        match u32::try_from(self.first) {
-            Ok(first) if self.bits == V4 => write!(f, "{}/{prefix}", Ipv4Addr::from(first)),
-            _ => write!(f, "{}/{prefix}", Ipv6Addr::from(self.first)),
-        }
-    }
-}
 
 // --- Range ---
 
@@ -183,11 +118,6 @@ impl Used {
     fn is_used(&self, index: usize) -> bool {
         self.words[index / 64] >> (index % 64) & 1 == 1
     }
-}
-
-/// A number with so many ones at its end.
-fn mask(ones: u8) -> u128 {
-    if ones >= V6 { u128::MAX } else { (1 << ones) - 1 }
 }
 
 #[cfg(test)]

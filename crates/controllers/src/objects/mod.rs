@@ -3,6 +3,7 @@
 //! Every field that is added here is kept for each object of its kind. What is read once in a while, such as the template of
 //! pods, is kept as the text that came.
 
+mod budget;
 mod condition;
 mod controller_revision;
 mod cron_job;
@@ -20,12 +21,14 @@ mod pod;
 mod replica_set;
 mod selector;
 mod service;
+mod service_cidr;
 mod stateful_set;
 mod template;
 mod toleration;
 
 pub(crate) use self::meta::object;
 pub use self::{
+    budget::{Budget, BudgetSpec, BudgetStatus},
     condition::{Condition, ConditionStatus},
     controller_revision::ControllerRevision,
     cron_job::{Concurrency, CronJob, CronJobSpec, CronJobStatus, JobReference},
@@ -55,6 +58,7 @@ pub use self::{
     replica_set::{EqualSelector, ReplicaSet, ReplicaSpec, ReplicaStatus, ReplicationController},
     selector::Selector,
     service::{Service, ServicePort, ServiceSpec, TargetPort},
+    service_cidr::{IpAddress, ServiceCidr, ServiceCidrSpec, ServiceCidrStatus},
     stateful_set::{
         ClaimTemplate, Fate, Management, Ordinals, Partition, Retention, StatefulSet, StatefulSpec,
         StatefulStatus, StatefulStrategy,

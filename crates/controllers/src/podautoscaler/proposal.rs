@@ -388,20 +388,20 @@ fn thousandths(text: &Text) -> i64 {
     Quantity::from_value(&json!(text.0)).map_or(0, |quantity| quantity.milli_value())
 }
 
-fn amount(thousandths: i64) -> Option<Text> {
-    Some(Text(Quantity::milli(thousandths, Format::DecimalSi).to_string()))
+fn amount(thousandths: i64) -> Text {
+    Text(Quantity::milli(thousandths, Format::DecimalSi).to_string())
 }
 
 fn averaged(thousandths: i64) -> MetricValueStatus {
     MetricValueStatus {
-        average_value: amount(thousandths),
+        average_value: Some(amount(thousandths)),
         ..MetricValueStatus::default()
     }
 }
 
 fn valued(thousandths: i64) -> MetricValueStatus {
     MetricValueStatus {
-        value: amount(thousandths),
+        value: Some(amount(thousandths)),
         ..MetricValueStatus::default()
     }
 }

@@ -1,6 +1,6 @@
 //! Where metrics are read: the APIs of resource, custom and external metrics, if somebody serves them.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use k3_api::{quantity::Quantity, rules::Tree, selector::label::Selector};
 use k8s_openapi::{
@@ -220,7 +220,7 @@ fn query(pods: &str, metric: &str) -> String {
     query.finish()
 }
 
-fn of_custom(why: String) -> String {
+fn of_custom(why: impl fmt::Display) -> String {
     format!("unable to fetch metrics from custom metrics API: {why}")
 }
 

@@ -251,3 +251,69 @@ async fn pods_of_two_autoscalers_are_scaled_by_neither() {
     }
     assert_eq!(replicas(&stage), Some(2));
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_waits_outside_brings_the_last_replica_back_that_it_took_away() {
+    static QUEUE: Resource = Resource::new(
+        "external.metrics.k8s.io",
+        "v1beta1",
+        "queue",
+        "ExternalMetricValue",
+        true,
+    );
+    let stage = Stage::new();
+    let waiting = |count: &str| {
+        let metadata = json!({"name": "queue", "namespace": "shop"});
+        stage.put(
+            &QUEUE,
+            json!({"metadata": metadata, "metricName": "queue", "value": count}),
+        );
+    };
+    deployment(&stage, 1);
+    waiting("0");
+    let metric = json!({"type": "External", "external": {"metric": {"name": "queue"}, "target": {"type": "Value", "value": "2"}}});
+    autoscaler(&stage, "h", &json!({"minReplicas": 0, "metrics": [metric]}));
+    let _running = stage.start("one", make);
+    // What was there at first counts for some minutes.
+    until(&stage, "h", "AbleToScale", "ScaleDownStabilized").await;
+    assert_eq!(replicas(&stage), Some(1));
+    sleep(Duration::from_mins(6)).await;
+    assert_eq!(replicas(&stage), Some(0));
+    assert_eq!(condition(&stage, "h", "ScaledToZero").unwrap().0, "True");
+    waiting("5");
+    sleep(Duration::from_secs(20)).await;
+    assert_eq!(replicas(&stage), Some(3));
+    assert_eq!(condition(&stage, "h", "ScaledToZero").unwrap().0, "False");
+    let reason = condition(&stage, "h", "ScalingActive").unwrap().2;
+    assert_eq!(
+        reason,
+        "the HPA was able to successfully calculate a replica count from external metric queue(nil)"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_metric_that_fails_keeps_a_target_from_shrinking_and_not_from_growing() {
+    for (cpu, expected) in [("100m", 2), ("1", 4)] {
+        let stage = Stage::new();
+        deployment(&stage, 2);
+        measure(&stage, "web-0", cpu);
+        measure(&stage, "web-1", cpu);
+        let cpu = json!({"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}});
+        let pods = json!({"type": "Pods", "pods": {"metric": {"name": "hits"}, "target": {"type": "AverageValue", "averageValue": "1"}}});
+        autoscaler(&stage, "h", &json!({"metrics": [cpu, pods]}));
+        let _running = stage.start("one", make);
+        sleep(Duration::from_mins(6)).await;
+        assert_eq!(replicas(&stage), Some(expected));
+        let (holds, _, message) = condition(&stage, "h", "ScalingActive").unwrap();
+        if expected == 2 {
+            assert_eq!(holds, "False");
+            assert_eq!(
+                message,
+                "the HPA was unable to compute the replica count: unable to get metric hits: unable to fetch metrics from \
+                 custom metrics API: no custom metrics API (custom.metrics.k8s.io) registered"
+            );
+        } else {
+            assert_eq!(holds, "True");
+        }
+    }
+}

@@ -7,13 +7,12 @@ use k8s_openapi::api::{
 use kubecontroller::testing::{Fault, Requests};
 use serde_json::{Value, json};
 
+use super::make;
 use crate::{
     replication,
     resource::{PODS, REPLICA_SETS, REPLICATION_CONTROLLERS},
-    testing::{Make, World},
+    testing::{Stage, Story},
 };
-
-const MAKES: &[Make] = &[super::make];
 
 fn set(replicas: u32) -> Value {
     json!({
@@ -36,6 +35,7 @@ fn pod(name: &str, labels: &Value, owner: Option<&Value>) -> Value {
     let mut pod = json!({
         "metadata": {"name": name, "namespace": "shop", "labels": labels},
         "spec": {"containers": [{"name": "c"}]},
+        "status": {"phase": "Pending"},
     });
     if let Some(owners) = owners {
         pod["metadata"]["ownerReferences"] = owners;
@@ -44,8 +44,8 @@ fn pod(name: &str, labels: &Value, owner: Option<&Value>) -> Value {
 }
 
 /// (replicas, labelled, ready, available, going) of the set.
-fn counts(world: &World) -> Option<(i32, i32, i32, i32, i32)> {
-    let status = world.api.get::<ReplicaSet>("shop", "web")?.status?;
+fn counts(stage: &Stage) -> Option<(i32, i32, i32, i32, i32)> {
+    let status = stage.api.get::<ReplicaSet>("shop", "web")?.status?;
     Some((
         status.replicas,
         status.fully_labeled_replicas.unwrap_or(0),
@@ -56,8 +56,8 @@ fn counts(world: &World) -> Option<(i32, i32, i32, i32, i32)> {
 }
 
 /// All pods are there, ready and told of; otherwise what there is.
-fn full(world: &World, replicas: i32) -> Result<Value, Value> {
-    let (pods, counts) = (world.pods(), counts(world));
+fn full(stage: &Stage, replicas: i32) -> Result<Value, Value> {
+    let (pods, counts) = (stage.pods_by_owner(), counts(stage));
     let found = json!({"pods": pods, "status": counts});
     let is_full = counts == Some((replicas, replicas, replicas, replicas, 0))
         && pods.values().sum::<usize>() == usize::try_from(replicas).unwrap_or(0);
@@ -66,18 +66,18 @@ fn full(world: &World, replicas: i32) -> Result<Value, Value> {
 
 #[tokio::test(start_paused = true)]
 async fn a_set_gets_its_pods_and_gives_them_back() {
-    let world = World::new();
-    world.put(&REPLICA_SETS, set(3));
-    let _running = world.run("k3", MAKES);
-    world.until(|_| full(&world, 3)).await;
-    let pod = &world.api.list::<Pod>()[0];
+    let stage = Stage::new();
+    stage.put(&REPLICA_SETS, set(3));
+    let _running = stage.start("k3", make);
+    stage.until(|| full(&stage, 3)).await;
+    let pod = &stage.api.list::<Pod>()[0];
     assert!(pod.metadata.name.as_ref().unwrap().starts_with("web-"));
-    world.api.edit::<ReplicaSet>("shop", "web", |set| {
+    stage.api.edit::<ReplicaSet>("shop", "web", |set| {
         set.metadata.generation = Some(2);
         set.spec.replicas = Some(1);
     });
-    world.until(|_| full(&world, 1)).await;
-    let status = world
+    stage.until(|| full(&stage, 1)).await;
+    let status = stage
         .api
         .get::<ReplicaSet>("shop", "web")
         .unwrap()
@@ -88,33 +88,34 @@ async fn a_set_gets_its_pods_and_gives_them_back() {
 
 #[tokio::test(start_paused = true)]
 async fn a_replication_controller_is_kept_the_same_way() {
-    let world = World::new();
+    let stage = Stage::new();
     let mut controller = set(2);
     controller["spec"]["selector"] = json!({"app": "a"});
-    world.put(&REPLICATION_CONTROLLERS, controller);
-    let _running = world.run("k3", &[replication::make]);
-    world
-        .until(|api| {
-            let status = api.get::<ReplicationController>("shop", "web")?.status?;
-            (status.ready_replicas == Some(2) && world.pods() == [("web".to_owned(), 2)].into()).then_some(())
+    stage.put(&REPLICATION_CONTROLLERS, controller);
+    let _running = stage.start("k3", replication::make);
+    stage
+        .until(|| {
+            let status = stage.api.get::<ReplicationController>("shop", "web")?.status?;
+            (status.ready_replicas == Some(2) && stage.pods_by_owner() == [("web".to_owned(), 2)].into())
+                .then_some(())
         })
         .await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn orphans_are_adopted_and_strangers_are_let_go() {
-    let world = World::new();
-    let web = world.put(&REPLICA_SETS, set(2));
-    world.put(&PODS, pod("orphan", &json!({"app": "a"}), None));
-    world.put(&PODS, pod("stranger", &json!({"app": "b"}), Some(&web)));
+    let stage = Stage::new();
+    let web = stage.put(&REPLICA_SETS, set(2));
+    stage.put(&PODS, pod("orphan", &json!({"app": "a"}), None));
+    stage.put(&PODS, pod("stranger", &json!({"app": "b"}), Some(&web)));
     let mut other = web.clone();
     other["metadata"]["uid"] = json!("somebody");
-    world.put(&PODS, pod("other", &json!({"app": "a"}), Some(&other)));
-    let _running = world.run("k3", MAKES);
-    world
-        .until(|_| {
+    stage.put(&PODS, pod("other", &json!({"app": "a"}), Some(&other)));
+    let _running = stage.start("k3", make);
+    stage
+        .until(|| {
             let owner = |name: &str| {
-                let pod = world.api.get::<Pod>("shop", name)?;
+                let pod = stage.api.get::<Pod>("shop", name)?;
                 Some(
                     pod.metadata
                         .owner_references
@@ -128,52 +129,52 @@ async fn orphans_are_adopted_and_strangers_are_let_go() {
             let uid = web["metadata"]["uid"].as_str().map(str::to_owned);
             let expected = (uid, None, Some("somebody".to_owned()));
             // The orphan and one that was made, the stranger, and the one of another set.
-            (owners == expected && world.api.list::<Pod>().len() == 4).then_some(())
+            (owners == expected && stage.api.list::<Pod>().len() == 4).then_some(())
         })
         .await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn pods_that_cannot_be_made_are_told_until_they_can() {
-    let world = World::new();
-    world.put(&REPLICA_SETS, set(3));
+    let stage = Stage::new();
+    stage.put(&REPLICA_SETS, set(3));
     let create = || Requests::verb("create").of("pods");
-    world.api.faults().on(create().after(1), Fault::Status(403));
-    let _running = world.run("k3", MAKES);
-    let reason = |world: &World| {
-        let conditions = world.api.get::<ReplicaSet>("shop", "web")?.status?.conditions?;
+    stage.api.faults().on(create().after(1), Fault::Status(403));
+    let _running = stage.start("k3", make);
+    let reason = |stage: &Stage| {
+        let conditions = stage.api.get::<ReplicaSet>("shop", "web")?.status?.conditions?;
         conditions.first().and_then(|condition| condition.reason.clone())
     };
-    world
-        .until(|_| reason(&world).filter(|reason| reason == "FailedCreate"))
+    stage
+        .until(|| reason(&stage).filter(|reason| reason == "FailedCreate"))
         .await;
     // One in a slow start, then two that are refused; never a third for the same reason.
-    let first = world
+    let first = stage
         .api
         .requests()
         .iter()
-        .filter(|request| request.verb == "create")
+        .filter(|request| request.verb == "create" && request.is_of("pods"))
         .count();
     assert!((2..=3).contains(&first), "{first}");
-    world.api.faults().clear();
-    world.until(|_| full(&world, 3)).await;
-    world.until(|_| reason(&world).is_none()).await;
+    stage.api.faults().clear();
+    stage.until(|| full(&stage, 3)).await;
+    stage.until(|| reason(&stage).is_none()).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_is_available_when_it_was_ready_for_long_enough() {
-    let world = World::new();
+    let stage = Stage::new();
     let mut web = set(1);
     web["spec"]["minReadySeconds"] = json!(30);
-    world.put(&REPLICA_SETS, web);
-    let _running = world.run("k3", MAKES);
-    world
-        .until(|_| counts(&world).filter(|counts| counts.2 == 1))
+    stage.put(&REPLICA_SETS, web);
+    let _running = stage.start("k3", make);
+    stage
+        .until(|| counts(&stage).filter(|counts| counts.2 == 1))
         .await;
-    assert_eq!(counts(&world).unwrap().3, 0);
+    assert_eq!(counts(&stage).unwrap().3, 0);
     let ready = tokio::time::Instant::now();
-    world
-        .until(|_| counts(&world).filter(|counts| counts.3 == 1))
+    stage
+        .until(|| counts(&stage).filter(|counts| counts.3 == 1))
         .await;
     let waited = ready.elapsed().as_secs();
     assert!((28..=31).contains(&waited), "{waited}");
@@ -181,12 +182,15 @@ async fn a_pod_is_available_when_it_was_ready_for_long_enough() {
 
 #[tokio::test(start_paused = true)]
 async fn many_pods_cost_few_writes_of_the_status() {
-    let world = World::new();
-    world.put(&REPLICA_SETS, set(600));
-    let _running = world.run("k3", MAKES);
-    world.until(|_| full(&world, 600)).await;
-    let writes = world.api.writes();
-    let pods = writes.iter().filter(|write| write.verb == "create").count();
+    let stage = Stage::new();
+    stage.put(&REPLICA_SETS, set(600));
+    let _running = stage.start("k3", make);
+    stage.until(|| full(&stage, 600)).await;
+    let writes = stage.api.writes();
+    let pods = writes
+        .iter()
+        .filter(|write| write.verb == "create" && write.is_of("pods"))
+        .count();
     let status = writes
         .iter()
         .filter(|write| write.subresource == "status")
@@ -197,45 +201,60 @@ async fn many_pods_cost_few_writes_of_the_status() {
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_written_once_all_is_as_it_should_be() {
-    let world = World::new();
-    world.put(&REPLICA_SETS, set(3));
-    let _running = world.run("k3", MAKES);
-    world.until(|_| full(&world, 3)).await;
-    world.rest(Duration::from_secs(1)).await;
-    world.api.forget_requests();
-    world.rest(Duration::from_mins(1)).await;
-    assert_eq!(world.api.writes().len(), 0);
+    let stage = Stage::new();
+    stage.put(&REPLICA_SETS, set(3));
+    let _running = stage.start("k3", make);
+    stage.until(|| full(&stage, 3)).await;
+    stage.rest(Duration::from_secs(1)).await;
+    stage.api.forget_requests();
+    stage.rest(Duration::from_mins(1)).await;
+    assert_eq!(stage.api.writes().len(), 0);
 }
+
+/// A set is filled, and takes an orphan in.
+const FILLED: Story = Story {
+    make,
+    setup: |stage| {
+        stage.put(&REPLICA_SETS, set(3));
+        stage.put(&PODS, pod("orphan", &json!({"app": "a"}), None));
+    },
+    play: |stage| stage.run_pods(|_| false),
+    end: |stage| full(stage, 3).ok(),
+};
+
+/// A set is filled, and then is to have fewer pods.
+const SHRUNK: Story = Story {
+    make,
+    setup: |stage| {
+        stage.put(&REPLICA_SETS, set(5));
+    },
+    play: |stage| {
+        stage.run_pods(|_| false);
+        let web = stage.api.get::<ReplicaSet>("shop", "web");
+        if web.is_some_and(|web| web.spec.replicas == Some(5)) && full(stage, 5).is_ok() {
+            stage.api.edit::<ReplicaSet>("shop", "web", |web| {
+                web.metadata.generation = Some(2);
+                web.spec.replicas = Some(2);
+            });
+        }
+    },
+    end: |stage| full(stage, 2).ok(),
+};
 
 #[tokio::test(start_paused = true)]
 async fn a_set_is_filled_wherever_its_controller_dies() {
-    let story = async |world: &World| {
-        world.put(&REPLICA_SETS, set(3));
-        world.put(&PODS, pod("orphan", &json!({"app": "a"}), None));
-    };
-    World::survive(story, MAKES, |world| full(world, 3)).await;
+    FILLED.survives_crashes().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_set_shrinks_wherever_its_controller_dies() {
-    let story = async |world: &World| {
-        world.put(&REPLICA_SETS, set(5));
-        let running = world.run("before", MAKES);
-        world.until(|_| full(world, 5)).await;
-        drop(running);
-        world.put(&REPLICA_SETS, {
-            let mut web = set(2);
-            web["metadata"]["generation"] = json!(2);
-            web
-        });
-    };
-    World::survive(story, MAKES, |world| full(world, 2)).await;
+    SHRUNK.survives_crashes().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn two_copies_keep_one_set() {
-    let world = World::new();
-    world.put(&REPLICA_SETS, set(5));
-    let found = world.share(MAKES, |world| full(world, 5)).await;
-    assert_eq!(found["pods"], json!({"web": 5}));
+    FILLED.survives_copies().await;
+    SHRUNK.survives_copies().await;
+    let (end, _) = SHRUNK.run().await;
+    assert_eq!(end["pods"], json!({"web": 2}));
 }

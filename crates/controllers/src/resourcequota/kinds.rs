@@ -38,7 +38,7 @@ pub(super) struct Follower {
 // --- Follower ---
 
 impl Runnable for Follower {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "resourcequota-kinds"
     }
 

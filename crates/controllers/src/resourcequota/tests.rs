@@ -186,3 +186,28 @@ async fn objects_of_any_kind_are_counted_and_nothing_is_written_at_rest() {
     sleep(Duration::from_mins(20)).await;
     assert_eq!(stage.api.writes().len(), 0);
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_nobody_told_of_is_counted_in_time() {
+    let stage = Stage::new();
+    kinds(&stage);
+    stage.put(&RESOURCE_QUOTAS, quota("q", &json!({"hard": {"pods": "5"}})));
+    let _running = stage.start("one", make);
+    let count = || used(&stage, "q").map(|used| used["pods"].clone());
+    let first = eventually(|| {
+        let found = count();
+        async move { found }
+    });
+    assert_eq!(first.await, "0");
+    // Stored after the count, and charged before it: soon after a change it is counted again.
+    pod(&stage, "a", "1", &json!({}));
+    sleep(Duration::from_secs(11)).await;
+    assert_eq!(count(), Some(json!("1")));
+    // Otherwise all is counted every few minutes.
+    sleep(Duration::from_secs(11)).await;
+    pod(&stage, "b", "1", &json!({}));
+    sleep(Duration::from_mins(1)).await;
+    assert_eq!(count(), Some(json!("1")));
+    sleep(Duration::from_mins(4)).await;
+    assert_eq!(count(), Some(json!("2")));
+}

@@ -89,7 +89,8 @@ fn matters(old: &Pod, new: &Pod) -> bool {
 
 /// Whether a pod can be an endpoint: it has an address and has not ended.
 pub(crate) fn can_serve(pod: &Pod) -> bool {
-    !pod.has_ended() && !(pod.status.ip.is_empty() && pod.status.ips.is_empty())
+    let has_address = !pod.status.ip.is_empty() || !pod.status.ips.is_empty();
+    has_address && !pod.has_ended()
 }
 
 /// The addresses of a pod.

@@ -5,10 +5,12 @@
 //! port      the ports that pods have for those of a service
 //! order     the order in which ports are told
 //! subsets   addresses in the form in which endpoints are compared
+//! identity  what makes endpoints the same one
 //! trigger   when that happened which changed the endpoints of a service
 //! slices    requests that make and change slices
 //! ```
 
+pub(crate) mod identity;
 pub(crate) mod members;
 pub(crate) mod order;
 pub(crate) mod port;

@@ -45,9 +45,10 @@ impl Triggers {
             seen.insert(key.clone(), now);
             return made;
         };
-        let is_new =
-            |(name, time): &(&Box<str>, &Timestamp)| before.pods.get(*name).is_none_or(|old| *time > old);
-        let new = now.pods.iter().filter(is_new).map(|(_, time)| *time);
+        let new = now.pods.iter().filter_map(|(name, time)| {
+            let is_new = before.pods.get(name).is_none_or(|old| time > old);
+            is_new.then_some(*time)
+        });
         let earliest = new.chain(made.filter(|made| Some(*made) > before.service)).min();
         seen.insert(key.clone(), now);
         earliest

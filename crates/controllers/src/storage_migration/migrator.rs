@@ -104,8 +104,8 @@ impl Migrator {
             let why = "resource does not exist in discovery";
             return self.wait_or_fail(request, migration, why).await;
         };
-        let can = |verb: &&str| served.verbs.iter().any(|own| **own == **verb);
-        if !VERBS.iter().all(|verb| can(&verb)) {
+        let can = |verb: &str| served.verbs.iter().any(|own| **own == *verb);
+        if !VERBS.into_iter().all(can) {
             let (named, verbs) = (go::quote(&served.resource.in_words()), VERBS.join(" "));
             let why = format!("resource {named} does not support discovery operations: [{verbs}]");
             return self.fail(request, migration, &why).await;

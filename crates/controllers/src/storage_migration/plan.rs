@@ -85,16 +85,13 @@ pub(super) fn set(
 
 /// What a migration that runs says: how many objects are left of how many, and what went wrong for the moment.
 pub(super) fn progress(objects: Option<(usize, usize)>, trouble: Option<&str>) -> String {
-    let mut message = "The migration is running".to_owned();
-    match objects {
-        Some((_, 0)) | None => {}
-        Some((0, all)) => message += &format!(", {all} objects verified migrated"),
-        Some((left, all)) => message += &format!(", {left}/{all} objects not yet migrated"),
-    }
-    if let Some(trouble) = trouble {
-        message += &format!("; transient error: {trouble}");
-    }
-    message
+    let objects = match objects {
+        Some((_, 0)) | None => String::new(),
+        Some((0, all)) => format!(", {all} objects verified migrated"),
+        Some((left, all)) => format!(", {left}/{all} objects not yet migrated"),
+    };
+    let trouble = trouble.map(|trouble| format!("; transient error: {trouble}"));
+    format!("The migration is running{objects}{}", trouble.unwrap_or_default())
 }
 
 #[cfg(test)]

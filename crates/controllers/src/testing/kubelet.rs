@@ -1,7 +1,11 @@
 //! Nodes for tests: pods become ready where they are sent, and go when they are to.
 
+use std::{collections::BTreeMap, time::Duration};
+
 use k8s_openapi::api::core::v1::Pod;
+use kubecontroller::testing::{Look, eventually};
 use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
 
 use super::Stage;
 use crate::resource::PODS;
@@ -37,6 +41,34 @@ impl Stage {
                 });
                 self.put(&PODS, pod);
             }
+        }
+    }
+    /// How many pods there are of each owner.
+    pub(crate) fn pods_by_owner(&self) -> BTreeMap<String, usize> {
+        let mut counts = BTreeMap::new();
+        for pod in self.pods() {
+            let owner = pod["metadata"]["ownerReferences"][0]["name"].as_str();
+            *counts.entry(owner.unwrap_or_default().to_owned()).or_default() += 1;
+        }
+        counts
+    }
+
+    /// Runs pods until a look finds what is waited for.
+    pub(crate) async fn until<L: Look>(&self, mut look: impl FnMut() -> L) -> L::Found {
+        eventually(|| {
+            self.run_pods(|_| false);
+            let seen = look();
+            async move { seen }
+        })
+        .await
+    }
+
+    /// Lets time pass in which pods run and nothing else happens.
+    pub(crate) async fn rest(&self, time: Duration) {
+        let end = Instant::now() + time;
+        while Instant::now() < end {
+            self.run_pods(|_| false);
+            sleep(Duration::from_millis(100)).await;
         }
     }
 }

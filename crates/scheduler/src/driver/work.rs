@@ -101,7 +101,7 @@ impl Work {
                 self.core.not_bound(&uid, now);
                 // Who has it now, or nobody any more, needs no telling.
                 if let Some(pod) = self.core.waiting_pod(&uid).cloned() {
-                    self.refuse(&pod, message, false, None);
+                    self.refuse(&pod, &message, false, &Nominate::Keep);
                 }
             }
             Told::Preempted(uid, done) => self.core.preempted(&uid, done, now),

@@ -89,11 +89,8 @@ raw! {
     pub RawCsiNode { spec: RawCsiNodeSpec }
 }
 raw! {
-    /// Labels of nodes, and the values that each may have.
-pub type Topology = Box<[(Text, Box<[Text]>)]>;
-
-/// The drivers of a node.
-    RawCsiNodeSpec { drivers: Vec<RawCsiNodeDriver> }
+    /// The drivers of a node.
+    pub(super) RawCsiNodeSpec { drivers: Vec<RawCsiNodeDriver> }
 }
 raw! {
     /// A driver of a node.
@@ -227,7 +224,7 @@ pub struct StorageClass {
 }
 
 /// Labels of nodes, and the values that each may have.
-pub type Topology = Box<[(Text, Box<[Text]>)]>;
+pub(super) type Topology = Box<[(Text, Box<[Text]>)]>;
 
 /// The drivers of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]

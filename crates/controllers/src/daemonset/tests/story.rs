@@ -1,4 +1,4 @@
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use k8s_openapi::api::{
     apps::v1::{ControllerRevision, DaemonSet},
@@ -160,6 +160,39 @@ async fn a_set_that_surges_survives_crashes_between_any_two_writes() {
 async fn two_copies_keep_a_set_as_one_does() {
     for story in [ROLLED, SURGING] {
         story.survives_copies().await;
+    }
+}
+
+/// On how many nodes a pod is ready and stays, and how many pods there are.
+fn working(stage: &Stage) -> (usize, usize) {
+    let mut pods = stage.pods();
+    pods.retain(|pod| pod["metadata"].get("deletionTimestamp").is_none());
+    let ready = pods.iter().filter(|pod| pod["status"]["phase"] == "Running");
+    let nodes: BTreeSet<_> = ready.map(|pod| pod["spec"]["nodeName"].to_string()).collect();
+    (nodes.len(), pods.len())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rolling_update_keeps_its_bounds_at_every_moment() {
+    let bounds = |unavailable: i32, surge: i32| json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": unavailable, "maxSurge": surge}});
+    for (strategy, least, most) in [(bounds(2, 0), 3, 5), (bounds(0, 2), 5, 7)] {
+        let stage = Stage::new();
+        put_nodes(&stage, &["n1", "n2", "n3", "n4", "n5"]);
+        put_set(&stage, &strategy);
+        let _running = stage.start("one", make);
+        until(&stage, "one", 5).await;
+        set_image(&stage, "two");
+        let check = || {
+            let (nodes, pods) = working(&stage);
+            assert!(nodes >= least && pods <= most, "{nodes} nodes, {pods} pods");
+        };
+        eventually_within(Duration::from_mins(5), || async {
+            check();
+            stage.run_pods(|_| false);
+            check();
+            complete(&stage, "two", 5)
+        })
+        .await;
     }
 }
 

@@ -8,12 +8,17 @@ use kubecontroller::testing::{Fault, Requests, eventually};
 use serde_json::{Value, json};
 
 use crate::{
+    context::{Context, Task},
     deployment, replicaset,
     resource::{DEPLOYMENTS, REPLICA_SETS},
-    testing::{Make, World},
+    testing::{Stage, Story},
 };
 
-const MAKES: &[Make] = &[deployment::make, replicaset::make];
+fn make(context: &Context) -> Vec<Task> {
+    let mut tasks = deployment::make(context);
+    tasks.extend(replicaset::make(context));
+    tasks
+}
 
 fn web(image: &str, generation: i64, more: &Value) -> Value {
     let mut web = json!({
@@ -37,31 +42,31 @@ fn web(image: &str, generation: i64, more: &Value) -> Value {
 }
 
 /// Changes the spec of the deployment, as a client does.
-fn edit(world: &World, change: impl Fn(&mut k8s_openapi::api::apps::v1::DeploymentSpec)) {
-    let is_there = world.api.edit::<Deployment>("shop", "web", |web| {
+fn edit(stage: &Stage, change: impl Fn(&mut k8s_openapi::api::apps::v1::DeploymentSpec)) {
+    let is_there = stage.api.edit::<Deployment>("shop", "web", |web| {
         web.metadata.generation = web.metadata.generation.map(|generation| generation + 1);
         change(&mut web.spec);
     });
     assert!(is_there);
 }
 
-fn set_image(world: &World, image: &str) {
-    edit(world, |spec| {
+fn set_image(stage: &Stage, image: &str) {
+    edit(stage, |spec| {
         let pod = spec.template.spec.as_mut().unwrap();
         pod.containers[0].image = Some(image.to_owned());
     });
 }
 
-fn images(world: &World) -> Vec<String> {
-    let pods = world.api.list::<Pod>().into_iter();
+fn images(stage: &Stage) -> Vec<String> {
+    let pods = stage.api.list::<Pod>().into_iter();
     let image = |pod: Pod| pod.spec?.containers[0].image.clone();
     let mut images: Vec<_> = pods.filter_map(image).collect();
     images.sort();
     images
 }
 
-fn reason(world: &World, kind: &str) -> Option<String> {
-    let conditions = world.api.get::<Deployment>("shop", "web")?.status?.conditions?;
+fn reason(stage: &Stage, kind: &str) -> Option<String> {
+    let conditions = stage.api.get::<Deployment>("shop", "web")?.status?.conditions?;
     conditions
         .into_iter()
         .find(|condition| condition.type_.as_deref() == Some(kind))?
@@ -69,10 +74,10 @@ fn reason(world: &World, kind: &str) -> Option<String> {
 }
 
 /// All pods are of the image and available, and everybody knows; otherwise what there is.
-fn complete(world: &World, image: &str, replicas: i32) -> Result<Value, Value> {
-    let deployment = world.api.get::<Deployment>("shop", "web").unwrap_or_default();
+fn complete(stage: &Stage, image: &str, replicas: i32) -> Result<Value, Value> {
+    let deployment = stage.api.get::<Deployment>("shop", "web").unwrap_or_default();
     let status = deployment.status.unwrap_or_default();
-    let mut sets: Vec<_> = world
+    let mut sets: Vec<_> = stage
         .api
         .list::<ReplicaSet>()
         .into_iter()
@@ -94,23 +99,23 @@ fn complete(world: &World, image: &str, replicas: i32) -> Result<Value, Value> {
         status.available_replicas,
     ];
     let found = json!({
-        "counts": counts, "sets": sets, "images": images(world), "progress": reason(world, "Progressing"),
+        "counts": counts, "sets": sets, "images": images(stage), "progress": reason(stage, "Progressing"),
         "revision": deployment.metadata.annotations.unwrap_or_default().get("deployment.kubernetes.io/revision"),
     });
     let is_complete = counts == [Some(replicas); 4]
         && status.observed_generation == deployment.metadata.generation
         && status.terminating_replicas == Some(0)
-        && reason(world, "Progressing").as_deref() == Some("NewReplicaSetAvailable")
-        && images(world) == vec![image; usize::try_from(replicas).unwrap_or(0)];
+        && reason(stage, "Progressing").as_deref() == Some("NewReplicaSetAvailable")
+        && images(stage) == vec![image; usize::try_from(replicas).unwrap_or(0)];
     if is_complete { Ok(found) } else { Err(found) }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_deployment_is_rolled_out_changed_and_taken_back() {
-    let world = World::new();
-    world.put(&DEPLOYMENTS, web("one", 1, &json!({})));
-    let _running = world.run("k3", MAKES);
-    let first = world.until(|_| complete(&world, "one", 3)).await;
+    let stage = Stage::new();
+    stage.put(&DEPLOYMENTS, web("one", 1, &json!({})));
+    let _running = stage.start("k3", make);
+    let first = stage.until(|| complete(&stage, "one", 3)).await;
     assert_eq!(
         (
             first["revision"].as_str(),
@@ -118,8 +123,8 @@ async fn a_deployment_is_rolled_out_changed_and_taken_back() {
         ),
         (Some("1"), 1)
     );
-    set_image(&world, "two");
-    let second = world.until(|_| complete(&world, "two", 3)).await;
+    set_image(&stage, "two");
+    let second = stage.until(|| complete(&stage, "two", 3)).await;
     assert_eq!(
         (
             second["revision"].as_str(),
@@ -127,8 +132,8 @@ async fn a_deployment_is_rolled_out_changed_and_taken_back() {
         ),
         (Some("2"), 2)
     );
-    set_image(&world, "one");
-    let third = world.until(|_| complete(&world, "one", 3)).await;
+    set_image(&stage, "one");
+    let third = stage.until(|| complete(&stage, "one", 3)).await;
     assert_eq!(
         (
             third["revision"].as_str(),
@@ -140,14 +145,14 @@ async fn a_deployment_is_rolled_out_changed_and_taken_back() {
 
 #[tokio::test(start_paused = true)]
 async fn a_rolling_update_keeps_its_bounds_at_every_moment() {
-    let world = World::new();
+    let stage = Stage::new();
     let bounds = json!({"replicas": 20, "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 3, "maxUnavailable": 2}}});
-    world.put(&DEPLOYMENTS, web("one", 1, &bounds));
-    let _running = world.run("k3", MAKES);
-    world.until(|_| complete(&world, "one", 20)).await;
-    set_image(&world, "two");
+    stage.put(&DEPLOYMENTS, web("one", 1, &bounds));
+    let _running = stage.start("k3", make);
+    stage.until(|| complete(&stage, "one", 20)).await;
+    set_image(&stage, "two");
     let check = || {
-        let pods = world.api.list::<Pod>().into_iter();
+        let pods = stage.api.list::<Pod>().into_iter();
         let there: Vec<_> = pods
             .filter(|pod| pod.metadata.deletion_timestamp.is_none())
             .collect();
@@ -160,9 +165,9 @@ async fn a_rolling_update_keeps_its_bounds_at_every_moment() {
     };
     eventually(|| {
         check();
-        world.run_pods(|_| false);
+        stage.run_pods(|_| false);
         check();
-        let seen = complete(&world, "two", 20);
+        let seen = complete(&stage, "two", 20);
         async move { seen }
     })
     .await;
@@ -170,85 +175,85 @@ async fn a_rolling_update_keeps_its_bounds_at_every_moment() {
 
 #[tokio::test(start_paused = true)]
 async fn recreation_leaves_no_two_templates_beside_each_other() {
-    let world = World::new();
-    world.put(
+    let stage = Stage::new();
+    stage.put(
         &DEPLOYMENTS,
         web("one", 1, &json!({"strategy": {"type": "Recreate"}})),
     );
-    let _running = world.run("k3", MAKES);
-    world.until(|_| complete(&world, "one", 3)).await;
-    set_image(&world, "two");
-    world
-        .until(|_| {
-            let mut images = images(&world);
+    let _running = stage.start("k3", make);
+    stage.until(|| complete(&stage, "one", 3)).await;
+    set_image(&stage, "two");
+    stage
+        .until(|| {
+            let mut images = images(&stage);
             images.dedup();
             assert!(images.len() <= 1, "{images:?}");
-            complete(&world, "two", 3)
+            complete(&stage, "two", 3)
         })
         .await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_deployment_is_scaled_paused_and_resumed() {
-    let world = World::new();
-    world.put(&DEPLOYMENTS, web("one", 1, &json!({})));
-    let _running = world.run("k3", MAKES);
-    world.until(|_| complete(&world, "one", 3)).await;
-    edit(&world, |spec| spec.replicas = Some(5));
-    world.until(|_| complete(&world, "one", 5)).await;
-    edit(&world, |spec| spec.paused = Some(true));
-    set_image(&world, "two");
-    world
-        .until(|_| reason(&world, "Progressing").filter(|reason| reason == "DeploymentPaused"))
+    let stage = Stage::new();
+    stage.put(&DEPLOYMENTS, web("one", 1, &json!({})));
+    let _running = stage.start("k3", make);
+    stage.until(|| complete(&stage, "one", 3)).await;
+    edit(&stage, |spec| spec.replicas = Some(5));
+    stage.until(|| complete(&stage, "one", 5)).await;
+    edit(&stage, |spec| spec.paused = Some(true));
+    set_image(&stage, "two");
+    stage
+        .until(|| reason(&stage, "Progressing").filter(|reason| reason == "DeploymentPaused"))
         .await;
-    world.rest(Duration::from_secs(5)).await;
-    assert_eq!(images(&world), ["one"; 5]);
-    edit(&world, |spec| spec.paused = None);
-    world.until(|_| complete(&world, "two", 5)).await;
+    stage.rest(Duration::from_secs(5)).await;
+    assert_eq!(images(&stage), ["one"; 5]);
+    edit(&stage, |spec| spec.paused = None);
+    stage.until(|| complete(&stage, "two", 5)).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_rollout_that_gets_nowhere_times_out_and_recovers() {
-    let world = World::new();
-    world.put(
+    let stage = Stage::new();
+    stage.put(
         &DEPLOYMENTS,
         web("one", 1, &json!({"progressDeadlineSeconds": 20})),
     );
-    let _running = world.run("k3", MAKES);
+    let _running = stage.start("k3", make);
     let look = || {
-        let seen = reason(&world, "Progressing").filter(|reason| reason == "ProgressDeadlineExceeded");
+        let seen = reason(&stage, "Progressing").filter(|reason| reason == "ProgressDeadlineExceeded");
         async move { seen }
     };
     eventually(look).await;
     assert_eq!(
-        reason(&world, "Available").as_deref(),
+        reason(&stage, "Available").as_deref(),
         Some("MinimumReplicasUnavailable")
     );
-    world.until(|_| complete(&world, "one", 3)).await;
+    stage.until(|| complete(&stage, "one", 3)).await;
     assert_eq!(
-        reason(&world, "Available").as_deref(),
+        reason(&stage, "Available").as_deref(),
         Some("MinimumReplicasAvailable")
     );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_hash_that_is_taken_is_counted_and_avoided() {
-    let world = World::new();
-    world.put(&DEPLOYMENTS, web("one", 1, &json!({})));
+    let stage = Stage::new();
+    stage.put(&DEPLOYMENTS, web("one", 1, &json!({})));
     let names = || {
-        world
+        stage
             .api
             .list::<ReplicaSet>()
             .into_iter()
             .filter_map(|set| set.metadata.name)
             .collect::<Vec<_>>()
     };
-    let running = world.run("k3", MAKES);
-    world.until(|_| complete(&world, "one", 3)).await;
+    let running = stage.start("k3", make);
+    stage.until(|| complete(&stage, "one", 3)).await;
     drop(running);
     let taken = names().remove(0);
-    let world = World::new();
-    world.put(
+    let stage = Stage::new();
+    stage.put(
         &REPLICA_SETS,
         json!({
             "metadata": {"name": taken, "namespace": "shop", "labels": {"other": "x"}},
@@ -258,10 +263,10 @@ async fn a_hash_that_is_taken_is_counted_and_avoided() {
             },
         }),
     );
-    world.put(&DEPLOYMENTS, web("one", 1, &json!({})));
-    let _running = world.run("k3", MAKES);
-    world.until(|_| complete(&world, "one", 3)).await;
-    let status = world
+    stage.put(&DEPLOYMENTS, web("one", 1, &json!({})));
+    let _running = stage.start("k3", make);
+    stage.until(|| complete(&stage, "one", 3)).await;
+    let status = stage
         .api
         .get::<Deployment>("shop", "web")
         .unwrap()
@@ -272,69 +277,88 @@ async fn a_hash_that_is_taken_is_counted_and_avoided() {
 
 #[tokio::test(start_paused = true)]
 async fn a_set_that_cannot_be_made_is_told() {
-    let world = World::new();
-    world.put(&DEPLOYMENTS, web("one", 1, &json!({})));
-    world
+    let stage = Stage::new();
+    stage.put(&DEPLOYMENTS, web("one", 1, &json!({})));
+    stage
         .api
         .faults()
         .on(Requests::verb("create").of("replicasets"), Fault::Status(403));
-    let _running = world.run("k3", MAKES);
-    world
-        .until(|_| reason(&world, "Progressing").filter(|reason| reason == "ReplicaSetCreateError"))
+    let _running = stage.start("k3", make);
+    stage
+        .until(|| reason(&stage, "Progressing").filter(|reason| reason == "ReplicaSetCreateError"))
         .await;
-    world.api.faults().clear();
-    world.until(|_| complete(&world, "one", 3)).await;
+    stage.api.faults().clear();
+    stage.until(|| complete(&stage, "one", 3)).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn history_is_limited_and_rest_is_silent() {
-    let world = World::new();
-    world.put(&DEPLOYMENTS, web("one", 1, &json!({"revisionHistoryLimit": 1})));
-    let _running = world.run("k3", MAKES);
+    let stage = Stage::new();
+    stage.put(&DEPLOYMENTS, web("one", 1, &json!({"revisionHistoryLimit": 1})));
+    let _running = stage.start("k3", make);
     for image in ["one", "two", "three", "four"] {
-        set_image(&world, image);
-        world.until(|_| complete(&world, image, 3)).await;
+        set_image(&stage, image);
+        stage.until(|| complete(&stage, image, 3)).await;
     }
-    world.until(|api| api.list::<ReplicaSet>().len() == 2).await;
-    world.rest(Duration::from_secs(1)).await;
-    world.api.forget_requests();
-    world.rest(Duration::from_mins(1)).await;
-    assert_eq!(world.api.writes().len(), 0);
+    stage.until(|| stage.api.list::<ReplicaSet>().len() == 2).await;
+    stage.rest(Duration::from_secs(1)).await;
+    stage.api.forget_requests();
+    stage.rest(Duration::from_mins(1)).await;
+    assert_eq!(stage.api.writes().len(), 0);
 }
+
+/// A deployment comes up.
+const UP: Story = Story {
+    make,
+    setup: |stage| {
+        stage.put(&DEPLOYMENTS, web("one", 1, &json!({})));
+    },
+    play: |stage| stage.run_pods(|_| false),
+    end: |stage| complete(stage, "one", 3).ok(),
+};
+
+/// It comes up, and is changed then; old sets are kept.
+const CHANGED: Story = Story {
+    setup: |stage| {
+        stage.put(&DEPLOYMENTS, web("one", 1, &json!({"replicas": 2})));
+    },
+    play: |stage| {
+        stage.run_pods(|_| false);
+        if complete(stage, "one", 2).is_ok() {
+            set_image(stage, "two");
+        }
+    },
+    end: |stage| complete(stage, "two", 2).ok(),
+    ..UP
+};
+
+/// The same, and no old set is kept.
+const FORGOTTEN: Story = Story {
+    setup: |stage| {
+        let few = json!({"replicas": 2, "revisionHistoryLimit": 0});
+        stage.put(&DEPLOYMENTS, web("one", 1, &few));
+    },
+    end: |stage| {
+        let is_alone = stage.api.list::<ReplicaSet>().len() == 1;
+        complete(stage, "two", 2).ok().filter(|_| is_alone)
+    },
+    ..CHANGED
+};
 
 #[tokio::test(start_paused = true)]
 async fn a_deployment_comes_up_wherever_its_controllers_die() {
-    let story = async |world: &World| {
-        world.put(&DEPLOYMENTS, web("one", 1, &json!({})));
-    };
-    World::survive(story, MAKES, |world| complete(world, "one", 3)).await;
+    UP.survives_crashes().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_rollout_ends_wherever_its_controllers_die() {
-    let story = async |world: &World| {
-        world.put(
-            &DEPLOYMENTS,
-            web("one", 1, &json!({"replicas": 2, "revisionHistoryLimit": 0})),
-        );
-        let running = world.run("before", MAKES);
-        world.until(|_| complete(world, "one", 2)).await;
-        drop(running);
-        set_image(world, "two");
-    };
-    World::survive(story, MAKES, |world| {
-        let sets = world.api.list::<ReplicaSet>().len();
-        complete(world, "two", 2).and_then(|found| if sets == 1 { Ok(found) } else { Err(found) })
-    })
-    .await;
+    FORGOTTEN.survives_crashes().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn two_copies_roll_out_one_deployment() {
-    let world = World::new();
-    world.put(&DEPLOYMENTS, web("one", 1, &json!({})));
-    world.share(MAKES, |world| complete(world, "one", 3)).await;
-    set_image(&world, "two");
-    let found = world.share(MAKES, |world| complete(world, "two", 3)).await;
-    assert_eq!(found["sets"].as_array().unwrap().len(), 2);
+    UP.survives_copies().await;
+    CHANGED.survives_copies().await;
+    let (end, _) = CHANGED.run().await;
+    assert_eq!(end["sets"].as_array().unwrap().len(), 2);
 }

@@ -210,6 +210,35 @@ async fn a_set_is_taken_back_to_an_earlier_revision() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_rolling_update_keeps_its_bounds_at_every_moment() {
+    for policy in ["OrderedReady", "Parallel"] {
+        let stage = Stage::new();
+        let bounds = json!({"type": "RollingUpdate", "rollingUpdate": {"partition": 0, "maxUnavailable": 2}});
+        put_set(
+            &stage,
+            &json!({"podManagementPolicy": policy, "replicas": 5, "updateStrategy": bounds}),
+        );
+        let _running = stage.start("one", make);
+        until(&stage, "one").await;
+        edit(&stage, |spec| set_image(spec, "two"));
+        let check = || {
+            let stays = |pod: &&Value| {
+                pod["metadata"].get("deletionTimestamp").is_none() && pod["status"]["phase"] == "Running"
+            };
+            let ready = stage.pods().iter().filter(stays).count();
+            assert!(ready >= 3, "{policy}: {ready}");
+        };
+        eventually_within(Duration::from_mins(5), || async {
+            check();
+            stage.run_pods(|_| false);
+            check();
+            complete(&stage, "two")
+        })
+        .await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn pods_before_the_partition_stay_at_the_revision_they_were_of() {
     let stage = Stage::new();
     put_set(&stage, &json!({}));

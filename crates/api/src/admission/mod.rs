@@ -1,8 +1,16 @@
 //! What expressions of webhooks and policies may speak of.
 
+mod check;
+mod declare;
+
 use std::sync::LazyLock;
 
 use k3_cel::{Decl, Environment, ListKind, ObjectDecl, Opaque, Shape};
+
+pub use self::{
+    check::{GroupVersionKind, Matched, Types, Warning, check, kinds},
+    declare::{declared, declared_custom},
+};
 
 /// What an expression may speak of beside the request itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

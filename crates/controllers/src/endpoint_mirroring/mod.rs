@@ -1,0 +1,59 @@
+//! Tells in slices what somebody says is behind a service that chooses no pods.
+
+mod keeper;
+mod plan;
+#[cfg(test)]
+mod tests;
+
+use kubecontroller::{Key, informer::Delta, object::Object};
+
+use self::{keeper::Keeper, plan::is_meant};
+use crate::{
+    calm::Calm,
+    context::{Context, Task},
+    objects::{EndpointSlice, Endpoints, Service},
+    resource::{ENDPOINT_SLICES, ENDPOINTS, SERVICES},
+    services::slices::{self, ByService},
+};
+
+/// Who looks after slices that are made here.
+const MANAGER: &str = "endpointslicemirroring-controller.k8s.io";
+
+/// What runs.
+pub(crate) fn make(context: &Context) -> Vec<Task> {
+    let services = context.informer::<Service>(&SERVICES);
+    let endpoints = context.informer::<Endpoints>(&ENDPOINTS);
+    let known = context.informer::<EndpointSlice>(&ENDPOINT_SLICES);
+    let keeper = Keeper {
+        writer: context.writer.clone(),
+        recorder: context.recorder.clone(),
+        services: services.store().clone(),
+        endpoints: endpoints.store().clone(),
+        by_service: ByService::new(known.store()),
+        slices: known.clone(),
+        calm: Calm::default(),
+    };
+    let controller = context
+        .controller("endpoint_slice_mirroring")
+        .watches(&endpoints, |delta| {
+            let mut states = [delta.old(), delta.new()].into_iter().flatten();
+            states
+                .any(|endpoints| is_meant(endpoints))
+                .then(|| delta.object().key())
+                .into_iter()
+                .collect()
+        })
+        .watches(&services, service_changed)
+        .watches(&known, |delta| slices::concerned(delta, MANAGER));
+    vec![Box::new(controller.reconciler(keeper))]
+}
+
+/// Only whether a service chooses pods makes a difference.
+fn service_changed(delta: &Delta<Service>) -> Vec<Key> {
+    let chooses = |service: &Service| !service.spec.selector.is_empty();
+    let matters = match (delta.old(), delta.new()) {
+        (Some(old), Some(new)) => chooses(old) != chooses(new),
+        _ => !chooses(delta.object()),
+    };
+    matters.then(|| delta.object().key()).into_iter().collect()
+}

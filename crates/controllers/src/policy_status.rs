@@ -1,0 +1,259 @@
+//! Tells authors of validating policies where their expressions do not suit the kinds that the policies are about.
+
+use http::Method;
+use k3_api::{
+    admission::{GroupVersionKind, Matched, Types, check, declared, declared_custom, kinds},
+    custom::Definition,
+    kinds::builtin,
+    rules::Tree,
+};
+use kube::api::ListParams;
+use kubecontroller::{
+    controller::{Error, Outcome, Predicate, Reconciler, Request},
+    informer::{Delta, Informer},
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::{
+    context::{Context, Task},
+    objects::Thing,
+    resource::{CUSTOM_RESOURCE_DEFINITIONS, VALIDATING_ADMISSION_POLICIES},
+    writer::{Made, Page, Place, Writer, is},
+};
+
+const APPLY: &str = "application/apply-patch+yaml";
+const MANAGER: &str = "validatingadmissionpolicy-status";
+
+/// A policy.
+type Policy = Thing<serde::de::IgnoredAny, PolicyStatus>;
+
+/// What was said of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct PolicyStatus {
+    observed_generation: i64,
+}
+
+/// Checks policies.
+struct Checker {
+    writer: Writer,
+    /// Reads definitions of custom resources as informers do: a policy may be about any.
+    reader: Writer,
+    policies: Informer<Policy>,
+}
+
+/// What runs.
+pub(crate) fn make(context: &Context) -> Vec<Task> {
+    let policies = context.informer::<Policy>(&VALIDATING_ADMISSION_POLICIES);
+    let is_new = |delta: &Delta<Policy>| delta.new().is_some_and(|policy| is_unchecked(policy));
+    let runner = context
+        .controller("validatingadmissionpolicy-status")
+        .for_where(&policies, Predicate::new(is_new))
+        .reconciler(Checker {
+            writer: context.writer.clone(),
+            reader: Writer::new(context.informers.client().clone()),
+            policies: policies.clone(),
+        });
+    vec![Box::new(runner)]
+}
+
+fn is_unchecked(policy: &Policy) -> bool {
+    policy.metadata.generation > policy.status.observed_generation
+}
+
+// --- Checker ---
+
+impl Reconciler for Checker {
+    async fn reconcile(&self, request: Request) -> Result<Outcome, Error> {
+        let known = self.policies.store().get(&request.key);
+        if !known.is_some_and(|policy| is_unchecked(&policy)) {
+            return Ok(Outcome::Done);
+        }
+        let name = request.key.name();
+        let place = Place::new(&VALIDATING_ADMISSION_POLICIES, "", name);
+        let policy: Value = match self.writer.get(place).await {
+            Err(error) if is(&error, 404) => return Ok(Outcome::Done),
+            other => other?,
+        };
+        let types = types(&policy, &self.definitions().await?);
+        let applied = applied(&policy, &types);
+        let path = VALIDATING_ADMISSION_POLICIES.path("");
+        let path = format!("{path}/{name}/status?fieldManager={MANAGER}&force=true");
+        match self
+            .writer
+            .send::<Made>(Method::PATCH, &path, APPLY, Some(&applied))
+            .await
+        {
+            Ok(made) => request.wrote_at(&self.policies, &made.metadata.resource_version),
+            // It is gone, and applying would make it anew: the server does not, for a status.
+            Err(error) if is(&error, 404) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(Outcome::Done)
+    }
+}
+
+impl Checker {
+    /// The definitions of custom resources.
+    async fn definitions(&self) -> kube::Result<Vec<Definition>> {
+        let page: Page<Value> = self
+            .reader
+            .page(&CUSTOM_RESOURCE_DEFINITIONS, "", &ListParams::default())
+            .await?;
+        let read = page.items.iter().filter_map(|item| Definition::read(item).ok());
+        Ok(read.collect())
+    }
+}
+
+/// What is told.
+fn applied(policy: &Value, types: &Types) -> Value {
+    let warnings: Vec<_> = check(policy, types)
+        .into_iter()
+        .map(|warning| json!({"fieldRef": warning.field, "warning": warning.text}))
+        .collect();
+    let checking = if warnings.is_empty() {
+        json!({})
+    } else {
+        json!({"expressionWarnings": warnings})
+    };
+    json!({
+        "apiVersion": VALIDATING_ADMISSION_POLICIES.api_version(), "kind": VALIDATING_ADMISSION_POLICIES.kind,
+        "metadata": {"name": policy.at("metadata").at("name")},
+        "status": {"observedGeneration": policy.at("metadata").at("generation"), "typeChecking": checking},
+    })
+}
+
+/// What a policy is about.
+fn types(policy: &Value, definitions: &[Definition]) -> Types {
+    let kind_of = |matched: &Matched| {
+        let Matched {
+            group,
+            version,
+            resource,
+        } = matched;
+        let custom = || {
+            let mut definitions = definitions.iter();
+            let definition = definitions
+                .find(|definition| definition.group == *group && definition.names.plural == *resource)?;
+            let is_served = definition.version(version).is_some_and(|version| version.served);
+            is_served.then(|| definition.names.kind.clone())
+        };
+        let built_in = builtin().resource(group, version, resource);
+        let kind = built_in.map(|kind| kind.kind.to_string()).or_else(custom)?;
+        Some(GroupVersionKind {
+            group: group.clone(),
+            version: version.clone(),
+            kind,
+        })
+    };
+    let decl_of = |group: &str, version: &str, kind: &str| {
+        let custom = || {
+            let mut definitions = definitions.iter();
+            let definition =
+                definitions.find(|definition| definition.group == group && definition.names.kind == kind)?;
+            declared_custom(definition, version)
+        };
+        declared(group, version, kind).or_else(custom)
+    };
+    let objects = kinds(policy, kind_of).into_iter().map(|kind| {
+        let decl = decl_of(&kind.group, &kind.version, &kind.kind);
+        (kind, decl)
+    });
+    let params = policy.way("spec.paramKind");
+    let (group, version) = match params.text("apiVersion").split_once('/') {
+        Some(both) => both,
+        None => ("", params.text("apiVersion")),
+    };
+    Types {
+        objects: objects.collect(),
+        params: decl_of(group, version, params.text("kind")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::admissionregistration::v1::{
+        ValidatingAdmissionPolicy, ValidatingAdmissionPolicyStatus,
+    };
+
+    use super::*;
+    use crate::testing::{Stage, Story};
+
+    fn policy(stage: &Stage, name: &str, rule: &Value, expression: &str) {
+        stage.put(
+            &VALIDATING_ADMISSION_POLICIES,
+            json!({
+                "metadata": {"name": name, "generation": 2},
+                "spec": {
+                    "matchConstraints": {"resourceRules": [rule]},
+                    "validations": [{"expression": "true"}, {"expression": expression}],
+                },
+            }),
+        );
+    }
+
+    fn status(stage: &Stage, name: &str) -> Option<ValidatingAdmissionPolicyStatus> {
+        stage.api.get::<ValidatingAdmissionPolicy>("", name)?.status
+    }
+
+    /// A policy that suits, and two that do not: of a built-in kind and of a custom one.
+    const STORY: Story = Story {
+        make,
+        setup: |stage| {
+            let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {"size": {"type": "integer"}}}}});
+            stage.put(
+                &CUSTOM_RESOURCE_DEFINITIONS,
+                json!({
+                    "metadata": {"name": "carts.shop.example"},
+                    "spec": {"group": "shop.example", "names": {"kind": "Cart", "plural": "carts"}, "scope": "Namespaced",
+                        "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}]},
+                }),
+            );
+            let apps = json!({"apiGroups": ["apps"], "apiVersions": ["v1"], "resources": ["deployments"]});
+            let carts = json!({"apiGroups": ["shop.example"], "apiVersions": ["v1"], "resources": ["carts"]});
+            policy(stage, "fine", &apps, "object.spec.replicas < 5");
+            policy(stage, "wrong", &apps, "object.spec.replicas < '5'");
+            policy(
+                stage,
+                "custom",
+                &carts,
+                "object.spec.size < 5 && object.metadata.labels.all(l, l != '') && object.spec.color == ''",
+            );
+        },
+        play: |_| {},
+        end: |stage| {
+            let mut found = json!({});
+            for name in ["fine", "wrong", "custom"] {
+                let status = status(stage, name)?;
+                let warnings = status.type_checking?.expression_warnings.unwrap_or_default();
+                let warnings = warnings
+                    .iter()
+                    .map(|warning| json!([warning.field_ref, warning.warning.lines().next()]));
+                found[name] = json!([status.observed_generation?, warnings.collect::<Value>()]);
+            }
+            Some(found)
+        },
+    };
+
+    #[tokio::test(start_paused = true)]
+    async fn authors_are_told_what_does_not_suit() {
+        let (end, writes) = STORY.run().await;
+        let place = "spec.validations[1].expression";
+        assert_eq!(
+            end,
+            json!({
+                "fine": [2, []],
+                "wrong": [2, [[place, "apps/v1, Kind=Deployment: ERROR: <input>:1:22: found no matching overload for '_<_' applied to '(int, string)'"]]],
+                "custom": [2, [[place, "shop.example/v1, Kind=Cart: ERROR: <input>:1:78: undefined field 'color'"]]],
+            })
+        );
+        assert_eq!(writes, 3);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_crashes_authors_are_told() {
+        STORY.survives_crashes().await;
+        STORY.survives_copies().await;
+    }
+}

@@ -1,0 +1,95 @@
+//! Whether networks of services can go.
+
+use std::{net::IpAddr, sync::Arc};
+
+use crate::{
+    network::Network,
+    objects::{IpAddress, ServiceCidr},
+};
+
+const MANAGED_BY: &str = "ipaddress.kubernetes.io/managed-by";
+/// Who gives addresses to services.
+const ALLOCATOR: &str = "ipallocator.k8s.io";
+
+/// The networks of one.
+pub(super) fn networks(cidr: &ServiceCidr) -> Vec<Network> {
+    cidr.spec
+        .cidrs
+        .iter()
+        .filter_map(|text| text.parse().ok())
+        .collect()
+}
+
+/// Whether a service can have an address from one.
+pub(super) fn can_give(cidr: &ServiceCidr, address: IpAddr) -> bool {
+    networks(cidr).iter().any(|network| network.can_give(address))
+}
+
+/// An address that was given to a service; `None` if it was given by somebody else.
+pub(super) fn address_of(address: &IpAddress) -> Option<IpAddr> {
+    let is_given = address.metadata.label(MANAGED_BY) == Some(ALLOCATOR);
+    is_given.then(|| address.metadata.name.parse().ok())?
+}
+
+/// Whether one can go: all its networks are within others, or no service has an address that only it has.
+pub(super) fn can_go(cidr: &ServiceCidr, all: &[Arc<ServiceCidr>], addresses: &[Arc<IpAddress>]) -> bool {
+    let others: Vec<_> = all
+        .iter()
+        .filter(|other| other.metadata.name != cidr.metadata.name)
+        .collect();
+    let is_within = |network: &Network| {
+        let mut theirs = others.iter().flat_map(|other| networks(other));
+        theirs.any(|other| other.holds(network))
+    };
+    let is_needed_for =
+        |address: IpAddr| can_give(cidr, address) && !others.iter().any(|other| can_give(other, address));
+    networks(cidr).iter().all(is_within)
+        || !addresses
+            .iter()
+            .filter_map(|address| address_of(address))
+            .any(is_needed_for)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn cidr(name: &str, cidrs: &[&str]) -> Arc<ServiceCidr> {
+        Arc::new(
+            serde_json::from_value(json!({"metadata": {"name": name}, "spec": {"cidrs": cidrs}})).unwrap(),
+        )
+    }
+
+    fn address(name: &str, manager: &str) -> Arc<IpAddress> {
+        Arc::new(
+            serde_json::from_value(json!({"metadata": {"name": name, "labels": {MANAGED_BY: manager}}}))
+                .unwrap(),
+        )
+    }
+
+    #[test]
+    fn a_network_stays_while_somebody_has_an_address_that_only_it_has() {
+        let ours = cidr("a", &["10.0.0.0/24", "fd00::/112"]);
+        let larger = cidr("b", &["10.0.0.0/16", "fd00::/64"]);
+        let half = cidr("c", &["10.0.0.0/16"]);
+        let smaller = cidr("d", &["10.0.0.0/28"]);
+        let given = |name: &str| vec![address(name, ALLOCATOR)];
+        for (others, addresses, goes) in [
+            (vec![], vec![], true),
+            (vec![], given("10.0.0.1"), false),
+            (vec![], given("10.0.1.1"), true),
+            (vec![], vec![address("10.0.0.1", "somebody")], true),
+            (vec![&larger], given("10.0.0.1"), true),
+            (vec![&half], given("10.0.0.1"), true),
+            (vec![&half], given("fd00::1"), false),
+            (vec![&smaller], given("10.0.0.1"), true),
+            (vec![&smaller], given("10.0.0.99"), false),
+        ] {
+            let mut all: Vec<_> = others.iter().map(|other| Arc::clone(other)).collect();
+            all.push(Arc::clone(&ours));
+            assert_eq!(can_go(&ours, &all, &addresses), goes, "{others:?} {addresses:?}");
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Networks of services, against an API in memory.
+
+use k8s_openapi::api::networking::v1::{IPAddress, ServiceCIDR};
+use serde_json::{Value, json};
+
+use super::make;
+use crate::{
+    resource::{IP_ADDRESSES, SERVICE_CIDRS},
+    testing::{Stage, Story},
+};
+
+fn put(stage: &Stage, name: &str, cidr: &str) {
+    stage.put(
+        &SERVICE_CIDRS,
+        json!({"metadata": {"name": name}, "spec": {"cidrs": [cidr]}}),
+    );
+}
+
+fn condition(stage: &Stage, name: &str) -> Option<Value> {
+    let cidr = stage.api.get::<ServiceCIDR>("", name)?;
+    let condition = cidr.status?.conditions?.pop()?;
+    let finalizers = cidr.metadata.finalizers.unwrap_or_default();
+    Some(json!([
+        condition.status,
+        condition.reason,
+        condition.message,
+        finalizers
+    ]))
+}
+
+/// All become ready; one of which an address is used and one that nobody needs are deleted; then the address is free.
+const STORY: Story = Story {
+    make,
+    setup: |stage| {
+        put(stage, "kept", "10.0.0.0/24");
+        put(stage, "used", "10.1.0.0/24");
+        put(stage, "free", "10.2.0.0/24");
+        let labels = json!({"ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io"});
+        stage.put(
+            &IP_ADDRESSES,
+            json!({"metadata": {"name": "10.1.0.5", "labels": labels}, "spec": {}}),
+        );
+    },
+    play: |stage| {
+        let is = |name: &str, status: &str| condition(stage, name).is_some_and(|found| found[0] == status);
+        let names = ["kept", "used", "free"];
+        if names.iter().all(|name| is(name, "True")) {
+            for name in ["used", "free"] {
+                stage.api.edit::<ServiceCIDR>("", name, |cidr| {
+                    let now = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(stage.now());
+                    cidr.metadata.deletion_timestamp.get_or_insert(now);
+                });
+            }
+        }
+        let is_gone = stage.api.get::<ServiceCIDR>("", "free").is_none();
+        if is_gone && is("used", "False") {
+            stage.api.remove::<IPAddress>("", "10.1.0.5");
+        }
+    },
+    end: |stage| {
+        let names = stage
+            .api
+            .list::<ServiceCIDR>()
+            .into_iter()
+            .filter_map(|cidr| cidr.metadata.name);
+        let names: Vec<_> = names.collect();
+        (names == ["kept"]).then(|| condition(stage, "kept")).flatten()
+    },
+};
+
+#[tokio::test(start_paused = true)]
+async fn networks_become_ready_and_go_when_nobody_needs_them() {
+    let (end, writes) = STORY.run().await;
+    let finalizer = "networking.k8s.io/service-cidr-finalizer";
+    assert_eq!(
+        end,
+        json!(["True", "", "Kubernetes Service CIDR is ready", [finalizer]])
+    );
+    // A finalizer and a condition for each, one condition more, and two finalizers less.
+    assert_eq!(writes, 9);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_crashes_networks_become_ready_and_go_when_nobody_needs_them() {
+    STORY.survives_crashes().await;
+    STORY.survives_copies().await;
+}

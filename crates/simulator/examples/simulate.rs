@@ -1,0 +1,24 @@
+//! Simulates nodes in the cluster of the current kubeconfig: `simulate NODES [RULES]`.
+
+use std::{env, error::Error};
+
+use k3_simulator::{Rules, Simulator};
+use kubecontroller::{
+    Clock,
+    informer::Informers,
+    manager::{Runnable, Stop},
+};
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
+    let mut words = env::args().skip(1);
+    let count = words.next().ok_or("how many nodes?")?.parse()?;
+    let rules = match words.next() {
+        Some(path) => Rules::load(path.as_ref())?,
+        None => Rules::default(),
+    };
+    let client = kube::Client::try_default().await?;
+    let informers = Informers::new(client.clone());
+    let simulator = Simulator::new(client, informers, Clock::system(), count, rules);
+    simulator.run(Stop::new()).await
+}
