@@ -1,9 +1,10 @@
 //! What a controller is given.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
+use k8s_openapi::jiff::Timestamp;
 use kubecontroller::{
-    Clock,
+    Clock, Key,
     controller::Controller,
     events::Recorder,
     informer::{Informer, Informers, Scope},
@@ -13,6 +14,7 @@ use kubecontroller::{
     store::By,
 };
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::{
     objects::Pod,
@@ -44,6 +46,39 @@ pub struct Cluster {
     pub authority: String,
     /// The networks that nodes get for their pods.
     pub node_networks: NodeNetworks,
+    /// The folder in which volumes of the provisioner `k3.io/local-path` are, on each node. Without it, none are made.
+    pub local_volumes: Option<String>,
+    /// Signs certificates that were approved. Without it, none are signed.
+    pub certificates: Option<CertificateSigner>,
+    /// Signs tokens of service accounts that are kept in secrets. Without it, such secrets stay empty.
+    pub tokens: Option<TokenSigner>,
+}
+
+/// Signs tokens with the key of service accounts. Clones are the same.
+#[derive(Clone)]
+pub struct TokenSigner {
+    sign: Arc<dyn Fn(&Value) -> String + Send + Sync>,
+}
+
+/// Signs certificates in the name of the cluster's authority. Clones are the same.
+#[derive(Clone)]
+pub struct CertificateSigner {
+    sign: Arc<SignCertificate>,
+}
+
+type SignCertificate = dyn Fn(&CertificateOrder) -> Result<String, String> + Send + Sync;
+
+/// A certificate that is to be made: with the subject and the names of the request, and nothing else of it.
+#[derive(Clone, Debug)]
+pub struct CertificateOrder {
+    /// The request, in PEM.
+    pub request: String,
+    /// What it is to be used for, in the words of the API, such as `client auth`.
+    pub usages: Vec<String>,
+    /// When it begins to be valid.
+    pub from: Timestamp,
+    /// When it ends to be valid, at the latest: it cannot outlive the authority.
+    pub to: Timestamp,
 }
 
 /// The networks that nodes get for their pods.
@@ -61,6 +96,44 @@ pub struct NodeNetworks {
 
 /// What runs for a controller.
 pub type Task = Box<dyn Runnable>;
+
+// --- TokenSigner ---
+
+impl TokenSigner {
+    /// A signer, which makes a token of claims.
+    pub fn new(sign: impl Fn(&Value) -> String + Send + Sync + 'static) -> Self {
+        TokenSigner { sign: Arc::new(sign) }
+    }
+
+    pub(crate) fn sign(&self, claims: &Value) -> String {
+        (self.sign)(claims)
+    }
+}
+
+impl fmt::Debug for TokenSigner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TokenSigner")
+    }
+}
+
+// --- CertificateSigner ---
+
+impl CertificateSigner {
+    /// A signer, which gives the certificate in PEM, or why there is none.
+    pub fn new(sign: impl Fn(&CertificateOrder) -> Result<String, String> + Send + Sync + 'static) -> Self {
+        CertificateSigner { sign: Arc::new(sign) }
+    }
+
+    pub(crate) fn sign(&self, order: &CertificateOrder) -> Result<String, String> {
+        (self.sign)(order)
+    }
+}
+
+impl fmt::Debug for CertificateSigner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CertificateSigner")
+    }
+}
 
 // --- Context ---
 
@@ -84,6 +157,18 @@ impl Context {
                 "" => Vec::new(),
                 node => vec![node.to_owned()],
             })
+    }
+
+    /// The pods that use each claim, by the claim's key.
+    pub fn pods_by_claim(&self) -> By<Pod> {
+        let pods = self.pods();
+        pods.store().shared_index("claim", |pod| {
+            let namespace = &pod.metadata.namespace;
+            let claims = pod.claims();
+            claims
+                .map(|claim| Key::new(namespace, &claim).as_str().to_owned())
+                .collect()
+        })
     }
 
     /// A controller to be built, with figures and the time.

@@ -1,6 +1,8 @@
 //! The built-in controllers: ordinary clients of the API, a file or folder each.
 
+mod bootstrap;
 mod calm;
+mod certificates;
 mod context;
 mod cronjob;
 mod daemonset;
@@ -10,10 +12,12 @@ mod disruption;
 mod endpoint_mirroring;
 mod endpoint_slice;
 mod endpoints;
+mod ephemeral_volume;
 mod family;
 mod garbage;
 mod history;
 mod job;
+mod local_path;
 mod namespace;
 mod network;
 mod news;
@@ -31,6 +35,7 @@ mod resourcequota;
 mod role_aggregation;
 mod root_ca;
 mod service_account;
+mod service_account_token;
 mod service_cidr;
 mod services;
 mod statefulset;
@@ -40,10 +45,12 @@ mod taint_eviction;
 #[cfg(test)]
 mod testing;
 mod ttl_after_finished;
+mod volume_binder;
+mod volume_protection;
 pub mod writer;
 pub mod written;
 
 pub use self::{
-    context::{Cluster, Context, NodeNetworks, Task},
+    context::{CertificateOrder, CertificateSigner, Cluster, Context, NodeNetworks, Task, TokenSigner},
     table::{CONTROLLERS, Descriptor},
 };

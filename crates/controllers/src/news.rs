@@ -39,6 +39,11 @@ impl News {
         &self.reason
     }
 
+    /// What it is, in words.
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
     /// Tells it.
     pub(crate) fn tell(&self, recorder: &Recorder, about: &ObjectReference) {
         let kind = if self.is_warning {

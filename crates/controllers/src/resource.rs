@@ -61,6 +61,7 @@ resources! {
     IP_ADDRESSES = "networking.k8s.io" "v1" "ipaddresses" "IPAddress" false;
     STATEFUL_SETS = "apps" "v1" "statefulsets" "StatefulSet" true;
     STORAGE_CLASSES = "storage.k8s.io" "v1" "storageclasses" "StorageClass" false;
+    SUBJECT_ACCESS_REVIEWS = "authorization.k8s.io" "v1" "subjectaccessreviews" "SubjectAccessReview" false;
     STORAGE_VERSION_MIGRATIONS = "storagemigration.k8s.io" "v1" "storageversionmigrations" "StorageVersionMigration" false;
     VALIDATING_ADMISSION_POLICIES = "admissionregistration.k8s.io" "v1" "validatingadmissionpolicies" "ValidatingAdmissionPolicy" false;
 }

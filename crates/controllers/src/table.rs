@@ -1,11 +1,13 @@
 //! Which controllers there are.
 
 use crate::{
+    bootstrap, certificates,
     context::{Context, Task},
-    cronjob, daemonset, deployment, disruption, endpoint_mirroring, endpoint_slice, endpoints, garbage, job,
-    namespace, node_ipam, node_lifecycle, pod_garbage, podautoscaler, policy_status, replicaset, replication,
-    resourcequota, role_aggregation, root_ca, service_account, service_cidr, statefulset, storage_migration,
-    taint_eviction, ttl_after_finished,
+    cronjob, daemonset, deployment, disruption, endpoint_mirroring, endpoint_slice, endpoints,
+    ephemeral_volume, garbage, job, local_path, namespace, node_ipam, node_lifecycle, pod_garbage,
+    podautoscaler, policy_status, replicaset, replication, resourcequota, role_aggregation, root_ca,
+    service_account, service_account_token, service_cidr, statefulset, storage_migration, taint_eviction,
+    ttl_after_finished, volume_binder, volume_protection,
 };
 
 /// A controller, by the name under which it can be turned on and off.
@@ -16,19 +18,31 @@ pub struct Descriptor {
     pub alias: &'static str,
     /// Its service account, in the namespace `kube-system`.
     pub account: &'static str,
+    /// Whether it runs unless it is left out; the others run only if they are named.
+    pub is_on: bool,
     /// Makes what runs.
     pub make: fn(&Context) -> Vec<Task>,
 }
 
-/// Name, other name, service account.
+/// Name, other name, service account, and `off` if it runs only if it is named.
 macro_rules! controllers {
-    ($($name:literal $alias:literal $account:literal $make:path;)*) => {
-        &[$(Descriptor { name: $name, alias: $alias, account: $account, make: $make }),*]
+    ($($name:literal $alias:literal $account:literal $make:path $(, $off:ident)?;)*) => {
+        &[$(Descriptor {
+            name: $name,
+            alias: $alias,
+            account: $account,
+            is_on: stringify!($($off)?).is_empty(),
+            make: $make,
+        }),*]
     };
 }
 
 /// All controllers, in the order of their names.
 pub static CONTROLLERS: &[Descriptor] = controllers! {
+    "bootstrap-signer-controller" "bootstrapsigner" "bootstrap-signer" bootstrap::make_signer, off;
+    "certificatesigningrequest-approving-controller" "csrapproving" "certificate-controller" certificates::make_approver;
+    "certificatesigningrequest-cleaner-controller" "csrcleaner" "certificate-controller" certificates::make_cleaner;
+    "certificatesigningrequest-signing-controller" "csrsigning" "certificate-controller" certificates::make_signer;
     "clusterrole-aggregation-controller" "clusterrole-aggregation" "clusterrole-aggregation-controller" role_aggregation::make;
     "cronjob-controller" "cronjob" "cronjob-controller" cronjob::make;
     "daemonset-controller" "daemonset" "daemon-set-controller" daemonset::make;
@@ -37,12 +51,17 @@ pub static CONTROLLERS: &[Descriptor] = controllers! {
     "endpoints-controller" "endpoint" "endpoint-controller" endpoints::make;
     "endpointslice-controller" "endpointslice" "endpointslice-controller" endpoint_slice::make;
     "endpointslice-mirroring-controller" "endpointslicemirroring" "endpointslicemirroring-controller" endpoint_mirroring::make;
+    "ephemeral-volume-controller" "ephemeral-volume" "ephemeral-volume-controller" ephemeral_volume::make;
     "garbage-collector-controller" "garbagecollector" "generic-garbage-collector" garbage::make;
     "horizontal-pod-autoscaler-controller" "horizontalpodautoscaling" "horizontal-pod-autoscaler" podautoscaler::make;
     "job-controller" "job" "job-controller" job::make;
+    "local-path-provisioner" "local-path" "persistent-volume-binder" local_path::make;
     "namespace-controller" "namespace" "namespace-controller" namespace::make;
     "node-ipam-controller" "nodeipam" "node-controller" node_ipam::make;
     "node-lifecycle-controller" "nodelifecycle" "node-controller" node_lifecycle::make;
+    "persistentvolume-binder-controller" "persistentvolume-binder" "persistent-volume-binder" volume_binder::make;
+    "persistentvolume-protection-controller" "pv-protection" "pv-protection-controller" volume_protection::make_for_volumes;
+    "persistentvolumeclaim-protection-controller" "pvc-protection" "pvc-protection-controller" volume_protection::make_for_claims;
     "pod-garbage-collector-controller" "podgc" "pod-garbage-collector" pod_garbage::make;
     "replicaset-controller" "replicaset" "replicaset-controller" replicaset::make;
     "replicationcontroller-controller" "replicationcontroller" "replication-controller" replication::make;
@@ -50,9 +69,11 @@ pub static CONTROLLERS: &[Descriptor] = controllers! {
     "root-ca-certificate-publisher-controller" "root-ca-cert-publisher" "root-ca-cert-publisher" root_ca::make;
     "service-cidr-controller" "" "service-cidrs-controller" service_cidr::make;
     "serviceaccount-controller" "serviceaccount" "service-account-controller" service_account::make;
+    "serviceaccount-token-controller" "serviceaccount-token" "tokens-controller" service_account_token::make;
     "statefulset-controller" "statefulset" "statefulset-controller" statefulset::make;
     "storage-version-migrator-controller" "storage-version-migrator-controller" "storage-version-migrator-controller" storage_migration::make;
     "taint-eviction-controller" "taint-eviction" "node-controller" taint_eviction::make;
+    "token-cleaner-controller" "tokencleaner" "token-cleaner" bootstrap::make_cleaner, off;
     "ttl-after-finished-controller" "ttl-after-finished" "ttl-after-finished-controller" ttl_after_finished::make;
     "validatingadmissionpolicy-status-controller" "validatingadmissionpolicy-status-controller" "validatingadmissionpolicy-status-controller" policy_status::make;
 };

@@ -51,7 +51,9 @@ pub(crate) use self::apiextensions::{go_regexp_fault, resolve_field_path};
 pub use self::{
     apiextensions::{approval as approval_of_definition, is_bad_bundle},
     authentication::token_review,
-    certificates::{requested_common_name, requested_organizations},
+    certificates::{
+        Requested, RequestedName, certificate_end, requested, requested_common_name, requested_organizations,
+    },
     core::{
         event,
         persistent_volume_claim::class_of as storage_class_of,

@@ -105,6 +105,11 @@ impl Handler {
         self.registry.caches.close();
     }
 
+    /// Signs claims with the key of service accounts.
+    pub(super) fn sign(&self, claims: &serde_json::Value) -> String {
+        self.registry.authenticator.signer().sign(claims)
+    }
+
     /// Waits for the writes that are under way.
     pub(super) async fn end_writes(&self, patience: Duration) {
         self.writers.end(patience).await;

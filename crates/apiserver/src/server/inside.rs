@@ -14,6 +14,7 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body::{Frame, SizeHint};
 use k3_api::rules::User;
+use serde_json::Value;
 use tokio::sync::Notify;
 
 use super::{Server, handler::Handler};
@@ -59,6 +60,12 @@ impl Server {
                 ..Peer::default()
             }),
         }
+    }
+
+    /// Signs the claims of tokens with the key of service accounts, for who keeps such tokens in secrets.
+    pub fn token_signer(&self) -> impl Fn(&Value) -> String + Send + Sync + use<> {
+        let handler = Arc::clone(&self.handler);
+        move |claims| handler.sign(claims)
     }
 
     /// Ends all watches, also those from inside, which no listener knows of.

@@ -25,13 +25,14 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
     let sets = context.informer(&REPLICA_SETS);
     let deployments = context.informer(&DEPLOYMENTS);
     let stateful = context.informer(&STATEFUL_SETS);
+    let recorder = context.recorder.clone().component("controllermanager");
     let wake = Wake {
         budgets: budgets.store().by_namespace(),
-        recorder: context.recorder.clone(),
+        recorder: recorder.clone(),
     };
     let keeper = Keeper {
         writer: context.writer.clone(),
-        recorder: context.recorder.clone(),
+        recorder,
         clock: context.clock.clone(),
         pods: pods.store().by_namespace(),
         scales: Scales {

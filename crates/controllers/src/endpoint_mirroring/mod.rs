@@ -26,7 +26,10 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
     let known = context.informer::<EndpointSlice>(&ENDPOINT_SLICES);
     let keeper = Keeper {
         writer: context.writer.clone(),
-        recorder: context.recorder.clone(),
+        recorder: context
+            .recorder
+            .clone()
+            .component("endpoint-slice-mirroring-controller"),
         services: services.store().clone(),
         endpoints: endpoints.store().clone(),
         by_service: ByService::new(known.store()),

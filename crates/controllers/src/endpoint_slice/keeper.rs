@@ -1,5 +1,7 @@
 //! Writes the slices of services.
 
+use std::time::Duration;
+
 use kubecontroller::{
     Key,
     controller::{Error, Outcome, Reconciler, Request},
@@ -24,6 +26,9 @@ use crate::{
     },
     writer::Writer,
 };
+
+/// When it is looked again for the node of a pod.
+const LOST: Duration = Duration::from_secs(1);
 
 /// Keeps slices as services have them.
 pub(super) struct Keeper {
@@ -105,7 +110,11 @@ impl Reconciler for Keeper {
         let words = format!("Error updating Endpoint Slices for Service {namespace}/{name}: {trouble}");
         let about = service.metadata.reference(&SERVICES);
         News::warning("FailedToUpdateEndpointSlices", words).tell(&self.recorder, &about);
-        Err(trouble.into())
+        match &trouble.source {
+            Some(_) => Err(trouble.into()),
+            // Nodes do not come that fast.
+            None => Err(Error::transient(trouble).not_before(LOST)),
+        }
     }
 }
 

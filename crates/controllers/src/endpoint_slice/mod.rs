@@ -33,7 +33,7 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
     let members = Members::new(services.store(), pods.store());
     let keeper = Keeper {
         writer: context.writer.clone(),
-        recorder: context.recorder.clone(),
+        recorder: context.recorder.clone().component("endpoint-slice-controller"),
         services: services.store().clone(),
         nodes: nodes.store().clone(),
         by_service: ByService::new(known.store()),

@@ -346,4 +346,59 @@ mod tests {
         assert_eq!((types, foreign.len()), (vec!["IPv4", "IPv6"], 1));
         assert_eq!(labels(&dual).get(HEADLESS).map(|value| &**value), Some(""));
     }
+
+    /// Slices as they are after changes.
+    fn changed(
+        service: &Service,
+        mut slices: Vec<Arc<EndpointSlice>>,
+        changes: Changes,
+    ) -> Vec<Arc<EndpointSlice>> {
+        let (gone, updated) = (changes.delete, changes.update);
+        slices.retain(|slice| !gone.iter().any(|gone| Arc::ptr_eq(gone, slice)));
+        for (old, draft) in updated {
+            let known = slices.iter_mut().find(|slice| Arc::ptr_eq(slice, &old)).unwrap();
+            *known = slice(&old.metadata.name, &draft, service);
+        }
+        for draft in changes.create {
+            slices.push(slice("new", &draft, service));
+        }
+        slices
+    }
+
+    #[test]
+    fn whatever_happens_each_endpoint_is_in_one_slice() {
+        let (web, all) = (web(), pods(600));
+        let mut slices = Vec::new();
+        let mut seed: u64 = 7;
+        let mut below = |bound: usize| {
+            seed = seed
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            usize::try_from(seed >> 33).unwrap() % bound
+        };
+        for round in 0..60 {
+            let (skip, take) = (below(600), below(600));
+            let now: Vec<_> = all.iter().skip(skip).take(take).cloned().collect();
+            let changes = plan(&web, &now, &slices);
+            assert!(
+                changes.create.len() <= now.len().div_ceil(MOST).max(1),
+                "round {round}"
+            );
+            slices = changed(&web, slices, changes);
+            let told = slices.iter().flat_map(|slice| &slice.endpoints);
+            let mut told: Vec<_> = told.map(|one| one.target_ref.clone().unwrap().name).collect();
+            told.sort();
+            let mut wanted: Vec<_> = now.iter().map(|pod| pod.metadata.name.clone()).collect();
+            wanted.sort();
+            assert_eq!(told, wanted, "round {round}");
+            assert!(
+                slices.iter().all(|slice| slice.endpoints.len() <= MOST),
+                "round {round}"
+            );
+            assert!(
+                !slices.is_empty() && plan(&web, &now, &slices).is_empty(),
+                "round {round}"
+            );
+        }
+    }
 }

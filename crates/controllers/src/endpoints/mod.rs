@@ -24,7 +24,7 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
     let members = Members::new(services.store(), pods.store());
     let keeper = Keeper {
         writer: context.writer.clone(),
-        recorder: context.recorder.clone(),
+        recorder: context.recorder.clone().component("endpoint-controller"),
         services: services.store().clone(),
         endpoints: endpoints.clone(),
         members: members.clone(),

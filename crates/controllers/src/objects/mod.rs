@@ -15,6 +15,8 @@ mod job;
 mod meta;
 mod node;
 mod node_selector;
+mod persistent_volume;
+mod persistent_volume_claim;
 mod pod;
 mod replica_set;
 mod selector;
@@ -44,6 +46,11 @@ pub use self::{
     meta::{Meta, Owner},
     node::{Node, NodeSpec, NodeStatus, Taint},
     node_selector::NodeSelector,
+    persistent_volume::{
+        BindingMode, ClaimRef, HostPath, PersistentVolume, PersistentVolumeSpec, PersistentVolumeStatus,
+        Storage, StorageClass, VolumeMode, VolumePhase,
+    },
+    persistent_volume_claim::{ClaimPhase, ClaimResources, ClaimSpec, ClaimStatus, PersistentVolumeClaim},
     pod::{
         Container, ContainerState, ContainerStatus, Pod, PodPhase, PodSpec, PodStatus, Port, Running,
         Terminated, Volume,

@@ -1,6 +1,6 @@
 //! Pods, as controllers see them.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
@@ -201,6 +201,12 @@ impl Pod {
         !self.has_ended() && !self.metadata.is_going()
     }
 
+    /// The names of the claims that its volumes are, also of those that are made for it.
+    pub fn claims(&self) -> impl Iterator<Item = Cow<'_, str>> {
+        let volumes = self.spec.volumes.iter();
+        volumes.map(|volume| volume.claim_of(&self.metadata.name))
+    }
+
     /// The node it is bound to or may only be bound to; empty if there is none.
     pub fn target(&self) -> &str {
         if self.spec.node_name.is_empty() {
@@ -225,6 +231,24 @@ impl Pod {
             .iter()
             .map(|status| status.restart_count)
             .sum()
+    }
+}
+
+// --- Volume ---
+
+impl Volume {
+    /// Whether the claim is made for the pod.
+    pub fn is_ephemeral(&self) -> bool {
+        self.claim.is_empty()
+    }
+
+    /// The name of the claim that it is in a pod.
+    pub fn claim_of(&self, pod: &str) -> Cow<'_, str> {
+        if self.is_ephemeral() {
+            format!("{pod}-{}", self.name).into()
+        } else {
+            (&*self.claim).into()
+        }
     }
 }
 

@@ -98,7 +98,7 @@ impl Autoscaling {
         let targets = Arc::new(Targets::new(&context.writer));
         Autoscaling {
             writer: context.writer.clone(),
-            recorder: context.recorder.clone(),
+            recorder: context.recorder.clone().component("horizontal-pod-autoscaler"),
             clock: context.clock.clone(),
             autoscalers,
             pods: context.pods().store().by_namespace(),

@@ -156,14 +156,19 @@ async fn without_metrics_it_is_said_why_nothing_is_done() {
         "SucceededGetScale"
     );
     assert_eq!(condition(&stage, "h", "ScalingLimited"), None);
-    let mut told: Vec<_> = eventually(|| {
+    let events = eventually(|| {
         let events = stage.api.list::<Event>();
         async move { (events.len() >= 2).then_some(events) }
     })
-    .await
-    .into_iter()
-    .filter_map(|event| event.reason)
-    .collect();
+    .await;
+    for event in &events {
+        let component = event
+            .source
+            .as_ref()
+            .and_then(|source| source.component.as_deref());
+        assert_eq!(component, Some("horizontal-pod-autoscaler"));
+    }
+    let mut told: Vec<_> = events.into_iter().filter_map(|event| event.reason).collect();
     told.sort();
     assert_eq!(told, ["FailedComputeMetricsReplicas", "FailedGetResourceMetric"]);
     // Said once, it is not said again, however often it is found out.

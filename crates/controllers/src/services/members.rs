@@ -48,6 +48,8 @@ impl Members {
     pub(crate) fn concerned(&self, delta: &Delta<Pod>) -> Vec<Key> {
         match delta {
             Delta::Sync { .. } => Vec::new(),
+            // Pods get addresses some time after they are made.
+            Delta::Added { new, .. } if !can_serve(new) => Vec::new(),
             Delta::Added { new: pod, .. } | Delta::Deleted { last: pod, .. } => self.services(pod),
             Delta::Updated { old, new } | Delta::Replaced { old, new } => {
                 if !matters(old, new) {
@@ -79,7 +81,10 @@ fn pair(namespace: &str, label: &str, value: &str) -> String {
 
 /// Whether a change of a pod can change endpoints. Most do not.
 fn matters(old: &Pod, new: &Pod) -> bool {
-    let state = |pod: &Pod| (pod.is_ready(), pod.has_ended(), pod.metadata.is_going());
+    let state = |pod: &Pod| (pod.is_ready(), pod.metadata.is_going(), can_serve(pod));
+    if !can_serve(old) && !can_serve(new) {
+        return false;
+    }
     state(old) != state(new)
         || old.metadata.uid != new.metadata.uid
         || old.metadata.labels != new.metadata.labels
@@ -157,6 +162,7 @@ mod tests {
             (with("/status", ready), true),
             (with("/status", scheduled), false),
             (with("/status", json!({"podIPs": [{"ip": "1.2.3.5"}]})), true),
+            (with("/status", json!({})), true),
             (
                 with("/metadata", json!({"name": "p", "labels": {"app": "b"}})),
                 true,

@@ -188,8 +188,8 @@ impl Scribe<'_> {
                 "ownerReferences": [self.owner],
             },
             "addressType": draft.address_type,
-            "endpoints": written::list(&draft.endpoints),
-            "ports": written::list(&draft.ports),
+            "endpoints": draft.endpoints,
+            "ports": draft.ports,
         });
         self.writer.create(&ENDPOINT_SLICES, namespace, &slice).await
     }
@@ -203,8 +203,8 @@ impl Scribe<'_> {
                 "labels": written::instead(&meta.labels, &self.labels),
                 "annotations": written::instead(&meta.annotations, &self.notes.after(&meta.annotations)),
             },
-            "endpoints": written::list(&draft.endpoints),
-            "ports": written::list(&draft.ports),
+            "endpoints": draft.endpoints,
+            "ports": draft.ports,
         });
         if !meta.is_controlled_by(&self.owner.uid) {
             patch["metadata"]["ownerReferences"] = json!([self.owner]);

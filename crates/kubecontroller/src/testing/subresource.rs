@@ -1,4 +1,4 @@
-//! Subresources other than the status: bindings, evictions and scales.
+//! Subresources other than the status: bindings, evictions, scales and approvals.
 
 use http::StatusCode;
 use kube::core::Status;
@@ -63,6 +63,16 @@ pub(super) fn answer(
             object["spec"]["replicas"] = body["spec"]["replicas"].clone();
             let stored = write.change(world, &old, object)?;
             Ok((StatusCode::OK, scale(&stored)))
+        }
+        ("approval", "update") => {
+            let version = &body["metadata"]["resourceVersion"];
+            if !version.is_null() && *version != old["metadata"]["resourceVersion"] {
+                let why = "the object has been modified; please apply your changes to the latest version";
+                return Err(status::conflict(&target.id, &name, why));
+            }
+            let mut object = (*old).clone();
+            object["status"]["conditions"] = body["status"]["conditions"].clone();
+            Ok((StatusCode::OK, (*world.store(&target.id, object)).clone()))
         }
         ("finalize", "update") => {
             let mut object = (*old).clone();

@@ -11,7 +11,9 @@ mod signer;
 mod signing_request;
 mod x509;
 
-pub use self::signing_request::{requested_common_name, requested_organizations};
+pub use self::signing_request::{
+    Requested, RequestedName, certificate_end, requested, requested_common_name, requested_organizations,
+};
 use crate::rules::Rules;
 
 /// The rules of a kind of this group.

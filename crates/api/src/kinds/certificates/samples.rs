@@ -21,6 +21,18 @@ XU2RNT6PwYO6wfm0S4S9BF1ND7kZkrbqdW/sPYdu+9aQ6BFmmYWn
 -----END CERTIFICATE REQUEST-----
 ";
 
+/// A request with names of a host, an address, mail and a resource.
+pub(super) const NAMED: &str = "\
+-----BEGIN CERTIFICATE REQUEST-----
+MIIBHDCBxAIBADAvMRUwEwYDVQQKDAxzeXN0ZW06bm9kZXMxFjAUBgNVBAMMDXN5
+c3RlbTpub2RlOm4wWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAASq31X0GCzJhX1n
+2saRbTBza87HZs9E+i3SS8CyvWqAb2PisiMtR2OJRwQQKsM6x/y3TNDNCwx6WdJj
+v6Ry1DUfoDMwMQYJKoZIhvcNAQkOMSQwIjAgBgNVHREEGTAXggFuhwQKAAABgQVh
+QGIuY4YFdXJuOngwCgYIKoZIzj0EAwIDRwAwRAIgYkQTaJolto1GATuMTKQQpW0M
+4r4po70ue1KOs0p7awYCIAQCuqz/DoWVHT2Uho6BSnLVR6pEVmNg2Na+DJ5xtin0
+-----END CERTIFICATE REQUEST-----
+";
+
 /// The certificate of an authority, with an RSA key of 2048 bits.
 pub(super) const AUTHORITY: &str = "\
 -----BEGIN CERTIFICATE-----

@@ -331,6 +331,56 @@ pub fn requested_common_name(request: &str) -> Result<String, String> {
     Ok(Request::read(&request_block(request)?.bytes)?.common_name())
 }
 
+/// What the certificate is to say which a `spec.request` asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Requested {
+    /// The common name; empty if it is to have none.
+    pub common_name: String,
+    /// The organizations.
+    pub organizations: Vec<String>,
+    /// What the other names are that it is to have, each as often as there are such.
+    pub names: Vec<RequestedName>,
+}
+
+/// What sort of name a certificate is to have beside its subject.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestedName {
+    /// An address of mail.
+    Mail,
+    /// A host.
+    Host,
+    /// A resource, by its URI.
+    Resource,
+    /// An address in the network.
+    Address,
+}
+
+/// What the certificate is to say which a `spec.request` asks for.
+pub fn requested(request: &str) -> Result<Requested, String> {
+    let block = request_block(request)?;
+    let request = Request::read(&block.bytes)?;
+    let names = request.alternative_names().into_iter();
+    let names = names.filter_map(|tag| match tag {
+        1 => Some(RequestedName::Mail),
+        2 => Some(RequestedName::Host),
+        6 => Some(RequestedName::Resource),
+        7 => Some(RequestedName::Address),
+        _ => None,
+    });
+    Ok(Requested {
+        common_name: request.common_name(),
+        organizations: request.organizations(),
+        names: names.collect(),
+    })
+}
+
+/// When the first certificate of a `status.certificate` ends to be valid, if it can be read.
+pub fn certificate_end(certificate: &str) -> Option<Time> {
+    let blocks = pem::blocks(&base64::decode(certificate).ok()?);
+    let all = Certificate::read_all(&blocks.first()?.bytes).ok()?;
+    all.first()?.not_after
+}
+
 fn read_certificates(text: &str) -> Result<(), String> {
     if text.is_empty() {
         return Ok(());

@@ -30,6 +30,8 @@ pub(super) struct Certificate<'d> {
 pub(super) struct Request<'d> {
     /// Whom it is for.
     subject: &'d [u8],
+    /// What else is asked for.
+    attributes: &'d [u8],
     /// The key to be certified, with its algorithm.
     pub(super) public_key: &'d [u8],
     /// The key alone.
@@ -55,6 +57,7 @@ pub(super) enum Key {
 
 const BASIC_CONSTRAINTS: &[u8] = &[0x55, 0x1d, 0x13];
 const ALTERNATIVE_NAMES: &[u8] = &[0x55, 0x1d, 0x11];
+const EXTENSIONS: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x09, 0x0e];
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
 const ORGANIZATION: &[u8] = &[0x55, 0x04, 0x0a];
 const RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01];
@@ -250,11 +253,12 @@ impl<'d> Request<'d> {
             inner.next(INTEGER)?;
             let subject = inner.next(SEQUENCE)?.content;
             let key = inner.next(SEQUENCE)?;
-            inner.next(part(0))?;
+            let attributes = inner.next(part(0))?.content;
             let mut parts = Reader::new(key.content);
             parts.next(SEQUENCE)?;
             Some(Request {
                 subject,
+                attributes,
                 public_key: key.whole,
                 key_bits: whole_bytes(&mut parts)?,
                 signed: { before }.any()?.whole,
@@ -275,6 +279,29 @@ impl<'d> Request<'d> {
     /// The common name of whom it is for: the last one, if there are several.
     pub(super) fn common_name(&self) -> String {
         self.subject_names(COMMON_NAME).pop().unwrap_or_default()
+    }
+
+    /// The kinds of the names that the certificate is to have beside its subject, each with its tag: 1 for mail, 2 for hosts,
+    /// 6 for resources, 7 for addresses.
+    pub(super) fn alternative_names(&self) -> Vec<u8> {
+        let mut found = Vec::new();
+        let mut attributes = Reader::new(self.attributes);
+        while let Some(mut attribute) = attributes.enter(SEQUENCE) {
+            let name = attribute.next(OBJECT);
+            if name.is_none_or(|name| name.content != EXTENSIONS) {
+                continue;
+            }
+            let list = attribute.enter(SET).and_then(|mut set| set.enter(SEQUENCE));
+            let mut list = list.unwrap_or_else(|| Reader::new(&[]));
+            while let Some((name, value)) = read_extension(&mut list) {
+                let names = Reader::new(value).enter(SEQUENCE);
+                let mut names = names.filter(|_| name == ALTERNATIVE_NAMES);
+                while let Some(element) = names.as_mut().and_then(Reader::any) {
+                    found.push(element.tag & 0x1f);
+                }
+            }
+        }
+        found
     }
 
     fn subject_names(&self, wanted: &[u8]) -> Vec<String> {
@@ -399,6 +426,13 @@ mod tests {
         let bytes = samples::request();
         let request = Request::read(&bytes).unwrap();
         assert_eq!(Key::read(request.public_key), Ok(Key::Rsa(2048)));
+    }
+
+    #[test]
+    fn a_request_may_ask_for_more_names() {
+        let names = |text: &str| Request::read(&samples::bytes(text)).unwrap().alternative_names();
+        assert_eq!(names(samples::REQUEST), []);
+        assert_eq!(names(samples::NAMED), [2, 7, 1, 6]);
     }
 
     #[test]

@@ -1,0 +1,44 @@
+//! Deletes tokens whose time is over.
+
+use kubecontroller::controller::{Outcome, reconcile_fn};
+
+use super::token::{Left, Token};
+use crate::{
+    context::{Context, Task},
+    resource::SECRETS,
+    writer::{Place, is, only},
+};
+
+/// What runs.
+pub(crate) fn make(context: &Context) -> Vec<Task> {
+    let tokens = Token::informer(context);
+    let (writer, store, clock) = (
+        context.writer.clone(),
+        tokens.store().clone(),
+        context.clock.clone(),
+    );
+    let runner = context
+        .controller("token_cleaner")
+        .for_(&tokens)
+        .reconciler(reconcile_fn(move |request| {
+            let (writer, token, now) = (writer.clone(), store.get(&request.key), clock.now());
+            async move {
+                let Some(token) = token else {
+                    return Ok(Outcome::Done);
+                };
+                match token.left(now) {
+                    Left::Ever => Ok(Outcome::Done),
+                    Left::For(left) => Ok(Outcome::After(left)),
+                    Left::Nothing => {
+                        let meta = &token.metadata;
+                        let place = Place::new(&SECRETS, &meta.namespace, &meta.name);
+                        match writer.delete(place, &only(&meta.uid)).await {
+                            Err(error) if is(&error, 409) => Ok(Outcome::Done),
+                            other => Ok(other.map(|()| Outcome::Done)?),
+                        }
+                    }
+                }
+            }
+        }));
+    vec![Box::new(runner)]
+}

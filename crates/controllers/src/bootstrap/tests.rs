@@ -1,0 +1,97 @@
+//! Tokens with which nodes come into a cluster, against an API in memory.
+
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use serde_json::{Value, json};
+
+use super::{make_cleaner, make_signer};
+use crate::{
+    context::{Context, Task},
+    resource::{CONFIG_MAPS, SECRETS},
+    testing::{Stage, Story},
+};
+
+fn make(context: &Context) -> Vec<Task> {
+    let mut tasks = make_signer(context);
+    tasks.extend(make_cleaner(context));
+    tasks
+}
+
+fn token(stage: &Stage, name: &str, data: &[(&str, &str)]) {
+    let data = data.iter().map(|(name, text)| {
+        let encoded = k3_api::base64::encode(text.as_bytes());
+        ((*name).to_owned(), Value::from(encoded))
+    });
+    let data: serde_json::Map<_, _> = data.collect();
+    let metadata = json!({"name": name, "namespace": "kube-system"});
+    stage.put(
+        &SECRETS,
+        json!({"metadata": metadata, "type": "bootstrap.kubernetes.io/token", "data": data}),
+    );
+}
+
+/// One token stays, one goes later, one is over, one may not sign, one has another's name.
+const STORY: Story = Story {
+    make,
+    setup: |stage| {
+        let secret = ("token-secret", "0123456789abcdef");
+        let signs = ("usage-bootstrap-signing", "true");
+        token(
+            stage,
+            "bootstrap-token-aaaaaa",
+            &[("token-id", "aaaaaa"), secret, signs],
+        );
+        let later = ("expiration", "2026-01-01T00:01:00Z");
+        token(
+            stage,
+            "bootstrap-token-bbbbbb",
+            &[("token-id", "bbbbbb"), secret, signs, later],
+        );
+        let over = ("expiration", "2026-01-01T00:00:00Z");
+        token(
+            stage,
+            "bootstrap-token-cccccc",
+            &[("token-id", "cccccc"), secret, signs, over],
+        );
+        token(stage, "bootstrap-token-dddddd", &[("token-id", "dddddd"), secret]);
+        token(
+            stage,
+            "bootstrap-token-eeeeee",
+            &[("token-id", "ffffff"), secret, signs],
+        );
+        let data = json!({"kubeconfig": "apiVersion: v1", "jws-kubeconfig-zzzzzz": "old", "other": "stays"});
+        stage.put(
+            &CONFIG_MAPS,
+            json!({"metadata": {"name": "cluster-info", "namespace": "kube-public"}, "data": data}),
+        );
+    },
+    play: |_| {},
+    end: |stage| {
+        let told = stage.api.get::<ConfigMap>("kube-public", "cluster-info")?;
+        let fields: Vec<_> = told.data.unwrap_or_default().into_keys().collect();
+        let tokens: Vec<_> = stage
+            .api
+            .list::<Secret>()
+            .into_iter()
+            .map(|token| token.metadata.name)
+            .collect();
+        let is_late = stage.now().as_second() > 1_767_225_630 + 60;
+        is_late.then(|| json!([fields, tokens]))
+    },
+};
+
+#[tokio::test(start_paused = true)]
+async fn what_the_cluster_tells_is_signed_with_tokens_that_are_good() {
+    let (end, writes) = STORY.run().await;
+    let tokens = ["aaaaaa", "dddddd", "eeeeee"].map(|id| format!("bootstrap-token-{id}"));
+    assert_eq!(
+        end,
+        json!([["jws-kubeconfig-aaaaaa", "kubeconfig", "other"], tokens])
+    );
+    assert_eq!(writes, 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_crashes_what_the_cluster_tells_is_signed() {
+    STORY.survives_crashes().await;
+    STORY.survives_copies().await;
+}

@@ -1,0 +1,135 @@
+//! Approves the requests of kubelets for their own certificates, if the authorizer says that they may ask.
+
+use kubecontroller::{
+    controller::{Error, Outcome, Reconciler, Request},
+    store::Store,
+};
+use serde_json::{Value, json};
+
+use super::{
+    request::SigningRequest,
+    subject::{KUBELET_CLIENT, kubelet_client},
+};
+use crate::{
+    context::{Context, Task},
+    resource::{CERTIFICATE_SIGNING_REQUESTS, SUBJECT_ACCESS_REVIEWS},
+    writer::{Place, Writer},
+};
+
+/// Requests that are recognized: what their user must be allowed to create, and what is said then.
+const KINDS: [(&str, &str); 2] = [
+    (
+        "selfnodeclient",
+        "Auto approving self kubelet client certificate after SubjectAccessReview.",
+    ),
+    (
+        "nodeclient",
+        "Auto approving kubelet client certificate after SubjectAccessReview.",
+    ),
+];
+
+struct Approver {
+    writer: Writer,
+    requests: Store<SigningRequest>,
+    /// Reads the answer of the authorizer.
+    allows: fn(&Value) -> bool,
+}
+
+/// What runs.
+pub(crate) fn make(context: &Context) -> Vec<Task> {
+    make_with(context, |review| review["status"]["allowed"] == true)
+}
+
+pub(super) fn make_with(context: &Context, allows: fn(&Value) -> bool) -> Vec<Task> {
+    let requests = context.informer::<SigningRequest>(&CERTIFICATE_SIGNING_REQUESTS);
+    let approver = Approver {
+        writer: context.writer.clone(),
+        requests: requests.store().clone(),
+        allows,
+    };
+    let runner = context
+        .controller("certificate_approving")
+        .for_(&requests)
+        .reconciler(approver);
+    vec![Box::new(runner)]
+}
+
+/// As what a request is recognized; the first that its user may ask for is enough.
+fn recognized(request: &SigningRequest) -> Result<&'static [(&'static str, &'static str)], String> {
+    if &*request.spec.signer_name != KUBELET_CLIENT {
+        return Ok(&[]);
+    }
+    let subject = k3_api::kinds::requested(&request.spec.request)
+        .map_err(|why| format!("unable to parse csr {:?}: {why}", request.metadata.name))?;
+    if kubelet_client(&subject, &request.spec.usages).is_err() {
+        return Ok(&[]);
+    }
+    let is_own = *request.spec.username == *subject.common_name;
+    Ok(if is_own { &KINDS } else { &KINDS[1..] })
+}
+
+// --- Approver ---
+
+impl Reconciler for Approver {
+    async fn reconcile(&self, key: Request) -> Result<Outcome, Error> {
+        let Some(request) = self.requests.get(&key.key) else {
+            return Ok(Outcome::Done);
+        };
+        if request.is_issued() || request.is_approved() || request.is_denied() {
+            return Ok(Outcome::Done);
+        }
+        let kinds = recognized(&request).map_err(Error::permanent)?;
+        for (kind, message) in kinds {
+            if self.may(&request, kind).await? {
+                self.approve(&request, message).await?;
+                return Ok(Outcome::Done);
+            }
+        }
+        if kinds.is_empty() {
+            return Ok(Outcome::Done);
+        }
+        let tried: Vec<_> = kinds.iter().map(|(kind, _)| *kind).collect();
+        let name = &request.metadata.name;
+        let tried = tried.join(" ");
+        // A role may come later.
+        Err(Error::transient(format!(
+            "recognized csr {name:?} as [{tried}] but subject access review was not approved"
+        )))
+    }
+}
+
+impl Approver {
+    /// Whether the user of a request may ask for such a certificate.
+    async fn may(&self, request: &SigningRequest, kind: &str) -> kube::Result<bool> {
+        let spec = &request.spec;
+        let right = json!({"group": "certificates.k8s.io", "resource": "certificatesigningrequests", "verb": "create",
+            "subresource": kind, "version": "*"});
+        let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": {
+            "user": spec.username, "uid": spec.uid, "groups": spec.groups, "extra": spec.extra,
+            "resourceAttributes": right}});
+        let answer = self
+            .writer
+            .create::<Value>(&SUBJECT_ACCESS_REVIEWS, "", &review)
+            .await?;
+        Ok((self.allows)(&answer))
+    }
+
+    async fn approve(&self, request: &SigningRequest, message: &str) -> kube::Result<()> {
+        let approved =
+            json!({"type": "Approved", "status": "True", "reason": "AutoApproved", "message": message});
+        let mut conditions = json!(request.status.conditions);
+        if let Value::Array(conditions) = &mut conditions {
+            conditions.push(approved);
+        }
+        let meta = &request.metadata;
+        let patch = json!({
+            "metadata": {"resourceVersion": meta.resource_version},
+            "status": {"conditions": conditions},
+        });
+        let place = Place::new(&CERTIFICATE_SIGNING_REQUESTS, "", &meta.name);
+        self.writer
+            .update::<Value>(place.part("approval"), &patch)
+            .await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,18 @@
+//! Requests for certificates: approved if nodes may ask for them, signed if they were approved, deleted when they are old.
+//!
+//! ```text
+//! request   what is kept of a request      subject   what a signer lets a certificate say
+//! approver  approves what nodes may have   signer    signs     cleaner   deletes
+//! ```
+
+mod approver;
+mod cleaner;
+mod request;
+mod signer;
+mod subject;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use self::{
+    approver::make as make_approver, cleaner::make as make_cleaner, signer::make as make_signer,
+};

@@ -1,0 +1,125 @@
+//! Requests for certificates against an API in memory.
+
+use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
+use serde_json::{Value, json};
+
+use super::{approver, cleaner, signer};
+use crate::{
+    context::{CertificateSigner, Context, Task},
+    resource::CERTIFICATE_SIGNING_REQUESTS,
+    testing::{Stage, Story},
+};
+
+/// For the node `n`, and for somebody else.
+const NODE: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlIcE1JR1JBZ0VBTUM4eEZUQVRCZ05WQkFvTURITjVjM1JsYlRwdWIyUmxjekVXTUJRR0ExVUVBd3dOYzNsegpkR1Z0T201dlpHVTZiakJaTUJNR0J5cUdTTTQ5QWdFR0NDcUdTTTQ5QXdFSEEwSUFCS3JmVmZRWUxNbUZmV2ZhCnhwRnRNSE5yenNkbXowVDZMZEpMd0xLOWFvQnZZK0t5SXkxSFk0bEhCQkFxd3pySC9MZE0wTTBMREhwWjBtTy8KcEhMVU5SK2dBREFLQmdncWhrak9QUVFEQWdOSEFEQkVBaUJmemEzSEdNL2RkWFNoYkMzdFpUSzVmeHFKUyt3VgpLQWJMTUozL2w2dkNZUUlnSHRLaHkzMGhvWDJ1Q0NXMDhVSjlnbmpyeTdDNkRna3lYek82WnpFaGR1QT0KLS0tLS1FTkQgQ0VSVElGSUNBVEUgUkVRVUVTVC0tLS0tCg==";
+const JANE: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlIWU1IOENBUUF3SFRFTU1Bb0dBMVVFQ2d3RFpHVjJNUTB3Q3dZRFZRUUREQVJxWVc1bE1Ga3dFd1lIS29aSQp6ajBDQVFZSUtvWkl6ajBEQVFjRFFnQUVxdDlWOUJnc3lZVjlaOXJHa1cwd2Mydk94MmJQUlBvdDBrdkFzcjFxCmdHOWo0cklqTFVkamlVY0VFQ3JET3NmOHQwelF6UXNNZWxuU1k3K2tjdFExSDZBQU1Bb0dDQ3FHU000OUJBTUMKQTBrQU1FWUNJUUNXd3pLS2Jzc2JkZHRLdlBxTnhXYTlLaU9SdkYxMGY3ZHplanNqMHpjbmd3SWhBTlA3RGxHdgp2UEFYZHFLR0FBdnRISjhGamZFMHluTUxrdXdPaGNFZ21BVVEKLS0tLS1FTkQgQ0VSVElGSUNBVEUgUkVRVUVTVC0tLS0tCg==";
+
+fn make(context: &Context) -> Vec<Task> {
+    let mut tasks = approver::make_with(context, |review| {
+        let (spec, right) = (&review["spec"], &review["spec"]["resourceAttributes"]);
+        spec["user"] == "system:node:n" && right["subresource"] == "selfnodeclient"
+    });
+    let signer = CertificateSigner::new(|order| {
+        let begin = order.request.lines().next().unwrap_or_default();
+        Ok(format!("{begin} {} {}", order.from, order.usages.join(",")))
+    });
+    tasks.extend(signer::make_with(context, signer));
+    tasks.extend(cleaner::make(context));
+    tasks
+}
+
+fn put(
+    stage: &Stage,
+    name: &str,
+    user: &str,
+    request: &str,
+    signer: &str,
+    usages: &[&str],
+    conditions: &Value,
+) {
+    stage.put(
+        &CERTIFICATE_SIGNING_REQUESTS,
+        json!({"metadata": {"name": name}, "status": {"conditions": conditions}, "spec": {"request": request,
+            "signerName": signer, "usages": usages, "username": user}}),
+    );
+}
+
+/// A node asks for its certificate, another user for that of the node, somebody for one that was approved, somebody for one
+/// that cannot be signed, and one was denied long ago.
+const STORY: Story = Story {
+    make,
+    setup: |stage| {
+        let client = ["digital signature", "client auth"];
+        let kubelet = "kubernetes.io/kube-apiserver-client-kubelet";
+        let yes = json!([{"type": "Approved", "status": "True", "lastUpdateTime": "2026-01-01T00:00:00Z"}]);
+        let no = json!([{"type": "Denied", "status": "True", "lastUpdateTime": "2025-12-31T23:00:59Z"}]);
+        put(stage, "node", "system:node:n", NODE, kubelet, &client, &json!([]));
+        put(
+            stage,
+            "other",
+            "system:node:m",
+            NODE,
+            kubelet,
+            &client,
+            &json!([]),
+        );
+        let user = "kubernetes.io/kube-apiserver-client";
+        put(stage, "jane", "jane", JANE, user, &client, &yes);
+        put(stage, "wrong", "jane", JANE, kubelet, &client, &yes);
+        put(stage, "foreign", "jane", JANE, "example.com/mine", &client, &yes);
+        put(stage, "denied", "jane", JANE, user, &client, &no);
+    },
+    play: |_| {},
+    end: |stage| {
+        let requests = stage.api.list::<CertificateSigningRequest>().into_iter();
+        let requests = requests.map(|request| {
+            let status = request.status.unwrap_or_default();
+            let conditions = status.conditions.unwrap_or_default().into_iter();
+            let told: Vec<_> = conditions
+                .map(|told| (told.type_, told.reason, told.message))
+                .collect();
+            let signed = status
+                .certificate
+                .map(|bytes| String::from_utf8(bytes.0).unwrap());
+            let signed = signed
+                .filter(|signed| signed.starts_with("-----BEGIN CERTIFICATE REQUEST----- 2025-12-31T23:5"));
+            let usages = signed
+                .as_deref()
+                .and_then(|signed| signed.split_once("Z "))
+                .map(|(_, usages)| usages.to_owned());
+            json!([request.metadata.name, told, usages])
+        });
+        let requests: Vec<_> = requests.collect();
+        let is_late = stage.now().as_second() > 1_767_225_630 + 100;
+        is_late.then(|| requests.into())
+    },
+};
+
+#[tokio::test(start_paused = true)]
+async fn requests_are_approved_signed_and_deleted() {
+    let (end, _) = STORY.run().await;
+    let approved = "Auto approving self kubelet client certificate after SubjectAccessReview.";
+    let usages = "digital signature,client auth";
+    let yes = json!(["Approved", null, null]);
+    let failed = json!([
+        "Failed",
+        "SignerValidationFailure",
+        "subject organization is not system:nodes"
+    ]);
+    assert_eq!(
+        end,
+        json!([
+            ["foreign", [yes], null],
+            ["jane", [yes], usages],
+            ["node", [["Approved", "AutoApproved", approved]], usages],
+            ["other", [], null],
+            ["wrong", [yes, failed], null],
+        ])
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_crashes_requests_are_approved_signed_and_deleted() {
+    STORY.survives_crashes().await;
+    STORY.survives_copies().await;
+}

@@ -1,0 +1,164 @@
+//! Persistent volumes, and the classes they come from, as controllers see them.
+
+use serde::{Deserialize, Serialize, de::IgnoredAny};
+
+use super::{Meta, PersistentVolumeClaim, Thing, object};
+
+/// A persistent volume.
+pub type PersistentVolume = Thing<PersistentVolumeSpec, PersistentVolumeStatus>;
+
+/// An older way to name a class, which goes before the field.
+pub(super) const CLASS: &str = "volume.beta.kubernetes.io/storage-class";
+
+/// What a volume is.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PersistentVolumeSpec {
+    /// How much it holds.
+    pub capacity: Storage,
+    /// How it may be used.
+    pub access_modes: Vec<Box<str>>,
+    /// Whose it is.
+    pub claim_ref: Option<ClaimRef>,
+    /// What becomes of it when nobody claims it any more.
+    #[serde(rename = "persistentVolumeReclaimPolicy")]
+    pub reclaim_policy: Box<str>,
+    /// Its class.
+    pub storage_class_name: Box<str>,
+    /// Whether it is a file system or a device.
+    pub volume_mode: VolumeMode,
+    /// The class of its attributes.
+    pub volume_attributes_class_name: Option<Box<str>>,
+    /// It is a folder of a node.
+    pub host_path: Option<HostPath>,
+    /// It is on a server of files.
+    pub nfs: Option<IgnoredAny>,
+    /// A driver looks after it.
+    pub csi: Option<IgnoredAny>,
+}
+
+/// An amount of storage, as it was written.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Storage {
+    /// The amount; empty if it was not said.
+    pub storage: Box<str>,
+}
+
+/// A claim, as a volume names it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct ClaimRef {
+    /// The namespace.
+    pub namespace: Box<str>,
+    /// The name.
+    pub name: Box<str>,
+    /// The uid; empty if a user has named the claim, and it was not bound yet.
+    pub uid: Box<str>,
+}
+
+/// A folder of a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct HostPath {
+    /// Where.
+    pub path: Box<str>,
+}
+
+/// Whether a volume is a file system or a device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub enum VolumeMode {
+    /// A device.
+    Block,
+    /// A file system.
+    #[default]
+    #[serde(other)]
+    Filesystem,
+}
+
+/// How a volume is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct PersistentVolumeStatus {
+    /// How far it is in its life.
+    pub phase: VolumePhase,
+}
+
+/// How far a volume is in its life.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum VolumePhase {
+    /// It waits for a claim.
+    Available,
+    /// It has one.
+    Bound,
+    /// Its claim is gone.
+    Released,
+    /// Its claim is gone, and what was to follow went wrong.
+    Failed,
+    /// Nobody has looked at it yet.
+    #[default]
+    #[serde(other)]
+    Pending,
+}
+
+/// A class of storage.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct StorageClass {
+    /// The metadata.
+    pub metadata: Meta,
+    /// Who makes its volumes.
+    pub provisioner: Box<str>,
+    /// What becomes of them when nobody claims them any more.
+    pub reclaim_policy: Box<str>,
+    /// When claims get them.
+    pub volume_binding_mode: BindingMode,
+}
+
+object!(StorageClass);
+
+/// When claims get volumes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub enum BindingMode {
+    /// When it is known on which node they are needed.
+    WaitForFirstConsumer,
+    /// At once.
+    #[default]
+    #[serde(other)]
+    Immediate,
+}
+
+// --- PersistentVolume ---
+
+impl PersistentVolume {
+    /// Its class; empty if it has none.
+    pub fn class(&self) -> &str {
+        let class = self.metadata.annotation(CLASS);
+        class.unwrap_or(&self.spec.storage_class_name)
+    }
+
+    /// Whether it is meant for a claim, by a user or because it was bound to it.
+    pub fn is_for(&self, claim: &PersistentVolumeClaim) -> bool {
+        let meta = &claim.metadata;
+        self.spec.claim_ref.as_ref().is_some_and(|of| {
+            of.name == meta.name
+                && of.namespace == meta.namespace
+                && (of.uid.is_empty() || of.uid == meta.uid)
+        })
+    }
+}
+
+// --- StorageClass ---
+
+impl StorageClass {
+    /// Whether claims get it that name none.
+    pub fn is_default(&self) -> bool {
+        const MARKS: [&str; 2] = [
+            "storageclass.kubernetes.io/is-default-class",
+            "storageclass.beta.kubernetes.io/is-default-class",
+        ];
+        MARKS
+            .iter()
+            .any(|mark| self.metadata.annotation(mark) == Some("true"))
+    }
+}

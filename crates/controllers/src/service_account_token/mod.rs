@@ -1,0 +1,168 @@
+//! Fills the secrets that hold tokens of service accounts, and deletes them with their accounts.
+//!
+//! It writes as the controller manager itself, as upstream does: there is no account that may write all secrets.
+
+mod references;
+mod secret;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use kubecontroller::{
+    Key,
+    controller::{Error, Outcome, Predicate, Reconciler, Request},
+    informer::{Delta, Scope},
+    store::Store,
+};
+use serde::de::IgnoredAny;
+use serde_json::{Value, json};
+
+use self::{
+    references::{Forgetter, Gone},
+    secret::{ACCOUNT, ACCOUNT_UID, KIND, Secret, Wanting},
+};
+use crate::{
+    context::{Cluster, Context, Task, TokenSigner},
+    objects::Thing,
+    resource::{SECRETS, SERVICE_ACCOUNTS},
+    writer::{Place, Writer, is, only},
+};
+
+type Account = Thing<IgnoredAny>;
+
+struct Filler {
+    writer: Writer,
+    signer: TokenSigner,
+    cluster: Arc<Cluster>,
+    secrets: Store<Secret>,
+    accounts: Store<Account>,
+}
+
+/// What runs; nothing, if nobody can sign tokens.
+pub(crate) fn make(context: &Context) -> Vec<Task> {
+    match &context.cluster.tokens {
+        Some(signer) => make_with(context, signer.clone()),
+        None => Vec::new(),
+    }
+}
+
+fn make_with(context: &Context, signer: TokenSigner) -> Vec<Task> {
+    let scope = Scope::default().fields(format!("type={KIND}"));
+    let secrets = context
+        .informers
+        .projected::<Secret>(&SECRETS.api_resource(), scope);
+    let accounts = context.informer::<Account>(&SERVICE_ACCOUNTS);
+    let by_account = secrets.store().index(|secret| {
+        let meta = &secret.metadata;
+        let account = meta.annotation(ACCOUNT);
+        let account = account.map(|account| Key::new(&meta.namespace, account));
+        account.map(|key| key.as_str().to_owned()).into_iter().collect()
+    });
+    let filler = Filler {
+        writer: Writer::new(context.informers.client().clone()),
+        signer,
+        cluster: context.cluster.clone(),
+        secrets: secrets.store().clone(),
+        accounts: accounts.store().clone(),
+    };
+    // An account that comes may be another one of the same name: its tokens go too.
+    let comes_or_goes = |delta: &Delta<Account>| match (delta.old(), delta.new()) {
+        (Some(old), Some(new)) => old.metadata.uid != new.metadata.uid,
+        _ => true,
+    };
+    let runner = context
+        .controller("serviceaccount_tokens_secret")
+        .for_(&secrets)
+        .watches_where(&accounts, Predicate::new(comes_or_goes), move |delta| {
+            let meta = &delta.object().metadata;
+            by_account.keys(Key::new(&meta.namespace, &meta.name).as_str())
+        })
+        .reconciler(filler);
+    let gone = Gone::default();
+    let forgetter = Forgetter {
+        writer: Writer::new(context.informers.client().clone()),
+        gone: gone.clone(),
+    };
+    let forgetting = context
+        .controller("serviceaccount_tokens_service")
+        .watches(&secrets, move |delta| gone.note(delta))
+        .reconciler(forgetter);
+    vec![Box::new(runner), Box::new(forgetting)]
+}
+
+// --- Filler ---
+
+impl Reconciler for Filler {
+    async fn reconcile(&self, request: Request) -> Result<Outcome, Error> {
+        let Some(secret) = self.secrets.get(&request.key) else {
+            return Ok(Outcome::Done);
+        };
+        let Some(name) = secret
+            .metadata
+            .annotation(ACCOUNT)
+            .filter(|name| !name.is_empty())
+        else {
+            return Ok(Outcome::Done);
+        };
+        let place = Place::new(&SECRETS, request.key.namespace(), request.key.name());
+        let Some(account) = self.account(&secret, name).await? else {
+            return match self.writer.delete(place, &only(&secret.metadata.uid)).await {
+                Err(error) if is(&error, 409) => Ok(Outcome::Done),
+                other => Ok(other.map(|()| Outcome::Done)?),
+            };
+        };
+        let wanting = secret.wanting(&self.cluster.authority);
+        if wanting == Wanting::default() {
+            return Ok(Outcome::Done);
+        }
+        let meta = &secret.metadata;
+        let mut data = serde_json::Map::new();
+        let mut put = |name: &str, text: &str| {
+            data.insert(name.to_owned(), k3_api::base64::encode(text.as_bytes()).into());
+        };
+        if wanting.authority {
+            put("ca.crt", &self.cluster.authority);
+        }
+        if wanting.namespace {
+            put("namespace", &meta.namespace);
+        }
+        if wanting.token {
+            put(
+                "token",
+                &self.signer.sign(&secret::claims(&account.metadata, &meta.name)),
+            );
+        }
+        let marks = json!({ACCOUNT: account.metadata.name, ACCOUNT_UID: account.metadata.uid});
+        let patch = json!({
+            "metadata": {"resourceVersion": meta.resource_version, "annotations": marks},
+            "data": data,
+        });
+        match self.writer.update::<Value>(place, &patch).await {
+            // Whoever was faster is heard of.
+            Err(error) if is(&error, 404) || is(&error, 409) => Ok(Outcome::Done),
+            other => Ok(other.map(|_| Outcome::Done)?),
+        }
+    }
+}
+
+impl Filler {
+    /// The account of a secret. What is not in the informer may be new, and so the server is asked.
+    async fn account(&self, secret: &Secret, name: &str) -> kube::Result<Option<Arc<Account>>> {
+        let namespace = &secret.metadata.namespace;
+        let uid = secret.metadata.annotation(ACCOUNT_UID).unwrap_or_default();
+        let is_meant = |account: &Arc<Account>| uid.is_empty() || *account.metadata.uid == *uid;
+        if let Some(account) = self.accounts.get(&Key::new(namespace, name)).filter(is_meant) {
+            return Ok(Some(account));
+        }
+        match self
+            .writer
+            .get(Place::new(&SERVICE_ACCOUNTS, namespace, name))
+            .await
+        {
+            Ok(account) => Ok(Some(Arc::new(account)).filter(is_meant)),
+            Err(error) if is(&error, 404) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}

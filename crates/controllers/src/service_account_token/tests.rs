@@ -1,0 +1,120 @@
+//! Secrets with tokens, against an API in memory.
+
+use k8s_openapi::api::core::v1::{ObjectReference, Secret, ServiceAccount};
+use serde_json::{Value, json};
+
+use super::make_with;
+use crate::{
+    context::{Context, Task, TokenSigner},
+    resource::{SECRETS, SERVICE_ACCOUNTS},
+    testing::{Stage, Story},
+};
+
+fn make(context: &Context) -> Vec<Task> {
+    make_with(context, TokenSigner::new(|claims| format!("signed {claims}")))
+}
+
+fn secret(stage: &Stage, name: &str, kind: &str, annotations: &Value, data: &Value) {
+    let metadata = json!({"name": name, "namespace": "shop", "annotations": annotations});
+    stage.put(
+        &SECRETS,
+        json!({"metadata": metadata, "type": kind, "data": data}),
+    );
+}
+
+/// Secrets of an account are filled, one keeps what it has, one is of another type; two have no account, or have none later.
+const STORY: Story = Story {
+    make,
+    setup: |stage| {
+        let kind = "kubernetes.io/service-account-token";
+        for name in ["robot", "leaves"] {
+            let metadata = json!({"name": name, "namespace": "shop", "uid": format!("uid-{name}")});
+            stage.put(&SERVICE_ACCOUNTS, json!({"metadata": metadata}));
+        }
+        let of = |account: &str| json!({"kubernetes.io/service-account.name": account});
+        secret(stage, "empty", kind, &of("robot"), &json!({}));
+        secret(
+            stage,
+            "held",
+            kind,
+            &of("robot"),
+            &json!({"token": "aGVsZA==", "extra": "eA=="}),
+        );
+        secret(stage, "orphan", kind, &of("nobody"), &json!({}));
+        secret(stage, "leaves", kind, &of("leaves"), &json!({}));
+        secret(stage, "other", "Opaque", &of("robot"), &json!({}));
+        let mut before = of("robot");
+        before["kubernetes.io/service-account.uid"] = "uid-before".into();
+        secret(stage, "before", kind, &before, &json!({}));
+    },
+    play: |stage| {
+        let seconds = stage.now().as_second() - 1_767_225_630;
+        if seconds >= 10 && stage.api.get::<ServiceAccount>("shop", "leaves").is_some() {
+            stage.api.remove::<ServiceAccount>("shop", "leaves");
+        }
+    },
+    end: |stage| {
+        let secrets = stage.api.list::<Secret>().into_iter().map(|secret| {
+            let data = secret.data.unwrap_or_default().into_iter();
+            let data = data.map(|(name, bytes)| (name, Value::from(String::from_utf8(bytes.0).unwrap())));
+            let marks = secret.metadata.annotations.unwrap_or_default();
+            let data: serde_json::Map<_, _> = data.collect();
+            json!([
+                secret.metadata.name,
+                marks.get("kubernetes.io/service-account.uid"),
+                data
+            ])
+        });
+        let is_late = stage.now().as_second() > 1_767_225_630 + 20;
+        is_late.then(|| secrets.collect())
+    },
+};
+
+#[tokio::test(start_paused = true)]
+async fn secrets_of_accounts_hold_their_tokens() {
+    let (end, writes) = STORY.run().await;
+    let claims = json!({"iss": "kubernetes/serviceaccount", "sub": "system:serviceaccount:shop:robot",
+        "kubernetes.io/serviceaccount/namespace": "shop", "kubernetes.io/serviceaccount/secret.name": "empty",
+        "kubernetes.io/serviceaccount/service-account.name": "robot",
+        "kubernetes.io/serviceaccount/service-account.uid": "uid-robot"});
+    assert_eq!(
+        end,
+        json!([
+            ["empty", "uid-robot", {"namespace": "shop", "token": format!("signed {claims}")}],
+            ["held", "uid-robot", {"namespace": "shop", "token": "held", "extra": "x"}],
+            ["other", null, {}],
+        ])
+    );
+    assert_eq!(writes, 6);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_account_does_not_go_on_naming_a_token_that_is_gone() {
+    let stage = Stage::new();
+    (STORY.setup)(&stage);
+    stage.api.edit::<ServiceAccount>("shop", "robot", |account| {
+        let named = ["held", "other", "absent"].map(|name| ObjectReference {
+            name: Some(name.to_owned()),
+            ..ObjectReference::default()
+        });
+        account.secrets = Some(named.into());
+    });
+    let _running = stage.start("one", make);
+    tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+    stage.api.remove::<Secret>("shop", "held");
+    stage.api.remove::<Secret>("shop", "other");
+    tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+    let account = stage.api.get::<ServiceAccount>("shop", "robot").unwrap();
+    let named = account
+        .secrets
+        .unwrap()
+        .into_iter()
+        .filter_map(|named| named.name);
+    assert_eq!(named.collect::<Vec<_>>(), ["other", "absent"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_crashes_secrets_of_accounts_hold_their_tokens() {
+    STORY.survives_crashes().await;
+    STORY.survives_copies().await;
+}

@@ -1,0 +1,356 @@
+//! What the two queues share: what is known of claims and volumes, and how they are written.
+
+use std::sync::Arc;
+
+use kubecontroller::{Key, events::Recorder, informer::Informer, store::By, store::Store};
+use serde_json::{Value, json};
+
+use super::{
+    claims::Sight,
+    known::Known,
+    marks::{BETA_STORAGE_PROVISIONER, BIND_COMPLETED, BOUND_BY_CONTROLLER, STORAGE_PROVISIONER},
+    matching::{amount, best},
+};
+use crate::{
+    context::Context,
+    news::News,
+    objects::{ClaimPhase, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass, VolumePhase},
+    resource::{PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, Resource, STORAGE_CLASSES},
+    writer::{Place, Writer, is},
+    written::list,
+};
+
+/// How events of this controller are signed.
+const COMPONENT: &str = "persistentvolume-controller";
+
+pub(super) struct Binder {
+    pub(super) writer: Writer,
+    pub(super) recorder: Recorder,
+    pub(super) volumes: Known<PersistentVolume>,
+    pub(super) claims: Known<PersistentVolumeClaim>,
+    pub(super) pods: Store<Pod>,
+    pods_by_claim: By<Pod>,
+    classes: Store<StorageClass>,
+    by_class: By<PersistentVolume>,
+    by_claim: By<PersistentVolume>,
+}
+
+/// The informers that changes come from.
+pub(super) struct Sources {
+    pub(super) volumes: Informer<PersistentVolume>,
+    pub(super) claims: Informer<PersistentVolumeClaim>,
+    pub(super) classes: Informer<StorageClass>,
+    pub(super) pods: Informer<Pod>,
+}
+
+// --- Sources ---
+
+impl Sources {
+    pub(super) fn new(context: &Context) -> Self {
+        Sources {
+            volumes: context.informer(&PERSISTENT_VOLUMES),
+            claims: context.informer(&PERSISTENT_VOLUME_CLAIMS),
+            classes: context.informer(&STORAGE_CLASSES),
+            pods: context.pods(),
+        }
+    }
+
+    /// The volumes of each claim, by the claim's key: also those that are only meant for it.
+    pub(super) fn volumes_by_claim(&self) -> By<PersistentVolume> {
+        self.volumes.store().shared_index("claim", |volume| {
+            let owner = volume.spec.claim_ref.as_ref();
+            let owner = owner.map(|owner| Key::new(&owner.namespace, &owner.name));
+            owner.map(|key| key.as_str().to_owned()).into_iter().collect()
+        })
+    }
+}
+
+// --- Binder ---
+
+impl Binder {
+    pub(super) fn new(context: &Context, sources: &Sources) -> Self {
+        Binder {
+            writer: context.writer.clone(),
+            recorder: context.recorder.clone().component(COMPONENT),
+            volumes: Known::new(&sources.volumes),
+            claims: Known::new(&sources.claims),
+            pods: sources.pods.store().clone(),
+            pods_by_claim: context.pods_by_claim(),
+            classes: sources.classes.store().clone(),
+            by_class: (sources.volumes.store()).index(|volume| match &volume.spec.claim_ref {
+                None => vec![volume.class().to_owned()],
+                Some(_) => Vec::new(),
+            }),
+            by_claim: sources.volumes_by_claim(),
+        }
+    }
+
+    /// The pods that use a claim and have not ended.
+    pub(super) fn users(&self, claim: &Key) -> Vec<Arc<Pod>> {
+        let mut pods = self.pods_by_claim.get(claim.as_str());
+        pods.retain(|pod| !pod.has_ended());
+        pods.sort_by(|one, other| one.metadata.name.cmp(&other.metadata.name));
+        pods
+    }
+
+    pub(super) fn tell_of_claim(&self, claim: &PersistentVolumeClaim, news: &News) {
+        news.tell(
+            &self.recorder,
+            &claim.metadata.reference(&PERSISTENT_VOLUME_CLAIMS),
+        );
+    }
+
+    pub(super) fn tell_of_volume(&self, volume: &PersistentVolume, news: &News) {
+        news.tell(&self.recorder, &volume.metadata.reference(&PERSISTENT_VOLUMES));
+    }
+
+    /// Makes a claim and a volume each other's. Each step is left out that was done before; whoever goes on with it, after a
+    /// crash or because of the events of these writes, does what is missing. The volume is first: it can have one owner only,
+    /// so that of two claims one is refused before anything was promised to it.
+    pub(super) async fn bind(
+        &self,
+        claim: Arc<PersistentVolumeClaim>,
+        volume: Arc<PersistentVolume>,
+    ) -> kube::Result<()> {
+        let volume = self.give(volume, &claim).await?;
+        let volume = self.phase(volume, VolumePhase::Bound, None).await?;
+        let claim = self.take(claim, &volume).await?;
+        self.claim_phase(claim, ClaimPhase::Bound, Some(&volume)).await?;
+        Ok(())
+    }
+
+    /// The volume is the claim's.
+    async fn give(
+        &self,
+        volume: Arc<PersistentVolume>,
+        claim: &PersistentVolumeClaim,
+    ) -> kube::Result<Arc<PersistentVolume>> {
+        let owner = volume.spec.claim_ref.as_ref();
+        let is_owned = volume.is_for(claim) && owner.is_some_and(|owner| owner.uid == claim.metadata.uid);
+        let mut patch = json!({});
+        if !is_owned {
+            patch["spec"] = json!({"claimRef": claim.metadata.reference(&PERSISTENT_VOLUME_CLAIMS)});
+        }
+        if !volume.is_for(claim) && volume.metadata.annotation(BOUND_BY_CONTROLLER).is_none() {
+            patch["metadata"] = json!({"annotations": {BOUND_BY_CONTROLLER: "yes"}});
+        }
+        self.write_volume(volume, "", patch).await
+    }
+
+    /// The claim has the volume.
+    async fn take(
+        &self,
+        claim: Arc<PersistentVolumeClaim>,
+        volume: &PersistentVolume,
+    ) -> kube::Result<Arc<PersistentVolumeClaim>> {
+        let mut patch = json!({});
+        let mut marks = serde_json::Map::new();
+        let mut mark = |name: &str| {
+            if claim.metadata.annotation(name).is_none() {
+                marks.insert(name.to_owned(), "yes".into());
+            }
+        };
+        if claim.spec.volume_name != volume.metadata.name {
+            patch["spec"] = json!({"volumeName": volume.metadata.name});
+            mark(BOUND_BY_CONTROLLER);
+        }
+        mark(BIND_COMPLETED);
+        if !marks.is_empty() {
+            patch["metadata"] = json!({"annotations": marks});
+        }
+        self.write_claim(claim, "", patch).await
+    }
+
+    /// The volume is nobody's; if a user has meant it for a claim, it stays so.
+    pub(super) async fn unbind(&self, volume: Arc<PersistentVolume>) -> kube::Result<()> {
+        let patch = if volume.metadata.annotation(BOUND_BY_CONTROLLER).is_some() {
+            json!({"metadata": {"annotations": {BOUND_BY_CONTROLLER: null}}, "spec": {"claimRef": null}})
+        } else {
+            json!({"spec": {"claimRef": {"uid": null}}})
+        };
+        let volume = self.write_volume(volume, "", patch).await?;
+        self.phase(volume, VolumePhase::Available, None).await?;
+        Ok(())
+    }
+
+    /// Somebody outside is to make a volume for the claim.
+    pub(super) async fn ask(
+        &self,
+        claim: Arc<PersistentVolumeClaim>,
+        provisioner: &str,
+    ) -> kube::Result<Arc<PersistentVolumeClaim>> {
+        if claim.metadata.annotation(STORAGE_PROVISIONER) == Some(provisioner) {
+            return Ok(claim);
+        }
+        let marks = json!({STORAGE_PROVISIONER: provisioner, BETA_STORAGE_PROVISIONER: provisioner});
+        let patch = json!({"metadata": {"annotations": marks}});
+        self.write_claim(claim, "", patch).await
+    }
+
+    /// The volume is in a phase; if that is news, people are told why.
+    pub(super) async fn phase(
+        &self,
+        volume: Arc<PersistentVolume>,
+        phase: VolumePhase,
+        why: Option<&News>,
+    ) -> kube::Result<Arc<PersistentVolume>> {
+        if volume.status.phase == phase {
+            return Ok(volume);
+        }
+        let message = why.map(News::message);
+        let patch = json!({"status": {"phase": phase, "message": message}});
+        let volume = self.write_volume(volume, "status", patch).await?;
+        if let Some(news) = why {
+            self.tell_of_volume(&volume, news);
+        }
+        Ok(volume)
+    }
+
+    /// The claim is in a phase, with the figures of its volume.
+    pub(super) async fn claim_phase(
+        &self,
+        claim: Arc<PersistentVolumeClaim>,
+        phase: ClaimPhase,
+        volume: Option<&PersistentVolume>,
+    ) -> kube::Result<Arc<PersistentVolumeClaim>> {
+        let patch = claim_status(&claim, phase, volume);
+        self.write_claim(claim, "status", patch).await
+    }
+
+    /// Changes a volume, unless there is nothing to change or somebody was faster.
+    pub(super) async fn write_volume(
+        &self,
+        volume: Arc<PersistentVolume>,
+        part: &str,
+        patch: Value,
+    ) -> kube::Result<Arc<PersistentVolume>> {
+        let Some(patch) = guarded(patch, &volume.metadata.resource_version) else {
+            return Ok(volume);
+        };
+        let place = Place::new(&PERSISTENT_VOLUMES, "", &volume.metadata.name).part(part);
+        Ok(self.volumes.wrote(self.writer.update(place, &patch).await?))
+    }
+
+    /// The same with a claim.
+    pub(super) async fn write_claim(
+        &self,
+        claim: Arc<PersistentVolumeClaim>,
+        part: &str,
+        patch: Value,
+    ) -> kube::Result<Arc<PersistentVolumeClaim>> {
+        let meta = &claim.metadata;
+        let Some(patch) = guarded(patch, &meta.resource_version) else {
+            return Ok(claim);
+        };
+        let place = Place::new(&PERSISTENT_VOLUME_CLAIMS, &meta.namespace, &meta.name).part(part);
+        Ok(self.claims.wrote(self.writer.update(place, &patch).await?))
+    }
+
+    /// Asks the server for a claim.
+    pub(super) async fn fresh_claim(&self, key: &Key) -> kube::Result<Option<Arc<PersistentVolumeClaim>>> {
+        let resource: &Resource = &PERSISTENT_VOLUME_CLAIMS;
+        match self
+            .writer
+            .get(Place::new(resource, key.namespace(), key.name()))
+            .await
+        {
+            Ok(claim) => Ok(Some(Arc::new(claim))),
+            Err(error) if is(&error, 404) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Sight for Binder {
+    fn volume(&self, name: &str) -> Option<Arc<PersistentVolume>> {
+        self.volumes.get(&Key::new("", name))
+    }
+
+    fn best(&self, claim: &PersistentVolumeClaim, waits: bool) -> Option<Arc<PersistentVolume>> {
+        let meta = &claim.metadata;
+        let meant = self.by_claim.get(Key::new(&meta.namespace, &meta.name).as_str());
+        let free = self.by_class.get(claim.class());
+        let volumes = meant.into_iter().chain(free);
+        best(claim, waits, volumes.map(|volume| self.volumes.newest(volume)))
+    }
+
+    fn class(&self, name: &str) -> Option<Arc<StorageClass>> {
+        self.classes.get(&Key::new("", name))
+    }
+
+    fn default_class(&self) -> Option<Arc<StorageClass>> {
+        let classes = self.classes.all().into_iter();
+        let defaults = classes.filter(|class| class.is_default());
+        // The newest; of those that are as new, the first by name.
+        defaults.min_by(|one, other| {
+            let (one, other) = (&one.metadata, &other.metadata);
+            let newest_first = other.creation_timestamp.cmp(&one.creation_timestamp);
+            newest_first.then_with(|| one.name.cmp(&other.name))
+        })
+    }
+
+    fn waiting_pods(&self, claim: &PersistentVolumeClaim) -> Vec<Box<str>> {
+        let meta = &claim.metadata;
+        let pods = self.users(&Key::new(&meta.namespace, &meta.name)).into_iter();
+        let waiting = pods.filter(|pod| pod.spec.node_name.is_empty());
+        waiting.map(|pod| pod.metadata.name.clone()).collect()
+    }
+}
+
+/// A patch that says which version it is for; `None` if it would change nothing.
+fn guarded(mut patch: Value, version: &str) -> Option<Value> {
+    if patch.as_object().is_none_or(serde_json::Map::is_empty) {
+        return None;
+    }
+    patch["metadata"]["resourceVersion"] = version.into();
+    Some(patch)
+}
+
+/// What of a claim's status is to change. How much the volume holds is told when the claim becomes bound, and left alone then:
+/// a file system may be smaller than its device.
+fn claim_status(
+    claim: &PersistentVolumeClaim,
+    phase: ClaimPhase,
+    volume: Option<&PersistentVolume>,
+) -> Value {
+    const RESIZED_FROM: &str = "volume.alpha.kubernetes.io/pre-resize-capacity";
+    let (status, mut new) = (&claim.status, serde_json::Map::new());
+    let mut put = |name: &str, value: Value| new.insert(name.to_owned(), value);
+    if status.phase != phase {
+        put("phase", json!(phase));
+    }
+    let modes = volume.map_or(&[][..], |volume| &volume.spec.access_modes);
+    if *status.access_modes != *modes {
+        put("accessModes", list(modes));
+    }
+    match volume {
+        None => {
+            if status.capacity.is_some() {
+                put("capacity", Value::Null);
+            }
+            if status.current_volume_attributes_class_name.is_some() {
+                put("currentVolumeAttributesClassName", Value::Null);
+            }
+        }
+        Some(volume) if status.phase != phase => {
+            let held = status.capacity.as_ref().map(amount);
+            let before = volume.metadata.annotation(RESIZED_FROM);
+            let before = before.filter(|text| text.parse::<k3_api::quantity::Quantity>().is_ok());
+            if let Some(before) = before {
+                put("capacity", json!({"storage": before}));
+            } else if held != Some(amount(&volume.spec.capacity)) {
+                put("capacity", json!({"storage": volume.spec.capacity.storage}));
+            }
+            let class = &volume.spec.volume_attributes_class_name;
+            if status.phase == ClaimPhase::Pending && status.current_volume_attributes_class_name != *class {
+                put("currentVolumeAttributesClassName", json!(class));
+            }
+        }
+        Some(_) => {}
+    }
+    if new.is_empty() {
+        json!({})
+    } else {
+        json!({"status": new})
+    }
+}

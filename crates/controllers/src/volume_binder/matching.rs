@@ -1,0 +1,276 @@
+//! Which volume is good for a claim, and which is best.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use k3_api::quantity::Quantity;
+
+use crate::objects::{PersistentVolume, PersistentVolumeClaim, Storage, VolumePhase};
+
+/// Why a claim cannot have the volume that it asks for by name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Unfit {
+    #[error("the volume is marked for deletion {0:?}")]
+    Going(Box<str>),
+    #[error("requested PV is too small")]
+    Small,
+    #[error("storageClassName does not match")]
+    Class,
+    #[error("volumeAttributesClassName does not match")]
+    AttributesClass,
+    #[error("incompatible volumeMode")]
+    Mode,
+    #[error("incompatible accessMode")]
+    AccessMode,
+}
+
+/// The best volume for a claim: with as few access modes as possible, meant for it if there is such a one, as small as
+/// possible. If the claim waits for a node, only what is meant for it comes into question: the scheduler chooses.
+pub(super) fn best(
+    claim: &PersistentVolumeClaim,
+    waits: bool,
+    volumes: impl IntoIterator<Item = Arc<PersistentVolume>>,
+) -> Option<Arc<PersistentVolume>> {
+    let good = volumes.into_iter().filter(|volume| suits(claim, volume, waits));
+    good.min_by_key(|volume| {
+        let modes: BTreeSet<_> = volume.spec.access_modes.iter().collect();
+        (
+            modes.len(),
+            !volume.is_for(claim),
+            amount(&volume.spec.capacity),
+            volume.metadata.name.clone(),
+        )
+    })
+}
+
+/// Whether a volume is good for a claim that does not ask for one by name.
+pub(super) fn suits(claim: &PersistentVolumeClaim, volume: &PersistentVolume, waits: bool) -> bool {
+    let is_for = volume.is_for(claim);
+    if volume.spec.claim_ref.is_some() && !is_for {
+        return false;
+    }
+    let (want, have) = (&claim.spec, &volume.spec);
+    let is_possible = has_modes(claim, volume)
+        && amount(&have.capacity) >= amount(&want.resources.requests)
+        && want.volume_mode == have.volume_mode
+        && has_attributes(claim, volume)
+        && !volume.metadata.is_going();
+    if !is_possible || is_for {
+        return is_possible;
+    }
+    let is_selected = |labels| {
+        want.selector
+            .as_ref()
+            .is_none_or(|selector| selector.matches(labels))
+    };
+    !waits
+        && volume.status.phase == VolumePhase::Available
+        && is_selected(&volume.metadata.labels)
+        && volume.class() == claim.class()
+}
+
+/// Whether a claim can have the volume that it asks for by name.
+pub(super) fn check(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> Result<(), Unfit> {
+    let (want, have) = (&claim.spec, &volume.spec);
+    if volume.metadata.is_going() {
+        Err(Unfit::Going(volume.metadata.name.clone()))
+    } else if amount(&have.capacity).value() < amount(&want.resources.requests).value() {
+        Err(Unfit::Small)
+    } else if volume.class() != claim.class() {
+        Err(Unfit::Class)
+    } else if !has_attributes(claim, volume) {
+        Err(Unfit::AttributesClass)
+    } else if want.volume_mode != have.volume_mode {
+        Err(Unfit::Mode)
+    } else if !has_modes(claim, volume) {
+        Err(Unfit::AccessMode)
+    } else {
+        Ok(())
+    }
+}
+
+/// An amount that cannot be read is nothing; the server takes no such thing.
+pub(super) fn amount(storage: &Storage) -> Quantity {
+    storage.storage.parse().unwrap_or_else(|_| Quantity::zero())
+}
+
+fn has_modes(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> bool {
+    let (want, have) = (&claim.spec.access_modes, &volume.spec.access_modes);
+    want.iter().all(|mode| have.contains(mode))
+}
+
+/// Whether the classes of attributes are the same; the empty one is none.
+fn has_attributes(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> bool {
+    let want = claim.spec.volume_attributes_class_name.as_deref();
+    let have = volume.spec.volume_attributes_class_name.as_deref();
+    want.unwrap_or_default() == have.unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn claim(spec: Value) -> PersistentVolumeClaim {
+        let mut whole = json!({"accessModes": ["ReadWriteOnce"], "storageClassName": "fast",
+            "resources": {"requests": {"storage": "2Gi"}}});
+        k3_api::patch::merge::apply(whole.take(), spec)
+            .map(|spec| {
+                let meta = json!({"name": "c", "namespace": "shop", "uid": "u"});
+                serde_json::from_value(json!({"metadata": meta, "spec": spec})).unwrap()
+            })
+            .unwrap()
+    }
+
+    fn volume(name: &str, change: Value) -> Arc<PersistentVolume> {
+        let whole = json!({"metadata": {"name": name}, "status": {"phase": "Available"}, "spec": {
+            "accessModes": ["ReadWriteOnce"], "storageClassName": "fast", "capacity": {"storage": "2Gi"}}});
+        let changed = k3_api::patch::merge::apply(whole, change).unwrap();
+        Arc::new(serde_json::from_value(changed).unwrap())
+    }
+
+    fn of(uid: &str) -> Value {
+        json!({"namespace": "shop", "name": "c", "uid": uid})
+    }
+
+    #[test]
+    fn a_volume_is_good_if_it_has_what_is_claimed() {
+        let plain = json!({});
+        for (want, have, is_good) in [
+            (plain.clone(), plain.clone(), true),
+            (
+                plain.clone(),
+                json!({"spec": {"capacity": {"storage": "2047Mi"}}}),
+                false,
+            ),
+            (
+                plain.clone(),
+                json!({"spec": {"capacity": {"storage": "1Ti"}}}),
+                true,
+            ),
+            (
+                plain.clone(),
+                json!({"spec": {"storageClassName": "slow"}}),
+                false,
+            ),
+            (
+                json!({"storageClassName": null}),
+                json!({"spec": {"storageClassName": null}}),
+                true,
+            ),
+            (
+                json!({"storageClassName": ""}),
+                json!({"spec": {"storageClassName": null}}),
+                true,
+            ),
+            (plain.clone(), json!({"spec": {"volumeMode": "Block"}}), false),
+            (json!({"volumeMode": "Filesystem"}), plain.clone(), true),
+            (json!({"accessModes": ["ReadWriteMany"]}), plain.clone(), false),
+            (
+                plain.clone(),
+                json!({"spec": {"accessModes": ["ReadWriteMany", "ReadWriteOnce"]}}),
+                true,
+            ),
+            (plain.clone(), json!({"status": {"phase": "Pending"}}), false),
+            (plain.clone(), json!({"status": {"phase": "Released"}}), false),
+            (
+                plain.clone(),
+                json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}),
+                false,
+            ),
+            (
+                json!({"selector": {"matchLabels": {"a": "b"}}}),
+                plain.clone(),
+                false,
+            ),
+            (
+                json!({"selector": {"matchLabels": {"a": "b"}}}),
+                json!({"metadata": {"labels": {"a": "b"}}}),
+                true,
+            ),
+            (json!({"volumeAttributesClassName": "gold"}), plain.clone(), false),
+            (plain.clone(), json!({"spec": {"claimRef": of("other")}}), false),
+            // What is meant for the claim need not be free, nor of its class.
+            (
+                plain.clone(),
+                json!({"spec": {"claimRef": of(""), "storageClassName": "slow"}}),
+                true,
+            ),
+            (
+                plain.clone(),
+                json!({"spec": {"claimRef": of("u")}, "status": {"phase": "Bound"}}),
+                true,
+            ),
+            (
+                plain.clone(),
+                json!({"spec": {"claimRef": of("u"), "capacity": {"storage": "1"}}}),
+                false,
+            ),
+        ] {
+            let volume = volume("v", have);
+            assert_eq!(suits(&claim(want), &volume, false), is_good, "{volume:?}");
+        }
+    }
+
+    #[test]
+    fn the_best_is_meant_for_the_claim_or_else_the_smallest_of_those_with_the_fewest_modes() {
+        let modes = json!(["ReadWriteOnce", "ReadOnlyMany"]);
+        let all = || {
+            [
+                volume("big", json!({"spec": {"capacity": {"storage": "9Gi"}}})),
+                volume("more", json!({"spec": {"accessModes": modes}})),
+                volume("good", json!({"spec": {"capacity": {"storage": "3Gi"}}})),
+                volume("alike", json!({"spec": {"capacity": {"storage": "3072Mi"}}})),
+            ]
+        };
+        let name = |volume: Option<Arc<PersistentVolume>>| volume.map(|volume| volume.metadata.name.clone());
+        let claim = claim(json!({}));
+        assert_eq!(name(best(&claim, false, all())), Some("alike".into()));
+        let meant = volume(
+            "meant",
+            json!({"spec": {"capacity": {"storage": "99Gi"}, "claimRef": of("")}}),
+        );
+        let with = || all().into_iter().chain([meant.clone()]);
+        assert_eq!(name(best(&claim, false, with())), Some("meant".into()));
+        assert_eq!(name(best(&claim, true, with())), Some("meant".into()));
+        assert_eq!(name(best(&claim, true, all())), None);
+    }
+
+    #[test]
+    fn who_asks_for_a_volume_is_told_why_it_cannot_be_had() {
+        let plain = json!({});
+        for (want, have, why) in [
+            (plain.clone(), plain.clone(), None),
+            (
+                plain.clone(),
+                json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}),
+                Some("the volume is marked for deletion \"v\""),
+            ),
+            (
+                plain.clone(),
+                json!({"spec": {"capacity": {"storage": "1"}}}),
+                Some("requested PV is too small"),
+            ),
+            (
+                json!({"storageClassName": "x"}),
+                plain.clone(),
+                Some("storageClassName does not match"),
+            ),
+            (
+                json!({"volumeMode": "Block"}),
+                plain.clone(),
+                Some("incompatible volumeMode"),
+            ),
+            (
+                json!({"accessModes": ["ReadWriteMany"]}),
+                plain.clone(),
+                Some("incompatible accessMode"),
+            ),
+        ] {
+            let told = check(&claim(want), &volume("v", have))
+                .err()
+                .map(|unfit| unfit.to_string());
+            assert_eq!(told.as_deref(), why);
+        }
+    }
+}

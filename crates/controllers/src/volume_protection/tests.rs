@@ -1,0 +1,161 @@
+//! Volumes and claims that are deleted while somebody uses them, against an API in memory.
+
+use k8s_openapi::{
+    api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod},
+    apimachinery::pkg::apis::meta::v1::Time,
+};
+use kubecontroller::testing::FakeApi;
+use serde_json::{Value, json};
+
+use super::{make_for_claims, make_for_volumes};
+use crate::{
+    context::{Context, Task},
+    resource::{PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS},
+    testing::{Stage, Story},
+};
+
+fn make(context: &Context) -> Vec<Task> {
+    let mut tasks = make_for_claims(context);
+    tasks.extend(make_for_volumes(context));
+    tasks
+}
+
+/// Wants an object to go; a finalizer may hold it.
+fn go<K>(api: &FakeApi, namespace: &str, name: &str, now: &Time)
+where
+    K: kube::Resource<DynamicType = ()>
+        + serde::Serialize
+        + serde::de::DeserializeOwned
+        + Clone
+        + std::fmt::Debug,
+{
+    let Some(object) = api.get::<K>(namespace, name) else {
+        return;
+    };
+    if object
+        .meta()
+        .finalizers
+        .as_ref()
+        .is_some_and(|held| !held.is_empty())
+    {
+        if object.meta().deletion_timestamp.is_none() {
+            api.edit::<K>(namespace, name, |object| {
+                object.meta_mut().deletion_timestamp = Some(now.clone());
+            });
+        }
+    } else {
+        api.remove::<K>(namespace, name);
+    }
+}
+
+fn held<K>(api: &FakeApi, namespace: &str, name: &str) -> Option<Value>
+where
+    K: kube::Resource<DynamicType = ()>
+        + serde::Serialize
+        + serde::de::DeserializeOwned
+        + Clone
+        + std::fmt::Debug,
+{
+    let object = api.get::<K>(namespace, name)?;
+    Some(json!(object.meta().finalizers))
+}
+
+/// A claim is used by a pod for a while and one is not; a volume is bound for a while and one is not. All are to go.
+const STORY: Story = Story {
+    make,
+    setup: |stage| {
+        for (name, phase) in [("v-used", "Bound"), ("v-free", "Available"), ("v-stays", "Bound")] {
+            stage.put(
+                &PERSISTENT_VOLUMES,
+                json!({"metadata": {"name": name}, "spec": {}, "status": {"phase": phase}}),
+            );
+        }
+        for name in ["used", "free", "stays"] {
+            let claim = json!({"metadata": {"name": name, "namespace": "shop"}, "spec": {}, "status": {"phase": "Bound"}});
+            stage.put(&PERSISTENT_VOLUME_CLAIMS, claim);
+        }
+        stage.put(
+            &PODS,
+            json!({"metadata": {"name": "p", "namespace": "shop"}, "spec": {"nodeName": "n", "containers": [],
+                "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "used"}}]}}),
+        );
+    },
+    play: |stage| {
+        let (api, seconds) = (&stage.api, stage.now().as_second() - 1_767_225_630);
+        let is_held = |held: Option<Value>| held.is_none_or(|held| !held.is_null());
+        if seconds >= 10
+            && is_held(held::<PersistentVolumeClaim>(api, "shop", "used"))
+            && is_held(held::<PersistentVolume>(api, "", "v-used"))
+        {
+            let now = Time(stage.now());
+            go::<PersistentVolumeClaim>(api, "shop", "used", &now);
+            go::<PersistentVolumeClaim>(api, "shop", "free", &now);
+            go::<PersistentVolume>(api, "", "v-used", &now);
+            go::<PersistentVolume>(api, "", "v-free", &now);
+        }
+        if seconds >= 60 && api.get::<Pod>("shop", "p").is_some() {
+            api.remove::<Pod>("shop", "p");
+            api.edit::<PersistentVolume>("", "v-used", |volume| {
+                volume.status.get_or_insert_default().phase = Some("Released".to_owned());
+            });
+        }
+    },
+    end: |stage| {
+        let api = &stage.api;
+        let claims = api.list::<PersistentVolumeClaim>().into_iter().map(|claim| {
+            let conditions = claim.status.unwrap_or_default().conditions.unwrap_or_default();
+            let told = conditions
+                .into_iter()
+                .map(|told| (told.type_, told.status, told.reason));
+            json!([
+                claim.metadata.name,
+                claim.metadata.finalizers,
+                told.collect::<Vec<_>>()
+            ])
+        });
+        let volumes = api.list::<PersistentVolume>().into_iter();
+        let volumes = volumes.map(|volume| json!([volume.metadata.name, volume.metadata.finalizers]));
+        let is_late = stage.now().as_second() > 1_767_225_630 + 70;
+        is_late.then(|| claims.chain(volumes).collect())
+    },
+};
+
+#[tokio::test(start_paused = true)]
+async fn what_is_used_stays_until_it_is_not() {
+    let (end, _) = STORY.run().await;
+    let told = json!([["Unused", "True", "NoPodsUsingPVC"]]);
+    assert_eq!(
+        end,
+        json!([
+            ["stays", ["kubernetes.io/pvc-protection"], told],
+            ["v-stays", ["kubernetes.io/pv-protection"]],
+        ])
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_crashes_what_is_used_stays_until_it_is_not() {
+    STORY.survives_crashes().await;
+    STORY.survives_copies().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_is_used_stays_and_says_so() {
+    let stage = Stage::new();
+    (STORY.setup)(&stage);
+    let _running = stage.start("one", make);
+    for _ in 0..120 {
+        tokio::time::sleep(std::time::Duration::from_millis(250)).await;
+        (STORY.play)(&stage);
+    }
+    let claim = stage.api.get::<PersistentVolumeClaim>("shop", "used").unwrap();
+    assert!(claim.metadata.deletion_timestamp.is_some());
+    let told = claim.status.unwrap().conditions.unwrap();
+    assert_eq!(
+        (told[0].status.as_str(), told[0].reason.as_deref()),
+        ("False", Some("PodUsingPVC"))
+    );
+    assert!(stage.api.get::<PersistentVolumeClaim>("shop", "free").is_none());
+    assert!(stage.api.get::<PersistentVolume>("", "v-used").is_some());
+    assert!(stage.api.get::<PersistentVolume>("", "v-free").is_none());
+}
