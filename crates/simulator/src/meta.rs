@@ -4,31 +4,107 @@ use k8s_openapi::jiff::Timestamp;
 use kubecontroller::object::{Owner, Pairs, SlimOwner};
 use serde::{Deserialize, Deserializer, de::IgnoredAny};
 
-/// What is kept of the metadata of an object. By which rule it lives is found out when it is read; what that took is
-/// forgotten then.
+/// What is kept of the metadata of an object.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(from = "Written")]
 pub(crate) struct Meta {
     pub(crate) name: Box<str>,
     pub(crate) namespace: Box<str>,
     pub(crate) uid: Box<str>,
     pub(crate) resource_version: Box<str>,
     pub(crate) generation: i64,
-    pub(crate) creation_timestamp: Option<Timestamp>,
-    pub(crate) deletion_timestamp: Option<Timestamp>,
-    #[serde(rename = "deletionGracePeriodSeconds")]
-    pub(crate) grace: Option<u32>,
+    /// There if it is to go.
+    pub(crate) going: Option<Box<Going>>,
+    /// Whether finalizers hold it back from going.
+    pub(crate) is_held: bool,
+    /// What is needed once, to find out by which rule it lives, and then forgotten for those of which there are many.
+    pub(crate) origin: Option<Box<Origin>>,
+}
+
+/// When an object is to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Going {
+    pub(crate) at: Timestamp,
+    /// How much time it was given until then, in seconds.
+    pub(crate) grace: u32,
+}
+
+/// Where an object comes from.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Origin {
+    pub(crate) made: Option<Timestamp>,
     pub(crate) labels: Pairs,
     pub(crate) annotations: Pairs,
-    pub(crate) owner_references: Vec<SlimOwner>,
-    /// Whether finalizers hold it back from going.
+    pub(crate) owners: Vec<SlimOwner>,
+}
+
+/// Metadata as it comes.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Written {
+    name: Box<str>,
+    namespace: Box<str>,
+    uid: Box<str>,
+    resource_version: Box<str>,
+    generation: i64,
+    creation_timestamp: Option<Timestamp>,
+    deletion_timestamp: Option<Timestamp>,
+    deletion_grace_period_seconds: Option<u32>,
+    labels: Pairs,
+    annotations: Pairs,
+    owner_references: Vec<SlimOwner>,
     #[serde(rename = "finalizers", deserialize_with = "is_some")]
-    pub(crate) is_held: bool,
+    is_held: bool,
+}
+
+impl From<Written> for Meta {
+    fn from(written: Written) -> Self {
+        let grace = written.deletion_grace_period_seconds.unwrap_or_default();
+        let going = written.deletion_timestamp.map(|at| Box::new(Going { at, grace }));
+        let origin = Origin {
+            made: written.creation_timestamp,
+            labels: written.labels,
+            annotations: written.annotations,
+            owners: written.owner_references,
+        };
+        Meta {
+            name: written.name,
+            namespace: written.namespace,
+            uid: written.uid,
+            resource_version: written.resource_version,
+            generation: written.generation,
+            going,
+            is_held: written.is_held,
+            origin: Some(Box::new(origin)),
+        }
+    }
 }
 
 impl Meta {
+    /// When it was made, as long as that is known.
+    pub(crate) fn made(&self) -> Option<Timestamp> {
+        self.origin.as_ref()?.made
+    }
+
+    pub(crate) fn label(&self, name: &str) -> Option<&str> {
+        self.origin.as_ref()?.labels.get(name)
+    }
+
+    pub(crate) fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.origin.iter().flat_map(|origin| origin.labels.iter())
+    }
+
+    pub(crate) fn annotation(&self, name: &str) -> Option<&str> {
+        self.origin.as_ref()?.annotations.get(name)
+    }
+
+    pub(crate) fn annotations(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.origin.iter().flat_map(|origin| origin.annotations.iter())
+    }
+
     pub(crate) fn owners(&self) -> impl Iterator<Item = Owner<'_>> {
-        self.owner_references.iter().map(|owner| Owner {
+        let owners = self.origin.iter().flat_map(|origin| &origin.owners);
+        owners.map(|owner| Owner {
             api_version: &owner.api_version,
             kind: &owner.kind,
             name: &owner.name,
@@ -67,23 +143,23 @@ macro_rules! object {
             }
 
             fn is_going(&self) -> bool {
-                self.metadata.deletion_timestamp.is_some()
+                self.metadata.going.is_some()
             }
 
             fn label(&self, name: &str) -> Option<&str> {
-                self.metadata.labels.get(name)
+                self.metadata.label(name)
             }
 
             fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
-                self.metadata.labels.iter()
+                self.metadata.labels()
             }
 
             fn annotation(&self, name: &str) -> Option<&str> {
-                self.metadata.annotations.get(name)
+                self.metadata.annotation(name)
             }
 
             fn annotations(&self) -> impl Iterator<Item = (&str, &str)> {
-                self.metadata.annotations.iter()
+                self.metadata.annotations()
             }
 
             fn owners(&self) -> impl Iterator<Item = kubecontroller::object::Owner<'_>> {

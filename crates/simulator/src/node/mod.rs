@@ -75,7 +75,7 @@ impl Fleet {
     /// Whether a node is heard of.
     pub(crate) fn presence(&self, number: u32, node: &Node, now: Timestamp) -> Presence {
         let vanish = self.rules.node(number).and_then(|rule| rule.vanish);
-        let (Some(vanish), Some(made)) = (vanish, node.metadata.creation_timestamp) else {
+        let (Some(vanish), Some(made)) = (vanish, node.metadata.made()) else {
             return Presence::Here(None);
         };
         let leaves = made + self.rules.length(vanish.delay(), &name(number), "vanish", 0);
@@ -195,7 +195,7 @@ impl Fleet {
         let labels = self.labels(number);
         labels
             .iter()
-            .all(|(name, value)| node.metadata.labels.get(name) == Some(value))
+            .all(|(name, value)| node.metadata.label(name) == Some(value))
     }
 }
 
@@ -260,8 +260,8 @@ mod tests {
     fn a_node_vanishes_and_comes_back() {
         let fleet = fleet("nodes: [{vanish: {after: 10s, for: 5s}}]");
         let made: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
-        let mut node = Node::default();
-        node.metadata.creation_timestamp = Some(made);
+        let node = r#"{"metadata": {"creationTimestamp": "2026-01-01T00:00:00Z"}}"#;
+        let node: Node = serde_json::from_str(node).unwrap();
         let after = |seconds| made + Duration::from_secs(seconds);
         for (now, presence) in [
             (9, Presence::Here(Some(after(10)))),

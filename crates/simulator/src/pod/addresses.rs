@@ -43,7 +43,7 @@ impl Addresses {
         let given = given.entry(number).or_default();
         let is_unseen = |uid: &str| {
             let mut neighbours = neighbours.iter();
-            neighbours.any(|pod| *pod.metadata.uid == *uid && pod.status.ip.is_empty())
+            neighbours.any(|pod| *pod.metadata.uid == *uid && pod.status.ip.is_none())
         };
         given.retain(|(uid, _)| is_unseen(uid));
         let uid = &pod.metadata.uid;
@@ -55,7 +55,7 @@ impl Addresses {
             let used: HashSet<IpAddr> = neighbours
                 .iter()
                 .filter(|pod| !pod.has_ended())
-                .filter_map(|pod| pod.status.ip.parse().ok())
+                .filter_map(|pod| pod.status.ip)
                 .collect();
             let start = u32::try_from(hash(0, uid) % u64::from(room.max(1))).unwrap_or(0);
             let is_free = |place: &u32| {

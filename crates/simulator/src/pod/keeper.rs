@@ -80,7 +80,7 @@ impl PodKeeper {
         let is_new = pod.status.start_time.is_none();
         let host = address_of(number);
         let own = match scene {
-            Scene::Running { .. } if !pod.status.ip.is_empty() => Vec::new(),
+            Scene::Running { .. } if pod.status.ip.is_some() => Vec::new(),
             Scene::Running { .. } if pod.spec.host_network => vec![host],
             Scene::Running { .. } => {
                 let neighbours = self.by_node.get(&name(number));

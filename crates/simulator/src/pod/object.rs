@@ -1,5 +1,7 @@
 //! Pods, as far as a simulated node has to know them.
 
+use std::net::IpAddr;
+
 use k8s_openapi::jiff::Timestamp;
 use serde::{Deserialize, Deserializer};
 
@@ -33,10 +35,10 @@ pub(crate) struct Spec {
     pub(crate) restart_policy: RestartPolicy,
     pub(crate) host_network: bool,
     pub(crate) active_deadline_seconds: Option<u32>,
-    pub(crate) containers: Vec<Container>,
-    pub(crate) init_containers: Vec<Container>,
+    pub(crate) containers: Box<[Container]>,
+    pub(crate) init_containers: Box<[Container]>,
     #[serde(deserialize_with = "gates")]
-    pub(crate) readiness_gates: Vec<Box<str>>,
+    pub(crate) readiness_gates: Box<[Box<str>]>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -62,8 +64,8 @@ pub(crate) enum RestartPolicy {
 pub(crate) struct Status {
     pub(crate) phase: Phase,
     pub(crate) start_time: Option<Timestamp>,
-    #[serde(rename = "podIP")]
-    pub(crate) ip: Box<str>,
+    #[serde(rename = "podIP", deserialize_with = "address")]
+    pub(crate) ip: Option<IpAddr>,
     pub(crate) conditions: Conditions,
     #[serde(rename = "containerStatuses", deserialize_with = "first")]
     pub(crate) container: ContainerStatus,
@@ -86,7 +88,7 @@ pub(crate) struct Conditions {
     /// Those that a node writes.
     pub(crate) own: Known,
     /// Type and status of those that others write: gates may wait for them.
-    pub(crate) others: Vec<(Box<str>, Box<str>)>,
+    pub(crate) others: Box<[(Box<str>, Box<str>)]>,
     /// What is said of gates that are not open.
     pub(crate) gates: Box<str>,
 }
@@ -103,25 +105,14 @@ pub(crate) const OWN: [&str; 5] = [
 /// Why a pod is not ready though its containers are.
 pub(crate) const GATES_NOT_READY: &str = "ReadinessGatesNotReady";
 
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+/// What the first container does.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct ContainerStatus {
     pub(crate) restart_count: u32,
-    pub(crate) state: State,
-    pub(crate) last_state: State,
-}
-
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct State {
-    pub(crate) running: Option<Running>,
-    pub(crate) terminated: Option<Terminated>,
-}
-
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Running {
-    pub(crate) started_at: Timestamp,
+    /// Since when it runs; if it does not, it waits.
+    pub(crate) running: Option<Timestamp>,
+    /// How it ended the last time.
+    pub(crate) last: Option<Box<Terminated>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -142,21 +133,12 @@ impl Pod {
         } else {
             self.rule = rules.choose(self);
         }
-        let metadata = &mut self.metadata;
-        metadata.labels = [("", ""); 0].into_iter().collect();
-        metadata.annotations = [("", ""); 0].into_iter().collect();
-        metadata.owner_references = Vec::new();
-        self.spec.containers.shrink_to_fit();
-        self.spec.init_containers.shrink_to_fit();
+        self.metadata.origin = None;
     }
 
     /// Whether all of it has ended.
     pub(crate) fn has_ended(&self) -> bool {
         matches!(self.status.phase, Phase::Succeeded | Phase::Failed)
-    }
-
-    pub(crate) fn is_going(&self) -> bool {
-        self.metadata.deletion_timestamp.is_some()
     }
 
     /// What a condition of those that a node writes says.
@@ -172,7 +154,7 @@ fn node<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
     Ok(name.and_then(|name| number(&name)))
 }
 
-fn gates<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Box<str>>, D::Error> {
+fn gates<'de, D: Deserializer<'de>>(from: D) -> Result<Box<[Box<str>]>, D::Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Gate {
@@ -187,21 +169,80 @@ fn is_always<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
     Ok(policy.as_deref() == Some("Always"))
 }
 
+fn address<'de, D: Deserializer<'de>>(from: D) -> Result<Option<IpAddr>, D::Error> {
+    let text = Option::<Box<str>>::deserialize(from)?;
+    Ok(text.and_then(|text| text.parse().ok()))
+}
+
 fn first<'de, D: Deserializer<'de>>(from: D) -> Result<ContainerStatus, D::Error> {
-    let all = Option::<Vec<ContainerStatus>>::deserialize(from)?.unwrap_or_default();
-    Ok(all.into_iter().next().unwrap_or_default())
+    #[derive(Default, Deserialize)]
+    #[serde(rename_all = "camelCase", default)]
+    struct Written {
+        restart_count: u32,
+        state: State,
+        last_state: State,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct State {
+        running: Option<Running>,
+        terminated: Option<Box<Terminated>>,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Running {
+        started_at: Timestamp,
+    }
+    let all = Option::<Vec<Written>>::deserialize(from)?.unwrap_or_default();
+    let first = all.into_iter().next().unwrap_or_default();
+    Ok(ContainerStatus {
+        restart_count: first.restart_count,
+        running: first.state.running.map(|running| running.started_at),
+        last: first.last_state.terminated,
+    })
 }
 
 impl<'de> Deserialize<'de> for Conditions {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let mut conditions = Conditions::default();
+        let (mut conditions, mut others) = (Conditions::default(), Vec::new());
         for read in Option::<Vec<Read>>::deserialize(from)?.unwrap_or_default() {
             if !conditions.own.learn(&OWN, &read) {
-                conditions.others.push((read.kind, read.status));
+                others.push((read.kind, read.status));
             } else if &*read.reason == GATES_NOT_READY {
                 conditions.gates = read.message;
             }
         }
+        conditions.others = others.into();
         Ok(conditions)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn little_is_kept_of_a_pod() {
+        let mut pod: Pod = serde_json::from_str(
+            r#"{"metadata": {"name": "web", "labels": {"app": "web"}, "managedFields": [{}]},
+                "spec": {"nodeName": "simulated-3", "containers": [{"name": "web", "env": [{}]}], "volumes": [{}]}}"#,
+        )
+        .unwrap();
+        pod.settle(&Rules::default());
+        assert_eq!(pod.spec.node, Some(3));
+        assert!(pod.metadata.origin.is_none());
+        // There may be 150,000 of them.
+        assert!(size_of::<Pod>() <= 320, "{}", size_of::<Pod>());
+    }
+
+    #[test]
+    fn of_pods_elsewhere_nothing_is_kept_but_their_names() {
+        let mut pod: Pod = serde_json::from_str(
+            r#"{"metadata": {"name": "web"}, "spec": {"nodeName": "n1", "containers": [{"name": "web"}]}}"#,
+        )
+        .unwrap();
+        pod.settle(&Rules::default());
+        assert!(pod.spec.containers.is_empty());
+        assert_eq!(&*pod.metadata.name, "web");
     }
 }

@@ -10,7 +10,10 @@ use super::{
     object::{Pod, RestartPolicy, Terminated},
     status::{Scene, gates_closed},
 };
-use crate::rules::{Ready, Rules};
+use crate::{
+    meta::Going,
+    rules::{Ready, Rules},
+};
 
 /// What is to be done about a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,8 +49,8 @@ const STEADY: Duration = Duration::from_mins(10);
 /// What is next in the life of a pod.
 pub(super) fn plan(pod: &Pod, rules: &Rules, moment: Moment) -> Step {
     let now = moment.now;
-    if pod.is_going() {
-        return leave(pod, rules, now);
+    if let Some(going) = pod.metadata.going.as_deref() {
+        return leave(pod, *going, rules, now);
     }
     if pod.has_ended() {
         return Step::Rest;
@@ -69,14 +72,14 @@ pub(super) fn plan(pod: &Pod, rules: &Rules, moment: Moment) -> Step {
             ended: end(pod, now, KILLED),
         });
     }
-    let next = if let Some(running) = container.state.running {
-        let since = moment.exact(running.started_at);
+    let next = if let Some(since) = container.running {
+        let since = moment.exact(since);
         match go_on(pod, rules, since, now) {
             Ok(next) => next,
             Err(scene) => return Step::Write(scene),
         }
     } else {
-        let (due, restarts, last) = match container.last_state.terminated {
+        let (due, restarts, last) = match container.last.as_deref().copied() {
             Some(last) => {
                 let wait = backoff(container.restart_count, last);
                 let due = moment.exact(last.finished_at) + wait;
@@ -100,11 +103,10 @@ pub(super) fn plan(pod: &Pod, rules: &Rules, moment: Moment) -> Step {
 }
 
 /// A pod that is to go, goes. One that somebody holds back says first how it ended, for who holds it back may wait for that.
-fn leave(pod: &Pod, rules: &Rules, now: Timestamp) -> Step {
+fn leave(pod: &Pod, going: Going, rules: &Rules, now: Timestamp) -> Step {
     let (metadata, has_ended) = (&pod.metadata, pod.has_ended());
-    let grace = metadata.grace.unwrap_or_default();
-    if !has_ended && let Some(end) = metadata.deletion_timestamp {
-        let grace = Duration::from_secs(grace.into());
+    if !has_ended {
+        let (end, grace) = (going.at, Duration::from_secs(going.grace.into()));
         let stop = rules.length(rules.pod(pod.rule).stop, &metadata.uid, "stop", 0);
         let due = end - grace + stop.min(grace);
         if now < due {
@@ -116,7 +118,7 @@ fn leave(pod: &Pod, rules: &Rules, now: Timestamp) -> Step {
             ended: end_of(pod, now, STOPPED),
         }),
         // It was told to go for good already.
-        (true, true) if grace == 0 => Step::Rest,
+        (true, true) if going.grace == 0 => Step::Rest,
         _ => Step::Remove,
     }
 }
@@ -161,12 +163,12 @@ fn go_on(pod: &Pod, rules: &Rules, since: Timestamp, now: Timestamp) -> Result<O
         && pod.condition("Ready") == (is_ready && gates.is_none()).into()
         && (!is_ready || gates.unwrap_or_default() == *pod.status.conditions.gates);
     if !is_said {
-        let running = pod.status.container.state.running;
+        let container = &pod.status.container;
         return Err(Scene::Running {
-            since: running.map_or(now, |running| running.started_at),
+            since: container.running.unwrap_or(now),
             restarts,
             ready: is_ready,
-            last: pod.status.container.last_state.terminated,
+            last: container.last.as_deref().copied(),
         });
     }
     let ready_at = ready_at.filter(|_| !is_ready);
@@ -191,10 +193,9 @@ fn run(pod: &Pod, rules: &Rules, now: Timestamp, restarts: u32, last: Option<Ter
 
 /// How containers end that run.
 fn end(pod: &Pod, now: Timestamp, code: i32) -> Terminated {
-    let running = pod.status.container.state.running;
     Terminated {
         exit_code: code,
-        started_at: running.map_or(now, |running| running.started_at),
+        started_at: pod.status.container.running.unwrap_or(now),
         finished_at: now,
     }
 }
@@ -202,8 +203,8 @@ fn end(pod: &Pod, now: Timestamp, code: i32) -> Terminated {
 /// How containers of a pod that goes end, whatever they do.
 fn end_of(pod: &Pod, now: Timestamp, code: i32) -> Terminated {
     let container = &pod.status.container;
-    match (container.state.running, container.last_state.terminated) {
-        (None, Some(last)) => last,
+    match (container.running, container.last.as_deref()) {
+        (None, Some(last)) => *last,
         _ => end(pod, now, code),
     }
 }

@@ -185,7 +185,7 @@ impl Scene {
             Scene::Creating => (0, None),
             Scene::Over { .. } | Scene::Overdue { .. } => {
                 let container = &pod.status.container;
-                (container.restart_count, container.last_state.terminated)
+                (container.restart_count, container.last.as_deref().copied())
             }
         };
         let state = match self {

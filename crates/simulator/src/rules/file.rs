@@ -69,9 +69,9 @@ pub(crate) struct PodRule {
     pub(super) matches: PodMatch,
     /// Until containers run.
     pub(crate) run: Delay,
-    /// From there until they are ready.
+    /// From when they run until they are ready.
     pub(crate) ready: Ready,
-    /// From there until they end.
+    /// From when they run until they end.
     pub(crate) exit: Option<Exit>,
     /// Until it is gone, when it is to go.
     pub(crate) stop: Delay,

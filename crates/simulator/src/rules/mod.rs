@@ -12,8 +12,8 @@
 //! pods:                        # the first rule that matches a pod is its rule
 //! - match: {namespace: batch, labels: "app=worker,tier!=db", annotations: crash=true, owner: ReplicaSet}
 //!   run: {after: 1s, jitter: 2s}              # from when its node knows it to when its containers run
-//!   ready: {after: 5s}                        # from there to when it is ready; or `never`
-//!   exit: {after: 20s, jitter: 5s, code: 3, times: 10} # from there to when its containers end, in each run
+//!   ready: {after: 5s}                        # from when they run to when they are ready; or `never`
+//!   exit: {after: 20s, jitter: 5s, code: 3, times: 10} # from when they run to when they end, each time
 //!   stop: 2s                                  # how long it takes to go, at most the grace it has
 //! ```
 //!

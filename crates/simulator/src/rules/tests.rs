@@ -97,3 +97,13 @@ fn what_is_wrong_is_said_with_its_place() {
         .to_string();
     assert!(wrong.starts_with("/nowhere/rules.yaml: "), "{wrong}");
 }
+
+#[test]
+fn what_the_documentation_shows_is_read() {
+    let page = include_str!("../../../../docs/simulation.md");
+    let (_, shown) = page.split_once("```yaml\n").unwrap();
+    let (shown, _) = shown.split_once("```").unwrap();
+    let rules = Rules::parse(shown).unwrap();
+    assert_eq!(rules.node(1).and_then(|rule| rule.zone(1)), Some("zone-b"));
+    assert_eq!(rules.pod(0).exit.map(|exit| exit.code), Some(3));
+}

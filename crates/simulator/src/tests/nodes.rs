@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::Node};
+use kubecontroller::manager::{Runnable, Stop};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
@@ -138,4 +139,24 @@ async fn a_node_vanishes_with_its_pods_and_comes_back() {
     assert!(stage.now() >= "2026-01-01T00:03:00Z".parse().unwrap());
     sleep(Duration::from_secs(1)).await;
     assert_ne!(before, renewed(&stage));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_simulator_that_was_stopped_runs_again() {
+    let stage = Stage::new();
+    let (simulator, _informers) = stage.simulator("one", 2, "");
+    for pod in ["first", "second", "third"] {
+        let stop = Stop::new();
+        let user = async {
+            stage.until_nodes(2).await;
+            stage.put(pod, json!({}));
+            stage.until(pod, |pod| pod["status"]["phase"] == "Running").await;
+            stop.stop(Duration::from_secs(5));
+        };
+        let (ended, ()) = tokio::join!(simulator.run(stop.clone()), user);
+        ended.unwrap();
+    }
+    stage.api.forget_requests();
+    sleep(Duration::from_mins(5)).await;
+    assert!(stage.api.writes().is_empty());
 }

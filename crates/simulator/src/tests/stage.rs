@@ -62,11 +62,17 @@ impl Stage {
     }
 
     /// Simulates nodes; requests are told from others by the name.
-    pub(super) fn start(&self, name: &str, nodes: u32, rules: &str) -> Running {
+    pub(super) fn simulator(&self, name: &str, nodes: u32, rules: &str) -> (Simulator, Informers) {
         let client = self.api.client_of(name);
         let informers = Informers::new(client.clone());
         let rules = Rules::parse(rules).unwrap();
         let simulator = Simulator::new(client, informers.clone(), self.clock.clone(), nodes, rules);
+        (simulator, informers)
+    }
+
+    /// The same, and lets it run.
+    pub(super) fn start(&self, name: &str, nodes: u32, rules: &str) -> Running {
+        let (simulator, informers) = self.simulator(name, nodes, rules);
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
             simulator.run(Stop::new()).await.expect("nothing stops it");
