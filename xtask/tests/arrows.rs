@@ -93,7 +93,7 @@ const ROOMS: &[Room] = &[
     },
     Room {
         folder: "crates/scheduler",
-        knows: CLIENTS_KNOW,
+        knows: &["crates/kubecontroller", "crates/quantity"],
         bans: CLIENTS_BAN,
     },
     Room {
@@ -118,6 +118,7 @@ const ROOMS: &[Room] = &[
             "crates/apiserver",
             "crates/console",
             "crates/controllers",
+            "crates/kubecontroller",
             "crates/node",
             "crates/scheduler",
             "crates/simulator",
@@ -151,6 +152,12 @@ const ROOMS: &[Room] = &[
             "testing/services",
         ],
         bans: &[],
+    },
+    // Compiles the queue of `kubecontroller` from its files, with other locks.
+    Room {
+        folder: "testing/queue-model",
+        knows: &[],
+        bans: &["kube", "redb", "sqlx", "tonic", "hyper"],
     },
     Room {
         folder: "testing/services",

@@ -163,16 +163,15 @@ impl<'a> Look<'a> {
         let matter = failed.iter().filter(|pod| job.meaning_of(pod).counts());
         self.failed = job.status.failed + count(matter) + count(&uncounted.failed);
         self.succeeded = job.status.succeeded + count(&succeeded) + count(&uncounted.succeeded);
-        self.failures = match failures {
-            Some(failures) => failures.with(succeeded, failed),
+        self.failures = if let Some(failures) = failures {
+            failures.with(succeeded, failed)
+        } else {
             // Nobody remembers: the pods that are still there tell it.
-            None => {
-                let pods = || self.pods.iter().map(|pod| &**pod);
-                Failures::default().with(
-                    pods().filter(|pod| has_succeeded(pod)),
-                    pods().filter(|pod| has_failed(pod)),
-                )
-            }
+            let pods = || self.pods.iter().map(|pod| &**pod);
+            Failures::default().with(
+                pods().filter(|pod| has_succeeded(pod)),
+                pods().filter(|pod| has_failed(pod)),
+            )
         };
     }
 

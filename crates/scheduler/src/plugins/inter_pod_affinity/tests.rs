@@ -77,7 +77,7 @@ fn a_pod_must_be_near_those_it_names() {
         for (app, node) in &there {
             sample.placed(app, node, |pod| pod["metadata"]["labels"] = json!({"app": app}));
         }
-        let pod = sample.pod("p", says("web", near(terms)));
+        let pod = sample.pod("p", says("web", near(&terms)));
         assert_eq!(fits(&sample, &pod), expected, "{there:?} {terms}");
     }
 }
