@@ -172,7 +172,7 @@ impl Context {
         self.informer(&PODS)
     }
 
-    /// The pods of each node.
+    /// The pods of each node. Who asks for it holds [`Context::pods`] too: an index alone does not keep them coming.
     pub fn pods_by_node(&self) -> By<Pod> {
         let pods = self.pods();
         pods.store()

@@ -13,5 +13,9 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
         resource: &REPLICATION_CONTROLLERS,
         tells_going: false,
     };
-    vec![keep::<EqualSelector>(context, "replicationmanager", kind)]
+    let context = Context {
+        recorder: context.recorder.clone().component("replication-controller"),
+        ..context.clone()
+    };
+    vec![keep::<EqualSelector>(&context, "replicationmanager", kind)]
 }

@@ -1,5 +1,4 @@
 //! A `Dummy`, from its creation to its copy.
-#![expect(clippy::unwrap_used, reason = "in a test a panic is the answer")]
 
 use std::{
     sync::{

@@ -179,6 +179,17 @@ impl<S: AsRef<Selector> + Send + Sync + 'static> Keeper<S> {
             .map(|pod| self.delete_one(request, &hands, pod))
             .collect();
         let Tally { error, .. } = batch::all(deletions).await;
+        // What was gone before it was expected to go will not be seen going.
+        let left: HashSet<_> = self
+            .pods
+            .children(&set.metadata.uid)
+            .into_iter()
+            .filter(|pod| !pod.metadata.is_going())
+            .map(|pod| pod.metadata.uid.clone())
+            .collect();
+        for pod in chosen.iter().filter(|pod| !left.contains(&pod.metadata.uid)) {
+            self.expected.deleted(&request.key, &pod.metadata.uid);
+        }
         error.map(|error| Trouble {
             words: format!("unable to delete pods: {}", words(&error)),
             error: error.into(),

@@ -48,8 +48,8 @@ impl Cluster {
         let server = data.start(&[&["--storage=memory"], flags].concat());
         assert_ne!(server.port(), 0);
         let cluster = Self { server, data };
-        // What a controller would do.
-        cluster.kubectl("create serviceaccount default");
+        // A controller makes the account that pods of the namespace have.
+        cluster.kubectl("wait --for=create serviceaccount/default --timeout=60s");
         cluster
     }
 
@@ -101,9 +101,15 @@ impl Cluster {
 
     /// A call of `k3 token` that knows this server and no other.
     pub(crate) fn token(&self, line: &str) -> Command {
-        let mut command = k3(&["token"]);
+        let mut command = self.own("token");
+        command.args(line.split(' '));
         command
-            .args(line.split(' '))
+    }
+
+    /// A call of a command of `k3` that knows this server and no other.
+    pub(crate) fn own(&self, name: &str) -> Command {
+        let mut command = k3(&[name]);
+        command
             .env("KUBECONFIG", &self.server.kubeconfig)
             .env("HOME", self.data.path());
         command

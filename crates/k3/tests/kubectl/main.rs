@@ -16,3 +16,4 @@ mod removal;
 mod rights;
 mod tokens;
 mod watching;
+mod workloads;
