@@ -31,7 +31,7 @@ struct Cluster {
 impl Cluster {
     async fn start() -> Self {
         let data = Data::new();
-        let server = data.start(&["--storage=memory"]);
+        let server = data.start(&["--storage=memory", "--controllers="]);
         let kubeconfig = Kubeconfig::read_from(data.path().join("admin.kubeconfig")).unwrap();
         let options = KubeConfigOptions::default();
         let config = Config::from_custom_kubeconfig(kubeconfig, &options)

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::program::{Data, Server, k3, outcome};
 
-/// A server in memory with a namespace `default` in which pods may be made.
+/// A server in memory with a namespace `default` in which pods may be made. No controllers run beside it, unless it is said.
 pub(crate) struct Cluster {
     server: Server,
     data: Data,
@@ -45,10 +45,19 @@ impl Cluster {
 
     /// The same on a folder.
     pub(crate) fn start_on(data: Data, flags: &[&str]) -> Self {
-        let server = data.start(&[&["--storage=memory"], flags].concat());
+        let server = data.start(&[&["--storage=memory", "--controllers="], flags].concat());
         assert_ne!(server.port(), 0);
         let cluster = Self { server, data };
-        // A controller makes the account that pods of the namespace have.
+        // What a controller would do.
+        cluster.kubectl("create serviceaccount default");
+        cluster
+    }
+
+    /// The same with controllers, a scheduler and so many nodes that are simulated.
+    pub(crate) fn with_nodes(count: u32) -> Self {
+        let data = Data::new();
+        let server = data.start(&["--storage=memory", &format!("--simulated-nodes={count}")]);
+        let cluster = Self { server, data };
         cluster.kubectl("wait --for=create serviceaccount/default --timeout=60s");
         cluster
     }

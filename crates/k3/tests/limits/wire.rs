@@ -51,7 +51,7 @@ pub(crate) struct Answer {
 impl Cluster {
     pub(crate) fn start(args: &[&str]) -> Self {
         let data = Data::new();
-        let mut all = vec!["--storage=memory"];
+        let mut all = vec!["--storage=memory", "--controllers="];
         all.extend(args);
         let server = data.start(&all);
         Cluster { data, server }

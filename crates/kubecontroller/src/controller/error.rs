@@ -110,7 +110,7 @@ impl fmt::Display for Error {
             if said.is_empty() {
                 f.write_str(&more)?;
                 said = more;
-            } else if !said.contains(&more) {
+            } else if !said.ends_with(&more) {
                 write!(f, ": {more}")?;
                 said = more;
             }
