@@ -77,7 +77,9 @@ fn tests(workspace: &Workspace, services: &Services, options: &TestOptions) -> C
 }
 
 fn doc_tests(workspace: &Workspace, services: &Services) -> Counts {
-    let ran = run_with(services, &mut workspace.cargo("test --no-fail-fast --doc"));
+    // The model has the files of another crate, whose examples name that crate.
+    let command = "test --no-fail-fast --doc --workspace --exclude k3-queue-model";
+    let ran = run_with(services, &mut workspace.cargo(command));
     Counts::at_least(Counts::from_libtest(&ran.output), ran.outcome)
 }
 

@@ -28,7 +28,11 @@ use kubecontroller::{
     manager::{BoxError, Manager, OwnSetting, ResourceMetadata, Setup, Stop, task},
     testing::{FakeApi, eventually},
 };
-use tokio::{io::AsyncWriteExt, net::TcpListener, task::JoinSet};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpListener,
+    task::JoinSet,
+};
 
 const ARGS: &str = "KUBECONTROLLER_TEST_PROGRAM";
 
@@ -307,7 +311,11 @@ async fn the_log_is_as_chatty_as_it_is_told_also_while_it_runs() {
     eventually(|| async {
         let mut stream = tokio::net::TcpStream::connect(&free).await.ok()?;
         let request = "PUT /debug/log-level HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\ndebug";
-        stream.write_all(request.as_bytes()).await.ok()
+        stream.write_all(request.as_bytes()).await.ok()?;
+        // Who goes away before the answer may not be heard at all.
+        let mut answer = [0; 12];
+        stream.read_exact(&mut answer).await.ok()?;
+        answer.starts_with(b"HTTP/1.1 20").then_some(())
     })
     .await;
     let (_, _, log) = aside(move || {
