@@ -101,7 +101,8 @@ pub(crate) struct NetworkFlags {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "What runs beside the API server")]
 pub(crate) struct PartFlags {
-    /// Controllers to run, and `scheduler`, a list with commas; '*' is all, -NAME leaves one out, '' is none
+    /// Controllers to run, and `scheduler`, a list with commas; '*' is all that are on by themselves, -NAME leaves one
+    /// out, '' is none. `k3 controllers` shows what runs
     #[arg(long, value_name = "LIST", default_value = "*")]
     pub(super) controllers: String,
 
