@@ -97,6 +97,29 @@ impl Token {
 
 fn text<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     let encoded = Option::<Box<str>>::deserialize(from)?.unwrap_or_default();
-    let bytes = k3_api::base64::decode(&encoded).unwrap_or_default();
-    Ok(String::from_utf8(bytes).unwrap_or_default())
+    // What is no text stays something that nobody can read: an end that is lost would be none.
+    let bytes = k3_api::base64::decode(&encoded).unwrap_or_else(|_| encoded.as_bytes().to_vec());
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_end_that_nobody_can_read_is_an_end() {
+        let now = "2026-01-01T00:00:00Z".parse().unwrap();
+        let left = |expiration: &[u8]| {
+            let data = json!({"expiration": k3_api::base64::encode(expiration)});
+            let token: Token = serde_json::from_value(json!({"data": data})).unwrap();
+            token.left(now)
+        };
+        assert_eq!(left(b""), Left::Ever);
+        assert_eq!(left(b"2026-01-01T00:01:00Z"), Left::For(Duration::from_mins(1)));
+        for unreadable in [&b"soon"[..], b"\xff\xfe", b"2025-12-31T23:59:59Z"] {
+            assert_eq!(left(unreadable), Left::Nothing, "{unreadable:?}");
+        }
+    }
 }

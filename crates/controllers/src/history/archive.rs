@@ -179,7 +179,8 @@ impl Archive {
         let place = Place::new(self.resource, &set.namespace, &set.name);
         let mut fresh: Value = self.writer.get(place).await?;
         let annotations = fresh["metadata"]["annotations"].take();
-        Ok(serde_json::from_value(annotations).unwrap_or_default())
+        let annotations: Option<_> = serde_json::from_value(annotations).map_err(kube::Error::SerdeError)?;
+        Ok(annotations.unwrap_or_default())
     }
 
     fn body(

@@ -6,7 +6,7 @@ use super::{
         part,
     },
     pem,
-    x509::{ALTERNATIVE_NAMES, BASIC_CONSTRAINTS, Request, read_extension},
+    x509::{ALTERNATIVE_NAMES, BASIC_CONSTRAINTS, Certificate, Request, read_extension},
 };
 use crate::{base64, time::Time};
 
@@ -53,7 +53,7 @@ pub struct Issue<'i> {
     pub usages: &'i [String],
     /// When it begins to be valid.
     pub from: Time,
-    /// When it ends to be valid.
+    /// When it ends to be valid, unless the authority ends before.
     pub to: Time,
     /// Random bytes, of which its number is made.
     pub serial: [u8; 16],
@@ -78,8 +78,11 @@ impl Issue<'_> {
         let request = block(self.request, "CERTIFICATE REQUEST")?;
         let request = Request::read(&request)?;
         let authority = block(self.authority, "CERTIFICATE")?;
+        // Nobody can vouch for longer than they are vouched for themselves.
+        let end = Certificate::read(&authority)?.not_after;
+        let to = end.map_or(self.to, |end| end.min(self.to));
         let authority = Authority::read(&authority).ok_or("the certificate of the authority is malformed")?;
-        let inner = self.inner(&request, &authority);
+        let inner = Issue { to, ..*self }.inner(&request, &authority);
         let signature = sign(&inner)?;
         let signature = element(BIT_STRING, &[&[0], &*signature]);
         let whole = element(SEQUENCE, &[&inner, authority.algorithm, &signature]);
@@ -242,10 +245,7 @@ fn time(time: Time) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::{
-            samples::{AUTHORITY, REQUEST},
-            x509::Certificate,
-        },
+        super::samples::{AUTHORITY, REQUEST},
         *,
     };
 
@@ -308,6 +308,24 @@ mod tests {
         );
         assert!(!certificate.is_authority);
         assert!(bytes.windows(signed.len()).any(|part| part == signed));
+    }
+
+    #[test]
+    fn a_certificate_ends_with_its_authority_at_the_latest() {
+        let issue = Issue {
+            request: REQUEST,
+            usages: &[],
+            from: Time::parse("2026-01-01T00:00:00Z").unwrap(),
+            to: Time::parse("2300-01-01T00:00:00Z").unwrap(),
+            serial: [1; 16],
+            authority: AUTHORITY,
+        };
+        let end = |text: &str| {
+            let bytes = block(text, "CERTIFICATE").unwrap();
+            Certificate::read(&bytes).unwrap().not_after
+        };
+        let text = issue.certificate(|_| Ok(vec![1])).unwrap();
+        assert_eq!(end(&text), end(AUTHORITY));
     }
 
     #[test]
