@@ -98,7 +98,7 @@ const ROOMS: &[Room] = &[
     },
     Room {
         folder: "crates/node",
-        knows: CLIENTS_KNOW,
+        knows: &["crates/api", "crates/kubecontroller", "crates/quantity"],
         bans: &["redb", "sqlx"],
     },
     Room {

@@ -1,0 +1,1 @@
+//! The node itself: it registers, tells how it is, and makes room.

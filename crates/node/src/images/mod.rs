@@ -1,0 +1,1 @@
+//! Images: when they are pulled, and when again.

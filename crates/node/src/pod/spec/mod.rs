@@ -1,0 +1,1 @@
+//! What the runtime is asked for, made of a pod's spec. Pure.

@@ -1,0 +1,1 @@
+//! The status of a pod, computed of what is there. Pure.

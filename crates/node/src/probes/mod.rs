@@ -1,0 +1,1 @@
+//! Probes: whether containers have started, are alive, and are ready.

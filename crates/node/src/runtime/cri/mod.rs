@@ -1,0 +1,1 @@
+//! containerd and CRI-O, through CRI v1.

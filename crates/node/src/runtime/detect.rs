@@ -1,0 +1,1 @@
+//! Which runtime is on this machine.

@@ -1,0 +1,1 @@
+//! Docker and Podman, through the Docker Engine API.

@@ -1,0 +1,1 @@
+//! The pods' network for runtimes that are told by files of CNI.

@@ -1,0 +1,1 @@
+//! The node's own API: logs, exec, attach, port-forward, figures.

@@ -1,0 +1,1 @@
+//! What pods refer to: config maps, secrets, tokens, claims, services.

@@ -1,0 +1,1 @@
+//! Volumes: what is mounted into containers, and kept up to date.
