@@ -18,6 +18,7 @@
 
 pub mod agent;
 pub mod environment;
+mod facts;
 mod identity;
 pub mod images;
 pub mod pod;
@@ -27,4 +28,4 @@ pub mod server;
 pub mod sources;
 pub mod volumes;
 
-pub use self::identity::PodIdentity;
+pub use self::{facts::Facts, identity::PodIdentity};
