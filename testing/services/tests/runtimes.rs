@@ -22,7 +22,7 @@ fn a_docker_runs_a_container_and_leaves_nothing_behind() {
     );
     assert!(created.contains("\"Id\""), "{created}");
     request(docker.socket(), "POST", "/containers/left/start", "");
-    ends_clean(docker.socket().to_owned(), || drop(docker));
+    ends_clean(&docker.socket().to_owned(), || drop(docker));
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn a_podman_runs_a_container_and_leaves_nothing_behind() {
     );
     assert!(created.contains("\"Id\""), "{created}");
     request(podman.socket(), "POST", "/containers/left/start", "");
-    ends_clean(podman.socket().to_owned(), || drop(podman));
+    ends_clean(&podman.socket().to_owned(), || drop(podman));
 }
 
 #[test]
@@ -60,13 +60,15 @@ fn a_containerd_has_the_images_and_leaves_nothing_behind() {
     for image in [TEST_IMAGE, PAUSE_IMAGE] {
         assert!(listed.lines().any(|line| line == image), "{listed}");
     }
-    let ran = ctr(&["run", "--detach", TEST_IMAGE, "left", "sleep", "4711"]);
+    // As ids of containers are: those are looked for when everything is undone.
+    let id = format!("{:064x}", std::process::id());
+    let ran = ctr(&["run", "--detach", TEST_IMAGE, &id, "sleep", "4711"]);
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
-    ends_clean(containerd.socket().to_owned(), || drop(containerd));
+    ends_clean(&containerd.socket().to_owned(), || drop(containerd));
 }
 
 /// Neither processes, nor mounts, nor folders that name the service are there after `end`; they are before.
-fn ends_clean(socket: std::path::PathBuf, end: impl FnOnce()) {
+fn ends_clean(socket: &Path, end: impl FnOnce()) {
     let folder = socket.parent().unwrap().to_owned();
     assert!(
         !processes_of(&folder).is_empty(),

@@ -38,6 +38,8 @@ for socket in $sockets; do
     case $socket in /run/containerd/s/*) rm -f "$socket" ;; esac
 done
 for id in $ids; do
+    # Where runc keeps what it runs, by default one place for all.
+    rm -rf "/run/runc/$id" "/run/containerd/runc/k8s.io/$id"
     find /sys/fs/cgroup -depth -type d -name "*$id*" -exec rmdir {} +
 done
 ip link delete "$bridge"
