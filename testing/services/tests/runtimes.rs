@@ -22,7 +22,7 @@ fn a_docker_runs_a_container_and_leaves_nothing_behind() {
     );
     assert!(created.contains("\"Id\""), "{created}");
     request(docker.socket(), "POST", "/containers/left/start", "");
-    ends_clean(&docker.socket().to_owned(), || drop(docker));
+    ends_clean(docker, Docker::socket);
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn a_podman_runs_a_container_and_leaves_nothing_behind() {
     );
     assert!(created.contains("\"Id\""), "{created}");
     request(podman.socket(), "POST", "/containers/left/start", "");
-    ends_clean(&podman.socket().to_owned(), || drop(podman));
+    ends_clean(podman, Podman::socket);
 }
 
 #[test]
@@ -64,18 +64,18 @@ fn a_containerd_has_the_images_and_leaves_nothing_behind() {
     let id = format!("{:064x}", std::process::id());
     let ran = ctr(&["run", "--detach", TEST_IMAGE, &id, "sleep", "4711"]);
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
-    ends_clean(&containerd.socket().to_owned(), || drop(containerd));
+    ends_clean(containerd, Containerd::socket);
 }
 
-/// Neither processes, nor mounts, nor folders that name the service are there after `end`; they are before.
-fn ends_clean(socket: &Path, end: impl FnOnce()) {
-    let folder = socket.parent().unwrap().to_owned();
+/// Neither processes, nor mounts, nor folders that name the service are there after its end; they are before.
+fn ends_clean<S>(service: S, socket: fn(&S) -> &Path) {
+    let folder = socket(&service).parent().unwrap().to_owned();
     assert!(
         !processes_of(&folder).is_empty(),
         "nothing runs under {}",
         folder.display()
     );
-    end();
+    drop(service);
     assert_eq!(processes_of(&folder), Vec::<String>::new());
     assert!(!mounts().contains(folder.to_str().unwrap()));
     assert!(!folder.exists());
