@@ -1,0 +1,1 @@
+//! Claims against a runtime that answers as CRI-O does.
