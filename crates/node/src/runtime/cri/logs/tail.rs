@@ -26,7 +26,7 @@ pub(super) struct Place {
 pub(super) fn place(files: &[PathBuf], wanted: u64, stream: Option<LogStream>) -> io::Result<Place> {
     let mut count = Count {
         left: wanted,
-        begun: false,
+        begun: [false; 2],
         stream,
     };
     for (index, path) in files.iter().enumerate().rev() {
@@ -46,7 +46,8 @@ pub(super) fn place(files: &[PathBuf], wanted: u64, stream: Option<LogStream>) -
 /// How many lines are still wanted, while entries are seen from the last one back.
 struct Count {
     left: u64,
-    begun: bool,
+    /// Whether the end of a line of each stream was seen: parts before it are of it.
+    begun: [bool; 2],
     stream: Option<LogStream>,
 }
 
@@ -60,8 +61,9 @@ impl Count {
             return false;
         }
         // The last entry of a line, or the part that is last in the log.
-        let ends_line = !entry.partial || !self.begun;
-        self.begun = true;
+        let begun = &mut self.begun[usize::from(entry.stream == LogStream::Stderr)];
+        let ends_line = !entry.partial || !*begun;
+        *begun = true;
         if ends_line {
             if self.left == 0 {
                 return true;
