@@ -52,16 +52,13 @@ async fn events(
             .stream(method::GET_CONTAINER_EVENTS, messages::Nothing {}, FOREVER)
             .await
     });
-    let opened = match timeout(SILENCE, &mut call).await {
-        Ok(opened) => opened,
+    let Ok(opened) = timeout(SILENCE, &mut call).await else {
         // Servers begin to answer with the first event: silence is what those that have events answer.
-        Err(_) => {
-            let later = async move {
-                call.await
-                    .map_or_else(|_| stream::empty().boxed(), |events| told(None, events, owner))
-            };
-            return Ok(Some(stream::once(later).flatten().boxed()));
-        }
+        let later = async move {
+            call.await
+                .map_or_else(|_| stream::empty().boxed(), |events| told(None, events, owner))
+        };
+        return Ok(Some(stream::once(later).flatten().boxed()));
     };
     let mut events: Streaming<ContainerEventResponse> = match opened {
         Ok(events) => events,

@@ -83,7 +83,7 @@ pub struct Cri {
     cgroups: Cgroups,
     network: Option<BridgeNetwork>,
     known: Arc<Known>,
-    /// Set once the runtime refused the WebSockets that are asked for first.
+    /// Set once the runtime refused the `WebSockets` that are asked for first.
     speaks_spdy: AtomicBool,
 }
 

@@ -71,7 +71,7 @@ pub(super) fn seccomp_word(profile: &Confinement) -> String {
     }
 }
 
-/// A profile of AppArmor. The usual one is not told: a machine without AppArmor would refuse it.
+/// A profile of `AppArmor`. The usual one is not told: a machine without `AppArmor` would refuse it.
 pub(super) fn apparmor(profile: &Confinement) -> Option<messages::SecurityProfile> {
     match profile {
         Confinement::Default => None,
@@ -80,7 +80,7 @@ pub(super) fn apparmor(profile: &Confinement) -> Option<messages::SecurityProfil
     }
 }
 
-/// Labels of SELinux.
+/// Labels of `SELinux`.
 pub(super) fn selinux(security: &Security) -> Option<messages::SeLinuxOption> {
     let [user, role, r#type, level] = security.selinux.clone()?;
     Some(messages::SeLinuxOption {

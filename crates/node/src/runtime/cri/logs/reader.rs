@@ -287,7 +287,7 @@ mod tests {
     }
 
     fn text(line: LogLine) -> String {
-        String::from_utf8(line.bytes.to_vec()).unwrap()
+        String::from_utf8(line.bytes.into()).unwrap()
     }
 
     fn followed() -> LogOptions {

@@ -304,6 +304,7 @@ pub(crate) struct ExecSyncResponse {
     pub(crate) exit_code: i32,
 }
 
+#[expect(clippy::struct_excessive_bools, reason = "the protocol has them")]
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct ExecRequest {
     #[prost(string, tag = "1")]
@@ -320,6 +321,7 @@ pub(crate) struct ExecRequest {
     pub(crate) stderr: bool,
 }
 
+#[expect(clippy::struct_excessive_bools, reason = "the protocol has them")]
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct AttachRequest {
     #[prost(string, tag = "1")]

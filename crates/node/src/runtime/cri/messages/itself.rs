@@ -19,8 +19,6 @@ pub(crate) struct VersionResponse {
     pub(crate) runtime_name: String,
     #[prost(string, tag = "3")]
     pub(crate) runtime_version: String,
-    #[prost(string, tag = "4")]
-    pub(crate) runtime_api_version: String,
 }
 
 #[derive(Clone, PartialEq, Message)]

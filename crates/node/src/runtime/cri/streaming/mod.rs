@@ -8,7 +8,7 @@
 //! status      how the process ended, as both tell it in the end
 //! ```
 //!
-//! WebSockets are asked for first, but only with the fifth version of the protocol: the fourth cannot say that the input has ended,
+//! `WebSockets` are asked for first, but only with the fifth version of the protocol: the fourth cannot say that the input has ended,
 //! and `echo x | kubectl exec -i pod -- cat` would never end. Runtimes that know only the fourth (containerd before 2.0) refuse
 //! before they begin the command, and are spoken to in SPDY, which can say it. An address is good for one attempt only, so that a
 //! second one is asked for then.

@@ -6,8 +6,8 @@ use crate::runtime::RuntimeError;
 
 #[derive(Deserialize)]
 struct Status {
-    #[serde(default)]
-    status: String,
+    #[serde(default, rename = "status")]
+    outcome: String,
     #[serde(default)]
     reason: String,
     #[serde(default)]
@@ -37,7 +37,7 @@ pub(super) fn exit_code(text: &[u8]) -> Result<i32, RuntimeError> {
             String::from_utf8_lossy(text).trim().to_owned(),
         ));
     };
-    if status.status == "Success" {
+    if status.outcome == "Success" {
         return Ok(0);
     }
     let code = status.details.iter().flat_map(|details| &details.causes);

@@ -98,9 +98,11 @@ async fn receive(
         let bytes = match message {
             Ok(Message::Binary(bytes)) => bytes,
             Ok(Message::Text(text)) => text.into(),
-            Ok(Message::Close(_)) => return Ok(None),
+            Ok(Message::Close(_))
+            | Err(tungstenite::Error::ConnectionClosed | tungstenite::Error::AlreadyClosed) => {
+                return Ok(None);
+            }
             Ok(_) => continue,
-            Err(tungstenite::Error::ConnectionClosed | tungstenite::Error::AlreadyClosed) => return Ok(None),
             Err(error) => {
                 return Err(RuntimeError::Unreachable {
                     runtime: "the runtime's stream".to_owned(),

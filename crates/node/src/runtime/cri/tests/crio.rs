@@ -1,5 +1,5 @@
 //! A server of CRI that answers as CRI-O does, as far as its source tells: names, reasons, what it tells on request, sandboxes
-//! without a process of their own, events, streams over WebSockets of version 5. It runs nothing.
+//! without a process of their own, events, streams over `WebSockets` of version 5. It runs nothing.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -184,7 +184,7 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Answe
                 .faults
                 .retain(|method, _| *method != path);
             shared.breaks.send_modify(|count| *count += 1);
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
         Some(Fault::Unimplemented) => return Ok(refused(12, "unknown method")),
         None => {}
@@ -256,7 +256,6 @@ impl Shared {
             method::VERSION => Ok(framed(&messages::VersionResponse {
                 runtime_name: "cri-o".to_owned(),
                 runtime_version: "1.34.0".to_owned(),
-                runtime_api_version: "v1".to_owned(),
             })),
             method::STATUS => Ok(framed(&status(state.network))),
             method::RUNTIME_CONFIG => Ok(framed(&messages::RuntimeConfigResponse {

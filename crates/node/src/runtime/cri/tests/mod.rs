@@ -254,7 +254,7 @@ async fn the_end_of_input_reaches_the_command() {
             stdout.read_to_end(&mut texts.0),
             stderr.read_to_string(&mut texts.1)
         );
-        (out.unwrap(), err.unwrap());
+        out.and(err).unwrap();
         (code, texts)
     };
     let (code, (out, err)) = timeout(PATIENCE, talk).await.unwrap();

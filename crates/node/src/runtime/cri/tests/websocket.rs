@@ -1,4 +1,4 @@
-//! The server of streams beside the one of CRI: WebSockets of version 5 only.
+//! The server of streams beside the one of CRI: `WebSockets` of version 5 only.
 
 use std::convert::Infallible;
 
