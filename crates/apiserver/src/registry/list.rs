@@ -365,7 +365,10 @@ impl Item {
             Form::MetadataList => (Item::Metadata(accepted.version), answer::shows_metadata),
             Form::Metadata | Form::Table => return None,
         };
-        objects.iter().all(|object| shows(resource, object)).then_some(item)
+        objects
+            .iter()
+            .all(|object| shows(resource, object))
+            .then_some(item)
     }
 }
 
@@ -381,7 +384,9 @@ impl ListBody {
             match self.item {
                 Item::Plain => object.write_item(&mut out),
                 Item::Whole => object.write(&mut out),
-                Item::Metadata(version) => answer::write_metadata(&mut out, &object, object.revision, version),
+                Item::Metadata(version) => {
+                    answer::write_metadata(&mut out, &object, object.revision, version)
+                }
             }
             if out.len() >= size {
                 return out;

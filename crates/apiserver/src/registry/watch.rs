@@ -275,7 +275,10 @@ impl WatchBody {
     /// Writes an event with an object in a form of its own.
     fn write_object(&mut self, out: &mut BytesMut, word: &'static str, object: &Object, revision: u64) {
         let of_metadata = matches!(self.form.form, Form::Metadata | Form::MetadataList);
-        if of_metadata && self.form.format != Format::Protobuf && answer::shows_metadata(&self.resource, object) {
+        if of_metadata
+            && self.form.format != Format::Protobuf
+            && answer::shows_metadata(&self.resource, object)
+        {
             let mut text = format!("{{\"type\":\"{word}\",\"object\":").into_bytes();
             answer::write_metadata(&mut text, object, revision, self.form.version);
             text.extend_from_slice(b"}\n");
