@@ -1,1 +1,5 @@
-//! Probes: whether containers have started, are alive, and are ready.
+//! Looking whether containers are well: exec, HTTP, TCP and gRPC.
+
+mod results;
+
+pub use self::results::{Outcome, ProbeKind, ProbeResults};
