@@ -77,7 +77,7 @@ impl ProbeResults {
         self.since.is_some_and(|since| *started < since)
     }
 
-    pub(super) fn get(&self, id: &ContainerId, kind: ProbeKind) -> Option<Outcome> {
+    fn get(&self, id: &ContainerId, kind: ProbeKind) -> Option<Outcome> {
         self.outcomes.get(&(id.clone(), kind)).copied()
     }
 
@@ -86,8 +86,9 @@ impl ProbeResults {
         self.outcomes.insert((id.clone(), kind), outcome) != Some(outcome)
     }
 
-    pub(super) fn remove(&mut self, id: &ContainerId, kind: ProbeKind) {
-        self.outcomes.remove(&(id.clone(), kind));
+    /// Forgets the containers that are not kept.
+    pub(super) fn retain(&mut self, mut keep: impl FnMut(&ContainerId) -> bool) {
+        self.outcomes.retain(|(id, _), _| keep(id));
     }
 }
 

@@ -1,7 +1,7 @@
 //! `$(NAME)` in commands.
 
 /// The text with variables filled in. `$$` is a dollar, and what names no variable stays as it is.
-pub(super) fn expand(text: &str, environment: &[(String, String)]) -> String {
+pub fn expand(text: &str, environment: &[(String, String)]) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find('$') {

@@ -34,6 +34,7 @@ use k8s_openapi::api::core::v1::{Container, EphemeralContainer, Pod};
 pub use self::{
     container::{Request, container},
     dns::{Note, notes},
+    expand::expand,
     hosts::hosts_file,
     names::Names,
     remembered::{Remembered, hash},
