@@ -1,14 +1,14 @@
 //! Which containers of a pod are looked at, by what is told of them. Pure.
 
 use k8s_openapi::{
-    api::core::v1::{Container, ContainerStatus, Pod, PodStatus, Probe},
+    api::core::v1::{Container, Pod, Probe},
     jiff::Timestamp,
 };
 
-use super::ProbeKind;
+use super::{Outcome, ProbeKind, ProbeResults};
 use crate::{
-    pod::status::{is_over, restart::is_sidecar},
-    runtime::ContainerId,
+    pod::status::{Seen, is_over, restart::is_sidecar},
+    runtime::{ContainerId, ContainerState},
 };
 
 /// One run of a container that is to be looked at.
@@ -26,42 +26,30 @@ pub fn grace(container: &Container, kind: ProbeKind) -> Option<i64> {
     probe(container, kind)?.termination_grace_period_seconds
 }
 
-/// The containers whose results are still of use: those that run.
-pub(super) fn running<'a>(
-    pod: &'a Pod,
-    status: &'a PodStatus,
-) -> Vec<(&'a Container, ContainerId, Timestamp, bool)> {
-    let Some(spec) = &pod.spec else {
+/// What is to be looked at now.
+pub(super) fn plan<'a>(pod: &'a Pod, seen: &Seen, results: &ProbeResults) -> Vec<Wanted<'a>> {
+    let Some(spec) = pod
+        .spec
+        .as_ref()
+        .filter(|_| !pod.status.as_ref().is_some_and(is_over))
+    else {
         return Vec::new();
     };
-    let regular = spec
-        .containers
-        .iter()
-        .map(|one| (one, &status.container_statuses));
-    let init = spec
+    let ending = pod.metadata.deletion_timestamp.is_some();
+    let sidecars = spec
         .init_containers
         .iter()
         .flatten()
         .filter(|one| is_sidecar(one));
-    let all = regular.chain(init.map(|one| (one, &status.init_container_statuses)));
-    let found = all.filter_map(|(container, statuses)| {
-        let mut statuses = statuses.iter().flatten();
-        let status = statuses.find(|status| status.name == container.name)?;
-        let (id, since) = run(status)?;
-        Some((container, id, since, status.started == Some(true)))
-    });
-    found.collect()
-}
-
-/// What is to be looked at now.
-pub(super) fn plan<'a>(pod: &'a Pod, status: &'a PodStatus) -> Vec<Wanted<'a>> {
-    if is_over(status) {
-        return Vec::new();
-    }
-    let ending = pod.metadata.deletion_timestamp.is_some();
     let mut plan = Vec::new();
-    for (container, id, since, started) in running(pod, status) {
-        let kinds: &[_] = match (started, ending) {
+    for container in sidecars.chain(&spec.containers) {
+        let Some(newest) = seen.newest(&container.name) else {
+            continue;
+        };
+        let ContainerState::Running { started: since } = newest.state else {
+            continue;
+        };
+        let kinds: &[_] = match (is_up(pod, container, &newest.id, results), ending) {
             (false, false) => &[ProbeKind::Startup],
             (true, false) => &[ProbeKind::Liveness, ProbeKind::Readiness],
             // What ends is not begun again, but it says for itself when it takes no more work.
@@ -73,7 +61,7 @@ pub(super) fn plan<'a>(pod: &'a Pod, status: &'a PodStatus) -> Vec<Wanted<'a>> {
             .filter_map(|kind| Some((*kind, probe(container, *kind)?)));
         plan.extend(probes.map(|(kind, probe)| Wanted {
             container,
-            id: id.clone(),
+            id: newest.id.clone(),
             kind,
             probe,
             since,
@@ -82,11 +70,21 @@ pub(super) fn plan<'a>(pod: &'a Pod, status: &'a PodStatus) -> Vec<Wanted<'a>> {
     plan
 }
 
-/// Which run of its container a status tells of, and since when it runs.
-fn run(status: &ContainerStatus) -> Option<(ContainerId, Timestamp)> {
-    let running = status.state.as_ref()?.running.as_ref()?;
-    let (_runtime, id) = status.container_id.as_ref()?.split_once("://")?;
-    Some((ContainerId(id.to_owned()), running.started_at.as_ref()?.0))
+/// Whether a container is up: by its probe, by what the API says of this very run of it, or because nothing says otherwise.
+fn is_up(pod: &Pod, container: &Container, id: &ContainerId, results: &ProbeResults) -> bool {
+    if let Some(outcome) = results.startup(id) {
+        return outcome == Outcome::Success;
+    }
+    let status = pod.status.iter();
+    let mut told = status
+        .flat_map(|status| [&status.container_statuses, &status.init_container_statuses])
+        .flatten()
+        .flatten();
+    let told = told.find(|told| {
+        let run = told.container_id.as_ref().and_then(|id| id.split_once("://"));
+        told.name == container.name && run.is_some_and(|(_, run)| run == id.0)
+    });
+    told.is_some_and(|told| told.started == Some(true)) || container.startup_probe.is_none()
 }
 
 fn probe(container: &Container, kind: ProbeKind) -> Option<&Probe> {

@@ -1,16 +1,13 @@
 //! The workers that look, and what they found.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, HashMap},
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use k8s_openapi::{
-    api::core::v1::{Pod, PodStatus},
-    jiff::Timestamp,
-};
+use k8s_openapi::{api::core::v1::Pod, jiff::Timestamp};
 use kubecontroller::{Clock, events::Recorder};
 use tokio::{
     sync::{mpsc, watch},
@@ -21,15 +18,22 @@ use tokio::{
 use super::{
     ProbeKind, ProbeResults,
     look::{Hands, Subject},
-    plan::{Wanted, plan, running},
+    plan::{Wanted, plan},
     schedule::{Tally, Times, share},
 };
-use crate::runtime::{ContainerId, Runtime};
+use crate::{
+    Facts,
+    pod::status::{Seen, first_address},
+    runtime::{ContainerId, Runtime},
+};
 
 /// Looks at containers for as long as it is there.
 pub struct Prober {
     shared: Arc<Shared>,
     hands: Hands,
+    facts: watch::Receiver<Arc<Facts>>,
+    /// The uids of pods of which a result changed.
+    changed: tokio::sync::Mutex<mpsc::UnboundedReceiver<String>>,
     /// The workers of each pod; none for one that has no probes.
     pods: Mutex<HashMap<String, Workers>>,
 }
@@ -44,34 +48,43 @@ struct Shared {
     began: (Timestamp, Instant),
     /// By the uid of the pod.
     results: Mutex<HashMap<String, ProbeResults>>,
-    /// Who wants to know when a result changes.
-    listeners: Mutex<Vec<mpsc::UnboundedSender<String>>>,
+    /// Where it is told when a result changes.
+    changes: mpsc::UnboundedSender<String>,
 }
 
 // --- Prober ---
 
 impl Prober {
-    /// One that runs commands with the runtime there is, when they are due.
-    pub fn new(runtime: watch::Receiver<Option<Arc<dyn Runtime>>>, clock: Clock, recorder: Recorder) -> Self {
+    /// One that runs commands with the runtime there is when they are due. The addresses of the node are those of pods with its
+    /// network.
+    pub fn new(
+        runtime: watch::Receiver<Option<Arc<dyn Runtime>>>,
+        facts: watch::Receiver<Arc<Facts>>,
+        clock: Clock,
+        recorder: Recorder,
+    ) -> Self {
+        let (changes, changed) = mpsc::unbounded_channel();
         let shared = Shared {
             began: (clock.now(), Instant::now()),
             clock,
             results: Mutex::default(),
-            listeners: Mutex::default(),
+            changes,
         };
         Prober {
             shared: Arc::new(shared),
             hands: Hands { runtime, recorder },
+            facts,
+            changed: tokio::sync::Mutex::new(changed),
             pods: Mutex::default(),
         }
     }
 
-    /// Looks at what the status says is running, and at nothing else of that pod any more. To be called with each new status.
-    pub fn keep(&self, pod: &Pod, status: &PodStatus) {
+    /// Looks at what runs of the pod, and at nothing else of it any more. To be called whenever it was looked what is there.
+    pub fn keep(&self, pod: &Pod, seen: &Seen) {
         let uid = pod.metadata.uid.clone().unwrap_or_default();
-        let plan = plan(pod, status);
-        let runs: HashSet<_> = running(pod, status).into_iter().map(|(_, id, ..)| id).collect();
-        self.shared.retain(&uid, &runs);
+        self.shared.retain(&uid, seen);
+        let results = self.results(&uid);
+        let plan = plan(pod, seen, &results);
         let mut pods = lock(&self.pods);
         if plan.is_empty() {
             pods.remove(&uid);
@@ -89,19 +102,21 @@ impl Prober {
         if missing.is_empty() {
             return;
         }
+        let facts = self.facts.borrow().clone();
+        let address = first_address(pod, seen, &facts).map_or_else(String::new, |ip| ip.to_string());
         let pod = Arc::new(pod.clone());
         for wanted in missing {
             let key = (wanted.id.clone(), wanted.kind);
-            workers.insert(key, self.begin(&uid, &pod, status, wanted));
+            workers.insert(key, self.begin(&uid, &pod, &address, wanted));
         }
     }
 
-    fn begin(&self, uid: &str, pod: &Arc<Pod>, status: &PodStatus, wanted: &Wanted<'_>) -> JoinSet<()> {
+    fn begin(&self, uid: &str, pod: &Arc<Pod>, address: &str, wanted: &Wanted<'_>) -> JoinSet<()> {
         let subject = Subject {
             pod: pod.clone(),
             container: Arc::new(wanted.container.clone()),
             id: wanted.id.clone(),
-            address: status.pod_ip.clone().unwrap_or_default(),
+            address: address.to_owned(),
             kind: wanted.kind,
             probe: wanted.probe.clone(),
         };
@@ -133,11 +148,13 @@ impl Prober {
         found.unwrap_or_else(|| ProbeResults::new(self.shared.began.0))
     }
 
-    /// The uids of pods of which a result changed, from now on.
-    pub fn changes(&self) -> mpsc::UnboundedReceiver<String> {
-        let (tell, hear) = mpsc::unbounded_channel();
-        lock(&self.shared.listeners).push(tell);
-        hear
+    /// The uid of a pod of which something else was found than before. Each change is told once; nothing is lost between calls.
+    pub async fn changed(&self) -> String {
+        match self.changed.lock().await.recv().await {
+            Some(uid) => uid,
+            // The other end is in `shared`, so this is never reached.
+            None => std::future::pending().await,
+        }
     }
 
     /// How many workers there are.
@@ -160,13 +177,14 @@ impl fmt::Debug for Prober {
 
 impl Shared {
     /// Forgets what was found of containers that run no more.
-    fn retain(&self, uid: &str, runs: &HashSet<ContainerId>) {
+    fn retain(&self, uid: &str, seen: &Seen) {
         let mut results = lock(&self.results);
         if let Some(found) = results.get_mut(uid) {
-            found.retain(|id| runs.contains(id));
-            if runs.is_empty() {
-                results.remove(uid);
-            }
+            found.retain(|id| {
+                seen.containers
+                    .iter()
+                    .any(|seen| seen.id == *id && seen.is_running())
+            });
         }
     }
 
@@ -179,7 +197,8 @@ impl Shared {
             found.set(&subject.id, subject.kind, outcome)
         };
         if changed {
-            lock(&self.listeners).retain(|listener| listener.send(uid.to_owned()).is_ok());
+            // Who does not listen any more needs not know.
+            let _ = self.changes.send(uid.to_owned());
         }
     }
 }

@@ -2,9 +2,10 @@
 
 use std::net::IpAddr;
 
-use k8s_openapi::api::core::v1::{HostIP, PodIP, PodSpec, PodStatus};
+use k8s_openapi::api::core::v1::{HostIP, Pod, PodIP, PodSpec, PodStatus};
 
-use super::Input;
+use super::{Input, Seen};
+use crate::Facts;
 
 /// A node has one address of each family at most that counts.
 const FAMILIES: usize = 2;
@@ -56,8 +57,17 @@ pub(super) fn fill(
     status.host_ips = Some(node.iter().map(|ip| HostIP { ip: ip.to_string() }).collect());
 }
 
+/// The address at which a pod is asked whether it is well.
+pub fn first_address(pod: &Pod, seen: &Seen, facts: &Facts) -> Option<IpAddr> {
+    let node = facts.addresses.first().copied();
+    if pod.spec.as_ref().and_then(|spec| spec.host_network) == Some(true) {
+        return node;
+    }
+    sorted(seen.addresses(), node).first().copied()
+}
+
 /// The first address of the node's family, then the first of the other one.
-pub(super) fn sorted(addresses: &[IpAddr], node: Option<IpAddr>) -> Vec<IpAddr> {
+fn sorted(addresses: &[IpAddr], node: Option<IpAddr>) -> Vec<IpAddr> {
     let first = node.is_none_or(|node| node.is_ipv4());
     let of = |v4: bool| addresses.iter().find(move |ip| ip.is_ipv4() == v4).copied();
     of(first).into_iter().chain(of(!first)).collect()

@@ -38,6 +38,7 @@ use k8s_openapi::{
 };
 
 pub use self::{
+    addresses::first_address,
     conditions::{ResizeInProgress, ResizePending},
     seen::Seen,
     told::{ended, rejected, told},
