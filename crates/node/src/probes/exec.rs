@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Container, ExecAction};
+use tokio::time::timeout;
 
 use super::{Found, look::length};
 use crate::{
@@ -10,6 +11,8 @@ use crate::{
     runtime::{ContainerId, Runtime, RuntimeError},
 };
 
+/// How much longer the runtime may take than the command, to say that it took too long.
+const SLACK: Duration = Duration::from_secs(10);
 /// How much of what it writes is told, in bytes.
 const MOST: usize = 10 * 1024;
 
@@ -22,7 +25,12 @@ pub(super) async fn look(
     limit: Duration,
 ) -> Result<Found, String> {
     let command = filled(container, action);
-    match runtime.exec_sync(id, &command, limit).await {
+    let late = || RuntimeError::Timeout {
+        what: "exec".to_owned(),
+        after: limit + SLACK,
+    };
+    let ran = timeout(limit + SLACK, runtime.exec_sync(id, &command, limit)).await;
+    match ran.unwrap_or_else(|_| Err(late())) {
         Ok(output) => {
             let mut text = [output.stdout, output.stderr].concat();
             text.truncate(MOST);

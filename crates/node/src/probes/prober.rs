@@ -162,6 +162,16 @@ impl Prober {
     pub(super) fn workers(&self) -> usize {
         lock(&self.pods).values().map(BTreeMap::len).sum()
     }
+
+    /// What they are for.
+    #[cfg(test)]
+    pub(super) fn kinds(&self) -> Vec<ProbeKind> {
+        let pods = lock(&self.pods);
+        pods.values()
+            .flat_map(BTreeMap::keys)
+            .map(|(_, kind)| *kind)
+            .collect()
+    }
 }
 
 impl fmt::Debug for Prober {

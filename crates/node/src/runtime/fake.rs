@@ -166,7 +166,9 @@ impl FakeRuntime {
 
     /// Lets the next calls of a method take so long. A call may be named with its subject, as [`FakeRuntime::calls`] tells it.
     pub fn slow(&self, call: &str, times: usize, by: Duration) {
-        self.state().faults.push((call.to_owned(), times, Fault::Slow(by)));
+        self.state()
+            .faults
+            .push((call.to_owned(), times, Fault::Slow(by)));
     }
 
     /// What it says is wrong with itself.
@@ -186,7 +188,9 @@ impl FakeRuntime {
     /// Waits until a call was cut.
     pub async fn was_cut(&self) {
         let mut cut = self.cut.subscribe();
-        cut.wait_for(|cut| *cut).await.expect("the sender is held by self");
+        cut.wait_for(|cut| *cut)
+            .await
+            .expect("the sender is held by self");
     }
 
     /// Whether a call was cut.
@@ -210,7 +214,11 @@ impl FakeRuntime {
 
     /// How often this was asked, by the beginning of the call.
     pub fn count(&self, call: &str) -> usize {
-        self.state().calls.iter().filter(|made| made.starts_with(call)).count()
+        self.state()
+            .calls
+            .iter()
+            .filter(|made| made.starts_with(call))
+            .count()
     }
 
     /// Ends the running container of this name.
@@ -231,12 +239,17 @@ impl FakeRuntime {
         let now = self.clock.now();
         let mut state = self.state();
         let State {
-            sandboxes, containers, ..
+            sandboxes,
+            containers,
+            ..
         } = &mut *state;
         for sandbox in sandboxes.iter_mut().filter(|sandbox| sandbox.pod.name == pod) {
             sandbox.state = SandboxState::NotReady;
             sandbox.addresses.clear();
-            for made in containers.iter_mut().filter(|made| made.container.sandbox == sandbox.id) {
+            for made in containers
+                .iter_mut()
+                .filter(|made| made.container.sandbox == sandbox.id)
+            {
                 made.end(137, now);
             }
         }
@@ -264,20 +277,33 @@ impl FakeRuntime {
     /// How many sandboxes are there in this state.
     pub fn sandbox_count(&self, wanted: SandboxState) -> usize {
         let state = self.state();
-        state.sandboxes.iter().filter(|sandbox| sandbox.state == wanted).count()
+        state
+            .sandboxes
+            .iter()
+            .filter(|sandbox| sandbox.state == wanted)
+            .count()
     }
 
     /// What the newest container of this name was made of.
     pub fn spec_of(&self, pod: &str, container: &str) -> Option<ContainerSpec> {
         let state = self.state();
-        let made = state.containers.iter().rev().find(|made| made.is(pod, container))?;
+        let made = state
+            .containers
+            .iter()
+            .rev()
+            .find(|made| made.is(pod, container))?;
         Some(made.spec.clone())
     }
 
     /// How long the newest container of this name was given to end.
     pub fn grace_of(&self, pod: &str, container: &str) -> Option<Duration> {
         let state = self.state();
-        state.containers.iter().rev().find(|made| made.is(pod, container))?.grace
+        state
+            .containers
+            .iter()
+            .rev()
+            .find(|made| made.is(pod, container))?
+            .grace
     }
 }
 
@@ -321,7 +347,12 @@ impl FakeRuntime {
             });
             state.counted += 1;
             let counted = state.counted;
-            (fault, state.cut_at.is_some_and(|(at, cut)| counted > at || (counted == at && cut == Cut::Before)))
+            (
+                fault,
+                state
+                    .cut_at
+                    .is_some_and(|(at, cut)| counted > at || (counted == at && cut == Cut::Before)),
+            )
         };
         if cut {
             self.hang().await;
@@ -332,7 +363,12 @@ impl FakeRuntime {
             Some(Fault::Slow(time)) => tokio::time::sleep(time).await,
             Some(Fault::Refused(message)) => return Err(RuntimeError::Refused(message)),
             Some(Fault::NotFound(message)) => return Err(RuntimeError::NotFound(message)),
-            Some(Fault::Timeout) => return Err(RuntimeError::Timeout { what: call.to_owned(), after }),
+            Some(Fault::Timeout) => {
+                return Err(RuntimeError::Timeout {
+                    what: call.to_owned(),
+                    after,
+                });
+            }
         }
         self.settle();
         Ok(())
@@ -343,7 +379,9 @@ impl FakeRuntime {
         self.tell();
         let cut = {
             let state = self.state();
-            state.cut_at.is_some_and(|(at, cut)| state.counted >= at && cut == Cut::After)
+            state
+                .cut_at
+                .is_some_and(|(at, cut)| state.counted >= at && cut == Cut::After)
         };
         if cut {
             self.hang().await;
@@ -369,7 +407,9 @@ impl FakeRuntime {
 
 impl Made {
     fn name(&self) -> String {
-        let Container { pod, name, attempt, .. } = &self.container;
+        let Container {
+            pod, name, attempt, ..
+        } = &self.container;
         format!("{}/{name}#{attempt}", pod.name)
     }
 
@@ -428,7 +468,12 @@ impl Runtime for FakeRuntime {
         let stream = stream::unfold((this, heard), |(this, mut heard)| async move {
             let next = {
                 let state = this.state();
-                state.containers.iter().filter_map(|made| made.ends).map(|(at, _)| at).min()
+                state
+                    .containers
+                    .iter()
+                    .filter_map(|made| made.ends)
+                    .map(|(at, _)| at)
+                    .min()
             };
             let due = async {
                 match next {
@@ -478,7 +523,11 @@ impl Runtime for FakeRuntime {
                 sandbox.state = SandboxState::NotReady;
                 sandbox.addresses.clear();
             }
-            for made in state.containers.iter_mut().filter(|made| made.container.sandbox == *id) {
+            for made in state
+                .containers
+                .iter_mut()
+                .filter(|made| made.container.sandbox == *id)
+            {
                 made.end(137, now);
             }
         }
@@ -508,14 +557,20 @@ impl Runtime for FakeRuntime {
         pod: &SandboxSpec,
         spec: &ContainerSpec,
     ) -> Result<ContainerId, RuntimeError> {
-        self.begin("create_container", &format!("{}/{}", pod.pod.name, spec.name)).await?;
+        self.begin("create_container", &format!("{}/{}", pod.pod.name, spec.name))
+            .await?;
         let id = {
             let mut state = self.state();
             let is_ready = |there: &Sandbox| there.id == *sandbox && there.state == SandboxState::Ready;
             if !state.sandboxes.iter().any(is_ready) {
                 return Err(RuntimeError::NotFound(format!("no such sandbox: {sandbox}")));
             }
-            let Some(image) = state.images.values().find(|image| image.id == spec.image).cloned() else {
+            let Some(image) = state
+                .images
+                .values()
+                .find(|image| image.id == spec.image)
+                .cloned()
+            else {
                 return Err(RuntimeError::NotFound(format!("no such image: {}", spec.image)));
             };
             let program = match state.programs.get_mut(&spec.name) {
@@ -597,7 +652,11 @@ impl Runtime for FakeRuntime {
     async fn containers(&self) -> Result<Vec<Container>, RuntimeError> {
         self.begin("containers", "").await?;
         let state = self.state();
-        Ok(state.containers.iter().map(|made| made.container.clone()).collect())
+        Ok(state
+            .containers
+            .iter()
+            .map(|made| made.container.clone())
+            .collect())
     }
 
     async fn update_resources(&self, id: &ContainerId, resources: &Resources) -> Result<(), RuntimeError> {
@@ -620,7 +679,10 @@ impl Runtime for FakeRuntime {
     }
 
     async fn pull_image(&self, name: &str, secret: Option<&PullSecret>) -> Result<String, RuntimeError> {
-        let subject = secret.map_or_else(|| name.to_owned(), |secret| format!("{name} as {}", secret.username));
+        let subject = secret.map_or_else(
+            || name.to_owned(),
+            |secret| format!("{name} as {}", secret.username),
+        );
         self.begin("pull_image", &subject).await?;
         let id = {
             let mut state = self.state();
@@ -649,7 +711,8 @@ impl Runtime for FakeRuntime {
         _limit: Duration,
     ) -> Result<ExecOutput, RuntimeError> {
         let name = self.with_container(id, |made| made.container.name.clone())?;
-        self.begin("exec_sync", &format!("{name} {}", command.join(" "))).await?;
+        self.begin("exec_sync", &format!("{name} {}", command.join(" ")))
+            .await?;
         Ok(self.state().answers.get(&name).cloned().unwrap_or_default())
     }
 
