@@ -25,13 +25,13 @@ struct HealthCheckRequest {
 
 #[derive(Clone, Copy, PartialEq, prost::Message)]
 struct HealthCheckResponse {
-    #[prost(enumeration = "Serving", tag = "1")]
+    #[prost(enumeration = "Health", tag = "1")]
     status: i32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, prost::Enumeration)]
 #[repr(i32)]
-enum Serving {
+enum Health {
     Unknown = 0,
     Serving = 1,
     NotServing = 2,
@@ -102,14 +102,14 @@ fn judge(answer: Result<HealthCheckResponse, Status>, limit: Duration) -> Found 
             });
         }
     };
-    if status == i32::from(Serving::Serving) {
+    if status == i32::from(Health::Serving) {
         return Found::Well("service healthy".to_owned());
     }
-    let name = match Serving::try_from(status) {
-        Ok(Serving::Unknown) => "UNKNOWN".to_owned(),
-        Ok(Serving::Serving) => "SERVING".to_owned(),
-        Ok(Serving::NotServing) => "NOT_SERVING".to_owned(),
-        Ok(Serving::ServiceUnknown) => "SERVICE_UNKNOWN".to_owned(),
+    let name = match Health::try_from(status) {
+        Ok(Health::Unknown) => "UNKNOWN".to_owned(),
+        Ok(Health::Serving) => "SERVING".to_owned(),
+        Ok(Health::NotServing) => "NOT_SERVING".to_owned(),
+        Ok(Health::ServiceUnknown) => "SERVICE_UNKNOWN".to_owned(),
         Err(_) => status.to_string(),
     };
     Found::Unwell(format!("service unhealthy (responded with \"{name}\")"))

@@ -17,6 +17,9 @@ pub const BURSTABLE: &str = "Burstable";
 /// Nothing is asked for.
 pub const BEST_EFFORT: &str = "BestEffort";
 
+/// What a cgroup cannot tell from nothing, in thousandths of a processor.
+const LEAST_CPU: i64 = 2;
+
 type Amounts = BTreeMap<String, Quantity>;
 type Texts = BTreeMap<String, Text>;
 
@@ -103,6 +106,46 @@ pub fn effective(pod: &Pod) -> ResourceRequirements {
         limits: texts(limits),
         claims: spec.resources.as_ref().and_then(|own| own.claims.clone()),
     }
+}
+
+/// What a running pod has in all, as its cgroup would tell it: processors and memory, each limited only if nothing of the pod is
+/// without that limit.
+pub fn enforced(pod: &Pod) -> ResourceRequirements {
+    let nothing = PodSpec::default();
+    let spec = pod.spec.as_ref().unwrap_or(&nothing);
+    let effective = effective(pod);
+    let mut own = spec.resources.clone().unwrap_or_default();
+    let mut put = |of: List, name: &str| {
+        let amount = of.list(&effective).and_then(|list| list.get(name));
+        if let Some(amount) = amount {
+            of.list_mut(&mut own).insert(name.to_owned(), amount.clone());
+        }
+    };
+    if amount(effective.requests.as_ref(), "cpu").milli_value() > LEAST_CPU {
+        put(List::Requests, "cpu");
+    }
+    let own_requests = spec.resources.as_ref().and_then(|own| own.requests.as_ref());
+    if own_requests.is_none_or(|own| !own.contains_key("memory")) {
+        put(List::Requests, "memory");
+    }
+    for name in ["cpu", "memory"] {
+        if is_limited(spec, name) {
+            put(List::Limits, name);
+        }
+    }
+    for list in [&mut own.requests, &mut own.limits] {
+        list.take_if(|list| list.is_empty());
+    }
+    own
+}
+
+fn is_limited(spec: &PodSpec, name: &str) -> bool {
+    let limits = |resources: &Option<ResourceRequirements>| {
+        let limits = resources.as_ref().and_then(|own| own.limits.as_ref());
+        !amount(limits, name).is_zero()
+    };
+    let mut containers = spec.init_containers.iter().flatten().chain(&spec.containers);
+    limits(&spec.resources) || containers.all(|container| limits(&container.resources))
 }
 
 fn in_all(spec: &PodSpec, of: List) -> Amounts {
@@ -193,5 +236,12 @@ impl List {
             List::Requests => resources.requests.as_ref(),
             List::Limits => resources.limits.as_ref(),
         }
+    }
+    fn list_mut(self, resources: &mut ResourceRequirements) -> &mut Texts {
+        let list = match self {
+            List::Requests => &mut resources.requests,
+            List::Limits => &mut resources.limits,
+        };
+        list.get_or_insert_default()
     }
 }

@@ -36,7 +36,7 @@ const READ_ONLY: [&str; 5] = [
     "/proc/sysrq-trigger",
 ];
 
-/// The annotation by which older pods name a profile of AppArmor, before the name of the container.
+/// The annotation by which older pods name a profile of `AppArmor`, before the name of the container.
 const APPARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
 
 /// What a container may do, and as whom it runs.
@@ -100,7 +100,6 @@ fn image_user(image: &Image) -> Option<i64> {
 fn check_user(user: Option<i64>, image: &Image) -> Result<(), String> {
     match (user, image_user(image)) {
         (Some(0), _) => Err("container's runAsUser breaks non-root policy".to_owned()),
-        (Some(_), _) => Ok(()),
         (None, None) => {
             let name = image.user_name.as_deref().unwrap_or_default();
             Err(format!(
@@ -115,7 +114,7 @@ fn check_user(user: Option<i64>, image: &Image) -> Result<(), String> {
                  must be between 0 and {most}, inclusive"
             ))
         }
-        (None, Some(_)) => Ok(()),
+        (Some(_), _) | (None, Some(_)) => Ok(()),
     }
 }
 

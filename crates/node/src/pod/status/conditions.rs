@@ -102,7 +102,7 @@ pub(super) fn end_readiness(status: &mut PodStatus, now: k8s_openapi::jiff::Time
         [READY, CONTAINERS_READY].contains(&&*condition.type_) && condition.status == "True"
     };
     for condition in status.conditions.iter_mut().flatten().filter(|one| is_true(one)) {
-        condition.status = "False".to_owned();
+        "False".clone_into(&mut condition.status);
         condition.reason = reason.map(str::to_owned);
         condition.message = None;
         condition.last_transition_time = Some(seconds(now));
@@ -149,11 +149,16 @@ fn initialized(spec: &PodSpec, statuses: &[&ContainerStatus], phase: &str, old: 
     for container in init() {
         match find(statuses, container) {
             None => unknown.push(container),
-            Some(status) if is_sidecar(container) && status.started != Some(true) => {
-                incomplete.push(container)
+            Some(status) => {
+                let through = if is_sidecar(container) {
+                    status.started == Some(true)
+                } else {
+                    status.ready
+                };
+                if !through {
+                    incomplete.push(container);
+                }
             }
-            Some(status) if !is_sidecar(container) && !status.ready => incomplete.push(container),
-            Some(_) => {}
         }
     }
     if phase == phase::SUCCEEDED && unknown.is_empty() {

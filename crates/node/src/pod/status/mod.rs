@@ -131,8 +131,10 @@ pub fn status(input: &Input<'_>) -> PodStatus {
     conditions::fill(&mut status, input, spec, api, old);
     addresses::fill(&mut status, input, spec, api, old);
     let resources = amounts::effective(pod);
-    status.allocated_resources = resources.requests.clone();
-    status.resources = Some(resources);
+    status.allocated_resources.clone_from(&resources.requests);
+    // What is not begun has what it will get, what runs has what holds.
+    let runs = status.phase.as_deref() == Some(phase::RUNNING);
+    status.resources = Some(if runs { amounts::enforced(pod) } else { resources });
     told::date(&mut status, old, input.now);
     status.observed_generation = pod.metadata.generation.max(old.observed_generation);
     status.volume_health.clone_from(&old.volume_health);

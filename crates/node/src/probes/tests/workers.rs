@@ -8,7 +8,6 @@ use k8s_openapi::{
 };
 use kube::Api;
 use kubecontroller::{
-    Clock,
     events::{Events, Style},
     manager::{Runnable, Stop},
     testing::{FakeApi, eventually},
@@ -33,11 +32,8 @@ struct World {
     _events: JoinSet<()>,
 }
 
-async fn world() -> World {
-    world_since(clock()).await
-}
-
-async fn world_since(clock: Clock) -> World {
+fn world() -> World {
+    let clock = clock();
     let runtime = FakeRuntime::new(clock.clone()).with_image("busybox");
     let api = FakeApi::new();
     let events = Arc::new(Events::new(api.client()).clock(clock.clone()));
@@ -145,7 +141,7 @@ async fn pass(seconds: u64) {
 
 #[tokio::test(start_paused = true)]
 async fn a_container_that_fails_often_enough_is_said_to_and_left_alone() {
-    let world = world().await;
+    let world = world();
     let probe = exec(json!({"periodSeconds": 5, "failureThreshold": 2}));
     let pod = pod(&json!({"livenessProbe": probe, "env": [{"name": "HOW", "value": "well"}]}));
     let id = world.start(0).await;
@@ -183,7 +179,7 @@ async fn a_container_that_fails_often_enough_is_said_to_and_left_alone() {
 
 #[tokio::test(start_paused = true)]
 async fn readiness_comes_and_goes() {
-    let world = world().await;
+    let world = world();
     let probe = exec(json!({"periodSeconds": 10, "initialDelaySeconds": 3, "successThreshold": 2}));
     let pod = pod(&json!({"readinessProbe": probe}));
     let id = world.start(0).await;
@@ -214,7 +210,7 @@ async fn readiness_comes_and_goes() {
 
 #[tokio::test(start_paused = true)]
 async fn nothing_else_is_looked_at_until_a_container_is_up() {
-    let world = world().await;
+    let world = world();
     let every = exec(json!({"periodSeconds": 1}));
     let pod = pod(&json!({
         "startupProbe": exec(json!({"periodSeconds": 1, "failureThreshold": 30})),
@@ -239,7 +235,7 @@ async fn nothing_else_is_looked_at_until_a_container_is_up() {
 
 #[tokio::test(start_paused = true)]
 async fn workers_end_with_their_container_and_a_new_one_begins_from_nothing() {
-    let world = world().await;
+    let world = world();
     let pod = pod(&json!({"readinessProbe": exec(json!({"periodSeconds": 1}))}));
     let first = world.start(0).await;
     world.answer(0);
@@ -273,7 +269,7 @@ async fn workers_end_with_their_container_and_a_new_one_begins_from_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_without_probes_has_no_workers() {
-    let world = world().await;
+    let world = world();
     world.start(0).await;
     world.keep(&pod(&json!({}))).await;
     assert_eq!(world.prober.workers(), 0);
@@ -281,7 +277,7 @@ async fn a_pod_without_probes_has_no_workers() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_ends_is_asked_only_whether_it_takes_work() {
-    let world = world().await;
+    let world = world();
     let every = exec(json!({"periodSeconds": 1}));
     let mut pod = pod(&json!({"livenessProbe": every, "readinessProbe": every}));
     world.start(0).await;
@@ -297,7 +293,7 @@ async fn a_pod_that_ends_is_asked_only_whether_it_takes_work() {
 
 #[tokio::test(start_paused = true)]
 async fn a_look_that_cannot_be_done_says_nothing_of_the_container() {
-    let world = world().await;
+    let world = world();
     let pod = pod(&json!({"readinessProbe": exec(json!({"periodSeconds": 10, "failureThreshold": 1}))}));
     let id = world.start(0).await;
     world.runtime.refuse("exec_sync", 3, "busy");
@@ -318,7 +314,7 @@ async fn a_look_that_cannot_be_done_says_nothing_of_the_container() {
 
 #[tokio::test(start_paused = true)]
 async fn a_command_that_takes_too_long_has_failed() {
-    let world = world().await;
+    let world = world();
     let spec = exec(json!({"periodSeconds": 30, "failureThreshold": 1, "timeoutSeconds": 2}));
     let pod = pod(&json!({"readinessProbe": spec, "env": [{"name": "HOW", "value": "x"}]}));
     let id = world.start(0).await;
@@ -334,7 +330,7 @@ async fn a_command_that_takes_too_long_has_failed() {
 
 #[tokio::test(start_paused = true)]
 async fn what_was_up_before_the_agent_began_is_not_asked_whether_it_is_up() {
-    let world = world().await;
+    let world = world();
     let mut pod = pod(&json!({
         "startupProbe": exec(json!({})), "readinessProbe": exec(json!({"periodSeconds": 10})),
     }));

@@ -1,5 +1,10 @@
 //! What runtimes are asked for, by what pods say.
 
+#![expect(
+    clippy::needless_pass_by_value,
+    reason = "specs are written where they are used"
+)]
+
 mod containers;
 mod resources;
 mod sandboxes;

@@ -162,3 +162,21 @@ fn a_pod_has_the_most_of_any_moment() {
     let expected = json!({"requests": {"cpu": "3600m", "memory": "1Mi"}, "limits": {"cpu": "3600m"}});
     assert_eq!(all, expected);
 }
+
+#[test]
+fn a_pod_that_runs_has_what_its_cgroup_has() {
+    let some = json!({"requests": {"cpu": "1", "ephemeral-storage": "1Gi"}, "limits": {"cpu": "1", "memory": "1Gi"}});
+    let other = json!({"requests": {"cpu": "1"}, "limits": {"cpu": "1"}});
+    let with = |containers: Value| serde_json::to_value(amounts::enforced(&pod(containers))).unwrap();
+    let containers = json!([{"name": "a", "resources": some}, {"name": "b", "resources": other}]);
+    let expected = json!({"requests": {"cpu": "2"}, "limits": {"cpu": "2"}});
+    assert_eq!(with(json!({"containers": containers})), expected);
+    assert_eq!(with(json!({"containers": [{"name": "a"}]})), json!({}));
+    let own = json!({"limits": {"memory": "4Gi"}, "requests": {"memory": "2Gi"}});
+    let expected =
+        json!({"limits": {"cpu": "2", "memory": "4Gi"}, "requests": {"cpu": "2", "memory": "2Gi"}});
+    assert_eq!(
+        with(json!({"containers": containers, "resources": own})),
+        expected
+    );
+}

@@ -232,9 +232,10 @@ fn ephemeral_containers_are_told_apart_and_do_not_count() {
 
 #[test]
 fn probes_say_what_is_up_and_ready() {
+    use Outcome::{Failure, Success, Unknown};
+
     let probed = json!({"name": "a", "startupProbe": {}, "readinessProbe": {}});
     let id = ContainerId("a-0".to_owned());
-    use Outcome::{Failure, Success, Unknown};
     // Startup, readiness, started, ready.
     let cases = [
         (None, None, false, false),

@@ -1,5 +1,10 @@
 //! Statuses of pods, by what is there of them.
 
+#![expect(
+    clippy::needless_pass_by_value,
+    reason = "specs are written where they are used"
+)]
+
 mod conditions;
 mod containers;
 mod ends;
@@ -160,6 +165,7 @@ fn exited(code: i32) -> ContainerState {
     })
 }
 
+#[expect(clippy::ref_option, reason = "fields of statuses are just that")]
 fn one<'a>(statuses: &'a Option<Vec<ContainerStatus>>, name: &str) -> &'a ContainerStatus {
     statuses
         .iter()

@@ -2,10 +2,11 @@
 
 use super::*;
 
+type States = Vec<(&'static str, ContainerState)>;
+
 #[test]
 fn a_pod_is_what_its_containers_and_its_policy_make_of_it() {
     let run = running;
-    type States = Vec<(&'static str, ContainerState)>;
     // Policy, containers, states of those that were made, phase.
     let cases: Vec<(&str, States, &str)> = vec![
         ("Always", vec![], "Pending"),
