@@ -1,0 +1,1 @@
+//! Volumes of whole pods, on a real disk, with real mounts.
