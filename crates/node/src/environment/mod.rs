@@ -12,6 +12,8 @@ mod fields;
 mod file;
 mod resources;
 mod services;
+#[cfg(test)]
+mod tests;
 
 use std::{
     collections::{BTreeMap, HashMap},

@@ -18,6 +18,8 @@ mod api;
 #[cfg(test)]
 pub(crate) mod memory;
 mod objects;
+#[cfg(test)]
+mod tests;
 mod tokens;
 
 use std::{fmt, sync::Arc};

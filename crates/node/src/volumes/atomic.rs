@@ -151,7 +151,8 @@ fn sweep(volume: &Path) -> io::Result<()> {
     for entry in fs::read_dir(volume)? {
         let entry = entry?;
         let name = entry.file_name();
-        let is_ours = name.to_str().is_some_and(|name| name.starts_with("..2"));
+        let time = name.to_str().and_then(|name| name.strip_prefix(".."));
+        let is_ours = time.is_some_and(|time| time.starts_with(|c: char| c.is_ascii_digit()));
         if is_ours && shown.as_os_str() != name && entry.file_type()?.is_dir() {
             tree::remove(&entry.path())?;
         }
@@ -210,5 +211,114 @@ fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         done => done,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::{super::files::File, *};
+
+    fn files(wanted: &BTreeMap<String, String>) -> Files {
+        let mut files = Files::default();
+        for (path, text) in wanted {
+            files
+                .put(path, File::new(text.clone().into_bytes(), 0o644))
+                .unwrap();
+        }
+        files
+    }
+
+    /// What a container sees: files by path, without what is hidden.
+    fn seen(volume: &Path) -> BTreeMap<String, String> {
+        let mut seen = BTreeMap::new();
+        for entry in fs::read_dir(volume).unwrap() {
+            let entry = entry.unwrap();
+            let name = entry.file_name().into_string().unwrap();
+            if name.starts_with("..") {
+                continue;
+            }
+            let path = entry.path();
+            if path.is_dir() {
+                for below in paths_in(&path).unwrap() {
+                    seen.insert(
+                        format!("{name}/{below}"),
+                        fs::read_to_string(path.join(&below)).unwrap(),
+                    );
+                }
+            } else {
+                seen.insert(name, fs::read_to_string(path).unwrap());
+            }
+        }
+        seen
+    }
+
+    #[test]
+    fn whatever_was_there_the_volume_has_what_is_wanted() {
+        let names = ["a", "b", "d/x", "d/y", "e/f/g", "d2"];
+        for seed in 1..40_u64 {
+            let folder = tempfile::tempdir().unwrap();
+            let mut random = seed;
+            let mut next = |below: u64| {
+                // xorshift: any numbers will do, if the seed gives them again.
+                random ^= random << 13;
+                random ^= random >> 7;
+                random ^= random << 17;
+                random % below
+            };
+            for step in 0..12 {
+                let mut wanted = BTreeMap::new();
+                for name in names {
+                    if next(2) == 0 {
+                        wanted.insert(name.to_owned(), format!("{}", next(3)));
+                    }
+                }
+                let before = seen(folder.path());
+                match next(4) {
+                    // A crash after the new folder was filled, or half of it.
+                    0 => {
+                        let (_, path) =
+                            self::folder(folder.path(), Timestamp::from_second(step).unwrap()).unwrap();
+                        fill(&path, &files(&wanted)).unwrap();
+                        assert_eq!(seen(folder.path()), before, "seed {seed} step {step}");
+                    }
+                    // A crash before the new link became the link.
+                    1 => {
+                        let _ = symlink("..nowhere", folder.path().join(NEW_DATA));
+                    }
+                    _ => {}
+                }
+                let mut finished = false;
+                let now = Timestamp::from_second(1_700_000_000 + step).unwrap();
+                let written = write(folder.path(), &files(&wanted), now, || {
+                    finished = true;
+                    Ok(())
+                });
+                let written = written.unwrap();
+                assert_eq!(seen(folder.path()), wanted, "seed {seed} step {step}");
+                assert_eq!(written, finished, "seed {seed} step {step}");
+                assert_eq!(written, before != wanted || step == 0, "seed {seed} step {step}");
+                if written {
+                    let hidden = fs::read_dir(folder.path()).unwrap().filter(|entry| {
+                        let name = entry.as_ref().unwrap().file_name();
+                        name.to_str().unwrap().starts_with("..")
+                    });
+                    assert_eq!(hidden.count(), 2, "seed {seed} step {step}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_finished_is_not_shown() {
+        let folder = tempfile::tempdir().unwrap();
+        let now = Timestamp::UNIX_EPOCH;
+        let old: BTreeMap<_, _> = [("a".to_owned(), "old".to_owned())].into();
+        write(folder.path(), &files(&old), now, || Ok(())).unwrap();
+        let new: BTreeMap<_, _> = [("a".to_owned(), "new".to_owned())].into();
+        let failed = write(folder.path(), &files(&new), now, || Err(io::Error::other("no")));
+        assert!(failed.is_err());
+        assert_eq!(seen(folder.path()), old);
     }
 }

@@ -73,7 +73,10 @@ fn walk(base: OwnedFd, path: &Path, missing: Missing) -> io::Result<OwnedFd> {
     let mut links = 0;
     while let Some((step, said)) = steps.pop_front() {
         if step == ".." {
-            trail.pop();
+            let left = trail.pop().ok_or_else(escapes)?;
+            if FileType::from_raw_mode(fstat(&left)?.st_mode) != FileType::Directory {
+                return Err(Errno::NOTDIR.into());
+            }
             if trail.is_empty() {
                 return Err(escapes());
             }
@@ -155,4 +158,113 @@ pub(super) fn is_same(one: &Stat, other: &Stat) -> bool {
 /// What is at a path, not through a link.
 pub(super) fn look(path: &Path) -> io::Result<Stat> {
     Ok(rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::symlink};
+
+    use rustix::fs::{ResolveFlags, openat2};
+
+    use super::*;
+
+    /// What the kernel says of a path, if it is told not to leave the folder.
+    fn kernel(base: &Path, path: &Path) -> Option<(u64, u64)> {
+        let base = openat(CWD, base, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).unwrap();
+        let how = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        let found = openat2(&base, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), how);
+        found
+            .ok()
+            .map(|found| fstat(&found).unwrap())
+            .map(|stat| (stat.st_dev, stat.st_ino))
+    }
+
+    #[test]
+    fn paths_lead_where_the_kernel_would_let_them() {
+        let names = ["a", "b", "c"];
+        let targets = [
+            "a",
+            "b/c",
+            "../a",
+            "../../x",
+            "/a",
+            ".",
+            "..",
+            "c/../b",
+            "./a/.",
+            "a/b/c",
+            "../b/../a",
+        ];
+        let mut found = 0;
+        for seed in 1..60_u64 {
+            let folder = tempfile::tempdir().unwrap();
+            let base = folder.path().join("base");
+            fs::create_dir(&base).unwrap();
+            let mut random = seed;
+            let mut next = |below: usize| {
+                random ^= random << 13;
+                random ^= random >> 7;
+                random ^= random << 17;
+                usize::try_from(random % u64::try_from(below).unwrap()).unwrap()
+            };
+            let mut folders = vec![base.clone()];
+            for _ in 0..14 {
+                let path = folders[next(folders.len())].join(names[next(3)]);
+                match next(3) {
+                    0 => drop(symlink(targets[next(targets.len())], &path)),
+                    1 => drop(fs::create_dir(&path).map(|()| folders.push(path))),
+                    _ => drop(fs::write(&path, "").ok()),
+                }
+            }
+            for _ in 0..60 {
+                let steps: Vec<_> = (0..=next(4))
+                    .map(|_| ["a", "b", "c", "..", "."][next(5)])
+                    .collect();
+                let path = steps.join("/");
+                let ours = open(&base, Path::new(&path), Missing::Refuse).ok();
+                let ours = ours
+                    .map(|open| fstat(&open).unwrap())
+                    .map(|stat| (stat.st_dev, stat.st_ino));
+                let theirs = kernel(&base, Path::new(&path));
+                if ours != theirs {
+                    // `file/.` is no path for the kernel, and is that of the file here.
+                    let open = open(&base, Path::new(&path), Missing::Refuse).unwrap();
+                    let kind = FileType::from_raw_mode(fstat(&open).unwrap().st_mode);
+                    assert!(
+                        theirs.is_none() && kind == FileType::RegularFile,
+                        "seed {seed} path {path}"
+                    );
+                }
+                found += usize::from(theirs.is_some());
+                // Whatever it is, it is beneath.
+                if let Ok(open) = open(&base, Path::new(&path), Missing::Refuse) {
+                    let real = fs::read_link(by_descriptor(open.as_fd())).unwrap();
+                    assert!(
+                        real.starts_with(fs::canonicalize(&base).unwrap()),
+                        "seed {seed} path {path}"
+                    );
+                }
+            }
+        }
+        assert!(found > 300, "{found}");
+    }
+
+    #[test]
+    fn links_without_end_come_to_an_end() {
+        let folder = tempfile::tempdir().unwrap();
+        symlink("two", folder.path().join("one")).unwrap();
+        symlink("one", folder.path().join("two")).unwrap();
+        assert!(open(folder.path(), Path::new("one"), Missing::Refuse).is_err());
+        assert!(open(folder.path(), Path::new("one/x"), Missing::Make(0o755)).is_err());
+    }
+
+    #[test]
+    fn only_plain_files_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        rustix::fs::mknodat(CWD, &pipe, FileType::Fifo, Mode::RWXU, 0).unwrap();
+        assert!(open_file(folder.path(), Path::new("pipe")).is_err());
+        fs::write(folder.path().join("file"), "x").unwrap();
+        assert!(open_file(folder.path(), Path::new("file")).is_ok());
+    }
 }
