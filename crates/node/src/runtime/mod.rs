@@ -18,6 +18,8 @@ pub mod detect;
 pub mod engine;
 mod error;
 mod namespace;
+#[cfg(test)]
+pub mod fake;
 pub mod network;
 mod spec;
 mod state;
