@@ -182,7 +182,68 @@ impl Approver {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
+
     use super::*;
+    use crate::testing::Story;
+
+    /// For the node `n`, which is `n` and 10.0.0.1.
+    const REQUEST: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlJQkR6Q0J0Z0lCQURBdk1SVXdFd1lEVlFRS0RBeHplWE4wWlcwNmJtOWtaWE14RmpBVUJnTlZCQU1NRFhONQpjM1JsYlRwdWIyUmxPbTR3V1RBVEJnY3Foa2pPUFFJQkJnZ3Foa2pPUFFNQkJ3TkNBQVF4VTBUMktCdy9qZE5zCmRySmZnUXNNeVJjMUFVWFNGWk81UU0zUFIvN1ZsbzR2ejM2NG1RemdodVk1YXN4NTkxZVUxampKaFlwKzZMWXAKODF2c3ZqQ0VvQ1V3SXdZSktvWklodmNOQVFrT01SWXdGREFTQmdOVkhSRUVDekFKZ2dGdWh3UUtBQUFCTUFvRwpDQ3FHU000OUJBTUNBMGdBTUVVQ0lRQ202M1ljZkorS2lpblVFVjNOUXRHMDBGcTQyWlRnblo1WG5BQU5NMWJiCjVBSWdMNVplNHI3Zmxlajl6ZjlkVjhicU43dlRkMTNERWo4U010WFVxd2NEYVlRPQotLS0tLUVORCBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0K";
+
+    /// A node asks, and learns of its address later; another user asks for the same.
+    const STORY: Story = Story {
+        make,
+        setup: |stage| {
+            for (name, user) in [("own", "system:node:n"), ("other", "system:node:m")] {
+                stage.put(
+                    &CERTIFICATE_SIGNING_REQUESTS,
+                    json!({"metadata": {"name": name}, "spec": {"request": REQUEST, "signerName": KUBELET_SERVING,
+                        "usages": ["digital signature", "server auth"], "username": user, "groups": ["system:nodes"]}}),
+                );
+            }
+            stage.put(&NODES, json!({"metadata": {"name": "n"}}));
+        },
+        play: |stage| {
+            if stage.now().as_second() > 1_767_225_630 + 20 {
+                let addresses = json!([{"type": "InternalIP", "address": "10.0.0.1"}, {"type": "Hostname", "address": "n"}]);
+                stage.put(
+                    &NODES,
+                    json!({"metadata": {"name": "n"}, "status": {"addresses": addresses}}),
+                );
+            }
+        },
+        end: |stage| {
+            let told = |request: CertificateSigningRequest| {
+                let conditions = request
+                    .status
+                    .and_then(|status| status.conditions)
+                    .unwrap_or_default();
+                let reasons: Vec<_> = conditions
+                    .into_iter()
+                    .map(|told| (told.type_, told.reason))
+                    .collect();
+                json!([request.metadata.name, reasons])
+            };
+            let told: Vec<_> = stage
+                .api
+                .list::<CertificateSigningRequest>()
+                .into_iter()
+                .map(told)
+                .collect();
+            let is_late = stage.now().as_second() > 1_767_225_630 + 60;
+            is_late.then(|| told.into())
+        },
+    };
+
+    #[tokio::test(start_paused = true)]
+    async fn a_node_gets_a_certificate_for_its_own_addresses_only() {
+        let (end, _) = STORY.run().await;
+        assert_eq!(
+            end,
+            json!([["other", []], ["own", [["Approved", "AutoApproved"]]]])
+        );
+        STORY.survives_crashes().await;
+    }
 
     fn subject() -> Requested {
         Requested {

@@ -6,6 +6,9 @@ use k8s_openapi::api::core::v1::Taint;
 
 use super::pressure::Threshold;
 
+/// Pods of at least this priority are the system's own.
+pub(super) const CRITICAL: i32 = 2_000_000_000;
+
 /// How an agent is set up. [`Config::new`] has the defaults of each.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -41,6 +44,8 @@ pub struct Config {
     pub max_pods: u32,
     /// The folder of static pods, if there is one.
     pub static_pods: Option<PathBuf>,
+    /// Where logs of containers are, for runtimes that write them to files. Default: `/var/log/pods`.
+    pub log_dir: PathBuf,
     /// How long starting a pod's container may take, pulling its image included. Default: 2 min.
     pub start_limit: Duration,
     /// How long stopping one may take beyond its own grace. Default: 30 s.
@@ -62,9 +67,9 @@ pub struct Config {
 /// How pods end before the machine does.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shutdown {
-    /// How long each pod has, by priority: pods of at least that priority, in seconds. Those with the lowest go first. Empty:
+    /// How long pods have, by priority: those of at least that priority, up to the next. Those with the lowest go first. Empty:
     /// pods keep running, and are found again by the next agent.
-    pub grace: Vec<(i32, u64)>,
+    pub grace: Vec<(i32, Duration)>,
 }
 
 /// When pods are thrown off the node.
@@ -124,6 +129,7 @@ impl Config {
             taints: Vec::new(),
             max_pods: 110,
             static_pods: None,
+            log_dir: "/var/log/pods".into(),
             start_limit: Duration::from_mins(2),
             stop_limit: Duration::from_secs(30),
             heartbeat: Duration::from_secs(10),
@@ -132,6 +138,18 @@ impl Config {
             eviction: Eviction::default(),
             images: ImageLimits::default(),
             logs: LogLimits::default(),
+        }
+    }
+}
+
+impl Shutdown {
+    /// As upstream is usually told it: how long there is, and how much of that is for critical pods.
+    pub fn new(total: Duration, critical: Duration) -> Self {
+        if total.is_zero() {
+            return Shutdown::default();
+        }
+        Shutdown {
+            grace: vec![(0, total.saturating_sub(critical)), (CRITICAL, critical)],
         }
     }
 }

@@ -1,15 +1,16 @@
 //! Everything that keeps the node, as tasks that end together.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use kube::Client;
 use kubecontroller::{Clock, events::Recorder, manager::Stop};
 use tokio::{sync::watch, task::JoinSet};
 
 use super::{
-    Config, housekeeping,
+    Config,
     images::ImageKeeper,
     link::{Link, RuntimeState},
+    logs,
     machine::Eyes,
     node::{self, LeaseKeeper, NodeEvents, NodeKeeper, Pressures},
     pressure::{self, MeasureVolumes},
@@ -47,17 +48,15 @@ pub(super) struct Given {
 impl Shared {
     pub(super) fn new(config: Config, client: Client, clock: Clock, recorder: Recorder) -> Self {
         let events = NodeEvents::new(recorder.clone(), &config.node_name);
-        let facts = Facts {
-            node_name: config.node_name.clone(),
-            cluster_domain: config.cluster_domain.clone(),
-            ..Facts::default()
-        };
+        let eyes = Eyes::new();
+        // Pods from files need no API, and no Node.
+        let facts = node::facts(&config, &eyes, BTreeMap::new());
         Shared {
             config: Arc::new(config),
             client,
             clock,
             recorder,
-            eyes: Eyes::new(),
+            eyes,
             events,
             facts: watch::Sender::new(Arc::new(facts)),
             uid: watch::Sender::new(None),
@@ -90,7 +89,7 @@ impl Shared {
             runtime: runtime.clone(),
             volumes,
             images: Arc::clone(&images),
-            tenants: Arc::clone(&tenants),
+            tenants,
             events: self.events.clone(),
             recorder: self.recorder.clone(),
             pressures: self.pressures.clone(),
@@ -99,8 +98,7 @@ impl Shared {
         tasks.spawn(self.lease().run(stop.clone()));
         tasks.spawn(certificates.run(stop.clone()));
         tasks.spawn(eviction.run(stop.clone()));
-        tasks.spawn(housekeeping::collect_garbage(tenants, stop.clone()));
-        tasks.spawn(housekeeping::rotate_logs(self.config.logs, runtime, stop.clone()));
+        tasks.spawn(logs::rotate(self.config.logs, runtime, stop.clone()));
         tasks.spawn(link.run(stop.clone()));
         let stop = stop.clone();
         tasks.spawn(async move { images.run(stop).await });

@@ -5,22 +5,21 @@
 //! config        how it is set up              machine   what the machine is and has
 //! link          the runtime, once it is found node      the Node and its lease
 //! serving       the certificate of its API    pressure  what is done when something runs short
-//! images        what is thrown away of them   shutdown  how pods end before the machine does
-//! housekeeping  what is done again and again  tenants   the pods, as all these need them
+//! images        what is thrown away of them   logs      rotated
+//! tenants       the pods, as all these need them
 //! keepers       all of these together         agent     everything together
 //! ```
 
 //mod agent;
 mod config;
-mod housekeeping;
 mod images;
 mod keepers;
 mod link;
+mod logs;
 mod machine;
 mod node;
 mod pressure;
 mod serving;
-mod shutdown;
 mod tenants;
 
 pub use self::{
@@ -28,5 +27,4 @@ pub use self::{
     config::{Config, Eviction as EvictionLimits, ImageLimits, LogLimits, Shutdown, default_node_name},
     pressure::{Least, Signal, Threshold},
     serving::Resolver,
-    tenants::{Eviction, Tenants},
 };

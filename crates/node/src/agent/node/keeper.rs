@@ -19,6 +19,7 @@ use tokio::{
 
 use super::{
     address::default_address,
+    capacity::{allocatable, capacity},
     conditions::Pressures,
     events::NodeEvents,
     status::{self, Observed},
@@ -306,17 +307,7 @@ impl NodeKeeper {
     }
 
     fn tell_facts(&self, labels: BTreeMap<String, String>) {
-        let config = &self.parts.config;
-        let observed = self.observe();
-        let facts = Facts {
-            node_name: config.node_name.clone(),
-            allocatable: status::allocatable(&observed),
-            addresses: observed.addresses,
-            cluster_dns: config.cluster_dns.clone(),
-            cluster_domain: config.cluster_domain.clone(),
-            api_address: config.api_address.clone(),
-            node_labels: labels,
-        };
+        let facts = facts(&self.parts.config, &self.parts.eyes, labels);
         self.parts.facts.send_if_modified(|known| {
             let is_new = **known != facts;
             if is_new {
@@ -349,6 +340,21 @@ impl NodeKeeper {
 
     fn now(&self) -> Timestamp {
         self.parts.clock.now()
+    }
+}
+
+/// What pods may learn of the node.
+pub(in crate::agent) fn facts(config: &Config, eyes: &Eyes, labels: BTreeMap<String, String>) -> Facts {
+    let disk = eyes.disk(&config.data_dir).map(|disk| disk.capacity);
+    let capacity = capacity(&eyes.machine(), disk, config.max_pods);
+    Facts {
+        node_name: config.node_name.clone(),
+        allocatable: allocatable(&capacity, &config.eviction.hard),
+        addresses: addresses(config),
+        cluster_dns: config.cluster_dns.clone(),
+        cluster_domain: config.cluster_domain.clone(),
+        api_address: config.api_address.clone(),
+        node_labels: labels,
     }
 }
 

@@ -20,6 +20,6 @@ mod status;
 pub(super) use self::{
     conditions::Pressures,
     events::NodeEvents,
-    keeper::{NodeKeeper, Parts, addresses},
+    keeper::{NodeKeeper, Parts, addresses, facts},
     lease::LeaseKeeper,
 };

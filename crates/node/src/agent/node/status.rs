@@ -57,12 +57,6 @@ pub(super) struct Tidings {
     pub(super) rebooted: Option<String>,
 }
 
-/// What pods may have.
-pub(super) fn allocatable(observed: &Observed) -> Amounts {
-    let capacity = capacity::capacity(&observed.machine, observed.disk, observed.max_pods);
-    capacity::allocatable(&capacity, &observed.thresholds)
-}
-
 /// Writes what is seen into a status. What others wrote there stays: extended resources, and conditions that are not ours.
 pub(super) fn fill(status: &mut NodeStatus, observed: &Observed, now: Timestamp) -> Tidings {
     let machine = &observed.machine;

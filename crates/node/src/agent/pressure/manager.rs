@@ -190,7 +190,6 @@ impl Manager {
 
     /// Throws away what nobody needs. Whether that was enough.
     async fn reclaim(&mut self) -> bool {
-        self.parts.tenants.collect_garbage().await;
         if let Err(error) = self.parts.images.remove_unused().await {
             tracing::warn!(%error, "cannot remove images that nobody uses");
         }
@@ -222,7 +221,7 @@ impl Manager {
                 .as_ref()
                 .and_then(|usage| local::excess(&candidate.pod, usage, split));
             if let Some(text) = excess
-                && self.evict(&candidate.pod, text, None)
+                && self.evict(&candidate.pod, text)
             {
                 evicted.push(candidate.pod);
             }
@@ -237,7 +236,7 @@ impl Manager {
         rank::rank(&mut candidates, signal, self.is_split());
         for candidate in candidates {
             let text = message::evicted(signal.resource(), &candidate, thresholds, seen);
-            if self.evict(&candidate.pod, text, Some("TerminationByKubelet".to_owned())) {
+            if self.evict(&candidate.pod, text) {
                 self.wait_for(&[candidate.pod]).await;
                 return true;
             }
@@ -269,7 +268,7 @@ impl Manager {
     }
 
     /// Whether it may go at all.
-    fn evict(&self, pod: &Pod, text: String, disruption: Option<String>) -> bool {
+    fn evict(&self, pod: &Pod, text: String) -> bool {
         let uid = pod.metadata.uid.as_deref().unwrap_or_default();
         if is_critical(pod) || self.parts.tenants.has_ended(uid) {
             return false;
@@ -279,10 +278,8 @@ impl Manager {
             .recorder
             .event(&reference, Kind::Warning, "Evicted", "Evicted", text.clone());
         let eviction = Eviction {
-            reason: "Evicted".to_owned(),
             message: text,
             grace: GRACE,
-            disruption,
         };
         self.parts.tenants.evict(uid, eviction);
         true

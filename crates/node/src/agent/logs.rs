@@ -1,30 +1,17 @@
-//! What is done again and again, whatever happens: dead containers are removed, and logs rotated.
+//! Logs of containers, rotated before they fill the disk.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use kubecontroller::manager::Stop;
 use tokio::time::{sleep, timeout};
 
-use super::{LogLimits, link::RuntimeWatch, tenants::Tenants};
+use super::{LogLimits, link::RuntimeWatch};
 
-/// How often dead containers are removed.
-const GARBAGE: Duration = Duration::from_mins(1);
 /// How long rotating all logs may take.
 const LIMIT: Duration = Duration::from_mins(2);
 
-/// Removes dead containers.
-pub(super) async fn collect_garbage(tenants: Arc<dyn Tenants>, stop: Stop) {
-    let collect = async {
-        loop {
-            sleep(GARBAGE).await;
-            tenants.collect_garbage().await;
-        }
-    };
-    stop.unless_stopped(collect).await;
-}
-
 /// Rotates logs.
-pub(super) async fn rotate_logs(limits: LogLimits, runtime: RuntimeWatch, stop: Stop) {
+pub(super) async fn rotate(limits: LogLimits, runtime: RuntimeWatch, stop: Stop) {
     let rotate = async {
         loop {
             sleep(limits.period).await;

@@ -1,1 +1,0 @@
-//! Everything together.
