@@ -17,6 +17,7 @@ pub mod cri;
 pub mod detect;
 pub mod engine;
 mod error;
+mod namespace;
 pub mod network;
 mod spec;
 mod state;
