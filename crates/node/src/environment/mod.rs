@@ -72,10 +72,15 @@ pub async fn of(
     volumes: &Volumes,
 ) -> Result<Vec<(String, String)>, EnvironmentError> {
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-    let services = sources.services(namespace).await.map_err(|_| {
-        let why = "services have not yet been read at least once, cannot construct envvars";
-        EnvironmentError::Value(why.to_owned())
-    })?;
+    let services = match sources.services(namespace).await {
+        Ok(services) => services,
+        // A static pod may be what makes the API come up: it does not wait for it.
+        Err(_) if is_static(pod) => Vec::new(),
+        Err(_) => {
+            let why = "services have not yet been read at least once, cannot construct envvars";
+            return Err(EnvironmentError::Value(why.to_owned()));
+        }
+    };
     let scene = Scene {
         pod,
         container,
@@ -101,6 +106,13 @@ pub async fn of(
         }
     }
     Ok(variables.ordered)
+}
+
+/// Whether a pod comes from a file of this node.
+fn is_static(pod: &Pod) -> bool {
+    let annotations = pod.metadata.annotations.as_ref();
+    let source = annotations.and_then(|annotations| annotations.get("kubernetes.io/config.source"));
+    source.is_some_and(|source| source != "api")
 }
 
 /// Variables in order, found by name.

@@ -10,8 +10,8 @@ use async_trait::async_trait;
 use k8s_openapi::api::{
     certificates::v1::ClusterTrustBundle,
     core::v1::{
-        ConfigMap, Container, EphemeralContainer, PersistentVolume, PersistentVolumeClaim, Pod, Secret,
-        Service, Volume,
+        ConfigMap, Container, EnvFromSource, EnvVar, EphemeralContainer, PersistentVolume,
+        PersistentVolumeClaim, Pod, Secret, Service, Volume,
     },
 };
 use kube::Api;
@@ -259,19 +259,15 @@ impl References {
     }
 
     fn of_container(&mut self, container: &Container) {
-        self.of_environment(&container.env, &container.env_from);
+        self.of_environment(container.env.as_ref(), container.env_from.as_ref());
     }
 
     fn of_ephemeral(&mut self, container: &EphemeralContainer) {
-        self.of_environment(&container.env, &container.env_from);
+        self.of_environment(container.env.as_ref(), container.env_from.as_ref());
     }
 
-    fn of_environment(
-        &mut self,
-        variables: &Option<Vec<k8s_openapi::api::core::v1::EnvVar>>,
-        all: &Option<Vec<k8s_openapi::api::core::v1::EnvFromSource>>,
-    ) {
-        for source in all.iter().flatten() {
+    fn of_environment(&mut self, variables: Option<&Vec<EnvVar>>, all: Option<&Vec<EnvFromSource>>) {
+        for source in all.into_iter().flatten() {
             if let Some(source) = &source.config_map_ref {
                 self.config_maps.insert(source.name.clone());
             }
@@ -279,11 +275,8 @@ impl References {
                 self.secrets.insert(source.name.clone());
             }
         }
-        for source in variables
-            .iter()
-            .flatten()
-            .filter_map(|variable| variable.value_from.as_ref())
-        {
+        let variables = variables.into_iter().flatten();
+        for source in variables.filter_map(|variable| variable.value_from.as_ref()) {
             if let Some(source) = &source.config_map_key_ref {
                 self.config_maps.insert(source.name.clone());
             }

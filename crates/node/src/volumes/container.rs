@@ -51,9 +51,10 @@ pub(super) fn wanted(
                 mount.name, container.name
             ));
         };
-        let target = match mount.mount_path.starts_with('/') {
-            true => mount.mount_path.clone(),
-            false => format!("/{}", mount.mount_path),
+        let target = if mount.mount_path.starts_with('/') {
+            mount.mount_path.clone()
+        } else {
+            format!("/{}", mount.mount_path)
         };
         Ok(Wanted {
             volume: mount.name.clone(),

@@ -85,15 +85,14 @@ pub(super) fn check(path: &Path, kind: Kind) -> Result<(), String> {
                 Kind::OpenDirectoryOrCreate => make_folder(path, 0o777),
                 Kind::FileOrCreate => make_file(path),
                 _ => {
-                    let path = path.display();
-                    let why = format!("path \"{path}\" does not exist");
+                    let why = format!("path \"{}\" does not exist", path.display());
                     return Err(undetermined(path, kind, &why));
                 }
             };
             return made.map_err(|error| format!("mkdir {}: {error}", path.display()));
         }
         Err(error) => {
-            return Err(undetermined(path.display(), kind, &error.to_string()));
+            return Err(undetermined(path, kind, &error.to_string()));
         }
     };
     if kind.is(found) {
@@ -107,8 +106,8 @@ pub(super) fn check(path: &Path, kind: Kind) -> Result<(), String> {
     ))
 }
 
-fn undetermined(path: std::path::Display<'_>, kind: Kind, why: &str) -> String {
-    let kind = kind.words();
+fn undetermined(path: &Path, kind: Kind, why: &str) -> String {
+    let (path, kind) = (path.display(), kind.words());
     format!("hostPath type check failed, {path} is not a {kind}, unable to determine its type: {why}")
 }
 

@@ -18,6 +18,13 @@ pub(super) struct Group {
     pub(super) only_on_mismatch: bool,
 }
 
+/// What the group may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Access {
+    ReadOnly,
+    ReadWrite,
+}
+
 // --- Group ---
 
 impl Group {
@@ -30,13 +37,21 @@ impl Group {
         })
     }
 
+    /// The same, whatever the volume itself looks like: for those whose files are new.
+    pub(super) fn always(self) -> Self {
+        Group {
+            only_on_mismatch: false,
+            ..self
+        }
+    }
+
     /// Gives a volume and all in it to the group. What cannot be given is left and told in the log, as it was in upstream.
-    pub(super) fn give(self, root: &Path) -> io::Result<()> {
-        if self.only_on_mismatch && self.has(root)? {
+    pub(super) fn give(self, root: &Path, access: Access) -> io::Result<()> {
+        if self.only_on_mismatch && self.has(root, access)? {
             return Ok(());
         }
         let is_whole = tree::visit(root, |entry| {
-            self.give_entry(entry);
+            self.give_entry(entry, access);
             Ok(())
         })?;
         if !is_whole {
@@ -50,24 +65,24 @@ impl Group {
             Mode::empty(),
         )?;
         let stat = fstat(&folder)?;
-        self.give_open(&folder, &stat)
+        self.give_open(&folder, &stat, access)
     }
 
     /// Whether a volume is the group's already.
-    fn has(self, root: &Path) -> io::Result<bool> {
+    fn has(self, root: &Path, access: Access) -> io::Result<bool> {
         let stat = rustix::fs::stat(root)?;
         let is_folder = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
-        let needed = 0o2770;
+        let needed = access.rights(FileType::Directory);
         Ok(stat.st_gid == self.id && is_folder && stat.st_mode & needed == needed)
     }
 
-    fn give_entry(self, entry: &Entry<'_>) {
+    fn give_entry(self, entry: &Entry<'_>, access: Access) {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let given = openat(entry.folder, entry.name, flags, Mode::empty()).map_err(io::Error::from);
         let given = given.and_then(|open| {
             // It may be another one by now: what is open counts.
             let stat = fstat(&open)?;
-            self.give_open(&open, &stat)
+            self.give_open(&open, &stat, access)
         });
         if let Err(error) = given
             && error.kind() != io::ErrorKind::NotFound
@@ -76,7 +91,7 @@ impl Group {
         }
     }
 
-    fn give_open(self, open: &impl std::os::fd::AsFd, stat: &Stat) -> io::Result<()> {
+    fn give_open(self, open: &impl std::os::fd::AsFd, stat: &Stat, access: Access) -> io::Result<()> {
         let group = Some(Gid::from_raw(self.id));
         chownat(
             open,
@@ -90,14 +105,26 @@ impl Group {
         if kind == FileType::Symlink {
             return Ok(());
         }
-        let more = if kind == FileType::Directory {
-            0o2770
-        } else {
-            0o660
-        };
-        let mode = Mode::from_raw_mode(stat.st_mode & 0o7777 | more);
+        let mode = Mode::from_raw_mode(stat.st_mode & 0o7777 | access.rights(kind));
         chmodat(CWD, by_descriptor(open.as_fd()), mode, AtFlags::empty())?;
         Ok(())
+    }
+}
+
+// --- Access ---
+
+impl Access {
+    /// The rights that owner and group have at least. New files of a folder are the group's, too.
+    fn rights(self, kind: FileType) -> u32 {
+        let files = match self {
+            Access::ReadOnly => 0o440,
+            Access::ReadWrite => 0o660,
+        };
+        if kind == FileType::Directory {
+            files | 0o2110
+        } else {
+            files
+        }
     }
 }
 
@@ -125,7 +152,7 @@ mod tests {
             id: 4321,
             only_on_mismatch: false,
         };
-        group.give(&root).unwrap();
+        group.give(&root, Access::ReadWrite).unwrap();
         for (path, mode) in [("", 0o2775), ("sub", 0o2775), ("sub/file", 0o660)] {
             let found = fs::symlink_metadata(root.join(path)).unwrap();
             assert_eq!((found.gid(), found.mode() & 0o7777), (4321, mode), "{path}");
@@ -142,16 +169,16 @@ mod tests {
             id: 4321,
             only_on_mismatch: true,
         };
-        group.give(folder.path()).unwrap();
+        group.give(folder.path(), Access::ReadWrite).unwrap();
         fs::write(folder.path().join("file"), "x").unwrap();
         std::os::unix::fs::chown(folder.path().join("file"), None, Some(0)).unwrap();
-        group.give(folder.path()).unwrap();
+        group.give(folder.path(), Access::ReadWrite).unwrap();
         assert_eq!(fs::metadata(folder.path().join("file")).unwrap().gid(), 0);
         let always = Group {
             only_on_mismatch: false,
             ..group
         };
-        always.give(folder.path()).unwrap();
+        always.give(folder.path(), Access::ReadWrite).unwrap();
         assert_eq!(fs::metadata(folder.path().join("file")).unwrap().gid(), 4321);
     }
 }

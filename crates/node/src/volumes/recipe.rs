@@ -34,8 +34,7 @@ pub(super) enum Recipe {
     Files {
         path: PathBuf,
         files: Files,
-        /// Whether they must not reach a disk, and if so the room they have.
-        memory: Option<Option<u64>>,
+        medium: Medium,
         /// Folders that other volumes are mounted on.
         nested: Vec<String>,
     },
@@ -53,6 +52,14 @@ pub(super) enum Recipe {
     },
     /// The files of an image, which the runtime mounts.
     Image { reference: String },
+}
+
+/// Where files of the API are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Medium {
+    Disk,
+    /// They must not reach a disk. With room for so many bytes, if there is a limit.
+    Memory(Option<u64>),
 }
 
 /// A recipe, and what its volume is called when it fails.
@@ -91,17 +98,17 @@ impl Kitchen<'_> {
             }
         } else if let Some(source) = &volume.config_map {
             let files = config_map::files(self, source).await.map_err(set_up)?;
-            self.of_files(Plugin::ConfigMap, volume, files, None)
+            self.of_files(Plugin::ConfigMap, volume, files, Medium::Disk)
         } else if let Some(source) = &volume.secret {
             let files = secret::files(self, source).await.map_err(set_up)?;
-            self.of_files(Plugin::Secret, volume, files, Some(self.memory_room()))
+            self.of_files(Plugin::Secret, volume, files, self.memory())
         } else if let Some(source) = &volume.projected {
             let files = projected::files(self, source).await.map_err(set_up)?;
-            self.of_files(Plugin::Projected, volume, files, Some(self.memory_room()))
+            self.of_files(Plugin::Projected, volume, files, self.memory())
         } else if let Some(source) = &volume.downward_api {
             let items = source.items.as_deref().unwrap_or_default();
             let files = downward::files(self.pod, self.facts, items, source.default_mode).map_err(set_up)?;
-            self.of_files(Plugin::DownwardApi, volume, files, Some(self.memory_room()))
+            self.of_files(Plugin::DownwardApi, volume, files, self.memory())
         } else if let Some(source) = &volume.image {
             Recipe::Image {
                 reference: source.reference.clone().unwrap_or_default(),
@@ -118,16 +125,16 @@ impl Kitchen<'_> {
         self.layout.volume(self.uid, plugin, volume)
     }
 
-    /// What a volume in memory may take at most.
-    pub(super) fn memory_room(&self) -> Option<u64> {
-        empty_dir::room(self.pod, self.facts, None)
+    /// What is secret is in memory.
+    fn memory(&self) -> Medium {
+        Medium::Memory(empty_dir::room(self.pod, self.facts, None))
     }
 
-    fn of_files(&self, plugin: Plugin, volume: &Volume, files: Files, memory: Option<Option<u64>>) -> Recipe {
+    fn of_files(&self, plugin: Plugin, volume: &Volume, files: Files, medium: Medium) -> Recipe {
         Recipe::Files {
             path: self.path(plugin, &volume.name),
             files,
-            memory,
+            medium,
             nested: nested::folders(self.pod, &volume.name),
         }
     }

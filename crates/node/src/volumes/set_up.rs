@@ -13,8 +13,8 @@ use super::{
     atomic,
     beneath::{self, Missing},
     host_path, mount_table,
-    ownership::Group,
-    recipe::Recipe,
+    ownership::{Access, Group},
+    recipe::{Medium, Recipe},
 };
 
 /// Folders above volumes are the node's alone.
@@ -81,14 +81,17 @@ impl Hands<'_> {
             Recipe::Files {
                 path,
                 files,
-                memory,
+                medium,
                 nested,
             } => {
-                let written = self.place_for_files(path, *memory).and_then(|()| {
+                let written = self.place_for_files(path, *medium).and_then(|()| {
                     for folder in nested {
-                        fs::create_dir_all(path.join(folder))?;
+                        nested_folder(&path.join(folder))?;
                     }
-                    let give = || self.group.map_or(Ok(()), |group| group.give(path));
+                    let give = || {
+                        self.group
+                            .map_or(Ok(()), |group| group.always().give(path, Access::ReadOnly))
+                    };
                     atomic::write(path, files, self.now, give)
                 });
                 written.map_err(|error| told(path, &error))?;
@@ -131,7 +134,7 @@ impl Hands<'_> {
         }
         make(path, mode)?;
         if let Some(group) = self.group {
-            group.give(path)?;
+            group.always().give(path, Access::ReadWrite)?;
         }
         set_mark(mark)
     }
@@ -148,18 +151,18 @@ impl Hands<'_> {
             fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
         }
         if let Some(group) = self.group {
-            group.give(path)?;
+            group.always().give(path, Access::ReadWrite)?;
         }
         set_mark(mark)
     }
 
     /// A folder for files of the API, in memory if they are secret and that is possible.
-    fn place_for_files(&self, path: &Path, memory: Option<Option<u64>>) -> io::Result<()> {
+    fn place_for_files(&self, path: &Path, medium: Medium) -> io::Result<()> {
         if path.join("..data").symlink_metadata().is_ok() {
             return Ok(());
         }
         make(path, 0o777)?;
-        let Some(size) = memory else {
+        let Medium::Memory(size) = medium else {
             return Ok(());
         };
         if mount_table::at(path)?.is_some() {
@@ -194,7 +197,7 @@ impl Hands<'_> {
         }
         match self.group {
             // Whoever mounted it first has given it to a group: another would take it away from that pod.
-            Some(group) if others == 0 => group.give(path),
+            Some(group) if others == 0 => group.give(path, Access::ReadWrite),
             _ => Ok(()),
         }
     }
@@ -212,6 +215,14 @@ fn make(path: &Path, mode: u32) -> io::Result<()> {
     fs::set_permissions(path, fs::Permissions::from_mode(mode))
 }
 
+/// Makes a folder that another volume is mounted on. A file that is there already can be mounted on, too.
+fn nested_folder(path: &Path) -> io::Result<()> {
+    match fs::DirBuilder::new().recursive(true).mode(0o755).create(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made,
+    }
+}
+
 /// Makes folders that only the node reads.
 pub(super) fn private_folder(path: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(PRIVATE).create(path)
@@ -226,4 +237,68 @@ fn set_mark(mark: &Path) -> io::Result<()> {
 
 fn told(path: &Path, error: &io::Error) -> String {
     format!("{}: {error}", path.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
+
+    use super::{
+        super::files::{File, Files},
+        *,
+    };
+
+    #[test]
+    fn where_nothing_may_be_mounted_secrets_are_in_folders_of_root() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("kubernetes.io~secret/keys");
+        let mut files = Files::default();
+        files.put("key", File::new(b"secret".to_vec(), 0o400)).unwrap();
+        let medium = Medium::Memory(None);
+        let recipe = Recipe::Files {
+            path: path.clone(),
+            files,
+            medium,
+            nested: Vec::new(),
+        };
+        let told_of_disk = AtomicBool::new(false);
+        let work = || {
+            // Rights are a thread's own.
+            let mut rights = capabilities(None).unwrap();
+            rights.effective.remove(CapabilitySet::SYS_ADMIN);
+            set_capabilities(None, rights).unwrap();
+            let hands = Hands {
+                now: Timestamp::UNIX_EPOCH,
+                group: None,
+                told_of_disk: &told_of_disk,
+            };
+            hands.set_up(&recipe).unwrap();
+            hands.set_up(&recipe).unwrap();
+            let ready = path.with_file_name("ready");
+            let memory = Recipe::Memory {
+                path: path.with_file_name("ram"),
+                ready,
+                mode: 0o777,
+                size: None,
+            };
+            assert!(
+                hands.set_up(&memory).is_err(),
+                "memory that was asked for is not a disk"
+            );
+        };
+        std::thread::scope(|scope| scope.spawn(work).join()).unwrap();
+        assert!(told_of_disk.load(Ordering::Relaxed));
+        assert_eq!(fs::read_to_string(path.join("key")).unwrap(), "secret");
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+        assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o777, 0o700));
+        assert!(mount_table::at(&path).unwrap().is_none());
+        // Later, with the right to mount, it stays where its containers see it.
+        let hands = Hands {
+            now: Timestamp::UNIX_EPOCH,
+            group: None,
+            told_of_disk: &told_of_disk,
+        };
+        hands.set_up(&recipe).unwrap();
+        assert!(mount_table::at(&path).unwrap().is_none());
+    }
 }

@@ -136,7 +136,7 @@ async fn secrets_and_tokens_are_in_memory_and_the_groups() {
         json!({"serviceAccountToken": {"path": "token", "audience": "vault", "expirationSeconds": 600}});
     let labels = json!({"downwardAPI": {"items": [{"path": "d/labels", "fieldRef": {"fieldPath": "metadata.labels"}}]}});
     let pod = pod_with(
-        &json!({"securityContext": {"fsGroup": 4321}}),
+        &json!({"securityContext": {"fsGroup": 4321, "fsGroupChangePolicy": "OnRootMismatch"}}),
         json!([
             {"name": "keys", "secret": {"secretName": "keys", "defaultMode": 0o400}},
             {"name": "all", "projected": {"sources": [token, labels], "defaultMode": 0o644}}
@@ -151,8 +151,8 @@ async fn secrets_and_tokens_are_in_memory_and_the_groups() {
         assert_eq!(mode(volume), 0o2777);
     }
     assert_eq!(fs::read_to_string(keys.join("key")).unwrap(), "secret");
-    assert_eq!(mode(&keys.join("key")), 0o660);
-    assert_eq!(mode(&all.join("token")), 0o660);
+    assert_eq!(mode(&keys.join("key")), 0o440);
+    assert_eq!(mode(&all.join("token")), 0o640);
     assert_eq!(fs::metadata(all.join("token")).unwrap().gid(), 4321);
     assert_eq!(
         fs::read_to_string(all.join("token")).unwrap(),
@@ -168,6 +168,7 @@ async fn secrets_and_tokens_are_in_memory_and_the_groups() {
         fs::read_to_string(all.join("token")).unwrap(),
         "robot-of-web-for-vault-1"
     );
+    assert_eq!(fs::metadata(all.join("token")).unwrap().gid(), 4321);
     assert_eq!(fs::read_to_string(all.join("d/labels")).unwrap(), "app=\"new\"");
     assert_eq!(world.mount_count(), 2);
     world
