@@ -19,6 +19,7 @@ pub mod engine;
 mod error;
 #[cfg(test)]
 pub mod fake;
+mod namespace;
 pub mod network;
 mod spec;
 mod state;
