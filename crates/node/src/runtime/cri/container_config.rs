@@ -305,6 +305,7 @@ mod tests {
                 user_name: Some("www".to_owned()),
                 group: Some(5),
                 groups: vec![1, 2],
+                ..Identity::default()
             },
             capabilities: Capabilities {
                 add: vec!["NET_ADMIN".to_owned()],
