@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, net::IpAddr, path::PathBuf};
 use k3_quantity::Quantity;
 
 /// What is known of this node when pods are made. Changes reach pods that are made later.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     /// The node's name.
     pub node_name: String,

@@ -7,7 +7,7 @@ use tokio::time::timeout;
 
 use super::{Found, look::length};
 use crate::{
-    pod::spec::expand,
+    environment::expand,
     runtime::{ContainerId, Runtime, RuntimeError},
 };
 

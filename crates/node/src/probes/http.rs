@@ -34,7 +34,7 @@ const REDIRECTS: usize = 10;
 pub enum Purpose {
     /// A probe.
     Probe,
-    /// A hook of the container's life.
+    /// A hook of the container's life: any answer will do.
     Lifecycle,
 }
 
@@ -58,13 +58,13 @@ pub async fn get(
             "Get \"{url}\": context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
         ))
     };
-    match timeout(limit, follow(&url, &headers)).await {
+    match timeout(limit, follow(&url, &headers, purpose)).await {
         Ok(found) => found,
         Err(_) => Ok(late()),
     }
 }
 
-async fn follow(url: &Uri, headers: &HeaderMap) -> Result<Found, String> {
+async fn follow(url: &Uri, headers: &HeaderMap, purpose: Purpose) -> Result<Found, String> {
     let mut at = url.clone();
     let mut headers = headers.clone();
     for _ in 0..=REDIRECTS {
@@ -74,10 +74,10 @@ async fn follow(url: &Uri, headers: &HeaderMap) -> Result<Found, String> {
             Err(Failure::InBody(why)) => return Err(why),
         };
         let Some(next) = redirected(&at, &answer) else {
-            return Ok(judge(&answer));
+            return Ok(judge(&answer, purpose));
         };
         if next.uri.host() != url.host() {
-            return Ok(judge(&answer));
+            return Ok(judge(&answer, purpose));
         }
         if next.is_absolute {
             headers.remove(HOST);
@@ -120,9 +120,10 @@ fn redirected(from: &Uri, answer: &Answer) -> Option<location::Target> {
     target(from, answer.headers.get(LOCATION)?.to_str().ok()?)
 }
 
-fn judge(answer: &Answer) -> Found {
+fn judge(answer: &Answer, purpose: Purpose) -> Found {
     let body = String::from_utf8_lossy(&answer.body);
     match answer.status.as_u16() {
+        _ if purpose == Purpose::Lifecycle => Found::Well(body.into_owned()),
         200..=299 => Found::Well(body.into_owned()),
         300..=399 => Found::Warning(format!("Probe terminated redirects, Response body: {body}")),
         // What a pod answers with may be meant for nobody else.

@@ -2,9 +2,10 @@
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 
-use super::{Kind, SpecError, expand::expand, remembered, resources::resources, security::security};
+use super::{Kind, SpecError, remembered, resources::resources, security::security};
 use crate::{
     Facts,
+    environment::expand,
     runtime::{ContainerId, ContainerSpec, Image, Mount},
 };
 

@@ -19,7 +19,6 @@
 pub mod amounts;
 mod container;
 mod dns;
-mod expand;
 mod hosts;
 mod names;
 mod remembered;
@@ -34,7 +33,6 @@ use k8s_openapi::api::core::v1::{Container, EphemeralContainer, Pod};
 pub use self::{
     container::{Request, container},
     dns::{Note, notes},
-    expand::expand,
     hosts::hosts_file,
     names::Names,
     remembered::{Remembered, hash},

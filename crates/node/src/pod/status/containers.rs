@@ -227,6 +227,10 @@ impl Group<'_> {
                 }
             }
             ContainerState::Exited(exit) => self.terminated(seen, exit),
+            // What was told to have ended did not begin again.
+            ContainerState::Unknown if old_state.is_some_and(|state| state.terminated.is_some()) => {
+                old_state.cloned().unwrap_or_default()
+            }
             ContainerState::Unknown if old_state.is_some_and(|state| state.running.is_some()) => {
                 // It ran, and it does no more: to wait would be to have never run.
                 *restarts = old_count.saturating_add(1);

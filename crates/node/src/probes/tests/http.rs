@@ -278,3 +278,24 @@ async fn who_does_not_answer_is_not_well() {
         "{words}"
     );
 }
+
+#[tokio::test]
+async fn for_a_hook_any_answer_will_do() {
+    let server = serve(None).await;
+    let ask = async |path: &str| {
+        let action = action(&server, path, json!({}));
+        get(
+            &action,
+            &Container::default(),
+            "127.0.0.1",
+            Purpose::Lifecycle,
+            LIMIT,
+        )
+        .await
+    };
+    assert_eq!(ask("/code/500").await.unwrap(), Found::Well("body".to_owned()));
+    let Found::Well(headers) = ask("/headers").await.unwrap() else {
+        panic!("it was answered");
+    };
+    assert!(headers.contains("user-agent=kube-lifecycle/1.37"));
+}

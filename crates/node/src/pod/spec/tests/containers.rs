@@ -1,7 +1,7 @@
 //! Commands, and what is found again on containers.
 
 use super::{
-    super::{Remembered, ephemeral, expand, hash},
+    super::{Remembered, ephemeral, hash},
     *,
 };
 use crate::runtime::ContainerId;
@@ -58,28 +58,6 @@ fn the_hash_changes_with_the_image_only_and_is_the_same_for_ever() {
     );
     assert_ne!(of(json!({"name": "a", "image": "y"})), one);
     assert_ne!(of(json!({"name": "b", "image": "x"})), one);
-}
-
-#[test]
-fn variables_are_filled_in_where_they_are_known() {
-    let environment = [("A", "1"), ("A", "2"), ("E", ""), ("X", "$(A)")];
-    let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    let cases = [
-        ("", ""),
-        ("$(A)", "2"),
-        ("$(E)", ""),
-        ("$(X)", "$(A)"),
-        ("$(Z)", "$(Z)"),
-        ("$$(A)", "$(A)"),
-        ("$$$(A)", "$2"),
-        ("$A $", "$A $"),
-        ("$(A", "$(A"),
-        ("a$", "a$"),
-        ("\u{e9}$(A)\u{e9}", "\u{e9}2\u{e9}"),
-    ];
-    for (text, expected) in cases {
-        assert_eq!(expand(text, &environment), expected, "{text}");
-    }
 }
 
 #[test]

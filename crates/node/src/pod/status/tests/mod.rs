@@ -9,6 +9,7 @@ mod conditions;
 mod containers;
 mod ends;
 mod phases;
+mod promises;
 
 use std::collections::BTreeMap;
 

@@ -1,0 +1,182 @@
+//! What can go wrong with volumes.
+
+use std::{fmt, io, path::Path};
+
+/// Why volumes are not as they should be. The words reach users in events and statuses.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum VolumeError {
+    /// Some volumes of a pod cannot be used yet; all others can. The pod waits, and it is tried again.
+    #[error("{}", wait(.0))]
+    SetUp(Vec<Failure>),
+    /// A container cannot have what it wants mounted: its status waits with `CreateContainerConfigError`.
+    #[error("{0}")]
+    Mount(String),
+    /// The node's own folders cannot be read or written.
+    #[error("{what}: {source}")]
+    Disk {
+        /// What was tried, and where.
+        what: String,
+        /// What came of it.
+        source: io::Error,
+    },
+    /// Something that is not ours is mounted in a folder that is to go. It is left alone, and the folder with it.
+    #[error("{0} is a mount that the node did not make; unmount it, then its pod's folder can go")]
+    Foreign(String),
+}
+
+/// A volume that cannot be used yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Its name in the pod.
+    pub volume: String,
+    /// What is wrong.
+    pub trouble: Trouble,
+}
+
+/// What is wrong with a volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// It is not known what to mount: a claim that is not bound, a type that the node does not have.
+    Unknown(String),
+    /// It is known, and failed: in the words of the event.
+    Failed(String),
+}
+
+// --- VolumeError ---
+
+impl VolumeError {
+    /// The messages of the events `FailedMount` that a pod gets at once.
+    pub fn events(&self) -> Vec<String> {
+        match self {
+            VolumeError::SetUp(failures) => {
+                let mut events = Vec::new();
+                for failure in failures {
+                    match &failure.trouble {
+                        Trouble::Failed(message) => events.push(message.clone()),
+                        Trouble::Unknown(_) => {}
+                    }
+                }
+                if let Some(unknown) = unknown(failures) {
+                    events.push(format!(
+                        "Unable to attach or mount volumes: {}",
+                        unmounted(failures, &unknown)
+                    ));
+                }
+                events
+            }
+            other => vec![other.to_string()],
+        }
+    }
+
+    /// The message of the event `FailedMount` when a pod has waited for two minutes.
+    pub fn waited_too_long(&self) -> String {
+        match self {
+            VolumeError::SetUp(failures) => {
+                let why = unmounted(failures, "context deadline exceeded");
+                format!("Unable to attach or mount volumes: {why}")
+            }
+            other => other.to_string(),
+        }
+    }
+
+    /// An error of the node's own folders.
+    pub(super) fn disk(what: &str, path: &Path, source: impl Into<io::Error>) -> Self {
+        VolumeError::Disk {
+            what: format!("{what} {}", path.display()),
+            source: source.into(),
+        }
+    }
+
+    /// When a task of ours was given up, which only the end of the process does.
+    pub(super) fn given_up(error: tokio::task::JoinError) -> Self {
+        VolumeError::Disk {
+            what: "volumes".to_owned(),
+            source: io::Error::other(error),
+        }
+    }
+}
+
+/// What upstream says of a pod whose volumes are not there.
+fn wait(failures: &[Failure]) -> String {
+    let why = unknown(failures).unwrap_or_else(|| {
+        let failed = failures.iter().map(|failure| failure.trouble.to_string());
+        failed.collect::<Vec<_>>().join(", ")
+    });
+    unmounted(failures, &why)
+}
+
+fn unknown(failures: &[Failure]) -> Option<String> {
+    let words: Vec<_> = failures
+        .iter()
+        .filter_map(|failure| match &failure.trouble {
+            Trouble::Unknown(why) => Some(why.as_str()),
+            Trouble::Failed(_) => None,
+        })
+        .collect();
+    (!words.is_empty()).then(|| words.join(", "))
+}
+
+fn unmounted(failures: &[Failure], why: &str) -> String {
+    let all: Vec<_> = failures.iter().map(|failure| failure.volume.as_str()).collect();
+    let unknown: Vec<_> = failures
+        .iter()
+        .filter(|failure| matches!(failure.trouble, Trouble::Unknown(_)))
+        .map(|failure| failure.volume.as_str())
+        .collect();
+    format!(
+        "unmounted volumes=[{}], unattached volumes=[], failed to process volumes=[{}]: {why}",
+        all.join(" "),
+        unknown.join(" ")
+    )
+}
+
+// --- Trouble ---
+
+impl Trouble {
+    /// A step that failed, as events tell it.
+    pub(super) fn step(step: &str, volume: &str, why: &str) -> Self {
+        Trouble::Failed(format!("MountVolume.{step} failed for volume {volume:?} : {why}"))
+    }
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Trouble::Unknown(words) | Trouble::Failed(words)) = self;
+        f.write_str(words)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_and_errors_have_the_words_of_upstream() {
+        let failed = Failure {
+            volume: "config".to_owned(),
+            trouble: Trouble::step("SetUp", "config", "configmap \"x\" not found"),
+        };
+        let unknown = Failure {
+            volume: "data".to_owned(),
+            trouble: Trouble::Unknown("error processing PVC shop/data: PVC is not bound".to_owned()),
+        };
+        let one = VolumeError::SetUp(vec![failed.clone()]);
+        let set_up = "MountVolume.SetUp failed for volume \"config\" : configmap \"x\" not found";
+        assert_eq!(one.events(), [set_up]);
+        assert_eq!(
+            one.waited_too_long(),
+            "Unable to attach or mount volumes: unmounted volumes=[config], unattached volumes=[], failed to process volumes=[]: context deadline exceeded"
+        );
+        let both = VolumeError::SetUp(vec![failed, unknown]);
+        let words = "unmounted volumes=[config data], unattached volumes=[], failed to process volumes=[data]: error processing PVC shop/data: PVC is not bound";
+        assert_eq!(both.to_string(), words);
+        assert_eq!(
+            both.events(),
+            [
+                set_up.to_owned(),
+                format!("Unable to attach or mount volumes: {words}")
+            ]
+        );
+    }
+}
