@@ -153,6 +153,22 @@ impl Cri {
         failure.explain(what, limit, self.connection.socket(), Words::Plain)
     }
 
+    /// Refuses what is somebody else's.
+    fn must_be_ours(
+        &self,
+        what: &str,
+        id: &str,
+        told: &BTreeMap<String, String>,
+    ) -> Result<(), RuntimeError> {
+        if told.get(labels::NODE) == Some(&self.owner.node) {
+            return Ok(());
+        }
+        Err(RuntimeError::Refused(format!(
+            "{what} {id} is not of the node {}, and is left alone",
+            self.owner.node
+        )))
+    }
+
     /// By what our sandboxes and containers are found.
     fn ours(&self) -> BTreeMap<String, String> {
         BTreeMap::from([(labels::NODE.to_owned(), self.owner.node.clone())])

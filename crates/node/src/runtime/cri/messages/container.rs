@@ -270,6 +270,8 @@ pub(crate) struct ContainerStatus {
     pub(crate) reason: String,
     #[prost(string, tag = "11")]
     pub(crate) message: String,
+    #[prost(btree_map = "string, string", tag = "12")]
+    pub(crate) labels: BTreeMap<String, String>,
     /// Absolute.
     #[prost(string, tag = "15")]
     pub(crate) log_path: String,

@@ -155,6 +155,8 @@ pub(crate) struct PodSandboxStatus {
     pub(crate) network: Option<PodSandboxNetworkStatus>,
     #[prost(btree_map = "string, string", tag = "7")]
     pub(crate) labels: BTreeMap<String, String>,
+    #[prost(btree_map = "string, string", tag = "8")]
+    pub(crate) annotations: BTreeMap<String, String>,
 }
 
 #[derive(Clone, PartialEq, Message)]
