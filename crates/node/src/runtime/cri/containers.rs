@@ -16,7 +16,7 @@ use crate::runtime::{
 use super::{
     Cri, container_config,
     failure::Failure,
-    gone, hosts, logs,
+    gone, logs,
     messages::{self, method},
     sandbox_config,
     sandboxes::{cannot_remove, make_folder},
@@ -38,13 +38,9 @@ impl Cri {
             self.must_mount_images().await?;
         }
         make_folder(&pod.log_directory.join(&spec.name)).await?;
-        let mut config = container_config::config(pod, spec, &self.owner, self.cgroups);
-        if let Some(mount) = hosts::mount(self, sandbox, pod, spec).await? {
-            config.mounts.push(mount);
-        }
         let request = messages::CreateContainerRequest {
             pod_sandbox_id: sandbox.0.clone(),
-            config: Some(config),
+            config: Some(container_config::config(pod, spec, &self.owner, self.cgroups)),
             sandbox_config: Some(sandbox_config::config(pod, &self.owner)),
         };
         let limit = self.limits.start;
@@ -90,6 +86,9 @@ impl Cri {
     }
 
     pub(super) async fn end_container(&self, id: &ContainerId, grace: Duration) -> Result<(), RuntimeError> {
+        if self.own_status(id).await?.is_none() {
+            return Ok(());
+        }
         let request = messages::StopContainerRequest {
             container_id: id.0.clone(),
             timeout: seconds(grace),
@@ -103,7 +102,9 @@ impl Cri {
     }
 
     pub(super) async fn delete_container(&self, id: &ContainerId) -> Result<(), RuntimeError> {
-        let log = self.status_of(&id.0).await?.and_then(|status| log_path(&status));
+        let Some(status) = self.own_status(id).await? else {
+            return Ok(());
+        };
         let limit = self.limits.stop;
         let done: Result<messages::Nothing, _> = self
             .connection
@@ -111,7 +112,7 @@ impl Cri {
             .await;
         gone(done).map_err(|failure| self.explain(failure, &format!("removal of container {id}"), limit))?;
         self.known.forget(&id.0);
-        match log {
+        match log_path(&status) {
             Some(log) => logs::remove(&log).map_err(|error| cannot_remove(&log, &error)),
             None => Ok(()),
         }
@@ -239,6 +240,15 @@ impl Cri {
             None => self.status_of(&container.id).await?,
         };
         Ok(status.as_ref().and_then(log_path))
+    }
+
+    /// What the runtime tells of a container that must be ours, if it is there.
+    async fn own_status(&self, id: &ContainerId) -> Result<Option<messages::ContainerStatus>, RuntimeError> {
+        let status = self.status_of(&id.0).await?;
+        if let Some(status) = &status {
+            self.must_be_ours("container", &id.0, &status.labels)?;
+        }
+        Ok(status)
     }
 
     /// What the runtime tells of one container, if it is there.

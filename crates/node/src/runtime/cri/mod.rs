@@ -9,7 +9,6 @@
 //! changes           events where the runtime has them, comparing lists where not
 //! logs              files that the runtime writes: read, followed, rotated, removed
 //! streaming         exec and attach
-//! hosts             the file `/etc/hosts` of pods
 //! ```
 //!
 //! A runtime of CRI knows neither limits of processes on cgroups of the first version nor, before containerd 2.1 and CRI-O 1.31,
@@ -21,7 +20,6 @@ mod connection;
 mod container_config;
 mod containers;
 mod failure;
-mod hosts;
 mod images;
 mod itself;
 mod known;
@@ -153,6 +151,22 @@ impl Cri {
 
     fn explain(&self, failure: Failure, what: &str, limit: Duration) -> RuntimeError {
         failure.explain(what, limit, self.connection.socket(), Words::Plain)
+    }
+
+    /// Refuses what is somebody else's.
+    fn must_be_ours(
+        &self,
+        what: &str,
+        id: &str,
+        told: &BTreeMap<String, String>,
+    ) -> Result<(), RuntimeError> {
+        if told.get(labels::NODE) == Some(&self.owner.node) {
+            return Ok(());
+        }
+        Err(RuntimeError::Refused(format!(
+            "{what} {id} is not of the node {}, and is left alone",
+            self.owner.node
+        )))
     }
 
     /// By what our sandboxes and containers are found.

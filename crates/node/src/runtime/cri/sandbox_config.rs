@@ -6,8 +6,14 @@ use crate::runtime::{
 
 use super::messages;
 
+/// The annotation of a sandbox by which its folder of logs is found again: the protocol does not tell it.
+pub(super) const LOG_DIRECTORY: &str = "k3.io/log-directory";
+
 /// The sandbox as the runtime is asked for it.
 pub(super) fn config(spec: &SandboxSpec, owner: &Owner) -> messages::PodSandboxConfig {
+    let log_directory = spec.log_directory.to_string_lossy().into_owned();
+    let mut annotations = spec.annotations.clone();
+    annotations.insert(LOG_DIRECTORY.to_owned(), log_directory.clone());
     messages::PodSandboxConfig {
         metadata: Some(messages::PodSandboxMetadata {
             name: spec.pod.name.clone(),
@@ -16,7 +22,7 @@ pub(super) fn config(spec: &SandboxSpec, owner: &Owner) -> messages::PodSandboxC
             attempt: spec.attempt,
         }),
         hostname: spec.hostname.clone(),
-        log_directory: spec.log_directory.to_string_lossy().into_owned(),
+        log_directory,
         dns_config: spec.dns.as_ref().map(dns),
         port_mappings: spec
             .ports
@@ -35,7 +41,7 @@ pub(super) fn config(spec: &SandboxSpec, owner: &Owner) -> messages::PodSandboxC
                 (labels::NODE.to_owned(), owner.node.clone()),
             ])
             .collect(),
-        annotations: spec.annotations.clone(),
+        annotations,
         linux: Some(messages::LinuxPodSandboxConfig {
             cgroup_parent: spec.cgroup_parent.clone().unwrap_or_default(),
             security_context: Some(security(spec)),
@@ -50,6 +56,7 @@ pub(super) fn namespaces(spec: &SandboxSpec) -> messages::NamespaceOption {
         network: mode(spec.network),
         pid: mode(spec.process),
         ipc: mode(spec.ipc),
+        target_id: String::new(),
     }
 }
 
@@ -91,6 +98,15 @@ pub(super) fn selinux(security: &Security) -> Option<messages::SeLinuxOption> {
     })
 }
 
+/// Whether the groups of the image count as well.
+pub(super) fn groups_policy(security: &Security) -> i32 {
+    if security.identity.strict_groups {
+        messages::SupplementalGroupsPolicy::Strict.into()
+    } else {
+        messages::SupplementalGroupsPolicy::Merge.into()
+    }
+}
+
 fn named(profile_type: messages::ProfileType, name: &str) -> messages::SecurityProfile {
     messages::SecurityProfile {
         profile_type: profile_type.into(),
@@ -108,6 +124,7 @@ fn security(spec: &SandboxSpec) -> messages::LinuxSandboxSecurityContext {
         run_as_group: security.identity.user.and(security.identity.group).map(number),
         readonly_rootfs: security.read_only_root,
         supplemental_groups: security.identity.groups.clone(),
+        supplemental_groups_policy: groups_policy(security),
         privileged: security.privileged,
         seccomp: Some(seccomp(&security.seccomp)),
         apparmor: apparmor(&security.apparmor),

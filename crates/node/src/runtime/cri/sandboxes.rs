@@ -16,7 +16,8 @@ use super::{
     failure::{Failure, Words},
     gone, logs,
     messages::{self, method},
-    sandbox_config, state,
+    sandbox_config::{self, LOG_DIRECTORY},
+    state,
 };
 
 /// How many statuses are asked for at once.
@@ -59,6 +60,9 @@ impl Cri {
     }
 
     pub(super) async fn end_sandbox(&self, id: &SandboxId) -> Result<(), RuntimeError> {
+        if self.own_sandbox(id).await?.is_none() {
+            return Ok(());
+        }
         let request = messages::PodSandboxId {
             pod_sandbox_id: id.0.clone(),
         };
@@ -73,13 +77,15 @@ impl Cri {
     }
 
     pub(super) async fn delete_sandbox(&self, id: &SandboxId) -> Result<(), RuntimeError> {
+        let Some(sandbox) = self.own_sandbox(id).await? else {
+            return Ok(());
+        };
         // Afterwards nobody knows where their logs are.
         let containers = self.listed_containers("", &id.0).await?;
         let mut written = Vec::new();
         for container in &containers {
             written.extend(self.log_of(container).await?);
         }
-        let pod = self.pod_of(id).await?;
         let request = messages::PodSandboxId {
             pod_sandbox_id: id.0.clone(),
         };
@@ -96,37 +102,41 @@ impl Cri {
         for log in &written {
             logs::remove(log).map_err(|error| cannot_remove(log, &error))?;
         }
-        self.remove_folders(pod, &written).await
+        self.remove_folders(sandbox).await
     }
 
     /// Removes the folders of logs, if no other sandbox of the pod is there: that one may be about to use them.
-    async fn remove_folders(&self, pod: Option<String>, logs: &[PathBuf]) -> Result<(), RuntimeError> {
-        let Some(uid) = pod else {
+    async fn remove_folders(&self, sandbox: messages::PodSandboxStatus) -> Result<(), RuntimeError> {
+        let Some(folder) = sandbox.annotations.get(LOG_DIRECTORY).map(PathBuf::from) else {
             return Ok(());
         };
+        let uid = sandbox.metadata.unwrap_or_default().uid;
         let others = self.listed_sandboxes("").await?;
         let is_same =
             |other: &messages::PodSandbox| other.metadata.as_ref().is_some_and(|pod| pod.uid == uid);
         if others.iter().any(is_same) {
             return Ok(());
         }
-        let mut pods = HashSet::new();
-        for folder in logs.iter().filter_map(|log| log.parent()) {
-            // Folders that are not empty are left alone: whatever is in them is not of the sandbox.
-            let _ = fs::remove_dir(folder).await;
-            pods.extend(folder.parent());
+        if let Ok(mut containers) = fs::read_dir(&folder).await {
+            while let Ok(Some(container)) = containers.next_entry().await {
+                // Folders that are not empty are left alone: whatever is in them is not of the sandbox.
+                let _ = fs::remove_dir(container.path()).await;
+            }
         }
-        for folder in pods {
-            super::hosts::remove(folder).await;
-            let _ = fs::remove_dir(folder).await;
-        }
+        let _ = fs::remove_dir(&folder).await;
         Ok(())
     }
 
-    /// The uid of the pod that a sandbox of ours is for.
-    async fn pod_of(&self, id: &SandboxId) -> Result<Option<String>, RuntimeError> {
-        let found = self.listed_sandboxes(&id.0).await?;
-        Ok(found.into_iter().find_map(|sandbox| Some(sandbox.metadata?.uid)))
+    /// What the runtime tells of a sandbox that must be ours, if it is there.
+    async fn own_sandbox(&self, id: &SandboxId) -> Result<Option<messages::PodSandboxStatus>, RuntimeError> {
+        let status = self
+            .sandbox_status(&id.0, false)
+            .await?
+            .and_then(|answer| answer.status);
+        if let Some(status) = &status {
+            self.must_be_ours("sandbox", &id.0, &status.labels)?;
+        }
+        Ok(status)
     }
 
     pub(super) async fn list_sandboxes(&self) -> Result<Vec<Sandbox>, RuntimeError> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use prost::{Enumeration, Message};
 
-use super::{Int64Value, NamespaceOption, SeLinuxOption, SecurityProfile};
+use super::{Int64Value, NamespaceOption, SeLinuxOption, SecurityProfile, SupplementalGroupsPolicy};
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct PodSandboxMetadata {
@@ -92,6 +92,8 @@ pub(crate) struct LinuxSandboxSecurityContext {
     pub(crate) readonly_rootfs: bool,
     #[prost(int64, repeated, tag = "5")]
     pub(crate) supplemental_groups: Vec<i64>,
+    #[prost(enumeration = "SupplementalGroupsPolicy", tag = "11")]
+    pub(crate) supplemental_groups_policy: i32,
     #[prost(bool, tag = "6")]
     pub(crate) privileged: bool,
     #[prost(message, optional, tag = "9")]
@@ -153,6 +155,8 @@ pub(crate) struct PodSandboxStatus {
     pub(crate) network: Option<PodSandboxNetworkStatus>,
     #[prost(btree_map = "string, string", tag = "7")]
     pub(crate) labels: BTreeMap<String, String>,
+    #[prost(btree_map = "string, string", tag = "8")]
+    pub(crate) annotations: BTreeMap<String, String>,
 }
 
 #[derive(Clone, PartialEq, Message)]

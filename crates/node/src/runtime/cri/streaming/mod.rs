@@ -9,9 +9,9 @@
 //! ```
 //!
 //! `WebSockets` are asked for first, but only with the fifth version of the protocol: the fourth cannot say that the input has ended,
-//! and `echo x | kubectl exec -i pod -- cat` would never end. Runtimes that know only the fourth (containerd before 2.0) refuse
-//! before they begin the command, and are spoken to in SPDY, which can say it. An address is good for one attempt only, so that a
-//! second one is asked for then.
+//! and `echo x | kubectl exec -i pod -- cat` would never end. CRI-O speaks the fifth where conmon-rs serves its streams. Runtimes
+//! that know only the fourth (containerd, and CRI-O otherwise) refuse before they begin the command, and are spoken to in SPDY,
+//! which can say it. An address is good for one attempt only, so that a second one is asked for then.
 
 mod address;
 mod spdy;
@@ -21,6 +21,7 @@ mod wires;
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::FutureExt;
 use tokio::time::timeout;
 
@@ -98,6 +99,16 @@ pub(super) async fn open(
     })
 }
 
+/// How streams end.
+enum Ended {
+    /// With the status of the process.
+    Status(Bytes),
+    /// With a farewell: conmon-rs tells a status only of commands that failed.
+    Well,
+    /// The connection is no more.
+    Silently,
+}
+
 enum Begun {
     WebSocket(Box<websocket::Socket>),
     Spdy(spdy::Socket),
@@ -110,9 +121,9 @@ impl Begun {
             Begun::Spdy(socket) => spdy::run(socket, wires).await?,
         };
         match (ended, purpose) {
-            (Some(status), _) => status::exit_code(&status),
-            (None, Purpose::Attach) => Ok(0),
-            (None, Purpose::Exec) => Err(RuntimeError::Refused(
+            (Ended::Status(status), _) => status::exit_code(&status),
+            (Ended::Well, _) | (Ended::Silently, Purpose::Attach) => Ok(0),
+            (Ended::Silently, Purpose::Exec) => Err(RuntimeError::Refused(
                 "the streams ended before the command did".to_owned(),
             )),
         }

@@ -16,7 +16,7 @@ use tokio::{
 use crate::runtime::{RuntimeError, TerminalSize};
 
 use super::{
-    NoStream,
+    Ended, NoStream,
     address::{Address, Connection},
     wires::{Outputs, Wires, next_size, size_text},
 };
@@ -61,8 +61,8 @@ pub(super) async fn connect(address: &Address) -> Result<Socket, NoStream> {
     Ok(address.upgrade(request).await?.1)
 }
 
-/// Moves bytes until the process ends; its status, if there is one.
-pub(super) async fn run(socket: Socket, wires: Wires) -> Result<Option<Bytes>, RuntimeError> {
+/// Moves bytes until the process ends.
+pub(super) async fn run(socket: Socket, wires: Wires) -> Result<Ended, RuntimeError> {
     let Wires {
         stdin,
         outputs,
@@ -188,7 +188,7 @@ async fn receive(
     mut reader: ReadHalf<Socket>,
     mut outputs: Outputs,
     answers: mpsc::Sender<BytesMut>,
-) -> io::Result<Option<Bytes>> {
+) -> io::Result<Ended> {
     let mut status = BytesMut::new();
     let mut head = [0; HEAD];
     let mut body = Vec::new();
@@ -241,7 +241,11 @@ async fn receive(
             _ => {}
         }
     }
-    Ok((!status.is_empty()).then(|| status.freeze()))
+    Ok(if status.is_empty() {
+        Ended::Silently
+    } else {
+        Ended::Status(status.freeze())
+    })
 }
 
 #[cfg(test)]

@@ -12,13 +12,16 @@ use ring::{digest, rand};
 use tokio::io::AsyncReadExt;
 use tokio_tungstenite::{
     WebSocketStream,
-    tungstenite::{self, Message, protocol::Role},
+    tungstenite::{
+        self, Message,
+        protocol::{Role, frame::coding::CloseCode},
+    },
 };
 
 use crate::runtime::RuntimeError;
 
 use super::{
-    NoStream,
+    Ended, NoStream,
     address::{Address, Connection},
     wires::{Outputs, Wires, next_size, size_text},
 };
@@ -72,8 +75,8 @@ fn accept(key: &str) -> String {
     STANDARD.encode(digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, text.as_bytes()))
 }
 
-/// Moves bytes until the process ends; its status, if there is one.
-pub(super) async fn run(socket: Socket, wires: Wires) -> Result<Option<Bytes>, RuntimeError> {
+/// Moves bytes until the process ends.
+pub(super) async fn run(socket: Socket, wires: Wires) -> Result<Ended, RuntimeError> {
     let Wires {
         stdin,
         outputs,
@@ -90,17 +93,17 @@ pub(super) async fn run(socket: Socket, wires: Wires) -> Result<Option<Bytes>, R
     }
 }
 
-async fn receive(
-    mut stream: SplitStream<Socket>,
-    mut outputs: Outputs,
-) -> Result<Option<Bytes>, RuntimeError> {
+async fn receive(mut stream: SplitStream<Socket>, mut outputs: Outputs) -> Result<Ended, RuntimeError> {
     while let Some(message) = stream.next().await {
         let bytes = match message {
             Ok(Message::Binary(bytes)) => bytes,
             Ok(Message::Text(text)) => text.into(),
+            Ok(Message::Close(Some(farewell))) if farewell.code == CloseCode::Normal => {
+                return Ok(Ended::Well);
+            }
             Ok(Message::Close(_))
             | Err(tungstenite::Error::ConnectionClosed | tungstenite::Error::AlreadyClosed) => {
-                return Ok(None);
+                return Ok(Ended::Silently);
             }
             Ok(_) => continue,
             Err(error) => {
@@ -116,13 +119,13 @@ async fn receive(
         match *channel {
             STDOUT => Outputs::write(&mut outputs.stdout, rest).await,
             STDERR => Outputs::write(&mut outputs.stderr, rest).await,
-            STATUS if !rest.is_empty() => return Ok(Some(bytes.slice(1..))),
+            STATUS if !rest.is_empty() => return Ok(Ended::Status(bytes.slice(1..))),
             CLOSE if rest == [STDOUT] => outputs.stdout = None,
             CLOSE if rest == [STDERR] => outputs.stderr = None,
             _ => {}
         }
     }
-    Ok(None)
+    Ok(Ended::Silently)
 }
 
 /// Returns when the connection is broken.

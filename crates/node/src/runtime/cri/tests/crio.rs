@@ -1,5 +1,6 @@
 //! A server of CRI that answers as CRI-O does, as far as its source tells: names, reasons, what it tells on request, sandboxes
-//! without a process of their own, events, streams over `WebSockets` of version 5. It runs nothing.
+//! without a process of their own, events, and streams over `WebSockets` of version 5, which CRI-O has where conmon-rs serves
+//! them. It runs nothing.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -302,6 +303,7 @@ impl Shared {
                             additional_ips: Vec::new(),
                         }),
                         labels: found.labels.clone(),
+                        annotations: found.annotations.clone(),
                     }),
                     // Without a process: CRI-O drops the container that would only hold namespaces.
                     info: BTreeMap::from([("info".to_owned(), r#"{"runtimeSpec":{}}"#.to_owned())]),
@@ -346,6 +348,7 @@ impl Shared {
                     image: config.image.clone(),
                     image_ref: "registry.example/app@sha256:1234".to_owned(),
                     image_id: "1234".to_owned(),
+                    labels: config.labels.clone(),
                     log_path: format!("{folder}/{}", config.log_path),
                     ..messages::ContainerStatus::default()
                 };

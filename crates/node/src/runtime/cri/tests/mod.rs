@@ -177,8 +177,7 @@ async fn a_status_is_asked_for_once_in_each_state() {
     for _ in 0..3 {
         assert_eq!(cri.sandboxes().await.unwrap()[0].addresses.len(), 1);
     }
-    // Once for the file of hosts, once for the list.
-    assert_eq!(crio.calls(method::POD_SANDBOX_STATUS), 2);
+    assert_eq!(crio.calls(method::POD_SANDBOX_STATUS), 1);
 }
 
 #[tokio::test]
@@ -193,7 +192,21 @@ async fn what_is_gone_is_removed() {
         .await
         .unwrap_err();
     assert!(matches!(error, RuntimeError::NotFound(_)));
-    let (sandbox, _) = run(&cri, &crio, app()).await;
+    let (sandbox, id) = run(&cri, &crio, app()).await;
+    // Somebody else neither stops nor removes it.
+    let other = Owner {
+        node: "n2".to_owned(),
+    };
+    let other = Cri::connect(&crio.socket(), other).unwrap();
+    let refused = [
+        other.stop_container(&id, Duration::ZERO).await,
+        other.remove_container(&id).await,
+        other.stop_sandbox(&sandbox).await,
+        other.remove_sandbox(&sandbox).await,
+    ];
+    for answer in refused {
+        assert!(matches!(answer, Err(RuntimeError::Refused(_))));
+    }
     cri.stop_sandbox(&sandbox).await.unwrap();
     cri.remove_sandbox(&sandbox).await.unwrap();
     assert!(cri.containers().await.unwrap().is_empty());
@@ -220,7 +233,7 @@ async fn images_are_mounted_as_volumes() {
     let mounts = &state.created[0].mounts;
     assert_eq!(mounts[0].image.as_ref().unwrap().image, "data:1");
     assert_eq!(mounts[0].image_sub_path, "files");
-    assert_eq!(mounts[1].container_path, "/etc/hosts");
+    assert!(mounts[0].host_path.is_empty());
 }
 
 #[tokio::test]
@@ -264,6 +277,8 @@ async fn the_end_of_input_reaches_the_command() {
 
     let failed = cri.exec(&id, &spec(&["fail", "42"])).await.unwrap().done;
     assert_eq!(timeout(PATIENCE, failed).await.unwrap().unwrap(), 42);
+    let well = cri.exec(&id, &spec(&["true"])).await.unwrap().done;
+    assert_eq!(timeout(PATIENCE, well).await.unwrap().unwrap(), 0);
     let died = cri.exec(&id, &spec(&["die"])).await.unwrap().done;
     assert!(timeout(PATIENCE, died).await.unwrap().is_err());
 }

@@ -12,7 +12,10 @@ use hyper_util::rt::TokioIo;
 use tokio::{net::TcpListener, task::JoinSet};
 use tokio_tungstenite::{
     WebSocketStream,
-    tungstenite::{Message, protocol::Role},
+    tungstenite::{
+        Message,
+        protocol::{CloseFrame, Role, frame::coding::CloseCode},
+    },
 };
 
 const PROTOCOL: &str = "v5.channel.k8s.io";
@@ -81,7 +84,8 @@ async fn handshake(
     Ok(response)
 }
 
-/// `/exec/cat`: echoes until the input ends, then ends with 0. `/exec/fail/N`: ends with N. `/exec/die`: breaks off.
+/// `/exec/cat`: echoes until the input ends, then ends with 0. `/exec/fail/N`: ends with N. `/exec/true`: ends well, and as conmon-rs
+/// does without a status. `/exec/die`: breaks off.
 async fn run(path: &str, upgrade: OnUpgrade) {
     let upgraded = TokioIo::new(upgrade.await.unwrap());
     let mut socket = WebSocketStream::from_raw_socket(upgraded, Role::Server, None).await;
@@ -106,6 +110,14 @@ async fn run(path: &str, upgrade: OnUpgrade) {
         ["fail", code] => format!(
             r#"{{"metadata":{{}},"status":"Failure","reason":"NonZeroExitCode","details":{{"causes":[{{"reason":"ExitCode","message":"{code}"}}]}}}}"#
         ),
+        ["true"] => {
+            let farewell = CloseFrame {
+                code: CloseCode::Normal,
+                reason: "done".into(),
+            };
+            socket.close(Some(farewell)).await.unwrap();
+            return;
+        }
         _ => return,
     };
     let status = [b"\x03", status.as_bytes()].concat();
