@@ -79,6 +79,8 @@ struct Inner {
     clock: Clock,
     /// By uid. Locked while a pod's folders are changed: nobody else does.
     pods: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<Known>>>>,
+    /// Volumes of the cluster that one pod may use at a time, and the uid of the one that does.
+    taken: Mutex<BTreeMap<String, String>>,
     told_of_disk: AtomicBool,
 }
 
@@ -101,6 +103,7 @@ impl Volumes {
             sources,
             clock,
             pods: Mutex::default(),
+            taken: Mutex::default(),
             told_of_disk: AtomicBool::new(false),
         };
         Volumes {
@@ -133,7 +136,7 @@ impl Volumes {
                 group,
                 told_of_disk: &inner.told_of_disk,
             };
-            for (volume, Named { name, recipe }) in recipes {
+            for (volume, Named { name, recipe, .. }) in recipes {
                 match hands.set_up(&recipe) {
                     Ok(ready) => {
                         if recipe.is_settled() {
@@ -283,17 +286,34 @@ impl Volumes {
                 continue;
             }
             let name = volume.name.clone();
-            match kitchen.recipe(volume).await {
-                Ok(recipe) => recipes.push((name, recipe)),
-                Err(trouble) => {
-                    failures.push(Failure {
-                        volume: name,
-                        trouble,
-                    });
-                }
+            let recipe = kitchen.recipe(volume).await;
+            match recipe.and_then(|named| self.take(kitchen.uid, named)) {
+                Ok(named) => recipes.push((name, named)),
+                Err(trouble) => failures.push(Failure {
+                    volume: name,
+                    trouble,
+                }),
             }
         }
         (recipes, failures)
+    }
+
+    /// Takes a volume that one pod may use at a time.
+    fn take(&self, uid: &str, named: Named) -> Result<Named, Trouble> {
+        if !named.is_exclusive {
+            return Ok(named);
+        }
+        let mut taken = self.taken();
+        let user = taken.entry(named.name.clone()).or_insert_with(|| uid.to_owned());
+        if user == uid {
+            return Ok(named);
+        }
+        let why = "volume uses the ReadWriteOncePod access mode and is already in use by another pod";
+        Err(Trouble::step("SetUp", &named.name, why))
+    }
+
+    fn taken(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
+        self.inner.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn end(
@@ -309,6 +329,7 @@ impl Volumes {
         };
         spawn_blocking(work).await.map_err(VolumeError::given_up)??;
         self.inner.sources.forget(pod);
+        self.taken().retain(|_, uid| *uid != pod.uid);
         self.pods().remove(&pod.uid);
         Ok(())
     }

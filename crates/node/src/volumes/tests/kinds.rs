@@ -371,6 +371,30 @@ async fn a_local_volume_is_mounted_and_given_to_the_group() {
 }
 
 #[tokio::test]
+async fn a_volume_for_one_pod_is_not_given_to_another() {
+    let world = World::new();
+    let folder = world.folder.path().join("disk");
+    let volume = json!({"metadata": {"name": "pv"}, "spec": {"accessModes": ["ReadWriteOncePod"],
+        "hostPath": {"path": folder, "type": "DirectoryOrCreate"}, "claimRef": {"uid": "claim-uid"}}});
+    world.sources.put_volume(serde_json::from_value(volume).unwrap());
+    let claim = json!({"metadata": {"namespace": "shop", "name": "data", "uid": "claim-uid"},
+        "spec": {"volumeName": "pv"}, "status": {"phase": "Bound"}});
+    world.sources.put_claim(serde_json::from_value(claim).unwrap());
+    let one = pod(
+        json!([{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]),
+        json!([{"name": "data", "mountPath": "/d"}]),
+    );
+    let mut other = one.clone();
+    other.metadata.uid = Some("u2".to_owned());
+    world.prepare(&one).await.unwrap();
+    world.prepare(&one).await.unwrap();
+    let words = "MountVolume.SetUp failed for volume \"pv\" : volume uses the ReadWriteOncePod access mode and is already in use by another pod";
+    assert_eq!(events(world.prepare(&other).await), [words]);
+    world.volumes.tear_down(&identity()).await.unwrap();
+    world.prepare(&other).await.unwrap();
+}
+
+#[tokio::test]
 async fn mounts_are_what_containers_ask_for() {
     let world = World::new();
     let folder = world.folder.path().join("late");
