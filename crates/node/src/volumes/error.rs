@@ -1,6 +1,6 @@
 //! What can go wrong with volumes.
 
-use std::{fmt, io, path::Path};
+use std::{io, path::Path};
 
 /// Why volumes are not as they should be. The words reach users in events and statuses.
 #[derive(Debug, thiserror::Error)]
@@ -120,13 +120,6 @@ impl Trouble {
     /// A step that failed, as events tell it.
     pub(super) fn step(step: &str, volume: &str, why: &str) -> Self {
         Trouble::Failed(format!("MountVolume.{step} failed for volume {volume:?} : {why}"))
-    }
-}
-
-impl fmt::Display for Trouble {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Trouble::Unknown(words) | Trouble::Failed(words)) = self;
-        f.write_str(words)
     }
 }
 

@@ -203,7 +203,7 @@ impl Volumes {
 
     /// What the volumes of a pod take. One that goes meanwhile is left out.
     pub async fn usage(&self, pod: &PodIdentity) -> Result<Vec<VolumeUsage>, VolumeError> {
-        let ready = match self.pods().get(&pod.uid) {
+        let ready = match self.inner.pods().get(&pod.uid) {
             Some(known) => Arc::clone(known),
             None => return Ok(Vec::new()),
         };
@@ -325,22 +325,26 @@ impl Volumes {
         let (inner, uid) = (Arc::clone(&self.inner), pod.uid.clone());
         let work = move || {
             *known = Known::default();
-            work(&inner.layout, &uid)
+            work(&inner.layout, &uid)?;
+            // Before the lock is free: who waits for it finds that another one counts.
+            inner.pods().remove(&uid);
+            drop(known);
+            Ok(())
         };
         spawn_blocking(work).await.map_err(VolumeError::given_up)??;
         self.inner.sources.forget(pod);
         self.taken().retain(|_, uid| *uid != pod.uid);
-        self.pods().remove(&pod.uid);
         Ok(())
     }
 
     /// A pod's volumes, for one at a time.
     async fn lock(&self, uid: &str) -> OwnedMutexGuard<Known> {
         loop {
-            let known = Arc::clone(self.pods().entry(uid.to_owned()).or_default());
+            let known = Arc::clone(self.inner.pods().entry(uid.to_owned()).or_default());
             let guard = Arc::clone(&known).lock_owned().await;
             // Who ended the pod meanwhile took the lock out of the table; another one counts now.
             if self
+                .inner
                 .pods()
                 .get(uid)
                 .is_some_and(|current| Arc::ptr_eq(current, &known))
@@ -349,9 +353,13 @@ impl Volumes {
             }
         }
     }
+}
 
+// --- Inner ---
+
+impl Inner {
     fn pods(&self) -> MutexGuard<'_, BTreeMap<String, Arc<tokio::sync::Mutex<Known>>>> {
-        self.inner.pods.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pods.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
