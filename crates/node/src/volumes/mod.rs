@@ -38,6 +38,7 @@ mod tear_down;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod trust_bundle;
 mod usage;
 
 use std::{

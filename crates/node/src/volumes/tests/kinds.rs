@@ -195,7 +195,7 @@ async fn a_token_is_its_only_users() {
 }
 
 #[tokio::test]
-async fn trust_bundles_are_found_by_name() {
+async fn trust_bundles_are_files_of_certificates() {
     let world = World::new();
     let bundle = |optional: bool| {
         let source = json!({"clusterTrustBundle": {"name": "ca", "path": "ca.pem", "optional": optional}});
@@ -204,11 +204,15 @@ async fn trust_bundles_are_found_by_name() {
     };
     assert!(world.prepare(&bundle(false)).await.is_err());
     world.prepare(&bundle(true)).await.unwrap();
-    world.sources.put_trust_bundle("ca", "PEM");
+    let pem = "-----BEGIN CERTIFICATE-----\neA==\n-----END CERTIFICATE-----\n";
+    let object = json!({"metadata": {"name": "ca"}, "spec": {"trustBundle": pem}});
+    world
+        .sources
+        .put_trust_bundle(serde_json::from_value(object).unwrap());
     world.prepare(&bundle(false)).await.unwrap();
     assert_eq!(
         fs::read_to_string(world.volume("projected", "t").join("ca.pem")).unwrap(),
-        "PEM"
+        pem
     );
     world.volumes.tear_down(&identity()).await.unwrap();
 }
