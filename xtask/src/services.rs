@@ -2,9 +2,9 @@
 //!
 //! Promise: they end with the run, whatever ends it; `k3-test-services` sees to that.
 
-use std::any::Any;
+use std::{any::Any, path::Path};
 
-use k3_test_services::{Etcd, MariaDb, ServiceError};
+use k3_test_services::{Containerd, Docker, Etcd, MariaDb, Podman, ServiceError};
 
 use crate::tools::is_offered;
 
@@ -30,6 +30,11 @@ impl Services {
         };
         services.offer("etcd", "K3_TEST_ETCD", Etcd::start, Etcd::endpoint);
         services.offer("MariaDB", "K3_TEST_MYSQL", MariaDb::start, MariaDb::url);
+        services.offer("Docker", "K3_TEST_DOCKER", docker, |docker| path(docker.socket()));
+        services.offer("Podman", "K3_TEST_PODMAN", podman, |podman| path(podman.socket()));
+        services.offer("containerd", "K3_TEST_CONTAINERD", containerd, |containerd| {
+            path(containerd.socket())
+        });
         services
     }
 
@@ -56,4 +61,29 @@ impl Services {
             }
         }
     }
+}
+
+/// With images: tests that begin at once must not all load them.
+fn docker() -> Result<Docker, ServiceError> {
+    let docker = Docker::start()?;
+    docker.load_test_images()?;
+    Ok(docker)
+}
+
+/// As [`docker`].
+fn podman() -> Result<Podman, ServiceError> {
+    let podman = Podman::start()?;
+    podman.load_test_images()?;
+    Ok(podman)
+}
+
+/// As [`docker`].
+fn containerd() -> Result<Containerd, ServiceError> {
+    let containerd = Containerd::start()?;
+    containerd.load_test_images()?;
+    Ok(containerd)
+}
+
+fn path(socket: &Path) -> String {
+    socket.display().to_string()
 }

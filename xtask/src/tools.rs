@@ -16,7 +16,7 @@ pub(crate) struct Tool {
     binary: &'static str,
     /// The Debian package that holds it.
     package: &'static str,
-    /// The environment variable that offers a running service in its place.
+    /// The environment variable that offers a running service in its place; empty if none does.
     variable: &'static str,
 }
 
@@ -30,6 +30,42 @@ pub(crate) const TOOLS: &[Tool] = &[
         binary: "mariadbd",
         package: "mariadb-server",
         variable: "K3_TEST_MYSQL",
+    },
+    Tool {
+        binary: "dockerd",
+        package: "docker.io",
+        variable: "K3_TEST_DOCKER",
+    },
+    Tool {
+        binary: "podman",
+        package: "podman",
+        variable: "K3_TEST_PODMAN",
+    },
+    Tool {
+        binary: "containerd",
+        package: "containerd",
+        variable: "K3_TEST_CONTAINERD",
+    },
+    // Needed beside a runtime, whoever offers it: nothing stands in their place.
+    Tool {
+        binary: "runc",
+        package: "runc",
+        variable: "",
+    },
+    Tool {
+        binary: "busybox",
+        package: "busybox-static",
+        variable: "",
+    },
+    Tool {
+        binary: "/usr/lib/cni/bridge",
+        package: "containernetworking-plugins",
+        variable: "",
+    },
+    Tool {
+        binary: "iptables",
+        package: "iptables",
+        variable: "",
     },
 ];
 
@@ -95,14 +131,17 @@ mod tests {
     fn what_is_neither_installed_nor_offered_is_missing() {
         assert_eq!(
             packages(&missing(|_| false, |_| false)),
-            ["etcd-server", "mariadb-server"]
+            TOOLS.iter().map(|tool| tool.package).collect::<Vec<_>>()
         );
         assert_eq!(
-            packages(&missing(|binary| binary == "etcd", |_| false)),
+            packages(&missing(|binary| binary != "mariadbd", |_| false)),
             ["mariadb-server"]
         );
         assert_eq!(
-            packages(&missing(|_| false, |variable| variable == "K3_TEST_MYSQL")),
+            packages(&missing(
+                |binary| !["etcd", "mariadbd"].contains(&binary),
+                |variable| variable == "K3_TEST_MYSQL"
+            )),
             ["etcd-server"]
         );
     }

@@ -51,6 +51,7 @@ pub mod writer;
 pub mod written;
 
 pub use self::{
+    certificates::serving_approver_roles,
     context::{CertificateOrder, CertificateSigner, Cluster, Context, NodeNetworks, Task, TokenSigner},
     table::{CONTROLLERS, Descriptor},
 };

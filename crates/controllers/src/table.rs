@@ -55,6 +55,7 @@ pub static CONTROLLERS: &[Descriptor] = controllers! {
     "garbage-collector-controller" "garbagecollector" "generic-garbage-collector" garbage::make;
     "horizontal-pod-autoscaler-controller" "horizontalpodautoscaling" "horizontal-pod-autoscaler" podautoscaler::make;
     "job-controller" "job" "job-controller" job::make;
+    "kubelet-serving-approver" "kubeletservingapprover" "kubelet-serving-approver" certificates::make_serving_approver;
     "local-path-provisioner" "local-path" "persistent-volume-binder" local_path::make;
     "namespace-controller" "namespace" "namespace-controller" namespace::make;
     "node-ipam-controller" "nodeipam" "node-controller" node_ipam::make;

@@ -28,4 +28,7 @@ pub mod server;
 pub mod sources;
 pub mod volumes;
 
-pub use self::{facts::Facts, identity::PodIdentity};
+pub use self::{
+    facts::{Facts, Machine},
+    identity::PodIdentity,
+};

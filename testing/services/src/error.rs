@@ -37,6 +37,14 @@ pub enum ServiceError {
         /// The last lines it wrote.
         log: String,
     },
+    /// A program that prepares something failed.
+    #[error("{command} failed: {errors}")]
+    Failed {
+        /// What was run.
+        command: String,
+        /// What it said.
+        errors: String,
+    },
     /// No free port was found.
     #[error("no free port on 127.0.0.1")]
     NoPort,

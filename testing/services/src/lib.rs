@@ -13,6 +13,7 @@ mod mariadb;
 mod patience;
 mod port;
 mod program;
+mod runtime;
 mod shared;
 mod supervisor;
 
@@ -23,5 +24,8 @@ pub use self::{
     mariadb::{MariaDb, MariaDbOptions},
     port::free_port,
     program::{Program, find_program},
-    shared::{etcd, mysql},
+    runtime::{
+        Containerd, Docker, PAUSE_IMAGE, Podman, TEST_IMAGE, TEST_IMAGE_WITH_NAMED_USER, TEST_IMAGE_WITH_USER,
+    },
+    shared::{containerd, docker, etcd, mysql, podman},
 };

@@ -1,8 +1,15 @@
 //! The services that many tests share: those that the environment offers, else one per process.
 
-use std::{env, sync::OnceLock};
+use std::{
+    env,
+    path::{Path, PathBuf},
+    sync::OnceLock,
+};
 
-use crate::{Etcd, MariaDb, ServiceError};
+use crate::{
+    Containerd, Docker, Etcd, MariaDb, Podman, Program, ServiceError,
+    runtime::{load_through_containerd, load_through_engine},
+};
 
 /// The endpoint of an etcd to test against: `K3_TEST_ETCD` (as `http://127.0.0.1:2379`) if set, else one
 /// that is started for this process and ends with it.
@@ -45,6 +52,74 @@ pub fn mysql() -> &'static str {
         )
     });
     url
+}
+
+/// The socket of a Docker with the images of tests: `K3_TEST_DOCKER` (a path) if set, else one that is started for this process
+/// and ends with it.
+///
+/// Others use it at the same time: a test has names of its own, and neither kills nor pauses it.
+///
+/// # Panics
+/// When it cannot be started: the test that asked fails with the reason.
+pub fn docker() -> &'static Path {
+    static SHARED: OnceLock<(PathBuf, Option<Docker>)> = OnceLock::new();
+    runtime(
+        &SHARED,
+        &crate::runtime::DOCKER,
+        Docker::start,
+        Docker::socket,
+        load_through_engine,
+    )
+}
+
+/// As [`docker`], for Podman and `K3_TEST_PODMAN`.
+///
+/// # Panics
+/// See [`docker`].
+pub fn podman() -> &'static Path {
+    static SHARED: OnceLock<(PathBuf, Option<Podman>)> = OnceLock::new();
+    runtime(
+        &SHARED,
+        &crate::runtime::PODMAN,
+        Podman::start,
+        Podman::socket,
+        load_through_engine,
+    )
+}
+
+/// As [`docker`], for containerd and `K3_TEST_CONTAINERD`. It has a network.
+///
+/// # Panics
+/// See [`docker`].
+pub fn containerd() -> &'static Path {
+    static SHARED: OnceLock<(PathBuf, Option<Containerd>)> = OnceLock::new();
+    runtime(
+        &SHARED,
+        &crate::runtime::CONTAINERD,
+        Containerd::start,
+        Containerd::socket,
+        load_through_containerd,
+    )
+}
+
+fn runtime<S>(
+    shared: &'static OnceLock<(PathBuf, Option<S>)>,
+    program: &Program,
+    start: fn() -> Result<S, ServiceError>,
+    socket: fn(&S) -> &Path,
+    load: fn(&Path) -> Result<(), ServiceError>,
+) -> &'static Path {
+    let (path, _) = shared.get_or_init(|| {
+        let (path, own) = if let Some(path) = offered(program.variable) {
+            (PathBuf::from(path), None)
+        } else {
+            let own = started(start());
+            (socket(&own).to_path_buf(), Some(own))
+        };
+        started(load(&path));
+        (path, own)
+    });
+    path
 }
 
 fn offered(variable: &str) -> Option<String> {

@@ -15,7 +15,14 @@ end() {
     pid=
 }
 
-trap 'end; rm -rf "$folder"; exit' HUP INT TERM
+# A runtime of containers leaves more behind than its own process: its folder then holds what undoes that.
+leave() {
+    end
+    [ ! -e "$folder/clean.sh" ] || sh "$folder/clean.sh" >/dev/null 2>&1 </dev/null
+    rm -rf "$folder"
+}
+
+trap 'leave; exit' HUP INT TERM
 
 while read -r order; do
     case $order in
@@ -31,5 +38,4 @@ while read -r order; do
     echo "$pid"
 done
 
-end
-rm -rf "$folder"
+leave

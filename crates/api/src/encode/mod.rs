@@ -147,16 +147,67 @@ impl<'b> Stored<'b> {
         self.write_rest(answer, revision);
     }
 
+    /// The metadata as they are stored, without their brackets.
+    pub fn metadata(&self) -> &'b [u8] {
+        let rest = &self.bytes[self.place..];
+        &rest[..end_of_object(rest)]
+    }
+
+    /// Appends the metadata alone, with the resourceVersion.
+    pub fn write_metadata(&self, answer: &mut Vec<u8>, revision: u64) {
+        let metadata = self.metadata();
+        answer.reserve(metadata.len() + 48);
+        answer.push(b'{');
+        write_version(answer, revision);
+        if !metadata.is_empty() {
+            answer.push(b',');
+            answer.extend_from_slice(metadata);
+        }
+        answer.push(b'}');
+    }
+
     fn write_rest(&self, answer: &mut Vec<u8>, revision: u64) {
-        answer.extend_from_slice(b"\"resourceVersion\":\"");
-        push_number(answer, revision);
-        answer.push(b'"');
+        write_version(answer, revision);
         let rest = &self.bytes[self.place..];
         if rest.first() != Some(&b'}') {
             answer.push(b',');
         }
         answer.extend_from_slice(rest);
     }
+}
+
+fn write_version(answer: &mut Vec<u8>, revision: u64) {
+    answer.extend_from_slice(b"\"resourceVersion\":\"");
+    push_number(answer, revision);
+    answer.push(b'"');
+}
+
+/// Where the object ends whose first field begins here: at its bracket, or at the end of what is no JSON.
+fn end_of_object(bytes: &[u8]) -> usize {
+    let mut depth = 0_usize;
+    let mut place = 0;
+    while let Some(byte) = bytes.get(place) {
+        match byte {
+            b'"' => place += end_of_text(&bytes[place + 1..]) + 1,
+            b'{' => depth += 1,
+            b'}' if depth == 0 => break,
+            b'}' => depth -= 1,
+            _ => {}
+        }
+        place += 1;
+    }
+    place.min(bytes.len())
+}
+
+/// Where the text ends whose first letter is here.
+fn end_of_text(bytes: &[u8]) -> usize {
+    let mut is_escaped = false;
+    let ends = |byte: &u8| {
+        let ends = *byte == b'"' && !is_escaped;
+        is_escaped = *byte == b'\\' && !is_escaped;
+        ends
+    };
+    bytes.iter().position(ends).unwrap_or(bytes.len())
 }
 
 #[cfg(test)]
@@ -239,6 +290,19 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn the_metadata_alone_are_those_of_the_object((_, mut value) in object(), odd in "[\"{}\\\\a]{0,8}", revision: u64) {
+            if !value["metadata"].is_object() {
+                value["metadata"] = json!({});
+            }
+            value["metadata"]["annotations"] = json!({"odd": odd});
+            let bytes = encode_stored(value.as_object().unwrap());
+            let mut answer = Vec::new();
+            Stored::find(&bytes).unwrap().write_metadata(&mut answer, revision);
+            value["metadata"]["resourceVersion"] = json!(revision.to_string());
+            prop_assert_eq!(&serde_json::from_slice::<Value>(&answer).unwrap(), &value["metadata"]);
+        }
+
         #[test]
         fn an_answer_is_the_object_with_its_resource_version((_, mut value) in object(), revision: u64) {
             let bytes = encode_stored(value.as_object().unwrap());

@@ -218,7 +218,7 @@ pub trait Rules: Send + Sync {
         columns::name_and_creation(object)
     }
 
-    /// Arranges the rows of a list, for what shows only beside others.
+    /// Arranges the rows of a list, for what shows only beside others. Of the objects there may be nothing but the metadata left.
     fn arrange(&self, rows: &mut [(Value, Row)]) {
         let _ = rows;
     }

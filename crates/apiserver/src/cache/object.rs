@@ -94,6 +94,13 @@ impl Object {
         }
     }
 
+    /// Appends the metadata alone, as if this commit had written the object; `None` if they are not of our writing.
+    pub(crate) fn write_metadata(&self, out: &mut Vec<u8>, revision: u64) -> Option<()> {
+        let stored = Stored::at(&self.bytes, self.place as usize)?;
+        stored.write_metadata(out, revision);
+        Some(())
+    }
+
     /// The object as its clients see it, as a tree.
     pub(crate) fn tree(&self) -> Value {
         self.tree_at(self.revision)

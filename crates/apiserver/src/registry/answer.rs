@@ -121,6 +121,22 @@ pub(super) fn metadata_of(tree: &Value, version: &str) -> Value {
     part
 }
 
+/// Whether the metadata that clients see are those that are stored.
+pub(super) fn shows_metadata(resource: &Resource, object: &Object) -> bool {
+    resource.kind.kind != "DaemonSet" && resource.shows(object)
+}
+
+/// Appends the metadata of an object as an object of its own, without reading it: there may be very many.
+pub(super) fn write_metadata(out: &mut Vec<u8>, object: &Object, revision: u64, version: &str) {
+    out.extend_from_slice(b"{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/");
+    out.extend_from_slice(version.as_bytes());
+    out.extend_from_slice(b"\",\"metadata\":");
+    if object.write_metadata(out, revision).is_none() {
+        out.extend_from_slice(&encode::encode(object.tree_at(revision).at("metadata")));
+    }
+    out.push(b'}');
+}
+
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 pub(super) fn meta_type(name: &str) -> ObjectType {

@@ -21,7 +21,7 @@ use super::{
     answer::{self, Made},
     ask::Warnings,
     commit::unavailable,
-    table,
+    table, version,
 };
 use crate::{
     cache::{Object, Snapshot},
@@ -33,6 +33,8 @@ use crate::{
 const PATIENCE: Duration = Duration::from_secs(3);
 /// How much of a list is written at a time.
 const PIECE: usize = 128 * 1024;
+/// The kind of a list of metadata alone.
+const METADATA_LIST: &str = "PartialObjectMetadataList";
 /// The version of the tokens that say where a list goes on.
 const TOKEN_VERSION: &str = "meta.k8s.io/v1";
 
@@ -109,13 +111,19 @@ impl Registry {
                 metadata["remainingItemCount"] = remaining.into();
             }
         }
-        let is_plain =
-            ask.accepted.form == Form::Whole && ask.accepted.format == Format::Json && !ask.accepted.pretty;
-        if is_plain && listed.objects.iter().all(|object| resource.shows(object)) {
-            return Ok(answer_bytes(listed.objects, &metadata, &resource));
+        let objects = listed.objects;
+        if let Some(item) = Item::of_bytes(ask, &resource, &objects) {
+            return Ok(answer_bytes(objects, item, &metadata, &resource));
         }
-        let trees = listed.objects.iter().map(|object| object.tree()).collect();
-        let trees = self.shown_all(trees, &resource).await?;
+        if resource.custom.is_some() {
+            let trees = objects.iter().map(|object| object.tree()).collect();
+            let trees = self.shown_all(trees, &resource).await?;
+            return answer_trees(trees, &metadata, ask, &resource);
+        }
+        // One after the other: the trees of many objects at once would take ten times what is stored.
+        let trees = objects
+            .iter()
+            .map(|object| version::convert(object.tree(), &resource.stored, &resource.kind));
         answer_trees(trees, &metadata, ask, &resource)
     }
 
@@ -283,6 +291,17 @@ fn expired(token: &Token) -> Status {
 
 // --- Answers ---
 
+/// How an object that is stored is written as an item of a list.
+#[derive(Clone, Copy)]
+enum Item {
+    /// The list says what it is.
+    Plain,
+    /// It says so itself, as custom objects do.
+    Whole,
+    /// Its metadata alone, as an object of this version.
+    Metadata(&'static str),
+}
+
 /// What stands before the items of a list.
 fn head(resource: &Resource, metadata: &Value) -> Vec<u8> {
     let mut metadata = metadata.clone();
@@ -294,21 +313,25 @@ fn head(resource: &Resource, metadata: &Value) -> Vec<u8> {
         }
         None => resource.kind.list_kind(),
     };
-    format!(
-        "{{\"kind\":\"{list_kind}\",\"apiVersion\":\"{}\",\"metadata\":{metadata},\"items\":[",
-        resource.kind.api_version()
-    )
-    .into_bytes()
+    head_of(&list_kind, &resource.kind.api_version(), &metadata)
+}
+
+fn head_of(list_kind: &str, api_version: &str, metadata: &Value) -> Vec<u8> {
+    format!("{{\"kind\":\"{list_kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":{metadata},\"items\":[")
+        .into_bytes()
 }
 
 /// A list of stored objects as JSON. A long one is written piece by piece while it is sent.
-fn answer_bytes(objects: Vec<Arc<Object>>, metadata: &Value, resource: &Resource) -> Answer {
-    let head = head(resource, metadata);
+fn answer_bytes(objects: Vec<Arc<Object>>, item: Item, metadata: &Value, resource: &Resource) -> Answer {
+    let head = match item {
+        Item::Metadata(version) => head_of(METADATA_LIST, &format!("meta.k8s.io/{version}"), metadata),
+        Item::Plain | Item::Whole => head(resource, metadata),
+    };
     let length: usize = objects.iter().map(|object| object.len()).sum();
     let mut list = ListBody {
         head: Some(head),
         objects: objects.into_iter(),
-        whole: resource.custom.is_some(),
+        item,
         first: true,
         ended: false,
     };
@@ -324,10 +347,29 @@ fn answer_bytes(objects: Vec<Arc<Object>>, metadata: &Value, resource: &Resource
 struct ListBody {
     head: Option<Vec<u8>>,
     objects: std::vec::IntoIter<Arc<Object>>,
-    /// Whether each says what it is: custom objects do.
-    whole: bool,
+    item: Item,
     first: bool,
     ended: bool,
+}
+
+impl Item {
+    /// How all these objects are written without being read; `None` if one of them has to be.
+    fn of_bytes(ask: &Ask, resource: &Resource, objects: &[Arc<Object>]) -> Option<Self> {
+        let accepted = ask.accepted;
+        if accepted.format != Format::Json || accepted.pretty {
+            return None;
+        }
+        let (item, shows): (_, fn(&Resource, &Object) -> bool) = match accepted.form {
+            Form::Whole if resource.custom.is_some() => (Item::Whole, Resource::shows),
+            Form::Whole => (Item::Plain, Resource::shows),
+            Form::MetadataList => (Item::Metadata(accepted.version), answer::shows_metadata),
+            Form::Metadata | Form::Table => return None,
+        };
+        objects
+            .iter()
+            .all(|object| shows(resource, object))
+            .then_some(item)
+    }
 }
 
 impl ListBody {
@@ -339,10 +381,12 @@ impl ListBody {
             if !std::mem::take(&mut self.first) {
                 out.push(b',');
             }
-            if self.whole {
-                object.write(&mut out);
-            } else {
-                object.write_item(&mut out);
+            match self.item {
+                Item::Plain => object.write_item(&mut out),
+                Item::Whole => object.write(&mut out),
+                Item::Metadata(version) => {
+                    answer::write_metadata(&mut out, &object, object.revision, version)
+                }
             }
             if out.len() >= size {
                 return out;
@@ -369,7 +413,7 @@ impl Pieces for ListBody {
 
 /// A list of trees in the version of the request, in the form that was asked for.
 pub(super) fn answer_trees(
-    trees: Vec<Value>,
+    trees: impl IntoIterator<Item = Value>,
     metadata: &Value,
     ask: &Ask,
     resource: &Resource,
@@ -388,19 +432,20 @@ pub(super) fn answer_trees(
         }
         Form::MetadataList | Form::Metadata => {
             let items: Vec<_> = trees
-                .iter()
-                .map(|tree| answer::metadata_of(tree, accepted.version))
+                .into_iter()
+                .map(|tree| answer::metadata_of(&tree, accepted.version))
                 .collect();
             let list = json!({
-                "kind": "PartialObjectMetadataList",
+                "kind": METADATA_LIST,
                 "apiVersion": format!("meta.k8s.io/{}", accepted.version),
                 "metadata": metadata,
                 "items": items,
             });
-            answer::value(200, &list, &answer::meta_type("PartialObjectMetadataList"), ask)
+            answer::value(200, &list, &answer::meta_type(METADATA_LIST), ask)
         }
         Form::Whole if accepted.format == Format::Protobuf => {
             let ty = kind.ty.table().ok_or_else(answer::not_as_protobuf)?;
+            let trees: Vec<_> = trees.into_iter().collect();
             let message = protobuf::encode_list(&kind.api_version(), &kind.list_kind(), metadata, &trees, ty)
                 .map_err(Status::internal_error)?;
             Ok(web::answer(200, accepted.format.media(), message))

@@ -12,14 +12,19 @@ use crate::openapi::column_description;
 
 /// A table of a list of objects.
 pub(super) fn of_list(
-    objects: Vec<Value>,
+    objects: impl IntoIterator<Item = Value>,
     metadata: &Value,
     ask: &Ask,
     resource: &Resource,
 ) -> Result<Value, Status> {
     let rules = resource.rules();
-    let with_row = |object| {
+    let is_whole = ask.query.text("includeObject") == "Object";
+    let with_row = |mut object: Value| {
         let row = rules.row(&object, ask.now);
+        // There may be very many, and only their metadata are needed from here on.
+        if !is_whole && let Value::Object(fields) = &mut object {
+            fields.retain(|name, _| name == "metadata");
+        }
         (object, row)
     };
     let mut rows: Vec<_> = objects.into_iter().map(with_row).collect();

@@ -254,8 +254,7 @@ impl WatchBody {
             return;
         }
         let object = Arc::clone(delivery.event.shown(as_type));
-        let tree = object.tree_at(delivery.event.revision);
-        self.write_tree(out, as_type.word(), tree);
+        self.write_object(out, as_type.word(), &object, delivery.event.revision);
     }
 
     fn write_initial(&mut self, out: &mut BytesMut, object: &Object) {
@@ -270,7 +269,23 @@ impl WatchBody {
             out.extend_from_slice(&frame);
             return;
         }
-        self.write_tree(out, EventType::Added.word(), object.tree());
+        self.write_object(out, EventType::Added.word(), object, object.revision);
+    }
+
+    /// Writes an event with an object in a form of its own.
+    fn write_object(&mut self, out: &mut BytesMut, word: &'static str, object: &Object, revision: u64) {
+        let of_metadata = matches!(self.form.form, Form::Metadata | Form::MetadataList);
+        if of_metadata
+            && self.form.format != Format::Protobuf
+            && answer::shows_metadata(&self.resource, object)
+        {
+            let mut text = format!("{{\"type\":\"{word}\",\"object\":").into_bytes();
+            answer::write_metadata(&mut text, object, revision, self.form.version);
+            text.extend_from_slice(b"}\n");
+            out.extend_from_slice(&text);
+            return;
+        }
+        self.write_tree(out, word, object.tree_at(revision));
     }
 
     fn write_tree(&mut self, out: &mut BytesMut, word: &'static str, tree: Value) {

@@ -3,16 +3,20 @@
 //! ```text
 //! request   what is kept of a request      subject   what a signer lets a certificate say
 //! approver  approves what nodes may have   signer    signs     cleaner   deletes
+//! serving   approves what nodes may serve with
 //! ```
 
 mod approver;
 mod cleaner;
 mod request;
+mod serving;
 mod signer;
 mod subject;
 #[cfg(test)]
 mod tests;
 
+pub use self::serving::roles as serving_approver_roles;
 pub(crate) use self::{
-    approver::make as make_approver, cleaner::make as make_cleaner, signer::make as make_signer,
+    approver::make as make_approver, cleaner::make as make_cleaner, serving::make as make_serving_approver,
+    signer::make as make_signer,
 };

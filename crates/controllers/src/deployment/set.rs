@@ -67,7 +67,7 @@ impl Set {
             name: set.metadata.name.clone(),
             replicas: set.spec.replicas,
             min_ready_seconds: set.spec.min_ready_seconds,
-            annotations: set.metadata.annotations.clone(),
+            annotations: (*set.metadata.annotations).clone(),
             status: set.status.clone(),
             created: set.metadata.creation_timestamp,
             seen: Some(set),

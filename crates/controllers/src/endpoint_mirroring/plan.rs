@@ -41,7 +41,7 @@ pub(super) fn is_meant(endpoints: &Endpoints) -> bool {
 
 /// The labels of slices.
 pub(super) fn labels(endpoints: &Endpoints) -> Pairs {
-    let mut labels = endpoints.metadata.labels.clone();
+    let mut labels = (*endpoints.metadata.labels).clone();
     labels.insert(SERVICE_NAME.into(), endpoints.metadata.name.clone());
     labels.insert(MANAGED_BY.into(), MANAGER.into());
     labels
@@ -49,7 +49,7 @@ pub(super) fn labels(endpoints: &Endpoints) -> Pairs {
 
 /// The annotations of slices.
 pub(super) fn notes(endpoints: &Endpoints) -> Pairs {
-    let mut notes = endpoints.metadata.annotations.clone();
+    let mut notes = (*endpoints.metadata.annotations).clone();
     notes.remove(TRIGGER_TIME);
     notes
 }
@@ -152,8 +152,8 @@ fn is_told(endpoints: &Endpoints, slice: &EndpointSlice, set: &EndpointSet) -> b
     });
     slice.endpoints.len() == set.len()
         && slice.endpoints.iter().all(is_same)
-        && meta.labels == labels(endpoints)
-        && meta.annotations == notes(endpoints)
+        && *meta.labels == labels(endpoints)
+        && *meta.annotations == notes(endpoints)
         && !is_of_another
 }
 
@@ -188,6 +188,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::objects::Words;
 
     fn endpoints(subsets: Value) -> Endpoints {
         let metadata = json!({"name": "web", "uid": "u", "labels": {"team": "a"}, "annotations": {"k": "v", TRIGGER_TIME: "t"}});
@@ -248,9 +249,9 @@ mod tests {
             (changes.create.len(), changes.update.len(), changes.delete.len())
         };
         let mut labelled = before.clone();
-        labelled.metadata.labels.clear();
+        labelled.metadata.labels = Words::default();
         let mut noted = before.clone();
-        noted.metadata.annotations.clear();
+        noted.metadata.annotations = Words::default();
         let mut anew = before.clone();
         anew.metadata.uid = "v".into();
         for told in [

@@ -96,7 +96,7 @@ impl Seen<'_> {
         // There is always a slice, so that readers can tell a service without endpoints from one that nobody has looked at.
         if existing.count() == changes.delete.len() && changes.create.is_empty() {
             let is_placeholder = |slice: &EndpointSlice| {
-                slice.endpoints.is_empty() && slice.ports.is_empty() && slice.metadata.labels == labels
+                slice.endpoints.is_empty() && slice.ports.is_empty() && *slice.metadata.labels == labels
             };
             match &changes.delete[..] {
                 [only] if is_placeholder(only) && is_owned(only, service) => changes.delete.clear(),
@@ -170,7 +170,7 @@ fn hint(changes: &mut Changes, same: Vec<Arc<EndpointSlice>>, preference: Prefer
 
 /// The labels of the slices of a service.
 pub(super) fn labels(service: &Service) -> Labels {
-    let mut labels = service.metadata.labels.clone();
+    let mut labels = (*service.metadata.labels).clone();
     labels.retain(|label, _| !RESERVED.contains(&&**label));
     if !service.has_address() {
         labels.insert(HEADLESS.into(), "".into());
@@ -285,9 +285,9 @@ mod tests {
         let changes = plan(&web, &pods(2), &[]);
         let slices = [slice("a", &changes.create[0], &web)];
         assert!(plan(&web, &pods(2), &slices).is_empty());
-        web.metadata.labels.insert("team".into(), "b".into());
+        web.metadata.labels = [("team", "b")].into_iter().collect();
         assert_eq!(plan(&web, &pods(2), &slices).update.len(), 1);
-        web.metadata.labels = [("team".into(), "a".into()), (HEADLESS.into(), "x".into())].into();
+        web.metadata.labels = [("team", "a"), (HEADLESS, "x")].into_iter().collect();
         assert!(plan(&web, &pods(2), &slices).is_empty());
     }
 

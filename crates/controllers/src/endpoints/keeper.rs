@@ -62,7 +62,7 @@ impl Reconciler for Keeper {
         }
         let mut notes = known
             .as_ref()
-            .map_or_else(BTreeMap::new, |known| known.metadata.annotations.clone());
+            .map_or_else(BTreeMap::new, |known| (*known.metadata.annotations).clone());
         trigger::mark(&mut notes, time);
         if plan.is_cut {
             notes.insert(OVER_CAPACITY.into(), "truncated".into());

@@ -58,7 +58,7 @@ impl Plan {
 }
 
 fn labels(service: &Service) -> BTreeMap<Box<str>, Box<str>> {
-    let mut labels = service.metadata.labels.clone();
+    let mut labels = (*service.metadata.labels).clone();
     if service.has_address() {
         labels.remove(HEADLESS);
     } else {

@@ -3,6 +3,8 @@
 use kubecontroller::object::{Object, Owner};
 use serde::Deserialize;
 
+use crate::objects::{Shared, pooled};
+
 /// Lets an object wait for its dependents to go first.
 pub(super) const FOREGROUND: &str = "foregroundDeletion";
 /// Lets the dependents of an object stay when it goes.
@@ -23,8 +25,8 @@ pub(super) struct Metadata {
     pub(super) uid: Box<str>,
     pub(super) resource_version: Box<str>,
     pub(super) deletion_timestamp: Option<Box<str>>,
-    pub(super) owner_references: Vec<Reference>,
-    pub(super) finalizers: Vec<Box<str>>,
+    pub(super) owner_references: Shared<Reference>,
+    pub(super) finalizers: Shared<Box<str>>,
 }
 
 /// An owner of an object.
@@ -37,6 +39,8 @@ pub(super) struct Reference {
     pub(super) uid: Box<str>,
     pub(super) block_owner_deletion: bool,
 }
+
+pooled!(Reference);
 
 // --- Dependent ---
 

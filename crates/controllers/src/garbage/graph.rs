@@ -9,7 +9,10 @@ use std::{
 };
 
 use super::dependent::{Dependent, FOREGROUND, ORPHAN, Reference};
-use crate::resource::Resource;
+use crate::{
+    objects::{Pool, Shared},
+    resource::Resource,
+};
 
 /// What tells objects apart.
 pub(super) type Uid = Arc<str>;
@@ -47,7 +50,7 @@ pub(super) struct Node {
     pub(super) waits: bool,
     /// Whether its dependents are to lose it first.
     orphans: bool,
-    owners: Vec<Reference>,
+    owners: Shared<Reference>,
     dependents: HashSet<Uid>,
 }
 
@@ -55,6 +58,8 @@ pub(super) struct Node {
 #[derive(Default)]
 pub(super) struct Graph {
     nodes: HashMap<Uid, Node>,
+    /// Kinds and namespaces, which are few.
+    texts: Pool<str>,
 }
 
 // --- Graph ---
@@ -65,9 +70,9 @@ impl Graph {
         let mut work = Vec::new();
         let uid: Uid = Arc::from(&*object.metadata.uid);
         let place = Place {
-            api_version: Arc::from(resource.api_version()),
-            kind: Arc::from(&*resource.kind),
-            namespace: Arc::from(&*object.metadata.namespace),
+            api_version: self.texts.share(resource.api_version()),
+            kind: self.texts.share(&*resource.kind),
+            namespace: self.texts.share(&*object.metadata.namespace),
             name: Arc::from(&*object.metadata.name),
         };
         let mut node = self
@@ -122,7 +127,7 @@ impl Graph {
                 is_going: false,
                 waits: false,
                 orphans: false,
-                owners: Vec::new(),
+                owners: Shared::default(),
                 ..node.clone()
             };
             self.nodes.insert(Arc::from(uid), left);
@@ -167,8 +172,8 @@ impl Graph {
             // Nobody has seen it yet, and it may not exist.
             work.push(Work::Judge(Arc::clone(&told)));
             Node::new(Place {
-                api_version: Arc::from(&*owner.api_version),
-                kind: Arc::from(&*owner.kind),
+                api_version: self.texts.share(&*owner.api_version),
+                kind: self.texts.share(&*owner.kind),
                 namespace: Arc::clone(namespace),
                 name: Arc::from(&*owner.name),
             })
@@ -210,7 +215,7 @@ impl Node {
             is_going: false,
             waits: false,
             orphans: false,
-            owners: Vec::new(),
+            owners: Shared::default(),
             dependents: HashSet::new(),
         }
     }

@@ -28,16 +28,17 @@ pub(super) async fn release(writer: &Writer, pod: &Pod) -> kube::Result<Option<B
 /// Gives a pod an owner that controls it, and the finalizer with it, if nobody was faster. Gives the pod's version then;
 /// nothing if it is gone.
 pub(super) async fn adopt(writer: &Writer, pod: &Pod, owner: &Owner) -> kube::Result<Option<Box<str>>> {
-    let mut metadata = pod.metadata.clone();
-    metadata.owner_references.push(owner.clone());
+    let metadata = &pod.metadata;
+    let owners: Vec<_> = metadata.owner_references.iter().chain([owner]).collect();
+    let mut finalizers: Vec<&str> = metadata.finalizers.iter().map(|known| &**known).collect();
     if !metadata.has_finalizer(FINALIZER) {
-        metadata.finalizers.push(FINALIZER.into());
+        finalizers.push(FINALIZER);
     }
     let patch = json!({"metadata": {
         "uid": metadata.uid,
         "resourceVersion": metadata.resource_version,
-        "ownerReferences": metadata.owner_references,
-        "finalizers": metadata.finalizers,
+        "ownerReferences": owners,
+        "finalizers": finalizers,
     }});
     there(writer.merge(place(pod), &patch).await)
 }

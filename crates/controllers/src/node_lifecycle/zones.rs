@@ -409,7 +409,12 @@ mod tests {
         let start = Instant::now();
         let mut zones = zones(&[("a", 1, 0)], start);
         let mut excluded = node("x", "a", true);
-        excluded.metadata.labels.insert(EXCLUDED.into(), "".into());
+        let labels = excluded
+            .metadata
+            .labels
+            .iter()
+            .map(|(name, value)| (&**name, &**value));
+        excluded.metadata.labels = labels.chain([(EXCLUDED, "")]).collect();
         zones.observe(&excluded, start);
         zones.observe(&node("a0", "a", false), start);
         assert_eq!(zones.evaluate(start), Change::Stopped);

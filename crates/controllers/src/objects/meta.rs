@@ -10,6 +10,7 @@ use serde::{
     de::{IgnoredAny, MapAccess, Visitor},
 };
 
+use super::{Shared, Words};
 use crate::resource::Resource;
 
 /// A note of kubectl that is as long as the object itself, and that no controller reads.
@@ -36,18 +37,18 @@ pub struct Meta {
     /// How long it was given to go.
     pub deletion_grace_period_seconds: Option<i64>,
     /// Its labels.
-    pub labels: BTreeMap<Box<str>, Box<str>>,
+    pub labels: Words,
     /// Its annotations.
     #[serde(deserialize_with = "annotations")]
-    pub annotations: BTreeMap<Box<str>, Box<str>>,
+    pub annotations: Words,
     /// Its owners.
-    pub owner_references: Vec<Owner>,
+    pub owner_references: Shared<Owner>,
     /// What holds it back from going.
-    pub finalizers: Vec<Box<str>>,
+    pub finalizers: Shared<Box<str>>,
 }
 
 /// An owner of an object.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Owner {
     /// Group and version.
@@ -65,6 +66,8 @@ pub struct Owner {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub block_owner_deletion: bool,
 }
+
+super::shared::pooled!(Owner);
 
 /// Lets informers keep a type that has a field `metadata: Meta`.
 macro_rules! object {
@@ -201,21 +204,21 @@ impl From<Owner> for OwnerReference {
     }
 }
 
-fn annotations<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<Box<str>, Box<str>>, D::Error> {
+fn annotations<'de, D: Deserializer<'de>>(from: D) -> Result<Words, D::Error> {
     struct Kept;
     impl<'de> Visitor<'de> for Kept {
-        type Value = BTreeMap<Box<str>, Box<str>>;
+        type Value = Words;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f.write_str("annotations")
         }
 
         fn visit_unit<E>(self) -> Result<Self::Value, E> {
-            Ok(BTreeMap::new())
+            Ok(Words::default())
         }
 
         fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
-            let mut kept = BTreeMap::new();
+            let mut kept = BTreeMap::<Box<str>, Box<str>>::new();
             while let Some(name) = map.next_key::<Box<str>>()? {
                 if &*name == LAST_APPLIED {
                     map.next_value::<IgnoredAny>()?;
@@ -223,7 +226,7 @@ fn annotations<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<Box<str>, 
                     kept.insert(name, map.next_value()?);
                 }
             }
-            Ok(kept)
+            Ok(kept.into())
         }
     }
     from.deserialize_any(Kept)

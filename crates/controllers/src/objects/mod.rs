@@ -22,11 +22,12 @@ mod replica_set;
 mod selector;
 mod service;
 mod service_cidr;
+mod shared;
 mod stateful_set;
 mod template;
 mod toleration;
+mod words;
 
-pub(crate) use self::meta::object;
 pub use self::{
     budget::{Budget, BudgetSpec, BudgetStatus},
     condition::{Condition, ConditionStatus},
@@ -59,13 +60,16 @@ pub use self::{
     selector::Selector,
     service::{Service, ServicePort, ServiceSpec, TargetPort},
     service_cidr::{IpAddress, ServiceCidr, ServiceCidrSpec, ServiceCidrStatus},
+    shared::{Pool, Pooled, Shared},
     stateful_set::{
         ClaimTemplate, Fate, Management, Ordinals, Partition, Retention, StatefulSet, StatefulSpec,
         StatefulStatus, StatefulStrategy,
     },
     template::{TEMPLATE_HASH, Template, TemplateMeta, TemplateParts},
-    toleration::{Toleration, Tolerations},
+    toleration::Toleration,
+    words::Words,
 };
+pub(crate) use self::{meta::object, shared::pooled};
 
 /// An object with a spec and a status, of which `S` and `T` are what is kept.
 #[derive(Clone, Debug, Default, PartialEq, serde::Deserialize)]

@@ -5,7 +5,7 @@ use std::{borrow::Cow, time::Duration};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 
-use super::{Condition, NodeSelector, Thing, Tolerations};
+use super::{Condition, NodeSelector, Shared, Thing, Toleration, shared::pooled, toleration::staying};
 
 /// A pod.
 pub type Pod = Thing<PodSpec, PodStatus>;
@@ -28,29 +28,30 @@ pub struct PodSpec {
     #[serde(rename = "affinity", deserialize_with = "pinned")]
     pub pinned_to: Box<str>,
     /// What lets it stay where others are driven away.
-    pub tolerations: Tolerations,
+    #[serde(deserialize_with = "staying")]
+    pub tolerations: Shared<Toleration>,
     /// The containers.
-    pub containers: Vec<Container>,
+    pub containers: Shared<Container>,
     /// The init containers that run as long as the pod does.
     #[serde(rename = "initContainers", deserialize_with = "sidecars")]
-    pub sidecars: Vec<Container>,
+    pub sidecars: Shared<Container>,
     /// The volumes that are claims.
     #[serde(deserialize_with = "claims")]
-    pub volumes: Vec<Volume>,
+    pub volumes: Shared<Volume>,
 }
 
 /// A container.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default)]
 pub struct Container {
     /// The name.
     pub name: Box<str>,
     /// The ports it tells of.
-    pub ports: Vec<Port>,
+    pub ports: Box<[Port]>,
 }
 
 /// A port of a container.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Port {
     /// The name; may be empty.
@@ -62,7 +63,7 @@ pub struct Port {
 }
 
 /// A volume that is a claim, or that a claim is made for.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Volume {
     /// The name.
     pub name: Box<str>,
@@ -80,19 +81,19 @@ pub struct PodStatus {
     pub reason: Box<str>,
     /// The conditions, without what only people read.
     #[serde(deserialize_with = "conditions")]
-    pub conditions: Vec<Condition>,
+    pub conditions: Box<[Condition]>,
     /// Its address.
     #[serde(rename = "podIP")]
     pub ip: Box<str>,
     /// All its addresses.
     #[serde(rename = "podIPs", deserialize_with = "addresses")]
-    pub ips: Vec<Box<str>>,
+    pub ips: Box<[Box<str>]>,
     /// When its node began with it.
     pub start_time: Option<Timestamp>,
     /// Its containers.
-    pub container_statuses: Vec<ContainerStatus>,
+    pub container_statuses: Box<[ContainerStatus]>,
     /// Those that run before them.
-    pub init_container_statuses: Vec<ContainerStatus>,
+    pub init_container_statuses: Box<[ContainerStatus]>,
 }
 
 /// How far a pod is in its life.
@@ -155,6 +156,8 @@ pub struct Terminated {
     /// When.
     pub finished_at: Option<Timestamp>,
 }
+
+pooled!(Container, Volume);
 
 // --- Pod ---
 
@@ -268,7 +271,7 @@ fn pinned<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Box<str>, D::Erro
     Ok(required.and_then(NodeSelector::named).unwrap_or_default())
 }
 
-fn claims<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Volume>, D::Error> {
+fn claims<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Shared<Volume>, D::Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Written {
@@ -297,7 +300,7 @@ fn claims<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Volume>, D::E
 }
 
 /// Pods are many, and each has half a dozen conditions: words, and fields that nobody knows, are not kept.
-fn conditions<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Condition>, D::Error> {
+fn conditions<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Box<[Condition]>, D::Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Written {
@@ -319,13 +322,13 @@ fn conditions<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Condition
     Ok(conditions.collect())
 }
 
-fn sidecars<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Container>, D::Error> {
+fn sidecars<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Shared<Container>, D::Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Written {
         name: Box<str>,
         #[serde(default)]
-        ports: Vec<Port>,
+        ports: Box<[Port]>,
         restart_policy: Option<Box<str>>,
     }
     let written = Option::<Vec<Written>>::deserialize(from)?.unwrap_or_default();
@@ -337,7 +340,7 @@ fn sidecars<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Container>,
         .collect())
 }
 
-fn addresses<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Box<str>>, D::Error> {
+fn addresses<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Box<[Box<str>]>, D::Error> {
     #[derive(Deserialize)]
     struct Address {
         ip: Box<str>,

@@ -1,15 +1,8 @@
 //! Which taints a pod bears.
 
-use std::{
-    collections::HashSet,
-    fmt,
-    ops::Deref,
-    sync::{Arc, LazyLock, Mutex, PoisonError},
-};
-
 use serde::{Deserialize, Deserializer};
 
-use super::Taint;
+use super::{Shared, Taint};
 
 /// Bears a taint, or a kind of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
@@ -27,20 +20,7 @@ pub struct Toleration {
     pub toleration_seconds: Option<i64>,
 }
 
-/// The tolerations of a pod that could let it stay where a taint drives pods away. Nearly all pods have the same ones: these
-/// are kept once.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct Tolerations(Option<Arc<[Toleration]>>);
-
-/// All that there are. Those that nobody has any more are thrown out when there seem to be many.
-static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
-
-#[derive(Default)]
-struct Known {
-    sets: HashSet<Arc<[Toleration]>>,
-    /// How many there were after the last throwing out.
-    left: usize,
-}
+super::shared::pooled!(Toleration);
 
 // --- Toleration ---
 
@@ -58,49 +38,11 @@ impl Toleration {
     }
 }
 
-// --- Tolerations ---
-
-impl Tolerations {
-    /// The shared form of tolerations.
-    pub fn new(tolerations: Vec<Toleration>) -> Self {
-        const FEW: usize = 64;
-        if tolerations.is_empty() {
-            return Tolerations(None);
-        }
-        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(same) = known.sets.get(&*tolerations) {
-            return Tolerations(Some(Arc::clone(same)));
-        }
-        if known.sets.len() >= FEW.max(2 * known.left) {
-            known.sets.retain(|set| Arc::strong_count(set) > 1);
-            known.left = known.sets.len();
-        }
-        let new: Arc<[Toleration]> = tolerations.into();
-        known.sets.insert(Arc::clone(&new));
-        Tolerations(Some(new))
-    }
-}
-
-impl Deref for Tolerations {
-    type Target = [Toleration];
-
-    fn deref(&self) -> &[Toleration] {
-        self.0.as_deref().unwrap_or_default()
-    }
-}
-
-impl fmt::Debug for Tolerations {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(&**self).finish()
-    }
-}
-
-impl<'de> Deserialize<'de> for Tolerations {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let mut written = Option::<Vec<Toleration>>::deserialize(from)?.unwrap_or_default();
-        written.retain(|toleration| ["", "NoExecute"].contains(&&*toleration.effect));
-        Ok(Tolerations::new(written))
-    }
+/// The tolerations of a pod that could let it stay where a taint drives pods away.
+pub(super) fn staying<'de, D: Deserializer<'de>>(from: D) -> Result<Shared<Toleration>, D::Error> {
+    let mut written = Option::<Vec<Toleration>>::deserialize(from)?.unwrap_or_default();
+    written.retain(|toleration| ["", "NoExecute"].contains(&&*toleration.effect));
+    Ok(written.into())
 }
 
 #[cfg(test)]
@@ -109,8 +51,8 @@ mod tests {
 
     use super::*;
 
-    fn tolerations(from: serde_json::Value) -> Tolerations {
-        serde_json::from_value(from).unwrap()
+    fn tolerations(from: serde_json::Value) -> Shared<Toleration> {
+        staying(from).unwrap()
     }
 
     #[test]
@@ -149,7 +91,7 @@ mod tests {
             json!([{"key": "a"}, {"key": "b", "effect": "NoSchedule"}, {"key": "c", "effect": "NoExecute"}]);
         let (one, other) = (tolerations(written.clone()), tolerations(written));
         assert_eq!(one.len(), 2);
-        assert!(Arc::ptr_eq(one.0.as_ref().unwrap(), other.0.as_ref().unwrap()));
-        assert!(tolerations(json!(null)).is_empty() && tolerations(json!([])).0.is_none());
+        assert!(std::ptr::eq(&*one, &*other));
+        assert!(tolerations(json!(null)).is_empty() && tolerations(json!([])).is_empty());
     }
 }

@@ -43,6 +43,8 @@ pub struct Events {
 pub struct Recorder {
     component: String,
     host: String,
+    /// Whether the host is told in the style that usually names none.
+    names_host: bool,
     style: Style,
     queue: mpsc::Sender<Told>,
     figures: Figures,
@@ -97,6 +99,7 @@ impl Events {
         Recorder {
             component: component.to_owned(),
             host: self.host.clone(),
+            names_host: false,
             style: Style::default(),
             queue: self.queue.clone(),
             figures: self.figures.clone(),
@@ -148,6 +151,14 @@ impl Recorder {
         self
     }
 
+    /// The same from a host of that name, which is told in either style: what agents of nodes write.
+    #[must_use]
+    pub fn host(mut self, host: &str) -> Self {
+        host.clone_into(&mut self.host);
+        self.names_host = true;
+        self
+    }
+
     /// Tells that something happened to an object. `reason` is one word why, `action` one word what was done or tried,
     /// `note` a sentence for humans.
     pub fn event(
@@ -173,6 +184,7 @@ impl Recorder {
     ) {
         let instance = match self.style {
             Style::Events => format!("{}-{}", self.component, self.host),
+            Style::Core if self.names_host => self.host.clone(),
             // Upstream's controllers name no host.
             Style::Core => String::new(),
         };

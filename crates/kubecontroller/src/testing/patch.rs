@@ -245,7 +245,13 @@ fn list_key(list: &str, elements: &[Value]) -> Option<&'static str> {
             |field: &str| !elements.is_empty() && elements.iter().all(|port| port.get(field).is_some());
         return ["containerPort", "port"].into_iter().find(|name| field(name));
     }
-    key_field(list).filter(|field| field.is_empty() || elements.iter().all(|one| one.get(field).is_some()))
+    let is_told = |one: &Value, field: &str| one.get(field).is_some() || is_replacing(one);
+    key_field(list).filter(|field| field.is_empty() || elements.iter().all(|one| is_told(one, field)))
+}
+
+/// Whether an element says that the others are all there is to be.
+fn is_replacing(element: &Value) -> bool {
+    element.get("$patch").and_then(Value::as_str) == Some("replace")
 }
 
 /// Merges a patch into a value; `name` is what the value is called in its parent.
@@ -254,7 +260,10 @@ fn merge(value: &mut Value, patch: &Value, name: &str) {
         Value::Object(fields) => merge_fields(value, fields),
         Value::Array(elements) => match list_key(name, elements) {
             Some(field) if value.is_array() => merge_list(value, elements, field),
-            _ => *value = patch.clone(),
+            _ => {
+                let elements = elements.iter().filter(|element| !is_replacing(element));
+                *value = elements.cloned().collect();
+            }
         },
         _ => *value = patch.clone(),
     }
@@ -286,7 +295,7 @@ fn merge_fields(value: &mut Value, fields: &Map<String, Value>) {
 fn merge_list(value: &mut Value, elements: &[Value], field: &str) {
     let Some(list) = value.as_array_mut() else { return };
     for element in elements {
-        if element.get("$patch").and_then(Value::as_str) == Some("replace") {
+        if is_replacing(element) {
             list.clear();
             continue;
         }

@@ -1,1 +1,30 @@
-//! The node itself: it registers, tells how it is, and makes room.
+//! The node itself: registration, conditions, lease, certificate, eviction, what is thrown away; and the agent that builds and
+//! runs everything of this crate.
+//!
+//! ```text
+//! config        how it is set up              machine   what the machine is and has
+//! link          the runtime, once it is found node      the Node and its lease
+//! serving       the certificate of its API    pressure  what is done when something runs short
+//! images        what is thrown away of them   logs      rotated
+//! tenants       the pods, as all these need them
+//! keepers       all of these together         agent     everything together
+//! ```
+
+//mod agent;
+mod config;
+mod images;
+mod keepers;
+mod link;
+mod logs;
+mod machine;
+mod node;
+mod pressure;
+mod serving;
+mod tenants;
+
+pub use self::{
+    //agent::{Agent, AgentError},
+    config::{Config, Eviction as EvictionLimits, ImageLimits, LogLimits, Shutdown, default_node_name},
+    pressure::{Least, Signal, Threshold},
+    serving::Resolver,
+};

@@ -17,6 +17,9 @@ pub mod cri;
 pub mod detect;
 pub mod engine;
 mod error;
+#[cfg(test)]
+pub mod fake;
+mod namespace;
 pub mod network;
 mod spec;
 mod state;

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, net::IpAddr, path::PathBuf};
 
+use super::ContainerId;
 use crate::PodIdentity;
 
 /// The labels of sandboxes and containers, by which they are found again. The names are those that `crictl` and its kin know.
@@ -151,6 +152,8 @@ pub struct ContainerSpec {
     pub security: Security,
     /// The signal that asks it to end; the image's if empty.
     pub stop_signal: String,
+    /// The container whose processes it sees, where the pod has no process namespace of its own.
+    pub process_target: Option<ContainerId>,
     /// Labels beyond those of [`labels`], which every implementation sets itself.
     pub labels: BTreeMap<String, String>,
     /// What the agent wants to find again: the hash of the container's spec, its grace time, its message path.
@@ -241,6 +244,8 @@ pub struct Identity {
     pub group: Option<i64>,
     /// More groups.
     pub groups: Vec<i64>,
+    /// Whether it has these groups only, and not those the image gives its user.
+    pub strict_groups: bool,
 }
 
 /// What a container may do.

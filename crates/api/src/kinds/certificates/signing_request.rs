@@ -2,7 +2,7 @@
 
 mod conditions;
 
-use std::borrow::Cow;
+use std::{borrow::Cow, net::IpAddr};
 
 use serde_json::{Map, Value, json};
 
@@ -340,6 +340,12 @@ pub struct Requested {
     pub organizations: Vec<String>,
     /// What the other names are that it is to have, each as often as there are such.
     pub names: Vec<RequestedName>,
+    /// Those of them that are hosts.
+    pub hosts: Vec<String>,
+    /// Those of them that are addresses in the network.
+    pub addresses: Vec<IpAddr>,
+    /// Whether it asks for names that are none of those, or that cannot be read.
+    pub has_strange_names: bool,
 }
 
 /// What sort of name a certificate is to have beside its subject.
@@ -359,19 +365,43 @@ pub enum RequestedName {
 pub fn requested(request: &str) -> Result<Requested, String> {
     let block = request_block(request)?;
     let request = Request::read(&block.bytes)?;
-    let names = request.alternative_names().into_iter();
-    let names = names.filter_map(|tag| match tag {
-        1 => Some(RequestedName::Mail),
-        2 => Some(RequestedName::Host),
-        6 => Some(RequestedName::Resource),
-        7 => Some(RequestedName::Address),
-        _ => None,
-    });
-    Ok(Requested {
+    let mut requested = Requested {
         common_name: request.common_name(),
         organizations: request.organizations(),
-        names: names.collect(),
-    })
+        ..Requested::default()
+    };
+    for (tag, value) in request.alternative_names() {
+        let name = match tag {
+            1 => RequestedName::Mail,
+            2 => RequestedName::Host,
+            6 => RequestedName::Resource,
+            7 => RequestedName::Address,
+            _ => {
+                requested.has_strange_names = true;
+                continue;
+            }
+        };
+        requested.names.push(name);
+        match name {
+            RequestedName::Host => match str::from_utf8(value) {
+                Ok(host) => requested.hosts.push(host.to_owned()),
+                Err(_) => requested.has_strange_names = true,
+            },
+            RequestedName::Address => match address(value) {
+                Some(address) => requested.addresses.push(address),
+                None => requested.has_strange_names = true,
+            },
+            RequestedName::Mail | RequestedName::Resource => {}
+        }
+    }
+    Ok(requested)
+}
+
+/// An address in the network, from its four or sixteen bytes.
+fn address(bytes: &[u8]) -> Option<IpAddr> {
+    let four = <[u8; 4]>::try_from(bytes).map(IpAddr::from);
+    four.or_else(|_| <[u8; 16]>::try_from(bytes).map(IpAddr::from))
+        .ok()
 }
 
 /// When the first certificate of a `status.certificate` ends to be valid, if it can be read.

@@ -282,16 +282,16 @@ impl<'d> Request<'d> {
         self.subject_names(COMMON_NAME).pop().unwrap_or_default()
     }
 
-    /// The kinds of the names that the certificate is to have beside its subject, each with its tag: 1 for mail, 2 for hosts,
-    /// 6 for resources, 7 for addresses.
-    pub(super) fn alternative_names(&self) -> Vec<u8> {
+    /// The names that the certificate is to have beside its subject, each with its tag (1 for mail, 2 for hosts, 6 for
+    /// resources, 7 for addresses) and what it says.
+    pub(super) fn alternative_names(&self) -> Vec<(u8, &'d [u8])> {
         let mut found = Vec::new();
         let names = self.extension(ALTERNATIVE_NAMES).unwrap_or_default();
         let mut names = Reader::new(names)
             .enter(SEQUENCE)
             .unwrap_or_else(|| Reader::new(&[]));
         while let Some(element) = names.any() {
-            found.push(element.tag & 0x1f);
+            found.push((element.tag & 0x1f, element.content));
         }
         found
     }
@@ -441,7 +441,11 @@ mod tests {
 
     #[test]
     fn a_request_may_ask_for_more_names() {
-        let names = |text: &str| Request::read(&samples::bytes(text)).unwrap().alternative_names();
+        let names = |text: &str| {
+            let bytes = samples::bytes(text);
+            let names = Request::read(&bytes).unwrap().alternative_names();
+            names.into_iter().map(|(tag, _)| tag).collect::<Vec<_>>()
+        };
         assert!(names(samples::REQUEST).is_empty());
         assert_eq!(names(samples::NAMED), [2, 7, 1, 6]);
     }

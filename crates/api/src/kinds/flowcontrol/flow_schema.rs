@@ -27,6 +27,8 @@ const VERBS: [&str; 9] = [
 ];
 const EACH_NAMESPACE: &str = "each member of this list must be '*' or a DNS-1123 label; ";
 
+/// The column of what schemas are tried in the order of.
+const PRECEDENCE: usize = 2;
 const COLUMNS: &[Column] = &[
     Column::name(),
     Column::field("PriorityLevel", "spec.priorityLevelConfiguration.name"),
@@ -104,8 +106,8 @@ impl Rules for FlowSchema {
 
     /// In the order in which schemas are tried.
     fn arrange(&self, rows: &mut [(Value, Row)]) {
-        rows.sort_by_cached_key(|(schema, _)| {
-            let precedence = schema.at("spec").int("matchingPrecedence").unwrap_or_default();
+        rows.sort_by_cached_key(|(schema, row)| {
+            let precedence = row.cells[PRECEDENCE].as_i64().unwrap_or_default();
             (precedence, schema.at("metadata").text("name").to_owned())
         });
     }

@@ -278,7 +278,9 @@ fn a_rolling_update_replaces_the_last_ones_first() {
 #[test]
 fn a_pod_without_its_label_is_corrected() {
     let mut bare = (*pod(0, "new", "ready")).clone();
-    bare.metadata.labels.remove("statefulset.kubernetes.io/pod-name");
+    let mut labels = (*bare.metadata.labels).clone();
+    labels.remove("statefulset.kubernetes.io/pod-name");
+    bare.metadata.labels = labels.into();
     let set = set(&json!({"replicas": 1}));
     let pods = [Arc::new(bare)];
     let seen = Seen {

@@ -1,0 +1,310 @@
+//! Approves the requests of kubelets for the certificates that they serve with, where nothing can be gained by it: a node
+//! asks in its own name, for its own name, and for the addresses that its Node says it has.
+//!
+//! Upstream leaves this to people or to programs of their own; here it is a controller with its own account, so that its right
+//! to approve ([`roles`]) reaches no other. What it does not approve it leaves alone, for others to look at.
+
+use std::{net::IpAddr, time::Duration};
+
+use k3_api::kinds::Requested;
+use kubecontroller::{
+    Clock,
+    controller::{Error, Outcome, Reconciler, Request},
+    store::Store,
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{
+    request::SigningRequest,
+    subject::{KUBELET_SERVING, check},
+};
+use crate::{
+    context::{Context, Task},
+    resource::{CERTIFICATE_SIGNING_REQUESTS, NODES},
+    writer::{Place, Writer},
+};
+
+const MESSAGE: &str =
+    "Auto approving kubelet serving certificate: it names its own node, and addresses of that node only.";
+/// A Node may learn of an address after its kubelet did: a request is looked at again for so long.
+const PATIENCE: Duration = Duration::from_mins(5);
+const AGAIN: Duration = Duration::from_secs(15);
+/// The account of this controller, and the name of its role.
+const ACCOUNT: &str = "kubelet-serving-approver";
+const ROLE: &str = "k3.io:kubelet-serving-approver";
+
+struct Approver {
+    writer: Writer,
+    clock: Clock,
+    requests: Store<SigningRequest>,
+}
+
+/// The addresses of a node, and nothing else of it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Node {
+    status: NodeStatus,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct NodeStatus {
+    addresses: Vec<Address>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Address {
+    #[serde(rename = "type")]
+    kind: String,
+    address: String,
+}
+
+/// What runs.
+pub(crate) fn make(context: &Context) -> Vec<Task> {
+    let requests = context.informer::<SigningRequest>(&CERTIFICATE_SIGNING_REQUESTS);
+    let approver = Approver {
+        writer: context.writer.clone(),
+        clock: context.clock.clone(),
+        requests: requests.store().clone(),
+    };
+    let runner = context
+        .controller("kubelet_serving_approving")
+        .for_(&requests)
+        .reconciler(approver);
+    vec![Box::new(runner)]
+}
+
+/// The role that lets this controller approve, and its binding. Upstream's clusters are not born with them, so that whoever
+/// runs the controller creates them.
+pub fn roles() -> [Value; 2] {
+    const GROUP: &str = "rbac.authorization.k8s.io";
+    let rule = |verbs: &[&str], group: &str, resources: &[&str]| json!({"verbs": verbs, "apiGroups": [group], "resources": resources});
+    let certificates = "certificates.k8s.io";
+    let mut approve = rule(&["approve"], certificates, &["signers"]);
+    approve["resourceNames"] = json!([KUBELET_SERVING]);
+    [
+        json!({"apiVersion": format!("{GROUP}/v1"), "kind": "ClusterRole", "metadata": {"name": ROLE}, "rules": [
+            rule(&["get", "list", "watch"], certificates, &["certificatesigningrequests"]),
+            rule(&["update"], certificates, &["certificatesigningrequests/approval"]),
+            approve,
+            rule(&["get"], "", &["nodes"]),
+        ]}),
+        json!({"apiVersion": format!("{GROUP}/v1"), "kind": "ClusterRoleBinding", "metadata": {"name": ROLE},
+            "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": ROLE},
+            "subjects": [{"kind": "ServiceAccount", "namespace": "kube-system", "name": ACCOUNT}]}),
+    ]
+}
+
+/// The node that asks for itself, if that is what a request is.
+fn asking(request: &SigningRequest, subject: &Requested) -> Option<String> {
+    let spec = &request.spec;
+    let node = spec.username.strip_prefix("system:node:")?;
+    let is_node = !node.is_empty() && spec.groups.iter().any(|group| &**group == "system:nodes");
+    let is_own = *spec.username == *subject.common_name;
+    let is_signed = matches!(check(&spec.signer_name, subject, &spec.usages), Some(Ok(())));
+    (is_node && is_own && is_signed && !subject.has_strange_names).then(|| node.to_owned())
+}
+
+/// Whether a node has every name that is asked for.
+fn has_all(node: &Node, subject: &Requested) -> bool {
+    let addresses = &node.status.addresses;
+    let is_host = |name: &String| {
+        let mut named = addresses.iter().filter(|known| known.address == *name);
+        named.any(|known| ["Hostname", "InternalDNS", "ExternalDNS"].contains(&&*known.kind))
+    };
+    let is_address = |wanted: &IpAddr| {
+        let mut known = addresses
+            .iter()
+            .filter_map(|known| known.address.parse::<IpAddr>().ok());
+        known.any(|known| known == *wanted)
+    };
+    subject.hosts.iter().all(is_host) && subject.addresses.iter().all(is_address)
+}
+
+// --- Approver ---
+
+impl Reconciler for Approver {
+    async fn reconcile(&self, key: Request) -> Result<Outcome, Error> {
+        let Some(request) = self.requests.get(&key.key) else {
+            return Ok(Outcome::Done);
+        };
+        let is_answered = request.is_issued() || request.is_approved() || request.is_denied();
+        if is_answered || &*request.spec.signer_name != KUBELET_SERVING {
+            return Ok(Outcome::Done);
+        }
+        // What cannot be read is nobody's to approve here.
+        let Ok(subject) = k3_api::kinds::requested(&request.spec.request) else {
+            return Ok(Outcome::Done);
+        };
+        let Some(name) = asking(&request, &subject) else {
+            return Ok(Outcome::Done);
+        };
+        let node = match self.writer.get::<Node>(Place::new(&NODES, "", &name)).await {
+            Err(kube::Error::Api(status)) if status.code == 404 => Node::default(),
+            other => other?,
+        };
+        if has_all(&node, &subject) {
+            self.approve(&request).await?;
+            return Ok(Outcome::Done);
+        }
+        let made = request.metadata.creation_timestamp;
+        let is_new = made.is_some_and(|made| self.clock.now() < made + PATIENCE);
+        Ok(if is_new {
+            Outcome::After(AGAIN)
+        } else {
+            Outcome::Done
+        })
+    }
+}
+
+impl Approver {
+    async fn approve(&self, request: &SigningRequest) -> kube::Result<()> {
+        let mut conditions = json!(request.status.conditions);
+        if let Value::Array(conditions) = &mut conditions {
+            conditions.push(
+                json!({"type": "Approved", "status": "True", "reason": "AutoApproved", "message": MESSAGE}),
+            );
+        }
+        let meta = &request.metadata;
+        let patch = json!({
+            "metadata": {"resourceVersion": meta.resource_version},
+            "status": {"conditions": conditions},
+        });
+        let place = Place::new(&CERTIFICATE_SIGNING_REQUESTS, "", &meta.name);
+        self.writer
+            .update::<Value>(place.part("approval"), &patch)
+            .await?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
+
+    use super::*;
+    use crate::testing::Story;
+
+    /// For the node `n`, which is `n` and 10.0.0.1.
+    const REQUEST: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlJQkR6Q0J0Z0lCQURBdk1SVXdFd1lEVlFRS0RBeHplWE4wWlcwNmJtOWtaWE14RmpBVUJnTlZCQU1NRFhONQpjM1JsYlRwdWIyUmxPbTR3V1RBVEJnY3Foa2pPUFFJQkJnZ3Foa2pPUFFNQkJ3TkNBQVF4VTBUMktCdy9qZE5zCmRySmZnUXNNeVJjMUFVWFNGWk81UU0zUFIvN1ZsbzR2ejM2NG1RemdodVk1YXN4NTkxZVUxampKaFlwKzZMWXAKODF2c3ZqQ0VvQ1V3SXdZSktvWklodmNOQVFrT01SWXdGREFTQmdOVkhSRUVDekFKZ2dGdWh3UUtBQUFCTUFvRwpDQ3FHU000OUJBTUNBMGdBTUVVQ0lRQ202M1ljZkorS2lpblVFVjNOUXRHMDBGcTQyWlRnblo1WG5BQU5NMWJiCjVBSWdMNVplNHI3Zmxlajl6ZjlkVjhicU43dlRkMTNERWo4U010WFVxd2NEYVlRPQotLS0tLUVORCBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0K";
+
+    /// A node asks, and learns of its address later; another user asks for the same.
+    const STORY: Story = Story {
+        make,
+        setup: |stage| {
+            for (name, user) in [("own", "system:node:n"), ("other", "system:node:m")] {
+                stage.put(
+                    &CERTIFICATE_SIGNING_REQUESTS,
+                    json!({"metadata": {"name": name}, "spec": {"request": REQUEST, "signerName": KUBELET_SERVING,
+                        "usages": ["digital signature", "server auth"], "username": user, "groups": ["system:nodes"]}}),
+                );
+            }
+            stage.put(&NODES, json!({"metadata": {"name": "n"}}));
+        },
+        play: |stage| {
+            if stage.now().as_second() > 1_767_225_630 + 20 {
+                let addresses = json!([{"type": "InternalIP", "address": "10.0.0.1"}, {"type": "Hostname", "address": "n"}]);
+                stage.put(
+                    &NODES,
+                    json!({"metadata": {"name": "n"}, "status": {"addresses": addresses}}),
+                );
+            }
+        },
+        end: |stage| {
+            let told = |request: CertificateSigningRequest| {
+                let conditions = request
+                    .status
+                    .and_then(|status| status.conditions)
+                    .unwrap_or_default();
+                let reasons: Vec<_> = conditions
+                    .into_iter()
+                    .map(|told| (told.type_, told.reason))
+                    .collect();
+                json!([request.metadata.name, reasons])
+            };
+            let told: Vec<_> = stage
+                .api
+                .list::<CertificateSigningRequest>()
+                .into_iter()
+                .map(told)
+                .collect();
+            let is_late = stage.now().as_second() > 1_767_225_630 + 60;
+            is_late.then(|| told.into())
+        },
+    };
+
+    #[tokio::test(start_paused = true)]
+    async fn a_node_gets_a_certificate_for_its_own_addresses_only() {
+        let (end, _) = STORY.run().await;
+        assert_eq!(
+            end,
+            json!([["other", []], ["own", [["Approved", "AutoApproved"]]]])
+        );
+        STORY.survives_crashes().await;
+    }
+
+    fn subject() -> Requested {
+        Requested {
+            common_name: "system:node:n".to_owned(),
+            organizations: vec!["system:nodes".to_owned()],
+            names: vec![
+                k3_api::kinds::RequestedName::Host,
+                k3_api::kinds::RequestedName::Address,
+            ],
+            hosts: vec!["n".to_owned()],
+            addresses: vec![[10, 0, 0, 1].into()],
+            has_strange_names: false,
+        }
+    }
+
+    fn request(change: &Value) -> SigningRequest {
+        let mut spec = json!({"signerName": KUBELET_SERVING, "usages": ["digital signature", "server auth"],
+            "username": "system:node:n", "groups": ["system:nodes", "system:authenticated"]});
+        for (name, value) in change.as_object().unwrap() {
+            spec[name] = value.clone();
+        }
+        serde_json::from_value(json!({"spec": spec})).unwrap()
+    }
+
+    #[test]
+    fn a_node_asks_for_itself_or_is_left_alone() {
+        let named = |change: Value| asking(&request(&change), &subject());
+        assert_eq!(named(json!({})).as_deref(), Some("n"));
+        for change in [
+            json!({"username": "system:node:m"}),
+            json!({"username": "jane"}),
+            json!({"groups": ["system:authenticated"]}),
+            json!({"usages": ["digital signature", "client auth"]}),
+            json!({"usages": ["digital signature", "server auth", "client auth"]}),
+            json!({"signerName": "kubernetes.io/kube-apiserver-client-kubelet"}),
+        ] {
+            assert_eq!(named(change.clone()), None, "{change}");
+        }
+        for change in [
+            (|subject: &mut Requested| subject.has_strange_names = true) as fn(&mut Requested),
+            |subject| subject.organizations.push("system:masters".to_owned()),
+            |subject| subject.names.clear(),
+            |subject| subject.names.push(k3_api::kinds::RequestedName::Resource),
+        ] {
+            let mut subject = subject();
+            change(&mut subject);
+            assert_eq!(asking(&request(&json!({})), &subject), None, "{subject:?}");
+        }
+    }
+
+    #[test]
+    fn every_name_must_be_one_of_the_node() {
+        let node = |addresses: Value| -> Node {
+            serde_json::from_value(json!({"status": {"addresses": addresses}})).unwrap()
+        };
+        let host = json!({"type": "Hostname", "address": "n"});
+        let address = json!({"type": "InternalIP", "address": "10.0.0.1"});
+        let other = json!({"type": "InternalIP", "address": "10.0.0.2"});
+        assert!(has_all(&node(json!([address, host])), &subject()));
+        assert!(!has_all(&node(json!([other, host])), &subject()));
+        assert!(!has_all(&node(json!([address])), &subject()));
+        assert!(!has_all(&node(json!([])), &subject()));
+    }
+}

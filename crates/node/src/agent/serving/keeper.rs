@@ -1,0 +1,353 @@
+//! Asks for certificates, keeps them, and has them used.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use k3_api::kinds;
+use k8s_openapi::{ByteString, api::certificates::v1::CertificateSigningRequest, jiff::Timestamp};
+use kube::{Api, Client, api::PostParams};
+use kubecontroller::{Clock, manager::Stop};
+use rcgen::KeyPair;
+use ring::rand::{SecureRandom, SystemRandom};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tokio::{
+    sync::watch,
+    time::{sleep, timeout},
+};
+
+use super::{
+    pair::{Names, PairError, Resolver, certified},
+    request::{Held, is_good},
+};
+use crate::agent::{Config, node::addresses};
+
+/// How often it is looked whether the certificate is still good.
+const PERIOD: Duration = Duration::from_mins(1);
+/// How long it is waited for an answer before it is asked anew.
+const PATIENCE: Duration = Duration::from_mins(15);
+/// How often it is looked for the answer.
+const LOOK: Duration = Duration::from_secs(2);
+const SIGNER: &str = "kubernetes.io/kubelet-serving";
+const FILE: &str = "serving.json";
+
+/// What a keeper needs.
+pub(in crate::agent) struct Parts {
+    pub(in crate::agent) config: Arc<Config>,
+    pub(in crate::agent) client: Client,
+    pub(in crate::agent) clock: Clock,
+    /// The uid of the Node: before that there is none whose addresses the certificate could name.
+    pub(in crate::agent) registered: watch::Receiver<Option<String>>,
+}
+
+/// Keeps the certificate that the node's own API is served with.
+pub(in crate::agent) struct CertificateKeeper {
+    parts: Parts,
+    requests: Api<CertificateSigningRequest>,
+    resolver: Resolver,
+    held: Option<Held>,
+    folder: PathBuf,
+    random: u8,
+}
+
+/// What is kept in the file.
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    names: Vec<String>,
+    from: Timestamp,
+    to: Timestamp,
+    certificate: String,
+    key: String,
+}
+
+/// Why there is no new certificate.
+#[derive(Debug, thiserror::Error)]
+enum KeepError {
+    #[error(transparent)]
+    Pair(#[from] PairError),
+    #[error("cannot ask the cluster: {0}")]
+    Api(#[from] kube::Error),
+    #[error("the request {0} was denied: {1}")]
+    Denied(String, String),
+    #[error("the request {0} cannot be signed: {1}")]
+    Failed(String, String),
+    #[error("the request {0} was not answered within {PATIENCE:?}")]
+    Unanswered(String),
+    #[error("the certificate says not when it ends")]
+    Endless,
+    #[error("cannot keep it in {0}: {1}")]
+    File(PathBuf, io::Error),
+}
+
+impl CertificateKeeper {
+    /// With the certificate that was kept, or one that we sign ourselves.
+    pub(in crate::agent) fn new(parts: Parts) -> Result<Self, PairError> {
+        let names = names(&parts.config);
+        let folder = parts.config.data_dir.join("pki");
+        let mut random = [0];
+        // Whatever it is, it only spreads renewals.
+        let _ = SystemRandom::new().fill(&mut random);
+        let stored = read(&folder.join(FILE), &parts.config.node_name);
+        let (pair, held) = match stored {
+            Some((pair, held)) if held.to > parts.clock.now() => (pair, Some(held)),
+            _ => (names.self_signed()?, None),
+        };
+        Ok(CertificateKeeper {
+            requests: Api::all(parts.client.clone()),
+            resolver: Resolver::new(pair),
+            parts,
+            held,
+            folder,
+            random: random[0],
+        })
+    }
+
+    /// Gives the certificate of the moment.
+    pub(in crate::agent) fn resolver(&self) -> Resolver {
+        self.resolver.clone()
+    }
+
+    pub(in crate::agent) async fn run(mut self, stop: Stop) {
+        stop.unless_stopped(self.keep()).await;
+    }
+
+    async fn keep(&mut self) {
+        let mut wait = Duration::from_secs(1);
+        loop {
+            if self.parts.registered.wait_for(Option::is_some).await.is_err() {
+                return;
+            }
+            let (names, now) = (names(&self.parts.config), self.parts.clock.now());
+            let is_good = self
+                .held
+                .as_ref()
+                .is_some_and(|held| is_good(held, &names, now, self.random));
+            if is_good {
+                sleep(PERIOD).await;
+                continue;
+            }
+            match self.renew(&names).await {
+                Ok(()) => {
+                    wait = Duration::from_secs(1);
+                    tracing::info!(names = ?names.names, "the node's API has a new certificate");
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "the node's API has no new certificate yet");
+                    sleep(wait).await;
+                    wait = (wait * 2).min(PERIOD);
+                }
+            }
+        }
+    }
+
+    async fn renew(&mut self, names: &Names) -> Result<(), KeepError> {
+        let key = KeyPair::generate().map_err(PairError::from)?;
+        let request = names
+            .parameters()?
+            .serialize_request(&key)
+            .map_err(PairError::from)?;
+        let request = request.pem().map_err(PairError::from)?;
+        let name = self.ask(&request).await?;
+        let answer = timeout(PATIENCE, self.answer(&name)).await;
+        let certificate = answer.map_err(|_| KeepError::Unanswered(name))??;
+        let key = key.serialize_pem();
+        let pair = certified(certificate.as_bytes(), key.as_bytes())?;
+        let (from, to) = validity(&certificate, self.parts.clock.now()).ok_or(KeepError::Endless)?;
+        let stored = Stored {
+            names: names.names.clone(),
+            from,
+            to,
+            certificate,
+            key,
+        };
+        write(&self.folder, &stored).map_err(|error| KeepError::File(self.folder.clone(), error))?;
+        self.held = Some(Held {
+            names: names.clone(),
+            from,
+            to,
+        });
+        self.resolver.set(pair);
+        Ok(())
+    }
+
+    /// The name of a new request.
+    async fn ask(&self, request: &str) -> Result<String, KeepError> {
+        let request = json!({
+            "apiVersion": "certificates.k8s.io/v1",
+            "kind": "CertificateSigningRequest",
+            "metadata": {"generateName": "csr-"},
+            "spec": {
+                "request": ByteString(request.as_bytes().to_vec()),
+                "signerName": SIGNER,
+                "usages": ["digital signature", "server auth"],
+            },
+        });
+        let request = serde_json::from_value(request).map_err(kube::Error::SerdeError)?;
+        let made = self.requests.create(&PostParams::default(), &request).await?;
+        Ok(made.metadata.name.unwrap_or_default())
+    }
+
+    /// Waits until a request was answered.
+    async fn answer(&self, name: &str) -> Result<String, KeepError> {
+        loop {
+            let request = self.requests.get(name).await?;
+            let status = request.status.unwrap_or_default();
+            for condition in status.conditions.into_iter().flatten() {
+                let message = condition.message.unwrap_or_default();
+                match condition.type_.as_str() {
+                    "Denied" => return Err(KeepError::Denied(name.to_owned(), message)),
+                    "Failed" => return Err(KeepError::Failed(name.to_owned(), message)),
+                    _ => {}
+                }
+            }
+            let certificate = status
+                .certificate
+                .map(|bytes| String::from_utf8_lossy(&bytes.0).into_owned());
+            if let Some(certificate) = certificate.filter(|certificate| !certificate.is_empty()) {
+                return Ok(certificate);
+            }
+            sleep(LOOK).await;
+        }
+    }
+}
+
+/// What the certificate is to name: the node, and its addresses.
+fn names(config: &Config) -> Names {
+    let addresses = addresses(config).into_iter().map(|address| address.to_string());
+    Names {
+        node: config.node_name.clone(),
+        names: [config.node_name.clone()].into_iter().chain(addresses).collect(),
+    }
+}
+
+/// From now until the certificate ends: what it says of its beginning is before now, for clocks that are behind.
+fn validity(certificate: &str, now: Timestamp) -> Option<(Timestamp, Timestamp)> {
+    use base64::Engine;
+    let text = base64::engine::general_purpose::STANDARD.encode(certificate);
+    let end = kinds::certificate_end(&text)?;
+    Some((now, end.to_string().parse().ok()?))
+}
+
+fn read(path: &Path, node: &str) -> Option<(rustls::sign::CertifiedKey, Held)> {
+    let stored: Stored = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
+    let pair = certified(stored.certificate.as_bytes(), stored.key.as_bytes()).ok()?;
+    let names = Names {
+        node: node.to_owned(),
+        names: stored.names,
+    };
+    let (from, to) = (stored.from, stored.to);
+    Some((pair, Held { names, from, to }))
+}
+
+/// Writes the file whole or not at all, for its owner only.
+fn write(folder: &Path, stored: &Stored) -> io::Result<()> {
+    use std::{
+        fs::{DirBuilder, OpenOptions},
+        io::Write,
+        os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    };
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let temporary = folder.join(format!("{FILE}.new"));
+    // One that a crash left behind may be readable by others.
+    match std::fs::remove_file(&temporary) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&temporary)?;
+    file.write_all(&serde_json::to_vec(stored)?)?;
+    file.sync_all()?;
+    std::fs::rename(temporary, folder.join(FILE))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use base64::Engine;
+    use kubecontroller::testing::{FakeApi, eventually};
+
+    use super::*;
+
+    fn keeper(api: &FakeApi, folder: &Path) -> CertificateKeeper {
+        let mut config = Config::new("n", folder);
+        config.addresses = vec![[10, 0, 0, 1].into()];
+        let (_, registered) = watch::channel(Some("u".to_owned()));
+        let (config, client, clock) = (Arc::new(config), api.client(), Clock::system());
+        CertificateKeeper::new(Parts {
+            config,
+            client,
+            clock,
+            registered,
+        })
+        .unwrap()
+    }
+
+    /// Signs whatever is asked for.
+    fn sign(api: &FakeApi) {
+        let request = api.list::<CertificateSigningRequest>().pop().unwrap();
+        let name = request.metadata.name.unwrap();
+        let request = String::from_utf8(request.spec.request.0).unwrap();
+        let key = KeyPair::generate().unwrap();
+        let authority = rcgen::CertificateParams::new(vec![])
+            .unwrap()
+            .self_signed(&key)
+            .unwrap();
+        let (random, key) = (SystemRandom::new(), key.serialize_der());
+        let scheme = &ring::signature::ECDSA_P256_SHA256_ASN1_SIGNING;
+        let key = ring::signature::EcdsaKeyPair::from_pkcs8(scheme, &key, &random).unwrap();
+        let time = |text| k3_api::time::Time::parse(text).unwrap();
+        let issue = kinds::Issue {
+            request: &request,
+            usages: &["server auth".to_owned()],
+            from: time("2026-01-01T00:00:00Z"),
+            to: time("2126-01-01T00:00:00Z"),
+            serial: [1; 16],
+            authority: &authority.pem(),
+        };
+        let sign = |bytes: &[u8]| Ok(key.sign(&random, bytes).unwrap().as_ref().to_vec());
+        let certificate = issue.certificate(sign).unwrap();
+        api.edit::<CertificateSigningRequest>("", &name, |request| {
+            request.status.get_or_insert_default().certificate = Some(ByteString(certificate.into_bytes()));
+        });
+    }
+
+    #[tokio::test]
+    async fn a_certificate_is_asked_for_kept_and_found_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let api = FakeApi::new();
+        let keeper = keeper(&api, folder.path());
+        let resolver = keeper.resolver();
+        let own = resolver.current();
+        let stop = Stop::new();
+        let mut tasks = tokio::task::JoinSet::new();
+        tasks.spawn(keeper.run(stop.clone()));
+        eventually(async || !api.list::<CertificateSigningRequest>().is_empty()).await;
+        let request = &api.list::<CertificateSigningRequest>()[0].spec;
+        assert_eq!(request.signer_name, "kubernetes.io/kubelet-serving");
+        let text = base64::engine::general_purpose::STANDARD.encode(&request.request.0);
+        let asked = kinds::requested(&text).unwrap();
+        assert_eq!(asked.common_name, "system:node:n");
+        assert_eq!(asked.organizations, ["system:nodes"]);
+        assert_eq!(
+            (asked.hosts, asked.addresses),
+            (vec!["n".to_owned()], vec![[10, 0, 0, 1].into()])
+        );
+        sign(&api);
+        let signed = eventually(async || Some(resolver.current()).filter(|now| now.cert != own.cert)).await;
+        stop.stop(Duration::ZERO);
+        tasks.join_next().await;
+        let file = folder.path().join("pki").join(FILE);
+        assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        let again = super::tests::keeper(&api, folder.path());
+        assert_eq!(again.resolver().current().cert, signed.cert);
+        assert!(again.held.is_some());
+    }
+}

@@ -1,0 +1,141 @@
+//! What the containers of a pod share.
+
+use std::{collections::BTreeMap, path::Path};
+
+use k8s_openapi::api::core::v1::{Container, ContainerPort, Pod, PodSpec};
+
+use super::{Names, SpecError, dns, security};
+use crate::{
+    Facts, PodIdentity,
+    runtime::{Confinement, HostEntry, NamespaceMode, PortMapping, Protocol, SandboxSpec, Security},
+};
+
+/// The sandbox of a pod that had `attempt` others before. `logs` is the folder in which each pod has one for its logs.
+pub fn sandbox(pod: &Pod, facts: &Facts, attempt: u32, logs: &Path) -> Result<SandboxSpec, SpecError> {
+    let spec = pod.spec.clone().unwrap_or_default();
+    let identity = PodIdentity::of(pod);
+    let host_network = spec.host_network == Some(true);
+    let hostname = if host_network {
+        String::new()
+    } else {
+        Names::of(pod, &facts.cluster_domain)?.kernel
+    };
+    let log_directory = logs.join([&*identity.namespace, &*identity.name, &*identity.uid].join("_"));
+    Ok(SandboxSpec {
+        attempt,
+        hostname,
+        dns: Some(dns::dns(pod, facts)),
+        ports: if host_network { Vec::new() } else { ports(&spec)? },
+        hosts: aliases(&spec),
+        network: node_or(host_network, NamespaceMode::Pod),
+        process: process(&spec),
+        ipc: node_or(spec.host_ipc == Some(true), NamespaceMode::Pod),
+        users: node_or(spec.host_users != Some(false), NamespaceMode::Pod),
+        sysctls: sysctls(&spec),
+        cgroup_parent: None,
+        log_directory,
+        // The handler of its class is known to who reads the class.
+        handler: String::new(),
+        labels: pod.metadata.labels.clone().unwrap_or_default(),
+        annotations: pod.metadata.annotations.clone().unwrap_or_default(),
+        security: own_security(&spec)?,
+        pod: identity,
+    })
+}
+
+fn node_or(node: bool, other: NamespaceMode) -> NamespaceMode {
+    if node { NamespaceMode::Node } else { other }
+}
+
+fn process(spec: &PodSpec) -> NamespaceMode {
+    let shared = match spec.share_process_namespace {
+        Some(true) => NamespaceMode::Pod,
+        _ => NamespaceMode::Container,
+    };
+    node_or(spec.host_pid == Some(true), shared)
+}
+
+fn sysctls(spec: &PodSpec) -> BTreeMap<String, String> {
+    let context = spec.security_context.as_ref();
+    let sysctls = context
+        .and_then(|context| context.sysctls.as_ref())
+        .into_iter()
+        .flatten();
+    sysctls
+        .map(|sysctl| (sysctl.name.clone(), sysctl.value.clone()))
+        .collect()
+}
+
+fn aliases(spec: &PodSpec) -> Vec<HostEntry> {
+    let aliases = spec.host_aliases.iter().flatten();
+    let entry = |alias: &k8s_openapi::api::core::v1::HostAlias| HostEntry {
+        ip: alias.ip.clone(),
+        names: alias.hostnames.clone().unwrap_or_default(),
+    };
+    aliases.map(entry).collect()
+}
+
+/// The ports of the containers. One that is named twice in a container counts once.
+fn ports(spec: &PodSpec) -> Result<Vec<PortMapping>, SpecError> {
+    let mut mappings = Vec::new();
+    for container in &spec.containers {
+        let mut names = Vec::new();
+        for port in container.ports.iter().flatten() {
+            let name = port_name(port);
+            if names.contains(&name) {
+                continue;
+            }
+            names.push(name);
+            mappings.push(mapping(container, port)?);
+        }
+    }
+    Ok(mappings)
+}
+
+fn port_name(port: &ContainerPort) -> String {
+    if let Some(name) = port.name.clone().filter(|name| !name.is_empty()) {
+        return name;
+    }
+    let text = |field: &Option<String>| field.clone().unwrap_or_default();
+    let host_port = port.host_port.unwrap_or_default();
+    let (protocol, ip) = (text(&port.protocol), text(&port.host_ip));
+    format!("{protocol}-{ip}:{}:{host_port}", port.container_port)
+}
+
+fn mapping(container: &Container, port: &ContainerPort) -> Result<PortMapping, SpecError> {
+    let number = |port: i32| {
+        u16::try_from(port).map_err(|_| SpecError::Port {
+            container: container.name.clone(),
+            port,
+        })
+    };
+    Ok(PortMapping {
+        protocol: match port.protocol.as_deref() {
+            Some("UDP") => Protocol::Udp,
+            Some("SCTP") => Protocol::Sctp,
+            _ => Protocol::Tcp,
+        },
+        container_port: number(port.container_port)?,
+        host_port: number(port.host_port.unwrap_or_default())?,
+        host_ip: port.host_ip.as_ref().and_then(|ip| ip.parse().ok()),
+    })
+}
+
+/// Of what holds the namespaces. It runs nothing of the user's: the runtime's profile always fits it.
+fn own_security(spec: &PodSpec) -> Result<Security, SpecError> {
+    let context = spec.security_context.clone().unwrap_or_default();
+    let mut identity = security::groups(&context)?;
+    identity.user = context.run_as_user;
+    identity.group = context.run_as_group;
+    let ephemeral = spec.ephemeral_containers.iter().flatten();
+    let contexts = spec.init_containers.iter().flatten().chain(&spec.containers);
+    let contexts = contexts.map(|container| container.security_context.as_ref());
+    let mut contexts = contexts.chain(ephemeral.map(|container| container.security_context.as_ref()));
+    Ok(Security {
+        identity,
+        privileged: contexts.any(|context| context.and_then(|context| context.privileged) == Some(true)),
+        seccomp: Confinement::Default,
+        selinux: context.se_linux_options.as_ref().map(security::selinux),
+        ..Security::default()
+    })
+}

@@ -1,0 +1,213 @@
+//! Who a container is, and what it may do.
+
+use k8s_openapi::api::core::v1::{
+    AppArmorProfile, Capabilities as Asked, Container, Pod, PodSecurityContext, SELinuxOptions,
+    SeccompProfile, SecurityContext,
+};
+
+use super::{SpecError, said};
+use crate::{
+    Facts,
+    runtime::{Capabilities, Confinement, Identity, Image, Security},
+};
+
+/// What no container sees of `/proc` and `/sys` that is not asked to.
+const MASKED: [&str; 12] = [
+    "/proc/asound",
+    "/proc/acpi",
+    "/proc/interrupts",
+    "/proc/kcore",
+    "/proc/keys",
+    "/proc/latency_stats",
+    "/proc/timer_list",
+    "/proc/timer_stats",
+    "/proc/sched_debug",
+    "/proc/scsi",
+    "/sys/firmware",
+    "/sys/devices/virtual/powercap",
+];
+
+/// What no container changes of `/proc` that is not asked to.
+const READ_ONLY: [&str; 5] = [
+    "/proc/bus",
+    "/proc/fs",
+    "/proc/irq",
+    "/proc/sys",
+    "/proc/sysrq-trigger",
+];
+
+/// The annotation by which older pods name a profile of `AppArmor`, before the name of the container.
+const APPARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
+
+/// What a container may do, and as whom it runs.
+pub(super) fn security(
+    pod: &Pod,
+    container: &Container,
+    image: &Image,
+    facts: &Facts,
+) -> Result<Security, SpecError> {
+    let nothing = (PodSecurityContext::default(), SecurityContext::default());
+    let of_pod = pod.spec.as_ref().and_then(|spec| spec.security_context.as_ref());
+    let of_pod = of_pod.unwrap_or(&nothing.0);
+    let own = container.security_context.as_ref().unwrap_or(&nothing.1);
+
+    let user = own.run_as_user.or(of_pod.run_as_user);
+    if own.run_as_non_root.or(of_pod.run_as_non_root) == Some(true) {
+        check_user(user, image).map_err(|why| {
+            let said = said(pod);
+            SpecError::Root(format!("{why} (pod: \"{said}\", container: {})", container.name))
+        })?;
+    }
+    let mut identity = groups(of_pod)?;
+    identity.group = own.run_as_group.or(of_pod.run_as_group);
+    identity.user = user.or_else(|| image_user(image));
+    if identity.user.is_none() {
+        identity.user_name.clone_from(&image.user_name);
+    }
+    let privileged = own.privileged == Some(true);
+    let selinux = own.se_linux_options.as_ref().or(of_pod.se_linux_options.as_ref());
+    let unmasked = own.proc_mount.as_deref() == Some("Unmasked");
+    // A privileged container sees all, whatever is said here.
+    let paths = |paths: &[&str]| match (privileged, unmasked) {
+        (true, _) => None,
+        (false, true) => Some(Vec::new()),
+        (false, false) => Some(paths.iter().map(|path| (*path).to_owned()).collect()),
+    };
+    Ok(Security {
+        identity,
+        privileged,
+        capabilities: own.capabilities.as_ref().map(capabilities).unwrap_or_default(),
+        read_only_root: own.read_only_root_filesystem == Some(true),
+        no_new_privileges: own.allow_privilege_escalation == Some(false),
+        seccomp: seccomp(
+            own.seccomp_profile.as_ref().or(of_pod.seccomp_profile.as_ref()),
+            facts,
+        )?,
+        apparmor: apparmor(pod, container, own, of_pod)?,
+        selinux: selinux.map(self::selinux),
+        masked_paths: paths(&MASKED),
+        readonly_paths: paths(&READ_ONLY),
+    })
+}
+
+/// The user of an image. One that names none is root's.
+fn image_user(image: &Image) -> Option<i64> {
+    let named = image.user_name.as_ref().is_some_and(|name| !name.is_empty());
+    image.user.or_else(|| (!named).then_some(0))
+}
+
+/// Why the container would be root, or might.
+fn check_user(user: Option<i64>, image: &Image) -> Result<(), String> {
+    match (user, image_user(image)) {
+        (Some(0), _) => Err("container's runAsUser breaks non-root policy".to_owned()),
+        (None, None) => {
+            let name = image.user_name.as_deref().unwrap_or_default();
+            Err(format!(
+                "container has runAsNonRoot and image has non-numeric user ({name}), cannot verify user is non-root"
+            ))
+        }
+        (None, Some(0)) => Err("container has runAsNonRoot and image will run as root".to_owned()),
+        (None, Some(user)) if !(0..=i64::from(i32::MAX)).contains(&user) => {
+            let most = i32::MAX;
+            Err(format!(
+                "container has runAsNonRoot and image has an invalid user id ({user}). (Must be 1-({most})): \
+                 must be between 0 and {most}, inclusive"
+            ))
+        }
+        (Some(_), _) | (None, Some(_)) => Ok(()),
+    }
+}
+
+/// The groups of all containers of a pod.
+pub(super) fn groups(of_pod: &PodSecurityContext) -> Result<Identity, SpecError> {
+    let strict_groups = match of_pod.supplemental_groups_policy.as_deref() {
+        None | Some("Merge") => false,
+        Some("Strict") => true,
+        Some(other) => return Err(SpecError::GroupsPolicy(other.to_owned())),
+    };
+    let more = of_pod.supplemental_groups.iter().flatten();
+    Ok(Identity {
+        groups: of_pod.fs_group.iter().chain(more).copied().collect(),
+        strict_groups,
+        ..Identity::default()
+    })
+}
+
+fn capabilities(asked: &Asked) -> Capabilities {
+    Capabilities {
+        add: asked.add.clone().unwrap_or_default(),
+        drop: asked.drop.clone().unwrap_or_default(),
+    }
+}
+
+pub(super) fn selinux(options: &SELinuxOptions) -> [String; 4] {
+    let SELinuxOptions {
+        user,
+        role,
+        type_,
+        level,
+    } = options.clone();
+    [user, role, type_, level].map(Option::unwrap_or_default)
+}
+
+fn seccomp(profile: Option<&SeccompProfile>, facts: &Facts) -> Result<Confinement, SpecError> {
+    let Some(profile) = profile else {
+        return Ok(if facts.machine.seccomp_default {
+            Confinement::Default
+        } else {
+            Confinement::Unconfined
+        });
+    };
+    let file = profile
+        .localhost_profile
+        .as_deref()
+        .filter(|file| !file.is_empty());
+    match (&*profile.type_, file) {
+        ("RuntimeDefault", _) => Ok(Confinement::Default),
+        ("Localhost", Some(file)) => {
+            let path = facts.machine.seccomp_profiles.join(file);
+            Ok(Confinement::Local(path.to_string_lossy().into_owned()))
+        }
+        ("Localhost", None) => Err(SpecError::Profile(
+            "localhostProfile must be set if seccompProfile type is Localhost.".to_owned(),
+        )),
+        _ => Ok(Confinement::Unconfined),
+    }
+}
+
+fn apparmor(
+    pod: &Pod,
+    container: &Container,
+    own: &SecurityContext,
+    of_pod: &PodSecurityContext,
+) -> Result<Confinement, SpecError> {
+    let annotations = pod.metadata.annotations.as_ref();
+    let noted = annotations.and_then(|all| all.get(&[APPARMOR, &container.name].concat()));
+    let noted = noted.and_then(|text| {
+        let (kind, name) = match text.split_once('/') {
+            Some(("runtime", "default")) => ("RuntimeDefault", None),
+            Some(("localhost", name)) => ("Localhost", Some(name.to_owned())),
+            None if text == "unconfined" => ("Unconfined", None),
+            _ => return None,
+        };
+        Some(AppArmorProfile {
+            type_: kind.to_owned(),
+            localhost_profile: name,
+        })
+    });
+    let profile = own.app_armor_profile.as_ref().or(noted.as_ref());
+    let Some(profile) = profile.or(of_pod.app_armor_profile.as_ref()) else {
+        return Ok(Confinement::Default);
+    };
+    match (&*profile.type_, &profile.localhost_profile) {
+        ("RuntimeDefault", _) => Ok(Confinement::Default),
+        ("Unconfined", _) => Ok(Confinement::Unconfined),
+        ("Localhost", Some(name)) => Ok(Confinement::Local(name.clone())),
+        ("Localhost", None) => Err(SpecError::Profile(
+            "missing localhost apparmor profile name".to_owned(),
+        )),
+        (other, _) => Err(SpecError::Profile(format!(
+            "unknown apparmor profile type: \"{other}\""
+        ))),
+    }
+}

@@ -1,0 +1,91 @@
+//! Commands, and what is found again on containers.
+
+use super::{
+    super::{Remembered, ephemeral, hash},
+    *,
+};
+use crate::runtime::ContainerId;
+
+#[test]
+fn a_container_is_made_as_it_says() {
+    let pod = pod(json!({
+        "terminationGracePeriodSeconds": 20,
+        "containers": [{
+            "name": "a", "image": "busybox", "command": ["sh", "-c"], "args": ["echo $(A) $(C) $$(A) $(B)"],
+            "workingDir": "/w", "stdin": true, "tty": true,
+            "terminationMessagePath": "/dev/log", "terminationMessagePolicy": "File",
+            "lifecycle": {"preStop": {"exec": {"command": ["bye"]}}},
+        }],
+    }));
+    let image = Image {
+        id: "sha256:1".to_owned(),
+        ..Image::default()
+    };
+    let made = container_of(&pod, &image).unwrap();
+    assert_eq!(
+        (&*made.name, made.attempt, &*made.image, &*made.user_image),
+        ("a", 4, "sha256:1", "busybox")
+    );
+    assert_eq!(made.command, ["sh", "-c"]);
+    assert_eq!(made.args, ["echo 1 $(C) $(A) two"]);
+    assert_eq!(
+        (&*made.working_dir, made.stdin, made.stdin_once, made.tty),
+        ("/w", true, false, true)
+    );
+    assert_eq!(made.env.len(), 2);
+    let found = Remembered::of(&made.annotations);
+    assert_eq!(found.hash, Some(hash(&pod.spec.as_ref().unwrap().containers[0])));
+    assert_eq!(
+        (found.restarts, found.termination_grace, found.deletion_grace),
+        (Some(4), Some(20), None)
+    );
+    assert_eq!(
+        (&*found.message_path, &*found.message_policy),
+        ("/dev/log", "File")
+    );
+    let bye = found.pre_stop.unwrap().exec.unwrap().command.unwrap();
+    assert_eq!(bye, ["bye"]);
+}
+
+#[test]
+fn the_hash_changes_with_the_image_only_and_is_the_same_for_ever() {
+    let of = |container: Value| hash(&serde_json::from_value(container).unwrap());
+    let one = of(json!({"name": "a", "image": "x"}));
+    assert_eq!(one, "22e4bd9e");
+    assert_eq!(
+        of(json!({"name": "a", "image": "x", "env": [{"name": "B"}], "resources": {}})),
+        one
+    );
+    assert_ne!(of(json!({"name": "a", "image": "y"})), one);
+    assert_ne!(of(json!({"name": "b", "image": "x"})), one);
+}
+
+#[test]
+fn an_ephemeral_container_sees_the_processes_of_its_target() {
+    let target = ContainerId("t".to_owned());
+    for (shares, kind, expected) in [
+        (false, Kind::Ephemeral, Some(&target)),
+        (true, Kind::Ephemeral, None),
+        (false, Kind::Regular, None),
+    ] {
+        let pod = pod(json!({
+            "shareProcessNamespace": shares,
+            "containers": [{"name": "a"}],
+            "ephemeralContainers": [{"name": "debug", "image": "i", "targetContainerName": "a"}],
+        }));
+        let debug = ephemeral(&pod.spec.as_ref().unwrap().ephemeral_containers.as_ref().unwrap()[0]);
+        assert_eq!((&*debug.name, debug.image.as_deref()), ("debug", Some("i")));
+        let made = container(&Request {
+            pod: &pod,
+            container: &debug,
+            kind,
+            attempt: 0,
+            image: &Image::default(),
+            environment: &[],
+            mounts: &[],
+            target: Some(&target),
+            facts: &facts(),
+        });
+        assert_eq!(made.unwrap().process_target.as_ref(), expected);
+    }
+}

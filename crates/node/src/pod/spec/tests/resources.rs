@@ -1,0 +1,182 @@
+//! Requests and limits, in the words of cgroups.
+
+use super::{
+    super::{amounts, resources},
+    *,
+};
+use crate::runtime::Resources;
+
+fn of(spec: Value) -> Resources {
+    let pod = pod(spec);
+    resources(&pod, &pod.spec.as_ref().unwrap().containers[0], &facts())
+}
+
+fn one(resources: Value) -> Resources {
+    of(json!({"containers": [{"name": "a", "resources": resources}]}))
+}
+
+#[test]
+fn processors_are_weights_and_times() {
+    // Requests, limits, shares, quota.
+    let cases = [
+        (json!({}), json!({}), 2, None),
+        (json!({"cpu": "0"}), json!({}), 2, None),
+        (json!({"cpu": "1m"}), json!({}), 2, None),
+        (json!({"cpu": "100m"}), json!({}), 102, None),
+        (json!({"cpu": "1"}), json!({"cpu": "1500m"}), 1024, Some(150_000)),
+        (json!({}), json!({"cpu": "500m"}), 512, Some(50_000)),
+        (json!({"cpu": "1m"}), json!({"cpu": "1m"}), 2, Some(1000)),
+        (json!({"cpu": "1000"}), json!({}), 262_144, None),
+    ];
+    for (requests, limits, shares, quota) in cases {
+        let made = one(json!({"requests": requests, "limits": limits}));
+        assert_eq!(
+            (made.cpu_shares, made.cpu_quota),
+            (Some(shares), quota),
+            "{requests} {limits}"
+        );
+        assert_eq!(made.cpu_period, quota.map(|_| 100_000));
+    }
+}
+
+#[test]
+fn memory_and_huge_pages_are_bytes() {
+    let made = one(json!({"limits": {"memory": "1Mi", "hugepages-2Mi": "4Mi", "hugepages-64Ki": "1Mi"}}));
+    assert_eq!(made.memory, Some(1 << 20));
+    let pages: Vec<_> = made.huge_pages.into_iter().collect();
+    assert_eq!(pages, [("1GB".to_owned(), 0), ("2MB".to_owned(), 4 << 20)]);
+    assert_eq!(one(json!({})).memory, None);
+}
+
+#[test]
+fn limits_of_the_pod_hold_for_containers_without_their_own() {
+    let spec = |own: Value| {
+        json!({
+            "resources": {"limits": {"cpu": "2", "memory": "2Gi", "hugepages-2Mi": "2Mi"}},
+            "containers": [{"name": "a", "resources": own}],
+        })
+    };
+    let without = of(spec(json!({})));
+    assert_eq!(
+        (without.cpu_quota, without.memory),
+        (Some(200_000), Some(2 << 30))
+    );
+    assert_eq!(without.huge_pages["2MB"], 2 << 20);
+    let with = of(spec(
+        json!({"limits": {"cpu": "1", "memory": "1Gi", "hugepages-2Mi": "0"}}),
+    ));
+    assert_eq!((with.cpu_quota, with.memory), (Some(100_000), Some(1 << 30)));
+    assert_eq!(with.huge_pages["2MB"], 0);
+}
+
+#[test]
+fn who_uses_more_than_asked_for_goes_first() {
+    let both = |memory: &str| json!({"requests": {"cpu": "1", "memory": memory}, "limits": {"cpu": "1", "memory": memory}});
+    assert_eq!(one(json!({})).oom_score_adj, Some(1000));
+    assert_eq!(one(both("100")).oom_score_adj, Some(-997));
+    // Of a machine with 10,000 bytes.
+    for (memory, score) in [("0", 999), ("1", 999), ("1000", 900), ("9990", 3), ("20000", 3)] {
+        let made = one(json!({"requests": {"cpu": "1", "memory": memory}}));
+        assert_eq!(made.oom_score_adj, Some(score), "{memory}");
+    }
+    let critical = of(json!({"priority": 2_000_001_000, "containers": [{"name": "a"}]}));
+    assert_eq!(critical.oom_score_adj, Some(-997));
+    // What the pod asks for beyond its containers is theirs in equal parts.
+    let asks = |memory: &str| json!({"requests": {"memory": memory}});
+    let shared = of(json!({"resources": asks("3000"), "containers": [
+        {"name": "a", "resources": asks("1000")}, {"name": "b"},
+    ]}));
+    assert_eq!(shared.oom_score_adj, Some(800));
+    // A sidecar goes no earlier than what it serves.
+    let pod = pod(json!({
+        "initContainers": [{"name": "s", "restartPolicy": "Always"}],
+        "containers": [{"name": "a", "resources": asks("1000")}],
+    }));
+    let sidecar = &pod.spec.as_ref().unwrap().init_containers.as_ref().unwrap()[0];
+    assert_eq!(resources(&pod, sidecar, &facts()).oom_score_adj, Some(900));
+}
+
+#[test]
+fn a_machine_says_what_all_have() {
+    let mut facts = facts();
+    facts.machine.pids_limit = Some(100);
+    facts.machine.unified_cgroups = true;
+    let pod = pod(json!({"containers": [{"name": "a"}]}));
+    let made = resources(&pod, &pod.spec.as_ref().unwrap().containers[0], &facts);
+    assert_eq!(made.pids, Some(100));
+    assert_eq!(made.unified["memory.min"], "0");
+}
+
+#[test]
+fn pods_are_of_a_class() {
+    let list = |cpu: &str, memory: &str| json!({"cpu": cpu, "memory": memory});
+    let same = json!({"requests": list("1", "1Gi"), "limits": list("1000m", "1024Mi")});
+    let less = json!({"requests": list("1", "1Gi"), "limits": list("2", "1Gi")});
+    let containers = |all: Vec<&Value>| {
+        let all = all
+            .into_iter()
+            .map(|resources| json!({"name": "x", "resources": resources}));
+        json!({"containers": all.collect::<Vec<_>>()})
+    };
+    let with_own = |own: &Value, mut spec: Value| {
+        spec["resources"] = own.clone();
+        spec
+    };
+    let none = json!({});
+    let cases = [
+        (containers(vec![&none]), "BestEffort"),
+        (containers(vec![&same]), "Guaranteed"),
+        (containers(vec![&same, &same]), "Guaranteed"),
+        (containers(vec![&same, &none]), "Burstable"),
+        (containers(vec![&less]), "Burstable"),
+        (
+            containers(vec![&json!({"requests": {"cpu": "1"}, "limits": {"cpu": "1"}})]),
+            "Burstable",
+        ),
+        (
+            containers(vec![&json!({"limits": {"example.com/x": "1"}})]),
+            "BestEffort",
+        ),
+        (with_own(&same, containers(vec![&none, &less])), "Guaranteed"),
+        (with_own(&none, containers(vec![&less])), "Burstable"),
+    ];
+    for (spec, class) in cases {
+        assert_eq!(amounts::qos(&pod(spec.clone())), class, "{spec}");
+    }
+    let mut told = pod(containers(vec![&none]));
+    told.status = Some(serde_json::from_value(json!({"qosClass": "Guaranteed"})).unwrap());
+    assert_eq!(amounts::qos(&told), "Guaranteed");
+}
+
+#[test]
+fn a_pod_has_the_most_of_any_moment() {
+    let asks = |cpu: &str| json!({"requests": {"cpu": cpu}, "limits": {"cpu": cpu}});
+    let pod = pod(json!({
+        "overhead": {"cpu": "100m", "memory": "1Mi"},
+        "initContainers": [
+            {"name": "s", "restartPolicy": "Always", "resources": asks("500m")}, {"name": "i", "resources": asks("3")},
+        ],
+        "containers": [{"name": "a", "resources": asks("1")}, {"name": "b", "resources": asks("1")}],
+    }));
+    let all = serde_json::to_value(amounts::effective(&pod)).unwrap();
+    let expected = json!({"requests": {"cpu": "3600m", "memory": "1Mi"}, "limits": {"cpu": "3600m"}});
+    assert_eq!(all, expected);
+}
+
+#[test]
+fn a_pod_that_runs_has_what_its_cgroup_has() {
+    let some = json!({"requests": {"cpu": "1", "ephemeral-storage": "1Gi"}, "limits": {"cpu": "1", "memory": "1Gi"}});
+    let other = json!({"requests": {"cpu": "1"}, "limits": {"cpu": "1"}});
+    let with = |containers: Value| serde_json::to_value(amounts::enforced(&pod(containers))).unwrap();
+    let containers = json!([{"name": "a", "resources": some}, {"name": "b", "resources": other}]);
+    let expected = json!({"requests": {"cpu": "2"}, "limits": {"cpu": "2"}});
+    assert_eq!(with(json!({"containers": containers})), expected);
+    assert_eq!(with(json!({"containers": [{"name": "a"}]})), json!({}));
+    let own = json!({"limits": {"memory": "4Gi"}, "requests": {"memory": "2Gi"}});
+    let expected =
+        json!({"limits": {"cpu": "2", "memory": "4Gi"}, "requests": {"cpu": "2", "memory": "2Gi"}});
+    assert_eq!(
+        with(json!({"containers": containers, "resources": own})),
+        expected
+    );
+}

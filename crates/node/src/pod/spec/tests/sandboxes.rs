@@ -1,0 +1,228 @@
+//! Names, DNS, ports and namespaces.
+
+use super::{
+    super::{hosts_file, notes},
+    *,
+};
+use crate::runtime::{NamespaceMode, Protocol};
+
+#[test]
+fn a_sandbox_is_made_of_what_the_pod_says_for_all() {
+    let made = sandbox_of(json!({
+        "hostAliases": [{"ip": "1.2.3.4", "hostnames": ["a", "b"]}],
+        "shareProcessNamespace": true,
+        "securityContext": {
+            "sysctls": [{"name": "net.core.somaxconn", "value": "9"}], "runAsUser": 5, "fsGroup": 7, "supplementalGroups": [8],
+        },
+        "containers": [
+            {"name": "a", "ports": [
+                {"containerPort": 80, "hostPort": 8080, "hostIP": "127.0.0.1"}, {"containerPort": 53, "protocol": "UDP"},
+                {"containerPort": 53, "protocol": "UDP"},
+            ]},
+            {"name": "b", "securityContext": {"privileged": true}},
+        ],
+    }))
+    .unwrap();
+    assert_eq!((made.attempt, &*made.hostname), (2, "web"));
+    assert_eq!(made.log_directory, Path::new("/logs/shop_web_u1"));
+    assert_eq!(made.labels["app"], "web");
+    assert_eq!(made.hosts[0].names, ["a", "b"]);
+    assert_eq!(made.sysctls["net.core.somaxconn"], "9");
+    assert_eq!(made.security.identity.user, Some(5));
+    assert_eq!(made.security.identity.groups, [7, 8]);
+    assert!(made.security.privileged);
+    let ports: Vec<_> = made
+        .ports
+        .iter()
+        .map(|port| (port.protocol, port.container_port, port.host_port))
+        .collect();
+    assert_eq!(ports, [(Protocol::Tcp, 80, 8080), (Protocol::Udp, 53, 0)]);
+    assert_eq!(made.ports[0].host_ip, Some("127.0.0.1".parse().unwrap()));
+}
+
+#[test]
+fn namespaces_are_the_pods_the_containers_or_the_machines() {
+    use NamespaceMode::{Container, Node, Pod};
+    let cases = [
+        (json!({}), (Pod, Container, Pod, Node)),
+        (json!({"shareProcessNamespace": true}), (Pod, Pod, Pod, Node)),
+        (
+            json!({"hostPID": true, "shareProcessNamespace": true}),
+            (Pod, Node, Pod, Node),
+        ),
+        (
+            json!({"hostNetwork": true, "hostIPC": true}),
+            (Node, Container, Node, Node),
+        ),
+        (json!({"hostUsers": false}), (Pod, Container, Pod, Pod)),
+    ];
+    for (mut spec, expected) in cases {
+        spec["containers"] = json!([{"name": "a", "ports": [{"containerPort": 1, "hostPort": 1}]}]);
+        let made = sandbox_of(spec.clone()).unwrap();
+        assert_eq!(
+            (made.network, made.process, made.ipc, made.users),
+            expected,
+            "{spec}"
+        );
+        assert_eq!(made.ports.is_empty(), made.network == Node);
+    }
+}
+
+#[test]
+fn host_names_follow_the_pod() {
+    let long = "a".repeat(62) + "-b";
+    let cases = [
+        (json!({}), Ok("web")),
+        (json!({"hostname": "h"}), Ok("h")),
+        (json!({"hostname": "h", "subdomain": "s"}), Ok("h")),
+        (
+            json!({"hostname": "h", "subdomain": "s", "setHostnameAsFQDN": true}),
+            Ok("h.s.shop.svc.cluster.local"),
+        ),
+        (json!({"setHostnameAsFQDN": true}), Ok("web")),
+        (
+            json!({"hostnameOverride": "x.y", "hostname": "h", "subdomain": "s", "setHostnameAsFQDN": true}),
+            Ok("x.y"),
+        ),
+        (json!({"hostNetwork": true, "hostname": "h"}), Ok("")),
+        (
+            json!({"hostname": "h", "subdomain": "s".repeat(50), "setHostnameAsFQDN": true}),
+            Err("failed to construct FQDN from pod hostname and cluster domain"),
+        ),
+        (
+            json!({"hostname": "A_"}),
+            Err("pod Hostname \"A_\" is not a valid DNS label: a lowercase RFC 1123 label"),
+        ),
+    ];
+    for (spec, expected) in cases {
+        match (sandbox_of(spec.clone()), expected) {
+            (Ok(made), Ok(name)) => assert_eq!(made.hostname, name, "{spec}"),
+            (Err(error), Err(words)) => assert!(error.to_string().starts_with(words), "{error}"),
+            (made, _) => panic!("{spec}: {made:?}"),
+        }
+    }
+    let mut pod = pod(json!({}));
+    pod.metadata.name = Some(long);
+    let made = sandbox(&pod, &facts(), 0, Path::new("/")).unwrap();
+    assert_eq!(made.hostname, "a".repeat(62));
+}
+
+#[test]
+fn names_are_resolved_where_the_policy_says() {
+    let cluster = (
+        vec!["10.96.0.10"],
+        vec![
+            "shop.svc.cluster.local",
+            "svc.cluster.local",
+            "cluster.local",
+            "lan",
+        ],
+        vec!["ndots:5"],
+    );
+    let machine = (vec!["9.9.9.9"], vec!["lan"], vec!["rotate", "timeout:1"]);
+    let config = json!({
+        "nameservers": ["1.1.1.1"], "searches": ["x", "lan"],
+        "options": [{"name": "ndots", "value": "2"}, {"name": "edns0"}],
+    });
+    let cases = [
+        (json!({"dnsPolicy": "ClusterFirst"}), cluster.clone()),
+        (
+            json!({"dnsPolicy": "ClusterFirst", "hostNetwork": true}),
+            machine.clone(),
+        ),
+        (
+            json!({"dnsPolicy": "ClusterFirstWithHostNet", "hostNetwork": true}),
+            cluster.clone(),
+        ),
+        (json!({"dnsPolicy": "Default"}), machine),
+        (
+            json!({"dnsPolicy": "None", "dnsConfig": config}),
+            (vec!["1.1.1.1"], vec!["x", "lan"], vec!["edns0", "ndots:2"]),
+        ),
+        (
+            json!({"dnsPolicy": "ClusterFirst", "dnsConfig": config}),
+            (
+                vec!["10.96.0.10", "1.1.1.1"],
+                [cluster.1, vec!["x"]].concat(),
+                vec!["edns0", "ndots:2"],
+            ),
+        ),
+    ];
+    for (spec, (servers, searches, options)) in cases {
+        let dns = sandbox_of(spec.clone()).unwrap().dns.unwrap();
+        assert_eq!(dns.servers, servers, "{spec}");
+        assert_eq!(dns.searches, searches, "{spec}");
+        assert_eq!(dns.options, options, "{spec}");
+    }
+}
+
+#[test]
+fn without_dns_of_the_cluster_the_machines_is_used_and_users_are_told() {
+    let pod = pod(json!({"dnsPolicy": "ClusterFirst"}));
+    let mut facts = facts();
+    facts.cluster_dns.clear();
+    let dns = sandbox(&pod, &facts, 0, Path::new("/")).unwrap().dns.unwrap();
+    assert_eq!(dns.servers, ["9.9.9.9"]);
+    let notes = notes(&pod, &facts);
+    assert_eq!(notes.len(), 1);
+    assert_eq!(notes[0].reason, "MissingClusterDNS");
+    assert!(
+        notes[0]
+            .message
+            .starts_with("pod: \"web_shop(u1)\". kubelet does not have ClusterDNS IP configured")
+    );
+    facts.machine.resolv_conf = None;
+    let dns = sandbox(&pod, &facts, 0, Path::new("/")).unwrap().dns.unwrap();
+    assert_eq!(
+        (dns.servers, dns.searches),
+        (vec!["127.0.0.1".to_owned()], vec![".".to_owned()])
+    );
+}
+
+#[test]
+fn what_resolvers_cannot_keep_is_left_out_and_told() {
+    let searches: Vec<_> = (0..40).map(|number| format!("s{number}")).collect();
+    let servers = ["1.0.0.1", "1.0.0.2", "1.0.0.3", "1.0.0.4"];
+    let many = pod(json!({"dnsPolicy": "None", "dnsConfig": {"nameservers": servers, "searches": searches}}));
+    let dns = sandbox(&many, &facts(), 0, Path::new("/")).unwrap().dns.unwrap();
+    assert_eq!((dns.servers.len(), dns.searches.len()), (3, 32));
+    let words: Vec<_> = notes(&many, &facts())
+        .into_iter()
+        .map(|note| note.message)
+        .collect();
+    assert!(words[0].ends_with("the applied nameserver line is: 1.0.0.1 1.0.0.2 1.0.0.3"));
+    assert!(words[1].starts_with("Search Line limits were exceeded, some search paths have been omitted"));
+
+    let long: Vec<_> = (0..20).map(|number| format!("{number:0>200}")).collect();
+    let searches = [long, vec!["x".repeat(254)]].concat();
+    let long = pod(json!({"dnsPolicy": "None", "dnsConfig": {"searches": searches}}));
+    let dns = sandbox(&long, &facts(), 0, Path::new("/")).unwrap().dns.unwrap();
+    assert_eq!(dns.searches.len(), 10);
+    assert!(dns.searches.join(" ").len() <= 2048);
+}
+
+#[test]
+fn the_hosts_file_names_the_pod_and_its_aliases() {
+    let spec = json!({"hostname": "h", "subdomain": "s", "hostAliases": [{"ip": "1.2.3.4", "hostnames": ["a", "b"]}]});
+    let ips = ["10.0.0.7".parse().unwrap(), "fd00::7".parse().unwrap()];
+    let text = hosts_file(&pod(spec), &facts(), &ips, "").unwrap();
+    let expected = "# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n\
+                    ::1\tlocalhost ip6-localhost ip6-loopback\nfe00::0\tip6-localnet\nfe00::0\tip6-mcastprefix\n\
+                    fe00::1\tip6-allnodes\nfe00::2\tip6-allrouters\n\
+                    10.0.0.7\th.s.shop.svc.cluster.local\th\nfd00::7\th.s.shop.svc.cluster.local\th\n\
+                    \n# Entries added by HostAliases.\n1.2.3.4\ta\tb\n";
+    assert_eq!(text, expected);
+    let text = hosts_file(&pod(json!({})), &facts(), &ips[..1], "").unwrap();
+    assert!(text.ends_with("ip6-allrouters\n10.0.0.7\tweb\n"));
+    let shared = hosts_file(
+        &pod(json!({"hostNetwork": true})),
+        &facts(),
+        &ips,
+        "127.0.0.1 me\n",
+    )
+    .unwrap();
+    assert_eq!(
+        shared,
+        "# Kubernetes-managed hosts file (host network).\n127.0.0.1 me\n"
+    );
+}

@@ -1,0 +1,197 @@
+//! What is sent to the engine when a container is made or changed, as far as we use it.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// A container to be made.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct NewContainer {
+    pub(super) image: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) entrypoint: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) cmd: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) env: Vec<String>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) working_dir: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) hostname: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) user: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) stop_signal: String,
+    pub(super) labels: BTreeMap<String, String>,
+    pub(super) tty: bool,
+    pub(super) open_stdin: bool,
+    pub(super) stdin_once: bool,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) exposed_ports: BTreeMap<String, Nothing>,
+    pub(super) healthcheck: Healthcheck,
+    pub(super) host_config: HostConfig,
+}
+
+/// Ports are the keys of objects that say nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub(super) struct Nothing {}
+
+/// Health is for probes to tell: checks of the image are off.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct Healthcheck {
+    test: [&'static str; 1],
+}
+
+/// What a container has of the machine.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct HostConfig {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) network_mode: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) ipc_mode: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) pid_mode: String,
+    #[serde(rename = "UTSMode", skip_serializing_if = "String::is_empty")]
+    pub(super) uts_mode: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) cgroup_parent: Option<String>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) runtime: String,
+    pub(super) log_config: LogConfig,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) port_bindings: BTreeMap<String, Vec<PortBinding>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) dns: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) dns_search: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) dns_options: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) extra_hosts: Vec<String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) sysctls: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) mounts: Vec<Mount>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) devices: Vec<Device>,
+    pub(super) privileged: bool,
+    pub(super) readonly_rootfs: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) cap_add: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) cap_drop: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) security_opt: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) group_add: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) masked_paths: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) readonly_paths: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) oom_score_adj: Option<i64>,
+    #[serde(flatten)]
+    pub(super) limits: Limits,
+}
+
+/// What can be changed while a container runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct Limits {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) cpu_shares: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) cpu_quota: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) cpu_period: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) memory: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) memory_swap: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) pids_limit: Option<u64>,
+}
+
+/// Where the log goes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct LogConfig {
+    #[serde(rename = "Type")]
+    pub(super) driver: &'static str,
+    pub(super) config: BTreeMap<&'static str, &'static str>,
+}
+
+/// A port of the machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct PortBinding {
+    pub(super) host_ip: String,
+    pub(super) host_port: String,
+}
+
+/// Something mounted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct Mount {
+    #[serde(rename = "Type")]
+    pub(super) kind: &'static str,
+    pub(super) source: String,
+    pub(super) target: String,
+    pub(super) read_only: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) bind_options: Option<BindOptions>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) image_options: Option<ImageOptions>,
+}
+
+/// How a folder of the machine is mounted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct BindOptions {
+    pub(super) propagation: &'static str,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) read_only_non_recursive: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) read_only_force_recursive: bool,
+}
+
+/// Which part of an image is mounted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct ImageOptions {
+    pub(super) subpath: String,
+}
+
+/// A device of the machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct Device {
+    pub(super) path_on_host: String,
+    pub(super) path_in_container: String,
+    pub(super) cgroup_permissions: String,
+}
+
+// --- Limits ---
+
+impl Limits {
+    /// The same in the form of runtimes below the engine.
+    pub(super) fn as_oci(&self) -> Value {
+        json!({
+            "cpu": { "shares": self.cpu_shares, "quota": self.cpu_quota, "period": self.cpu_period },
+            "memory": { "limit": self.memory },
+            "pids": self.pids_limit.map(|limit| json!({ "limit": limit })),
+        })
+    }
+}
+
+// --- Healthcheck ---
+
+impl Default for Healthcheck {
+    fn default() -> Self {
+        Self { test: ["NONE"] }
+    }
+}

@@ -1,0 +1,144 @@
+//! Images for tests, made of this machine's static busybox: there is no registry.
+
+use std::{
+    env::consts::ARCH,
+    fs,
+    os::unix::fs::{PermissionsExt, symlink},
+    path::Path,
+    process::{Command, Output, Stdio},
+};
+
+use crate::{Program, ServiceError};
+
+/// A shell and the usual small programs.
+pub const TEST_IMAGE: &str = "k3.test/busybox:1";
+/// The same, whose programs run as the user 1000.
+pub const TEST_IMAGE_WITH_USER: &str = "k3.test/user:1";
+/// The same, whose programs run as the user `daemon`, by name.
+pub const TEST_IMAGE_WITH_NAMED_USER: &str = "k3.test/named-user:1";
+/// Sleeps for ever: what holds the namespaces of pods on containerd.
+pub const PAUSE_IMAGE: &str = "k3.test/pause:1";
+
+const BUSYBOX: Program = Program {
+    name: "busybox",
+    package: "busybox-static",
+    variable: "K3_TEST_DOCKER, K3_TEST_PODMAN, K3_TEST_CONTAINERD",
+};
+
+/// Image, user, entry point, command.
+const IMAGES: [(&str, &str, &str, &str); 4] = [
+    (TEST_IMAGE, "", "null", r#"["/bin/sh"]"#),
+    (TEST_IMAGE_WITH_USER, "1000", "null", r#"["/bin/sh"]"#),
+    (TEST_IMAGE_WITH_NAMED_USER, "daemon", "null", r#"["/bin/sh"]"#),
+    (PAUSE_IMAGE, "", r#"["/bin/sleep","infinity"]"#, "null"),
+];
+
+/// Writes all images to the file `archive`, as `docker save` does; `folder` is for what is needed meanwhile.
+pub(super) fn write_archive(folder: &Path, archive: &Path) -> Result<(), ServiceError> {
+    let root = folder.join("image-root");
+    make_root(&root)?;
+    let files = folder.join("image-files");
+    fs::create_dir_all(&files).map_err(ServiceError::io("make the folder of an image"))?;
+    let layer = files.join("layer.tar");
+    tar(&root, &layer, &["."])?;
+    let layer_sum = sha256(&layer)?;
+    let mut entries = Vec::new();
+    for (image, user, entrypoint, command) in IMAGES {
+        let config = format!(
+            r#"{{"architecture":"{}","os":"linux","created":"2026-01-01T00:00:00Z","config":{{"User":"{user}","Env":["PATH=/bin"],"Entrypoint":{entrypoint},"Cmd":{command},"WorkingDir":"/"}},"rootfs":{{"type":"layers","diff_ids":["sha256:{layer_sum}"]}},"history":[{{"created":"2026-01-01T00:00:00Z","created_by":"tests of k3"}}]}}"#,
+            architecture()
+        );
+        let written = files.join("config.json");
+        fs::write(&written, config).map_err(ServiceError::io("write the configuration of an image"))?;
+        let name = format!("{}.json", sha256(&written)?);
+        fs::rename(&written, files.join(&name))
+            .map_err(ServiceError::io("name the configuration of an image"))?;
+        entries.push(format!(
+            r#"{{"Config":"{name}","RepoTags":["{image}"],"Layers":["layer.tar"]}}"#
+        ));
+    }
+    fs::write(files.join("manifest.json"), format!("[{}]", entries.join(",")))
+        .map_err(ServiceError::io("write the list of images"))?;
+    tar(&files, archive, &["."])?;
+    for folder in [root, files] {
+        fs::remove_dir_all(folder).map_err(ServiceError::io("remove what an image was made of"))?;
+    }
+    Ok(())
+}
+
+/// The root folder of all images: busybox under all its names, and the folders that programs expect.
+fn make_root(root: &Path) -> Result<(), ServiceError> {
+    let io = ServiceError::io;
+    for folder in ["bin", "dev", "etc", "proc", "root", "sys", "tmp", "var/tmp"] {
+        fs::create_dir_all(root.join(folder)).map_err(io("make a folder of an image"))?;
+    }
+    for folder in ["tmp", "var/tmp"] {
+        fs::set_permissions(root.join(folder), fs::Permissions::from_mode(0o1777))
+            .map_err(io("open a folder of an image"))?;
+    }
+    let busybox = BUSYBOX.find()?;
+    fs::copy(&busybox, root.join("bin/busybox")).map_err(io("copy busybox"))?;
+    let listed = run(Command::new(&busybox).arg("--list"))?;
+    for applet in String::from_utf8_lossy(&listed.stdout)
+        .lines()
+        .filter(|name| *name != "busybox")
+    {
+        symlink("busybox", root.join("bin").join(applet)).map_err(io("link a program of busybox"))?;
+    }
+    fs::write(
+        root.join("etc/passwd"),
+        "root:x:0:0:root:/root:/bin/sh\ndaemon:x:2:2:daemon:/:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n",
+    )
+    .map_err(io("write the users of an image"))?;
+    fs::write(
+        root.join("etc/group"),
+        "root:x:0:\ndaemon:x:2:\nnogroup:x:65534:\n",
+    )
+    .map_err(io("write the groups of an image"))
+}
+
+/// The same bytes each time, so that the same image has the same id.
+fn tar(folder: &Path, archive: &Path, what: &[&str]) -> Result<(), ServiceError> {
+    run(Command::new("tar")
+        .args([
+            "--sort=name",
+            "--mtime=@0",
+            "--owner=0",
+            "--group=0",
+            "--numeric-owner",
+        ])
+        .arg("-C")
+        .arg(folder)
+        .arg("-cf")
+        .arg(archive)
+        .args(what))
+    .map(drop)
+}
+
+fn sha256(file: &Path) -> Result<String, ServiceError> {
+    let output = run(Command::new("sha256sum").arg(file))?;
+    Ok(String::from_utf8_lossy(&output.stdout).chars().take(64).collect())
+}
+
+/// Runs a command that must succeed.
+pub(super) fn run(command: &mut Command) -> Result<Output, ServiceError> {
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .map_err(ServiceError::io("run a program that prepares images or networks"))?;
+    if output.status.success() {
+        return Ok(output);
+    }
+    Err(ServiceError::Failed {
+        command: format!("{command:?}"),
+        errors: String::from_utf8_lossy(&output.stderr).into_owned(),
+    })
+}
+
+fn architecture() -> &'static str {
+    match ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}

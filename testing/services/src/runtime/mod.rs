@@ -1,0 +1,43 @@
+//! Runtimes of containers: each with its own folders, socket, network and images.
+//!
+//! They need root, as the runtimes do. What they leave behind when they are killed (containers, mounts, interfaces) is undone
+//! by a script that the supervisor runs.
+
+mod containerd;
+mod docker;
+mod engine_api;
+mod image;
+mod network;
+mod podman;
+
+use std::{fs, path::Path};
+
+use crate::ServiceError;
+
+use self::network::Network;
+pub use self::{
+    containerd::Containerd,
+    docker::Docker,
+    image::{PAUSE_IMAGE, TEST_IMAGE, TEST_IMAGE_WITH_NAMED_USER, TEST_IMAGE_WITH_USER},
+    podman::Podman,
+};
+pub(crate) use self::{
+    containerd::{PROGRAM as CONTAINERD, load_test_images as load_through_containerd},
+    docker::PROGRAM as DOCKER,
+    engine_api::load_test_images as load_through_engine,
+    podman::PROGRAM as PODMAN,
+};
+
+const CLEAN: &str = include_str!("clean.sh");
+
+/// Opens the network, and writes what the supervisor runs after the runtime has ended: first `before`, then what all need.
+fn prepare(folder: &Path, network: &Network, before: &str) -> Result<(), ServiceError> {
+    let script = format!(
+        "folder={} bridge={bridge} network={bridge}\n{before}\n{CLEAN}",
+        folder.display(),
+        bridge = network.bridge
+    );
+    fs::write(folder.join("clean.sh"), script)
+        .map_err(ServiceError::io("write how to clean up after a runtime"))?;
+    network.admit()
+}
