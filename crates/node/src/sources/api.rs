@@ -41,6 +41,8 @@ pub struct ApiSources {
     informers: Informers,
     /// Begun with the first pod that wants them.
     services: OnceLock<Informer<Service>>,
+    /// As `services`: hardly any pod wants them.
+    trust_bundles: OnceLock<Informer<ClusterTrustBundle>>,
 }
 
 // --- ApiSources ---
@@ -54,6 +56,7 @@ impl ApiSources {
             tokens: Tokens::new(client.clone(), clock, random),
             informers: Informers::new(client.clone()),
             services: OnceLock::new(),
+            trust_bundles: OnceLock::new(),
             client,
         }
     }
@@ -131,10 +134,16 @@ impl Sources for ApiSources {
         Ok(services)
     }
 
-    async fn trust_bundle(&self, name: &str) -> Result<Option<String>, SourceError> {
-        let bundles: Api<ClusterTrustBundle> = Api::all(self.client.clone());
-        let bundle = get("clustertrustbundle", bundles, name).await?;
-        Ok(bundle.map(|bundle| bundle.spec.trust_bundle.clone()))
+    async fn trust_bundles(&self) -> Result<Vec<Arc<ClusterTrustBundle>>, SourceError> {
+        let bundles = self.trust_bundles.get_or_init(|| {
+            let informer = self.informers.typed(Scope::default());
+            self.informers.start();
+            informer
+        });
+        let what = "clustertrustbundle".to_owned();
+        let synced = timeout(LIMIT, bundles.synced()).await;
+        synced.map_err(|_| SourceError::Timeout { what })?;
+        Ok(bundles.store().all())
     }
 
     fn keep(&self, pod: &Pod) {

@@ -7,7 +7,10 @@ use std::{
 
 use async_trait::async_trait;
 use k8s_openapi::{
-    api::core::v1::{ConfigMap, PersistentVolume, PersistentVolumeClaim, Pod, Secret, Service},
+    api::{
+        certificates::v1::ClusterTrustBundle,
+        core::v1::{ConfigMap, PersistentVolume, PersistentVolumeClaim, Pod, Secret, Service},
+    },
     jiff::{SignedDuration, Timestamp},
 };
 use kubecontroller::Key;
@@ -28,7 +31,7 @@ struct World {
     claims: BTreeMap<Key, Arc<PersistentVolumeClaim>>,
     volumes: BTreeMap<String, Arc<PersistentVolume>>,
     services: Vec<Arc<Service>>,
-    trust_bundles: BTreeMap<String, String>,
+    trust_bundles: Vec<Arc<ClusterTrustBundle>>,
     /// How many tokens were made anew: a test says when they change.
     token_age: u32,
 }
@@ -65,11 +68,8 @@ impl MemorySources {
         self.world().services.push(Arc::new(object));
     }
 
-    pub(crate) fn put_trust_bundle(&self, name: &str, certificates: &str) {
-        let mut world = self.world();
-        world
-            .trust_bundles
-            .insert(name.to_owned(), certificates.to_owned());
+    pub(crate) fn put_trust_bundle(&self, object: ClusterTrustBundle) {
+        self.world().trust_bundles.push(Arc::new(object));
     }
 
     /// From now on tokens are others.
@@ -136,8 +136,8 @@ impl Sources for MemorySources {
         Ok(world.services.iter().filter(is_seen).cloned().collect())
     }
 
-    async fn trust_bundle(&self, name: &str) -> Result<Option<String>, SourceError> {
-        Ok(self.world().trust_bundles.get(name).cloned())
+    async fn trust_bundles(&self) -> Result<Vec<Arc<ClusterTrustBundle>>, SourceError> {
+        Ok(self.world().trust_bundles.clone())
     }
 
     fn keep(&self, _pod: &Pod) {}

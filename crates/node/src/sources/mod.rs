@@ -26,7 +26,10 @@ use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
 use k8s_openapi::{
-    api::core::v1::{ConfigMap, PersistentVolume, PersistentVolumeClaim, Pod, Secret, Service},
+    api::{
+        certificates::v1::ClusterTrustBundle,
+        core::v1::{ConfigMap, PersistentVolume, PersistentVolumeClaim, Pod, Secret, Service},
+    },
     jiff::Timestamp,
 };
 
@@ -65,8 +68,8 @@ pub trait Sources: Send + Sync + 'static {
     /// The services of a namespace, and `default/kubernetes`.
     async fn services(&self, namespace: &str) -> Result<Vec<Arc<Service>>, SourceError>;
 
-    /// The certificates of the cluster trust bundle of this name, as PEM.
-    async fn trust_bundle(&self, name: &str) -> Result<Option<String>, SourceError>;
+    /// All cluster trust bundles.
+    async fn trust_bundles(&self) -> Result<Vec<Arc<ClusterTrustBundle>>, SourceError>;
 
     /// A pod is there: what it refers to is kept, and what was read before it was first seen is read again. Saying so again
     /// changes nothing.

@@ -311,6 +311,42 @@ mod tests {
     }
 
     #[test]
+    fn who_reads_while_files_change_sees_those_of_one_moment() {
+        let folder = tempfile::tempdir().unwrap();
+        let volume = folder.path();
+        let version = |version: u32| {
+            let names = ["one", "two"].map(str::to_owned);
+            names
+                .into_iter()
+                .map(|name| (name, version.to_string()))
+                .collect::<BTreeMap<_, _>>()
+        };
+        write(volume, &files(&version(0)), Timestamp::UNIX_EPOCH, || Ok(())).unwrap();
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(|| {
+                let mut read = 0;
+                while read < 50 {
+                    let shown =
+                        volume.join(fs::read_link(volume.join(DATA)).expect("there are always files"));
+                    let both = ["one", "two"].map(|name| fs::read_to_string(shown.join(name)));
+                    // The folder may be gone by now; what is read is whole.
+                    if let [Ok(one), Ok(two)] = both {
+                        assert_eq!(one, two);
+                        read += 1;
+                    }
+                }
+            });
+            let mut number = 0;
+            while !reader.is_finished() {
+                // Time goes on, so that no name comes again.
+                number += 1;
+                let now = Timestamp::from_second(number.into()).unwrap();
+                write(volume, &files(&version(number)), now, || Ok(())).unwrap();
+            }
+        });
+    }
+
+    #[test]
     fn what_cannot_be_finished_is_not_shown() {
         let folder = tempfile::tempdir().unwrap();
         let now = Timestamp::UNIX_EPOCH;

@@ -196,7 +196,12 @@ fn of_volume(
     } else {
         return Err(unsupported(&name, "volumes that are neither hostPath nor local"));
     };
-    Ok(Named { name, recipe })
+    let is_exclusive = spec.access_modes.as_deref() == Some(&["ReadWriteOncePod".to_owned()]);
+    Ok(Named {
+        name,
+        recipe,
+        is_exclusive,
+    })
 }
 
 // --- Affinity ---

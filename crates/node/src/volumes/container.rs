@@ -43,6 +43,13 @@ pub(super) fn wanted(
     environment: &[(String, String)],
     ready: &BTreeMap<String, Ready>,
 ) -> Result<Vec<Wanted>, String> {
+    if let Some(device) = container.volume_devices.iter().flatten().next() {
+        // No volume of this node is one.
+        let (name, container) = (&device.name, &container.name);
+        return Err(format!(
+            "cannot find volume {name:?} to pass into container {container:?}"
+        ));
+    }
     let mounts = container.volume_mounts.iter().flatten().enumerate();
     let wanted = mounts.map(|(index, mount)| {
         let Some(ready) = ready.get(&mount.name) else {
@@ -110,7 +117,8 @@ fn propagation(mode: Option<&str>) -> Result<Propagation, String> {
     }
 }
 
-/// Whether a mount is to be read-only with all that is mounted below it. What the runtime cannot do it refuses itself.
+/// Whether a mount is to be read-only with all that is mounted below it. A runtime that cannot do so refuses; which ones can is not
+/// known here, so that a wish that may be left undone is.
 fn recursive_read_only(mount: &VolumeMount) -> Result<bool, String> {
     let name = &mount.name;
     let wish = match mount.recursive_read_only.as_deref() {
@@ -128,7 +136,8 @@ fn recursive_read_only(mount: &VolumeMount) -> Result<bool, String> {
         return Err(format!("failed to resolve recursive read-only mode: {why}"));
     }
     match wish {
-        "Enabled" | "IfPossible" => Ok(true),
+        "Enabled" => Ok(true),
+        "IfPossible" => Ok(false),
         other => Err(format!(
             "failed to resolve recursive read-only mode: unknown recursive read-only mode {other:?}"
         )),

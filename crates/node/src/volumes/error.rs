@@ -1,13 +1,13 @@
 //! What can go wrong with volumes.
 
-use std::{fmt, io, path::Path};
+use std::{io, path::Path};
 
 /// Why volumes are not as they should be. The words reach users in events and statuses.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum VolumeError {
     /// Some volumes of a pod cannot be used yet; all others can. The pod waits, and it is tried again.
-    #[error("{}", wait(.0))]
+    #[error("{}", events(.0).join("; "))]
     SetUp(Vec<Failure>),
     /// A container cannot have what it wants mounted: its status waits with `CreateContainerConfigError`.
     #[error("{0}")]
@@ -49,22 +49,7 @@ impl VolumeError {
     /// The messages of the events `FailedMount` that a pod gets at once.
     pub fn events(&self) -> Vec<String> {
         match self {
-            VolumeError::SetUp(failures) => {
-                let mut events = Vec::new();
-                for failure in failures {
-                    match &failure.trouble {
-                        Trouble::Failed(message) => events.push(message.clone()),
-                        Trouble::Unknown(_) => {}
-                    }
-                }
-                if let Some(unknown) = unknown(failures) {
-                    events.push(format!(
-                        "Unable to attach or mount volumes: {}",
-                        unmounted(failures, &unknown)
-                    ));
-                }
-                events
-            }
+            VolumeError::SetUp(failures) => events(failures),
             other => vec![other.to_string()],
         }
     }
@@ -72,10 +57,7 @@ impl VolumeError {
     /// The message of the event `FailedMount` when a pod has waited for two minutes.
     pub fn waited_too_long(&self) -> String {
         match self {
-            VolumeError::SetUp(failures) => {
-                let why = unmounted(failures, "context deadline exceeded");
-                format!("Unable to attach or mount volumes: {why}")
-            }
+            VolumeError::SetUp(failures) => unmounted(failures, "context deadline exceeded"),
             other => other.to_string(),
         }
     }
@@ -97,13 +79,14 @@ impl VolumeError {
     }
 }
 
-/// What upstream says of a pod whose volumes are not there.
-fn wait(failures: &[Failure]) -> String {
-    let why = unknown(failures).unwrap_or_else(|| {
-        let failed = failures.iter().map(|failure| failure.trouble.to_string());
-        failed.collect::<Vec<_>>().join(", ")
+/// What upstream tells of volumes that are not there: of each that failed, and of all whose place is not known together.
+fn events(failures: &[Failure]) -> Vec<String> {
+    let failed = failures.iter().filter_map(|failure| match &failure.trouble {
+        Trouble::Failed(message) => Some(message.clone()),
+        Trouble::Unknown(_) => None,
     });
-    unmounted(failures, &why)
+    let unknown = unknown(failures).map(|why| unmounted(failures, &why));
+    failed.chain(unknown).collect()
 }
 
 fn unknown(failures: &[Failure]) -> Option<String> {
@@ -125,7 +108,7 @@ fn unmounted(failures: &[Failure], why: &str) -> String {
         .map(|failure| failure.volume.as_str())
         .collect();
     format!(
-        "unmounted volumes=[{}], unattached volumes=[], failed to process volumes=[{}]: {why}",
+        "Unable to attach or mount volumes: unmounted volumes=[{}], unattached volumes=[], failed to process volumes=[{}]: {why}",
         all.join(" "),
         unknown.join(" ")
     )
@@ -137,13 +120,6 @@ impl Trouble {
     /// A step that failed, as events tell it.
     pub(super) fn step(step: &str, volume: &str, why: &str) -> Self {
         Trouble::Failed(format!("MountVolume.{step} failed for volume {volume:?} : {why}"))
-    }
-}
-
-impl fmt::Display for Trouble {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Trouble::Unknown(words) | Trouble::Failed(words)) = self;
-        f.write_str(words)
     }
 }
 
@@ -169,14 +145,8 @@ mod tests {
             "Unable to attach or mount volumes: unmounted volumes=[config], unattached volumes=[], failed to process volumes=[]: context deadline exceeded"
         );
         let both = VolumeError::SetUp(vec![failed, unknown]);
-        let words = "unmounted volumes=[config data], unattached volumes=[], failed to process volumes=[data]: error processing PVC shop/data: PVC is not bound";
-        assert_eq!(both.to_string(), words);
-        assert_eq!(
-            both.events(),
-            [
-                set_up.to_owned(),
-                format!("Unable to attach or mount volumes: {words}")
-            ]
-        );
+        let words = "Unable to attach or mount volumes: unmounted volumes=[config data], unattached volumes=[], failed to process volumes=[data]: error processing PVC shop/data: PVC is not bound";
+        assert_eq!(both.events(), [set_up, words]);
+        assert_eq!(both.to_string(), format!("{set_up}; {words}"));
     }
 }

@@ -38,6 +38,7 @@ mod tear_down;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod trust_bundle;
 mod usage;
 
 use std::{
@@ -79,6 +80,8 @@ struct Inner {
     clock: Clock,
     /// By uid. Locked while a pod's folders are changed: nobody else does.
     pods: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<Known>>>>,
+    /// Volumes of the cluster that one pod may use at a time, and the uid of the one that does.
+    taken: Mutex<BTreeMap<String, String>>,
     told_of_disk: AtomicBool,
 }
 
@@ -101,6 +104,7 @@ impl Volumes {
             sources,
             clock,
             pods: Mutex::default(),
+            taken: Mutex::default(),
             told_of_disk: AtomicBool::new(false),
         };
         Volumes {
@@ -133,7 +137,7 @@ impl Volumes {
                 group,
                 told_of_disk: &inner.told_of_disk,
             };
-            for (volume, Named { name, recipe }) in recipes {
+            for (volume, Named { name, recipe, .. }) in recipes {
                 match hands.set_up(&recipe) {
                     Ok(ready) => {
                         if recipe.is_settled() {
@@ -200,7 +204,7 @@ impl Volumes {
 
     /// What the volumes of a pod take. One that goes meanwhile is left out.
     pub async fn usage(&self, pod: &PodIdentity) -> Result<Vec<VolumeUsage>, VolumeError> {
-        let ready = match self.pods().get(&pod.uid) {
+        let ready = match self.inner.pods().get(&pod.uid) {
             Some(known) => Arc::clone(known),
             None => return Ok(Vec::new()),
         };
@@ -285,17 +289,34 @@ impl Volumes {
                 continue;
             }
             let name = volume.name.clone();
-            match kitchen.recipe(volume).await {
-                Ok(recipe) => recipes.push((name, recipe)),
-                Err(trouble) => {
-                    failures.push(Failure {
-                        volume: name,
-                        trouble,
-                    });
-                }
+            let recipe = kitchen.recipe(volume).await;
+            match recipe.and_then(|named| self.take(kitchen.uid, named)) {
+                Ok(named) => recipes.push((name, named)),
+                Err(trouble) => failures.push(Failure {
+                    volume: name,
+                    trouble,
+                }),
             }
         }
         (recipes, failures)
+    }
+
+    /// Takes a volume that one pod may use at a time.
+    fn take(&self, uid: &str, named: Named) -> Result<Named, Trouble> {
+        if !named.is_exclusive {
+            return Ok(named);
+        }
+        let mut taken = self.taken();
+        let user = taken.entry(named.name.clone()).or_insert_with(|| uid.to_owned());
+        if user == uid {
+            return Ok(named);
+        }
+        let why = "volume uses the ReadWriteOncePod access mode and is already in use by another pod";
+        Err(Trouble::step("SetUp", &named.name, why))
+    }
+
+    fn taken(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
+        self.inner.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn end(
@@ -307,21 +328,26 @@ impl Volumes {
         let (inner, uid) = (Arc::clone(&self.inner), pod.uid.clone());
         let work = move || {
             *known = Known::default();
-            work(&inner.layout, &uid)
+            work(&inner.layout, &uid)?;
+            // Before the lock is free: who waits for it finds that another one counts.
+            inner.pods().remove(&uid);
+            drop(known);
+            Ok(())
         };
         spawn_blocking(work).await.map_err(VolumeError::given_up)??;
         self.inner.sources.forget(pod);
-        self.pods().remove(&pod.uid);
+        self.taken().retain(|_, uid| *uid != pod.uid);
         Ok(())
     }
 
     /// A pod's volumes, for one at a time.
     async fn lock(&self, uid: &str) -> OwnedMutexGuard<Known> {
         loop {
-            let known = Arc::clone(self.pods().entry(uid.to_owned()).or_default());
+            let known = Arc::clone(self.inner.pods().entry(uid.to_owned()).or_default());
             let guard = Arc::clone(&known).lock_owned().await;
             // Who ended the pod meanwhile took the lock out of the table; another one counts now.
             if self
+                .inner
                 .pods()
                 .get(uid)
                 .is_some_and(|current| Arc::ptr_eq(current, &known))
@@ -330,9 +356,13 @@ impl Volumes {
             }
         }
     }
+}
 
+// --- Inner ---
+
+impl Inner {
     fn pods(&self) -> MutexGuard<'_, BTreeMap<String, Arc<tokio::sync::Mutex<Known>>>> {
-        self.inner.pods.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pods.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

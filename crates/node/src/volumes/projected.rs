@@ -9,7 +9,7 @@ use super::{
     config_map, downward,
     files::{File, Files, USUAL_MODE, all_of},
     recipe::Kitchen,
-    secret,
+    secret, trust_bundle,
 };
 use crate::PodIdentity;
 
@@ -49,7 +49,7 @@ async fn of(
     } else if let Some(source) = &projection.service_account_token {
         token(kitchen, source, mode).await
     } else if let Some(source) = &projection.cluster_trust_bundle {
-        trust_bundle(kitchen, source, mode).await
+        trusted(kitchen, source, mode).await
     } else if projection.pod_certificate.is_some() {
         Err("pod certificates are not supported by this node".to_owned())
     } else {
@@ -73,24 +73,14 @@ async fn token(
     private(kitchen.pod, &source.path, token.text.into_bytes(), mode)
 }
 
-async fn trust_bundle(
+async fn trusted(
     kitchen: &Kitchen<'_>,
     source: &ClusterTrustBundleProjection,
     mode: Option<i32>,
 ) -> Result<Files, String> {
-    let Some(name) = &source.name else {
-        return Err("cluster trust bundles are found by name only on this node".to_owned());
-    };
-    let bundle = kitchen.sources.trust_bundle(name).await;
-    let certificates = match bundle.map_err(|error| error.to_string())? {
-        Some(certificates) => certificates,
-        None if source.optional == Some(true) => String::new(),
-        None => {
-            return Err(format!(
-                "while getting ClusterTrustBundle: clustertrustbundle.certificates.k8s.io {name:?} not found"
-            ));
-        }
-    };
+    let all = kitchen.sources.trust_bundles().await;
+    let all = all.map_err(|error| error.to_string())?;
+    let certificates = trust_bundle::certificates(&all, source)?;
     private(kitchen.pod, &source.path, certificates.into_bytes(), mode)
 }
 

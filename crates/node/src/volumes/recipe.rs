@@ -67,6 +67,8 @@ pub(super) struct Named {
     /// Its name in the pod, or that of the volume that its claim is bound to.
     pub(super) name: String,
     pub(super) recipe: Recipe,
+    /// Whether one pod may use it at a time.
+    pub(super) is_exclusive: bool,
 }
 
 /// What recipes are made of.
@@ -117,7 +119,11 @@ impl Kitchen<'_> {
             return Err(unsupported(&volume.name, kind(volume)));
         };
         let name = volume.name.clone();
-        Ok(Named { name, recipe })
+        Ok(Named {
+            name,
+            recipe,
+            is_exclusive: false,
+        })
     }
 
     /// Where a volume of the pod is.

@@ -195,7 +195,7 @@ async fn a_token_is_its_only_users() {
 }
 
 #[tokio::test]
-async fn trust_bundles_are_found_by_name() {
+async fn trust_bundles_are_files_of_certificates() {
     let world = World::new();
     let bundle = |optional: bool| {
         let source = json!({"clusterTrustBundle": {"name": "ca", "path": "ca.pem", "optional": optional}});
@@ -204,11 +204,15 @@ async fn trust_bundles_are_found_by_name() {
     };
     assert!(world.prepare(&bundle(false)).await.is_err());
     world.prepare(&bundle(true)).await.unwrap();
-    world.sources.put_trust_bundle("ca", "PEM");
+    let pem = "-----BEGIN CERTIFICATE-----\neA==\n-----END CERTIFICATE-----\n";
+    let object = json!({"metadata": {"name": "ca"}, "spec": {"trustBundle": pem}});
+    world
+        .sources
+        .put_trust_bundle(serde_json::from_value(object).unwrap());
     world.prepare(&bundle(false)).await.unwrap();
     assert_eq!(
         fs::read_to_string(world.volume("projected", "t").join("ca.pem")).unwrap(),
-        "PEM"
+        pem
     );
     world.volumes.tear_down(&identity()).await.unwrap();
 }
@@ -368,6 +372,30 @@ async fn a_local_volume_is_mounted_and_given_to_the_group() {
     world.volumes.tear_down(&identity()).await.unwrap();
     assert!(folder.join("kept").exists());
     assert_eq!(world.mount_count(), 0);
+}
+
+#[tokio::test]
+async fn a_volume_for_one_pod_is_not_given_to_another() {
+    let world = World::new();
+    let folder = world.folder.path().join("disk");
+    let volume = json!({"metadata": {"name": "pv"}, "spec": {"accessModes": ["ReadWriteOncePod"],
+        "hostPath": {"path": folder, "type": "DirectoryOrCreate"}, "claimRef": {"uid": "claim-uid"}}});
+    world.sources.put_volume(serde_json::from_value(volume).unwrap());
+    let claim = json!({"metadata": {"namespace": "shop", "name": "data", "uid": "claim-uid"},
+        "spec": {"volumeName": "pv"}, "status": {"phase": "Bound"}});
+    world.sources.put_claim(serde_json::from_value(claim).unwrap());
+    let one = pod(
+        json!([{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]),
+        json!([{"name": "data", "mountPath": "/d"}]),
+    );
+    let mut other = one.clone();
+    other.metadata.uid = Some("u2".to_owned());
+    world.prepare(&one).await.unwrap();
+    world.prepare(&one).await.unwrap();
+    let words = "MountVolume.SetUp failed for volume \"pv\" : volume uses the ReadWriteOncePod access mode and is already in use by another pod";
+    assert_eq!(events(world.prepare(&other).await), [words]);
+    world.volumes.tear_down(&identity()).await.unwrap();
+    world.prepare(&other).await.unwrap();
 }
 
 #[tokio::test]
