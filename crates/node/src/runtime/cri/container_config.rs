@@ -1,7 +1,7 @@
 //! What a container is in CRI's words.
 
 use crate::runtime::{
-    ContainerSpec, Device, Mount, MountSource, Owner, Propagation, Resources, SandboxSpec, Security, labels,
+    ContainerSpec, Device, Mount, MountSource, Owner, Propagation, Resources, SandboxSpec, labels,
 };
 
 use super::{messages, sandbox_config, signal};
@@ -90,7 +90,7 @@ pub(super) fn config(
         tty: spec.tty,
         linux: Some(messages::LinuxContainerConfig {
             resources: Some(resources(&spec.resources, cgroups)),
-            security_context: Some(security(pod, &spec.security)),
+            security_context: Some(security(pod, spec)),
         }),
         stop_signal: signal::number(&spec.stop_signal),
     }
@@ -169,7 +169,18 @@ fn device(device: &Device) -> messages::Device {
     }
 }
 
-fn security(pod: &SandboxSpec, security: &Security) -> messages::LinuxContainerSecurityContext {
+/// Those of the pod, but for a container that sees another's processes.
+fn namespaces(pod: &SandboxSpec, spec: &ContainerSpec) -> messages::NamespaceOption {
+    let mut namespaces = sandbox_config::namespaces(pod);
+    if let Some(target) = &spec.process_target {
+        namespaces.pid = messages::NamespaceMode::Target.into();
+        namespaces.target_id.clone_from(&target.0);
+    }
+    namespaces
+}
+
+fn security(pod: &SandboxSpec, spec: &ContainerSpec) -> messages::LinuxContainerSecurityContext {
+    let security = &spec.security;
     let identity = &security.identity;
     let number = |value| messages::Int64Value { value };
     let listed = |own: &Option<Vec<String>>, usual: &[&str]| {
@@ -184,7 +195,7 @@ fn security(pod: &SandboxSpec, security: &Security) -> messages::LinuxContainerS
             drop_capabilities: security.capabilities.drop.clone(),
         }),
         privileged: security.privileged,
-        namespace_options: Some(sandbox_config::namespaces(pod)),
+        namespace_options: Some(namespaces(pod, spec)),
         selinux_options: sandbox_config::selinux(security),
         run_as_user: identity.user.map(number),
         // Runtimes refuse a group without a user.
@@ -195,6 +206,7 @@ fn security(pod: &SandboxSpec, security: &Security) -> messages::LinuxContainerS
         },
         readonly_rootfs: security.read_only_root,
         supplemental_groups: identity.groups.clone(),
+        supplemental_groups_policy: sandbox_config::groups_policy(security),
         no_new_privs: security.no_new_privileges,
         masked_paths: listed(&security.masked_paths, &MASKED),
         readonly_paths: listed(&security.readonly_paths, &READ_ONLY),
@@ -214,7 +226,7 @@ mod tests {
     use std::{collections::BTreeMap, path::PathBuf};
 
     use super::*;
-    use crate::runtime::{Capabilities, Confinement, Identity};
+    use crate::runtime::{Capabilities, Confinement, ContainerId, Identity, Security};
 
     fn made(spec: &ContainerSpec) -> messages::ContainerConfig {
         let owner = Owner {
@@ -305,6 +317,7 @@ mod tests {
                 user_name: Some("www".to_owned()),
                 group: Some(5),
                 groups: vec![1, 2],
+                strict_groups: true,
             },
             capabilities: Capabilities {
                 add: vec!["NET_ADMIN".to_owned()],
@@ -321,12 +334,24 @@ mod tests {
         assert_eq!((told.run_as_user, told.run_as_username.as_str()), (None, "www"));
         assert_eq!(told.run_as_group.unwrap().value, 5);
         assert_eq!(told.supplemental_groups, [1, 2]);
+        assert_eq!(told.supplemental_groups_policy, 1);
         assert_eq!(told.capabilities.unwrap().drop_capabilities, ["ALL"]);
         assert_eq!(told.apparmor_profile, "localhost/strict");
         assert_eq!(told.seccomp_profile_path, "unconfined");
         assert_eq!(told.selinux_options.unwrap().level, "l");
         assert!(told.no_new_privs && told.readonly_rootfs);
         assert!(told.masked_paths.is_empty() && told.readonly_paths.contains(&"/proc/sys".to_owned()));
+    }
+
+    #[test]
+    fn a_container_may_see_the_processes_of_another() {
+        let spec = ContainerSpec {
+            process_target: Some(ContainerId("c1".to_owned())),
+            ..ContainerSpec::default()
+        };
+        let told = made(&spec).linux.unwrap().security_context.unwrap();
+        let namespaces = told.namespace_options.unwrap();
+        assert_eq!((namespaces.pid, namespaces.target_id.as_str()), (3, "c1"));
     }
 
     #[test]

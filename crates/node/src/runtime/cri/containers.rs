@@ -16,7 +16,7 @@ use crate::runtime::{
 use super::{
     Cri, container_config,
     failure::Failure,
-    gone, hosts, logs,
+    gone, logs,
     messages::{self, method},
     sandbox_config,
     sandboxes::{cannot_remove, make_folder},
@@ -38,13 +38,9 @@ impl Cri {
             self.must_mount_images().await?;
         }
         make_folder(&pod.log_directory.join(&spec.name)).await?;
-        let mut config = container_config::config(pod, spec, &self.owner, self.cgroups);
-        if let Some(mount) = hosts::mount(self, sandbox, pod, spec).await? {
-            config.mounts.push(mount);
-        }
         let request = messages::CreateContainerRequest {
             pod_sandbox_id: sandbox.0.clone(),
-            config: Some(config),
+            config: Some(container_config::config(pod, spec, &self.owner, self.cgroups)),
             sandbox_config: Some(sandbox_config::config(pod, &self.owner)),
         };
         let limit = self.limits.start;

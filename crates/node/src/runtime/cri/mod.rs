@@ -9,7 +9,6 @@
 //! changes           events where the runtime has them, comparing lists where not
 //! logs              files that the runtime writes: read, followed, rotated, removed
 //! streaming         exec and attach
-//! hosts             the file `/etc/hosts` of pods
 //! ```
 //!
 //! A runtime of CRI knows neither limits of processes on cgroups of the first version nor, before containerd 2.1 and CRI-O 1.31,
@@ -21,7 +20,6 @@ mod connection;
 mod container_config;
 mod containers;
 mod failure;
-mod hosts;
 mod images;
 mod itself;
 mod known;

@@ -50,6 +50,7 @@ pub(super) fn namespaces(spec: &SandboxSpec) -> messages::NamespaceOption {
         network: mode(spec.network),
         pid: mode(spec.process),
         ipc: mode(spec.ipc),
+        target_id: String::new(),
     }
 }
 
@@ -91,6 +92,15 @@ pub(super) fn selinux(security: &Security) -> Option<messages::SeLinuxOption> {
     })
 }
 
+/// Whether the groups of the image count as well.
+pub(super) fn groups_policy(security: &Security) -> i32 {
+    if security.identity.strict_groups {
+        messages::SupplementalGroupsPolicy::Strict.into()
+    } else {
+        messages::SupplementalGroupsPolicy::Merge.into()
+    }
+}
+
 fn named(profile_type: messages::ProfileType, name: &str) -> messages::SecurityProfile {
     messages::SecurityProfile {
         profile_type: profile_type.into(),
@@ -108,6 +118,7 @@ fn security(spec: &SandboxSpec) -> messages::LinuxSandboxSecurityContext {
         run_as_group: security.identity.user.and(security.identity.group).map(number),
         readonly_rootfs: security.read_only_root,
         supplemental_groups: security.identity.groups.clone(),
+        supplemental_groups_policy: groups_policy(security),
         privileged: security.privileged,
         seccomp: Some(seccomp(&security.seccomp)),
         apparmor: apparmor(&security.apparmor),

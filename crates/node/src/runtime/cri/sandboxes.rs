@@ -117,7 +117,6 @@ impl Cri {
             pods.extend(folder.parent());
         }
         for folder in pods {
-            super::hosts::remove(folder).await;
             let _ = fs::remove_dir(folder).await;
         }
         Ok(())

@@ -6,7 +6,7 @@ use prost::{Enumeration, Message};
 
 use super::{
     ImageSpec, Int64Value, LinuxContainerResources, NamespaceOption, PodSandboxConfig, SeLinuxOption,
-    SecurityProfile,
+    SecurityProfile, SupplementalGroupsPolicy,
 };
 
 #[derive(Clone, PartialEq, Message)]
@@ -137,6 +137,8 @@ pub(crate) struct LinuxContainerSecurityContext {
     pub(crate) readonly_rootfs: bool,
     #[prost(int64, repeated, tag = "8")]
     pub(crate) supplemental_groups: Vec<i64>,
+    #[prost(enumeration = "SupplementalGroupsPolicy", tag = "17")]
+    pub(crate) supplemental_groups_policy: i32,
     #[prost(bool, tag = "11")]
     pub(crate) no_new_privs: bool,
     #[prost(string, repeated, tag = "13")]

@@ -66,6 +66,7 @@ pub(crate) enum NamespaceMode {
     Pod = 0,
     Container = 1,
     Node = 2,
+    Target = 3,
 }
 
 /// Without users: only those of the machine are asked for, and that is what silence means.
@@ -77,6 +78,16 @@ pub(crate) struct NamespaceOption {
     pub(crate) pid: i32,
     #[prost(enumeration = "NamespaceMode", tag = "3")]
     pub(crate) ipc: i32,
+    /// The container that [`NamespaceMode::Target`] means.
+    #[prost(string, tag = "4")]
+    pub(crate) target_id: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Enumeration)]
+#[repr(i32)]
+pub(crate) enum SupplementalGroupsPolicy {
+    Merge = 0,
+    Strict = 1,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Enumeration)]

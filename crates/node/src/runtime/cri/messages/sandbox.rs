@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use prost::{Enumeration, Message};
 
-use super::{Int64Value, NamespaceOption, SeLinuxOption, SecurityProfile};
+use super::{Int64Value, NamespaceOption, SeLinuxOption, SecurityProfile, SupplementalGroupsPolicy};
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct PodSandboxMetadata {
@@ -92,6 +92,8 @@ pub(crate) struct LinuxSandboxSecurityContext {
     pub(crate) readonly_rootfs: bool,
     #[prost(int64, repeated, tag = "5")]
     pub(crate) supplemental_groups: Vec<i64>,
+    #[prost(enumeration = "SupplementalGroupsPolicy", tag = "11")]
+    pub(crate) supplemental_groups_policy: i32,
     #[prost(bool, tag = "6")]
     pub(crate) privileged: bool,
     #[prost(message, optional, tag = "9")]
