@@ -276,9 +276,12 @@ impl Volumes {
             facts,
         };
         let used = used(pod);
-        let volumes = pod.spec.iter().flat_map(|spec| &spec.volumes).flatten();
+        let volumes = pod.spec.as_ref().and_then(|spec| spec.volumes.as_deref());
         let (mut recipes, mut failures) = (Vec::new(), Vec::new());
-        for volume in volumes.filter(|volume| used.contains(volume.name.as_str())) {
+        for volume in volumes.unwrap_or_default() {
+            if !used.contains(volume.name.as_str()) {
+                continue;
+            }
             if known.settled.contains(&volume.name) {
                 continue;
             }
