@@ -147,7 +147,7 @@ fn who_a_process_is() {
             user,
             user_name: name.map(Into::into),
             group,
-            groups: Vec::new(),
+            ..Identity::default()
         })
     };
     assert_eq!(text(None, None, None), "");
