@@ -5,10 +5,11 @@
 
 mod certificates;
 mod commands;
+mod control;
 mod data_dir;
+mod door;
 mod duration;
 mod failure;
-mod inside;
 mod kubeconfig;
 mod limits;
 mod log;

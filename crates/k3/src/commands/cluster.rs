@@ -39,18 +39,18 @@ pub(super) fn wait(work: impl Future<Output = Result<(), Failure>>) -> Result<()
     runtime.block_on(work)
 }
 
-// --- Cluster ---
+// --- ServerFlags ---
 
-impl Cluster {
-    /// The server that the flags name.
-    pub(super) async fn find(flags: &ServerFlags) -> Result<Self, Failure> {
+impl ServerFlags {
+    /// How the server is reached that the flags name.
+    pub(super) async fn config(&self) -> Result<Config, Failure> {
         let unusable = |error: KubeconfigError| {
             let advice = "name one of a running server with --kubeconfig, or its data folder with --data-dir";
             Failure::new("no kubeconfig that can be used", advice).because(error)
         };
-        let read = if let Some(file) = &flags.kubeconfig {
+        let read = if let Some(file) = &self.kubeconfig {
             Kubeconfig::read_from(file)
-        } else if let Some(folder) = &flags.data_dir {
+        } else if let Some(folder) = &self.data_dir {
             Kubeconfig::read_from(folder.join("admin.kubeconfig"))
         } else if env::var_os("KUBECONFIG").is_some_and(|files| !files.is_empty()) {
             Kubeconfig::from_env().map(Option::unwrap_or_default)
@@ -58,9 +58,18 @@ impl Cluster {
             Kubeconfig::read_from(default_data_dir()?.join("admin.kubeconfig"))
         };
         let options = KubeConfigOptions::default();
-        let config = Config::from_custom_kubeconfig(read.map_err(unusable)?, &options)
+        Config::from_custom_kubeconfig(read.map_err(unusable)?, &options)
             .await
-            .map_err(unusable)?;
+            .map_err(unusable)
+    }
+}
+
+// --- Cluster ---
+
+impl Cluster {
+    /// The server that the flags name.
+    pub(super) async fn find(flags: &ServerFlags) -> Result<Self, Failure> {
+        let config = flags.config().await?;
         let server = config.cluster_url.to_string();
         let client = Client::try_from(config).map_err(|error| {
             let advice = "see what is in the kubeconfig";
@@ -68,7 +77,6 @@ impl Cluster {
         })?;
         Ok(Cluster(client))
     }
-
     /// Sends a request, and gives the object in the answer.
     pub(super) async fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value, Failure> {
         let request = Request::builder()

@@ -5,10 +5,12 @@ use serde_json::Value;
 
 use super::{
     cluster::{self, Cluster, ServerFlags},
-    start::{CONTROLLERS_PATH, LEASE_PATH},
     table::table,
 };
-use crate::failure::Failure;
+use crate::{
+    control::{CONTROLLERS_PATH, LEASE_PATH},
+    failure::Failure,
+};
 
 const EXAMPLES: &str = "\
 Examples:

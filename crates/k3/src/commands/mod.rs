@@ -1,6 +1,7 @@
 //! The command line: a folder or file a command.
 
 mod cluster;
+mod controller;
 mod controllers;
 mod start;
 mod table;
@@ -26,6 +27,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Start(Box<start::StartFlags>),
+    Controller(controller::ControllerFlags),
     Controllers(controllers::ControllersFlags),
     Token(token::TokenFlags),
 }
@@ -34,6 +36,7 @@ enum Command {
 pub(crate) fn run() -> Result<(), Failure> {
     match Cli::parse().command {
         Command::Start(flags) => start::run(*flags),
+        Command::Controller(flags) => controller::run(&flags),
         Command::Controllers(flags) => controllers::run(&flags),
         Command::Token(flags) => token::run(flags),
     }

@@ -3,16 +3,10 @@
 mod access;
 mod address;
 mod audit;
-mod controllers;
 mod flags;
 mod limits;
 mod mysql_url;
-mod report;
 mod run;
 mod storage;
 
-pub(super) use self::{
-    controllers::{CONTROLLERS_PATH, LEASE_PATH},
-    flags::StartFlags,
-    run::run,
-};
+pub(super) use self::{flags::StartFlags, run::run};

@@ -11,19 +11,17 @@ use std::{
 
 use k3_apiserver::{AuditConfig, Authentication, Config, Server, kubernetes_address};
 use k3_controllers::{CertificateSigner, Cluster, TokenSigner};
+use k3_simulator::Rules;
 use k3_storage::{Compactor, OpenError, StorageConfig, Store, SystemClock};
 use ring::rand::{SecureRandom, SystemRandom};
 use tokio::{net::TcpListener, sync::watch};
 
-use super::{
-    StartFlags,
-    access::Plugin,
-    address,
-    controllers::{self, Chosen},
-};
+use super::{StartFlags, access::Plugin, address, flags::PartFlags};
 use crate::{
     certificates::{CertificateError, Certificates, Names},
+    control::{self, Chosen, Control},
     data_dir::default_data_dir,
+    door::Door,
     failure::Failure,
     kubeconfig, limits, log, secret_file,
     signals::Signals,
@@ -54,7 +52,7 @@ pub(crate) fn run(flags: StartFlags) -> Result<(), Failure> {
     let storage = flags.storage.config(&data_dir)?;
     let authentication = flags.access.authentication()?;
     let audit = flags.audit.config()?;
-    let chosen = controllers::chosen(&flags.parts)?;
+    let chosen = chosen(&flags.parts)?;
     limits::raise_open_files();
     let data_dir = usable_data_dir(&data_dir)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -168,19 +166,15 @@ async fn serve(
     let has_nodes = !flags.parts.no_node || chosen.simulates();
     let local_volumes = has_nodes.then(|| data_dir.join("volumes").display().to_string());
     let stop_controllers = Stop::new();
-    let controlling = controllers::run(
-        &server,
-        chosen,
-        Cluster {
-            authority: certificates.authority.clone(),
-            local_volumes,
-            certificates: Some(certificate_signer(&certificates)),
-            tokens: Some(TokenSigner::new(server.token_signer())),
-            ..Cluster::default()
-        },
-        flags.storage.storage.is_shared(),
-        stop_controllers.clone(),
-    );
+    let cluster = Cluster {
+        authority: certificates.authority.clone(),
+        local_volumes,
+        certificates: Some(certificate_signer(&certificates)),
+        tokens: Some(TokenSigner::new(server.token_signer())),
+        ..Cluster::default()
+    };
+    let is_shared = flags.storage.storage.is_shared();
+    let controlling = control(&server, chosen, cluster, is_shared, stop_controllers.clone())?;
 
     let text = kubeconfig::text(listening, &certificates.authority, &certificates.admin);
     let mut path = data_dir.join("admin.kubeconfig");
@@ -213,6 +207,46 @@ async fn serve(
         }
     };
     until_stopped(serving, controlling, (stop_controllers, stop), signals).await
+}
+
+/// What the flags ask for.
+fn chosen(flags: &PartFlags) -> Result<Chosen, Failure> {
+    let rules = match &flags.simulation_rules {
+        None => Rules::default(),
+        Some(file) => Rules::load(file).map_err(|error| {
+            let what = format!("--simulation-rules {}", file.display());
+            Failure::usage(what, "docs/simulation.md tells what can be said there").because(error)
+        })?,
+    };
+    Ok(control::listed(&flags.controllers)?.with_simulated(flags.simulated_nodes, rules))
+}
+
+/// Runs what was chosen until it is told to stop, and does not end before that. Where several servers share a store, one of
+/// them is elected to do the work.
+fn control(
+    server: &Server,
+    chosen: Chosen,
+    cluster: Cluster,
+    is_shared: bool,
+    stop: Stop,
+) -> Result<impl Future<Output = ()> + use<>, Failure> {
+    let mut config = kubecontroller::manager::Config::default();
+    config.leader.elect = is_shared;
+    let control = if chosen.is_nothing() {
+        None
+    } else {
+        let control = Control::new(&Door::Inside(server), chosen, cluster, config)?;
+        control.tell(server);
+        Some(control)
+    };
+    Ok(async move {
+        if let Some(control) = control
+            && let Err(error) = control.run(stop.clone()).await
+        {
+            tracing::error!(%error, "the controllers ended; the API server goes on without them");
+        }
+        stop.stopped().await;
+    })
 }
 
 /// Serves until a signal comes; then ends what runs, first the controllers and then the connections.

@@ -1,4 +1,6 @@
-//! The controllers and the scheduler, in this process.
+//! The controllers and the scheduler: beside the server, or in a process of their own.
+
+mod report;
 
 use std::sync::Arc;
 
@@ -10,12 +12,11 @@ use k8s_openapi::{api::storage::v1::StorageClass, apimachinery::pkg::apis::meta:
 use kube::api::PostParams;
 use kubecontroller::{
     events::Style,
-    manager::{BoxError, Config, Manager, Selection, Stop, task},
+    manager::{BoxError, Config, Error, Manager, Selection, Stop, task},
     metrics,
 };
 
-use super::{flags::PartFlags, report};
-use crate::{failure::Failure, inside};
+use crate::{door::Door, failure::Failure};
 
 /// Where the server tells what runs beside it.
 pub(crate) const CONTROLLERS_PATH: &str = "/debug/controllers";
@@ -40,30 +41,15 @@ const SCHEDULER_NAMES: [&str; 2] = ["scheduler", k3_scheduler::NAME];
 
 /// What runs beside the API server.
 #[derive(Default)]
-pub(super) struct Chosen {
+pub(crate) struct Chosen {
     controllers: Vec<&'static Descriptor>,
     scheduler: bool,
     /// How many nodes are simulated, and how they behave.
     simulated: Option<(u32, Rules)>,
 }
 
-/// What the flags ask for.
-pub(super) fn chosen(flags: &PartFlags) -> Result<Chosen, Failure> {
-    let rules = match &flags.simulation_rules {
-        None => Rules::default(),
-        Some(file) => Rules::load(file).map_err(|error| {
-            let what = format!("--simulation-rules {}", file.display());
-            Failure::usage(what, "docs/simulation.md tells what can be said there").because(error)
-        })?,
-    };
-    Ok(Chosen {
-        simulated: (flags.simulated_nodes > 0).then_some((flags.simulated_nodes, rules)),
-        ..listed(&flags.controllers)?
-    })
-}
-
 /// The controllers that a list names, as `--controllers` has it.
-fn listed(list: &str) -> Result<Chosen, Failure> {
+pub(crate) fn listed(list: &str) -> Result<Chosen, Failure> {
     let words: Vec<String> = list
         .split(',')
         .map(|word| word.trim().to_owned())
@@ -105,62 +91,74 @@ fn listed(list: &str) -> Result<Chosen, Failure> {
     })
 }
 
-/// Runs what was chosen until it is told to stop, and does not end before that. Where several servers share a store, one of
-/// them is elected to do the work.
-pub(super) async fn run(server: &Server, chosen: Chosen, cluster: Cluster, elect: bool, stop: Stop) {
-    if chosen.is_nothing() {
-        return stop.stopped().await;
-    }
-    let mut config = Config::default();
-    config.leader.elect = elect;
-    config.leader.namespace = Some(LEASE.0.to_owned());
-    config.leader.name = Some(LEASE.1.to_owned());
-    let mut manager = Manager::new(config, inside::component(server, MANAGER, AGENT));
-    let context = (*manager).clone();
-    server.add_figures(move || metrics::text(&context.registry()));
-    let context = (*manager).clone();
-    server.add_document(CONTROLLERS_PATH, move || report::of(&context));
-    if cluster.local_volumes.is_some() && chosen.has(LOCAL_PATH) {
-        let client = inside::master(server, MANAGER, AGENT);
-        manager.add(task("local-path-class", move |_| make_class(client.clone())));
-    }
-    let cluster = Arc::new(cluster);
-    for descriptor in chosen.controllers {
-        let context = Context {
-            writer: Writer::new(inside::controller(server, descriptor.account)),
-            informers: manager.informers().clone(),
-            recorder: manager.recorder(descriptor.name).style(Style::Core),
-            clock: manager.clock().clone(),
-            metrics: manager.metrics().clone(),
-            cluster: Arc::clone(&cluster),
-        };
-        for task in (descriptor.make)(&context) {
-            manager.add(task);
+/// What runs, and where it finds what.
+pub(crate) struct Control {
+    manager: Manager,
+}
+
+impl Control {
+    /// Prepares what was chosen. Where several processes could do it, one of them is elected.
+    pub(crate) fn new(
+        door: &Door<'_>,
+        chosen: Chosen,
+        cluster: Cluster,
+        mut config: Config,
+    ) -> Result<Self, Failure> {
+        config.leader.namespace = Some(LEASE.0.to_owned());
+        config.leader.name = Some(LEASE.1.to_owned());
+        let mut manager = Manager::new(config, door.component(MANAGER, AGENT)?);
+        if cluster.local_volumes.is_some() && chosen.has(LOCAL_PATH) {
+            let client = door.master(MANAGER, AGENT)?;
+            manager.add(task("local-path-class", move |_| make_class(client.clone())));
         }
+        let cluster = Arc::new(cluster);
+        for descriptor in chosen.controllers {
+            let context = Context {
+                writer: Writer::new(door.controller(descriptor.account)?),
+                informers: manager.informers().clone(),
+                recorder: manager.recorder(descriptor.name).style(Style::Core),
+                clock: manager.clock().clone(),
+                metrics: manager.metrics().clone(),
+                cluster: Arc::clone(&cluster),
+            };
+            for task in (descriptor.make)(&context) {
+                manager.add(task);
+            }
+        }
+        if chosen.scheduler {
+            let scheduler = Scheduler::new(
+                door.component(SCHEDULER, SCHEDULER_AGENT)?,
+                manager.informers().clone(),
+                manager.clock().clone(),
+                |name| manager.recorder(name),
+            );
+            manager.add(scheduler);
+        }
+        if let Some((count, rules)) = chosen.simulated {
+            let simulator = Simulator::new(
+                door.master(SIMULATOR, SIMULATOR_AGENT)?,
+                manager.informers().clone(),
+                manager.clock().clone(),
+                count,
+                rules,
+            );
+            manager.add(simulator.metrics(manager.metrics()));
+        }
+        Ok(Control { manager })
     }
-    if chosen.scheduler {
-        let scheduler = Scheduler::new(
-            inside::component(server, SCHEDULER, SCHEDULER_AGENT),
-            manager.informers().clone(),
-            manager.clock().clone(),
-            |name| manager.recorder(name),
-        );
-        manager.add(scheduler);
+
+    /// Lets a server tell what runs beside it.
+    pub(crate) fn tell(&self, server: &Server) {
+        let context = (*self.manager).clone();
+        server.add_figures(move || metrics::text(&context.registry()));
+        let context = (*self.manager).clone();
+        server.add_document(CONTROLLERS_PATH, move || report::of(&context));
     }
-    if let Some((count, rules)) = chosen.simulated {
-        let simulator = Simulator::new(
-            inside::master(server, SIMULATOR, SIMULATOR_AGENT),
-            manager.informers().clone(),
-            manager.clock().clone(),
-            count,
-            rules,
-        );
-        manager.add(simulator.metrics(manager.metrics()));
+
+    /// Runs until it is told to stop, or something goes wrong that no restart of a part mends.
+    pub(crate) async fn run(self, stop: Stop) -> Result<(), Error> {
+        self.manager.run(stop).await
     }
-    if let Err(error) = manager.run(stop.clone()).await {
-        tracing::error!(%error, "the controllers ended; the API server goes on without them");
-    }
-    stop.stopped().await;
 }
 
 /// Makes the class that claims get that name none, unless there is one of that name: an administrator may have changed it.
@@ -193,11 +191,19 @@ impl Chosen {
     }
 
     /// Whether nodes run in this process that are not real.
-    pub(super) fn simulates(&self) -> bool {
+    pub(crate) fn simulates(&self) -> bool {
         self.simulated.is_some()
     }
 
-    fn is_nothing(&self) -> bool {
+    /// With nodes that only pretend.
+    #[must_use]
+    pub(crate) fn with_simulated(mut self, nodes: u32, rules: Rules) -> Self {
+        self.simulated = (nodes > 0).then_some((nodes, rules));
+        self
+    }
+
+    /// Whether nothing is to run.
+    pub(crate) fn is_nothing(&self) -> bool {
         self.controllers.is_empty() && !self.scheduler && self.simulated.is_none()
     }
 }
