@@ -153,3 +153,64 @@ async fn ask(runtime: &dyn Runtime) -> Result<RuntimeState, String> {
         Err(_) => Err(format!("no answer within {} s", LIMIT.as_secs())),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use tokio::task::JoinSet;
+
+    use super::*;
+    use crate::runtime::fake::{FakeRuntime, clock};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_runtime_is_found_later_and_watched_from_then_on() {
+        let runtime = Arc::new(FakeRuntime::new(clock()));
+        let is_there = Arc::new(AtomicBool::new(false));
+        let (found, there) = (Arc::clone(&runtime), Arc::clone(&is_there));
+        let link = Link::new(Box::new(move || {
+            let (found, is_there) = (Arc::clone(&found), there.load(Ordering::Relaxed));
+            Box::pin(async move {
+                if is_there {
+                    Ok(found as Arc<dyn Runtime>)
+                } else {
+                    Err("there is none".to_owned())
+                }
+            })
+        }));
+        let (known, mut state) = (link.runtime(), link.state());
+        assert!(!state.borrow().is_known());
+        let mut tasks = JoinSet::new();
+        tasks.spawn(link.run(Stop::new()));
+        let told = state.wait_for(RuntimeState::is_known).await.unwrap().clone();
+        assert_eq!(told.problems, ["there is none"]);
+        assert!(known.borrow().is_none());
+
+        is_there.store(true, Ordering::Relaxed);
+        state
+            .wait_for(|state| state.version.is_some() && state.problems.is_empty())
+            .await
+            .unwrap();
+        assert!(known.borrow().is_some());
+        runtime.problems(&["network not ready"]);
+        let told = state
+            .wait_for(|state| !state.problems.is_empty())
+            .await
+            .unwrap()
+            .clone();
+        assert_eq!(told.problems, ["network not ready"]);
+        runtime.problems(&[]);
+        state.wait_for(|state| state.problems.is_empty()).await.unwrap();
+
+        // It goes away, is still the node's, and comes back.
+        runtime.refuse("version", 8, "away");
+        let told = state
+            .wait_for(|state| !state.problems.is_empty())
+            .await
+            .unwrap()
+            .clone();
+        assert_eq!(told.problems, [DOWN]);
+        assert!(told.version.is_some() && known.borrow().is_some());
+        state.wait_for(|state| state.problems.is_empty()).await.unwrap();
+    }
+}

@@ -10,7 +10,7 @@
 //! keepers       all of these together         agent     everything together
 //! ```
 
-//mod agent;
+mod agent;
 mod config;
 mod images;
 mod keepers;
@@ -19,11 +19,14 @@ mod logs;
 mod machine;
 mod node;
 mod pressure;
+mod search;
 mod serving;
 mod tenants;
+mod tls;
+mod view;
 
 pub use self::{
-    //agent::{Agent, AgentError},
+    agent::{Agent, AgentError},
     config::{Config, Eviction as EvictionLimits, ImageLimits, LogLimits, Shutdown, default_node_name},
     pressure::{Least, Signal, Threshold},
     serving::Resolver,

@@ -2,17 +2,16 @@
 
 use std::{net::IpAddr, time::Duration};
 
-use bytes::Bytes;
-use http_body_util::Empty;
-use hyper_util::rt::TokioIo;
-use k8s_openapi::{
-    api::core::v1::{Container, HTTPGetAction, LifecycleHandler, Pod},
-    apimachinery::pkg::util::intstr::IntOrString,
-};
-use tokio::net::TcpStream;
+use k8s_openapi::api::core::v1::{Container, HTTPGetAction, LifecycleHandler, Pod};
 
 use super::told;
-use crate::runtime::{ContainerId, Runtime};
+use crate::{
+    probes::{
+        Found,
+        http::{self, Purpose},
+    },
+    runtime::{ContainerId, Runtime},
+};
 
 /// Whose hook is run.
 pub(super) struct Hooked<'a> {
@@ -61,10 +60,7 @@ pub(super) async fn run(hooked: &Hooked<'_>, hook: &LifecycleHandler, limit: Dur
                 "HTTP lifecycle hook ({path}) for Container \"{container}\" in Pod \"{pod}\" failed - error: {error}"
             )
         };
-        let asked = tokio::time::timeout(limit, http_get(hooked, get)).await;
-        return asked
-            .unwrap_or_else(|_| Err("context deadline exceeded".to_owned()))
-            .map_err(failed);
+        return http_get(hooked, get, limit).await.map_err(failed);
     }
     if let Some(sleep) = &hook.sleep {
         tokio::time::sleep(Duration::from_secs(u64::try_from(sleep.seconds).unwrap_or(0))).await;
@@ -74,71 +70,15 @@ pub(super) async fn run(hooked: &Hooked<'_>, hook: &LifecycleHandler, limit: Dur
 }
 
 /// Asks for a page; that somebody answers is enough.
-async fn http_get(hooked: &Hooked<'_>, get: &HTTPGetAction) -> Result<(), String> {
-    let host = match get.host.as_deref().filter(|host| !host.is_empty()) {
-        Some(host) => host.to_owned(),
-        None => hooked
-            .addresses
-            .first()
-            .map(ToString::to_string)
-            .ok_or("failed to find networking container")?,
-    };
-    let port = port(&get.port, hooked.container)?;
-    let path = get.path.as_deref().unwrap_or("/");
-    let path = if path.starts_with('/') {
-        path.to_owned()
-    } else {
-        format!("/{path}")
-    };
-    let said = |error: &dyn std::fmt::Display| error.to_string();
-    let stream = TcpStream::connect((host.as_str(), port))
-        .await
-        .map_err(|error| said(&error))?;
-    let authority = if host.contains(':') {
-        format!("[{host}]:{port}")
-    } else {
-        format!("{host}:{port}")
-    };
-    let mut request = http::Request::get(path)
-        .header("Host", &authority)
-        .header("Accept", "*/*");
-    let mut has_agent = false;
-    for header in get.http_headers.iter().flatten() {
-        has_agent |= header.name.eq_ignore_ascii_case("user-agent");
-        request = request.header(&header.name, &header.value);
+async fn http_get(hooked: &Hooked<'_>, get: &HTTPGetAction, limit: Duration) -> Result<(), String> {
+    let address = hooked.addresses.first().map(ToString::to_string);
+    let has_host = get.host.as_ref().is_some_and(|host| !host.is_empty());
+    if address.is_none() && !has_host {
+        return Err("failed to find networking container".to_owned());
     }
-    if !has_agent {
-        request = request.header("User-Agent", "kube-lifecycle/1.37");
+    let address = address.unwrap_or_default();
+    match http::get(get, hooked.container, &address, Purpose::Lifecycle, limit).await? {
+        Found::Unwell(why) => Err(why),
+        Found::Well(_) | Found::Warning(_) => Ok(()),
     }
-    let request = request
-        .body(Empty::<Bytes>::new())
-        .map_err(|error| said(&error))?;
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
-        .await
-        .map_err(|error| said(&error))?;
-    tokio::select! {
-        answer = sender.send_request(request) => answer.map(|_| ()).map_err(|error| said(&error)),
-        ended = connection => ended.map_err(|error| said(&error)),
-    }
-}
-
-/// A port by its number or by its name in the container.
-fn port(port: &IntOrString, container: &Container) -> Result<u16, String> {
-    let number = match port {
-        IntOrString::Int(number) => Some(*number),
-        IntOrString::String(text) => {
-            let mut ports = container.ports.iter().flatten();
-            let named = ports.find(|port| port.name.as_deref() == Some(text));
-            named
-                .map(|port| port.container_port)
-                .or_else(|| text.parse().ok())
-        }
-    };
-    let number = number
-        .and_then(|number| u16::try_from(number).ok())
-        .filter(|number| *number > 0);
-    number.ok_or_else(|| match port {
-        IntOrString::Int(number) => format!("invalid port number: {number}"),
-        IntOrString::String(text) => format!("couldn't find port: \"{text}\" in pod"),
-    })
 }

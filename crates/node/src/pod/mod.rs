@@ -34,6 +34,7 @@ mod plan;
 mod pods;
 mod report;
 mod resize;
+mod serves;
 pub mod spec;
 mod start;
 mod statics;

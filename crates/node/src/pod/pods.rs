@@ -22,14 +22,14 @@ use super::{
     look::Looker,
     report::Reports,
     statics,
-    status::{Course, End},
+    status::{Course, End, Seen},
     told::Teller,
     worker::Shared,
 };
 use crate::{
     PodIdentity,
     images::Images,
-    runtime::{Change, ContainerId, SandboxId},
+    runtime::{Change, ContainerId, Runtime, RuntimeError, SandboxId},
 };
 
 /// After a stream of changes ended.
@@ -199,6 +199,21 @@ impl Pods {
     }
 
     // --- For others ---
+
+    pub(super) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    /// What is there of a pod now.
+    pub(super) async fn seen_now(&self, uid: &str) -> Result<Arc<Seen>, RuntimeError> {
+        let runtime = self.shared.parts.runtime.borrow().clone();
+        let runtime = runtime.ok_or_else(|| RuntimeError::Unreachable {
+            runtime: "the container runtime".to_owned(),
+            reason: "none was found yet".to_owned(),
+        })?;
+        let limit = self.shared.parts.settings.start_limit;
+        Ok(self.shared.looker.look(&*runtime, limit).await?.of(uid))
+    }
 
     /// The container of a pod, for who wants to talk to it. A pod's only container need not be named; nor has its uid to be.
     pub fn find(&self, namespace: &str, name: &str, uid: Option<&str>, container: &str) -> Option<Found> {
@@ -388,8 +403,8 @@ impl Shared {
     /// Finds containers and folders whose pods nobody knows, and lets them end.
     async fn find_orphans(
         &self,
-        runtime: &dyn crate::runtime::Runtime,
-    ) -> Result<(), crate::runtime::RuntimeError> {
+        runtime: &dyn Runtime,
+    ) -> Result<(), RuntimeError> {
         let picture = self.looker.look(runtime, self.parts.settings.start_limit).await?;
         for pod in picture.pods() {
             let mut entries = self.known.lock();

@@ -3,7 +3,7 @@
 use std::{net::IpAddr, path::Path};
 
 use k8s_openapi::{
-    api::core::v1::{Container, Pod},
+    api::core::v1::{Container, ImageVolumeSource, Pod, Volume},
     jiff::Timestamp,
 };
 use kubecontroller::events::Kind as Tone;
@@ -75,16 +75,15 @@ impl Starter<'_> {
             policy: container.image_pull_policy.as_deref().unwrap_or("IfNotPresent"),
             keyring: self.keyring,
         };
-        let image = match self.images.ensure(self.runtime, &request).await {
-            Ok(image) => image,
-            Err(trouble) => {
-                self.warn(container, None, "Failed", &format!("Error: {}", trouble.reason));
-                return Err(NotStarted {
-                    waiting: waiting(trouble.reason, trouble.message),
-                    again: trouble.again,
-                });
-            }
-        };
+        for volume in self.image_volumes(container) {
+            let request = images::Request {
+                image: volume.reference.as_deref().unwrap_or_default(),
+                policy: volume.pull_policy.as_deref().unwrap_or("IfNotPresent"),
+                ..request
+            };
+            self.image(container, &request).await?;
+        }
+        let image = self.image(container, &request).await?;
         let attempt = self.attempt(&container.name).await?;
         let made = self.make(container, kind, attempt, &image).await;
         let id = made.map_err(|(reason, message)| self.failed(container, None, reason, message))?;
@@ -96,6 +95,29 @@ impl Starter<'_> {
         }
         self.tell(container, &id, "Started", "Container started");
         self.post_start(container, &id, attempt).await
+    }
+
+    /// Brings an image.
+    async fn image(&self, container: &Container, request: &images::Request<'_>) -> Result<Image, NotStarted> {
+        let ensured = self.images.ensure(self.runtime, request).await;
+        ensured.map_err(|trouble| {
+            self.warn(container, None, "Failed", &format!("Error: {}", trouble.reason));
+            NotStarted {
+                waiting: waiting(trouble.reason, trouble.message),
+                again: trouble.again,
+            }
+        })
+    }
+
+    /// The images that a container mounts.
+    fn image_volumes(&self, container: &Container) -> Vec<&ImageVolumeSource> {
+        let spec = self.pod.spec.as_ref();
+        let volumes = spec.and_then(|spec| spec.volumes.as_deref()).unwrap_or_default();
+        let is_mounted = |volume: &&Volume| {
+            let mut mounts = container.volume_mounts.iter().flatten();
+            mounts.any(|mount| mount.name == volume.name)
+        };
+        volumes.iter().filter(is_mounted).filter_map(|volume| volume.image.as_ref()).collect()
     }
 
     /// How often it was begun before. One that was made and never begun does not count: it is removed.

@@ -124,6 +124,42 @@ impl Eyes {
         )
     }
 
+    /// What pods are told of the machine, or get of it.
+    pub(super) fn facts(&self, machine: &Machine, data_dir: &Path) -> crate::Machine {
+        let sizes = machine.huge_pages.keys().map(|size| match size {
+            size if size % (1 << 30) == 0 => format!("{}GB", size >> 30),
+            size if size % (1 << 20) == 0 => format!("{}MB", size >> 20),
+            size => format!("{}KB", size >> 10),
+        });
+        crate::Machine {
+            resolv_conf: self.resolv_conf(),
+            memory: machine.memory,
+            huge_page_sizes: sizes.collect(),
+            pids_limit: None,
+            unified_cgroups: self.path("sys/fs/cgroup/cgroup.controllers").exists(),
+            seccomp_profiles: data_dir.join("seccomp"),
+            seccomp_default: false,
+        }
+    }
+
+    /// Where the machine resolves names. A resolver that only listens on the loopback is of no use to pods; the one of systemd
+    /// tells elsewhere whom it asks itself.
+    fn resolv_conf(&self) -> Option<String> {
+        let text = std::fs::read_to_string(self.path("etc/resolv.conf")).ok()?;
+        let mut servers = text
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix("nameserver"))
+            .peekable();
+        let is_local = servers.peek().is_some() && servers.all(|server| server.trim().starts_with("127."));
+        if is_local {
+            let behind = self.read("run/systemd/resolve/resolv.conf");
+            if !behind.is_empty() {
+                return Some(behind);
+            }
+        }
+        Some(text)
+    }
+
     /// What the file system has that a folder is on.
     pub(super) fn disk(&self, folder: &Path) -> Option<Disk> {
         Disk::of(folder)

@@ -92,7 +92,8 @@ pub(super) fn renew(
     // Unlike the others, why it is so may change while it stays so.
     ready.reason = Some(reason.to_owned());
     ready.message = Some(message);
-    if has_changed && was_there {
+    // A node that registers itself is not ready yet, whether that was ever written or not.
+    if has_changed && (was_there || is_ready) {
         events.push(if is_ready { "NodeReady" } else { "NodeNotReady" });
     }
     events
@@ -190,6 +191,12 @@ mod tests {
         assert!(renew(&mut conditions, pressures, &problem, at(5)).is_empty());
         assert_eq!(conditions[3].message.as_deref(), Some("no runtime"));
         assert_eq!(conditions[3].last_transition_time, Some(Time(at(4))));
+    }
+
+    #[test]
+    fn a_node_that_is_ready_at_once_tells_it() {
+        let events = renew(&mut Vec::new(), Pressures::default(), &[], at(1));
+        assert_eq!(events.last(), Some(&"NodeReady"));
     }
 
     #[test]

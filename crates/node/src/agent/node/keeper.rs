@@ -152,11 +152,11 @@ impl NodeKeeper {
         let tidings = status::fill(node.status.get_or_insert_default(), &self.observe(), self.now());
         match self.nodes.create(&PostParams::default(), &node).await {
             Ok(made) => {
+                self.learn(&made);
                 for event in tidings.statuses {
                     self.parts.events.status(event);
                 }
                 self.reported = Some(Instant::now());
-                self.learn(&made);
                 tracing::info!(node = self.parts.config.node_name, "registered the node");
                 return Ok(());
             }
@@ -346,7 +346,8 @@ impl NodeKeeper {
 /// What pods may learn of the node.
 pub(in crate::agent) fn facts(config: &Config, eyes: &Eyes, labels: BTreeMap<String, String>) -> Facts {
     let disk = eyes.disk(&config.data_dir).map(|disk| disk.capacity);
-    let capacity = capacity(&eyes.machine(), disk, config.max_pods);
+    let machine = eyes.machine();
+    let capacity = capacity(&machine, disk, config.max_pods);
     Facts {
         node_name: config.node_name.clone(),
         allocatable: allocatable(&capacity, &config.eviction.hard),
@@ -355,7 +356,7 @@ pub(in crate::agent) fn facts(config: &Config, eyes: &Eyes, labels: BTreeMap<Str
         cluster_domain: config.cluster_domain.clone(),
         api_address: config.api_address.clone(),
         node_labels: labels,
-        ..Facts::default()
+        machine: eyes.facts(&machine, &config.data_dir),
     }
 }
 

@@ -247,7 +247,7 @@ mod tests {
     fn a_status_is_filled_once_and_then_is_the_same() {
         let mut first = NodeStatus::default();
         let tidings = fill(&mut first, &observed(), now());
-        assert_eq!(tidings.statuses.len(), 3);
+        assert_eq!(tidings.statuses.len(), 4);
         assert_eq!(tidings.rebooted, None);
         let mut second = first.clone();
         assert_eq!(

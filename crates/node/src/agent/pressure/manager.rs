@@ -301,3 +301,127 @@ impl Manager {
         let _ = timeout(PATIENCE, gone).await;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{path::Path, sync::Mutex};
+
+    use k8s_openapi::api::core::v1::Event;
+    use kubecontroller::{
+        events::{Events, Style},
+        manager::Runnable,
+        testing::{FakeApi, eventually},
+    };
+    use serde_json::json;
+    use tokio::task::JoinSet;
+
+    use super::*;
+
+    /// Pods that end when they are told to.
+    #[derive(Default)]
+    struct Fleet {
+        pods: Vec<Arc<Pod>>,
+        evicted: Mutex<Vec<(String, String)>>,
+    }
+
+    impl Tenants for Fleet {
+        fn pods(&self) -> Vec<Arc<Pod>> {
+            let pods = self.pods.iter();
+            let here = pods.filter(|pod| !self.has_ended(pod.metadata.uid.as_deref().unwrap()));
+            here.cloned().collect()
+        }
+
+        fn evict(&self, uid: &str, eviction: Eviction) {
+            self.evicted
+                .lock()
+                .unwrap()
+                .push((uid.to_owned(), eviction.message));
+        }
+
+        fn has_ended(&self, uid: &str) -> bool {
+            self.evicted.lock().unwrap().iter().any(|(known, _)| known == uid)
+        }
+    }
+
+    fn pod(name: &str, priority: i32) -> Arc<Pod> {
+        let pod = json!({"metadata": {"name": name, "namespace": "default", "uid": name},
+            "spec": {"priority": priority, "containers": [{"name": "main"}]}});
+        Arc::new(serde_json::from_value(pod).unwrap())
+    }
+
+    fn write(root: &Path, free: u64) {
+        std::fs::create_dir_all(root.join("proc")).unwrap();
+        let text = format!("MemTotal: 1048576 kB\nMemFree: {free} kB\n");
+        std::fs::write(root.join("proc/meminfo"), text).unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_machine_that_is_short_of_memory_throws_pods_off_until_it_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path(), 50 << 10);
+        let api = FakeApi::new();
+        let events = Events::new(api.client());
+        let recorder = events.recorder("kubelet").style(Style::Core).host("n");
+        let fleet = Arc::new(Fleet {
+            pods: vec![pod("critical", 2_000_000_000), pod("low", 0), pod("high", 10)],
+            ..Fleet::default()
+        });
+        let (pressures, mut told) = watch::channel(Pressures::default());
+        let mut config = Config::new("n", folder.path());
+        config.eviction.hard = vec!["memory.available<100Mi".parse().unwrap()];
+        let (eyes, node) = (Eyes::at(folder.path()), NodeEvents::new(recorder.clone(), "n"));
+        let runtime = watch::Sender::new(None).subscribe();
+        let manager = Manager::new(Parts {
+            images: Arc::new(ImageKeeper::new(
+                config.images,
+                runtime.clone(),
+                eyes.clone(),
+                node.clone(),
+            )),
+            config: Arc::new(config),
+            eyes,
+            runtime,
+            volumes: Arc::new(|_| Box::pin(async { BTreeMap::new() })),
+            tenants: fleet.clone(),
+            events: node,
+            recorder,
+            pressures,
+        });
+        let mut tasks = JoinSet::new();
+        tasks.spawn(manager.run(Stop::new()));
+        tasks.spawn(async move {
+            events.run(Stop::new()).await.unwrap();
+        });
+        told.wait_for(|pressures| pressures.memory).await.unwrap();
+        eventually(async || fleet.evicted.lock().unwrap().len() == 2).await;
+        let message = "The node was low on resource: memory. Threshold quantity: 100Mi, available: 50Mi. ";
+        let evicted = [
+            ("low".to_owned(), message.to_owned()),
+            ("high".to_owned(), message.to_owned()),
+        ];
+        assert_eq!(*fleet.evicted.lock().unwrap(), evicted);
+        eventually(async || {
+            let events = api.list::<Event>();
+            let reasons: Vec<_> = events.into_iter().filter_map(|event| event.reason).collect();
+            let all = ["EvictionThresholdMet", "Evicted"];
+            if all
+                .iter()
+                .all(|reason| reasons.iter().any(|known| known == reason))
+            {
+                Ok(())
+            } else {
+                Err(reasons)
+            }
+        })
+        .await;
+        write(folder.path(), 500 << 10);
+        let begin = Instant::now();
+        told.wait_for(|pressures| !pressures.memory).await.unwrap();
+        assert!(
+            begin.elapsed() >= Duration::from_mins(4),
+            "it is told for a while: {:?}",
+            begin.elapsed()
+        );
+        assert_eq!(fleet.evicted.lock().unwrap().len(), 2, "the critical pod stays");
+    }
+}
