@@ -12,6 +12,8 @@ use crate::failure::Failure;
 /// Who the controllers are, as the server is told in their requests; it becomes their name among the managers of fields.
 const CONTROLLERS: &str = concat!("kube-controller-manager/", env!("CARGO_PKG_VERSION"));
 
+const KUBELET: &str = concat!("kubelet/", env!("CARGO_PKG_VERSION"));
+
 const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user");
 const IMPERSONATE_GROUP: HeaderName = HeaderName::from_static("impersonate-group");
 
@@ -47,6 +49,11 @@ impl Door<'_> {
     /// A client that may do everything.
     pub(crate) fn master(&self, name: &str, agent: &'static str) -> Result<Client, Failure> {
         self.client(name.to_owned(), &["system:masters", AUTHENTICATED], agent)
+    }
+
+    /// A client with the rights of a node.
+    pub(crate) fn node(&self, name: &str) -> Result<Client, Failure> {
+        self.client(format!("system:node:{name}"), &["system:nodes", AUTHENTICATED], KUBELET)
     }
 
     fn client(&self, name: String, groups: &[&str], agent: &'static str) -> Result<Client, Failure> {

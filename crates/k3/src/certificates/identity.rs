@@ -1,4 +1,4 @@
-//! A certificate and its key: one for the server, one for its first user.
+//! A certificate and its key: one for the server, one for its first user, one that the server shows to nodes.
 
 use k3_apiserver::Certificate;
 use rcgen::{
@@ -36,8 +36,8 @@ pub(crate) struct Identity {
 pub(super) enum Purpose<'p> {
     /// The server, under these names.
     Server(&'p Names),
-    /// The user that may do all.
-    Admin,
+    /// A user of this name that may do all.
+    Master(&'static str),
 }
 
 // --- Identity ---
@@ -111,16 +111,16 @@ impl Purpose<'_> {
     fn names(&self) -> Vec<String> {
         match self {
             Self::Server(names) => names.to_vec(),
-            Self::Admin => Vec::new(),
+            Self::Master(_) => Vec::new(),
         }
     }
 
     fn subject(&self) -> Vec<(DnType, &'static str)> {
         match self {
             Self::Server(_) => vec![(DnType::CommonName, "k3")],
-            Self::Admin => vec![
+            Self::Master(name) => vec![
                 (DnType::OrganizationName, "system:masters"),
-                (DnType::CommonName, "kubernetes-admin"),
+                (DnType::CommonName, name),
             ],
         }
     }
@@ -128,14 +128,14 @@ impl Purpose<'_> {
     fn usage(&self) -> ExtendedKeyUsagePurpose {
         match self {
             Self::Server(_) => ExtendedKeyUsagePurpose::ServerAuth,
-            Self::Admin => ExtendedKeyUsagePurpose::ClientAuth,
+            Self::Master(_) => ExtendedKeyUsagePurpose::ClientAuth,
         }
     }
 
     fn is_met(&self, certificate: &Certificate) -> bool {
         match self {
             Self::Server(names) => names.are(&certificate.names),
-            Self::Admin => certificate.organizations == ["system:masters"],
+            Self::Master(_) => certificate.organizations == ["system:masters"],
         }
     }
 
@@ -154,7 +154,7 @@ impl Purpose<'_> {
                     now,
                     provider.signature_verification_algorithms.all,
                 ),
-                Self::Admin => WebPkiClientVerifier::builder_with_provider(roots.into(), provider)
+                Self::Master(_) => WebPkiClientVerifier::builder_with_provider(roots.into(), provider)
                     .build()
                     .map_err(|error| rustls::Error::General(error.to_string()))?
                     .verify_client_cert(der, &[], now)

@@ -20,6 +20,8 @@ pub(crate) struct Certificates {
     pub(crate) server: Identity,
     /// What its first user shows.
     pub(crate) admin: Identity,
+    /// What the server shows when it asks a node.
+    pub(crate) to_nodes: Identity,
     /// The key that service-account tokens are signed with: ECDSA P-256, PKCS#8 DER.
     pub(crate) signing_key: Vec<u8>,
     /// What signs certificates for others.
@@ -77,10 +79,14 @@ impl Certificates {
         let _alone = secret_file::lock(&folder.join(".lock"))?;
         let authority = Authority::ensure(folder, now)?;
         let server = identity(folder, "server", &authority, &Purpose::Server(names), now)?;
-        let admin = identity(folder, "admin", &authority, &Purpose::Admin, now)?;
+        let admin = Purpose::Master("kubernetes-admin");
+        let admin = identity(folder, "admin", &authority, &admin, now)?;
+        let to_nodes = Purpose::Master("kube-apiserver-kubelet-client");
+        let to_nodes = identity(folder, "apiserver-kubelet-client", &authority, &to_nodes, now)?;
         Ok(Self {
             server,
             admin,
+            to_nodes,
             signing_key: signing_key(folder)?,
             authority: authority.pem().to_owned(),
             issuer: Arc::new(authority),
@@ -209,8 +215,8 @@ mod tests {
         let new = Authority::ensure(folder.path(), late).unwrap();
         assert_ne!(old.der(), new.der());
         for (maker, judge) in [(&old, &new), (&new, &old)] {
-            let made = Identity::issue(maker, &Purpose::Admin, late).unwrap();
-            assert_eq!(made.flaw(judge, &Purpose::Admin, late), None);
+            let made = Identity::issue(maker, &Purpose::Master("kubernetes-admin"), late).unwrap();
+            assert_eq!(made.flaw(judge, &Purpose::Master("kubernetes-admin"), late), None);
         }
     }
 

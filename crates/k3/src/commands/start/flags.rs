@@ -3,13 +3,14 @@
 use std::{
     net::{IpAddr, Ipv4Addr},
     path::PathBuf,
+    time::Duration,
 };
 
 use clap::Args;
 use k3_apiserver::{Subnet, service_range};
 
 use super::{access::AccessFlags, audit::AuditFlags, limits::LimitFlags, storage::StorageFlags};
-use crate::{certificates::Name, log::LogLevel};
+use crate::{certificates::Name, duration, log::LogLevel};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -65,6 +66,9 @@ pub(crate) struct StartFlags {
 
     #[command(flatten)]
     pub(super) parts: PartFlags,
+
+    #[command(flatten)]
+    pub(super) node: NodeFlags,
 }
 
 #[derive(Debug, Args)]
@@ -114,8 +118,40 @@ pub(crate) struct PartFlags {
     /// again and again [default: pods run at once and for ever]
     #[arg(long, value_name = "FILE", requires = "simulated_nodes")]
     pub(super) simulation_rules: Option<PathBuf>,
+}
 
-    /// Do not run a node in this process. There is none yet: it is the same with and without
+#[derive(Debug, Args)]
+#[command(next_help_heading = "The node in this process")]
+pub(crate) struct NodeFlags {
+    /// Do not run a node in this process: pods run elsewhere, or nowhere
     #[arg(long)]
     pub(super) no_node: bool,
+
+    /// Name of the node [default: the name of this machine]
+    #[arg(long, value_name = "NAME", env = "NODE_NAME")]
+    pub(super) node_name: Option<String>,
+
+    /// What runs containers: docker, podman, containerd or cri-o [default: the first of these that answers]
+    #[arg(long, value_name = "RUNTIME", value_parser = ["docker", "podman", "containerd", "cri-o"])]
+    pub(super) runtime: Option<String>,
+
+    /// Socket of that runtime, a path or unix://PATH [default: where it usually listens]
+    #[arg(long, value_name = "SOCKET", requires = "runtime")]
+    pub(super) runtime_endpoint: Option<String>,
+
+    /// Port of the node's own API, for logs, exec and figures; 0 takes a free one
+    #[arg(long, value_name = "PORT", default_value_t = 10250)]
+    pub(super) node_port: u16,
+
+    /// Folder of pods that run on this node whatever the API says, one YAML or JSON file each
+    #[arg(long, value_name = "DIR")]
+    pub(super) pod_manifest_path: Option<PathBuf>,
+
+    /// How long starting a container may take, pulling its image included
+    #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = duration::parse)]
+    pub(super) container_start_limit: Duration,
+
+    /// How long stopping a container may take beyond the grace time of its pod
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
+    pub(super) container_stop_limit: Duration,
 }

@@ -6,6 +6,7 @@ mod audit;
 mod flags;
 mod limits;
 mod mysql_url;
+mod node;
 mod run;
 mod storage;
 

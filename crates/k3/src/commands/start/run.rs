@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    net::{Ipv4Addr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     pin::pin,
     sync::Arc,
@@ -16,7 +16,13 @@ use k3_storage::{Compactor, OpenError, StorageConfig, Store, SystemClock};
 use ring::rand::{SecureRandom, SystemRandom};
 use tokio::{net::TcpListener, sync::watch};
 
-use super::{StartFlags, access::Plugin, address, flags::PartFlags};
+use super::{
+    StartFlags,
+    access::Plugin,
+    address,
+    flags::PartFlags,
+    node::{self, Api},
+};
 use crate::{
     certificates::{CertificateError, Certificates, Names},
     control::{self, Chosen, Control},
@@ -163,7 +169,7 @@ async fn serve(
     };
 
     // Without nodes of our own there is no folder to make volumes of.
-    let has_nodes = !flags.parts.no_node || chosen.simulates();
+    let has_nodes = !flags.node.no_node || chosen.simulates();
     let local_volumes = has_nodes.then(|| data_dir.join("volumes").display().to_string());
     let stop_controllers = Stop::new();
     let cluster = Cluster {
@@ -173,6 +179,13 @@ async fn serve(
         tokens: Some(TokenSigner::new(server.token_signer())),
         ..Cluster::default()
     };
+    let door = Door::Inside(&server);
+    let api = Api {
+        address: advertise,
+        port: listening.port(),
+        authority: &certificates.authority,
+    };
+    let node = node::run(&flags.node, &door, data_dir, &api, stop_controllers.clone())?;
     let is_shared = flags.storage.storage.is_shared();
     let controlling = control(&server, chosen, cluster, is_shared, stop_controllers.clone())?;
 
@@ -197,15 +210,27 @@ async fn serve(
         // A stop that is dropped is a stop.
         let _ = stopped.changed().await;
     };
-    let serving = async {
-        let secure = server.serve(listener, tls.config, until(stopped.clone()));
-        match plain {
-            Some(plain) => {
-                tokio::join!(secure, server.serve_plain(plain, until(stopped.clone())));
-            }
-            None => secure.await,
-        }
+    let for_pods = if flags.node.no_node {
+        None
+    } else {
+        listen_for_pods(advertise, listening).await
     };
+    let serving = async {
+        let secure = server.serve(listener, Arc::clone(&tls.config), until(stopped.clone()));
+        let plainly = async {
+            if let Some(plain) = plain {
+                server.serve_plain(plain, until(stopped.clone())).await;
+            }
+        };
+        let for_pods = async {
+            if let Some(listener) = for_pods {
+                server.serve(listener, Arc::clone(&tls.config), until(stopped.clone())).await;
+            }
+        };
+        tokio::join!(secure, plainly, for_pods);
+    };
+    let controlling = async { tokio::join!(controlling, node) };
+    let controlling = async { drop(controlling.await) };
     until_stopped(serving, controlling, (stop_controllers, stop), signals).await
 }
 
@@ -317,6 +342,25 @@ async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
         };
         Failure::new(format!("cannot listen on {address}"), advice).because(error)
     })
+}
+
+/// A second listener, at the address that pods know, where the first one is for this machine alone. Without it pods run all the
+/// same, but cannot ask the API.
+async fn listen_for_pods(advertise: IpAddr, listening: SocketAddr) -> Option<TcpListener> {
+    if !listening.ip().is_loopback() || advertise.is_loopback() {
+        return None;
+    }
+    let address = SocketAddr::new(advertise, listening.port());
+    match TcpListener::bind(address).await {
+        Ok(listener) => {
+            tracing::info!("serving https://{address} too, for pods of this node");
+            Some(listener)
+        }
+        Err(error) => {
+            tracing::warn!(%error, "cannot listen at {address}: pods of this node do not reach the API");
+            None
+        }
+    }
 }
 
 /// A listener that only this machine can reach.
