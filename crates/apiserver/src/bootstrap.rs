@@ -15,6 +15,7 @@ use crate::{
     Config, StartError,
     registry::{Registry, Resource, own_user},
     service_range::kubernetes_address,
+    usage,
 };
 
 /// Makes what is missing: first the namespaces and the range that services get addresses from, then everything else at once,
@@ -23,11 +24,42 @@ pub(crate) async fn run(registry: &Registry, config: &Config) -> Result<(), Star
     let objects = bootstrap::objects().chain(bootstrap::api_services());
     let (first, others): (Vec<_>, Vec<_>) = objects
         .chain(of_cluster(config))
+        .chain(config.usage.then(of_usage).into_iter().flatten())
         .partition(|object| ["Namespace", "ServiceCIDR"].contains(&object.text("kind")));
     for objects in [first, others] {
         try_join_all(objects.into_iter().map(|object| make(registry, object))).await?;
     }
     Ok(())
+}
+
+/// What makes it known that there are figures of nodes and pods, and lets those see them who may see the pods.
+fn of_usage() -> Vec<Value> {
+    let (group, version) = (usage::GROUP, usage::VERSION);
+    vec![
+        json!({
+            "apiVersion": "apiregistration.k8s.io/v1",
+            "kind": "APIService",
+            "metadata": {
+                "name": format!("{version}.{group}"),
+                "labels": {"kube-aggregator.kubernetes.io/automanaged": "onstart"},
+            },
+            "spec": {"group": group, "version": version, "groupPriorityMinimum": 100, "versionPriority": 100},
+            "status": {},
+        }),
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRole",
+            "metadata": {
+                "name": "system:aggregated-metrics-reader",
+                "labels": {
+                    "rbac.authorization.k8s.io/aggregate-to-admin": "true",
+                    "rbac.authorization.k8s.io/aggregate-to-edit": "true",
+                    "rbac.authorization.k8s.io/aggregate-to-view": "true",
+                },
+            },
+            "rules": [{"apiGroups": [group], "resources": ["pods", "nodes"], "verbs": ["get", "list", "watch"]}],
+        }),
+    ]
 }
 
 /// What depends on how the cluster is set up: how the server is reached from inside.

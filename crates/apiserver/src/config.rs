@@ -1,6 +1,6 @@
 //! What a server is told when it starts.
 
-use std::{net::IpAddr, time::Duration};
+use std::{fmt, net::IpAddr, time::Duration};
 
 use k3_api::{name::Subnet, time};
 
@@ -29,6 +29,32 @@ pub struct Config {
     pub limits: Limits,
     /// Which requests are written down, and where; `None`: none are.
     pub audit: Option<AuditConfig>,
+    /// How the server shows nodes who it is; `None`: no node is ever called, and what only nodes know is answered so.
+    pub nodes: Option<NodeClient>,
+    /// Whether what nodes and pods use is shown as `metrics.k8s.io`. Off: a server without nodes has nothing to show. It takes
+    /// the place of a metrics server; do not install another one.
+    pub usage: bool,
+}
+
+/// Who the server is to nodes: a client with a certificate of the cluster's authority, in the group `system:masters` or allowed
+/// `nodes/proxy` and the like.
+#[derive(Clone)]
+pub struct NodeClient {
+    /// Its certificate, and those between it and the authority: PEM.
+    pub certificate: Vec<u8>,
+    /// Its key: PEM.
+    pub key: Vec<u8>,
+    /// The authorities that the certificates of nodes come from: PEM.
+    pub authorities: Vec<u8>,
+}
+
+// --- NodeClient ---
+
+impl fmt::Debug for NodeClient {
+    /// Without the key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NodeClient").finish_non_exhaustive()
+    }
 }
 
 /// How much is done at once, and for how long. Beyond that requests are refused, and the server goes on.

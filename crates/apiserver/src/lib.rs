@@ -19,6 +19,7 @@ mod registry;
 mod request;
 mod server;
 mod service_range;
+mod usage;
 
 pub use k3_api::{name::Subnet, rules::User};
 
@@ -28,7 +29,7 @@ pub use self::{
         Anonymous, Authentication, BadCertificate, BadEphemeralToken, BadPublicKey, BadSigningKey,
         Certificate, EphemeralToken, KubectlRule, PublicKey, TokenFile, TokenFileError, TokenFileProblem,
     },
-    config::{Config, Limits, parse_duration},
+    config::{Config, Limits, NodeClient, parse_duration},
     http::Broken,
     server::{Inside, InsideBody, Server, StartError},
     service_range::{BadServiceRange, kubernetes_address, service_range},

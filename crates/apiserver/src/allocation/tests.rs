@@ -23,7 +23,7 @@ use crate::{
     cache::{Caches, Feed},
     custom::Converter,
     http::Answer,
-    outgoing::Outgoing,
+    outgoing::{Nodes, Outgoing},
     registry::{self, Ask, Registry, Resource},
     request::Query,
     service_range::service_range,
@@ -51,6 +51,8 @@ impl Cluster {
             signing_key: key.as_ref().to_vec(),
             advertise: (Ipv4Addr::new(192, 168, 0, 1).into(), 6443),
             guard_owners: false,
+            nodes: None,
+            usage: false,
             limits: Limits::default(),
             audit: None,
         };
@@ -63,6 +65,7 @@ impl Cluster {
         let signer = Signer::new(config.issuer.clone(), &config.signing_key).unwrap();
         let authenticator = Authenticator::new(Authentication::default(), signer, Arc::clone(&caches));
         let registry = Registry {
+            nodes: Arc::new(Nodes::new(Arc::clone(&caches), None).unwrap()),
             caches,
             admission: Admission::new(&authorizer, &outgoing),
             authorizer,

@@ -18,7 +18,7 @@ use crate::{
     authz::Authorizer,
     cache::{Caches, Feed, Interest, Since},
     outgoing::{
-        Outgoing,
+        Nodes, Outgoing,
         testing::{Callee, Reply},
     },
     registry::{self, Ask, Registry, Resource, own_user},
@@ -45,6 +45,7 @@ impl Node {
         let signer = Signer::new("https://issuer".to_owned(), key.as_ref()).unwrap();
         let authenticator = Authenticator::new(Authentication::default(), signer, Arc::clone(&caches));
         let registry = Registry {
+            nodes: Arc::new(Nodes::new(Arc::clone(&caches), None).unwrap()),
             allocation: Allocation::new(
                 Arc::clone(&caches),
                 clock.clone(),

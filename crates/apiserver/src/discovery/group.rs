@@ -7,7 +7,10 @@ use k3_api::{
 };
 use ring::digest::{SHA256, digest};
 
-use crate::custom::{Definitions, Served};
+use crate::{
+    custom::{Definitions, Served},
+    usage,
+};
 
 /// An API group; the core group has no name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -158,6 +161,32 @@ impl Group {
             group.versions.sort_by(|a, b| compare_versions(&b.name, &a.name));
         }
         groups[known.len()..].sort_by(|a, b| a.name.cmp(&b.name));
+    }
+
+    /// What nodes and pods use.
+    pub(crate) fn usage() -> Self {
+        let resource = |plural: &str, kind: &str, namespaced| Resource {
+            plural: plural.to_owned(),
+            singular: String::new(),
+            kind: kind.to_owned(),
+            namespaced,
+            verbs: owned(&["get", "list"]),
+            short_names: Vec::new(),
+            categories: Vec::new(),
+            storage_hash: None,
+            told: Some((usage::GROUP.to_owned(), usage::VERSION.to_owned())),
+            subresources: Vec::new(),
+        };
+        Group {
+            name: usage::GROUP.to_owned(),
+            versions: vec![Version {
+                name: usage::VERSION.to_owned(),
+                resources: vec![
+                    resource("nodes", "NodeMetrics", false),
+                    resource("pods", "PodMetrics", true),
+                ],
+            }],
+        }
     }
 
     /// Group and version as objects carry them: `v1`, `apps/v1`.

@@ -4,6 +4,7 @@ use http::{
     HeaderName, HeaderValue, Response, StatusCode,
     header::{self, WARNING},
 };
+use http_body_util::BodyExt;
 use k3_api::{encode, protobuf, schema::schema, status::Status};
 
 use super::{Body, Format};
@@ -65,6 +66,21 @@ pub(crate) fn status(status: &Status, format: Format, pretty: bool) -> Answer {
     }
     warn(&mut answer, &status.warnings);
     answer
+}
+
+/// The first bytes of an answer's body, as text.
+pub(crate) async fn said(answer: Answer, most: usize) -> String {
+    let mut body = answer.into_body();
+    let mut said = Vec::new();
+    while said.len() < most
+        && let Some(Ok(frame)) = body.frame().await
+    {
+        if let Some(data) = frame.data_ref() {
+            said.extend_from_slice(data);
+        }
+    }
+    said.truncate(most);
+    String::from_utf8_lossy(&said).into_owned()
 }
 
 /// Sets a header.

@@ -30,6 +30,11 @@ pub(crate) trait Pieces: Send {
         false
     }
 
+    /// Whether what there was is not all there should have been.
+    fn is_broken(&self) -> bool {
+        false
+    }
+
     /// It panicked when it was asked for a piece. There will be no more.
     fn broken(&mut self, why: &str) {
         let _ = why;
@@ -67,6 +72,10 @@ impl http_body::Body for Body {
             }
             Body::Pieces(pieces) => match catch_unwind(AssertUnwindSafe(|| pieces.poll_piece(context))) {
                 Ok(Poll::Pending) => return Poll::Pending,
+                Ok(Poll::Ready(None)) if pieces.is_broken() => {
+                    *self = Body::Empty;
+                    return Poll::Ready(Some(Err(Broken)));
+                }
                 Ok(Poll::Ready(piece)) => piece,
                 Err(panic) => {
                     let why = panic_text(&*panic);

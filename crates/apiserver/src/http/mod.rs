@@ -7,7 +7,7 @@ mod negotiation;
 
 pub use self::body::Broken;
 pub(crate) use self::{
-    answer::{Answer, answer, json, set, status, text, warn},
+    answer::{Answer, answer, json, said, set, status, text, warn},
     body::{Body, Pieces, panic_text},
     gzip::compress,
     negotiation::{Accepted, Form, Format, Offer, negotiate, refused},

@@ -196,7 +196,7 @@ impl Endpoint {
 }
 
 /// Connects to the first address of a host that answers.
-async fn connect_tcp(host: &str, port: u16) -> Result<TcpStream, String> {
+pub(super) async fn connect_tcp(host: &str, port: u16) -> Result<TcpStream, String> {
     let Ok(addresses) = tokio::net::lookup_host((host, port)).await else {
         return Err(format!("dial tcp: lookup {host}: no such host"));
     };

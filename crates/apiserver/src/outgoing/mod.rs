@@ -1,10 +1,12 @@
-//! Calls that the server makes to others over HTTPS: webhooks of admission and of conversion.
+//! Calls that the server makes to others: webhooks of admission and of conversion, nodes, and whom requests are passed on to.
 //!
 //! ```text
 //! destination   where a call goes: a URL, or a service of the cluster, and which authority its certificate comes from
 //! service       the address behind a service
 //! trust         whose certificates are believed
 //! connection    one connection, and those that are kept for the next call
+//! nodes         where nodes are, and what the server shows them
+//! passing       requests of clients that are passed on
 //! error         what can go wrong, in the words that clients know
 //! ```
 //!
@@ -14,6 +16,8 @@
 mod connection;
 mod destination;
 mod error;
+mod nodes;
+mod passing;
 mod service;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -30,7 +34,13 @@ use std::{
 use bytes::Bytes;
 
 use self::connection::Endpoint;
-pub(crate) use self::{destination::Destination, error::CallError};
+pub(crate) use self::{
+    destination::Destination,
+    error::CallError,
+    nodes::{Nodes, Reached, unreachable_node},
+    passing::{Location, NotPassed, Passed, Tunnel},
+    service::endpoints,
+};
 use crate::cache::Caches;
 
 /// So many destinations have connections of their own at the same time.

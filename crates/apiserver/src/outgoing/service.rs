@@ -49,7 +49,7 @@ pub(super) fn resolve(
 }
 
 /// The endpoints of a service's port that take requests.
-fn endpoints(caches: &Caches, namespace: &str, service: &str, port: &str) -> Vec<(String, u16)> {
+pub(crate) fn endpoints(caches: &Caches, namespace: &str, service: &str, port: &str) -> Vec<(String, u16)> {
     let slices = resource("discovery.k8s.io", "endpointslices", caches);
     let snapshot = slices.cache.snapshot(0);
     let prefix = slices.under(namespace);

@@ -10,12 +10,12 @@ use rustls::{
         verify_server_name,
     },
     crypto::{CryptoProvider, ring},
-    pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject},
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
     server::ParsedCertificate,
 };
 
 use super::CallError;
-use crate::authn::Certificate;
+use crate::{NodeClient, authn::Certificate};
 
 /// Where systems keep the authorities that all programs believe.
 const OF_THE_SYSTEM: [&str; 6] = [
@@ -67,6 +67,87 @@ pub(super) fn client(authorities: &[u8]) -> Result<ClientConfig, CallError> {
         .with_custom_certificate_verifier(Arc::new(verifier))
         .with_no_client_auth();
     Ok(config)
+}
+
+/// How TLS is spoken to nodes: they must be of the cluster, and are shown who calls.
+pub(super) fn node(of: &NodeClient) -> Result<ClientConfig, CallError> {
+    let believed = CertificateDer::pem_slice_iter(&of.authorities).filter_map(Result::ok);
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(believed);
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| CallError::new(error.to_string()))?
+        .with_root_certificates(roots);
+    let (chain, key) = identity(of)?;
+    builder
+        .with_client_auth_cert(chain, key)
+        .map_err(|error| CallError::new(error.to_string()))
+}
+
+/// How TLS is spoken to whomever it may be. Only nodes are shown who calls.
+pub(super) fn unverified(of: Option<&NodeClient>) -> Result<ClientConfig, CallError> {
+    let provider = Arc::new(ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| CallError::new(error.to_string()))?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(Anybody(provider)));
+    let Some(of) = of else {
+        return Ok(builder.with_no_client_auth());
+    };
+    let (chain, key) = identity(of)?;
+    builder
+        .with_client_auth_cert(chain, key)
+        .map_err(|error| CallError::new(error.to_string()))
+}
+
+fn identity(of: &NodeClient) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), CallError> {
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&of.certificate).collect();
+    let chain = chain.map_err(|error| CallError::new(format!("the certificate for nodes: {error}")))?;
+    let key = PrivateKeyDer::from_pem_slice(&of.key)
+        .map_err(|error| CallError::new(format!("the key for nodes: {error}")))?;
+    Ok((chain, key))
+}
+
+/// Believes anybody: what is passed on to pods is for their users to judge.
+#[derive(Debug)]
+struct Anybody(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        rustls::crypto::verify_tls12_signature(message, certificate, signature, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
 }
 
 /// Believes what the authorities have signed; and a certificate that is itself among them, as those do who sign their own.

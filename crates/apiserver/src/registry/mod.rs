@@ -56,7 +56,7 @@ pub(crate) use self::{
 };
 use crate::{
     admission::Admission, allocation::Allocation, authn::Authenticator, authz::Authorizer, cache::Caches,
-    clock, custom::Converter, metrics::Metrics,
+    clock, custom::Converter, metrics::Metrics, outgoing::Nodes,
 };
 
 /// What is behind the verbs.
@@ -71,6 +71,7 @@ pub(crate) struct Registry {
     pub unrestricted_update: bool,
     pub metrics: Arc<Metrics>,
     pub converter: Arc<Converter>,
+    pub nodes: Arc<Nodes>,
 }
 
 // --- Registry ---

@@ -9,5 +9,5 @@ pub(crate) use self::{
     info::Info,
     options::{DeleteOptions, FieldValidation, ListOptions, Match, Propagation, WriteOptions, Writing},
     path::{Route, Target, route},
-    query::{Query, decode},
+    query::{Query, decode, encode},
 };

@@ -64,6 +64,35 @@ impl Query {
     }
 }
 
+/// Writes a query, sorted by name, as Go does.
+pub(crate) fn encode(pairs: &mut [(&str, String)]) -> String {
+    pairs.sort_by_key(|(name, _)| *name);
+    let mut text = String::new();
+    for (name, value) in pairs {
+        if !text.is_empty() {
+            text.push('&');
+        }
+        text.push_str(name);
+        text.push('=');
+        for byte in value.bytes() {
+            match byte {
+                b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+                    text.push(char::from(byte));
+                }
+                b' ' => text.push('+'),
+                other => {
+                    text.push('%');
+                    for digit in [other >> 4, other & 15] {
+                        let digit = char::from_digit(u32::from(digit), 16).unwrap_or_default();
+                        text.push(digit.to_ascii_uppercase());
+                    }
+                }
+            }
+        }
+    }
+    text
+}
+
 /// Decodes %XX, and + as a space where that is what it stands for. `None` if it is malformed.
 pub(crate) fn decode(text: &str, plus: bool) -> Option<String> {
     if !text.contains(['%', '+']) {
@@ -94,6 +123,14 @@ pub(crate) fn decode(text: &str, plus: bool) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let mut pairs = [("command", "a b/&=%+\u{e9}".to_owned()), ("b", String::new())];
+        let text = encode(&mut pairs);
+        assert_eq!(text, "b=&command=a+b%2F%26%3D%25%2B%C3%A9");
+        assert_eq!(Query::parse(&text).text("command"), "a b/&=%+\u{e9}");
+    }
 
     #[test]
     fn parameters_are_decoded() {

@@ -1,6 +1,11 @@
 //! Connections: TLS, HTTP/1.1 or HTTP/2, and an orderly end.
 
-use std::{future::Future, pin::pin, sync::Arc, time::Duration};
+use std::{
+    future::Future,
+    pin::pin,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use http::Request;
 use hyper::{body::Incoming, service::service_fn};
@@ -21,7 +26,10 @@ use super::{
     handler::Handler,
     pulse::{Felt, Pulse},
 };
-use crate::authn::{Peer, ShownCertificate};
+use crate::{
+    authn::{Peer, ShownCertificate},
+    outgoing::Tunnel,
+};
 
 /// How long a client may take to agree on TLS.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -143,18 +151,24 @@ async fn run(
     let end = Arc::new(Notify::new());
     let io = TokioIo::new(Felt::new(stream, &pulse));
     let (told, felt) = (Arc::clone(&end), Arc::clone(&pulse));
+    let next: Arc<Mutex<Option<Tunnel>>> = Arc::default();
+    let following = Arc::clone(&next);
     let service = service_fn(move |request: Request<Incoming>| {
-        let (handler, peer, end, pulse) = (
+        let (handler, peer, end, pulse, next) = (
             Arc::clone(&handler),
             Arc::clone(&peer),
             Arc::clone(&told),
             Arc::clone(&felt),
+            Arc::clone(&following),
         );
         pulse.begin();
         // Made at once: also a request that is given up before it is looked at has ended.
         let busy = pulse.answer(crate::http::Body::Empty);
         async move {
-            let answer = handler.handle(request, &peer, &end).await;
+            let mut answer = handler.handle(request, &peer, &end).await;
+            if let Some(tunnel) = answer.extensions_mut().remove::<Tunnel>() {
+                *next.lock().unwrap_or_else(PoisonError::into_inner) = Some(tunnel);
+            }
             Ok::<_, std::convert::Infallible>(answer.map(|body| busy.with(body)))
         }
     });
@@ -184,5 +198,15 @@ async fn run(
     };
     if let Err(error) = ended {
         tracing::debug!(%error, "a connection ended");
+    }
+    // What was HTTP may be something else now, for as long as both sides like, or until the server stops.
+    let tunnel = next.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(tunnel) = tunnel.and_then(|tunnel| tunnel.take())
+        && !stops
+    {
+        tokio::select! {
+            () = tunnel => {}
+            _ = ends.changed() => {}
+        }
     }
 }

@@ -19,6 +19,7 @@ use crate::{
     authz::Identity,
     http::{Answer, Body, Pieces},
     metrics::{Metrics, RequestLabels, RequestSeries},
+    outgoing::Tunnel,
     registry::Notes,
     request::{Route, Target},
 };
@@ -37,6 +38,11 @@ const PATHS: [&str; 9] = [
     "/apis",
     "/api",
 ];
+
+/// Whether a subresource is a conversation, and not an answer.
+pub(super) fn is_connection(part: &str) -> bool {
+    CONNECTIONS.contains(&part)
+}
 
 /// One request, from its first byte to the last one of its answer.
 pub(super) struct Exchange {
@@ -186,6 +192,12 @@ impl Exchange {
         }
         // What streams has its place no longer: who reads slowly would keep out others.
         self.permit = None;
+        // A conversation has only begun; what is left of it goes with it.
+        if let Some(tunnel) = parts.extensions.get::<Tunnel>() {
+            let tunnel = tunnel.clone();
+            tunnel.keep(self);
+            return Answer::from_parts(parts, body);
+        }
         let body = match body {
             Body::Pieces(pieces) => Body::Pieces(Box::new(Observed {
                 pieces,
@@ -263,7 +275,7 @@ fn labels<'l>(head: &'l Head, place: &'l Route) -> RequestLabels<'l> {
     };
     let scope = scope(head, target);
     let verb = match method(head) {
-        _ if CONNECTIONS.contains(&target.part()) => "CONNECT",
+        _ if is_connection(target.part()) => "CONNECT",
         "GET" if target.watch || (target.name.is_empty() && head.query.flag("watch") == Some(true)) => {
             "WATCH"
         }
@@ -328,6 +340,10 @@ impl Pieces for Observed {
 
     fn is_long(&self) -> bool {
         self.pieces.is_long()
+    }
+
+    fn is_broken(&self) -> bool {
+        self.pieces.is_broken()
     }
 
     fn broken(&mut self, why: &str) {

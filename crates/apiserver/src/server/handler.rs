@@ -1,21 +1,24 @@
 //! What each request goes through.
 
 use std::{
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     panic::AssertUnwindSafe,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
+use bytes::{Buf, Bytes};
 use futures_util::FutureExt;
 use http::{HeaderMap, HeaderValue, Method, Request, Version, header};
+use http_body_util::BodyExt;
+use hyper::upgrade::OnUpgrade;
 use k3_api::{rules::User, status::Status};
 use tokio::{sync::Notify, time};
 
 use super::{
     annex::Annex,
     asked, body, deprecation,
-    exchange::Exchange,
+    exchange::{Exchange, is_connection},
     health,
     inflight::{Permit, Pools},
     issuer,
@@ -34,8 +37,10 @@ use crate::{
     discovery::{self, Discovery, Group},
     http::{self as web, Accepted, Answer, Format, Offer},
     openapi::OpenApi,
+    outgoing::Passed,
     registry::{Ask, Registry, warn},
     request::{Info, ListOptions, Query, Route, Target, route},
+    usage::{Asked, Usage},
 };
 
 /// Paths that are neither resources nor discovery.
@@ -62,6 +67,8 @@ pub(super) struct Handler {
     writers: Writers,
     auditor: Option<Arc<Auditor>>,
     pub(super) annex: Annex,
+    /// `None` if what nodes and pods use is not shown.
+    usage: Option<Usage>,
 }
 
 /// What a request says of itself, beside its body.
@@ -78,6 +85,10 @@ pub(super) struct Head {
     pub headers: HeaderMap,
     version: Version,
     pretty: bool,
+    /// Where it came from.
+    peer: Option<IpAddr>,
+    /// The connection, if it can become something else than HTTP, until somebody takes it.
+    upgrade: Mutex<Option<OnUpgrade>>,
 }
 
 // --- Handler ---
@@ -86,6 +97,9 @@ impl Handler {
     pub(super) fn new(config: Config, registry: Arc<Registry>, auditor: Option<Arc<Auditor>>) -> Self {
         let discovery = Mutex::new((0, Arc::new(discover(&config, &registry))));
         let limits = config.limits;
+        let usage = config
+            .usage
+            .then(|| Usage::new(Arc::clone(&registry.caches), Arc::clone(&registry.nodes)));
         Handler {
             config,
             discovery,
@@ -96,6 +110,7 @@ impl Handler {
             writers: Writers::default(),
             auditor,
             annex: Annex::default(),
+            usage,
             registry,
         }
     }
@@ -123,12 +138,14 @@ impl Handler {
     /// Answers a request, whatever it is. When its connection is not to be used again, that is told to `end`.
     pub(super) async fn handle<B>(self: &Arc<Self>, request: Request<B>, peer: &Peer, end: &Notify) -> Answer
     where
-        B: http_body::Body + Send,
+        B: http_body::Body + Send + 'static,
         B::Data: Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let (parts, body) = request.into_parts();
-        let head = Head::read(&parts);
+        let (mut parts, body) = request.into_parts();
+        let mut head = Head::read(&parts);
+        head.peer = peer.address.map(|address| address.ip());
+        head.upgrade = Mutex::new(parts.extensions.remove());
         let place = route(&head.path, self.registry.caches.definitions());
         let mut exchange = Exchange::begin(self.ids.of(&head.headers), &head, &place, &self.registry.metrics);
         let mut answer = match self.limited(&head, place, body, peer, &mut exchange).await {
@@ -155,7 +172,7 @@ impl Handler {
         exchange: &mut Exchange,
     ) -> Result<Answer, Status>
     where
-        B: http_body::Body + Send,
+        B: http_body::Body + Send + 'static,
         B::Data: Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
@@ -196,7 +213,7 @@ impl Handler {
         exchange: &mut Exchange,
     ) -> Result<Answer, Status>
     where
-        B: http_body::Body + Send,
+        B: http_body::Body + Send + 'static,
         B::Data: Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
@@ -230,7 +247,7 @@ impl Handler {
         exchange: &mut Exchange,
     ) -> Result<Answer, Status>
     where
-        B: http_body::Body + Send,
+        B: http_body::Body + Send + 'static,
         B::Data: Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
@@ -251,9 +268,26 @@ impl Handler {
         decision?;
         match place {
             Route::Resource(target) => self.resource(head, target, identity, body, exchange).await,
-            Route::Nowhere => self.nowhere(head),
+            Route::Nowhere => match (&self.usage, Asked::read(&head.path)) {
+                (Some(usage), Some(asked)) => self.usage(head, usage, &asked).await,
+                _ => self.nowhere(head),
+            },
             Route::Other => self.document(head).await,
         }
+    }
+
+    /// What nodes and pods use.
+    async fn usage(&self, head: &Head, usage: &Usage, asked: &Asked<'_>) -> Result<Answer, Status> {
+        let watches = head.query.flag("watch").unwrap_or_default();
+        if !matches!(head.method, Method::GET | Method::HEAD) || watches {
+            return Err(verb::not_allowed());
+        }
+        let tree = usage.answer(asked, &head.query, self.registry.now()).await?;
+        let format = match head.error_format() {
+            Format::Yaml => Format::Yaml,
+            _ => Format::Json,
+        };
+        Ok(web::json(200, tree.to_string().into_bytes(), format, head.pretty))
     }
 
     /// Begins to write a request down, if it is to be.
@@ -286,7 +320,7 @@ impl Handler {
         exchange: &mut Exchange,
     ) -> Result<Answer, Status>
     where
-        B: http_body::Body + Send,
+        B: http_body::Body + Send + 'static,
         B::Data: Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
@@ -304,12 +338,20 @@ impl Handler {
             _ if is_custom && target.part() != "scale" => Offer::CustomObject,
             _ => Offer::Object,
         };
-        let accepted = head.accepted(offer)?;
+        let accepted = match head.accepted(offer) {
+            // What is passed on looks as others like.
+            Err(_) if is_connection(target.part()) => Accepted::default(),
+            accepted => accepted?,
+        };
         if verb == Verb::Watch {
             exchange.seat = Some(self.watchers.sit(&identity.user)?);
         }
         let media = head.text(&header::CONTENT_TYPE).to_owned();
-        let body = body::read(body, &head.headers).await?;
+        let (body, passed) = if is_connection(target.part()) {
+            (Bytes::new(), Some(head.passed(body)))
+        } else {
+            (body::read(body, &head.headers).await?, None)
+        };
         if let Some(record) = &mut exchange.record {
             record.sent(&body, &media);
         }
@@ -325,10 +367,10 @@ impl Handler {
             notes: exchange.notes.clone(),
         };
         exchange.warning = deprecation::of(&ask.target.kind, self.registry.caches.definitions());
-        if verb.is_write() {
-            self.write(ask, verb, exchange.permit.take()).await
-        } else {
-            self.run(&ask, verb).await
+        match passed {
+            Some(passed) => self.registry.connect(&ask, verb, passed).await,
+            None if verb.is_write() => self.write(ask, verb, exchange.permit.take()).await,
+            None => self.run(&ask, verb).await,
         }
     }
 
@@ -472,6 +514,9 @@ fn discover(config: &Config, registry: &Registry) -> Discovery {
     let (address, port) = config.advertise;
     let mut groups = Group::builtin();
     Group::add_custom(&mut groups, registry.caches.definitions());
+    if config.usage {
+        groups.push(Group::usage());
+    }
     Discovery::new(groups, SocketAddr::new(address, port).to_string())
 }
 
@@ -524,6 +569,35 @@ impl Head {
             headers: parts.headers.clone(),
             version: parts.version,
             pretty,
+            peer: None,
+            upgrade: Mutex::default(),
+        }
+    }
+
+    /// All of it, to be passed on.
+    fn passed<B>(&self, body: B) -> Passed
+    where
+        B: http_body::Body + Send + 'static,
+        B::Data: Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let body = body
+            .map_frame(|frame| frame.map_data(|mut data| data.copy_to_bytes(data.remaining())))
+            .map_err(Into::into)
+            .boxed_unsync();
+        Passed {
+            method: self.method.clone(),
+            headers: self.headers.clone(),
+            path: self.path.clone(),
+            query: self
+                .uri
+                .split_once('?')
+                .map(|(_, query)| query.to_owned())
+                .unwrap_or_default(),
+            host: self.host.clone(),
+            peer: self.peer,
+            upgrade: self.upgrade.lock().unwrap_or_else(PoisonError::into_inner).take(),
+            body,
         }
     }
 

@@ -39,7 +39,7 @@ impl Inside {
     /// Answers a request.
     pub async fn ask<B>(&self, request: Request<B>) -> Response<InsideBody>
     where
-        B: http_body::Body + Send,
+        B: http_body::Body + Send + 'static,
         B::Data: Send,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
     {

@@ -56,7 +56,7 @@ use crate::{
     cache::{Caches, Feed},
     custom::{self, Converter},
     metrics::Metrics,
-    outgoing::Outgoing,
+    outgoing::{Nodes, Outgoing},
     registry::{self, Registry},
 };
 
@@ -79,6 +79,9 @@ pub enum StartError {
     /// The key that tokens are to be signed with cannot be used.
     #[error(transparent)]
     SigningKey(#[from] BadSigningKey),
+    /// What the server is to show to nodes cannot be used.
+    #[error("cannot use the identity for nodes: {0}")]
+    NodeClient(String),
     /// The audit log cannot be written.
     #[error("cannot open the audit log")]
     AuditLog(#[source] io::Error),
@@ -115,6 +118,7 @@ impl Server {
         if config.guard_owners {
             admission.guard_owners(&authorizer);
         }
+        let nodes = Nodes::new(Arc::clone(&caches), config.nodes.as_ref()).map_err(StartError::NodeClient)?;
         let converter = Arc::new(Converter::new(outgoing));
         let signer = Signer::new(config.issuer.clone(), &config.signing_key)?;
         let authentication = std::mem::take(&mut config.authentication);
@@ -129,6 +133,7 @@ impl Server {
             unrestricted_update: config.unrestricted_update,
             metrics,
             converter,
+            nodes: Arc::new(nodes),
         };
         let registry = Arc::new(registry);
         crate::bootstrap::run(&registry, &config).await?;

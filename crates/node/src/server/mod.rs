@@ -30,6 +30,8 @@ mod lookup;
 mod route;
 mod streams;
 mod subject;
+#[cfg(test)]
+mod tests;
 
 use std::{path::PathBuf, sync::Arc};
 

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use crate::registry::Ask;
 
-/// What a client asks of a stream, in the URL.
-pub(super) fn options(ask: &Ask) -> Value {
+/// What a client asks of a stream, in the URL. `path` is that which a request is passed on to.
+pub(super) fn options(ask: &Ask, path: &str) -> Value {
     let part = ask.target.kind.subresource(ask.target.part());
     let (kind, version) = part.map_or(("", ""), |part| (&*part.kind, &*part.version));
     let mut options = json!({"kind": kind, "apiVersion": version});
@@ -36,7 +36,7 @@ pub(super) fn options(ask: &Ask) -> Value {
                 options.set("ports", ports);
             }
         }
-        "proxy" if !query.text("path").is_empty() => options.set("path", query.text("path")),
+        "proxy" if !path.is_empty() => options.set("path", path),
         _ => {}
     }
     options

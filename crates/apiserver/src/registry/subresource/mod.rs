@@ -4,6 +4,7 @@ mod binding;
 mod connection;
 mod eviction;
 mod node;
+mod passed;
 mod review;
 mod scale;
 mod token;
@@ -24,6 +25,7 @@ use crate::{
     admission::{Attributes, Operation},
     cache::Object,
     http::{self as web, Answer},
+    outgoing::Passed,
     server::Verb,
 };
 
@@ -44,13 +46,19 @@ impl Registry {
             ("pods", "binding") | ("bindings", "") => self.bind(ask).await,
             ("pods", "eviction") => self.evict(ask).await,
             ("serviceaccounts", "token") => self.issue_token(ask).await,
-            ("pods", "log") => self.log(ask).await,
-            ("pods", "exec" | "attach" | "portforward") => self.stream(ask, verb).await,
-            (_, "proxy") => self.proxy(ask).await,
             ("componentstatuses", "") => self.component_statuses(ask, verb).await,
             _ if target.kind.persistence == Persistence::Virtual => self.review(ask).await,
             _ => return None,
         })
+    }
+
+    /// Answers a request for a connection: a log, a stream, or something that is passed on.
+    pub(crate) async fn connect(&self, ask: &Ask, verb: Verb, passed: Passed) -> Result<Answer, Status> {
+        match ask.target.part() {
+            "log" => self.log(ask).await,
+            "proxy" => self.proxy(ask, passed).await,
+            _ => self.stream(ask, verb, passed).await,
+        }
     }
 
     /// Takes what is made under an object, and not stored itself, through admission.
@@ -66,8 +74,8 @@ impl Registry {
     }
 
     /// Takes a request for a stream through admission. Its options stand for an object.
-    async fn admit_connection(&self, ask: &Ask) -> Result<(), Status> {
-        let mut options = connection::options(ask);
+    async fn admit_connection(&self, ask: &Ask, path: &str) -> Result<(), Status> {
+        let mut options = connection::options(ask, path);
         let mut warnings = Warnings::default();
         self.admit_as(Operation::Connect, ask, &mut options, false, &mut warnings)
             .await

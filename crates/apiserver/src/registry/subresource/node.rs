@@ -1,8 +1,6 @@
-//! What only a node can answer: logs, commands, ports, proxies. Until nodes can be reached, the answer says so.
+//! What only a node can answer: logs, commands, terminals, ports.
 
-use std::fmt::Write;
-
-use http::StatusCode;
+use http::{HeaderValue, StatusCode, header};
 use k3_api::{
     field::{Error, Path},
     kinds::builtin,
@@ -11,12 +9,18 @@ use k3_api::{
 };
 use serde_json::Value;
 
+use super::passed::failed_call;
 use crate::{
     authz::{Action, Decision, Object, What},
     http::{self as web, Answer, Body},
+    outgoing::{Location, NotPassed, Passed},
     registry::{Ask, Registry, Resource},
+    request::encode,
     server::Verb,
 };
+
+/// So much is read of an answer that something went wrong.
+const MOST_SAID: usize = 50_000;
 
 // --- Registry ---
 
@@ -25,36 +29,86 @@ impl Registry {
     pub(super) async fn log(&self, ask: &Ask) -> Result<Answer, Status> {
         check_log_options(ask)?;
         let pod = self.pod(ask).await?;
-        container(&pod, ask.query.text("container"))?;
+        let container = container(&pod, ask.query.text("container"))?;
         let node = pod.at("spec").text("nodeName");
         if node.is_empty() {
             // Nothing ran, so nothing was written.
             let mut answer = web::text(200, "");
             *answer.status_mut() = StatusCode::NO_CONTENT;
             *answer.body_mut() = Body::Empty;
-            answer.headers_mut().remove(http::header::CONTENT_TYPE);
+            answer.headers_mut().remove(header::CONTENT_TYPE);
             return Ok(answer);
         }
-        Err(unreachable_node(node))
+        let path = format!(
+            "/containerLogs/{}/{}/{container}",
+            ask.target.namespace, ask.target.name
+        );
+        let skips = ask.query.flag("insecureSkipTLSVerifyBackend").unwrap_or_default();
+        let location = self.node_location(node, !skips, path, log_query(ask)?)?;
+        let mut answer = match location.get().await {
+            Ok(answer) => answer,
+            Err(failed) => return Err(failed_call("Get", &location, &failed)),
+        };
+        if !(200..=206).contains(&answer.status().as_u16()) {
+            return Err(failed_log(answer, &ask.target.name).await);
+        }
+        *answer.status_mut() = StatusCode::OK;
+        answer.headers_mut().clear();
+        web::set(
+            &mut answer,
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("text/plain"),
+        );
+        Ok(answer)
     }
 
     /// A command in a container, its terminal, or its ports.
-    pub(super) async fn stream(&self, ask: &Ask, verb: Verb) -> Result<Answer, Status> {
+    pub(super) async fn stream(&self, ask: &Ask, verb: Verb, passed: Passed) -> Result<Answer, Status> {
         if verb != Verb::Create {
             self.require_create(ask)?;
         }
-        self.admit_connection(ask).await?;
+        self.admit_connection(ask, "").await?;
         let pod = self.pod(ask).await?;
-        if ask.target.part() != "portforward" {
-            container(&pod, ask.query.text("container"))?;
+        let part = ask.target.part();
+        let mut path = match part {
+            "portforward" => format!("/portForward/{}/{}", ask.target.namespace, ask.target.name),
+            part => format!("/{part}/{}/{}", ask.target.namespace, ask.target.name),
+        };
+        if part != "portforward" {
+            let container = container(&pod, ask.query.text("container"))?;
+            path = format!("{path}/{container}");
         }
-        match pod.at("spec").text("nodeName") {
-            "" => Err(Status::bad_request(format!(
-                "pod {} does not have a host assigned",
-                ask.target.name
-            ))),
-            node => Err(unreachable_node(node)),
+        let node = match pod.at("spec").text("nodeName") {
+            "" => {
+                return Err(Status::bad_request(format!(
+                    "pod {} does not have a host assigned",
+                    ask.target.name
+                )));
+            }
+            node => node,
+        };
+        let location = self.node_location(node, true, path, stream_query(ask))?;
+        if !passed.wants_upgrade() {
+            return Err(Status::bad_request("Upgrade request required"));
         }
+        location.converse(passed).await.map_err(|failed| match failed {
+            NotPassed::Dial(why) => Status::unknown(format!("error dialing backend: {why}")),
+            NotPassed::Broken(why) => Status::unknown(why),
+        })
+    }
+
+    fn node_location(
+        &self,
+        node: &str,
+        verify: bool,
+        path: String,
+        query: String,
+    ) -> Result<Location, Status> {
+        if !self.nodes.can_be_called() {
+            return Err(crate::outgoing::unreachable_node(node));
+        }
+        let reached = self.nodes.find(node)?;
+        self.nodes.location(node, reached, verify, path, query)
     }
 
     /// Refuses who may not create: a WebSocket begins with a GET, but it is no less than a POST.
@@ -81,33 +135,6 @@ impl Registry {
         }
     }
 
-    /// A request to be passed on to a service, a pod or a node.
-    pub(super) async fn proxy(&self, ask: &Ask) -> Result<Answer, Status> {
-        self.admit_connection(ask).await?;
-        self.fresh().await?;
-        let resource = Resource::of(ask.target.kind.clone(), &self.caches);
-        // A name may say how to talk and to which port: https:web:8443.
-        let parts: Vec<_> = ask.target.name.split(':').collect();
-        let ([_, name, _] | [name, _] | [name]) = parts.as_slice() else {
-            return Err(Status::bad_request(format!(
-                "invalid {} request {:?}",
-                ask.target.kind.singular, ask.target.name
-            )));
-        };
-        if ask.target.kind.kind == "Service" {
-            return Err(Status::service_unavailable(format!(
-                "no endpoints available for service {}",
-                k3_api::go::quote(name)
-            )));
-        }
-        let key = resource.key(&ask.target.namespace, name)?;
-        let object = resource.cache.get(&key).ok_or_else(|| resource.not_found(name))?;
-        match object.tree().at("status").text("podIP") {
-            "" if ask.target.kind.kind == "Pod" => Err(Status::bad_request("address not allowed")),
-            _ => Err(unreachable_node(name)),
-        }
-    }
-
     async fn pod(&self, ask: &Ask) -> Result<Value, Status> {
         self.fresh().await?;
         let pods = Resource::of(
@@ -123,52 +150,103 @@ impl Registry {
     }
 }
 
-fn unreachable_node(node: &str) -> Status {
-    Status::service_unavailable(format!(
-        "node {} cannot be reached: no node agent serves it; start one, then try again",
-        k3_api::go::quote(node)
-    ))
+/// What a node says of a log that it does not show.
+async fn failed_log(answer: Answer, name: &str) -> Status {
+    let code = answer.status().as_u16();
+    let said = web::said(answer, MOST_SAID).await;
+    match code {
+        500 => Status::internal_error(said),
+        400 => Status::bad_request(said),
+        code => {
+            let mut status = Status::generic(code, &said);
+            status.message = format!("{} ( pods/log {name})", status.message);
+            if let Some(details) = &mut status.details {
+                name.clone_into(&mut details.name);
+                "pods/log".clone_into(&mut details.kind);
+            }
+            status
+        }
+    }
+}
+
+/// The options of a log as a node reads them.
+fn log_query(ask: &Ask) -> Result<String, Status> {
+    let query = &ask.query;
+    let mut pairs: Vec<(&str, String)> = Vec::new();
+    for flag in ["follow", "previous", "timestamps"] {
+        if query.flag(flag).unwrap_or_default() {
+            pairs.push((flag, "true".to_owned()));
+        }
+    }
+    for number in ["sinceSeconds", "tailLines", "limitBytes"] {
+        if let Some(value) = query.int(number)? {
+            pairs.push((number, value.to_string()));
+        }
+    }
+    if !query.text("sinceTime").is_empty() {
+        pairs.push(("sinceTime", query.text("sinceTime").to_owned()));
+    }
+    Ok(encode(&mut pairs))
+}
+
+/// The options of a stream as a node reads them.
+fn stream_query(ask: &Ask) -> String {
+    let query = &ask.query;
+    let mut pairs: Vec<(&str, String)> = Vec::new();
+    match ask.target.part() {
+        "portforward" => {
+            let ports: Vec<&str> = query.all("ports").collect();
+            if !ports.is_empty() {
+                pairs.push(("port", ports.join(",")));
+            }
+        }
+        part => {
+            // Who wants none of what is written has to say so.
+            for (name, flag, usually) in [
+                ("input", "stdin", false),
+                ("output", "stdout", true),
+                ("error", "stderr", true),
+                ("tty", "tty", false),
+            ] {
+                if query.flag(flag).unwrap_or(usually) {
+                    pairs.push((name, "1".to_owned()));
+                }
+            }
+            if part == "exec" {
+                pairs.extend(query.all("command").map(|word| ("command", word.to_owned())));
+            }
+        }
+    }
+    encode(&mut pairs)
 }
 
 /// Finds the container that is meant, or says which there are.
-fn container(pod: &Value, name: &str) -> Result<(), Status> {
+fn container<'p>(pod: &'p Value, name: &'p str) -> Result<&'p str, Status> {
     let pod_name = pod.at("metadata").text("name");
     let spec = pod.at("spec");
-    let names = |list: &str| -> Vec<&str> { spec.items(list).iter().map(|item| item.text("name")).collect() };
-    let (main, init, debug) = (
-        names("containers"),
+    let names =
+        |list: &str| -> Vec<&'p str> { spec.items(list).iter().map(|item| item.text("name")).collect() };
+    let main = names("containers");
+    let all = [
         names("initContainers"),
+        main.clone(),
         names("ephemeralContainers"),
-    );
-    if name.is_empty() {
-        if main.len() == 1 && init.is_empty() && debug.is_empty() {
-            return Ok(());
-        }
-        let annotation = "kubectl.kubernetes.io/default-container";
-        let preferred = pod.at("metadata").at("annotations").text(annotation);
-        if main.len() == 1 || main.contains(&preferred) {
-            return Ok(());
-        }
-        let mut why = format!(
+    ]
+    .concat();
+    match (name, main.as_slice()) {
+        ("", [only]) => Ok(only),
+        ("", []) => Err(Status::bad_request(format!(
+            "a container name must be specified for pod {pod_name}"
+        ))),
+        ("", _) => Err(Status::bad_request(format!(
             "a container name must be specified for pod {pod_name}, choose one of: [{}]",
-            main.join(" ")
-        );
-        if !init.is_empty() {
-            write!(why, " or one of the init containers: [{}]", init.join(" "))
-                .expect("text can be written to memory");
-        }
-        if !debug.is_empty() {
-            write!(why, " or one of the ephemeral containers: [{}]", debug.join(" "))
-                .expect("text can be written to memory");
-        }
-        return Err(Status::bad_request(why));
+            all.join(" ")
+        ))),
+        (name, _) if all.contains(&name) => Ok(name),
+        (name, _) => Err(Status::bad_request(format!(
+            "container {name} is not valid for pod {pod_name}"
+        ))),
     }
-    if [main, init, debug].iter().any(|names| names.contains(&name)) {
-        return Ok(());
-    }
-    Err(Status::bad_request(format!(
-        "container {name} is not valid for pod {pod_name}"
-    )))
 }
 
 fn check_log_options(ask: &Ask) -> Result<(), Status> {
@@ -198,6 +276,9 @@ fn check_log_options(ask: &Ask) -> Result<(), Status> {
             "must be greater than 0",
         ));
     }
+    if query.has("stream") {
+        errors.push(Error::forbidden(&Path::new("stream"), "may not be specified"));
+    }
     if errors.is_empty() {
         return Ok(());
     }
@@ -206,4 +287,38 @@ fn check_log_options(ask: &Ask) -> Result<(), Status> {
         &ask.target.name,
         &errors,
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_container_is_meant_or_has_to_be_said() {
+        let pod = |main: &[&str], init: &[&str]| {
+            let named =
+                |names: &[&str]| -> Vec<Value> { names.iter().map(|name| json!({"name": name})).collect() };
+            json!({"metadata": {"name": "p"}, "spec": {"containers": named(main), "initContainers": named(init)}})
+        };
+        for (pod, name, expected) in [
+            (pod(&["a"], &["i"]), "", Ok("a")),
+            (pod(&["a"], &["i"]), "i", Ok("i")),
+            (
+                pod(&["a", "b"], &["i"]),
+                "",
+                Err("a container name must be specified for pod p, choose one of: [i a b]"),
+            ),
+            (pod(&["a"], &[]), "x", Err("container x is not valid for pod p")),
+            (
+                pod(&[], &[]),
+                "",
+                Err("a container name must be specified for pod p"),
+            ),
+        ] {
+            let found = container(&pod, name).map_err(|status| status.message);
+            assert_eq!(found, expected.map_err(ToOwned::to_owned));
+        }
+    }
 }

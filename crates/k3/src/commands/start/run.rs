@@ -151,6 +151,8 @@ async fn serve(
         unrestricted_update: flags.access.unrestricted_update,
         signing_key: certificates.signing_key.clone(),
         advertise: (advertise, listening.port()),
+        nodes: None,
+        usage: false,
         guard_owners: flags
             .access
             .enable_admission_plugins

@@ -1,0 +1,158 @@
+//! Nodes: where they are, and how the server proves to them that it is the server.
+
+use std::sync::Arc;
+
+use k3_api::{go, kinds::builtin, rules::Tree, status::Status};
+use rustls::ClientConfig;
+use serde_json::Value;
+
+use super::{Location, trust};
+use crate::{NodeClient, cache::Caches, registry::Resource};
+
+/// The port of a node's own API if it does not say another.
+const PORT: u16 = 10250;
+/// Which address of a node is taken, the first that it has.
+const PREFERRED: [&str; 3] = ["InternalIP", "ExternalIP", "Hostname"];
+
+/// The nodes of the cluster, as servers that are called.
+pub(crate) struct Nodes {
+    caches: Arc<Caches>,
+    /// How TLS is spoken to nodes; `None` if the server has no identity to show them.
+    tls: Option<NodeTls>,
+    /// How it is spoken to pods and services: anybody is believed, nothing is shown.
+    anybody: Arc<ClientConfig>,
+}
+
+struct NodeTls {
+    verified: Arc<ClientConfig>,
+    /// The same, but any certificate will do, for who asks so.
+    unverified: Arc<ClientConfig>,
+}
+
+/// Where a node's own API is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Reached {
+    pub host: String,
+    pub port: u16,
+}
+
+// --- Nodes ---
+
+impl Nodes {
+    /// Nodes that are found in these caches.
+    pub(crate) fn new(caches: Arc<Caches>, client: Option<&NodeClient>) -> Result<Self, String> {
+        let tls = match client {
+            None => None,
+            Some(client) => Some(NodeTls {
+                verified: Arc::new(trust::node(client).map_err(|error| error.to_string())?),
+                unverified: Arc::new(trust::unverified(Some(client)).map_err(|error| error.to_string())?),
+            }),
+        };
+        let anybody = Arc::new(trust::unverified(None).map_err(|error| error.to_string())?);
+        Ok(Nodes { caches, tls, anybody })
+    }
+
+    /// How TLS is spoken to who is not a node.
+    pub(crate) fn anybody(&self) -> Arc<ClientConfig> {
+        Arc::clone(&self.anybody)
+    }
+
+    /// Whether nodes can be called at all.
+    pub(crate) fn can_be_called(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    /// Where a node is.
+    pub(crate) fn find(&self, name: &str) -> Result<Reached, Status> {
+        let nodes = self.resource();
+        let key = nodes.key("", name)?;
+        let node = nodes.cache.get(&key).ok_or_else(|| nodes.not_found(name))?;
+        reached(&node.tree()).map_err(Status::unknown)
+    }
+
+    /// A path of a node's own API. With `verify` its certificate must be of the cluster.
+    pub(crate) fn location(
+        &self,
+        name: &str,
+        reached: Reached,
+        verify: bool,
+        path: String,
+        query: String,
+    ) -> Result<Location, Status> {
+        let tls = self.tls.as_ref().ok_or_else(|| unreachable_node(name))?;
+        let tls = if verify { &tls.verified } else { &tls.unverified };
+        Ok(Location {
+            tls: Some(Arc::clone(tls)),
+            host: reached.host,
+            port: reached.port,
+            path,
+            query,
+        })
+    }
+
+    fn resource(&self) -> Resource {
+        let kind = builtin().kind("", "v1", "Node").expect("the kind is built in");
+        Resource::of(kind, &self.caches)
+    }
+}
+
+/// The answer of a server that has no identity to show to nodes.
+pub(crate) fn unreachable_node(node: &str) -> Status {
+    Status::service_unavailable(format!(
+        "node {} cannot be reached: no node agent serves it; start one, then try again",
+        go::quote(node)
+    ))
+}
+
+/// The address and port that a node tells.
+fn reached(node: &Value) -> Result<Reached, String> {
+    let status = node.at("status");
+    let addresses = status.items("addresses");
+    let host = PREFERRED.iter().find_map(|sort| {
+        let found = addresses.iter().find(|address| address.text("type") == *sort)?;
+        Some(found.text("address")).filter(|address| !address.is_empty())
+    });
+    let Some(host) = host else {
+        let known: Vec<String> = addresses
+            .iter()
+            .map(|address| format!("{{{} {}}}", address.text("type"), address.text("address")))
+            .collect();
+        return Err(format!(
+            "no preferred addresses found; known addresses: [{}]",
+            known.join(" ")
+        ));
+    };
+    let port = status.at("daemonEndpoints").at("kubeletEndpoint").int("Port");
+    Ok(Reached {
+        host: host.to_owned(),
+        port: port
+            .and_then(|port| u16::try_from(port).ok())
+            .filter(|port| *port > 0)
+            .unwrap_or(PORT),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_node_is_reached_by_its_first_address_and_the_port_it_tells() {
+        let node = json!({"status": {
+            "addresses": [{"type": "Hostname", "address": "a"}, {"type": "InternalIP", "address": "10.0.0.1"}],
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": 1234}},
+        }});
+        let found = reached(&node).unwrap();
+        assert_eq!((found.host.as_str(), found.port), ("10.0.0.1", 1234));
+        let node = json!({"status": {"addresses": [{"type": "Hostname", "address": "a"}]}});
+        let found = reached(&node).unwrap();
+        assert_eq!((found.host.as_str(), found.port), ("a", 10250));
+        let node = json!({"status": {"addresses": [{"type": "InternalDNS", "address": "a"}]}});
+        assert_eq!(
+            reached(&node).unwrap_err(),
+            "no preferred addresses found; known addresses: [{InternalDNS a}]"
+        );
+    }
+}

@@ -1,0 +1,234 @@
+//! What nodes and pods use, as `metrics.k8s.io` shows it.
+//!
+//! ```text
+//! path      what is asked for
+//! summary   what a node tells of itself and its pods
+//! shown     the objects that are answered with
+//! ```
+//!
+//! Promises: nodes are asked when somebody wants to know, and not again for some seconds; a node that does not answer delays
+//! nobody for long, and is left out, with its pods.
+
+mod path;
+mod shown;
+mod summary;
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use futures_util::future::join_all;
+use k3_api::{
+    kinds::builtin,
+    rules::Tree,
+    selector::{field, label},
+    status::{Grouped, Status},
+    time::Time,
+};
+use serde_json::{Value, json};
+use tokio::time::{self, Instant};
+
+pub(crate) use self::path::{Asked, GROUP, VERSION};
+use self::summary::Summary;
+use crate::{cache::Caches, outgoing::Nodes, registry::Resource, request::Query};
+
+/// For so long what a node told is good enough.
+const FRESH: Duration = Duration::from_secs(15);
+/// How long a node may take to answer, and how much it may say.
+const PATIENCE: Duration = Duration::from_secs(10);
+const LONGEST: usize = 16 << 20;
+
+/// Asks nodes what they use, and remembers it for a while.
+pub(crate) struct Usage {
+    caches: Arc<Caches>,
+    nodes: Arc<Nodes>,
+    /// What each node told last. Who asks for one that is being asked waits for that answer.
+    told: Mutex<HashMap<String, Arc<Told>>>,
+}
+
+type Told = tokio::sync::Mutex<Option<(Instant, Option<Arc<Summary>>)>>;
+
+/// Which objects are wanted.
+struct Wanted {
+    labels: label::Selector,
+    fields: field::Selector,
+}
+
+// --- Usage ---
+
+impl Usage {
+    pub(crate) fn new(caches: Arc<Caches>, nodes: Arc<Nodes>) -> Self {
+        Usage {
+            caches,
+            nodes,
+            told: Mutex::default(),
+        }
+    }
+
+    /// Answers with an object or a list.
+    pub(crate) async fn answer(&self, asked: &Asked<'_>, query: &Query, now: Time) -> Result<Value, Status> {
+        let wanted = Wanted::read(query)?;
+        match asked {
+            Asked::Nodes => {
+                let nodes = self.find("Node", "", &wanted);
+                let told = self.ask(names(&nodes)).await;
+                let items = nodes
+                    .iter()
+                    .filter_map(|node| shown::node(node, told.get(node.at("metadata").text("name"))?, now));
+                Ok(list("NodeMetricsList", items))
+            }
+            Asked::Node(name) => {
+                let absent = || Status::not_found(Grouped::new(GROUP, "nodes"), name);
+                let node = self.get("Node", "", name).ok_or_else(absent)?;
+                let told = self.ask([(*name).to_owned()].into()).await;
+                told.get(*name)
+                    .and_then(|told| shown::node(&node, told, now))
+                    .ok_or_else(absent)
+            }
+            Asked::Pods(namespace) => {
+                let pods = self.find("Pod", namespace, &wanted);
+                let told = self.ask(nodes_of(&pods)).await;
+                let items = pods.iter().filter_map(|pod| shown_pod(pod, &told, now));
+                Ok(list("PodMetricsList", items))
+            }
+            Asked::Pod(namespace, name) => {
+                let absent =
+                    || Status::not_found(Grouped::new(GROUP, "pods"), &format!("{namespace}/{name}"));
+                let pod = self.get("Pod", namespace, name).ok_or_else(absent)?;
+                let told = self.ask(nodes_of(std::slice::from_ref(&pod))).await;
+                shown_pod(&pod, &told, now).ok_or_else(absent)
+            }
+        }
+    }
+
+    fn resource(&self, kind: &str) -> Resource {
+        Resource::of(
+            builtin().kind("", "v1", kind).expect("the kind is built in"),
+            &self.caches,
+        )
+    }
+
+    fn find(&self, kind: &str, namespace: &str, wanted: &Wanted) -> Vec<Value> {
+        let resource = self.resource(kind);
+        let snapshot = resource.cache.snapshot(0);
+        let prefix = resource.under(namespace);
+        let objects = snapshot.under(&prefix, None).map(|object| object.tree());
+        objects.filter(|object| wanted.matches(object)).collect()
+    }
+
+    fn get(&self, kind: &str, namespace: &str, name: &str) -> Option<Value> {
+        let resource = self.resource(kind);
+        let key = resource.key(namespace, name).ok()?;
+        Some(resource.cache.get(&key)?.tree())
+    }
+
+    /// What these nodes tell. Those that tell nothing are left out.
+    async fn ask(&self, names: BTreeSet<String>) -> HashMap<String, Arc<Summary>> {
+        let asked = names.into_iter().map(|name| async move {
+            let summary = self.ask_one(&name).await?;
+            Some((name, summary))
+        });
+        join_all(asked).await.into_iter().flatten().collect()
+    }
+
+    async fn ask_one(&self, name: &str) -> Option<Arc<Summary>> {
+        let told = {
+            let mut all = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(all.entry(name.to_owned()).or_default())
+        };
+        let mut told = told.lock().await;
+        if let Some((at, summary)) = &*told
+            && at.elapsed() < FRESH
+        {
+            return summary.clone();
+        }
+        let summary = match time::timeout(PATIENCE, self.fetch(name)).await {
+            Ok(Ok(summary)) => Some(Arc::new(summary)),
+            Ok(Err(error)) => {
+                tracing::debug!(node = name, error, "a node does not tell what it uses");
+                None
+            }
+            Err(_) => None,
+        };
+        // A node that is gone is not kept for ever.
+        if summary.is_none() && self.get("Node", "", name).is_none() {
+            let mut all = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+            all.remove(name);
+        }
+        *told = Some((Instant::now(), summary.clone()));
+        summary
+    }
+
+    async fn fetch(&self, name: &str) -> Result<Summary, String> {
+        let reached = self.nodes.find(name).map_err(|status| status.message)?;
+        let location = self
+            .nodes
+            .location(
+                name,
+                reached,
+                true,
+                "/stats/summary".to_owned(),
+                "only_cpu_and_memory=true".to_owned(),
+            )
+            .map_err(|status| status.message)?;
+        let body = location
+            .fetch(LONGEST)
+            .await
+            .map_err(|failed| failed.to_string())?;
+        serde_json::from_slice(&body).map_err(|error| error.to_string())
+    }
+}
+
+fn shown_pod(pod: &Value, told: &HashMap<String, Arc<Summary>>, now: Time) -> Option<Value> {
+    shown::pod(pod, told.get(pod.at("spec").text("nodeName"))?, now)
+}
+
+fn names(objects: &[Value]) -> BTreeSet<String> {
+    let names = objects.iter().map(|object| object.at("metadata").text("name"));
+    names.map(ToOwned::to_owned).collect()
+}
+
+fn nodes_of(pods: &[Value]) -> BTreeSet<String> {
+    let running = pods
+        .iter()
+        .filter(|pod| pod.at("status").text("phase") == "Running");
+    let names = running.map(|pod| pod.at("spec").text("nodeName").to_owned());
+    names.filter(|name| !name.is_empty()).collect()
+}
+
+fn list(kind: &str, items: impl Iterator<Item = Value>) -> Value {
+    json!({
+        "kind": kind,
+        "apiVersion": format!("{GROUP}/{VERSION}"),
+        "metadata": {},
+        "items": items.collect::<Vec<_>>(),
+    })
+}
+
+// --- Wanted ---
+
+impl Wanted {
+    fn read(query: &Query) -> Result<Self, Status> {
+        let bad = |error: String| Status::bad_request(error);
+        Ok(Wanted {
+            labels: label::Selector::parse(query.text("labelSelector"))
+                .map_err(|error| bad(error.to_string()))?,
+            fields: field::Selector::parse(query.text("fieldSelector"))
+                .map_err(|error| bad(error.to_string()))?,
+        })
+    }
+
+    fn matches(&self, object: &Value) -> bool {
+        let metadata = object.at("metadata");
+        self.labels.matches(&metadata.at("labels").as_object())
+            && self.fields.matches(|field| {
+                Some(match field {
+                    "metadata.name" => metadata.text("name"),
+                    "metadata.namespace" => metadata.text("namespace"),
+                    _ => "",
+                })
+            })
+    }
+}
