@@ -151,7 +151,6 @@ impl Agent {
         let view = Arc::new(View {
             config: Arc::clone(&config),
             pods: pods.clone(),
-            runtime: link.runtime(),
             state: link.state(),
         });
         let stop = Stop::new();

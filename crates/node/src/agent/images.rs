@@ -61,7 +61,7 @@ impl ImageKeeper {
     pub(super) async fn run(&self, stop: Stop) {
         let keep = async {
             let mut runtime = self.runtime.clone();
-            let mut collected = Instant::now();
+            let mut collected = None;
             loop {
                 let Ok(found) = runtime.wait_for(Option::is_some).await.map(|found| found.clone()) else {
                     return;
@@ -75,7 +75,7 @@ impl ImageKeeper {
         stop.unless_stopped(keep).await;
     }
 
-    async fn turn(&self, runtime: &dyn Runtime, collected: &mut Instant) {
+    async fn turn(&self, runtime: &dyn Runtime, collected: &mut Option<Instant>) {
         match limited(LIMIT, "list of images", runtime.images()).await {
             Ok(images) => self.list.send_if_modified(|known| {
                 let is_new = **known != images;
@@ -89,13 +89,11 @@ impl ImageKeeper {
                 return;
             }
         };
-        if collected.elapsed() >= self.limits.period {
-            *collected = Instant::now();
+        if collected.is_none_or(|at| at.elapsed() >= self.limits.period) {
+            *collected = Some(Instant::now());
             if let Err(problem) = self.collect(runtime).await {
                 tracing::warn!(problem, "cannot make room by throwing images away");
             }
-        } else if let Err(error) = self.detect(runtime).await {
-            tracing::warn!(%error, "cannot see which images are used");
         }
     }
 

@@ -10,7 +10,7 @@ use crate::runtime::{Owner, Runtime, RuntimeError, cri::Cri, engine::Engine, net
 /// How long each may take to answer.
 const LIMIT: Duration = Duration::from_secs(5);
 /// How long it is waited for the networks of the node's pods, which a controller gives it.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(5);
 /// The network of pods where nobody gives the node one.
 const NETWORK: &str = "10.88.0.0/16";
 
@@ -44,11 +44,9 @@ async fn search(config: &Config, networks: watch::Receiver<Vec<String>>) -> Resu
             |given| vec![given],
         );
         for socket in sockets {
-            let tried = timeout(LIMIT, connect(name, &socket, config, networks.clone())).await;
-            match tried {
-                Ok(Ok(runtime)) => return Ok(runtime),
-                Ok(Err(error)) => problems.push(format!("{name}: {error}")),
-                Err(_) => problems.push(format!("{name}: no answer at {}", socket.display())),
+            match connect(name, &socket, config, networks.clone()).await {
+                Ok(runtime) => return Ok(runtime),
+                Err(problem) => problems.push(format!("{name}: {problem}")),
             }
         }
     }
@@ -60,15 +58,15 @@ async fn connect(
     socket: &std::path::Path,
     config: &Config,
     mut networks: watch::Receiver<Vec<String>>,
-) -> Result<Arc<dyn Runtime>, RuntimeError> {
+) -> Result<Arc<dyn Runtime>, String> {
     let owner = Owner {
         node: config.node_name.clone(),
     };
     if ["docker", "podman"].contains(&name) {
-        return Ok(Arc::new(Engine::connect(socket, owner).await?));
+        return Ok(Arc::new(answered(socket, Engine::connect(socket, owner)).await?));
     }
-    let runtime = Cri::connect(socket, owner)?;
-    runtime.version().await?;
+    let runtime = Cri::connect(socket, owner).map_err(|error| error.to_string())?;
+    answered(socket, runtime.version()).await?;
     let mut ranges = config.pod_networks.clone();
     if ranges.is_empty() {
         let given = timeout(PATIENCE, networks.wait_for(|given| !given.is_empty())).await;
@@ -79,4 +77,19 @@ async fn connect(
     }
     let network = BridgeNetwork::new(&config.node_name, ranges);
     Ok(Arc::new(runtime.with_network(network)))
+}
+
+/// What somebody answered, or why not.
+async fn answered<T>(
+    socket: &std::path::Path,
+    question: impl Future<Output = Result<T, RuntimeError>>,
+) -> Result<T, String> {
+    match timeout(LIMIT, question).await {
+        Ok(answer) => answer.map_err(|error| error.to_string()),
+        Err(_) => Err(format!(
+            "no answer at {} within {} s",
+            socket.display(),
+            LIMIT.as_secs()
+        )),
+    }
 }

@@ -2,22 +2,26 @@
 
 use std::{sync::Arc, time::Duration};
 
+use async_trait::async_trait;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::{
     Config,
-    link::{RuntimeState, RuntimeWatch},
+    link::RuntimeState,
     tenants::{Eviction, Tenants},
 };
-use crate::{pod::Pods, runtime::Runtime, server::Lookup};
+use crate::{
+    pod::Pods,
+    runtime::{ContainerId, Runtime, RuntimeError, SandboxId},
+    server::Lookup,
+};
 
 /// What the rest of the agent sees of its pods.
 pub(super) struct View {
     pub(super) config: Arc<Config>,
     pub(super) pods: Pods,
-    pub(super) runtime: RuntimeWatch,
     pub(super) state: watch::Receiver<RuntimeState>,
 }
 
@@ -45,13 +49,26 @@ impl Tenants for View {
     }
 }
 
+#[async_trait]
 impl Lookup for View {
     fn runtime(&self) -> Option<Arc<dyn Runtime>> {
-        self.runtime.borrow().clone()
+        Lookup::runtime(&self.pods)
     }
 
     fn pods(&self) -> Vec<Arc<Pod>> {
-        self.pods.list().into_iter().map(Arc::new).collect()
+        Lookup::pods(&self.pods)
+    }
+
+    fn runtime_uid(&self, pod: &Pod) -> String {
+        self.pods.runtime_uid(pod)
+    }
+
+    async fn container(&self, pod: &Pod, name: &str) -> Result<Option<ContainerId>, RuntimeError> {
+        self.pods.container(pod, name).await
+    }
+
+    async fn sandbox(&self, pod: &Pod) -> Result<Option<SandboxId>, RuntimeError> {
+        self.pods.sandbox(pod).await
     }
 
     fn problems(&self) -> Vec<String> {

@@ -401,10 +401,7 @@ impl Shared {
     }
 
     /// Finds containers and folders whose pods nobody knows, and lets them end.
-    async fn find_orphans(
-        &self,
-        runtime: &dyn Runtime,
-    ) -> Result<(), RuntimeError> {
+    async fn find_orphans(&self, runtime: &dyn Runtime) -> Result<(), RuntimeError> {
         let picture = self.looker.look(runtime, self.parts.settings.start_limit).await?;
         for pod in picture.pods() {
             let mut entries = self.known.lock();

@@ -117,7 +117,11 @@ impl Starter<'_> {
             let mut mounts = container.volume_mounts.iter().flatten();
             mounts.any(|mount| mount.name == volume.name)
         };
-        volumes.iter().filter(is_mounted).filter_map(|volume| volume.image.as_ref()).collect()
+        volumes
+            .iter()
+            .filter(is_mounted)
+            .filter_map(|volume| volume.image.as_ref())
+            .collect()
     }
 
     /// How often it was begun before. One that was made and never begun does not count: it is removed.

@@ -202,6 +202,7 @@ impl Manager {
         if self.measured.is_some_and(|at| at.elapsed() < MEASURE) {
             return false;
         }
+        self.measured = Some(Instant::now());
         let limited: Vec<_> = self
             .parts
             .tenants
@@ -212,7 +213,6 @@ impl Manager {
         if limited.is_empty() {
             return false;
         }
-        self.measured = Some(Instant::now());
         let split = self.is_split();
         let mut evicted = Vec::new();
         for candidate in self.candidates(limited, true).await {
