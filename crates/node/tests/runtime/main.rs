@@ -63,3 +63,4 @@ macro_rules! suite {
 
 suite!(docker);
 suite!(podman);
+suite!(containerd);

@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc};
 
 use futures_util::{FutureExt, future::BoxFuture};
-use k3_node::runtime::{Owner, Runtime, engine::Engine};
+use k3_node::runtime::{Owner, Runtime, cri::Cri, engine::Engine};
 
 /// A runtime to be connected to.
 #[derive(Clone, Copy)]
@@ -29,6 +29,16 @@ pub(crate) fn podman() -> Place {
         name: "podman",
         socket: k3_test_services::podman(),
         connect: engine,
+    }
+}
+
+pub(crate) fn containerd() -> Place {
+    Place {
+        name: "containerd",
+        socket: k3_test_services::containerd(),
+        connect: |socket, owner| {
+            async move { Arc::new(Cri::connect(socket, owner).unwrap()) as Arc<dyn Runtime> }.boxed()
+        },
     }
 }
 

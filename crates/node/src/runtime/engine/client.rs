@@ -114,6 +114,18 @@ impl Client {
         read(&answer)
     }
 
+    /// Sends something, and does not read what the answer says.
+    pub(super) async fn send(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+        limit: Duration,
+    ) -> Result<(), CallError> {
+        self.call(Method::POST, path, written(body)?, limit)
+            .await
+            .map(drop)
+    }
+
     /// A call whose answer says nothing.
     pub(super) async fn order(&self, path: &str, limit: Duration) -> Result<(), CallError> {
         self.call(Method::POST, path, Bytes::new(), limit).await.map(drop)

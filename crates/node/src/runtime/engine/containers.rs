@@ -271,9 +271,8 @@ impl Engine {
             Flavor::Podman => (format!("/libpod/containers/{id}/update"), limits.as_oci()),
         };
         self.client
-            .post::<serde::de::IgnoredAny>(&path, &body, QUICK)
+            .send(&path, &body, QUICK)
             .await
-            .map(drop)
             .map_err(|error| self.failed(error, "update container"))
     }
 

@@ -37,7 +37,15 @@ impl Engine {
         options: &LogOptions,
     ) -> Result<BoxStream<'static, Result<LogLine, RuntimeError>>, RuntimeError> {
         let has_terminal = self.seen(&id.0).await?.config.tty;
-        let path = format!("/containers/{id}/logs{}", log_query(self.planner.flavor, options));
+        // Podman counts a last line without an end as part of the one before: what was written is counted here.
+        let tail = options
+            .tail
+            .filter(|_| self.planner.flavor == Flavor::Podman && !options.follow);
+        let asked = LogOptions {
+            tail: options.tail.filter(|_| tail.is_none()),
+            ..options.clone()
+        };
+        let path = format!("/containers/{id}/logs{}", log_query(self.planner.flavor, &asked));
         let stream = self
             .client
             .stream(Method::GET, &path, &[], QUICK)
@@ -51,11 +59,14 @@ impl Engine {
             ready: VecDeque::new(),
             runtime: self.place.clone(),
         };
-        Ok(stream::unfold(reader, |mut reader| async move {
+        let lines = stream::unfold(reader, |mut reader| async move {
             let line = reader.next().await?;
             Some((line, reader))
-        })
-        .boxed())
+        });
+        match tail {
+            Some(tail) => Ok(stream::iter(last(lines.boxed(), tail).await).boxed()),
+            None => Ok(lines.boxed()),
+        }
     }
 }
 
@@ -90,6 +101,19 @@ impl Reader {
             }
         }
     }
+}
+
+/// The last lines of a log that ends.
+async fn last<T>(mut lines: BoxStream<'_, T>, most: u64) -> VecDeque<T> {
+    let most = usize::try_from(most).unwrap_or(usize::MAX);
+    let mut kept = VecDeque::new();
+    while let Some(line) = lines.next().await {
+        kept.push_back(line);
+        if kept.len() > most {
+            kept.pop_front();
+        }
+    }
+    kept
 }
 
 /// A line begins with its time.
@@ -151,6 +175,14 @@ mod tests {
         assert_eq!(local.bytes, "\n");
         let without = read_line(LogStream::Stdout, Bytes::from_static(b"no time"));
         assert_eq!(without.bytes, "no time");
+    }
+
+    #[tokio::test]
+    async fn the_last_lines_are_kept() {
+        let tail = async |most| last(stream::iter(1..=5).boxed(), most).await;
+        assert_eq!(tail(2).await, [4, 5]);
+        assert_eq!(tail(9).await.len(), 5);
+        assert!(tail(0).await.is_empty());
     }
 
     #[test]

