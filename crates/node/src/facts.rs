@@ -27,7 +27,7 @@ pub struct Facts {
 }
 
 /// What is known of the machine under the node.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Machine {
     /// The text of its `/etc/resolv.conf`: where pods resolve names that do not use the cluster's DNS. `None` is told as the
     /// machine's own loopback, as for a kubelet that was given no such file.

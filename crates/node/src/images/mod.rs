@@ -1,1 +1,14 @@
-//! Images: when they are pulled, and when again.
+//! Images: when they are pulled, with whose secrets, and when again.
+//!
+//! ```text
+//! reference  names of images, as users write them
+//! keyring    secrets of registries, and which one is for which image
+//! puller     policies, waits after failures, what users are told
+//! ```
+
+pub mod keyring;
+mod puller;
+pub mod reference;
+
+pub(crate) use self::puller::limited;
+pub use self::puller::{Images, Limits, Request, Trouble};

@@ -120,12 +120,14 @@ impl FakeRuntime {
     }
 
     /// Has an image on the machine.
+    #[must_use]
     pub fn with_image(self, name: &str) -> Self {
         self.state().images.insert(name.to_owned(), image(name));
         self
     }
 
     /// Has an image in the registry.
+    #[must_use]
     pub fn in_registry(self, name: &str) -> Self {
         self.state().registry.insert(name.to_owned(), image(name));
         self
@@ -262,7 +264,7 @@ impl FakeRuntime {
         self.settle();
         let state = self.state();
         let running = state.containers.iter().filter(|made| made.container.is_running());
-        let mut names: Vec<_> = running.map(|made| made.name()).collect();
+        let mut names: Vec<_> = running.map(Made::name).collect();
         names.sort();
         names
     }
@@ -390,7 +392,7 @@ impl FakeRuntime {
 
     async fn hang(&self) {
         self.cut.send_replace(true);
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     fn with_container<T>(

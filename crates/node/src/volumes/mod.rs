@@ -276,10 +276,12 @@ impl Volumes {
             facts,
         };
         let used = used(pod);
-        let volumes = pod.spec.iter().flat_map(|spec| &spec.volumes).flatten();
+        // No closure is held while a recipe is waited for: with one, nobody could spawn this.
+        let spec = pod.spec.as_ref();
+        let volumes = spec.and_then(|spec| spec.volumes.as_deref()).unwrap_or_default();
         let (mut recipes, mut failures) = (Vec::new(), Vec::new());
-        for volume in volumes.filter(|volume| used.contains(volume.name.as_str())) {
-            if known.settled.contains(&volume.name) {
+        for volume in volumes {
+            if !used.contains(volume.name.as_str()) || known.settled.contains(&volume.name) {
                 continue;
             }
             let name = volume.name.clone();

@@ -43,10 +43,11 @@ for id in $ids; do
     find /sys/fs/cgroup -depth -type d -name "*$id*" -exec rmdir {} +
 done
 ip link delete "$bridge"
+iptables --wait -D FORWARD -i "$bridge" -o "$bridge" -j ACCEPT
 rm -f "/var/lib/cni/results/$network-"* "/var/lib/cni/cache/results/$network-"*
 iptables-save -t nat | grep -F "name: \\\"$network\\\"" | while read -r rule; do
     chain=${rule##* }
-    echo "$rule" | sed 's/^-A/-D/' | xargs iptables -t nat
-    iptables -t nat -F "$chain"
-    iptables -t nat -X "$chain"
+    echo "$rule" | sed 's/^-A/-D/' | xargs iptables --wait -t nat
+    iptables --wait -t nat -F "$chain"
+    iptables --wait -t nat -X "$chain"
 done

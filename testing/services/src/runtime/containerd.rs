@@ -11,7 +11,7 @@ use std::{
 use super::{
     image::{PAUSE_IMAGE, TEST_IMAGE, run, write_archive},
     network::Network,
-    write_cleaning,
+    prepare,
 };
 use crate::{
     Program, ServiceError,
@@ -63,7 +63,7 @@ impl Containerd {
         let networks = folder.path().join("net");
         fs::create_dir_all(&networks)
             .map_err(ServiceError::io("make the folder of containerd's networks"))?;
-        write_cleaning(folder.path(), &network, "")?;
+        prepare(folder.path(), &network, "")?;
         fs::write(folder.path().join("config.toml"), configuration(&at))
             .map_err(ServiceError::io("write the configuration of containerd"))?;
         let command = [

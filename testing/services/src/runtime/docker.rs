@@ -7,7 +7,7 @@ use std::{
     process::Command,
 };
 
-use super::{engine_api, image::run, network::Network, write_cleaning};
+use super::{engine_api, image::run, network::Network, prepare};
 use crate::{
     Program, ServiceError,
     supervisor::{Folder, Supervisor},
@@ -34,7 +34,7 @@ impl Docker {
         let folder = Folder::make("docker", None)?;
         let network = Network::choose();
         // The bridge is ours, not dockerd's: one that it makes itself has one name for all of a machine.
-        write_cleaning(folder.path(), &network, "")?;
+        prepare(folder.path(), &network, "")?;
         for command in [
             vec!["link", "add", &network.bridge, "type", "bridge"],
             vec!["address", "add", &network.gateway(), "dev", &network.bridge],

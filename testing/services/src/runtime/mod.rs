@@ -30,13 +30,14 @@ pub(crate) use self::{
 
 const CLEAN: &str = include_str!("clean.sh");
 
-/// Writes what the supervisor runs after the runtime has ended: first `before`, then what all need.
-fn write_cleaning(folder: &Path, network: &Network, before: &str) -> Result<(), ServiceError> {
+/// Opens the network, and writes what the supervisor runs after the runtime has ended: first `before`, then what all need.
+fn prepare(folder: &Path, network: &Network, before: &str) -> Result<(), ServiceError> {
     let script = format!(
         "folder={} bridge={bridge} network={bridge}\n{before}\n{CLEAN}",
         folder.display(),
         bridge = network.bridge
     );
     fs::write(folder.join("clean.sh"), script)
-        .map_err(ServiceError::io("write how to clean up after a runtime"))
+        .map_err(ServiceError::io("write how to clean up after a runtime"))?;
+    network.admit()
 }

@@ -1,8 +1,9 @@
 //! A network of its own for each runtime: two on one machine must not give out the same addresses.
 
-use std::fs;
+use std::{fs, process::Command};
 
-use crate::port::random;
+use super::image::run;
+use crate::{ServiceError, port::random};
 
 /// A bridge, and the addresses behind it.
 #[derive(Clone, Debug)]
@@ -24,6 +25,22 @@ impl Network {
             chosen = Self::from_number(random());
         }
         chosen
+    }
+
+    /// Lets what is behind the bridge talk to each other, whatever else is forbidden on this machine: where Docker ran once,
+    /// nothing is forwarded that is not allowed. Undone with everything else.
+    pub(super) fn admit(&self) -> Result<(), ServiceError> {
+        let rule = [
+            "-I",
+            "FORWARD",
+            "-i",
+            &self.bridge,
+            "-o",
+            &self.bridge,
+            "-j",
+            "ACCEPT",
+        ];
+        run(Command::new("iptables").arg("--wait").args(rule)).map(drop)
     }
 
     /// The address of the bridge with the length of its prefix.

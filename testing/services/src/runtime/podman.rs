@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{engine_api, network::Network, write_cleaning};
+use super::{engine_api, network::Network, prepare};
 use crate::{
     Program, ServiceError,
     supervisor::{Folder, Supervisor},
@@ -39,7 +39,7 @@ impl Podman {
             environment.join(" "),
             program.display()
         );
-        write_cleaning(folder.path(), &network, &before)?;
+        prepare(folder.path(), &network, &before)?;
         let socket = folder.path().join("podman.sock");
         let mut command = vec![OsString::from("env")];
         command.extend(environment.into_iter().map(OsString::from));

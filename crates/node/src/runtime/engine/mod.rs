@@ -292,7 +292,7 @@ impl Runtime for Engine {
             return Err(RuntimeError::NotFound(format!("the sandbox {id} does not run")));
         };
         let address = sandbox.addresses.first().copied();
-        let stream = ports::connect_within(seen.state.pid, port, address).await?;
+        let stream = ports::connect(seen.state.pid, port, address).await?;
         Ok(Box::new(stream))
     }
 

@@ -60,7 +60,7 @@ impl Planner {
         spec: &SandboxSpec,
         seccomp: Option<&str>,
     ) -> Result<NewContainer, RuntimeError> {
-        if spec.users != NamespaceMode::Node && spec.users != NamespaceMode::default() {
+        if spec.users != NamespaceMode::Node {
             return Err(unsupported("user namespaces of pods"));
         }
         let mut marks = Marks::of_sandbox(&spec.pod, spec.attempt);
@@ -149,7 +149,10 @@ impl Planner {
         let mut host = HostConfig {
             network_mode: joined.clone(),
             ipc_mode: share(pod.ipc, "private"),
-            pid_mode: share(pod.process, ""),
+            pid_mode: match &spec.process_target {
+                Some(target) if pod.process == NamespaceMode::Container => format!("container:{target}"),
+                _ => share(pod.process, ""),
+            },
             uts_mode: match (self.flavor, pod.network) {
                 (_, NamespaceMode::Node) => "host".to_owned(),
                 // Docker gives whoever joins a network the host name that belongs to it; Podman wants to be told.
@@ -232,6 +235,9 @@ impl Planner {
         security: &Security,
         seccomp: Option<&str>,
     ) -> Result<(), RuntimeError> {
+        if security.identity.strict_groups {
+            return Err(unsupported("a user without the groups that its image gives it"));
+        }
         host.privileged = security.privileged;
         host.readonly_rootfs = security.read_only_root;
         host.cap_add.clone_from(&security.capabilities.add);

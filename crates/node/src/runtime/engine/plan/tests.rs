@@ -23,6 +23,7 @@ fn pod() -> SandboxSpec {
             uid: "1".into(),
         },
         hostname: "web".into(),
+        users: NamespaceMode::Node,
         ..SandboxSpec::default()
     }
 }
@@ -138,6 +139,32 @@ fn processes_are_shared_only_when_asked_for() {
     assert_eq!(mode(NamespaceMode::Container), "");
     assert_eq!(mode(NamespaceMode::Pod), "container:abc");
     assert_eq!(mode(NamespaceMode::Node), "host");
+    let targeted = ContainerSpec {
+        process_target: Some(crate::runtime::ContainerId("other".into())),
+        ..container()
+    };
+    let alone = SandboxSpec {
+        process: NamespaceMode::Container,
+        ..pod()
+    };
+    let plan = planned(Flavor::Docker, &alone, &targeted);
+    assert_eq!(plan.host_config.pid_mode, "container:other");
+}
+
+#[test]
+fn what_the_engine_does_not_know_is_refused() {
+    let apart = SandboxSpec {
+        users: NamespaceMode::Pod,
+        ..pod()
+    };
+    assert!(planner(Flavor::Docker).sandbox(&apart, None).is_err());
+    let mut strict = container();
+    strict.security.identity.strict_groups = true;
+    assert!(
+        planner(Flavor::Docker)
+            .container(&SandboxId("abc".into()), &pod(), &strict, None)
+            .is_err()
+    );
 }
 
 #[test]
@@ -147,7 +174,7 @@ fn who_a_process_is() {
             user,
             user_name: name.map(Into::into),
             group,
-            groups: Vec::new(),
+            ..Identity::default()
         })
     };
     assert_eq!(text(None, None, None), "");

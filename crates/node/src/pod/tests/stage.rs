@@ -1,0 +1,216 @@
+//! An agent for pods, whose runtime and API are in memory, and which can be killed and begun anew.
+
+use std::{sync::Arc, time::Duration};
+
+use k8s_openapi::api::core::v1::{Event, Pod};
+use kubecontroller::{
+    Clock,
+    events::{Events, Style},
+    manager::{Runnable, Stop},
+    testing::{FakeApi, eventually_within},
+};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::{sync::watch, task::JoinSet};
+
+use crate::{
+    Facts,
+    pod::{Parts, Pods, Settings},
+    probes::Prober,
+    runtime::{
+        Runtime,
+        fake::{self, FakeRuntime},
+    },
+    sources::memory::MemorySources,
+    volumes::Volumes,
+};
+
+pub(super) const IMAGE: &str = "busybox:latest";
+
+pub(super) struct Stage {
+    pub(super) api: FakeApi,
+    pub(super) runtime: FakeRuntime,
+    pub(super) sources: Arc<MemorySources>,
+    pub(super) clock: Clock,
+    pub(super) settings: Settings,
+    pub(super) facts: watch::Sender<Arc<Facts>>,
+    pub(super) has_runtime: watch::Sender<Option<Arc<dyn Runtime>>>,
+    _folder: TempDir,
+}
+
+/// An agent. Dropping it is `kill -9`.
+pub(super) struct Agent {
+    pub(super) pods: Pods,
+    _tasks: JoinSet<()>,
+}
+
+impl Stage {
+    pub(super) fn new() -> Self {
+        let clock = fake::clock();
+        let folder = TempDir::new().unwrap();
+        let runtime = FakeRuntime::new(clock.clone()).with_image(IMAGE);
+        let facts = Facts {
+            node_name: "n1".to_owned(),
+            addresses: vec!["192.168.0.1".parse().unwrap()],
+            allocatable: [("cpu", "2"), ("memory", "1Gi"), ("pods", "110")]
+                .map(|(name, text)| (name.to_owned(), text.parse().unwrap()))
+                .into(),
+            cluster_domain: "cluster.local".to_owned(),
+            ..Facts::default()
+        };
+        let found: Arc<dyn Runtime> = Arc::new(runtime.clone());
+        Stage {
+            api: FakeApi::with_clock(clock.clone()),
+            settings: Settings::new(folder.path().to_owned(), folder.path().join("logs")),
+            facts: watch::Sender::new(Arc::new(facts)),
+            has_runtime: watch::Sender::new(Some(found)),
+            sources: Arc::default(),
+            runtime,
+            clock,
+            _folder: folder,
+        }
+    }
+
+    /// Begins an agent.
+    pub(super) fn begin(&self) -> Agent {
+        let client = self.api.client();
+        let events = Arc::new(Events::new(client.clone()).clock(self.clock.clone()));
+        let recorder = events.recorder("kubelet").style(Style::Core);
+        let (runtime, facts) = (self.has_runtime.subscribe(), self.facts.subscribe());
+        let prober = Prober::new(
+            runtime.clone(),
+            facts.clone(),
+            self.clock.clone(),
+            recorder.clone(),
+        );
+        let sources = self.sources.clone();
+        let pods = Pods::new(Parts {
+            runtime,
+            volumes: Arc::new(Volumes::new(
+                self.settings.root.clone(),
+                sources.clone(),
+                self.clock.clone(),
+            )),
+            sources,
+            prober: Arc::new(prober),
+            recorder,
+            client,
+            clock: self.clock.clone(),
+            facts,
+            settings: self.settings.clone(),
+        });
+        let mut tasks = JoinSet::new();
+        let running = pods.clone();
+        tasks.spawn(Box::pin(async move { running.run(Stop::new()).await }));
+        tasks.spawn(async move {
+            let _ = events.run(Stop::new()).await;
+        });
+        Agent { pods, _tasks: tasks }
+    }
+
+    /// Makes a pod of this node. The uid is `u-` and its name.
+    pub(super) fn pod(&self, name: &str, spec: Value) -> Pod {
+        self.api.put(&pod(name, spec))
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<Pod> {
+        self.api.get("default", name)
+    }
+
+    pub(super) fn status(&self, name: &str) -> Value {
+        let pod = self.get(name).unwrap_or_default();
+        serde_json::to_value(pod.status.unwrap_or_default()).unwrap()
+    }
+
+    /// Waits until the status of a pod is as is looked for.
+    pub(super) async fn until(&self, name: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+        eventually_within(Duration::from_mins(20), || async {
+            let status = self.status(name);
+            if is_so(&status) {
+                return Ok(status);
+            }
+            Err(format!(
+                "{status:#} {:?} {:?}",
+                self.runtime.all(),
+                self.runtime.calls()
+            ))
+        })
+        .await
+    }
+
+    pub(super) async fn until_phase(&self, name: &str, phase: &str) -> Value {
+        self.until(name, |status| status["phase"] == phase).await
+    }
+
+    /// Waits until something holds.
+    pub(super) async fn until_so(&self, is_so: impl Fn() -> bool) {
+        eventually_within(Duration::from_mins(20), || async {
+            if is_so() {
+                Ok(())
+            } else {
+                Err(format!("{:?}", self.runtime.calls()))
+            }
+        })
+        .await;
+    }
+
+    /// Asks for the end of a pod, as the API does.
+    pub(super) fn delete(&self, name: &str, grace: i64) {
+        let now = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(self.clock.now());
+        self.api.edit::<Pod>("default", name, |pod| {
+            pod.metadata.deletion_timestamp = Some(now);
+            pod.metadata.deletion_grace_period_seconds = Some(grace);
+        });
+    }
+
+    /// What users were told so far, as `reason: message`.
+    pub(super) fn told(&self) -> Vec<String> {
+        let events: Vec<Event> = self.api.list();
+        let text = |field: &Option<String>| field.clone().unwrap_or_default();
+        events
+            .iter()
+            .map(|event| format!("{}: {}", text(&event.reason), text(&event.message)))
+            .collect()
+    }
+
+    pub(super) async fn until_told(&self, message: &str) {
+        eventually_within(Duration::from_mins(5), || async {
+            let told = self.told();
+            if told.iter().any(|told| told == message) {
+                Ok(())
+            } else {
+                Err(told)
+            }
+        })
+        .await;
+    }
+}
+
+/// A pod of this node.
+#[expect(clippy::needless_pass_by_value, reason = "every caller has just made it")]
+pub(super) fn pod(name: &str, spec: Value) -> Pod {
+    let mut value = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default", "uid": format!("u-{name}"), "generation": 1},
+        "spec": {"nodeName": "n1", "restartPolicy": "Always", "terminationGracePeriodSeconds": 30},
+        "status": {"phase": "Pending"},
+    });
+    for (field, content) in spec.as_object().unwrap() {
+        value["spec"][field] = content.clone();
+    }
+    serde_json::from_value(value).unwrap()
+}
+
+/// A container of the image that is there.
+pub(super) fn container(name: &str) -> Value {
+    json!({"name": name, "image": "busybox", "imagePullPolicy": "IfNotPresent",
+        "terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File"})
+}
+
+pub(super) fn condition<'a>(status: &'a Value, kind: &str) -> &'a Value {
+    let conditions = status["conditions"].as_array().expect("conditions");
+    conditions
+        .iter()
+        .find(|one| one["type"] == kind)
+        .unwrap_or(&Value::Null)
+}
