@@ -53,7 +53,11 @@ impl Door<'_> {
 
     /// A client with the rights of a node.
     pub(crate) fn node(&self, name: &str) -> Result<Client, Failure> {
-        self.client(format!("system:node:{name}"), &["system:nodes", AUTHENTICATED], KUBELET)
+        self.client(
+            format!("system:node:{name}"),
+            &["system:nodes", AUTHENTICATED],
+            KUBELET,
+        )
     }
 
     fn client(&self, name: String, groups: &[&str], agent: &'static str) -> Result<Client, Failure> {

@@ -36,12 +36,14 @@ pub(crate) fn containerd() -> Place {
     Place {
         name: "containerd",
         socket: k3_test_services::containerd(),
-        connect: |socket, owner| {
-            async move { Arc::new(Cri::connect(socket, owner).unwrap()) as Arc<dyn Runtime> }.boxed()
-        },
+        connect: cri,
     }
 }
 
 fn engine(socket: &'static Path, owner: Owner) -> BoxFuture<'static, Arc<dyn Runtime>> {
     async move { Arc::new(Engine::connect(socket, owner).await.unwrap()) as Arc<dyn Runtime> }.boxed()
+}
+
+fn cri(socket: &'static Path, owner: Owner) -> BoxFuture<'static, Arc<dyn Runtime>> {
+    async move { Arc::new(Cri::connect(socket, owner).unwrap()) as Arc<dyn Runtime> }.boxed()
 }

@@ -226,13 +226,16 @@ async fn serve(
         };
         let for_pods = async {
             if let Some(listener) = for_pods {
-                server.serve(listener, Arc::clone(&tls.config), until(stopped.clone())).await;
+                server
+                    .serve(listener, Arc::clone(&tls.config), until(stopped.clone()))
+                    .await;
             }
         };
         tokio::join!(secure, plainly, for_pods);
     };
-    let controlling = async { tokio::join!(controlling, node) };
-    let controlling = async { drop(controlling.await) };
+    let controlling = async {
+        tokio::join!(controlling, node);
+    };
     until_stopped(serving, controlling, (stop_controllers, stop), signals).await
 }
 

@@ -111,7 +111,8 @@ fn exit(status: &messages::ContainerStatus) -> Exit {
     Exit {
         code: status.exit_code,
         signal: None,
-        started: (status.started_at > 0).then(|| time(status.started_at)),
+        // containerd notes a start only after the program was started, which may be over by then.
+        started: (status.started_at > 0).then(|| time(status.started_at.min(status.finished_at))),
         finished: time(status.finished_at),
         reason: reason.to_owned(),
         message: status.message.clone(),
@@ -173,6 +174,16 @@ mod tests {
             ..status(messages::ContainerState::Exited)
         };
         assert_eq!(exit(&status).started, None);
+    }
+
+    #[test]
+    fn nothing_ends_before_it_began() {
+        let status = messages::ContainerStatus {
+            started_at: 3_000_000_000,
+            ..status(messages::ContainerState::Exited)
+        };
+        let exit = exit(&status);
+        assert_eq!(exit.started, Some(exit.finished));
     }
 
     #[test]
