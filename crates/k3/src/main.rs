@@ -1,21 +1,4 @@
-//! The `k3` command: a Kubernetes control plane in one process.
-//!
-//! Promises: 0 is success, 1 a failure, 2 a call that makes no sense; every error says what failed, where,
-//! and what to do; secrets are never printed.
-
-mod certificates;
-mod commands;
-mod control;
-mod data_dir;
-mod door;
-mod duration;
-mod failure;
-mod kubeconfig;
-mod limits;
-mod log;
-mod secret_file;
-mod signals;
-mod tls;
+//! The `k3` command.
 
 use std::process::ExitCode;
 
@@ -25,12 +8,5 @@ use mimalloc::MiMalloc;
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
-    limits::use_small_pages();
-    match commands::run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            eprintln!("{failure}");
-            failure.exit_code()
-        }
-    }
+    k3::main()
 }

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use k3_apiserver::{AuditConfig, Authentication, Config, Server, kubernetes_address};
+use k3_apiserver::{AuditConfig, Authentication, Config, NodeClient, Server, kubernetes_address};
 use k3_controllers::{CertificateSigner, Cluster, TokenSigner};
 use k3_simulator::Rules;
 use k3_storage::{Compactor, OpenError, StorageConfig, Store, SystemClock};
@@ -151,8 +151,8 @@ async fn serve(
         unrestricted_update: flags.access.unrestricted_update,
         signing_key: certificates.signing_key.clone(),
         advertise: (advertise, listening.port()),
-        nodes: None,
-        usage: false,
+        nodes: Some(node_client(&certificates)),
+        usage: !flags.node.no_node,
         guard_owners: flags
             .access
             .enable_admission_plugins
@@ -318,6 +318,15 @@ async fn until_stopped(
             Ok(())
         }
         name = signals.next() => at_once(name),
+    }
+}
+
+/// Who the server is to nodes.
+fn node_client(certificates: &Certificates) -> NodeClient {
+    NodeClient {
+        certificate: certificates.to_nodes.certificate.clone().into_bytes(),
+        key: certificates.to_nodes.key.clone().into_bytes(),
+        authorities: certificates.authority.clone().into_bytes(),
     }
 }
 
