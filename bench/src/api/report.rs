@@ -205,11 +205,6 @@ impl ApiReport {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
-fn mebibytes(bytes: u64) -> f64 {
-    bytes as f64 / MEBIBYTE
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
