@@ -10,11 +10,9 @@ use super::{
 use crate::{
     flags::{ApiOptions, Effort},
     machine::Machine,
-    table::{Table, grouped},
+    table::{Table, grouped, mebibytes},
     verdict::{self, Bound, Verdict},
 };
-
-const MEBIBYTE: f64 = 1_048_576.0;
 
 /// Everything, in the order in which it was measured.
 #[derive(Clone, Debug, Serialize)]

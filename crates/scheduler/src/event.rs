@@ -83,7 +83,7 @@ pub enum Event<'e> {
 impl Event<'_> {
     /// What it is called in figures, in upstream's words.
     pub(crate) fn name(&self) -> &'static str {
-        fn came<T>(old: Option<T>, [came, changed]: [&'static str; 2]) -> &'static str {
+        fn came<T>(old: Option<&T>, [came, changed]: [&'static str; 2]) -> &'static str {
             if old.is_none() { came } else { changed }
         }
         match *self {
