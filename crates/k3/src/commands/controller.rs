@@ -14,7 +14,7 @@ use crate::{
     door::Door,
     failure::Failure,
     limits,
-    log::{self, LogLevel},
+    log::{self, LogFlags},
     signals::Signals,
 };
 
@@ -58,16 +58,15 @@ pub(crate) struct ControllerFlags {
     #[arg(long, value_name = "ADDRESS")]
     health_address: Option<String>,
 
-    /// How much is written to standard error
-    #[arg(long, value_enum, default_value_t = LogLevel::Info, value_name = "LEVEL")]
-    log_level: LogLevel,
-
     #[command(flatten)]
     server: ServerFlags,
+
+    #[command(flatten)]
+    log: LogFlags,
 }
 
 pub(super) fn run(flags: &ControllerFlags) -> Result<(), Failure> {
-    log::begin(flags.log_level);
+    log::begin(&flags.log)?;
     let chosen = control::listed(&flags.controllers)?;
     if chosen.is_nothing() {
         return Err(Failure::usage(

@@ -10,4 +10,4 @@ mod node;
 mod run;
 mod storage;
 
-pub(super) use self::{flags::StartFlags, run::run};
+pub(super) use self::{flags::StartFlags, run::run, storage::StorageFlags};

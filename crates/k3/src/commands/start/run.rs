@@ -31,7 +31,7 @@ use crate::{
     failure::Failure,
     kubeconfig, limits, log, secret_file,
     signals::Signals,
-    tls,
+    tls::Tls,
 };
 use kubecontroller::manager::Stop;
 
@@ -50,7 +50,7 @@ struct Asked {
 
 /// Runs a server until it is told to stop.
 pub(crate) fn run(flags: StartFlags) -> Result<(), Failure> {
-    log::begin(flags.log_level.with_verbosity(flags.verbosity));
+    log::begin(&flags.log)?;
     let data_dir = match &flags.data_dir {
         Some(folder) => folder.clone(),
         None => default_data_dir()?,
@@ -135,7 +135,7 @@ async fn serve(
     names.extend(flags.network.tls_san);
     let certificates =
         Certificates::ensure(&data_dir.join("tls"), &names, &SystemClock).map_err(no_certificates)?;
-    let tls = tls::server_config(&certificates).map_err(no_certificates)?;
+    let tls = Tls::new(&certificates).map_err(no_certificates)?;
 
     let _compactor = Compactor::start(store.clone(), HISTORY);
     let Asked {
@@ -169,6 +169,8 @@ async fn serve(
             return Ok(());
         }
     };
+
+    server.add_setting(log::LEVEL_PATH, log::current, log::change);
 
     // Without nodes of our own there is no folder to make volumes of.
     let has_nodes = !flags.node.no_node || chosen.simulates();
@@ -339,7 +341,7 @@ fn certificate_signer(certificates: &Certificates) -> CertificateSigner {
         filled.map(|()| bytes).map_err(|_| "no random bytes".to_owned())
     };
     let sign = move |bytes: &[u8]| issuer.sign_bytes(bytes).map_err(|error| error.to_string());
-    CertificateSigner::of_authority(certificates.authority.clone(), random, sign)
+    CertificateSigner::of_authority(certificates.issuer.pem().to_owned(), random, sign)
 }
 
 async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
