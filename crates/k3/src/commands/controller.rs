@@ -8,7 +8,7 @@ use k3_controllers::Cluster;
 use kube::Config;
 use kubecontroller::manager::{self, Stop};
 
-use super::cluster::ServerFlags;
+use super::server_flags::ServerFlags;
 use crate::{
     control::{self, Chosen, Control},
     door::Door,

@@ -1,8 +1,8 @@
 //! The command line: a folder or file a command.
 
-mod cluster;
 mod controller;
 mod controllers;
+mod server_flags;
 mod start;
 mod table;
 mod token;
