@@ -15,6 +15,7 @@ mod limits;
 mod log;
 mod progress;
 mod secret_file;
+mod server;
 mod signals;
 mod tls;
 

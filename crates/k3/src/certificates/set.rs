@@ -114,17 +114,17 @@ impl Certificates {
         if let Some(next) = &next {
             authority.push_str(next.pem());
         }
-        // The server believes both, so who is known by a certificate has one that will outlast the change.
+        let to_nodes = Purpose::Master("kube-apiserver-kubelet-client");
+        let to_nodes = identity(folder, TO_NODES, &current, &to_nodes, now)?;
+        // The server believes both, so who is known to it by a certificate gets one that will outlast the change. Nodes may
+        // know the old authority alone.
         let issuer = next.unwrap_or(current);
-        let [admin, to_nodes] = [
-            (ADMIN, "kubernetes-admin"),
-            (TO_NODES, "kube-apiserver-kubelet-client"),
-        ]
-        .map(|(file, user)| identity(folder, file, &issuer, &Purpose::Master(user), now));
+        let admin = Purpose::Master("kubernetes-admin");
+        let admin = identity(folder, ADMIN, &issuer, &admin, now)?;
         Ok(Self {
             server,
-            admin: admin?,
-            to_nodes: to_nodes?,
+            admin,
+            to_nodes,
             signing_key: signing_key(folder)?,
             old_signing_keys: rotation::old_signing_keys(folder)?,
             authority,

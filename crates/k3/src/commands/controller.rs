@@ -8,7 +8,7 @@ use k3_controllers::Cluster;
 use kube::Config;
 use kubecontroller::manager::{self, Stop};
 
-use super::cluster::ServerFlags;
+use super::server_flags::ServerFlags;
 use crate::{
     control::{self, Chosen, Control},
     door::Door,
@@ -94,7 +94,7 @@ async fn control(flags: &ControllerFlags, chosen: Chosen) -> Result<(), Failure>
     })?;
     let server = flags.server.config().await?;
     let cluster = Cluster {
-        authority: authority(&server)?,
+        authority: authority(&server)?.into(),
         ..Cluster::default()
     };
     let mut config = manager::Config::default();

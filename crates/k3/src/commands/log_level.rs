@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::cluster::{self as server_flags, Cluster, ServerFlags};
+use super::server_flags::{self, Cluster, ServerFlags};
 use crate::{failure::Failure, log::LEVEL_PATH};
 
 const EXAMPLES: &str = "\

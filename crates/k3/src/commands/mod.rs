@@ -1,11 +1,11 @@
 //! The command line: a folder or file a command.
 
-mod cluster;
 mod controller;
 mod controllers;
 mod log_level;
 mod man;
 mod migrate;
+mod server_flags;
 mod snapshot;
 mod start;
 mod stores;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::cluster::{self as server_flags, Cluster, ServerFlags};
+use super::server_flags::{self, Cluster, ServerFlags};
 use crate::failure::Failure;
 
 /// How long a server may take to answer: nobody waits long for a version.

@@ -2,7 +2,7 @@
 
 mod report;
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use k3_apiserver::Server;
 use k3_controllers::{CONTROLLERS, Cluster, Context, Descriptor, writer::Writer};
@@ -205,6 +205,24 @@ impl Chosen {
     /// Whether nothing is to run.
     pub(crate) fn is_nothing(&self) -> bool {
         self.controllers.is_empty() && !self.scheduler && self.simulated.is_none()
+    }
+}
+
+impl fmt::Display for Chosen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let controllers = match self.controllers.len() {
+            0 => None,
+            1 => Some("1 controller".to_owned()),
+            count => Some(format!("{count} controllers")),
+        };
+        let scheduler = self.scheduler.then(|| "the scheduler".to_owned());
+        let simulated = self.simulated.as_ref();
+        let simulated = simulated.map(|(count, _)| format!("{count} simulated nodes"));
+        let parts: Vec<_> = [controllers, scheduler, simulated]
+            .into_iter()
+            .flatten()
+            .collect();
+        f.write_str(&parts.join(", "))
     }
 }
 

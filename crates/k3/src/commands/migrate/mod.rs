@@ -9,7 +9,7 @@ use k3_storage::{SystemClock, transfer};
 
 use self::place::Place;
 use super::{
-    cluster as server_flags,
+    server_flags,
     stores::{self, ForceFlag, Use},
 };
 use crate::{failure::Failure, progress, progress::Progress};

@@ -9,7 +9,7 @@ mod save;
 
 use clap::{Args, Subcommand};
 
-use super::cluster as server_flags;
+use super::server_flags;
 use crate::failure::Failure;
 
 const EXAMPLES: &str = "\

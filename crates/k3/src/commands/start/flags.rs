@@ -10,7 +10,7 @@ use clap::Args;
 use k3_apiserver::{Subnet, service_range};
 
 use super::{access::AccessFlags, audit::AuditFlags, limits::LimitFlags, storage::StorageFlags};
-use crate::{certificates::Name, duration, log::LogFlags};
+use crate::{certificates::Name, duration, log::LogFlags, server::SERVICE_RANGE};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -93,7 +93,7 @@ pub(crate) struct NetworkFlags {
     pub(super) tls_san: Vec<Name>,
 
     /// Network from which services get their addresses. It cannot be changed once services exist
-    #[arg(long, value_name = "CIDR", default_value = "10.96.0.0/16", value_parser = service_range)]
+    #[arg(long, value_name = "CIDR", default_value = SERVICE_RANGE, value_parser = service_range)]
     pub(super) service_cluster_ip_range: Subnet,
 }
 

@@ -1,0 +1,84 @@
+//! A node agent in this process.
+
+use std::{net::IpAddr, path::Path, pin::pin, time::Duration};
+
+use k3_node::agent::{Agent, Config};
+use kube::Client;
+use kubecontroller::manager::Stop;
+use tokio::{sync::watch, time::sleep};
+
+use super::NodeSettings;
+
+/// How long an agent that ended waits before it begins again.
+const PAUSE: Duration = Duration::from_secs(10);
+
+/// How long an agent may take to end when it is to begin again.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Where the server is, for nodes and their pods.
+pub(super) struct Api<'a> {
+    /// An address of the server that pods can reach.
+    pub(super) address: IpAddr,
+    pub(super) port: u16,
+    /// The certificate of its authority, in PEM.
+    pub(super) authority: &'a str,
+}
+
+/// How the agent of a node is set up, which keeps its things in the folder `node` of `data_dir`.
+pub(super) fn config(settings: NodeSettings, data_dir: &Path, api: &Api<'_>) -> Config {
+    Config {
+        runtime: settings.runtime,
+        runtime_endpoint: settings.runtime_endpoint,
+        port: settings.port,
+        api_address: Some((api.address.to_string(), api.port)),
+        authority: api.authority.to_owned(),
+        static_pods: settings.static_pods,
+        start_limit: settings.start_limit,
+        stop_limit: settings.stop_limit,
+        log_dir: data_dir.join("node/logs"),
+        ..Config::new(&settings.name, data_dir.join("node"))
+    }
+}
+
+/// Runs a node that trusts the authority of the moment: it begins again when that is another one, which its pods do not notice.
+pub(super) async fn run_renewed(
+    mut config: Config,
+    client: Client,
+    stop: Stop,
+    mut authority: watch::Receiver<String>,
+) {
+    while !stop.is_stopped() {
+        config.authority.clone_from(&authority.borrow_and_update());
+        let until = stop.child();
+        let agent = run(config.clone(), client.clone(), until.clone());
+        let changed = async {
+            // Who changes it may have gone, which is no change.
+            if authority.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+            until.stop(GRACE);
+        };
+        let (mut agent, mut changed) = (pin!(agent), pin!(changed));
+        tokio::select! {
+            () = &mut agent => {}
+            () = &mut changed => agent.await,
+        }
+    }
+}
+
+/// Runs a node until it is told to stop, and does not end before that. One that cannot run says why, again and again, and all
+/// else goes on.
+pub(super) async fn run(config: Config, client: Client, stop: Stop) {
+    let agent = Agent::new(config, client);
+    loop {
+        let Err(error) = agent.run(stop.clone()).await else {
+            break;
+        };
+        tracing::error!(%error, "the node in this process ended; it begins again in {} s", PAUSE.as_secs());
+        tokio::select! {
+            () = sleep(PAUSE) => {}
+            () = stop.stopped() => break,
+        }
+    }
+    stop.stopped().await;
+}
