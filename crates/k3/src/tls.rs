@@ -79,7 +79,11 @@ impl Tls {
 
 fn shown(certificates: &Certificates) -> Result<Arc<CertifiedKey>, CertificateError> {
     let (certificate, key) = certificates.server.der()?;
-    Ok(Arc::new(CertifiedKey::from_der(vec![certificate], key, &provider())?))
+    Ok(Arc::new(CertifiedKey::from_der(
+        vec![certificate],
+        key,
+        &provider(),
+    )?))
 }
 
 fn believed(certificates: &Certificates) -> Result<Arc<dyn ClientCertVerifier>, CertificateError> {

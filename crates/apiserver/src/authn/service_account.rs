@@ -47,12 +47,7 @@ pub(super) struct Account<'c> {
 // --- ServiceAccounts ---
 
 impl ServiceAccounts {
-    pub(super) fn new(
-        issuers: Vec<String>,
-        keys: KeyRing,
-        own: Vec<String>,
-        lookup: Lookup,
-    ) -> Self {
+    pub(super) fn new(issuers: Vec<String>, keys: KeyRing, own: Vec<String>, lookup: Lookup) -> Self {
         ServiceAccounts {
             issuers,
             keys,

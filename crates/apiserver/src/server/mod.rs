@@ -43,9 +43,9 @@ use std::{future::Future, io, sync::Arc};
 use k3_storage::{Clock, ReadError, Store, SystemClock};
 use tokio::net::TcpListener;
 
-use self::{annex::Setting, handler::Handler};
 pub use self::inside::{Inside, InsideBody};
 pub(crate) use self::verb::Verb;
+use self::{annex::Setting, handler::Handler};
 use crate::{
     Config, NodeClient,
     admission::Admission,

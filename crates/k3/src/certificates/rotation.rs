@@ -43,7 +43,11 @@ pub(crate) enum Part {
 }
 
 /// Replaces parts of what is in a folder.
-pub(crate) fn rotate(folder: &Path, parts: &[Part], clock: &dyn Clock) -> Result<Certificates, CertificateError> {
+pub(crate) fn rotate(
+    folder: &Path,
+    parts: &[Part],
+    clock: &dyn Clock,
+) -> Result<Certificates, CertificateError> {
     change(folder, clock, |now| {
         if parts.contains(&Part::Ca) {
             if folder.join("ca-next.crt").exists() {
@@ -61,7 +65,8 @@ pub(crate) fn rotate(folder: &Path, parts: &[Part], clock: &dyn Clock) -> Result
             Part::Ca | Part::ServiceAccount => &[],
         });
         // What is not there is made: so that a crash in between is mended by the next start.
-        gone.into_iter().try_for_each(|name| remove(folder, &format!("{name}.crt")))
+        gone.into_iter()
+            .try_for_each(|name| remove(folder, &format!("{name}.crt")))
     })
 }
 
@@ -145,7 +150,9 @@ fn rename(folder: &Path, from: &str, to: &str) -> Result<(), CertificateError> {
 fn remove(folder: &Path, name: &str) -> Result<(), CertificateError> {
     let path = folder.join(name);
     match fs::remove_file(&path) {
-        Err(source) if source.kind() != io::ErrorKind::NotFound => Err(CertificateError::Replace { path, source }),
+        Err(source) if source.kind() != io::ErrorKind::NotFound => {
+            Err(CertificateError::Replace { path, source })
+        }
         _ => Ok(()),
     }
 }

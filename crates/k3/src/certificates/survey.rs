@@ -33,7 +33,10 @@ pub(crate) struct Held {
 
 const CERTIFICATES: [(&str, &str); 5] = [
     ("ca", "the authority that signs the server's certificate"),
-    ("ca-next", "the authority that will take its place: `k3 certs rotate --finish`"),
+    (
+        "ca-next",
+        "the authority that will take its place: `k3 certs rotate --finish`",
+    ),
     (SERVER, "what the server shows to clients"),
     (ADMIN, "what the admin shows to the server"),
     (TO_NODES, "what the server shows to nodes"),
@@ -149,7 +152,11 @@ mod tests {
         fs::copy(folder.path().join("admin.key"), folder.path().join("server.key")).unwrap();
         fs::remove_file(folder.path().join("ca.key")).unwrap();
         let held = survey(folder.path(), &SystemClock).unwrap();
-        let flawed: Vec<_> = held.iter().filter(|held| held.flaw.is_some()).map(|held| held.name).collect();
+        let flawed: Vec<_> = held
+            .iter()
+            .filter(|held| held.flaw.is_some())
+            .map(|held| held.name)
+            .collect();
         assert_eq!(flawed, ["ca", "server"]);
     }
 }

@@ -32,7 +32,11 @@ pub(crate) struct ManFlags {
 /// Carries out the command, for a command line.
 pub(super) fn run(flags: &ManFlags, command: Command) -> Result<(), Failure> {
     let unwritten = |error: io::Error| {
-        Failure::new("cannot write the manual", "name a folder that this user may write to with --dir").because(error)
+        Failure::new(
+            "cannot write the manual",
+            "name a folder that this user may write to with --dir",
+        )
+        .because(error)
     };
     match &flags.dir {
         None => Man::new(command).render(&mut io::stdout()).map_err(unwritten),

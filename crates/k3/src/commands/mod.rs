@@ -1,7 +1,9 @@
 //! The command line: a folder or file a command.
 
+mod certs;
 mod controller;
 mod controllers;
+mod doctor;
 mod log_level;
 mod man;
 mod migrate;
@@ -35,6 +37,8 @@ enum Command {
     Start(Box<start::StartFlags>),
     Controller(controller::ControllerFlags),
     Controllers(controllers::ControllersFlags),
+    Certs(certs::CertsFlags),
+    Doctor(doctor::DoctorFlags),
     Snapshot(snapshot::SnapshotFlags),
     Migrate(migrate::MigrateFlags),
     LogLevel(log_level::LogLevelFlags),
@@ -49,6 +53,8 @@ pub(crate) fn run() -> Result<(), Failure> {
         Command::Start(flags) => start::run(*flags),
         Command::Controller(flags) => controller::run(&flags),
         Command::Controllers(flags) => controllers::run(&flags),
+        Command::Certs(flags) => certs::run(&flags),
+        Command::Doctor(flags) => doctor::run(&flags),
         Command::Snapshot(flags) => snapshot::run(flags),
         Command::Migrate(flags) => migrate::run(&flags),
         Command::LogLevel(flags) => log_level::run(&flags),

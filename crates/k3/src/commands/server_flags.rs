@@ -110,7 +110,9 @@ fn unanswered(error: kube::Error) -> Failure {
         _ => "see that the server runs, and that the kubeconfig is its own",
     };
     match error {
-        kube::Error::Api(status) => Failure::new(format!("the server says: {}", status.message.trim_end()), advice),
+        kube::Error::Api(status) => {
+            Failure::new(format!("the server says: {}", status.message.trim_end()), advice)
+        }
         error => Failure::new("cannot ask the server", advice).because(error),
     }
 }

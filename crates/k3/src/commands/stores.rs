@@ -114,7 +114,11 @@ fn prepare(folder: &Path, used: Use) -> Result<(), Failure> {
         )),
         Use::Source => Ok(()),
         Use::Target => secret_file::make_folder(folder).map_err(|error| {
-            Failure::new("cannot make the store", "name a folder that this user may write to").because(error)
+            Failure::new(
+                "cannot make the store",
+                "name a folder that this user may write to",
+            )
+            .because(error)
         }),
     }
 }
@@ -132,7 +136,11 @@ pub(super) async fn make_room(store: &dyn Store, old: Old) -> Result<(), Failure
         ));
     }
     store.discard().await.map_err(|error| {
-        Failure::new("cannot give up what the store holds", "see the cause, and try again").because(error)
+        Failure::new(
+            "cannot give up what the store holds",
+            "see the cause, and try again",
+        )
+        .because(error)
     })
 }
 

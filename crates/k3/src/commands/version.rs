@@ -43,7 +43,10 @@ pub(super) fn run(flags: &VersionFlags) -> Result<(), Failure> {
             None
         } else {
             // A server that cannot be reached is no failure: most calls want to know what is installed here.
-            tokio::time::timeout(PATIENCE, of_server(&flags.server)).await.ok().flatten()
+            tokio::time::timeout(PATIENCE, of_server(&flags.server))
+                .await
+                .ok()
+                .flatten()
         };
         let client = k3_apiserver::version();
         if flags.output == "json" {

@@ -79,7 +79,15 @@ mod tests {
     fn sizes_are_read_as_people_write_them() {
         assert_eq!(bytes("4096"), Ok(4096));
         assert_eq!(bytes("10Mi"), Ok(10 << 20));
-        for odd in ["", "Mi", "10MB", "-1", "100", "99999999999999999999", "99999999999Gi"] {
+        for odd in [
+            "",
+            "Mi",
+            "10MB",
+            "-1",
+            "100",
+            "99999999999999999999",
+            "99999999999Gi",
+        ] {
             assert!(bytes(odd).is_err(), "{odd}");
         }
     }

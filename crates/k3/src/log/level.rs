@@ -80,7 +80,9 @@ impl FromStr for LogLevel {
             let level = level(name)?;
             let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
             if module.is_empty() || !module.chars().all(is_name) {
-                return Err(format!("{module:?} is no module, such as k3_apiserver or k3_node::pod"));
+                return Err(format!(
+                    "{module:?} is no module, such as k3_apiserver or k3_node::pod"
+                ));
             }
             if level > LevelFilter::INFO && !OURS.iter().any(|ours| module.starts_with(ours)) {
                 return Err(format!(
@@ -145,13 +147,25 @@ mod tests {
         assert!(targets.would_enable("k3::server", &Level::TRACE));
         assert!(targets.would_enable("hyper::proto", &Level::INFO));
         assert!(!targets.would_enable("hyper::proto", &Level::DEBUG));
-        assert!("info,hyper=debug".parse::<LogLevel>().unwrap_err().contains("tokens"));
+        assert!(
+            "info,hyper=debug"
+                .parse::<LogLevel>()
+                .unwrap_err()
+                .contains("tokens")
+        );
         assert!("info,hyper=off".parse::<LogLevel>().is_ok());
     }
 
     #[test]
     fn what_is_no_level_is_refused_with_what_would_be_one() {
-        for odd in ["", "loud", "info,", "info,k3=loud", "info,=debug", "info,k3 x=debug"] {
+        for odd in [
+            "",
+            "loud",
+            "info,",
+            "info,k3=loud",
+            "info,=debug",
+            "info,k3 x=debug",
+        ] {
             assert!(odd.parse::<LogLevel>().is_err(), "{odd}");
         }
         assert!("loud".parse::<LogLevel>().unwrap_err().contains("debug"));

@@ -136,7 +136,10 @@ impl ControlPlane {
         )?;
         let (stop_serving, stopped) = watch::channel(());
         let serving = take_connections(listeners, for_pods, &server, &tls.config, &stopped);
-        let kubeconfigs = [Some(data_dir.join("admin.kubeconfig")), settings.kubeconfig_out.clone()];
+        let kubeconfigs = [
+            Some(data_dir.join("admin.kubeconfig")),
+            settings.kubeconfig_out.clone(),
+        ];
         let renewal = Renewal {
             folder,
             seen,

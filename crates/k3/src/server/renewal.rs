@@ -112,26 +112,33 @@ impl Renewal {
             renewed = Instant::now();
             match self.renew().await {
                 Ok(()) => self.seen = generation,
-                Err(failure) => tracing::error!("certificates cannot be renewed, those in use stay: {failure}"),
+                Err(failure) => {
+                    tracing::error!("certificates cannot be renewed, those in use stay: {failure}")
+                }
             }
         }
     }
 
     async fn renew(&self) -> Result<(), Failure> {
-        let failed = |error| Failure::new("what is in the folder cannot be used", "see `k3 certs show`").because(error);
+        let failed = |error| {
+            Failure::new("what is in the folder cannot be used", "see `k3 certs show`").because(error)
+        };
         let new = Certificates::ensure(&self.folder, &self.names, &SystemClock).map_err(failed)?;
         let old = self.current.get();
         self.tls.replace(&new).map_err(failed)?;
         self.server
             .replace_keys(&new.signing_key, &new.old_signing_keys)
-            .map_err(|error| Failure::new("the key of tokens cannot be used", "rotate it again").because(error))?;
+            .map_err(|error| {
+                Failure::new("the key of tokens cannot be used", "rotate it again").because(error)
+            })?;
         self.server
             .replace_node_client(&parts::node_client(&new))
             .map_err(|error| Failure::new("nodes cannot be called", "rotate again").because(error))?;
         let text = kubeconfig::text(self.address, &new.authority, &new.admin);
         for file in &self.kubeconfigs {
-            secret_file::write(file, &text)
-                .map_err(|error| Failure::new("no kubeconfig for the admin", "see the disk").because(error))?;
+            secret_file::write(file, &text).map_err(|error| {
+                Failure::new("no kubeconfig for the admin", "see the disk").because(error)
+            })?;
         }
         let authority = new.authority.clone();
         let is_other = authority != old.authority;

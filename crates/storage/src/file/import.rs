@@ -18,7 +18,9 @@ use crate::{Entry, Import, ImportError, Revision, StoreError};
 
 /// What an import asks of the writer, in this order.
 pub(super) enum ImportStep {
-    Begin { source: Revision },
+    Begin {
+        source: Revision,
+    },
     /// The same with a store that holds something, which is gone; a beginning follows.
     Discard,
     Put(Vec<Entry>),

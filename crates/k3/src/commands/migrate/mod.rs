@@ -68,7 +68,8 @@ pub(super) fn run(flags: &MigrateFlags) -> Result<(), Failure> {
             transfer::copy(&*from, &*to, &SystemClock, |moved| progress.tell(moved))
                 .await
                 .map_err(|error| {
-                    let advice = "the source is as it was, and the target stays closed: see the cause, and try again";
+                    let advice =
+                        "the source is as it was, and the target stays closed: see the cause, and try again";
                     Failure::new("not all was copied", advice).because(error)
                 })
         };

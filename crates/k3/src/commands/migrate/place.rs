@@ -48,13 +48,16 @@ impl Place {
                 if hosts.is_empty() {
                     return Err(odd("it names no host"));
                 }
-                let servers: Vec<_> = hosts.split(',').map(|host| format!("{scheme}://{host}")).collect();
-                vec!["--storage=etcd".to_owned(), format!("--etcd-servers={}", servers.join(","))]
+                let servers: Vec<_> = hosts
+                    .split(',')
+                    .map(|host| format!("{scheme}://{host}"))
+                    .collect();
+                vec![
+                    "--storage=etcd".to_owned(),
+                    format!("--etcd-servers={}", servers.join(",")),
+                ]
             }
-            "mysql" | "mariadb" => vec![
-                "--storage=mysql".to_owned(),
-                format!("--mysql-url=mysql:{place}"),
-            ],
+            "mysql" | "mariadb" => vec!["--storage=mysql".to_owned(), format!("--mysql-url=mysql:{place}")],
             "memory" => {
                 refuse_memory(&StorageConfig::Memory)?;
                 Vec::new()
@@ -79,7 +82,10 @@ fn parse(line: &[String], flag: &str) -> Result<StorageFlags, Failure> {
             Some(ContextValue::String(name)) => name.split('=').next().unwrap_or_default().to_owned(),
             _ => String::new(),
         };
-        Failure::usage(format!("{flag} makes no sense: see what stands for {named} in it"), FORMS)
+        Failure::usage(
+            format!("{flag} makes no sense: see what stands for {named} in it"),
+            FORMS,
+        )
     })
 }
 
@@ -109,18 +115,24 @@ mod tests {
     #[test]
     fn a_folder_is_the_data_folder_of_a_server() {
         for text in ["file:/data", "file:///data"] {
-            let Ok(StorageConfig::File(options)) = config(text) else { panic!("{text}") };
+            let Ok(StorageConfig::File(options)) = config(text) else {
+                panic!("{text}")
+            };
             assert_eq!(options.folder, Path::new("/data/objects"));
         }
     }
 
     #[test]
     fn etcd_and_mysql_take_the_settings_of_the_server() {
-        let Ok(StorageConfig::Etcd(options)) = config("etcd://a:1,b:2?prefix=/x/&cafile=ca.pem") else { panic!() };
+        let Ok(StorageConfig::Etcd(options)) = config("etcd://a:1,b:2?prefix=/x/&cafile=ca.pem") else {
+            panic!()
+        };
         assert_eq!(options.endpoints, ["https://a:1", "https://b:2"]);
         assert_eq!(options.prefix, "/x/");
         assert!(options.tls.is_some());
-        let Ok(StorageConfig::Mysql(options)) = config("mysql://u:p@h:3307/db?tls=off") else { panic!() };
+        let Ok(StorageConfig::Mysql(options)) = config("mysql://u:p@h:3307/db?tls=off") else {
+            panic!()
+        };
         assert_eq!((options.port, &*options.database), (3307, "db"));
     }
 

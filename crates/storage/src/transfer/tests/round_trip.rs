@@ -57,10 +57,19 @@ async fn a_store_is_compared_with_the_backup_it_came_from() {
     let bytes = backup_of(&[entry("/a", b"one", 7), entry("/b", b"", 9)]).await;
     let store = MemoryStore::new();
     let stands = restore(&bytes[..], &*store, quiet).await.unwrap().revision;
-    let later = store.commit(Write::create(entry("/c", b"", 1).key, "x")).await.unwrap();
-    assert_eq!(compare(&bytes[..], &*store, stands, &SystemClock).await.unwrap(), 0);
+    let later = store
+        .commit(Write::create(entry("/c", b"", 1).key, "x"))
+        .await
+        .unwrap();
+    assert_eq!(
+        compare(&bytes[..], &*store, stands, &SystemClock).await.unwrap(),
+        0
+    );
     let different = compare(&bytes[..], &*store, later, &SystemClock).await;
-    assert!(matches!(different, Err(CompareError::Different(_))), "{different:?}");
+    assert!(
+        matches!(different, Err(CompareError::Different(_))),
+        "{different:?}"
+    );
 }
 
 #[tokio::test]
