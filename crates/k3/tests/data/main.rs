@@ -4,10 +4,10 @@
 mod certs;
 mod cluster;
 mod doctor;
+mod figures;
 mod log;
 mod migration;
 #[path = "../program/mod.rs"]
-#[expect(dead_code, reason = "other tests use more of it")]
 mod program;
 mod snapshots;
 mod words;
