@@ -7,13 +7,15 @@ use serde_json::Value;
 type Figures = Arc<dyn Fn() -> String + Send + Sync>;
 type Document = Arc<dyn Fn() -> Value + Send + Sync>;
 
+type Change = dyn Fn(&str) -> Result<String, String> + Send + Sync;
+
 /// A setting of the process.
 #[derive(Clone)]
 pub(super) struct Setting {
     /// What it is now.
     pub(super) get: Arc<dyn Fn() -> String + Send + Sync>,
     /// Changes it, and says what was done; or why not.
-    pub(super) set: Arc<dyn Fn(&str) -> Result<String, String> + Send + Sync>,
+    pub(super) set: Arc<Change>,
 }
 
 /// What was added. It is asked for when somebody looks.

@@ -238,7 +238,7 @@ fn names(settings: &mut Settings, advertise: IpAddr) -> Names {
 fn api_config(settings: &mut Settings, certificates: &Certificates, listeners: &Listeners) -> Config {
     Config {
         authentication: mem::take(&mut settings.authentication),
-        service_range: settings.service_range.clone(),
+        service_range: settings.service_range,
         issuer: mem::take(&mut settings.issuer),
         unrestricted_update: settings.unrestricted_update,
         signing_key: certificates.signing_key.clone(),

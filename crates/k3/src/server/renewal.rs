@@ -113,7 +113,7 @@ impl Renewal {
             match self.renew().await {
                 Ok(()) => self.seen = generation,
                 Err(failure) => {
-                    tracing::error!("certificates cannot be renewed, those in use stay: {failure}")
+                    tracing::error!("certificates cannot be renewed, those in use stay: {failure}");
                 }
             }
         }

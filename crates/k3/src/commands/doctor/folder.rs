@@ -27,7 +27,7 @@ const SLOW: Duration = Duration::from_millis(250);
 /// How many writes are timed.
 const WRITES: usize = 9;
 
-pub(super) async fn checks(folder: &Path) -> Vec<Check> {
+pub(super) fn checks(folder: &Path) -> Vec<Check> {
     let shown = folder.display();
     let metadata = match fs::metadata(folder) {
         Ok(metadata) if metadata.is_dir() => metadata,
@@ -133,29 +133,26 @@ fn disk(took: Duration) -> Check {
 mod tests {
     use super::{super::check::Verdict, *};
 
-    #[tokio::test]
-    async fn a_good_folder_is_well_and_an_open_one_is_told() {
+    #[test]
+    fn a_good_folder_is_well_and_an_open_one_is_told() {
         let folder = tempfile::tempdir().unwrap();
-        let checks = checks(folder.path()).await;
+        let checks = checks(folder.path());
         assert_eq!(checks.len(), 3, "{checks:?}");
         assert_eq!(checks[0].verdict, Verdict::Ok, "{checks:?}");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        let checks = super::checks(folder.path()).await;
+        let checks = super::checks(folder.path());
         assert_eq!(checks[0].verdict, Verdict::Warn, "{checks:?}");
         assert!(checks[0].advice.as_ref().unwrap().starts_with("chmod 700"));
     }
 
-    #[tokio::test]
-    async fn what_is_no_folder_fails_and_what_is_not_there_is_made_later() {
+    #[test]
+    fn what_is_no_folder_fails_and_what_is_not_there_is_made_later() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         fs::write(&file, "").unwrap();
-        assert_eq!(checks(&file).await[0].verdict, Verdict::Fail);
-        assert_eq!(
-            checks(&folder.path().join("none")).await[0].verdict,
-            Verdict::Warn
-        );
+        assert_eq!(checks(&file)[0].verdict, Verdict::Fail);
+        assert_eq!(checks(&folder.path().join("none"))[0].verdict, Verdict::Warn);
     }
 
     #[test]

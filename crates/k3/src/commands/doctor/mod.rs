@@ -67,7 +67,9 @@ pub(super) fn run(flags: &DoctorFlags) -> Result<(), Failure> {
                 json!({"checks": told, "verdict": check::worst(&checks).word()})
             );
         } else {
-            checks.iter().for_each(|check| print!("{check}"));
+            for check in &checks {
+                print!("{check}");
+            }
         }
         let failed = checks
             .iter()
@@ -86,7 +88,7 @@ pub(super) fn run(flags: &DoctorFlags) -> Result<(), Failure> {
 async fn all(flags: &DoctorFlags) -> Result<Vec<Check>, Failure> {
     let data_dir = flags.store.data_dir()?;
     let running = Running::find(&data_dir).await;
-    let mut checks = folder::checks(&data_dir).await;
+    let mut checks = folder::checks(&data_dir);
     checks.extend(certificates::checks(&data_dir));
     checks.push(store::check(&flags.store, &running).await);
     checks.push(running.check());

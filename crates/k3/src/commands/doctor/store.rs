@@ -34,7 +34,7 @@ pub(super) async fn check(flags: &StoreFlags, running: &Running) -> Check {
             let mut found = error.to_string();
             let mut cause = std::error::Error::source(&error);
             while let Some(error) = cause {
-                found.push_str(&format!(": {error}"));
+                found = format!("{found}: {error}");
                 cause = error.source();
             }
             let advice = "see that it is reachable; what is damaged comes back with `k3 snapshot restore --force FILE`";
