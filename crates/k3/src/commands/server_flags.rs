@@ -9,6 +9,7 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
 use serde_json::Value;
+use tokio::runtime::Builder;
 
 use crate::{data_dir::default_data_dir, failure::Failure};
 
@@ -30,12 +31,18 @@ pub(super) struct Cluster(Client);
 
 /// Does what has to be waited for, in a process that does nothing else.
 pub(super) fn wait(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| {
-            Failure::new("cannot start", "see the limits of this process with `ulimit -a`").because(error)
-        })?;
+    wait_in(Builder::new_current_thread(), work)
+}
+
+/// The same for work that keeps more than one core busy.
+pub(super) fn wait_with_threads(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    wait_in(Builder::new_multi_thread(), work)
+}
+
+fn wait_in(mut runtime: Builder, work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    let runtime = runtime.enable_all().build().map_err(|error| {
+        Failure::new("cannot start", "see the limits of this process with `ulimit -a`").because(error)
+    })?;
     runtime.block_on(work)
 }
 

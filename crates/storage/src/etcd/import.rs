@@ -24,7 +24,7 @@ use super::{
 use crate::{Clock, Entry, Expiry, Import, ImportError, Prefix, Revision, StoreError, SystemClock};
 
 /// Entries written at once. etcd makes those that come together durable together.
-const CONCURRENT: usize = 64;
+const CONCURRENT: usize = 128;
 
 #[derive(Clone)]
 struct EtcdImport {

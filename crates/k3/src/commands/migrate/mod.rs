@@ -52,7 +52,7 @@ pub(crate) struct MigrateFlags {
 
 /// Carries out the command.
 pub(super) fn run(flags: &MigrateFlags) -> Result<(), Failure> {
-    server_flags::wait(async {
+    server_flags::wait_with_threads(async {
         let (from, to) = (flags.from.config("--from")?, flags.to.config("--to")?);
         let from = stores::open(from, Use::Source).await?;
         let to = stores::open(to, Use::Target).await?;
