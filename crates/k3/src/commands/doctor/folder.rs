@@ -136,6 +136,7 @@ mod tests {
     #[test]
     fn a_good_folder_is_well_and_an_open_one_is_told() {
         let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700)).unwrap();
         let checks = checks(folder.path());
         assert_eq!(checks.len(), 3, "{checks:?}");
         assert_eq!(checks[0].verdict, Verdict::Ok, "{checks:?}");
