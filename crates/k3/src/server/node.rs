@@ -26,7 +26,7 @@ pub(super) struct Api<'a> {
 
 /// How the agent of a node is set up, which keeps its things in the folder `node` of `data_dir`.
 pub(super) fn config(settings: NodeSettings, data_dir: &Path, api: &Api<'_>) -> Config {
-    Config {
+    let mut config = Config {
         runtime: settings.runtime,
         runtime_endpoint: settings.runtime_endpoint,
         port: settings.port,
@@ -37,7 +37,11 @@ pub(super) fn config(settings: NodeSettings, data_dir: &Path, api: &Api<'_>) -> 
         stop_limit: settings.stop_limit,
         log_dir: data_dir.join("node/logs"),
         ..Config::new(&settings.name, data_dir.join("node"))
-    }
+    };
+    config.eviction.hard = settings.eviction;
+    config.images.high = settings.images_high;
+    config.images.low = config.images.low.min(settings.images_high);
+    config
 }
 
 /// Runs a node that trusts the authority of the moment: it begins again when that is another one, which its pods do not notice.

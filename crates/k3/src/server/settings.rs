@@ -7,6 +7,7 @@ use std::{
 };
 
 use k3_apiserver::{AuditConfig, Authentication, Limits, Subnet, service_range};
+use k3_node::agent::Threshold;
 use k3_storage::StorageConfig;
 
 use crate::{certificates::Name, control::Chosen};
@@ -72,6 +73,10 @@ pub(crate) struct NodeSettings {
     pub(crate) start_limit: Duration,
     /// How long stopping one may take beyond the grace of its pod.
     pub(crate) stop_limit: Duration,
+    /// What must be left of the machine for pods to stay.
+    pub(crate) eviction: Vec<Threshold>,
+    /// Percent of the disk in use from which images are thrown away.
+    pub(crate) images_high: u8,
 }
 
 // --- Settings ---

@@ -8,6 +8,7 @@ use std::{
 
 use clap::Args;
 use k3_apiserver::{Subnet, service_range};
+use k3_node::agent::Threshold;
 
 use super::{access::AccessFlags, audit::AuditFlags, limits::LimitFlags, storage::StorageFlags};
 use crate::{certificates::Name, duration, log::LogFlags, server::SERVICE_RANGE};
@@ -149,4 +150,17 @@ pub(crate) struct NodeFlags {
     /// How long stopping a container may take beyond the grace time of its pod
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
     pub(super) container_stop_limit: Duration,
+
+    /// What must be left, or else pods are thrown off the node and none is taken, a list with commas
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "memory.available<100Mi,nodefs.available<10%,imagefs.available<15%,nodefs.inodesFree<5%,imagefs.inodesFree<5%"
+    )]
+    pub(super) eviction_hard: Vec<Threshold>,
+
+    /// How many percent of the disk are in use when images that nobody needs are thrown away; 100 keeps them all
+    #[arg(long, value_name = "PERCENT", default_value_t = 85, value_parser = clap::value_parser!(u8).range(1..=100))]
+    pub(super) image_gc_high_threshold: u8,
 }

@@ -80,6 +80,8 @@ impl NodeFlags {
             static_pods: self.pod_manifest_path,
             start_limit: self.container_start_limit,
             stop_limit: self.container_stop_limit,
+            eviction: self.eviction_hard,
+            images_high: self.image_gc_high_threshold,
         })
     }
 }
