@@ -13,6 +13,7 @@ mod failure;
 mod kubeconfig;
 mod limits;
 mod log;
+mod progress;
 mod secret_file;
 mod server;
 mod signals;

@@ -114,7 +114,7 @@ struct Secret(String);
 
 impl StorageFlags {
     /// The store that the flags ask for.
-    pub(super) fn config(&self, data_dir: &Path) -> Result<StorageConfig, Failure> {
+    pub(in crate::commands) fn config(&self, data_dir: &Path) -> Result<StorageConfig, Failure> {
         self.refuse_flags_of_other_stores()?;
         Ok(match self.storage {
             Backend::Memory => StorageConfig::Memory,
