@@ -199,7 +199,10 @@ fn api_config(settings: &mut Settings, certificates: &Certificates, listeners: &
         service_range: settings.service_range.clone(),
         issuer: mem::take(&mut settings.issuer),
         unrestricted_update: settings.unrestricted_update,
-        signing_key: certificates.signing_key.clone(),
+        signing_key: settings
+            .signing_key
+            .clone()
+            .unwrap_or_else(|| certificates.signing_key.clone()),
         advertise: (listeners.advertise, listeners.address.port()),
         nodes: Some(parts::node_client(certificates)),
         usage: settings.has_nodes,
@@ -296,8 +299,8 @@ impl Listeners {
 
 fn cannot_open(storage: &StorageConfig, error: OpenError) -> Failure {
     let name = store_name(storage);
-    if matches!(error, OpenError::Setting { .. }) {
-        let what = format!("a setting of --storage {name} makes no sense");
+    if let OpenError::Setting { setting, .. } = &error {
+        let what = format!("storage.{name}.{setting} makes no sense");
         return Failure::usage(what, format!("`k3 start --help` tells the flags --{name}-..."))
             .because(error);
     }
