@@ -14,6 +14,7 @@ mod failure;
 mod kubeconfig;
 mod limits;
 mod log;
+mod progress;
 mod secret;
 mod secret_file;
 mod server;

@@ -1,19 +1,27 @@
 //! The command line: a folder or file a command.
 
-mod cluster;
+mod certs;
 mod config;
 mod controller;
 mod controllers;
+mod doctor;
+mod log_level;
+mod man;
+mod migrate;
+mod server_flags;
+mod snapshot;
 mod start;
+mod stores;
 mod table;
 mod token;
+mod version;
 
 use std::{env, path::Path, process};
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::{
-    config::{Unread, World, read},
+    config::{Unread, World, documented, read},
     failure::Failure,
 };
 
@@ -36,7 +44,14 @@ enum Command {
     Start(Box<start::StartFlags>),
     Controller(controller::ControllerFlags),
     Controllers(controllers::ControllersFlags),
+    Certs(certs::CertsFlags),
+    Doctor(doctor::DoctorFlags),
+    Snapshot(snapshot::SnapshotFlags),
+    Migrate(migrate::MigrateFlags),
+    LogLevel(log_level::LogLevelFlags),
     Token(token::TokenFlags),
+    Version(version::VersionFlags),
+    Man(man::ManFlags),
 }
 
 /// Carries out what the arguments of the process ask for. Arguments that make no sense end it with 2.
@@ -56,7 +71,14 @@ pub(crate) fn run() -> Result<(), Failure> {
         Command::Start(flags) => start::run(*flags),
         Command::Controller(flags) => controller::run(&flags),
         Command::Controllers(flags) => controllers::run(&flags),
+        Command::Certs(flags) => certs::run(&flags),
+        Command::Doctor(flags) => doctor::run(&flags),
+        Command::Snapshot(flags) => snapshot::run(flags),
+        Command::Migrate(flags) => migrate::run(&flags),
+        Command::LogLevel(flags) => log_level::run(&flags),
         Command::Token(flags) => token::run(flags),
+        Command::Version(flags) => version::run(&flags),
+        Command::Man(flags) => man::run(&flags, documented(command())),
     };
     done.map_err(|failure| {
         let notes = line.settings.notes(&failure.to_string());

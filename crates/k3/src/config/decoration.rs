@@ -21,6 +21,7 @@ const READERS: &[&str] = &[
     "migrate",
     "certs",
     "doctor",
+    "log-level",
 ];
 
 /// The command that takes every flag of the others, to show what comes of them.
@@ -39,7 +40,7 @@ pub(crate) fn args(command: &Command) -> Vec<(&'static Key, Arg)> {
             collect(reader, &mut found);
         }
     }
-    found.extend(to_come());
+    found.push(to_come());
     let of = |key: &Key| found.iter().find(|arg| arg.get_id() == key.arg).cloned();
     KEYS.iter().filter_map(|key| Some((key, of(key)?))).collect()
 }
@@ -55,42 +56,14 @@ fn collect(command: &Command, found: &mut Vec<Arg>) {
     }
 }
 
-/// Arguments of commands that are still to come. A file may have their keys all the same: it is one for all.
-fn to_come() -> [Arg; 6] {
-    [
-        Arg::new("role")
-            .long("role")
-            .value_parser(["one", "master", "node"])
-            .ignore_case(true)
-            .default_value("one")
-            .help("What `k3 run` is: a control plane, a node, or both in one"),
-        Arg::new("debug")
-            .long("debug")
-            .action(ArgAction::SetTrue)
-            .help("Write a coloured log with details to standard error, whatever log.path says"),
-        Arg::new("log_path")
-            .long("log-path")
-            .help("File that the log is written to [default: standard error]"),
-        Arg::new("log_format")
-            .long("log-format")
-            .value_parser(["text", "json"])
-            .default_value("text")
-            .help("How lines of the log look"),
-        Arg::new("log_max_size")
-            .long("log-max-size")
-            .value_parser(value_parser!(u64).range(1..))
-            .default_value("100")
-            .help("How long the file of the log may become, in MiB, before it is put aside"),
-        Arg::new("log_max_files")
-            .long("log-max-files")
-            .value_parser(value_parser!(u64))
-            .default_value("5")
-            .help("How many files of the log that were put aside are kept"),
-    ]
-    .map(|arg| {
-        let key = Key::of(arg.get_id().as_str()).expect("what is to come has a key");
-        dressed(arg, key)
-    })
+/// The argument of a command that is still to come. A file may have its key all the same: it is one for all.
+fn to_come() -> Arg {
+    Arg::new("role")
+        .long("role")
+        .value_parser(["one", "master", "node"])
+        .ignore_case(true)
+        .default_value("one")
+        .help("What `k3 run` is: a control plane, a node, or both in one")
 }
 
 /// The command with what settings add to the one that `names` lead to.
@@ -116,7 +89,7 @@ fn descend(command: Command, names: &[String]) -> Command {
 }
 
 /// The whole command line as documents show it, with the variables of the environment.
-pub(super) fn documented(command: Command) -> Command {
+pub(crate) fn documented(command: Command) -> Command {
     fn all(command: Command) -> Command {
         if command.has_subcommands() {
             return command.mut_subcommands(all);

@@ -21,7 +21,7 @@ mod tests;
 mod value;
 
 pub(crate) use self::{
-    decoration::args,
+    decoration::{args, documented},
     example::example,
     line::{Unread, World, read},
     settings::Settings,

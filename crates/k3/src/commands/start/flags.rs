@@ -10,7 +10,7 @@ use clap::{ArgAction, Args};
 use k3_apiserver::{Subnet, service_range};
 
 use super::{access::AccessFlags, audit::AuditFlags, limits::LimitFlags, storage::StorageFlags};
-use crate::{certificates::Name, duration, log::LogLevel, server::SERVICE_RANGE};
+use crate::{certificates::Name, duration, log::LogFlags, server::SERVICE_RANGE};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -41,13 +41,8 @@ pub(crate) struct StartFlags {
     #[arg(long, value_name = "DIR")]
     pub(super) data_dir: Option<PathBuf>,
 
-    /// How much is written to standard error
-    #[arg(long, value_enum, default_value_t = LogLevel::Info, value_name = "LEVEL")]
-    pub(super) log_level: LogLevel,
-
-    /// How much more is written, as programs of Kubernetes count it: from 4 on details, from 8 on everything
-    #[arg(short = 'v', long = "v", value_name = "N", default_value_t = 0)]
-    pub(super) verbosity: u8,
+    #[command(flatten)]
+    pub(super) log: LogFlags,
 
     #[command(flatten)]
     pub(super) storage: StorageFlags,

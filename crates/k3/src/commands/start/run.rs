@@ -12,7 +12,7 @@ use crate::{
 
 /// Runs a server until it is told to stop.
 pub(crate) fn run(flags: StartFlags) -> Result<(), Failure> {
-    log::begin(flags.log_level.with_verbosity(flags.verbosity));
+    log::begin(&flags.log)?;
     let settings = flags.settings()?;
     limits::raise_open_files();
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -153,7 +153,7 @@ enum MysqlTls {
 
 impl StorageFlags {
     /// The store that the flags ask for.
-    pub(super) fn config(&self, data_dir: &Path) -> Result<StorageConfig, Failure> {
+    pub(in crate::commands) fn config(&self, data_dir: &Path) -> Result<StorageConfig, Failure> {
         Ok(match self.storage {
             Backend::Memory => StorageConfig::Memory,
             Backend::File => {
