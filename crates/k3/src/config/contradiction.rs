@@ -51,9 +51,10 @@ pub(super) fn resolve(given: &mut Vec<Given>, command: &Command) -> Result<(), F
             retain_stronger(given, &one, &other);
         }
     }
-    // Where a server is: by the file that is for it, or by the folder of one on this machine. Both on the line is for the
-    // command to refuse.
-    if let Some((file, folder)) = pair(given, "kubeconfig", "data_dir")
+    // Where a server is that is asked something: by the file that is for it, or by the folder of one on this machine. Both on
+    // the line is for the command to refuse; what runs long keeps things of its own in the folder.
+    let runs_long = command.get_arguments().any(|arg| arg.get_id() == "log_level");
+    if let Some((file, folder)) = pair(given, "kubeconfig", "data_dir").filter(|_| !runs_long)
         && (file.origin != Origin::Flag || folder.origin != Origin::Flag)
     {
         retain_stronger(given, &folder, &file);

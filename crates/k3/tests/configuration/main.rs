@@ -73,10 +73,16 @@ fn each_of_the_four_places_is_looked_at_and_the_first_one_counts() {
 fn a_wrong_file_ends_every_command_that_reads_it_with_2_and_the_place() {
     let data = Data::new();
     for (text, wanted) in [
-        ("storage:\n  type: x\n", "c.yaml:2: storage.type: \"x\" is not one of"),
+        (
+            "storage:\n  type: x\n",
+            "c.yaml:2: storage.type: \"x\" is not one of",
+        ),
         ("log: {level: loud}\n", "c.yaml:1: log.level"),
-        ("\nrole: bad\n", "c.yaml:2: role: \"bad\" is not one of"),
-        ("wbe: {port: 1}\n", "c.yaml:1: wbe.port: no such key; did you mean web.port?"),
+        ("\nrole: bad\n", "c.yaml:2: role: \"bad\""),
+        (
+            "wbe: {port: 1}\n",
+            "c.yaml:1: wbe.port: no such key; did you mean web.port?",
+        ),
         ("web: {port: 1}\nweb: {port: 2}\n", "c.yaml:2"),
         (
             "storage:\n  type: mysql\n  mysql: {max_open_conns: 4, max_idle_conns: 5}\n",
@@ -109,9 +115,16 @@ fn a_wrong_file_ends_every_command_that_reads_it_with_2_and_the_place() {
 #[test]
 fn what_is_in_force_is_shown_with_where_it_comes_from() {
     let data = Data::new();
-    write(&data, ".config.yaml", "api:\n  bind: 127.0.0.2\nstorage: {mysql: {password: s3cret}}\n");
+    write(
+        &data,
+        ".config.yaml",
+        "api:\n  bind: 127.0.0.2\nstorage: {mysql: {password: s3cret}}\n",
+    );
     let mut command = k3(&["config", "show", "--log-level", "warn"]);
-    command.current_dir(data.path()).env("K3_API_PORT", "7000").env("NODE_NAME", "n");
+    command
+        .current_dir(data.path())
+        .env("K3_API_PORT", "7000")
+        .env("NODE_NAME", "n");
     let (code, output, errors) = outcome(&mut command);
     assert_eq!(code, Some(0), "{errors}");
     for (key, value, origin) in [
@@ -123,7 +136,10 @@ fn what_is_in_force_is_shown_with_where_it_comes_from() {
         ("password", "'***'", ".config.yaml:3"),
     ] {
         let is_said = output.lines().any(|line| {
-            let said = line.trim().strip_prefix(key).and_then(|rest| rest.strip_prefix(": "));
+            let said = line
+                .trim()
+                .strip_prefix(key)
+                .and_then(|rest| rest.strip_prefix(": "));
             said.and_then(|said| said.split_once("  # "))
                 .is_some_and(|(said, from)| said.trim_end() == value && from == origin)
         });
@@ -131,7 +147,10 @@ fn what_is_in_force_is_shown_with_where_it_comes_from() {
     }
     assert!(!output.contains("s3cret"));
     // What is shown is a file itself, and so is the example.
-    for (name, text) in [("shown.yaml", output), ("example.yaml", outcome(&mut k3(&["config", "example"])).1)] {
+    for (name, text) in [
+        ("shown.yaml", output),
+        ("example.yaml", outcome(&mut k3(&["config", "example"])).1),
+    ] {
         write(&data, name, &text);
         let (code, _, errors) = outcome(k3(&["config", "check"]).arg(data.path().join(name)));
         assert_eq!(code, Some(0), "{errors}");
@@ -145,7 +164,12 @@ async fn a_token_that_another_key_signed_is_not_taken_and_an_error_log_has_no_ne
     let data = Data::new();
     write(&data, "one.key", &KeyPair::generate().unwrap().serialize_pem());
     let two = KeyPair::generate().unwrap().serialize_pem();
-    let file = |key: &str| format!("{}log: {{level: error}}\njwt: {{signing_key: {key:?}}}\n", quiet(0));
+    let file = |key: &str| {
+        format!(
+            "{}log: {{level: error}}\njwt: {{signing_key: {key:?}}}\n",
+            quiet(0)
+        )
+    };
     write(&data, "one.yaml", &file("one.key").replace("memory", "file"));
     write(&data, "two.yaml", &file(&two).replace("memory", "file"));
 
@@ -159,7 +183,7 @@ async fn a_token_that_another_key_signed_is_not_taken_and_an_error_log_has_no_ne
         .create_token_request("a", &PostParams::default(), &request)
         .await
         .unwrap();
-    let token = made.status.unwrap().token;
+    let token = made.status.unwrap().token.unwrap();
     assert_eq!(answer(&data, &token).await, 200);
     drop(server);
     assert_eq!(data.log(), "", "errors alone are written down");
@@ -179,7 +203,9 @@ async fn client(data: &Data, token: Option<&str>) -> Client {
         kubeconfig.auth_infos[0].auth_info = Some(serde_json::from_value(user).unwrap());
     }
     let options = KubeConfigOptions::default();
-    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &options)
+        .await
+        .unwrap();
     Client::try_from(config).unwrap()
 }
 
@@ -198,7 +224,11 @@ fn an_etcd_that_does_not_answer_is_given_up_within_the_dial_timeout() {
     let data = Data::new();
     // Nobody is at addresses that are kept for documentation; a machine without a way there says so at once.
     let text = "storage:\n  type: etcd\n  etcd: {endpoints: ['http://192.0.2.1:2379'], dial_timeout: 1s}\n";
-    write(&data, "c.yaml", &format!("{}{text}", quiet(0).replace("storage: {type: memory}\n", "")));
+    write(
+        &data,
+        "c.yaml",
+        &format!("{}{text}", quiet(0).replace("storage: {type: memory}\n", "")),
+    );
     let mut command = Command::new("timeout");
     command.args(["8", env!("CARGO_BIN_EXE_k3"), "start", "--config", "c.yaml"]);
     let (code, _, errors) = outcome(command.current_dir(data.path()).stdin(Stdio::null()));
