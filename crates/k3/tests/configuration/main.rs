@@ -124,13 +124,13 @@ fn what_is_in_force_is_shown_with_where_it_comes_from() {
     command
         .current_dir(data.path())
         .env("K3_API_PORT", "7000")
-        .env("NODE_NAME", "n");
+        .env("NODE_NAME", "n1");
     let (code, output, errors) = outcome(&mut command);
     assert_eq!(code, Some(0), "{errors}");
     for (key, value, origin) in [
         ("bind", "127.0.0.2", ".config.yaml:2"),
         ("port", "7000", "environment variable K3_API_PORT"),
-        ("name", "n", "environment variable NODE_NAME"),
+        ("name", "n1", "environment variable NODE_NAME"),
         ("level", "warn", "flag --log-level"),
         ("type", "file", "default"),
         ("password", "'***'", ".config.yaml:3"),
