@@ -5,6 +5,7 @@
 
 mod certificates;
 mod commands;
+mod config;
 mod control;
 mod data_dir;
 mod door;
@@ -14,6 +15,7 @@ mod kubeconfig;
 mod limits;
 mod log;
 mod progress;
+mod secret;
 mod secret_file;
 mod server;
 mod signals;

@@ -95,6 +95,16 @@ pub(crate) enum CertificateError {
 // --- Certificates ---
 
 impl Certificates {
+    /// The same with another key for tokens than the folder's, if there is one: tokens that the folder's signed are then those
+    /// of somebody else.
+    pub(crate) fn with_signing_key(mut self, key: Option<&[u8]>) -> Self {
+        if let Some(key) = key {
+            self.signing_key = key.to_vec();
+            self.old_signing_keys.clear();
+        }
+        self
+    }
+
     /// Those of `folder`, made or renewed if need be.
     pub(crate) fn ensure(folder: &Path, names: &Names, clock: &dyn Clock) -> Result<Self, CertificateError> {
         let now = seconds(clock)?;

@@ -9,7 +9,7 @@ use tracing_subscriber::{
     Layer, Registry, filter::Targets, fmt, layer::SubscriberExt, reload, util::SubscriberInitExt,
 };
 
-use super::{LogFlags, LogLevel, flags::LogFormat, json::Json, rotation::LogFile};
+use super::{LogFlags, LogLevel, colour::Coloured, flags::LogFormat, json::Json, rotation::LogFile};
 use crate::failure::Failure;
 
 /// Where the server shows and changes how much is said, as upstream's does.
@@ -29,6 +29,10 @@ pub(crate) fn begin(flags: &LogFlags) -> Result<(), Failure> {
     let level = flags.level();
     let (filter, handle) = reload::Layer::new(level.targets());
     let lines = match &flags.log_path {
+        _ if flags.debug => fmt::layer()
+            .with_writer(io::stderr)
+            .event_format(Coloured::new())
+            .boxed(),
         None => lines(flags.log_format, io::stderr),
         Some(path) => {
             let file = LogFile::open(path, flags.log_max_size, flags.log_max_files).map_err(|error| {

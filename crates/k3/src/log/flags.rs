@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::{ArgAction, Args, ValueEnum};
 
 use super::LogLevel;
 
@@ -18,6 +18,13 @@ pub(crate) struct LogFlags {
     /// How much more is written, as programs of Kubernetes count it: from 4 on details, from 8 on everything
     #[arg(short = 'v', long = "v", value_name = "N", default_value_t = 0)]
     pub(crate) verbosity: u8,
+
+    /// Write details too, in colours and to standard error, whatever else is said about the log
+    #[arg(
+        long, value_name = "BOOL", action = ArgAction::Set, default_value_t = false,
+        num_args = 0..=1, require_equals = true, default_missing_value = "true"
+    )]
+    pub(crate) debug: bool,
 
     /// How lines look: for people, or one JSON object each
     #[arg(long, value_enum, default_value_t = LogFormat::Text, value_name = "FORMAT")]
@@ -50,7 +57,8 @@ pub(crate) enum LogFormat {
 impl LogFlags {
     /// The level with what the verbosity adds.
     pub(crate) fn level(&self) -> LogLevel {
-        self.log_level.clone().with_verbosity(self.verbosity)
+        let details = if self.debug { 4 } else { 0 };
+        self.log_level.clone().with_verbosity(self.verbosity.max(details))
     }
 }
 

@@ -12,6 +12,7 @@
 //! headers of requests, and tokens in them. What is said is chosen again at any time, without a restart.
 
 mod begin;
+mod colour;
 mod flags;
 mod json;
 mod level;

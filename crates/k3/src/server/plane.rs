@@ -93,7 +93,10 @@ impl ControlPlane {
         let names = names(&mut settings, listeners.advertise);
         let folder = data_dir.join("tls");
         let seen = renewal::generation(&folder);
-        let certificates = Certificates::ensure(&folder, &names, &SystemClock).map_err(no_certificates)?;
+        let signing_key = settings.signing_key.take();
+        let certificates = Certificates::ensure(&folder, &names, &SystemClock)
+            .map_err(no_certificates)?
+            .with_signing_key(signing_key.as_deref());
         let tls = Tls::new(&certificates).map_err(no_certificates)?;
         settings.authentication.certificates = Some(Arc::clone(&tls.clients));
         let compactor = Compactor::start(Arc::clone(&store), HISTORY);
@@ -105,8 +108,8 @@ impl ControlPlane {
         })?;
         let server = Arc::new(server);
         server.add_setting(log::LEVEL_PATH, log::current, log::change);
-        let (old_keys, signing_key) = (&certificates.old_signing_keys, &certificates.signing_key);
-        server.replace_keys(signing_key, old_keys).map_err(|error| {
+        let (old_keys, key) = (&certificates.old_signing_keys, &certificates.signing_key);
+        server.replace_keys(key, old_keys).map_err(|error| {
             Failure::new("cannot start the API server", "see the keys in the folder `tls`").because(error)
         })?;
         let (address, advertise) = (listeners.address, listeners.advertise);
@@ -144,6 +147,7 @@ impl ControlPlane {
             folder,
             seen,
             names,
+            signing_key,
             kubeconfigs: kubeconfigs.into_iter().flatten().collect(),
             address,
             server: Arc::clone(&server),
@@ -338,8 +342,8 @@ impl Listeners {
 
 fn cannot_open(storage: &StorageConfig, error: OpenError) -> Failure {
     let name = store_name(storage);
-    if matches!(error, OpenError::Setting { .. }) {
-        let what = format!("a setting of --storage {name} makes no sense");
+    if let OpenError::Setting { setting, .. } = &error {
+        let what = format!("storage.{name}.{setting} makes no sense");
         return Failure::usage(what, format!("`k3 start --help` tells the flags --{name}-..."))
             .because(error);
     }

@@ -57,6 +57,8 @@ pub(super) struct Renewal {
     /// The file that was there when they were read.
     pub(super) seen: Generation,
     pub(super) names: Names,
+    /// The key for tokens, if it is not the folder's.
+    pub(super) signing_key: Option<Vec<u8>>,
     /// Where the admin's kubeconfig is.
     pub(super) kubeconfigs: Vec<PathBuf>,
     pub(super) address: SocketAddr,
@@ -123,7 +125,9 @@ impl Renewal {
         let failed = |error| {
             Failure::new("what is in the folder cannot be used", "see `k3 certs show`").because(error)
         };
-        let new = Certificates::ensure(&self.folder, &self.names, &SystemClock).map_err(failed)?;
+        let new = Certificates::ensure(&self.folder, &self.names, &SystemClock)
+            .map_err(failed)?
+            .with_signing_key(self.signing_key.as_deref());
         let old = self.current.get();
         self.tls.replace(&new).map_err(failed)?;
         self.server
