@@ -49,7 +49,14 @@ pub(crate) fn what_ends_comes_back_and_what_fails_says_why(place: &Place) {
         stage.kubectl(&format!("get pod bad -o jsonpath={message}")),
         "the reason\n"
     );
-    stage.kubectl("wait pod/no-program --for=jsonpath={.status.phase}=Failed --timeout=120s");
+    // A Podman has not begun what it could not start, so that it is tried again whatever the policy is.
+    let told = match place.name {
+        "podman" => "{.status.containerStatuses[0].state.waiting.reason}=RunContainerError",
+        _ => "{.status.phase}=Failed",
+    };
+    stage.kubectl(&format!(
+        "wait pod/no-program --for=jsonpath={told} --timeout=120s"
+    ));
     says(&stage, "no-program", "/no/such/program");
     let waiting = "{.status.containerStatuses[0].state.waiting.reason}=ErrImageNeverPull";
     stage.kubectl(&format!(
