@@ -102,7 +102,7 @@ impl WorkloadReport {
     pub(super) fn print(&self) {
         print_rows(&self.rows, "Controllers and scheduler");
         let mut table = Table::new(["", "API server alone MiB", "all MiB", "the rest MiB"]);
-        for row in &self.memory {
+        if let Some(row) = &self.memory {
             table.row([
                 format!("{} pods", row.pods),
                 figure(mebibytes(row.alone_bytes)),

@@ -385,7 +385,7 @@ impl ListBody {
                 Item::Plain => object.write_item(&mut out),
                 Item::Whole => object.write(&mut out),
                 Item::Metadata(version) => {
-                    answer::write_metadata(&mut out, &object, object.revision, version)
+                    answer::write_metadata(&mut out, &object, object.revision, version);
                 }
             }
             if out.len() >= size {

@@ -148,7 +148,7 @@ mod tests {
     fn equal_lists_are_kept_once() {
         let (one, other) = (list([1, 2]), list([1, 2]));
         assert_eq!(one, other);
-        assert!(std::ptr::eq(&*one, &*other));
+        assert!(std::ptr::eq(&raw const *one, &raw const *other));
         assert_ne!(list([1]), list([2]));
         assert_eq!(list([]), Shared::default());
     }

@@ -91,7 +91,7 @@ mod tests {
             json!([{"key": "a"}, {"key": "b", "effect": "NoSchedule"}, {"key": "c", "effect": "NoExecute"}]);
         let (one, other) = (tolerations(written.clone()), tolerations(written));
         assert_eq!(one.len(), 2);
-        assert!(std::ptr::eq(&*one, &*other));
+        assert!(std::ptr::eq(&raw const *one, &raw const *other));
         assert!(tolerations(json!(null)).is_empty() && tolerations(json!([])).is_empty());
     }
 }

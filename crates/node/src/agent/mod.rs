@@ -7,10 +7,9 @@
 //! serving       the certificate of its API    pressure  what is done when something runs short
 //! images        what is thrown away of them   logs      rotated
 //! tenants       the pods, as all these need them
-//! keepers       all of these together         agent     everything together
+//! keepers       all of these together         running   everything together
 //! ```
 
-mod agent;
 mod config;
 mod images;
 mod keepers;
@@ -19,6 +18,7 @@ mod logs;
 mod machine;
 mod node;
 mod pressure;
+mod running;
 mod search;
 mod serving;
 mod tenants;
@@ -26,8 +26,8 @@ mod tls;
 mod view;
 
 pub use self::{
-    agent::{Agent, AgentError},
     config::{Config, Eviction as EvictionLimits, ImageLimits, LogLimits, Shutdown, default_node_name},
     pressure::{Least, Signal, Threshold},
+    running::{Agent, AgentError},
     serving::Resolver,
 };

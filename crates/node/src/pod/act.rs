@@ -101,7 +101,7 @@ impl Work<'_> {
         };
         self.update(&plan, &mut done).await;
         if starts {
-            self.start(&plan, &place, &mut done).await;
+            Box::pin(self.start(&plan, &place, &mut done)).await;
         }
         self.prune(&mut done).await;
         done

@@ -50,7 +50,7 @@ pub struct SandboxSpec {
     pub cgroup_parent: Option<String>,
     /// Where its containers' logs go, for runtimes that write them to files.
     pub log_directory: PathBuf,
-    /// The handler of its RuntimeClass; empty for the usual one.
+    /// The handler of its `RuntimeClass`; empty for the usual one.
     pub handler: String,
     /// The labels and annotations of the pod, for who looks from outside.
     pub labels: BTreeMap<String, String>,
@@ -263,9 +263,9 @@ pub struct Security {
     pub no_new_privileges: bool,
     /// Which system calls.
     pub seccomp: Confinement,
-    /// Which profile of AppArmor.
+    /// Which profile of `AppArmor`.
     pub apparmor: Confinement,
-    /// SELinux: user, role, type, level.
+    /// `SELinux`: user, role, type, level.
     pub selinux: Option<[String; 4]>,
     /// Paths of `/proc` that are hidden; the runtime's own if `None`.
     pub masked_paths: Option<Vec<String>>,
@@ -290,7 +290,7 @@ pub enum Confinement {
     Default,
     /// None.
     Unconfined,
-    /// One of this machine: a file for seccomp, a name for AppArmor.
+    /// One of this machine: a file for seccomp, a name for `AppArmor`.
     Local(String),
 }
 

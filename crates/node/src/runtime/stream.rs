@@ -14,6 +14,10 @@ use super::RuntimeError;
 
 /// A command to be run in a container, or streams to be attached to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "which streams there are is what clients ask, each by itself"
+)]
 pub struct ExecSpec {
     /// The command; nothing for attaching.
     pub command: Vec<String>,

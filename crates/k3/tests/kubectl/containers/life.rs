@@ -1,10 +1,6 @@
 //! Ends, restarts and failures of containers, and of the agent.
 
-use std::{
-    thread,
-    time::{Duration, Instant},
-};
-
+use kubecontroller::testing::eventually_within;
 use serde_json::{Value, json};
 
 use super::place::{PATIENCE, Place, Stage, container};
@@ -73,15 +69,12 @@ pub(crate) fn what_ends_comes_back_and_what_fails_says_why(place: &Place) {
 
 /// Waits until what users ask first tells something.
 fn says(stage: &Stage, pod: &str, what: &str) {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
+    let told = eventually_within(PATIENCE, async || {
         let said = stage.kubectl(&format!("describe pod {pod}"));
-        if said.contains(what) {
-            return;
-        }
-        assert!(Instant::now() < deadline, "no {what} in {said}");
-        thread::sleep(Duration::from_millis(200));
-    }
+        said.contains(what).then_some(()).ok_or(said)
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.unwrap().block_on(told);
 }
 
 /// Each pod with the id of its container, how often that began again, and whether it is ready.

@@ -388,6 +388,7 @@ mod tests {
         runtime: watch::Sender<RuntimeState>,
         pressures: watch::Sender<Pressures>,
         facts: watch::Receiver<Arc<Facts>>,
+        #[expect(clippy::type_complexity, reason = "nobody reads it: it is kept open")]
         _others: (
             watch::Sender<Arc<Vec<Image>>>,
             watch::Sender<Option<String>>,
@@ -446,6 +447,7 @@ mod tests {
             runtime,
             pressures,
             facts: learned,
+            #[expect(clippy::type_complexity, reason = "nobody reads it: it is kept open")]
             _others: (images, leaving, folder),
             _tasks: tasks,
         }
@@ -565,7 +567,7 @@ mod tests {
         let before = stage.writes();
         sleep(Duration::from_secs(150)).await;
         assert_eq!(stage.writes(), before);
-        sleep(Duration::from_secs(120)).await;
+        sleep(Duration::from_mins(2)).await;
         assert_eq!(stage.writes(), before + 1);
     }
 

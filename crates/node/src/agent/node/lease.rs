@@ -69,7 +69,7 @@ impl LeaseKeeper {
                         again = (again * 2).min(self.period);
                     }
                     Err(_) => {
-                        tracing::warn!(node = self.node, "renewing the lease of the node takes too long")
+                        tracing::warn!(node = self.node, "renewing the lease of the node takes too long");
                     }
                 }
             }

@@ -254,7 +254,7 @@ mod tests {
             fill(
                 &mut second,
                 &observed(),
-                now() + std::time::Duration::from_secs(60)
+                now() + std::time::Duration::from_mins(1)
             ),
             Tidings::default()
         );

@@ -18,12 +18,10 @@ pub(super) fn evicted(
     seen: &Observations,
 ) -> String {
     let mut text = format!("The node was low on resource: {}. ", resource.name());
-    let met = thresholds
+    let mut met = thresholds
         .iter()
         .filter(|threshold| threshold.signal.resource() == resource);
-    let met = met
-        .filter_map(|threshold| Some((threshold, seen.get(&threshold.signal)?)))
-        .next();
+    let met = met.find_map(|threshold| Some((threshold, seen.get(&threshold.signal)?)));
     if let Some((threshold, seen)) = met {
         let amount = |amount| match resource {
             Resource::Memory | Resource::EphemeralStorage => bytes(amount),

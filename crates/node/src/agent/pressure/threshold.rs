@@ -83,18 +83,15 @@ impl FromStr for Threshold {
     fn from_str(text: &str) -> Result<Self, String> {
         let (signal, least) = text.split_once('<').ok_or_else(|| format!("{text} has no <"))?;
         let wrong = || format!("{least} in {text} is no amount");
-        let least = match least.trim().strip_suffix('%') {
-            Some(percent) => {
-                let (whole, part) = percent.split_once('.').unwrap_or((percent, "0"));
-                let whole: u16 = whole.parse().map_err(|_| wrong())?;
-                let part: u16 = part.get(..1).unwrap_or("0").parse().map_err(|_| wrong())?;
-                let part = whole.checked_mul(10).and_then(|whole| whole.checked_add(part));
-                Least::PerMille(part.filter(|part| *part < 1000).ok_or_else(wrong)?)
-            }
-            None => {
-                let amount: Quantity = least.trim().parse().map_err(|_| wrong())?;
-                Least::Amount(u64::try_from(amount.value()).map_err(|_| wrong())?)
-            }
+        let least = if let Some(percent) = least.trim().strip_suffix('%') {
+            let (whole, part) = percent.split_once('.').unwrap_or((percent, "0"));
+            let whole: u16 = whole.parse().map_err(|_| wrong())?;
+            let part: u16 = part.get(..1).unwrap_or("0").parse().map_err(|_| wrong())?;
+            let part = whole.checked_mul(10).and_then(|whole| whole.checked_add(part));
+            Least::PerMille(part.filter(|part| *part < 1000).ok_or_else(wrong)?)
+        } else {
+            let amount: Quantity = least.trim().parse().map_err(|_| wrong())?;
+            Least::Amount(u64::try_from(amount.value()).map_err(|_| wrong())?)
         };
         Ok(Threshold {
             signal: signal.trim().parse()?,

@@ -368,6 +368,7 @@ fn read<T: DeserializeOwned>(answer: &[u8]) -> Result<T, CallError> {
     serde_json::from_slice(answer).map_err(|error| CallError::Garbled(error.to_string()))
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "as `map_err` gives it")]
 fn lost(error: hyper::Error) -> CallError {
     use std::error::Error;
     let reason = error

@@ -5,16 +5,14 @@ mod resources;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) use self::resources::limits;
 use self::{confinement::security_options, resources::host_resources};
 use super::{
     names::{Kind, Marks},
     pause,
-    wire::{
-        BindOptions, Device, HostConfig, ImageOptions, LogConfig, Mount, NewContainer, Nothing, PortBinding,
-    },
+    wire::{BindOptions, Device, HostConfig, ImageOptions, LogConfig, Mount, NewContainer, PortBinding},
 };
 use crate::runtime::{
     ContainerSpec, Identity, MountSource, NamespaceMode, Owner, Propagation, Protocol, RuntimeError,
@@ -102,14 +100,14 @@ impl Planner {
             sysctls: spec.sysctls.clone(),
             ..HostConfig::default()
         };
-        let mut exposed_ports = BTreeMap::new();
+        let mut exposed_ports = BTreeSet::new();
         for port in spec
             .ports
             .iter()
             .filter(|port| has_own_network && port.is_mapped())
         {
             let name = format!("{}/{}", port.container_port, protocol(port.protocol));
-            exposed_ports.insert(name.clone(), Nothing {});
+            exposed_ports.insert(name.clone());
             host.port_bindings.entry(name).or_default().push(PortBinding {
                 host_ip: port.host_ip.map(|ip| ip.to_string()).unwrap_or_default(),
                 host_port: port.host_port.to_string(),

@@ -170,12 +170,12 @@ mod tests {
     const LATER: &str = "2026-01-02T03:05:05+00:00";
     const NEVER: &str = "0001-01-01T00:00:00Z";
 
-    fn seen(state: State) -> ContainerState {
-        super::state(&state, CREATED.parse().unwrap())
+    fn seen(state: &State) -> ContainerState {
+        super::state(state, CREATED.parse().unwrap())
     }
 
     fn ended(code: i64, oom_killed: bool) -> Exit {
-        let state = seen(State {
+        let state = seen(&State {
             status: "exited".into(),
             exit_code: code,
             oom_killed,
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn what_could_not_begin_ended_when_it_was_made() {
-        let state = seen(State {
+        let state = seen(&State {
             status: "created".into(),
             exit_code: 127,
             error: "no such file".into(),
@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn what_was_not_begun_is_made_under_all_its_names() {
         for status in ["created", "configured", "initialized"] {
-            let state = seen(State {
+            let state = seen(&State {
                 status: status.into(),
                 started_at: NEVER.into(),
                 finished_at: NEVER.into(),
@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn a_runner_runs_since_it_was_started() {
-        let state = seen(State {
+        let state = seen(&State {
             status: "running".into(),
             running: true,
             started_at: LATER.into(),

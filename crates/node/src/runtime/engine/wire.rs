@@ -1,8 +1,8 @@
 //! What is sent to the engine when a container is made or changed, as far as we use it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 /// A container to be made.
@@ -28,15 +28,16 @@ pub(super) struct NewContainer {
     pub(super) tty: bool,
     pub(super) open_stdin: bool,
     pub(super) stdin_once: bool,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub(super) exposed_ports: BTreeMap<String, Nothing>,
+    #[serde(skip_serializing_if = "BTreeSet::is_empty", serialize_with = "as_keys")]
+    pub(super) exposed_ports: BTreeSet<String>,
     pub(super) healthcheck: Healthcheck,
     pub(super) host_config: HostConfig,
 }
 
-/// Ports are the keys of objects that say nothing.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub(super) struct Nothing {}
+/// Ports are the keys of an object whose values say nothing.
+fn as_keys<S: Serializer>(names: &BTreeSet<String>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(names.iter().map(|name| (name, json!({}))))
+}
 
 /// Health is for probes to tell: checks of the image are off.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -73,9 +73,9 @@ pub(crate) async fn a_process_is_who_it_is_told_to_be(world: &World) {
 
 pub(crate) async fn rights_are_what_was_asked_for(world: &World) {
     let pod = world.pod().await;
-    let status = r#"
+    let status = r"
         grep -E '^(CapEff|NoNewPrivs|Seccomp):' /proc/self/status
-        touch /here 2>/dev/null && echo writable || echo read-only"#;
+        touch /here 2>/dev/null && echo writable || echo read-only";
     let with = async |name: &str, security: Security| {
         let mut spec = world.script(status);
         (spec.name, spec.security) = (name.into(), security);

@@ -1,6 +1,6 @@
 //! A connection that was taken over, as the streams of a process.
 
-use std::{future::pending, io, sync::Arc};
+use std::{convert::Infallible, future::pending, io, sync::Arc};
 
 use futures_util::FutureExt;
 use hyper::upgrade::Upgraded;
@@ -55,7 +55,7 @@ pub(super) fn attached(
             moved = move_output(reader, frames, outputs) => moved.map_err(|error| {
                 RuntimeError::Refused(format!("the stream of a process broke: {error}"))
             })?,
-            () = resizing.run(new_sizes) => {}
+            _ = resizing.run(new_sizes) => {}
         }
         end.await
     };
@@ -106,7 +106,7 @@ impl Resizing {
     }
 
     /// Passes sizes on. Never ends: the end of sizes is not the end of the process.
-    async fn run(self, mut sizes: mpsc::Receiver<TerminalSize>) {
+    async fn run(self, mut sizes: mpsc::Receiver<TerminalSize>) -> Infallible {
         while let Some(size) = sizes.recv().await {
             let (height, width) = (size.height.to_string(), size.width.to_string());
             let path = format!(

@@ -60,8 +60,8 @@ pub(super) fn elf(processor: &str) -> Option<Vec<u8>> {
     Some(file)
 }
 
-/// rt_sigaction(SIGCHLD, ignore), rt_sigaction(SIGTERM, leave), rt_sigaction(SIGINT, leave), then pause() for ever; the handler
-/// is exit_group(0).
+/// `rt_sigaction(SIGCHLD, ignore)`, `rt_sigaction(SIGTERM, leave)`, `rt_sigaction(SIGINT, leave)`, then `pause()` for ever;
+/// the handler is `exit_group(0)`.
 #[rustfmt::skip]
 fn x86_64() -> Machine {
     Machine {
@@ -78,7 +78,7 @@ fn x86_64() -> Machine {
     }
 }
 
-/// As [`x86_64`]; this processor has no pause(), and waits with ppoll() for nothing.
+/// As [`x86_64`]; this processor has no `pause()`, and waits with `ppoll()` for nothing.
 fn aarch64() -> Machine {
     const SVC: u32 = 0xd400_0001;
     const NOP: u32 = 0xd503_201f;

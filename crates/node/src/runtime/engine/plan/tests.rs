@@ -200,7 +200,7 @@ fn security_is_told_in_the_words_of_the_engine() {
             no_new_privileges: true,
             seccomp: Confinement::Unconfined,
             apparmor: Confinement::Local("mine".into()),
-            selinux: Some(["".into(), "".into(), "t".into(), "s0".into()]),
+            selinux: Some([String::new(), String::new(), "t".into(), "s0".into()]),
             ..Security::default()
         },
         ..container()
