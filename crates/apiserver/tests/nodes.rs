@@ -103,7 +103,7 @@ fn whole(code: u16, text: impl Into<Bytes>) -> Reply {
 fn node_reply(
     mut request: Request<Incoming>,
     seen: Arc<Seen>,
-    tasks: Arc<std::sync::Mutex<JoinSet<()>>>,
+    tasks: &std::sync::Mutex<JoinSet<()>>,
 ) -> Reply {
     let uri = request.uri().to_string();
     seen.asked
@@ -357,8 +357,7 @@ async fn start_node(authority: &Authority, seen: &Arc<Seen>, tasks: &mut JoinSet
                     return;
                 };
                 let service = service_fn(move |request| {
-                    let reply =
-                        std::future::ready(node_reply(request, Arc::clone(&seen), Arc::clone(&talks)));
+                    let reply = std::future::ready(node_reply(request, Arc::clone(&seen), &talks));
                     async move { Ok::<_, Infallible>(reply.await) }
                 });
                 let _ = http1::Builder::new()

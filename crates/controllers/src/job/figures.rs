@@ -85,7 +85,7 @@ impl Figures {
         let reason = match look.job.spec.pod_replacement_policy {
             _ if look.failed == 0 => "new",
             Replacement::Failed => "recreate_failed",
-            _ => "recreate_terminating_or_failed",
+            Replacement::TerminatingOrFailed => "recreate_terminating_or_failed",
         };
         self.metrics.count(&PODS_CREATED, &[reason, result(is_well)], 1);
     }

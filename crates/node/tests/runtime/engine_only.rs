@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use k3_node::runtime::{HostEntry, RuntimeError};
+use k3_node::runtime::{HostEntry, LogOptions, RuntimeError};
 use k3_test_services::TEST_IMAGE;
 
 use crate::{
@@ -46,7 +46,7 @@ async fn names_are_those_that_people_know(place: Place) {
     assert_eq!(id_of(&place, &live), second.0);
     assert_eq!(id_of(&place, &format!("{live}_{}_0", pod.spec.pod.uid)), first.0);
     // The log of the one before is still there.
-    assert_eq!(world.log(&first, &Default::default()).await, "");
+    assert_eq!(world.log(&first, &LogOptions::default()).await, "");
     // A pod of the same name that still runs makes room as well.
     let mut again = pod.spec.clone();
     again.pod.uid.push_str("-again");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use k3_node::runtime::{Change, ContainerState, Resources, RuntimeError, SandboxState};
+use k3_node::runtime::{Change, ContainerState, LogOptions, Resources, RuntimeError, SandboxState};
 use k3_test_services::TEST_IMAGE;
 
 use crate::world::{World, eventually, soon};
@@ -124,7 +124,7 @@ pub(crate) async fn a_container_has_its_grace_and_no_more(world: &World) {
         let id = world.start(&pod, &spec).await;
         eventually("it listens to signals", async || {
             world
-                .log(&id, &Default::default())
+                .log(&id, &LogOptions::default())
                 .await
                 .contains("ready")
                 .then_some(())

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use k3_node::runtime::{Attached, ExecSpec, LogOptions, LogStream, RuntimeError, TerminalSize};
+use k3_node::runtime::{Attached, ExecSpec, LogOptions, LogStream, Propagation, RuntimeError, TerminalSize};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::world::{World, eventually, soon};
@@ -200,7 +200,7 @@ pub(crate) async fn a_log_is_followed_to_its_end(world: &World) {
         source: k3_node::runtime::MountSource::Host(folder.clone()),
         target: "/go".into(),
         read_only: true,
-        propagation: Default::default(),
+        propagation: Propagation::default(),
         recursive_read_only: false,
     }];
     let id = world.start(&pod, &spec).await;

@@ -93,7 +93,7 @@ fn ports_of_the_machine_lead_into_the_pod() {
         ..pod()
     };
     let plan = planner(Flavor::Docker).sandbox(&pod, None).unwrap();
-    assert_eq!(plan.exposed_ports.keys().collect::<Vec<_>>(), ["53/udp"]);
+    assert_eq!(plan.exposed_ports.iter().collect::<Vec<_>>(), ["53/udp"]);
     let bound: Vec<_> = plan.host_config.port_bindings["53/udp"]
         .iter()
         .map(|binding| (binding.host_ip.as_str(), binding.host_port.as_str()))
