@@ -1,6 +1,6 @@
 //! Files that only their owner may read.
 //!
-//! Promises: a file is there whole or not at all, also after a power loss; at no moment can anybody else read
+//! Promises: a file is there whole or not at all, also after a power loss if it is to last; at no moment can anybody else read
 //! it; of two processes that write the same file one wins, and it is whole.
 
 use std::{
@@ -23,6 +23,15 @@ pub(crate) struct FileError {
 
 /// Writes the file and makes it durable.
 pub(crate) fn write(path: &Path, content: &str) -> Result<(), FileError> {
+    replace(path, content, File::sync_all)
+}
+
+/// Writes the file and does not wait for the disk: for files that nobody needs after a power loss.
+pub(crate) fn write_for_now(path: &Path, content: &str) -> Result<(), FileError> {
+    replace(path, content, |_| Ok(()))
+}
+
+fn replace(path: &Path, content: &str, sync: impl Fn(&File) -> io::Result<()>) -> Result<(), FileError> {
     let failed = |source| FileError {
         verb: "write",
         path: path.to_path_buf(),
@@ -36,8 +45,9 @@ pub(crate) fn write(path: &Path, content: &str) -> Result<(), FileError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let fresh = folder.join(format!(".{name}.{}.new", process::id()));
     let written = write_fresh(&fresh, content)
+        .and_then(|file| sync(&file))
         .and_then(|()| fs::rename(&fresh, path))
-        .and_then(|()| File::open(folder)?.sync_all());
+        .and_then(|()| sync(&File::open(folder)?));
     if written.is_err() {
         // Best effort: what is left is a hidden file that the next attempt of this process overwrites.
         let _ = fs::remove_file(&fresh);
@@ -45,7 +55,7 @@ pub(crate) fn write(path: &Path, content: &str) -> Result<(), FileError> {
     written.map_err(failed)
 }
 
-fn write_fresh(path: &Path, content: &str) -> io::Result<()> {
+fn write_fresh(path: &Path, content: &str) -> io::Result<File> {
     let mut file = OpenOptions::new()
         .write(true)
         .create(true)
@@ -55,7 +65,7 @@ fn write_fresh(path: &Path, content: &str) -> io::Result<()> {
     // One that was left behind by a process of the same number may have another mode.
     file.set_permissions(fs::Permissions::from_mode(0o600))?;
     file.write_all(content.as_bytes())?;
-    file.sync_all()
+    Ok(file)
 }
 
 /// The file's text; `None` if there is no such file.

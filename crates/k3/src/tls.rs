@@ -1,7 +1,7 @@
 //! How the server speaks TLS: 1.2 and newer, HTTP/2 or HTTP/1.1, and a client may show a certificate.
 //!
-//! Promise: the connection proves that a client has the key of the certificate it shows; whether it is of the server's own
-//! authority is for the API server to judge, which has [`Tls::clients`] for it. A client with another one gets an answer that
+//! Promise: the connection proves that a client has the key of the certificate it shows; whether it is of an authority
+//! of users is for the API server to judge, which has [`Tls::clients`] for it. A client with another one gets an answer that
 //! says so, where a connection that breaks would say nothing.
 
 use std::sync::Arc;
@@ -39,16 +39,18 @@ pub(crate) fn provider() -> Arc<CryptoProvider> {
 /// The settings of the serving side.
 pub(crate) fn server_config(certificates: &Certificates) -> Result<Tls, CertificateError> {
     let mut roots = RootCertStore::empty();
-    roots.add(certificates.authority_der()?)?;
+    for authority in certificates.clients_der()? {
+        roots.add(authority)?;
+    }
     let clients = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider())
         .allow_unauthenticated()
         .build()
         .map_err(|error| rustls::Error::General(error.to_string()))?;
-    let (certificate, key) = certificates.server.der()?;
+    let (chain, key) = certificates.server.chain()?;
     let mut config = ServerConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&TLS13, &TLS12])?
         .with_client_cert_verifier(Arc::new(AnyCertificate(Arc::clone(&clients))))
-        .with_single_cert(vec![certificate], key)?;
+        .with_single_cert(chain, key)?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(Tls {
         config: Arc::new(config),

@@ -97,6 +97,14 @@ impl Identity {
         None
     }
 
+    /// All certificates and the key as TLS wants them to be shown.
+    pub(crate) fn chain(
+        &self,
+    ) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), CertificateError> {
+        let chain = CertificateDer::pem_slice_iter(self.certificate.as_bytes()).collect::<Result<_, _>>()?;
+        Ok((chain, PrivateKeyDer::from_pem_slice(self.key.as_bytes())?))
+    }
+
     /// The certificate and the key as TLS wants them.
     pub(crate) fn der(&self) -> Result<(CertificateDer<'static>, PrivateKeyDer<'static>), CertificateError> {
         let certificate = CertificateDer::from_pem_slice(self.certificate.as_bytes())?;

@@ -12,11 +12,16 @@ use rustls::pki_types::{CertificateDer, pem::PemObject};
 use super::{Identity, Names, authority::Authority, identity::Purpose};
 use crate::secret_file::{self, FileError};
 
+const ADMIN: Purpose<'_> = Purpose::Master("kubernetes-admin");
+const TO_NODES: Purpose<'_> = Purpose::Master("kube-apiserver-kubelet-client");
+
 /// The certificates and keys of a server.
 pub(crate) struct Certificates {
     /// The authority's certificate, in PEM form.
     pub(crate) authority: String,
-    /// What the server shows.
+    /// The authorities whose certificates users show, in PEM form: that one, unless others are given.
+    pub(crate) clients: String,
+    /// What the server shows, and what is between it and the authority.
     pub(crate) server: Identity,
     /// What its first user shows.
     pub(crate) admin: Identity,
@@ -69,34 +74,53 @@ pub(crate) enum CertificateError {
 impl Certificates {
     /// Those of `folder`, made or renewed if need be.
     pub(crate) fn ensure(folder: &Path, names: &Names, clock: &dyn Clock) -> Result<Self, CertificateError> {
-        let now = clock.now().duration_since(std::time::UNIX_EPOCH);
-        let now = now
-            .ok()
-            .and_then(|now| i64::try_from(now.as_secs()).ok())
-            .ok_or(CertificateError::Clock)?;
+        let now = seconds(clock)?;
         secret_file::make_folder(folder)?;
         // Two servers that begin together on one folder must not each sign with a key of their own.
         let _alone = secret_file::lock(&folder.join(".lock"))?;
         let authority = Authority::ensure(folder, now)?;
         let server = identity(folder, "server", &authority, &Purpose::Server(names), now)?;
-        let admin = Purpose::Master("kubernetes-admin");
-        let admin = identity(folder, "admin", &authority, &admin, now)?;
-        let to_nodes = Purpose::Master("kube-apiserver-kubelet-client");
-        let to_nodes = identity(folder, "apiserver-kubelet-client", &authority, &to_nodes, now)?;
+        let admin = identity(folder, "admin", &authority, &ADMIN, now)?;
+        let to_nodes = identity(folder, "apiserver-kubelet-client", &authority, &TO_NODES, now)?;
         Ok(Self {
             server,
             admin,
             to_nodes,
             signing_key: signing_key(folder)?,
             authority: authority.pem().to_owned(),
+            clients: authority.pem().to_owned(),
             issuer: Arc::new(authority),
         })
     }
 
-    /// The authority's certificate as TLS wants it.
-    pub(crate) fn authority_der(&self) -> Result<CertificateDer<'static>, CertificateError> {
-        Ok(CertificateDer::from_pem_slice(self.authority.as_bytes())?)
+    /// New ones of a new authority, which are in memory alone.
+    pub(crate) fn fresh(names: &Names, clock: &dyn Clock) -> Result<Self, CertificateError> {
+        let now = seconds(clock)?;
+        let authority = Authority::fresh(now)?;
+        let issue = |purpose: Purpose<'_>| Identity::issue(&authority, &purpose, now);
+        Ok(Self {
+            server: issue(Purpose::Server(names))?,
+            admin: issue(ADMIN)?,
+            to_nodes: issue(TO_NODES)?,
+            signing_key: KeyPair::generate()?.serialize_der(),
+            authority: authority.pem().to_owned(),
+            clients: authority.pem().to_owned(),
+            issuer: Arc::new(authority),
+        })
     }
+
+    /// The authorities of users as TLS wants them.
+    pub(crate) fn clients_der(&self) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
+        Ok(CertificateDer::pem_slice_iter(self.clients.as_bytes()).collect::<Result<_, _>>()?)
+    }
+}
+
+/// The time in seconds since 1970.
+fn seconds(clock: &dyn Clock) -> Result<i64, CertificateError> {
+    let now = clock.now().duration_since(std::time::UNIX_EPOCH);
+    now.ok()
+        .and_then(|now| i64::try_from(now.as_secs()).ok())
+        .ok_or(CertificateError::Clock)
 }
 
 fn identity(
@@ -189,6 +213,8 @@ mod tests {
     fn tls_takes_what_is_made() {
         let folder = tempfile::tempdir().unwrap();
         assert!(crate::tls::server_config(&ensure(folder.path(), TODAY)).is_ok());
+        let fresh = Certificates::fresh(&names(&[]), &Day(TODAY)).unwrap();
+        assert!(crate::tls::server_config(&fresh).is_ok());
     }
 
     #[test]

@@ -3,12 +3,15 @@
 mod cluster;
 mod controller;
 mod controllers;
+mod envtest;
 mod start;
 mod table;
+mod test_env;
 mod token;
 
 use clap::{Parser, Subcommand};
 
+pub(crate) use self::envtest::Part;
 use crate::failure::Failure;
 
 /// A Kubernetes control plane in one process.
@@ -30,6 +33,8 @@ enum Command {
     Controller(controller::ControllerFlags),
     Controllers(controllers::ControllersFlags),
     Token(token::TokenFlags),
+    TestEnv(test_env::TestEnvFlags),
+    EnvtestAssets(envtest::AssetsFlags),
 }
 
 /// Carries out what the arguments of the process ask for. Arguments that make no sense end it with 2.
@@ -39,6 +44,8 @@ pub(crate) fn run() -> Result<(), Failure> {
         Command::Controller(flags) => controller::run(&flags),
         Command::Controllers(flags) => controllers::run(&flags),
         Command::Token(flags) => token::run(flags),
+        Command::TestEnv(flags) => test_env::run(flags),
+        Command::EnvtestAssets(flags) => envtest::run(&flags),
     }
 }
 

@@ -186,7 +186,8 @@ async fn make_class(client: kube::Client) -> Result<(), BoxError> {
 // --- Chosen ---
 
 impl Chosen {
-    fn has(&self, name: &str) -> bool {
+    /// Whether a controller runs.
+    pub(crate) fn has(&self, name: &str) -> bool {
         self.controllers.iter().any(|chosen| chosen.name == name)
     }
 

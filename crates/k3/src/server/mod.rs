@@ -12,5 +12,5 @@ mod settings;
 
 pub(crate) use self::{
     plane::ControlPlane,
-    settings::{ISSUER, NodeSettings, SERVICE_RANGE, Settings},
+    settings::{ISSUER, Keys, NodeSettings, SERVICE_RANGE, Settings},
 };

@@ -16,7 +16,7 @@ use rustls::ServerConfig;
 use tokio::{net::TcpListener, sync::watch, task::JoinSet};
 
 use super::{
-    Settings, address,
+    Keys, Settings, address,
     listener::{listen, listen_for_pods, listen_plain},
     node::{self, Api},
     parts,
@@ -26,7 +26,9 @@ use crate::{
     certificates::{CertificateError, Certificates, Names},
     door::Door,
     failure::Failure,
-    kubeconfig, secret_file, tls,
+    kubeconfig,
+    secret_file::{self, FileError},
+    tls,
 };
 
 /// How much history is kept for watches that begin in the past, as upstream keeps it.
@@ -87,8 +89,17 @@ impl ControlPlane {
         store: Arc<dyn Store>,
     ) -> Result<Self, Failure> {
         let names = names(&mut settings, listeners.advertise);
-        let certificates =
-            Certificates::ensure(&data_dir.join("tls"), &names, &SystemClock).map_err(no_certificates)?;
+        let keys = mem::take(&mut settings.keys);
+        let write_file = match &keys {
+            Keys::Fresh => secret_file::write_for_now,
+            Keys::Kept | Keys::Given(_) => secret_file::write,
+        };
+        let certificates = match keys {
+            Keys::Kept => Certificates::ensure(&data_dir.join("tls"), &names, &SystemClock),
+            Keys::Fresh => Certificates::fresh(&names, &SystemClock),
+            Keys::Given(certificates) => Ok(*certificates),
+        };
+        let certificates = certificates.map_err(no_certificates)?;
         let tls = tls::server_config(&certificates).map_err(no_certificates)?;
         settings.authentication.certificates = Some(tls.clients);
         let compactor = Compactor::start(Arc::clone(&store), HISTORY);
@@ -111,7 +122,7 @@ impl ControlPlane {
         };
         let stop_parts = Stop::new();
         let parts = run_parts(&mut settings, data_dir, &server, &certificates, &api, &stop_parts)?;
-        let kubeconfig = write_kubeconfigs(&settings, data_dir, address, &certificates)?;
+        let kubeconfig = write_kubeconfigs(&settings, data_dir, address, &certificates, write_file)?;
         let (stop_serving, stopped) = watch::channel(());
         let serving = take_connections(listeners, for_pods, &server, &tls.config, &stopped);
         tracing::info!(
@@ -204,6 +215,7 @@ fn api_config(settings: &mut Settings, certificates: &Certificates, listeners: &
         nodes: Some(parts::node_client(certificates)),
         usage: settings.has_nodes,
         guard_owners: settings.guard_owners,
+        pod_accounts: settings.pod_accounts,
         limits: settings.limits,
         audit: settings.audit.take(),
     }
@@ -328,6 +340,7 @@ fn write_kubeconfigs(
     data_dir: &Path,
     address: SocketAddr,
     certificates: &Certificates,
+    write: fn(&Path, &str) -> Result<(), FileError>,
 ) -> Result<(PathBuf, String), Failure> {
     let text = kubeconfig::text(address, &certificates.authority, &certificates.admin);
     let own = data_dir.join("admin.kubeconfig");
@@ -336,7 +349,7 @@ fn write_kubeconfigs(
         .into_iter()
         .flatten()
     {
-        secret_file::write(file, &text).map_err(|error| {
+        write(file, &text).map_err(|error| {
             let advice = "name a file in a folder that exists and that this user may write to";
             Failure::new("no kubeconfig for the admin", advice).because(error)
         })?;

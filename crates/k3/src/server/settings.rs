@@ -6,10 +6,13 @@ use std::{
     time::Duration,
 };
 
-use k3_apiserver::{AuditConfig, Authentication, Limits, Subnet, service_range};
+use k3_apiserver::{AuditConfig, Authentication, Limits, PodAccounts, Subnet, service_range};
 use k3_storage::StorageConfig;
 
-use crate::{certificates::Name, control::Chosen};
+use crate::{
+    certificates::{Certificates, Name},
+    control::Chosen,
+};
 
 /// Who issues tokens of service accounts if nobody says otherwise.
 pub(crate) const ISSUER: &str = "https://kubernetes.default.svc";
@@ -22,6 +25,8 @@ pub(crate) struct Settings {
     pub(crate) data_dir: PathBuf,
     /// Where objects are kept.
     pub(crate) storage: StorageConfig,
+    /// Where its certificates and keys come from.
+    pub(crate) keys: Keys,
     /// The address to listen on.
     pub(crate) bind: IpAddr,
     /// The port to listen on; 0 takes a free one.
@@ -42,6 +47,8 @@ pub(crate) struct Settings {
     pub(crate) unrestricted_update: bool,
     /// Whether who names an owner must be allowed to delete the dependent.
     pub(crate) guard_owners: bool,
+    /// What is asked of the service accounts of pods.
+    pub(crate) pod_accounts: PodAccounts,
     /// How much is done at once.
     pub(crate) limits: Limits,
     /// Which requests are written down.
@@ -54,6 +61,18 @@ pub(crate) struct Settings {
     pub(crate) node: Option<NodeSettings>,
     /// Another file for the admin's kubeconfig.
     pub(crate) kubeconfig_out: Option<PathBuf>,
+}
+
+/// Where the certificates and keys of a server come from.
+#[derive(Default)]
+pub(crate) enum Keys {
+    /// From the folder `tls` of the data folder, made or renewed if need be.
+    #[default]
+    Kept,
+    /// They are made, and gone with the server. Nothing waits for a disk.
+    Fresh,
+    /// They are these.
+    Given(Box<Certificates>),
 }
 
 /// What a node is told when it starts.
@@ -82,6 +101,7 @@ impl Settings {
         Settings {
             data_dir,
             storage,
+            keys: Keys::Kept,
             bind: Ipv4Addr::LOCALHOST.into(),
             port: 0,
             plain_port: None,
@@ -92,6 +112,7 @@ impl Settings {
             issuer: ISSUER.to_owned(),
             unrestricted_update: false,
             guard_owners: false,
+            pod_accounts: PodAccounts::default(),
             limits: Limits::default(),
             audit: None,
             chosen: Chosen::default(),

@@ -9,4 +9,10 @@ mod run;
 mod settings;
 mod storage;
 
-pub(super) use self::{flags::StartFlags, run::run};
+pub(super) use self::{
+    access::{AccessFlags, Plugin},
+    audit::AuditFlags,
+    flags::StartFlags,
+    limits::LimitFlags,
+    run::{quoted, run},
+};

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::StartFlags;
 use crate::{
     failure::Failure,
-    limits, log,
+    limits, log, runtime,
     server::{ControlPlane, Settings},
     signals::Signals,
 };
@@ -15,17 +15,7 @@ pub(crate) fn run(flags: StartFlags) -> Result<(), Failure> {
     log::begin(flags.log_level.with_verbosity(flags.verbosity));
     let settings = flags.settings()?;
     limits::raise_open_files();
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| {
-            Failure::new(
-                "cannot start threads",
-                "see `ulimit -u` and the memory of the machine",
-            )
-            .because(error)
-        })?;
-    runtime.block_on(live(settings))
+    runtime::of_all_cores()?.block_on(live(settings))
 }
 
 /// Runs a control plane until a signal comes, and then ends it in order.
@@ -55,7 +45,7 @@ async fn live(settings: Settings) -> Result<(), Failure> {
 }
 
 /// The path as a shell reads it.
-fn quoted(path: &Path) -> String {
+pub(crate) fn quoted(path: &Path) -> String {
     let text = path.display().to_string();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:@%".contains(c);
     if text.chars().all(is_plain) {

@@ -5,7 +5,6 @@ use k3_simulator::Rules;
 
 use super::{
     StartFlags,
-    access::Plugin,
     flags::{NodeFlags, PartFlags},
 };
 use crate::{
@@ -36,10 +35,7 @@ impl StartFlags {
             authentication: self.access.authentication()?,
             issuer: self.access.issuer(),
             unrestricted_update: self.access.unrestricted_update,
-            guard_owners: self
-                .access
-                .enable_admission_plugins
-                .contains(&Plugin::OwnerReferencesPermissionEnforcement),
+            guard_owners: self.access.guards_owners(),
             limits: self.limits.limits(),
             audit: self.audit.config()?,
             chosen: self.parts.chosen()?,
