@@ -43,12 +43,17 @@ pub struct TestEnv {
     /// How it is reached.
     config: Config,
     kubeconfig: PathBuf,
-    /// Gone: the cluster ends.
-    stop: Option<oneshot::Sender<()>>,
-    /// What the cluster runs in.
-    thread: Option<JoinHandle<()>>,
+    _running: Running,
     /// Declared last: it goes when nothing uses it any more.
     _folder: TempDir,
+}
+
+/// The thread of a cluster. Dropping it ends the cluster, and waits for that.
+#[derive(Debug)]
+struct Running {
+    /// Gone: the cluster ends.
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
 }
 
 // --- TestEnv ---
@@ -103,6 +108,11 @@ impl TestEnv {
             let advice = "see `ulimit -u` and the memory of the machine";
             TestEnvError(Failure::new("cannot start threads", advice).because(error))
         })?;
+        // From here on a caller who loses interest takes the thread along, and then the folder.
+        let running = Running {
+            stop: Some(stop),
+            thread: Some(thread),
+        };
         let started = started.await.unwrap_or_else(|_| {
             let advice = "this should not happen: see what was written to standard error";
             Err(Failure::new("the cluster ended while it started", advice))
@@ -111,14 +121,15 @@ impl TestEnv {
         Ok(TestEnv {
             config,
             kubeconfig,
-            stop: Some(stop),
-            thread: Some(thread),
+            _running: running,
             _folder: folder,
         })
     }
 }
 
-impl Drop for TestEnv {
+// --- Running ---
+
+impl Drop for Running {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {

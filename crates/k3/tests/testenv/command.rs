@@ -108,7 +108,6 @@ fn the_command_finds_a_cluster_that_is_ready_with_the_kinds_it_was_given() {
         kubectl create deployment web --image=web
         kubectl rollout status deployment web --timeout=2m
         kubectl get nodes -o name
-        kubectl delete namespace kube-node-lease --wait=false
     "#;
     let crds = format!("--crds={}", folder.path().display());
     let (code, output) = call.script(&[&crds, "--simulated-nodes=2", "--storage=file"], script);

@@ -40,14 +40,14 @@ async fn token(client: &Client) -> String {
     let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), "default");
     create(&accounts, json!({"metadata": {"name": "robot"}})).await;
     let request = TokenRequest {
-        spec: TokenRequestSpec::default(),
+        spec: Some(TokenRequestSpec::default()),
         ..TokenRequest::default()
     };
     let made = accounts
         .create_token_request("robot", &PostParams::default(), &request)
         .await
         .unwrap();
-    made.status.unwrap().token
+    made.status.unwrap().token.unwrap()
 }
 
 async fn who(client: Client) -> Option<String> {

@@ -184,6 +184,8 @@ impl ApiserverFlags {
             service_range: self.service_cluster_ip_range,
             authentication: self.access.authentication()?,
             issuer: self.access.issuer(),
+            unrestricted_update: self.access.unrestricted_update,
+            kubeconfig_out: self.access.kubeconfig_out.clone(),
             guard_owners: self.access.guards_owners(),
             pod_accounts: if is_free {
                 PodAccounts::Free

@@ -21,7 +21,7 @@ use crate::{duration, failure::Failure, server::ISSUER};
 pub(crate) struct AccessFlags {
     /// Also write the admin's kubeconfig (mode 0600) to this file
     #[arg(long, value_name = "FILE")]
-    pub(super) kubeconfig_out: Option<PathBuf>,
+    pub(in crate::commands) kubeconfig_out: Option<PathBuf>,
 
     /// Users with static tokens: a file with lines `token,user,uid` or `token,user,uid,"group1,group2"`
     #[arg(long, value_name = "FILE")]
@@ -50,7 +50,7 @@ pub(crate) struct AccessFlags {
         long, value_name = "BOOL", action = ArgAction::Set, default_value_t = false,
         num_args = 0..=1, require_equals = true, default_missing_value = "true"
     )]
-    pub(super) unrestricted_update: bool,
+    pub(in crate::commands) unrestricted_update: bool,
 
     #[command(flatten)]
     kubectl: KubectlFlags,
