@@ -38,7 +38,7 @@ pub(crate) struct TestEnvFlags {
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=100_000))]
     simulated_nodes: u32,
 
-    /// CustomResourceDefinitions that are there from the start: a file, or a folder with *.yaml, *.yml and *.json; may be repeated
+    /// Kinds of one's own that are there from the start, as `CustomResourceDefinitions`: a file, or a folder with *.yaml, *.yml and *.json; may be repeated
     #[arg(long, value_name = "PATH")]
     crds: Vec<PathBuf>,
 

@@ -154,6 +154,19 @@ async fn with_controllers_namespaces_go_and_what_is_owned_is_collected() {
     env.stop().await;
 }
 
+#[tokio::test]
+async fn an_etcd_that_is_one_is_used_as_one() {
+    let mut env = Environment::start_with_etcd("etcd".into()).await;
+    let maps = |client| Api::<ConfigMap>::namespaced(client, "default");
+    let client = env.user("admin", &["system:masters"]).await;
+    create(&maps(client), json!({"metadata": {"name": "kept"}})).await;
+    env.stop_apiserver().await;
+    env.start_apiserver().await;
+    let client = env.user("admin", &["system:masters"]).await;
+    assert!(maps(client).get_opt("kept").await.unwrap().is_some());
+    env.stop().await;
+}
+
 #[test]
 fn flags_of_upstream_that_mean_nothing_are_named_and_mistakes_are_refused() {
     let assets = Assets::make();

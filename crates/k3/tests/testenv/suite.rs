@@ -6,7 +6,7 @@ use std::{
     net::{Ipv4Addr, TcpListener},
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Child, Command, ExitStatus, Stdio},
     time::Duration,
 };
 
@@ -46,6 +46,8 @@ pub(crate) struct Environment {
     authority: String,
     /// Signs the certificates of users.
     users: TinyAuthority,
+    /// The etcd, if it is not k3.
+    real_etcd: Option<PathBuf>,
     /// What the programs find in their environment beyond what is there.
     variables: Vec<(&'static str, &'static str)>,
 }
@@ -78,20 +80,20 @@ impl Assets {
     pub(crate) fn program(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
+}
 
-    /// Whether the help of a program has a line for a flag, which is how environments find out.
-    pub(crate) fn has_flag(&self, name: &str, flag: &str) -> bool {
-        let (code, output, errors) = outcome(Command::new(self.program(name)).arg("--help"));
-        assert_eq!(code, Some(0), "{errors}");
-        let begins = |line: &str| {
-            let rest = line
-                .trim_start()
-                .strip_prefix("--")
-                .and_then(|line| line.strip_prefix(flag));
-            rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_'))
-        };
-        (output + &errors).lines().any(begins)
-    }
+/// Whether the help of a program has a line for a flag, which is how environments find out.
+fn has_flag(program: &Path, flag: &str) -> bool {
+    let (code, output, errors) = outcome(Command::new(program).arg("--help"));
+    assert_eq!(code, Some(0), "{errors}");
+    let begins = |line: &str| {
+        let rest = line
+            .trim_start()
+            .strip_prefix("--")
+            .and_then(|line| line.strip_prefix(flag));
+        rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_'))
+    };
+    (output + &errors).lines().any(begins)
 }
 
 // --- Environment ---
@@ -99,6 +101,15 @@ impl Assets {
 impl Environment {
     /// Starts both programs, each when the one before is healthy.
     pub(crate) async fn start(variables: &[(&'static str, &'static str)]) -> Self {
+        Self::begin(variables, None).await
+    }
+
+    /// The same with an etcd that is one, as `TEST_ASSET_ETCD` names it.
+    pub(crate) async fn start_with_etcd(program: PathBuf) -> Self {
+        Self::begin(&[], Some(program)).await
+    }
+
+    async fn begin(variables: &[(&'static str, &'static str)], real_etcd: Option<PathBuf>) -> Self {
         let serving = TinyAuthority::new();
         let mut env = Environment {
             assets: Assets::make(),
@@ -110,6 +121,7 @@ impl Environment {
             certificates: tempfile::tempdir().unwrap(),
             authority: serving.certificate.clone(),
             users: TinyAuthority::new(),
+            real_etcd,
             variables: variables.to_vec(),
         };
         env.start_etcd().await;
@@ -126,10 +138,14 @@ impl Environment {
             format!("--listen-client-urls={url}"),
             format!("--listen-peer-urls=http://127.0.0.1:{}", free_port()),
         ];
-        if self.assets.has_flag("etcd", "unsafe-no-fsync") {
+        let program = self
+            .real_etcd
+            .clone()
+            .unwrap_or_else(|| self.assets.program("etcd"));
+        if has_flag(&program, "unsafe-no-fsync") {
             args.push("--unsafe-no-fsync=true".to_owned());
         }
-        self.etcd = Some(self.run("etcd", &args));
+        self.etcd = Some(self.run(&program, &args));
         let client = Client::try_from(Config::new(url.parse().unwrap())).unwrap();
         healthy("etcd", &client, "/health").await;
     }
@@ -137,7 +153,8 @@ impl Environment {
     /// Starts the API server, which may have run before.
     pub(crate) async fn start_apiserver(&mut self) {
         let port = self.port;
-        assert!(!self.assets.has_flag("kube-apiserver", "insecure-port"));
+        let program = self.assets.program("kube-apiserver");
+        assert!(!has_flag(&program, "insecure-port"));
         let folder = self.certificates.path().display();
         let args = [
             "--allow-privileged=true".to_owned(),
@@ -153,15 +170,16 @@ impl Environment {
             format!("--service-account-signing-key-file={folder}/sa-signer.key"),
             "--service-cluster-ip-range=10.0.0.0/24".to_owned(),
         ];
-        self.apiserver = Some(self.run("kube-apiserver", &args));
+        self.apiserver = Some(self.run(&program, &args));
         let mut config = Config::new(format!("https://127.0.0.1:{port}/").parse().unwrap());
         config.accept_invalid_certs = true;
         healthy("kube-apiserver", &Client::try_from(config).unwrap(), "/healthz").await;
     }
 
-    fn run(&self, name: &str, args: &[String]) -> Running {
-        let log = fs::File::create(self.data.path().join(format!("{name}.log"))).unwrap();
-        let mut command = Command::new(self.assets.program(name));
+    fn run(&self, program: &Path, args: &[String]) -> Running {
+        let name = program.file_name().unwrap().display();
+        let log = fs::File::create(self.certificates.path().join(format!("{name}.log"))).unwrap();
+        let mut command = Command::new(program);
         command
             .args(args)
             .stdin(Stdio::null())
@@ -243,17 +261,21 @@ current-context: envtest
 
     /// Stops the API server alone.
     pub(crate) async fn stop_apiserver(&mut self) {
-        stop("kube-apiserver", self.apiserver.take()).await;
+        let status = stop("kube-apiserver", self.apiserver.take()).await;
+        assert_eq!(status.code(), Some(0), "{}", self.log());
     }
 
     /// Stops both in order.
     pub(crate) async fn stop(mut self) {
         self.stop_apiserver().await;
-        stop("etcd", self.etcd.take()).await;
+        let status = stop("etcd", self.etcd.take()).await;
+        if self.real_etcd.is_none() {
+            assert_eq!(status.code(), Some(0));
+        }
     }
 
     pub(crate) fn log(&self) -> String {
-        fs::read_to_string(self.data.path().join("kube-apiserver.log")).unwrap()
+        fs::read_to_string(self.certificates.path().join("kube-apiserver.log")).unwrap()
     }
 }
 
@@ -275,7 +297,7 @@ async fn healthy(name: &str, client: &Client, path: &str) {
 }
 
 /// Asks the group of processes to stop, and waits for the end.
-async fn stop(name: &str, running: Option<Running>) {
+async fn stop(name: &str, running: Option<Running>) -> ExitStatus {
     let mut running = running.expect("it runs");
     running.signal(Signal::TERM);
     let ending = async {
@@ -287,8 +309,7 @@ async fn stop(name: &str, running: Option<Running>) {
         }
     };
     let status = timeout(LIMIT, ending).await;
-    let status = status.unwrap_or_else(|_| panic!("timeout waiting for process {name} to stop"));
-    assert_eq!(status.code(), Some(0), "{name}");
+    status.unwrap_or_else(|_| panic!("timeout waiting for process {name} to stop"))
 }
 
 fn free_port() -> u16 {

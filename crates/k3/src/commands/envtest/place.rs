@@ -19,6 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Where objects are kept")]
+#[expect(clippy::struct_field_names, reason = "the names are those of the flags")]
 pub(super) struct PlaceFlags {
     /// The etcd, a list of URLs with commas: one that is k3 too, or a real one, 3.4 or newer
     #[arg(long, value_name = "URLS", value_delimiter = ',', required = true)]
