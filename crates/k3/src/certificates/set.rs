@@ -5,19 +5,29 @@ use std::{
     sync::Arc,
 };
 
+use k3_apiserver::PublicKey;
 use k3_storage::Clock;
 use rcgen::KeyPair;
 use rustls::pki_types::{CertificateDer, pem::PemObject};
 
-use super::{Identity, Names, authority::Authority, identity::Purpose};
+use super::{Identity, Names, authority::Authority, identity::Purpose, rotation};
 use crate::secret_file::{self, FileError};
 
-const ADMIN: Purpose<'_> = Purpose::Master("kubernetes-admin");
-const TO_NODES: Purpose<'_> = Purpose::Master("kube-apiserver-kubelet-client");
+/// Whoever changes files of the folder has this one locked.
+pub(super) const LOCK: &str = ".lock";
+/// The names of certificates and of their keys, without endings.
+pub(super) const SERVER: &str = "server";
+pub(super) const ADMIN: &str = "admin";
+pub(super) const TO_NODES: &str = "apiserver-kubelet-client";
+pub(super) const SIGNING_KEY: &str = "service-account.key";
+
+const FOR_ADMIN: Purpose<'_> = Purpose::Master("kubernetes-admin");
+const FOR_NODES: Purpose<'_> = Purpose::Master("kube-apiserver-kubelet-client");
 
 /// The certificates and keys of a server.
 pub(crate) struct Certificates {
-    /// The authority's certificate, in PEM form.
+    /// The certificates of the authorities that are to be trusted, in PEM form: one, or two while one takes the place of the
+    /// other.
     pub(crate) authority: String,
     /// The authorities whose certificates users show, in PEM form: that one, unless others are given.
     pub(crate) clients: String,
@@ -29,6 +39,8 @@ pub(crate) struct Certificates {
     pub(crate) to_nodes: Identity,
     /// The key that service-account tokens are signed with: ECDSA P-256, PKCS#8 DER.
     pub(crate) signing_key: Vec<u8>,
+    /// Keys that tokens were signed with before, and are believed still.
+    pub(crate) old_signing_keys: Vec<PublicKey>,
     /// What signs certificates for others.
     pub(crate) issuer: Arc<Authority>,
 }
@@ -52,6 +64,22 @@ pub(crate) enum CertificateError {
     /// The authority's certificate is not for its key.
     #[error("{} is not the certificate for the key beside it", .path.display())]
     AuthorityUnfit { path: PathBuf },
+    /// A file of public keys holds something else.
+    #[error("{} holds no public keys in PEM form", .path.display())]
+    PublicKeys { path: PathBuf },
+    /// A file cannot be put in the place of another.
+    #[error("cannot replace {}", .path.display())]
+    Replace {
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
+    /// There is nothing that could be replaced.
+    #[error("there are no certificates in {}", .folder.display())]
+    Nothing { folder: PathBuf },
+    /// One authority is already taking the place of the other.
+    #[error("a rotation of the authority is under way")]
+    UnderWay,
     /// The clock says something that no certificate can say.
     #[error("the machine's clock is not set")]
     Clock,
@@ -72,24 +100,49 @@ pub(crate) enum CertificateError {
 // --- Certificates ---
 
 impl Certificates {
+    /// The same with another key for tokens than the folder's, if there is one: tokens that the folder's signed are then those
+    /// of somebody else.
+    pub(crate) fn with_signing_key(mut self, key: Option<&[u8]>) -> Self {
+        if let Some(key) = key {
+            self.signing_key = key.to_vec();
+            self.old_signing_keys.clear();
+        }
+        self
+    }
+
     /// Those of `folder`, made or renewed if need be.
     pub(crate) fn ensure(folder: &Path, names: &Names, clock: &dyn Clock) -> Result<Self, CertificateError> {
         let now = seconds(clock)?;
         secret_file::make_folder(folder)?;
         // Two servers that begin together on one folder must not each sign with a key of their own.
-        let _alone = secret_file::lock(&folder.join(".lock"))?;
-        let authority = Authority::ensure(folder, now)?;
-        let server = identity(folder, "server", &authority, &Purpose::Server(names), now)?;
-        let admin = identity(folder, "admin", &authority, &ADMIN, now)?;
-        let to_nodes = identity(folder, "apiserver-kubelet-client", &authority, &TO_NODES, now)?;
+        let _alone = secret_file::lock(&folder.join(LOCK))?;
+        Self::ensure_alone(folder, names, now)
+    }
+
+    /// The same for who has the folder's lock.
+    pub(super) fn ensure_alone(folder: &Path, names: &Names, now: i64) -> Result<Self, CertificateError> {
+        rotation::mend(folder)?;
+        let current = Authority::ensure(folder, now)?;
+        let next = Authority::next(folder, now)?;
+        let server = identity(folder, SERVER, &current, &Purpose::Server(names), now)?;
+        let mut authority = current.pem().to_owned();
+        if let Some(next) = &next {
+            authority.push_str(next.pem());
+        }
+        let to_nodes = identity(folder, TO_NODES, &current, &FOR_NODES, now)?;
+        // The server believes both, so who is known to it by a certificate gets one that will outlast the change. Nodes may
+        // know the old authority alone.
+        let issuer = next.unwrap_or(current);
+        let admin = identity(folder, ADMIN, &issuer, &FOR_ADMIN, now)?;
         Ok(Self {
             server,
             admin,
             to_nodes,
             signing_key: signing_key(folder)?,
-            authority: authority.pem().to_owned(),
-            clients: authority.pem().to_owned(),
-            issuer: Arc::new(authority),
+            old_signing_keys: rotation::old_signing_keys(folder)?,
+            clients: authority.clone(),
+            authority,
+            issuer: Arc::new(issuer),
         })
     }
 
@@ -100,9 +153,10 @@ impl Certificates {
         let issue = |purpose: Purpose<'_>| Identity::issue(&authority, &purpose, now);
         Ok(Self {
             server: issue(Purpose::Server(names))?,
-            admin: issue(ADMIN)?,
-            to_nodes: issue(TO_NODES)?,
+            admin: issue(FOR_ADMIN)?,
+            to_nodes: issue(FOR_NODES)?,
             signing_key: KeyPair::generate()?.serialize_der(),
+            old_signing_keys: Vec::new(),
             authority: authority.pem().to_owned(),
             clients: authority.pem().to_owned(),
             issuer: Arc::new(authority),
@@ -115,8 +169,8 @@ impl Certificates {
     }
 }
 
-/// The time in seconds since 1970.
-fn seconds(clock: &dyn Clock) -> Result<i64, CertificateError> {
+/// The time of certificates: seconds since 1970.
+pub(super) fn seconds(clock: &dyn Clock) -> Result<i64, CertificateError> {
     let now = clock.now().duration_since(std::time::UNIX_EPOCH);
     now.ok()
         .and_then(|now| i64::try_from(now.as_secs()).ok())
@@ -150,9 +204,9 @@ fn identity(
     Ok(identity)
 }
 
-/// The key that service-account tokens are signed with. It stays for ever: tokens out there depend on it.
+/// The key that service-account tokens are signed with. It stays until somebody asks for another: tokens out there depend on it.
 fn signing_key(folder: &Path) -> Result<Vec<u8>, CertificateError> {
-    let path = folder.join("service-account.key");
+    let path = folder.join(SIGNING_KEY);
     if let Some(pem) = secret_file::read(&path)? {
         let key = KeyPair::from_pem(&pem).map_err(|source| CertificateError::Key { path, source })?;
         return Ok(key.serialize_der());
@@ -212,9 +266,9 @@ mod tests {
     #[test]
     fn tls_takes_what_is_made() {
         let folder = tempfile::tempdir().unwrap();
-        assert!(crate::tls::server_config(&ensure(folder.path(), TODAY)).is_ok());
+        assert!(crate::tls::Tls::new(&ensure(folder.path(), TODAY)).is_ok());
         let fresh = Certificates::fresh(&names(&[]), &Day(TODAY)).unwrap();
-        assert!(crate::tls::server_config(&fresh).is_ok());
+        assert!(crate::tls::Tls::new(&fresh).is_ok());
     }
 
     #[test]
@@ -276,7 +330,7 @@ mod tests {
         fs::write(folder.path().join("server.key"), &first.admin.key).unwrap();
         let second = ensure(folder.path(), TODAY);
         assert!(second.server != first.server);
-        assert!(crate::tls::server_config(&second).is_ok());
+        assert!(crate::tls::Tls::new(&second).is_ok());
     }
 
     #[test]

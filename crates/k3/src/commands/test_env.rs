@@ -51,7 +51,7 @@ pub(crate) struct TestEnvFlags {
     controllers: String,
 
     /// How much of the cluster is written to standard error
-    #[arg(long, value_enum, default_value_t = LogLevel::Error, value_name = "LEVEL")]
+    #[arg(long, default_value = "error", value_name = "LEVELS")]
     log_level: LogLevel,
 
     /// The command and its arguments
@@ -74,7 +74,7 @@ struct Signals {
 
 /// Runs the command, and ends the process with its exit code.
 pub(super) fn run(flags: TestEnvFlags) -> Result<(), Failure> {
-    log::begin(flags.log_level);
+    log::begin_plainly(flags.log_level.clone());
     let runtime = crate::runtime::of_one_thread()?;
     let code = runtime.block_on(live(flags))?;
     // All that is left is this process: the cluster was ended, and its folder removed.

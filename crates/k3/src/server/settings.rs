@@ -7,6 +7,7 @@ use std::{
 };
 
 use k3_apiserver::{AuditConfig, Authentication, Limits, PodAccounts, Subnet, service_range};
+use k3_node::agent::Threshold;
 use k3_storage::StorageConfig;
 
 use crate::{
@@ -43,6 +44,8 @@ pub(crate) struct Settings {
     pub(crate) authentication: Authentication,
     /// Who tokens of service accounts are issued by.
     pub(crate) issuer: String,
+    /// The key that such tokens are signed with, PKCS#8 DER; that of the folder if it is not said.
+    pub(crate) signing_key: Option<Vec<u8>>,
     /// Whether a PUT may change the status too.
     pub(crate) unrestricted_update: bool,
     /// Whether who names an owner must be allowed to delete the dependent.
@@ -91,6 +94,10 @@ pub(crate) struct NodeSettings {
     pub(crate) start_limit: Duration,
     /// How long stopping one may take beyond the grace of its pod.
     pub(crate) stop_limit: Duration,
+    /// What must be left of the machine for pods to stay.
+    pub(crate) eviction: Vec<Threshold>,
+    /// Percent of the disk in use from which images are thrown away.
+    pub(crate) images_high: u8,
 }
 
 // --- Settings ---
@@ -110,6 +117,7 @@ impl Settings {
             service_range: service_range(SERVICE_RANGE).expect("the usual range is one"),
             authentication: Authentication::default(),
             issuer: ISSUER.to_owned(),
+            signing_key: None,
             unrestricted_update: false,
             guard_owners: false,
             pod_accounts: PodAccounts::default(),

@@ -5,6 +5,7 @@
 
 mod access;
 mod cluster;
+mod containers;
 mod custom;
 mod discovery;
 mod identity;

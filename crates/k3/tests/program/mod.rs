@@ -25,7 +25,13 @@ pub(crate) struct Data(TempDir);
 /// A call of the program that has nothing in its environment to be led astray by.
 pub(crate) fn k3(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_k3"));
-    command.args(args).env_remove("K3_MYSQL_URL").stdin(Stdio::null());
+    for (name, _) in std::env::vars_os() {
+        let is_ours = name.to_str().is_some_and(|name| name.starts_with("K3_"));
+        if is_ours || name == "CONFIG_PATH" || name == "NODE_NAME" {
+            command.env_remove(name);
+        }
+    }
+    command.args(args).stdin(Stdio::null());
     command
 }
 
@@ -50,8 +56,12 @@ impl Data {
 
     /// Starts a server, and waits until it serves.
     pub(crate) fn start(&self, args: &[&str]) -> Server {
+        self.serve(self.command(args))
+    }
+
+    /// The same by a call of one's own, whose data folder this is.
+    pub(crate) fn serve(&self, mut command: Command) -> Server {
         let log = fs::File::create(self.path().join("log")).unwrap();
-        let mut command = self.command(args);
         let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let mut output = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();

@@ -97,7 +97,7 @@ struct ApiserverFlags {
 /// Runs until it is told to stop.
 pub(super) fn run(words: impl IntoIterator<Item = String>) -> Result<(), Failure> {
     let given = arguments::read(words)?;
-    log::begin(LogLevel::Warn.with_verbosity(verbosity(&given)));
+    log::begin_plainly(LogLevel::WARN.with_verbosity(verbosity(&given)));
     let flags: ApiserverFlags = arguments::parse(&as_upstream(given));
     let chosen = chosen(env::var(CONTROLLERS).unwrap_or_default().trim())?;
     limits::raise_open_files();

@@ -60,7 +60,7 @@ struct EtcdFlags {
 
 /// Runs until it is told to stop.
 pub(super) fn run(words: impl IntoIterator<Item = String>) -> Result<(), Failure> {
-    log::begin(LogLevel::Warn);
+    log::begin_plainly(LogLevel::WARN);
     let flags: EtcdFlags = arguments::parse(&arguments::read(words)?);
     secret_file::make_folder(&flags.data_dir).map_err(|error| {
         Failure::new("cannot use the data folder", "choose another with --data-dir").because(error)

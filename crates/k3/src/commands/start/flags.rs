@@ -6,11 +6,12 @@ use std::{
     time::Duration,
 };
 
-use clap::Args;
+use clap::{ArgAction, Args};
 use k3_apiserver::{Subnet, service_range};
+use k3_node::agent::Threshold;
 
 use super::{access::AccessFlags, audit::AuditFlags, limits::LimitFlags, storage::StorageFlags};
-use crate::{certificates::Name, duration, log::LogLevel, server::SERVICE_RANGE};
+use crate::{certificates::Name, duration, log::LogFlags, server::SERVICE_RANGE};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -41,13 +42,8 @@ pub(crate) struct StartFlags {
     #[arg(long, value_name = "DIR")]
     pub(super) data_dir: Option<PathBuf>,
 
-    /// How much is written to standard error
-    #[arg(long, value_enum, default_value_t = LogLevel::Info, value_name = "LEVEL")]
-    pub(super) log_level: LogLevel,
-
-    /// How much more is written, as programs of Kubernetes count it: from 4 on details, from 8 on everything
-    #[arg(short = 'v', long = "v", value_name = "N", default_value_t = 0)]
-    pub(super) verbosity: u8,
+    #[command(flatten)]
+    pub(super) log: LogFlags,
 
     #[command(flatten)]
     pub(super) storage: StorageFlags,
@@ -63,6 +59,9 @@ pub(crate) struct StartFlags {
 
     #[command(flatten)]
     pub(super) audit: AuditFlags,
+
+    #[command(flatten)]
+    _web: WebFlags,
 
     #[command(flatten)]
     pub(super) parts: PartFlags,
@@ -102,6 +101,22 @@ pub(crate) struct NetworkFlags {
     pub(super) service_cluster_ip_range: Subnet,
 }
 
+/// Where the console will be.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "The console, which is still to come")]
+struct WebFlags {
+    /// Port of the console; no effect yet
+    #[arg(long, value_name = "PORT", default_value_t = 8080)]
+    web_port: u16,
+
+    /// Whether pages from elsewhere may ask the console; no effect yet
+    #[arg(
+        long, value_name = "BOOL", action = ArgAction::Set, default_value_t = false,
+        num_args = 0..=1, require_equals = true, default_missing_value = "true"
+    )]
+    web_cors: bool,
+}
+
 #[derive(Debug, Args)]
 #[command(next_help_heading = "What runs beside the API server")]
 pub(crate) struct PartFlags {
@@ -128,7 +143,7 @@ pub(crate) struct NodeFlags {
     pub(super) no_node: bool,
 
     /// Name of the node [default: the name of this machine]
-    #[arg(long, value_name = "NAME", env = "NODE_NAME")]
+    #[arg(long, value_name = "NAME")]
     pub(super) node_name: Option<String>,
 
     /// What runs containers: docker, podman, containerd or cri-o [default: the first of these that answers]
@@ -154,4 +169,17 @@ pub(crate) struct NodeFlags {
     /// How long stopping a container may take beyond the grace time of its pod
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
     pub(super) container_stop_limit: Duration,
+
+    /// What must be left, or else pods are thrown off the node and none is taken, a list with commas
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "memory.available<100Mi,nodefs.available<10%,imagefs.available<15%,nodefs.inodesFree<5%,imagefs.inodesFree<5%"
+    )]
+    pub(super) eviction_hard: Vec<Threshold>,
+
+    /// How many percent of the disk are in use when images that nobody needs are thrown away; 100 keeps them all
+    #[arg(long, value_name = "PERCENT", default_value_t = 85, value_parser = clap::value_parser!(u8).range(1..=100))]
+    pub(super) image_gc_high_threshold: u8,
 }

@@ -15,4 +15,5 @@ pub(super) use self::{
     flags::StartFlags,
     limits::LimitFlags,
     run::{quoted, run},
+    storage::StorageFlags,
 };

@@ -34,6 +34,7 @@ impl StartFlags {
             service_range: network.service_cluster_ip_range,
             authentication: self.access.authentication()?,
             issuer: self.access.issuer(),
+            signing_key: self.access.signing_key()?,
             unrestricted_update: self.access.unrestricted_update,
             guard_owners: self.access.guards_owners(),
             limits: self.limits.limits(),
@@ -76,6 +77,8 @@ impl NodeFlags {
             static_pods: self.pod_manifest_path,
             start_limit: self.container_start_limit,
             stop_limit: self.container_stop_limit,
+            eviction: self.eviction_hard,
+            images_high: self.image_gc_high_threshold,
         })
     }
 }
