@@ -48,7 +48,8 @@ pub(crate) fn server_config(certificates: &Certificates) -> Result<Tls, Certific
     let mut config = ServerConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&TLS13, &TLS12])?
         .with_client_cert_verifier(Arc::new(AnyCertificate(Arc::clone(&clients))))
-        .with_single_cert(vec![certificate], key)?;
+        // With the authority, so that who has only its hash, such as a node that joins, learns of it.
+        .with_single_cert(vec![certificate, certificates.authority_der()?], key)?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(Tls {
         config: Arc::new(config),

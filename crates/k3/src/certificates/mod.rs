@@ -7,10 +7,12 @@
 mod authority;
 mod identity;
 mod names;
+mod pem;
 mod set;
 
 pub(crate) use self::{
     identity::Identity,
     names::{Name, Names},
+    pem::pem,
     set::{CertificateError, Certificates},
 };

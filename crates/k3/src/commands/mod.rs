@@ -1,9 +1,16 @@
 //! The command line: a folder or file a command.
 
+mod apiserver;
 mod controller;
 mod controllers;
+mod node;
+mod process;
+mod remote;
+mod run;
+mod scheduler;
 mod server_flags;
 mod start;
+mod storage;
 mod table;
 mod token;
 
@@ -27,7 +34,13 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Start(Box<start::StartFlags>),
-    Controller(controller::ControllerFlags),
+    Run(Box<run::RunFlags>),
+    #[command(visible_alias = "web")]
+    Apiserver(Box<apiserver::ApiserverFlags>),
+    Controller(Box<controller::ControllerFlags>),
+    Scheduler(Box<scheduler::SchedulerFlags>),
+    Node(Box<node::NodeProcessFlags>),
+    Storage(Box<storage::StorageProcessFlags>),
     Controllers(controllers::ControllersFlags),
     Token(token::TokenFlags),
 }
@@ -36,7 +49,12 @@ enum Command {
 pub(crate) fn run() -> Result<(), Failure> {
     match Cli::parse().command {
         Command::Start(flags) => start::run(*flags),
+        Command::Run(flags) => run::run(*flags),
+        Command::Apiserver(flags) => apiserver::run(*flags),
         Command::Controller(flags) => controller::run(&flags),
+        Command::Scheduler(flags) => scheduler::run(&flags),
+        Command::Node(flags) => node::run(*flags),
+        Command::Storage(flags) => storage::run(&flags),
         Command::Controllers(flags) => controllers::run(&flags),
         Command::Token(flags) => token::run(flags),
     }

@@ -42,6 +42,11 @@ pub(super) fn wait(work: impl Future<Output = Result<(), Failure>>) -> Result<()
 // --- ServerFlags ---
 
 impl ServerFlags {
+    /// As if these flags had been given.
+    pub(super) fn of(kubeconfig: Option<PathBuf>, data_dir: Option<PathBuf>) -> Self {
+        ServerFlags { kubeconfig, data_dir }
+    }
+
     /// How the server is reached that the flags name.
     pub(super) async fn config(&self) -> Result<Config, Failure> {
         let unusable = |error: KubeconfigError| {
@@ -77,26 +82,42 @@ impl Cluster {
         })?;
         Ok(Cluster(client))
     }
+
+    /// Makes an object under a path, unless there is one of that name.
+    pub(super) async fn ensure(&self, path: &str, object: &Value) -> Result<(), Failure> {
+        match self.send("POST", path, Some(object)).await {
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+            made => made.map(drop).map_err(refused),
+        }
+    }
+
     /// Sends a request, and gives the object in the answer.
     pub(super) async fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value, Failure> {
+        self.send(method, path, body).await.map_err(refused)
+    }
+
+    async fn send(&self, method: &str, path: &str, body: Option<&Value>) -> kube::Result<Value> {
         let request = Request::builder()
             .method(method)
             .uri(path)
             .header("content-type", "application/json")
             .body(body.map(|body| body.to_string().into_bytes()).unwrap_or_default())
             .expect("a path of ours makes a request");
-        self.0.request(request).await.map_err(|error| {
-            let advice = match &error {
-                kube::Error::Api(status) if status.code == 403 || status.code == 401 => {
-                    "use the kubeconfig of a member of system:masters, such as the admin.kubeconfig in the data folder"
-                }
-                kube::Error::Api(_) => "see what the server says",
-                _ => "see that the server runs, and that the kubeconfig is its own",
-            };
-            match error {
-                kube::Error::Api(status) => Failure::new(format!("the server says: {}", status.message), advice),
-                error => Failure::new("cannot ask the server", advice).because(error),
-            }
-        })
+        self.0.request(request).await
+    }
+}
+
+/// Why a request was not carried out.
+fn refused(error: kube::Error) -> Failure {
+    let advice = match &error {
+        kube::Error::Api(status) if status.code == 403 || status.code == 401 => {
+            "use the kubeconfig of a member of system:masters, such as the admin.kubeconfig in the data folder"
+        }
+        kube::Error::Api(_) => "see what the server says",
+        _ => "see that the server runs, and that the kubeconfig is its own",
+    };
+    match error {
+        kube::Error::Api(status) => Failure::new(format!("the server says: {}", status.message), advice),
+        error => Failure::new("cannot ask the server", advice).because(error),
     }
 }

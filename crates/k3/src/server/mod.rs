@@ -9,8 +9,10 @@ mod node;
 mod parts;
 mod plane;
 mod settings;
+mod shared_keys;
 
 pub(crate) use self::{
-    plane::ControlPlane,
+    node::{Api, config as node_config, run as run_node},
+    plane::{ControlPlane, open_store},
     settings::{ISSUER, NodeSettings, SERVICE_RANGE, Settings},
 };

@@ -21,6 +21,7 @@ use super::{
     node::{self, Api},
     parts,
     settings::{is_shared, store_name},
+    shared_keys,
 };
 use crate::{
     certificates::{CertificateError, Certificates, Names},
@@ -68,11 +69,7 @@ impl ControlPlane {
     pub(crate) async fn start(settings: Settings) -> Result<Self, Failure> {
         let data_dir = usable_data_dir(&settings.data_dir)?;
         let listeners = Listeners::open(&settings).await?;
-        let name = store_name(&settings.storage);
-        tracing::info!("opening the store ({name})");
-        let store = k3_storage::open(settings.storage.clone())
-            .await
-            .map_err(|error| cannot_open(&settings.storage, error))?;
+        let store = open_store(&settings.storage).await?;
         let started = Self::serve(settings, &data_dir, listeners, Arc::clone(&store)).await;
         if started.is_err() {
             store.close().await;
@@ -87,8 +84,11 @@ impl ControlPlane {
         store: Arc<dyn Store>,
     ) -> Result<Self, Failure> {
         let names = names(&mut settings, listeners.advertise);
-        let certificates =
-            Certificates::ensure(&data_dir.join("tls"), &names, &SystemClock).map_err(no_certificates)?;
+        let folder = data_dir.join("tls");
+        if is_shared(&settings.storage) {
+            shared_keys::agree(&store, &folder).await?;
+        }
+        let certificates = Certificates::ensure(&folder, &names, &SystemClock).map_err(no_certificates)?;
         let tls = tls::server_config(&certificates).map_err(no_certificates)?;
         settings.authentication.certificates = Some(tls.clients);
         let compactor = Compactor::start(Arc::clone(&store), HISTORY);
@@ -105,7 +105,7 @@ impl ControlPlane {
             None => None,
         };
         let api = Api {
-            address: advertise,
+            address: advertise.to_string(),
             port: address.port(),
             authority: &certificates.authority,
         };
@@ -232,8 +232,9 @@ fn run_parts(
     if !chosen.is_nothing() {
         tracing::info!("starting {chosen}");
     }
-    let is_shared = is_shared(&settings.storage);
-    running.spawn(parts::control(server, chosen, cluster, is_shared, stop.clone())?);
+    let mut config = mem::take(&mut settings.control);
+    config.leader.elect &= is_shared(&settings.storage);
+    running.spawn(parts::control(server, chosen, cluster, config, stop.clone())?);
     if let Some(node) = settings.node.take() {
         tracing::info!("starting the node {}", node.name);
         let config = node::config(node, data_dir, api);
@@ -294,6 +295,14 @@ impl Listeners {
     }
 }
 
+/// Opens the store.
+pub(crate) async fn open_store(storage: &StorageConfig) -> Result<Arc<dyn Store>, Failure> {
+    tracing::info!("opening the store ({})", store_name(storage));
+    k3_storage::open(storage.clone())
+        .await
+        .map_err(|error| cannot_open(storage, error))
+}
+
 fn cannot_open(storage: &StorageConfig, error: OpenError) -> Failure {
     let name = store_name(storage);
     if matches!(error, OpenError::Setting { .. }) {
@@ -308,7 +317,7 @@ fn cannot_open(storage: &StorageConfig, error: OpenError) -> Failure {
     .because(error)
 }
 
-fn no_certificates(error: CertificateError) -> Failure {
+pub(super) fn no_certificates(error: CertificateError) -> Failure {
     let advice = match &error {
         CertificateError::KeyMissing { .. }
         | CertificateError::AuthorityUnfit { .. }

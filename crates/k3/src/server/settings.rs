@@ -8,6 +8,7 @@ use std::{
 
 use k3_apiserver::{AuditConfig, Authentication, Limits, Subnet, service_range};
 use k3_storage::StorageConfig;
+use kubecontroller::manager;
 
 use crate::{certificates::Name, control::Chosen};
 
@@ -48,6 +49,8 @@ pub(crate) struct Settings {
     pub(crate) audit: Option<AuditConfig>,
     /// The controllers, the scheduler and the simulated nodes that run beside the server.
     pub(crate) chosen: Chosen,
+    /// How they run. Whether a leader is elected also depends on the store: one that nobody shares needs none.
+    pub(crate) control: manager::Config,
     /// Whether there are real nodes, here or elsewhere: what they use is shown, and volumes are made of their folders.
     pub(crate) has_nodes: bool,
     /// The node in this process.
@@ -95,6 +98,7 @@ impl Settings {
             limits: Limits::default(),
             audit: None,
             chosen: Chosen::default(),
+            control: manager::Config::default(),
             has_nodes: false,
             node: None,
             kubeconfig_out: None,

@@ -21,7 +21,7 @@ use crate::failure::Failure;
 pub(crate) struct StorageFlags {
     /// The store
     #[arg(long, value_enum, default_value_t = Backend::File, value_name = "STORE")]
-    pub(super) storage: Backend,
+    storage: Backend,
 
     /// With `file`: when a write is acknowledged
     #[arg(long, value_enum, value_name = "WHEN")]
@@ -113,8 +113,13 @@ struct Secret(String);
 // --- StorageFlags ---
 
 impl StorageFlags {
+    /// Whether the store is one that several servers may use at the same time.
+    pub(in crate::commands) fn is_shared(&self) -> bool {
+        matches!(self.storage, Backend::Etcd | Backend::Mysql)
+    }
+
     /// The store that the flags ask for.
-    pub(super) fn config(&self, data_dir: &Path) -> Result<StorageConfig, Failure> {
+    pub(in crate::commands) fn config(&self, data_dir: &Path) -> Result<StorageConfig, Failure> {
         self.refuse_flags_of_other_stores()?;
         Ok(match self.storage {
             Backend::Memory => StorageConfig::Memory,
@@ -239,7 +244,7 @@ fn password(file: &Path) -> Result<String, Failure> {
 // --- Backend ---
 
 impl Backend {
-    pub(super) fn name(self) -> &'static str {
+    fn name(self) -> &'static str {
         match self {
             Self::Memory => "memory",
             Self::File => "file",
