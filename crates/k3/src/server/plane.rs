@@ -38,8 +38,6 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// A control plane that serves. Dropping it cuts everything off; [`ControlPlane::stop`] ends it in order.
 pub(crate) struct ControlPlane {
-    address: SocketAddr,
-    certificates: Certificates,
     kubeconfig: (PathBuf, String),
     server: Arc<Server>,
     store: Arc<dyn Store>,
@@ -119,8 +117,6 @@ impl ControlPlane {
             "serving https://{address}"
         );
         Ok(ControlPlane {
-            address,
-            certificates,
             kubeconfig,
             server,
             store,
@@ -130,16 +126,6 @@ impl ControlPlane {
             serving,
             stop_serving,
         })
-    }
-
-    /// Where it listens.
-    pub(crate) fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// The certificates it uses.
-    pub(crate) fn certificates(&self) -> &Certificates {
-        &self.certificates
     }
 
     /// The admin's kubeconfig: the file, and what is in it.
