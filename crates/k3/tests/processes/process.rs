@@ -56,8 +56,9 @@ impl Drop for Process {
 /// A client with a kubeconfig.
 pub(crate) async fn client(kubeconfig: &Path) -> Client {
     let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
-    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default());
-    Client::try_from(config.await.unwrap()).unwrap()
+    let options = KubeConfigOptions::default();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
+    Client::try_from(config.unwrap()).unwrap()
 }
 
 /// Makes a Deployment of so many pods.
