@@ -82,6 +82,8 @@ pub(crate) struct NodeSettings {
 impl Settings {
     /// An API server alone, for this machine, on a free port.
     pub(crate) fn new(data_dir: PathBuf, storage: StorageConfig) -> Self {
+        let mut control = manager::Config::default();
+        control.leader.elect = true;
         Settings {
             data_dir,
             storage,
@@ -98,7 +100,7 @@ impl Settings {
             limits: Limits::default(),
             audit: None,
             chosen: Chosen::default(),
-            control: manager::Config::default(),
+            control,
             has_nodes: false,
             node: None,
             kubeconfig_out: None,

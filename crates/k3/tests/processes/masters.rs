@@ -1,6 +1,8 @@
 //! Two masters on one store.
 
 use k3_test_services::etcd;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Api;
 use rustix::process::Signal;
 
 use crate::{
@@ -36,8 +38,20 @@ async fn two_masters_do_the_work_once_and_the_other_takes_over_after_a_crash() {
     let crossed = client(&crossed).await;
     deploy(&crossed, "two", 3).await;
     placed(&crossed, "two", 3).await;
+    let leases = Api::<Lease>::namespaced(crossed.clone(), "kube-system");
+    let holder = async || {
+        leases
+            .get("kube-controller-manager")
+            .await
+            .unwrap()
+            .spec
+            .unwrap()
+            .holder_identity
+    };
+    let before = holder().await;
     leader.end_by(Signal::KILL);
     deploy(&crossed, "three", 3).await;
     placed(&crossed, "three", 3).await;
     placed(&crossed, "one", 3).await;
+    assert_ne!(holder().await, before);
 }
