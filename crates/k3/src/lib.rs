@@ -11,6 +11,7 @@ mod data_dir;
 mod door;
 mod duration;
 mod failure;
+mod join;
 mod kubeconfig;
 mod limits;
 mod log;

@@ -78,7 +78,13 @@ impl Tls {
 }
 
 fn shown(certificates: &Certificates) -> Result<Arc<CertifiedKey>, CertificateError> {
-    let (chain, key) = certificates.server.chain()?;
+    let (mut chain, key) = certificates.server.chain()?;
+    // With the authority, so that who has only its hash, such as a node that joins, learns of it.
+    for authority in certificates.authorities()? {
+        if !chain.contains(&authority) {
+            chain.push(authority);
+        }
+    }
     Ok(Arc::new(CertifiedKey::from_der(chain, key, &provider())?))
 }
 

@@ -182,11 +182,11 @@ mod tests {
         let (folder, old) = started();
         let both = rotate(folder.path(), &ALL, &SystemClock).unwrap();
         assert!(both.authority.starts_with(&old.authority));
-        assert_eq!(both.clients_der().unwrap().len(), 2);
+        assert_eq!(both.authorities().unwrap().len(), 2);
         assert!(both.server != old.server && both.admin != old.admin && both.to_nodes != old.to_nodes);
         assert_eq!(names(&both), names(&old));
         let new = finish(folder.path(), &SystemClock).unwrap();
-        assert_eq!(new.clients_der().unwrap().len(), 1);
+        assert_eq!(new.authorities().unwrap().len(), 1);
         assert!(both.authority.ends_with(&new.authority) && new.authority != old.authority);
         assert!(new.admin == both.admin && new.server != both.server);
         assert_eq!(names(&new), names(&old));
@@ -213,7 +213,7 @@ mod tests {
         fs::rename(folder.path().join("ca-next.key"), folder.path().join("ca.key")).unwrap();
         let names = Names::of(&names(&old));
         let new = Certificates::ensure(folder.path(), &names, &SystemClock).unwrap();
-        assert_eq!(new.clients_der().unwrap().len(), 1);
+        assert_eq!(new.authorities().unwrap().len(), 1);
         assert_ne!(new.authority, old.authority);
         assert!(crate::tls::Tls::new(&new).is_ok());
     }

@@ -163,6 +163,11 @@ impl Certificates {
         })
     }
 
+    /// The authorities that are to be trusted as TLS wants them.
+    pub(crate) fn authorities(&self) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
+        Ok(CertificateDer::pem_slice_iter(self.authority.as_bytes()).collect::<Result<_, _>>()?)
+    }
+
     /// The authorities of users as TLS wants them.
     pub(crate) fn clients_der(&self) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
         Ok(CertificateDer::pem_slice_iter(self.clients.as_bytes()).collect::<Result<_, _>>()?)

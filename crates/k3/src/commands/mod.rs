@@ -1,5 +1,6 @@
 //! The command line: a folder or file a command.
 
+mod apiserver;
 mod certs;
 mod config;
 mod controller;
@@ -9,16 +10,22 @@ mod envtest;
 mod log_level;
 mod man;
 mod migrate;
+mod node;
+mod process;
+mod remote;
+mod run;
+mod scheduler;
 mod server_flags;
 mod snapshot;
 mod start;
+mod storage;
 mod stores;
 mod table;
 mod test_env;
 mod token;
 mod version;
 
-use std::{env, path::Path, process};
+use std::{env, path::Path};
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
@@ -45,7 +52,13 @@ struct Cli {
 enum Command {
     Config(config::ConfigFlags),
     Start(Box<start::StartFlags>),
-    Controller(controller::ControllerFlags),
+    Run(Box<run::RunFlags>),
+    #[command(visible_alias = "web")]
+    Apiserver(Box<apiserver::ApiserverFlags>),
+    Controller(Box<controller::ControllerFlags>),
+    Scheduler(Box<scheduler::SchedulerFlags>),
+    Node(Box<node::NodeProcessFlags>),
+    Storage(Box<storage::StorageProcessFlags>),
     Controllers(controllers::ControllersFlags),
     Certs(certs::CertsFlags),
     Doctor(doctor::DoctorFlags),
@@ -74,7 +87,12 @@ pub(crate) fn run() -> Result<(), Failure> {
     let done = match cli.command {
         Command::Config(flags) => config::run(&flags, &line.settings),
         Command::Start(flags) => start::run(*flags),
+        Command::Run(flags) => run::run(*flags),
+        Command::Apiserver(flags) => apiserver::run(*flags),
         Command::Controller(flags) => controller::run(&flags),
+        Command::Scheduler(flags) => scheduler::run(&flags),
+        Command::Node(flags) => node::run(*flags),
+        Command::Storage(flags) => storage::run(&flags),
         Command::Controllers(flags) => controllers::run(&flags),
         Command::Certs(flags) => certs::run(&flags),
         Command::Doctor(flags) => doctor::run(&flags),
@@ -100,7 +118,7 @@ fn refuse(error: &clap::Error, notes: &str) -> ! {
     if !notes.is_empty() {
         eprintln!("\n{notes}");
     }
-    process::exit(error.exit_code())
+    std::process::exit(error.exit_code())
 }
 
 /// The whole command line.

@@ -20,8 +20,9 @@ use super::{
     listener::{listen, listen_for_pods, listen_plain},
     node::{self, Api},
     parts,
-    renewal::{self, Current, Renewal},
+    renewal::{self, Current, Generation, Renewal},
     settings::{is_shared, store_name},
+    shared_keys,
 };
 use crate::{
     certificates::{CertificateError, Certificates, Names},
@@ -40,8 +41,6 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// A control plane that serves. Dropping it cuts everything off; [`ControlPlane::stop`] ends it in order.
 pub(crate) struct ControlPlane {
-    address: SocketAddr,
-    current: Current,
     /// What replaces certificates. It ends with this.
     keepers: JoinSet<()>,
     kubeconfig: (PathBuf, String),
@@ -73,11 +72,7 @@ impl ControlPlane {
     pub(crate) async fn start(settings: Settings) -> Result<Self, Failure> {
         let data_dir = usable_data_dir(&settings.data_dir)?;
         let listeners = Listeners::open(&settings).await?;
-        let name = store_name(&settings.storage);
-        tracing::info!("opening the store ({name})");
-        let store = k3_storage::open(settings.storage.clone())
-            .await
-            .map_err(|error| cannot_open(&settings.storage, error))?;
+        let store = open_store(&settings.storage).await?;
         let started = Self::serve(settings, &data_dir, listeners, Arc::clone(&store)).await;
         if started.is_err() {
             store.close().await;
@@ -92,25 +87,13 @@ impl ControlPlane {
         store: Arc<dyn Store>,
     ) -> Result<Self, Failure> {
         let names = names(&mut settings, listeners.advertise);
-        let keys = mem::take(&mut settings.keys);
-        let write_file = match &keys {
+        let write_file = match &settings.keys {
             Keys::Fresh => secret_file::write_for_now,
             Keys::Kept | Keys::Given(_) => secret_file::write,
         };
+        let (kept, certificates) = certificates(&mut settings, data_dir, &names, &store).await?;
         let signing_key = settings.signing_key.take();
-        let (kept, certificates) = match keys {
-            Keys::Kept => {
-                let folder = data_dir.join("tls");
-                let seen = renewal::generation(&folder);
-                let certificates = Certificates::ensure(&folder, &names, &SystemClock);
-                (Some((folder, seen)), certificates)
-            }
-            Keys::Fresh => (None, Certificates::fresh(&names, &SystemClock)),
-            Keys::Given(certificates) => (None, Ok(*certificates)),
-        };
-        let certificates = certificates
-            .map_err(no_certificates)?
-            .with_signing_key(signing_key.as_deref());
+        let certificates = certificates.with_signing_key(signing_key.as_deref());
         let tls = Tls::new(&certificates).map_err(no_certificates)?;
         settings.authentication.certificates = Some(Arc::clone(&tls.clients));
         let compactor = Compactor::start(Arc::clone(&store), HISTORY);
@@ -133,7 +116,7 @@ impl ControlPlane {
         };
         let authority = certificates.authority.clone();
         let api = Api {
-            address: advertise,
+            address: advertise.to_string(),
             port: address.port(),
             authority: &authority,
         };
@@ -179,8 +162,6 @@ impl ControlPlane {
             "serving https://{address}"
         );
         Ok(ControlPlane {
-            address,
-            current,
             keepers,
             kubeconfig,
             server,
@@ -191,16 +172,6 @@ impl ControlPlane {
             serving,
             stop_serving,
         })
-    }
-
-    /// Where it listens.
-    pub(crate) fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// The certificates it uses.
-    pub(crate) fn certificates(&self) -> Arc<Certificates> {
-        self.current.get()
     }
 
     /// The admin's kubeconfig: the file, and what is in it.
@@ -254,6 +225,29 @@ fn names(settings: &mut Settings, advertise: IpAddr) -> Names {
     names
 }
 
+/// The certificates and keys to serve with; and the folder that they are kept in and what was there, if they are.
+async fn certificates(
+    settings: &mut Settings,
+    data_dir: &Path,
+    names: &Names,
+    store: &Arc<dyn Store>,
+) -> Result<(Option<(PathBuf, Generation)>, Certificates), Failure> {
+    let (kept, certificates) = match mem::take(&mut settings.keys) {
+        Keys::Kept => {
+            let folder = data_dir.join("tls");
+            if is_shared(&settings.storage) {
+                shared_keys::agree(store, &folder).await?;
+            }
+            let seen = renewal::generation(&folder);
+            let certificates = Certificates::ensure(&folder, names, &SystemClock);
+            (Some((folder, seen)), certificates)
+        }
+        Keys::Fresh => (None, Certificates::fresh(names, &SystemClock)),
+        Keys::Given(certificates) => (None, Ok(*certificates)),
+    };
+    Ok((kept, certificates.map_err(no_certificates)?))
+}
+
 /// What the API server is told.
 fn api_config(settings: &mut Settings, certificates: &Certificates, listeners: &Listeners) -> Config {
     Config {
@@ -295,8 +289,9 @@ fn run_parts(
     if !chosen.is_nothing() {
         tracing::info!("starting {chosen}");
     }
-    let is_shared = is_shared(&settings.storage);
-    running.spawn(parts::control(server, chosen, cluster, is_shared, stop.clone())?);
+    let mut config = mem::take(&mut settings.control);
+    config.leader.elect &= is_shared(&settings.storage);
+    running.spawn(parts::control(server, chosen, cluster, config, stop.clone())?);
     if let Some(node) = settings.node.take() {
         tracing::info!("starting the node {}", node.name);
         let config = node::config(node, data_dir, api);
@@ -357,6 +352,14 @@ impl Listeners {
     }
 }
 
+/// Opens the store.
+pub(crate) async fn open_store(storage: &StorageConfig) -> Result<Arc<dyn Store>, Failure> {
+    tracing::info!("opening the store ({})", store_name(storage));
+    k3_storage::open(storage.clone())
+        .await
+        .map_err(|error| cannot_open(storage, error))
+}
+
 fn cannot_open(storage: &StorageConfig, error: OpenError) -> Failure {
     let name = store_name(storage);
     if let OpenError::Setting { setting, .. } = &error {
@@ -371,7 +374,7 @@ fn cannot_open(storage: &StorageConfig, error: OpenError) -> Failure {
     .because(error)
 }
 
-fn no_certificates(error: CertificateError) -> Failure {
+pub(super) fn no_certificates(error: CertificateError) -> Failure {
     let advice = match &error {
         CertificateError::KeyMissing { .. }
         | CertificateError::AuthorityUnfit { .. }

@@ -9,6 +9,7 @@ use std::{
 use k3_apiserver::{AuditConfig, Authentication, Limits, PodAccounts, Subnet, service_range};
 use k3_node::agent::Threshold;
 use k3_storage::StorageConfig;
+use kubecontroller::manager;
 
 use crate::{
     certificates::{Certificates, Name},
@@ -58,6 +59,8 @@ pub(crate) struct Settings {
     pub(crate) audit: Option<AuditConfig>,
     /// The controllers, the scheduler and the simulated nodes that run beside the server.
     pub(crate) chosen: Chosen,
+    /// How they run. Whether a leader is elected also depends on the store: one that nobody shares needs none.
+    pub(crate) control: manager::Config,
     /// Whether there are real nodes, here or elsewhere: what they use is shown, and volumes are made of their folders.
     pub(crate) has_nodes: bool,
     /// The node in this process.
@@ -105,6 +108,8 @@ pub(crate) struct NodeSettings {
 impl Settings {
     /// An API server alone, for this machine, on a free port.
     pub(crate) fn new(data_dir: PathBuf, storage: StorageConfig) -> Self {
+        let mut control = manager::Config::default();
+        control.leader.elect = true;
         Settings {
             data_dir,
             storage,
@@ -124,6 +129,7 @@ impl Settings {
             limits: Limits::default(),
             audit: None,
             chosen: Chosen::default(),
+            control,
             has_nodes: false,
             node: None,
             kubeconfig_out: None,

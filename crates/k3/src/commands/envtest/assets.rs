@@ -8,7 +8,7 @@ use std::{
 
 use clap::Args;
 
-use crate::{commands::start::quoted, failure::Failure};
+use crate::{commands::process::quoted, failure::Failure};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -12,8 +12,8 @@ mod storage;
 pub(super) use self::{
     access::{AccessFlags, Plugin},
     audit::AuditFlags,
-    flags::StartFlags,
+    flags::{ApiFlags, NodeFlags, StartFlags},
     limits::LimitFlags,
-    run::{quoted, run},
+    run::run,
     storage::StorageFlags,
 };
