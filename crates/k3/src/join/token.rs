@@ -120,7 +120,7 @@ impl FromStr for Pin {
 
     fn from_str(text: &str) -> Result<Self, BadToken> {
         let mut bytes = [0; 32];
-        if text.len() != 2 * bytes.len() || !text.is_ascii() {
+        if text.len() != 2 * bytes.len() || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return Err(BadToken);
         }
         for (byte, at) in bytes.iter_mut().zip((0..).step_by(2)) {

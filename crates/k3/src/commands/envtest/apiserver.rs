@@ -184,6 +184,7 @@ impl ApiserverFlags {
             service_range: self.service_cluster_ip_range,
             authentication: self.access.authentication()?,
             issuer: self.access.issuer(),
+            signing_key: self.access.signing_key()?,
             unrestricted_update: self.access.unrestricted_update,
             kubeconfig_out: self.access.kubeconfig_out.clone(),
             guard_owners: self.access.guards_owners(),

@@ -64,9 +64,10 @@ fn flag(word: &str) -> Option<&str> {
 pub(super) fn parse<P: Parser>(flags: &[Given]) -> P {
     let command = P::command();
     let known = |name: &str| {
-        command
-            .get_arguments()
-            .find(|argument| argument.get_long() == Some(name))
+        command.get_arguments().find(|argument| {
+            argument.get_long() == Some(name)
+                || argument.get_all_aliases().unwrap_or_default().contains(&name)
+        })
     };
     let mut words = vec![command.get_name().to_owned()];
     for Given { name, value } in flags {

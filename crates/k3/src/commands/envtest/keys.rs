@@ -8,7 +8,6 @@ use std::{
 
 use clap::Args;
 use k3_storage::SystemClock;
-use rcgen::KeyPair;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
 
 use crate::{
@@ -36,10 +35,6 @@ pub(super) struct KeyFlags {
     /// The authorities whose certificates users show, in PEM
     #[arg(long, value_name = "FILE")]
     client_ca_file: Option<PathBuf>,
-
-    /// The key that service-account tokens are signed with: ECDSA P-256, in PEM [default: a new one]
-    #[arg(long, value_name = "FILE")]
-    service_account_signing_key_file: Option<PathBuf>,
 }
 
 // --- KeyFlags ---
@@ -70,11 +65,6 @@ impl KeyFlags {
             check_certificates(file, &authorities)?;
             // And the one that was made up, for the admin.kubeconfig.
             made.clients = format!("{authorities}\n{}", made.clients);
-        }
-        if let Some(file) = &self.service_account_signing_key_file {
-            let key = KeyPair::from_pem(&text(file)?)
-                .map_err(|error| unusable(file, "a private key of ECDSA P-256").because(error))?;
-            made.signing_key = key.serialize_der();
         }
         Ok(made)
     }

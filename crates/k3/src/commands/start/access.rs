@@ -165,7 +165,7 @@ impl AccessFlags {
     }
 
     /// The key that tokens are signed with, if one is named: PKCS#8 DER.
-    pub(super) fn signing_key(&self) -> Result<Option<Vec<u8>>, Failure> {
+    pub(in crate::commands) fn signing_key(&self) -> Result<Option<Vec<u8>>, Failure> {
         let Some(named) = &self.jwt_signing_key else {
             return Ok(None);
         };
