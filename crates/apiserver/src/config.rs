@@ -25,6 +25,8 @@ pub struct Config {
     /// Whether who names an owner must be allowed to delete the dependent, and to set finalizers on an owner that is held up:
     /// the plugin `OwnerReferencesPermissionEnforcement`.
     pub guard_owners: bool,
+    /// What is asked of the service accounts of pods: the plugin `ServiceAccount`.
+    pub pod_accounts: PodAccounts,
     /// How much is done at once, and for how long.
     pub limits: Limits,
     /// Which requests are written down, and where; `None`: none are.
@@ -34,6 +36,16 @@ pub struct Config {
     /// Whether what nodes and pods use is shown as `metrics.k8s.io`. Off: a server without nodes has nothing to show. It takes
     /// the place of a metrics server; do not install another one.
     pub usage: bool,
+}
+
+/// What is asked of the service accounts of pods.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PodAccounts {
+    /// A pod acts for a service account that is there, and gets its token.
+    #[default]
+    Required,
+    /// A pod is taken as it comes. For tests without controllers, where nobody makes the accounts of namespaces.
+    Free,
 }
 
 /// Who the server is to nodes: a client with a certificate of the cluster's authority, in the group `system:masters` or allowed

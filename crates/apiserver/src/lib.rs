@@ -29,7 +29,7 @@ pub use self::{
         Anonymous, Authentication, BadCertificate, BadEphemeralToken, BadPublicKey, BadSigningKey,
         Certificate, EphemeralToken, KubectlRule, PublicKey, TokenFile, TokenFileError, TokenFileProblem,
     },
-    config::{Config, Limits, NodeClient, parse_duration},
+    config::{Config, Limits, NodeClient, PodAccounts, parse_duration},
     discovery::version,
     http::Broken,
     server::{Inside, InsideBody, Server, StartError},

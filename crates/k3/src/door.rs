@@ -12,7 +12,8 @@ use crate::failure::Failure;
 /// Who the controllers are, as the server is told in their requests; it becomes their name among the managers of fields.
 const CONTROLLERS: &str = concat!("kube-controller-manager/", env!("CARGO_PKG_VERSION"));
 
-const KUBELET: &str = concat!("kubelet/", env!("CARGO_PKG_VERSION"));
+/// Who a node is, as the server is told in its requests.
+pub(crate) const KUBELET: &str = concat!("kubelet/", env!("CARGO_PKG_VERSION"));
 
 const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user");
 const IMPERSONATE_GROUP: HeaderName = HeaderName::from_static("impersonate-group");

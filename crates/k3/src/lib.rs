@@ -11,22 +11,33 @@ mod data_dir;
 mod door;
 mod duration;
 mod failure;
+mod join;
 mod kubeconfig;
 mod limits;
 mod log;
 mod progress;
+mod runtime;
 mod secret;
 mod secret_file;
 mod server;
 mod signals;
+mod test_env;
 mod tls;
 
-use std::process::ExitCode;
+use std::{env, process::ExitCode};
 
-/// The whole command: does what the arguments of the process ask for.
+pub use self::test_env::{TestEnv, TestEnvBuilder, TestEnvError, TestStorage};
+
+/// The whole command: does what the arguments of the process ask for, under the name that it was called by.
 pub fn main() -> ExitCode {
     limits::use_small_pages();
-    match commands::run() {
+    let mut arguments = env::args_os();
+    let part = arguments.next().and_then(|name| commands::Part::called(&name));
+    let done = match part {
+        Some(part) => part.run(arguments),
+        None => commands::run(),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("{failure}");

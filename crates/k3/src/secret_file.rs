@@ -1,6 +1,6 @@
 //! Files that only their owner may read.
 //!
-//! Promises: a file is there whole or not at all, also after a power loss; at no moment can anybody else read
+//! Promises: a file is there whole or not at all, also after a power loss if it is to last; at no moment can anybody else read
 //! it; of two processes that write the same file one wins, and it is whole.
 
 use std::{
@@ -31,12 +31,21 @@ pub(crate) struct Fresh {
 
 /// Writes the file and makes it durable.
 pub(crate) fn write(path: &Path, content: &str) -> Result<(), FileError> {
+    write_fresh(path, content)?.keep()
+}
+
+/// Writes the file and does not wait for the disk: for files that nobody needs after a power loss.
+pub(crate) fn write_for_now(path: &Path, content: &str) -> Result<(), FileError> {
+    write_fresh(path, content)?.keep_for_now()
+}
+
+fn write_fresh(path: &Path, content: &str) -> Result<Fresh, FileError> {
     let mut fresh = Fresh::begin(path)?;
     fresh
         .file
         .write_all(content.as_bytes())
         .map_err(|source| unwritten(path, source))?;
-    fresh.keep()
+    Ok(fresh)
 }
 
 fn unwritten(path: &Path, source: io::Error) -> FileError {
@@ -96,10 +105,19 @@ impl Fresh {
 
     /// Makes what was written durable, and gives it its name.
     pub(crate) fn keep(self) -> Result<(), FileError> {
+        self.keep_and(File::sync_all)
+    }
+
+    /// Gives it its name, and does not wait for the disk.
+    fn keep_for_now(self) -> Result<(), FileError> {
+        self.keep_and(|_| Ok(()))
+    }
+
+    fn keep_and(self, sync: impl Fn(&File) -> io::Result<()>) -> Result<(), FileError> {
         let kept = || {
-            self.file.sync_all()?;
+            sync(&self.file)?;
             fs::rename(&self.path, &self.wanted)?;
-            File::open(folder_of(&self.wanted)?)?.sync_all()
+            sync(&File::open(folder_of(&self.wanted)?)?)
         };
         kept().map_err(|source| unwritten(&self.wanted, source))
     }

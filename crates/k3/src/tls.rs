@@ -1,7 +1,7 @@
 //! How the server speaks TLS: 1.2 and newer, HTTP/2 or HTTP/1.1, and a client may show a certificate.
 //!
-//! Promise: the connection proves that a client has the key of the certificate it shows; whether it is of the server's own
-//! authority is for the API server to judge, which has [`Tls::clients`] for it. A client with another one gets an answer that
+//! Promise: the connection proves that a client has the key of the certificate it shows; whether it is of an authority
+//! of users is for the API server to judge, which has [`Tls::clients`] for it. A client with another one gets an answer that
 //! says so, where a connection that breaks would say nothing.
 
 use std::sync::{Arc, PoisonError, RwLock};
@@ -78,17 +78,19 @@ impl Tls {
 }
 
 fn shown(certificates: &Certificates) -> Result<Arc<CertifiedKey>, CertificateError> {
-    let (certificate, key) = certificates.server.der()?;
-    Ok(Arc::new(CertifiedKey::from_der(
-        vec![certificate],
-        key,
-        &provider(),
-    )?))
+    let (mut chain, key) = certificates.server.chain()?;
+    // With the authority, so that who has only its hash, such as a node that joins, learns of it.
+    for authority in certificates.authorities()? {
+        if !chain.contains(&authority) {
+            chain.push(authority);
+        }
+    }
+    Ok(Arc::new(CertifiedKey::from_der(chain, key, &provider())?))
 }
 
 fn believed(certificates: &Certificates) -> Result<Arc<dyn ClientCertVerifier>, CertificateError> {
     let mut roots = RootCertStore::empty();
-    for authority in certificates.authorities()? {
+    for authority in certificates.clients_der()? {
         roots.add(authority)?;
     }
     let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider())

@@ -7,6 +7,7 @@
 //!
 //! agent/    the node itself: registration, conditions, lease, eviction, what is thrown away
 //! server/   the node's own API: logs, exec, attach, port-forward, figures
+//! signing   certificates that the cluster signs for the node
 //! sources/  what pods refer to: config maps, secrets, tokens, claims
 //! ```
 //!
@@ -25,6 +26,7 @@ pub mod pod;
 pub mod probes;
 pub mod runtime;
 pub mod server;
+pub mod signing;
 pub mod sources;
 pub mod volumes;
 

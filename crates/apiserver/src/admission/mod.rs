@@ -107,6 +107,11 @@ pub(crate) struct Attributes<'a> {
 
 /// A plugin.
 pub(crate) trait Plugin: Send + Sync {
+    /// What upstream calls it, if it can be left out.
+    fn name(&self) -> &'static str {
+        ""
+    }
+
     /// Changes the object, or refuses it.
     fn admit(&self, attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Status> {
         let _ = (attributes, caches);
@@ -223,6 +228,11 @@ impl Admission {
     pub(crate) fn guard_owners(&mut self, authorizer: &Arc<Authorizer>) {
         let plugin = owner_references::OwnerReferences(Arc::clone(authorizer));
         self.plugins.push(Box::new(plugin));
+    }
+
+    /// Leaves out the plugin of this name.
+    pub(crate) fn leave_out(&mut self, name: &str) {
+        self.plugins.retain(|plugin| plugin.name() != name);
     }
 
     /// Lets each plugin, then policies and webhooks, change the object.

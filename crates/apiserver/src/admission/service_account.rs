@@ -25,6 +25,10 @@ const ENFORCE: &str = "kubernetes.io/enforce-mountable-secrets";
 pub(super) struct ServiceAccount;
 
 impl Plugin for ServiceAccount {
+    fn name(&self) -> &'static str {
+        "ServiceAccount"
+    }
+
     fn admit(&self, attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Status> {
         if !attributes.creates("", "pods") {
             return Ok(());

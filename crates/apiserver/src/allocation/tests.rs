@@ -16,7 +16,7 @@ use super::{
     repair::Orphans,
 };
 use crate::{
-    Authentication, Config, Limits,
+    Authentication, Config, Limits, PodAccounts,
     admission::Admission,
     authn::{Authenticator, Signer},
     authz::Authorizer,
@@ -51,6 +51,7 @@ impl Cluster {
             signing_key: key.as_ref().to_vec(),
             advertise: (Ipv4Addr::new(192, 168, 0, 1).into(), 6443),
             guard_owners: false,
+            pod_accounts: PodAccounts::default(),
             nodes: None,
             usage: false,
             limits: Limits::default(),

@@ -47,7 +47,7 @@ pub use self::inside::{Inside, InsideBody};
 pub(crate) use self::verb::Verb;
 use self::{annex::Setting, handler::Handler};
 use crate::{
-    Config, NodeClient,
+    Config, NodeClient, PodAccounts,
     admission::Admission,
     allocation::{Allocation, Keeper},
     audit::Auditor,
@@ -117,6 +117,9 @@ impl Server {
         let mut admission = Admission::new(&authorizer, &outgoing);
         if config.guard_owners {
             admission.guard_owners(&authorizer);
+        }
+        if config.pod_accounts == PodAccounts::Free {
+            admission.leave_out("ServiceAccount");
         }
         let nodes = Nodes::new(Arc::clone(&caches), config.nodes.as_ref()).map_err(StartError::NodeClient)?;
         let converter = Arc::new(Converter::new(outgoing));

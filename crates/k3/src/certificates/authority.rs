@@ -96,14 +96,24 @@ impl Authority {
             }
             tracing::info!("renewing the certificate of the authority, its key stays");
         }
+        let authority = Self::certified(key, now)?;
+        secret_file::write(&certificate_path, &authority.pem)?;
+        Ok(authority)
+    }
+
+    /// A new one that is nowhere else.
+    pub(super) fn fresh(now: i64) -> Result<Self, CertificateError> {
+        Self::certified(KeyPair::generate()?, now)
+    }
+
+    /// One with this key, and a new certificate for it.
+    fn certified(key: KeyPair, now: i64) -> Result<Self, CertificateError> {
         let params = params(now)?;
         let certificate = params.self_signed(&key)?;
-        let pem = certificate.pem();
-        secret_file::write(&certificate_path, &pem)?;
         Ok(Self {
             certificate: certificate.der().clone(),
+            pem: certificate.pem(),
             issuer: Issuer::new(params, key),
-            pem,
         })
     }
 

@@ -97,6 +97,14 @@ impl Identity {
         None
     }
 
+    /// All certificates and the key as TLS wants them to be shown.
+    pub(crate) fn chain(
+        &self,
+    ) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), CertificateError> {
+        let chain = CertificateDer::pem_slice_iter(self.certificate.as_bytes()).collect::<Result<_, _>>()?;
+        Ok((chain, PrivateKeyDer::from_pem_slice(self.key.as_bytes())?))
+    }
+
     /// Whether the key is the certificate's.
     pub(super) fn is_pair(&self) -> bool {
         self.der().is_ok_and(|(certificate, key)| {

@@ -7,6 +7,7 @@
 mod authority;
 mod identity;
 mod names;
+mod pem;
 mod rotation;
 mod set;
 mod survey;
@@ -14,6 +15,7 @@ mod survey;
 pub(crate) use self::{
     identity::Identity,
     names::{Name, Names},
+    pem::pem,
     rotation::{GENERATION, Part, finish, rotate},
     set::{CertificateError, Certificates},
     survey::{Held, survey},

@@ -21,12 +21,17 @@ pub(super) const ADMIN: &str = "admin";
 pub(super) const TO_NODES: &str = "apiserver-kubelet-client";
 pub(super) const SIGNING_KEY: &str = "service-account.key";
 
+const FOR_ADMIN: Purpose<'_> = Purpose::Master("kubernetes-admin");
+const FOR_NODES: Purpose<'_> = Purpose::Master("kube-apiserver-kubelet-client");
+
 /// The certificates and keys of a server.
 pub(crate) struct Certificates {
     /// The certificates of the authorities that are to be trusted, in PEM form: one, or two while one takes the place of the
     /// other.
     pub(crate) authority: String,
-    /// What the server shows.
+    /// The authorities whose certificates users show, in PEM form: that one, unless others are given.
+    pub(crate) clients: String,
+    /// What the server shows, and what is between it and the authority.
     pub(crate) server: Identity,
     /// What its first user shows.
     pub(crate) admin: Identity,
@@ -124,27 +129,48 @@ impl Certificates {
         if let Some(next) = &next {
             authority.push_str(next.pem());
         }
-        let to_nodes = Purpose::Master("kube-apiserver-kubelet-client");
-        let to_nodes = identity(folder, TO_NODES, &current, &to_nodes, now)?;
+        let to_nodes = identity(folder, TO_NODES, &current, &FOR_NODES, now)?;
         // The server believes both, so who is known to it by a certificate gets one that will outlast the change. Nodes may
         // know the old authority alone.
         let issuer = next.unwrap_or(current);
-        let admin = Purpose::Master("kubernetes-admin");
-        let admin = identity(folder, ADMIN, &issuer, &admin, now)?;
+        let admin = identity(folder, ADMIN, &issuer, &FOR_ADMIN, now)?;
         Ok(Self {
             server,
             admin,
             to_nodes,
             signing_key: signing_key(folder)?,
             old_signing_keys: rotation::old_signing_keys(folder)?,
+            clients: authority.clone(),
             authority,
             issuer: Arc::new(issuer),
         })
     }
 
-    /// The certificates of the authorities as TLS wants them.
+    /// New ones of a new authority, which are in memory alone.
+    pub(crate) fn fresh(names: &Names, clock: &dyn Clock) -> Result<Self, CertificateError> {
+        let now = seconds(clock)?;
+        let authority = Authority::fresh(now)?;
+        let issue = |purpose: Purpose<'_>| Identity::issue(&authority, &purpose, now);
+        Ok(Self {
+            server: issue(Purpose::Server(names))?,
+            admin: issue(FOR_ADMIN)?,
+            to_nodes: issue(FOR_NODES)?,
+            signing_key: KeyPair::generate()?.serialize_der(),
+            old_signing_keys: Vec::new(),
+            authority: authority.pem().to_owned(),
+            clients: authority.pem().to_owned(),
+            issuer: Arc::new(authority),
+        })
+    }
+
+    /// The authorities that are to be trusted as TLS wants them.
     pub(crate) fn authorities(&self) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
         Ok(CertificateDer::pem_slice_iter(self.authority.as_bytes()).collect::<Result<_, _>>()?)
+    }
+
+    /// The authorities of users as TLS wants them.
+    pub(crate) fn clients_der(&self) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
+        Ok(CertificateDer::pem_slice_iter(self.clients.as_bytes()).collect::<Result<_, _>>()?)
     }
 }
 
@@ -246,6 +272,8 @@ mod tests {
     fn tls_takes_what_is_made() {
         let folder = tempfile::tempdir().unwrap();
         assert!(crate::tls::Tls::new(&ensure(folder.path(), TODAY)).is_ok());
+        let fresh = Certificates::fresh(&names(&[]), &Day(TODAY)).unwrap();
+        assert!(crate::tls::Tls::new(&fresh).is_ok());
     }
 
     #[test]

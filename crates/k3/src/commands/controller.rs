@@ -1,21 +1,20 @@
 //! `k3 controller`: controllers and scheduler in a process of their own.
 
-use std::time::Duration;
-
-use base64::{Engine, engine::general_purpose::STANDARD};
 use clap::Args;
 use k3_controllers::Cluster;
 use kube::Config;
 use kubecontroller::manager::{self, Stop};
 
-use super::server_flags::ServerFlags;
+use super::{
+    process::{self, Announce},
+    remote::PartOfFlags,
+};
 use crate::{
+    certificates,
     control::{self, Chosen, Control},
     door::Door,
     failure::Failure,
-    limits,
-    log::{self, LogFlags},
-    signals::Signals,
+    server::Settings,
 };
 
 const EXAMPLES: &str = "\
@@ -27,16 +26,16 @@ Examples:
   k3 controller --kubeconfig admin.kubeconfig --controllers='*,-scheduler' --metrics-address 127.0.0.1:9100
       all controllers but the scheduler, for a server anywhere, with figures for Prometheus
 
+  k3 controller --storage etcd --etcd-servers http://10.0.0.1:2379
+      needs no other server: it has one of its own, for itself alone
+
 Any number may run: the one that holds the lease kube-system/kube-controller-manager works, the others wait. When it
 dies, another takes over as soon as the lease has run out, after 15 s; when it is stopped, at once.
 
-What needs the keys of the cluster is left to the controllers of `k3 start`: certificates of requests are not signed here,
-and no tokens are written into secrets.
+What needs the keys of the cluster is left to those who have them, which are the controllers of `k3 start` and those with a
+server of their own: for another server certificates of requests are not signed, and no tokens are written into secrets.
 
 Exit codes: 0 success, 1 failure, 2 a call that makes no sense.";
-
-/// How long a stop may take.
-const GRACE: Duration = Duration::from_secs(5);
 
 /// Run controllers and the scheduler in a process of their own.
 #[derive(Debug, Args)]
@@ -46,6 +45,16 @@ pub(crate) struct ControllerFlags {
     #[arg(long, value_name = "LIST", default_value = "*")]
     controllers: String,
 
+    #[command(flatten)]
+    leading: Leading,
+
+    #[command(flatten)]
+    part: PartOfFlags,
+}
+
+/// Who works if there are several, and what is told of it.
+#[derive(Debug, Args)]
+pub(super) struct Leading {
     /// Work without asking who leads. Two such processes do everything twice, which is correct but a waste
     #[arg(long)]
     no_leader_elect: bool,
@@ -57,16 +66,9 @@ pub(crate) struct ControllerFlags {
     /// Address at which /healthz and /readyz are served [default: nowhere]
     #[arg(long, value_name = "ADDRESS")]
     health_address: Option<String>,
-
-    #[command(flatten)]
-    server: ServerFlags,
-
-    #[command(flatten)]
-    log: LogFlags,
 }
 
 pub(super) fn run(flags: &ControllerFlags) -> Result<(), Failure> {
-    log::begin(&flags.log)?;
     let chosen = control::listed(&flags.controllers)?;
     if chosen.is_nothing() {
         return Err(Failure::usage(
@@ -74,52 +76,49 @@ pub(super) fn run(flags: &ControllerFlags) -> Result<(), Failure> {
             "'*' is all; `k3 controllers` shows their names",
         ));
     }
-    limits::raise_open_files();
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| {
-            Failure::new(
-                "cannot start threads",
-                "see `ulimit -u` and the memory of the machine",
-            )
-            .because(error)
-        })?;
-    runtime.block_on(control(flags, chosen))
+    run_part("controller", chosen, &flags.leading, &flags.part)
 }
 
-async fn control(flags: &ControllerFlags, chosen: Chosen) -> Result<(), Failure> {
-    let mut signals = Signals::listen().map_err(|error| {
-        Failure::new("cannot listen for signals", "this should not happen; try again").because(error)
-    })?;
-    let server = flags.server.config().await?;
+/// Runs what was chosen in this process: for a server elsewhere, or with one of its own.
+pub(super) fn run_part(
+    name: &str,
+    chosen: Chosen,
+    leading: &Leading,
+    part: &PartOfFlags,
+) -> Result<(), Failure> {
+    process::begin(&part.log)?;
+    match part.own_server(name)? {
+        Some(own) => {
+            let settings = Settings {
+                chosen,
+                control: leading.config(),
+                ..own
+            };
+            process::run(settings, Announce::Nothing)
+        }
+        None => process::block_on(async {
+            let mut signals = process::signals()?;
+            let server = part.remote.config(part.data_dir.clone()).await?;
+            let stop = Stop::new();
+            let running = control(server, chosen, leading, stop.clone());
+            process::until_told(stop, running, &mut signals).await
+        }),
+    }
+}
+
+async fn control(server: Config, chosen: Chosen, leading: &Leading, stop: Stop) -> Result<(), Failure> {
     let cluster = Cluster {
         authority: authority(&server)?.into(),
         ..Cluster::default()
     };
-    let mut config = manager::Config::default();
-    config.leader.elect = !flags.no_leader_elect;
-    config.metrics_address.clone_from(&flags.metrics_address);
-    config.health_address.clone_from(&flags.health_address);
-    tracing::info!("controllers for {}", server.cluster_url);
-    let control = Control::new(&Door::Outside(Box::new(server)), chosen, cluster, config)?;
-    let stop = Stop::new();
-    let mut running = std::pin::pin!(control.run(stop.clone()));
-    let ended = tokio::select! {
-        ended = &mut running => ended,
-        name = signals.next() => {
-            tracing::info!("{name}: stopping; the same again stops at once");
-            stop.stop(GRACE);
-            tokio::select! {
-                ended = &mut running => ended,
-                name = signals.next() => {
-                    let advice = "what was under way is seen again at the next start";
-                    return Err(Failure::new(format!("{name}: stopped at once"), advice));
-                }
-            }
-        }
-    };
-    ended.map_err(|error| {
+    tracing::info!("{chosen} for {}", server.cluster_url);
+    let control = Control::new(
+        &Door::Outside(Box::new(server)),
+        chosen,
+        cluster,
+        leading.config(),
+    )?;
+    control.run(stop).await.map_err(|error| {
         Failure::new(
             "the controllers ended",
             "see that the server runs, and start them again",
@@ -128,24 +127,25 @@ async fn control(flags: &ControllerFlags, chosen: Chosen) -> Result<(), Failure>
     })
 }
 
+// --- Leading ---
+
+impl Leading {
+    fn config(&self) -> manager::Config {
+        let mut config = manager::Config::default();
+        config.leader.elect = !self.no_leader_elect;
+        config.metrics_address.clone_from(&self.metrics_address);
+        config.health_address.clone_from(&self.health_address);
+        config
+    }
+}
+
 /// The certificate of the server's authority, which pods are told: that of the kubeconfig.
 fn authority(server: &Config) -> Result<String, Failure> {
     let advice =
         "use a kubeconfig with certificate-authority-data, such as the admin.kubeconfig in the data folder";
-    let certificates = server.root_cert.as_deref().unwrap_or_default();
-    if certificates.is_empty() {
+    let known = server.root_cert.as_deref().unwrap_or_default();
+    if known.is_empty() {
         return Err(Failure::new("the kubeconfig names no authority", advice));
     }
-    Ok(certificates.iter().map(|der| pem(der)).collect())
-}
-
-/// A certificate as text.
-fn pem(der: &[u8]) -> String {
-    let text = STANDARD.encode(der);
-    let lines = text.as_bytes().chunks(64).map(String::from_utf8_lossy);
-    let body: Vec<_> = lines.collect();
-    format!(
-        "-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n",
-        body.join("\n")
-    )
+    Ok(known.iter().map(|der| certificates::pem(der)).collect())
 }

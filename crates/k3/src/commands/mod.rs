@@ -1,25 +1,35 @@
 //! The command line: a folder or file a command.
 
+mod apiserver;
 mod certs;
 mod config;
 mod controller;
 mod controllers;
 mod doctor;
+mod envtest;
 mod log_level;
 mod man;
 mod migrate;
+mod node;
+mod process;
+mod remote;
+mod run;
+mod scheduler;
 mod server_flags;
 mod snapshot;
 mod start;
+mod storage;
 mod stores;
 mod table;
+mod test_env;
 mod token;
 mod version;
 
-use std::{env, path::Path, process};
+use std::{env, path::Path};
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
+pub(crate) use self::envtest::Part;
 use crate::{
     config::{Unread, World, documented, read},
     failure::Failure,
@@ -42,7 +52,13 @@ struct Cli {
 enum Command {
     Config(config::ConfigFlags),
     Start(Box<start::StartFlags>),
-    Controller(controller::ControllerFlags),
+    Run(Box<run::RunFlags>),
+    #[command(visible_alias = "web")]
+    Apiserver(Box<apiserver::ApiserverFlags>),
+    Controller(Box<controller::ControllerFlags>),
+    Scheduler(Box<scheduler::SchedulerFlags>),
+    Node(Box<node::NodeProcessFlags>),
+    Storage(Box<storage::StorageProcessFlags>),
     Controllers(controllers::ControllersFlags),
     Certs(certs::CertsFlags),
     Doctor(doctor::DoctorFlags),
@@ -50,6 +66,8 @@ enum Command {
     Migrate(migrate::MigrateFlags),
     LogLevel(log_level::LogLevelFlags),
     Token(token::TokenFlags),
+    TestEnv(test_env::TestEnvFlags),
+    EnvtestAssets(envtest::AssetsFlags),
     Version(version::VersionFlags),
     Man(man::ManFlags),
 }
@@ -69,7 +87,12 @@ pub(crate) fn run() -> Result<(), Failure> {
     let done = match cli.command {
         Command::Config(flags) => config::run(&flags, &line.settings),
         Command::Start(flags) => start::run(*flags),
+        Command::Run(flags) => run::run(*flags),
+        Command::Apiserver(flags) => apiserver::run(*flags),
         Command::Controller(flags) => controller::run(&flags),
+        Command::Scheduler(flags) => scheduler::run(&flags),
+        Command::Node(flags) => node::run(*flags),
+        Command::Storage(flags) => storage::run(&flags),
         Command::Controllers(flags) => controllers::run(&flags),
         Command::Certs(flags) => certs::run(&flags),
         Command::Doctor(flags) => doctor::run(&flags),
@@ -77,6 +100,8 @@ pub(crate) fn run() -> Result<(), Failure> {
         Command::Migrate(flags) => migrate::run(&flags),
         Command::LogLevel(flags) => log_level::run(&flags),
         Command::Token(flags) => token::run(flags),
+        Command::TestEnv(flags) => test_env::run(flags),
+        Command::EnvtestAssets(flags) => envtest::run(&flags),
         Command::Version(flags) => version::run(&flags),
         Command::Man(flags) => man::run(&flags, documented(command())),
     };
@@ -93,7 +118,7 @@ fn refuse(error: &clap::Error, notes: &str) -> ! {
     if !notes.is_empty() {
         eprintln!("\n{notes}");
     }
-    process::exit(error.exit_code())
+    std::process::exit(error.exit_code())
 }
 
 /// The whole command line.

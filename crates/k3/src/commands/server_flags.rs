@@ -49,6 +49,11 @@ fn wait_in(mut runtime: Builder, work: impl Future<Output = Result<(), Failure>>
 // --- ServerFlags ---
 
 impl ServerFlags {
+    /// As if these flags had been given.
+    pub(super) fn of(kubeconfig: Option<PathBuf>, data_dir: Option<PathBuf>) -> Self {
+        ServerFlags { kubeconfig, data_dir }
+    }
+
     /// How the server is reached that the flags name.
     pub(super) async fn config(&self) -> Result<Config, Failure> {
         let unusable = |error: KubeconfigError| {
@@ -85,11 +90,24 @@ impl Cluster {
         Ok(Cluster(client))
     }
 
+    /// Makes an object under a path, unless there is one of that name.
+    pub(super) async fn ensure(&self, path: &str, object: &Value) -> Result<(), Failure> {
+        match self.send("POST", path, Some(object)).await {
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+            made => made.map(drop).map_err(unanswered),
+        }
+    }
+
     /// Sends a request, and gives the object in the answer.
     pub(super) async fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value, Failure> {
+        self.send(method, path, body).await.map_err(unanswered)
+    }
+
+    async fn send(&self, method: &str, path: &str, body: Option<&Value>) -> kube::Result<Value> {
         let body = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
-        let request = request(method, path, "application/json", body);
-        self.0.request(request).await.map_err(unanswered)
+        self.0
+            .request(request(method, path, "application/json", body))
+            .await
     }
 
     /// Sends a text, and gives the text of the answer.

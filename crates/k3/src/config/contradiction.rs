@@ -23,6 +23,8 @@ const WHOLE_AND_PART: &[(&str, &str)] = &[
 const EITHER: &[(&str, &str)] = &[
     ("etcd_password", "etcd_password_file"),
     ("mysql_password", "mysql_password_file"),
+    ("server", "kubeconfig"),
+    ("token", "kubeconfig"),
 ];
 
 /// Says which of several stores.

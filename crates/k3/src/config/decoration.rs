@@ -40,7 +40,6 @@ pub(crate) fn args(command: &Command) -> Vec<(&'static Key, Arg)> {
             collect(reader, &mut found);
         }
     }
-    found.push(to_come());
     let of = |key: &Key| found.iter().find(|arg| arg.get_id() == key.arg).cloned();
     KEYS.iter().filter_map(|key| Some((key, of(key)?))).collect()
 }
@@ -54,16 +53,6 @@ fn collect(command: &Command, found: &mut Vec<Arg>) {
     for inner in command.get_subcommands() {
         collect(inner, found);
     }
-}
-
-/// The argument of a command that is still to come. A file may have its key all the same: it is one for all.
-fn to_come() -> Arg {
-    Arg::new("role")
-        .long("role")
-        .value_parser(["one", "master", "node"])
-        .ignore_case(true)
-        .default_value("one")
-        .help("What `k3 run` is: a control plane, a node, or both in one")
 }
 
 /// The command with what settings add to the one that `names` lead to.

@@ -32,6 +32,9 @@ pub(super) const KEYS: &[Key] = &[
     key("debug", "debug"),
     key("role", "role"),
     key("data_dir", "data_dir"),
+    key("server", "server"),
+    key("token", "token").secret(),
+    key("ca", "ca"),
     key("kubeconfig", "kubeconfig"),
     key("kubeconfig_out", "kubeconfig_out"),
     key("api.bind", "bind"),
@@ -115,6 +118,8 @@ pub(super) const KEYS: &[Key] = &[
     key("node.pod_manifest_path", "pod_manifest_path"),
     key("node.container_start_limit", "container_start_limit"),
     key("node.container_stop_limit", "container_stop_limit"),
+    key("node.eviction_hard", "eviction_hard"),
+    key("node.image_gc_high_threshold", "image_gc_high_threshold"),
 ];
 
 // --- Key ---

@@ -22,7 +22,8 @@ pub(crate) const CONTROLLERS_PATH: &str = "/debug/controllers";
 /// The lease that the leader among several servers holds.
 pub(crate) const LEASE_PATH: &str =
     "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-controller-manager";
-const LEASE: (&str, &str) = ("kube-system", "kube-controller-manager");
+/// The namespace of leases, and their names: that of the controllers, and that of a scheduler that runs without them.
+const LEASES: (&str, &str, &str) = ("kube-system", "kube-controller-manager", "kube-scheduler");
 
 /// Who reads for all controllers. What each writes, it writes itself.
 const MANAGER: &str = "system:kube-controller-manager";
@@ -103,8 +104,14 @@ impl Control {
         cluster: Cluster,
         mut config: Config,
     ) -> Result<Self, Failure> {
-        config.leader.namespace = Some(LEASE.0.to_owned());
-        config.leader.name = Some(LEASE.1.to_owned());
+        let (namespace, controllers, scheduler) = LEASES;
+        let lease = if chosen.controllers.is_empty() && chosen.scheduler {
+            scheduler
+        } else {
+            controllers
+        };
+        config.leader.namespace = Some(namespace.to_owned());
+        config.leader.name = Some(lease.to_owned());
         let mut manager = Manager::new(config, door.component(MANAGER, AGENT)?);
         let mut needed = Vec::new();
         if cluster.local_volumes.is_some() && chosen.has(LOCAL_PATH) {
@@ -173,7 +180,8 @@ impl Control {
 // --- Chosen ---
 
 impl Chosen {
-    fn has(&self, name: &str) -> bool {
+    /// Whether a controller runs.
+    pub(crate) fn has(&self, name: &str) -> bool {
         self.controllers.iter().any(|chosen| chosen.name == name)
     }
 

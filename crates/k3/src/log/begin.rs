@@ -6,7 +6,12 @@ use std::{
 };
 
 use tracing_subscriber::{
-    Layer, Registry, filter::Targets, fmt, layer::SubscriberExt, reload, util::SubscriberInitExt,
+    Layer, Registry,
+    filter::Targets,
+    fmt,
+    layer::{Layered, SubscriberExt},
+    reload,
+    util::SubscriberInitExt,
 };
 
 use super::{LogFlags, LogLevel, colour::Coloured, flags::LogFormat, json::Json, rotation::LogFile};
@@ -24,10 +29,12 @@ struct Control {
     level: Mutex<LogLevel>,
 }
 
+/// Writes what the filter lets through.
+type Lines = Box<dyn Layer<Filtered> + Send + Sync>;
+type Filtered = Layered<reload::Layer<Targets, Registry>, Registry>;
+
 /// Begins to write the log.
 pub(crate) fn begin(flags: &LogFlags) -> Result<(), Failure> {
-    let level = flags.level();
-    let (filter, handle) = reload::Layer::new(level.targets());
     let lines = match &flags.log_path {
         _ if flags.debug => fmt::layer()
             .with_writer(io::stderr)
@@ -42,6 +49,18 @@ pub(crate) fn begin(flags: &LogFlags) -> Result<(), Failure> {
             lines(flags.log_format, file)
         }
     };
+    write(lines, flags.level());
+    Ok(())
+}
+
+/// Begins to write a log for people to standard error.
+pub(crate) fn begin_plainly(level: LogLevel) {
+    write(lines(LogFormat::Text, io::stderr), level);
+}
+
+/// Has events written as lines.
+fn write(lines: Lines, level: LogLevel) {
+    let (filter, handle) = reload::Layer::new(level.targets());
     tracing_subscriber::registry().with(filter).with(lines).init();
     let control = Control {
         filter: handle,
@@ -49,7 +68,6 @@ pub(crate) fn begin(flags: &LogFlags) -> Result<(), Failure> {
     };
     // A second one would have failed above.
     let _ = CONTROL.set(control);
-    Ok(())
 }
 
 /// How lines are written.

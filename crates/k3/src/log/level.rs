@@ -26,6 +26,12 @@ pub(crate) struct LogLevel {
 // --- LogLevel ---
 
 impl LogLevel {
+    /// What somebody should look at.
+    pub(crate) const WARN: Self = LogLevel {
+        all: LevelFilter::WARN,
+        modules: Vec::new(),
+    };
+
     /// The level with at least what a verbosity asks for, as programs of Kubernetes count it: from 4 on details, from 8
     /// on everything.
     pub(crate) fn with_verbosity(mut self, verbosity: u8) -> Self {

@@ -19,7 +19,7 @@ mod level;
 mod rotation;
 
 pub(crate) use self::{
-    begin::{LEVEL_PATH, begin, change, current},
+    begin::{LEVEL_PATH, begin, begin_plainly, change, current},
     flags::LogFlags,
     level::LogLevel,
 };

@@ -10,8 +10,10 @@ mod parts;
 mod plane;
 mod renewal;
 mod settings;
+mod shared_keys;
 
 pub(crate) use self::{
-    plane::ControlPlane,
-    settings::{ISSUER, NodeSettings, SERVICE_RANGE, Settings},
+    node::{Api, config as node_config, run as run_node},
+    plane::{ControlPlane, open_store},
+    settings::{ISSUER, Keys, NodeSettings, SERVICE_RANGE, Settings},
 };

@@ -1,6 +1,6 @@
 //! A node agent in this process.
 
-use std::{net::IpAddr, path::Path, pin::pin, time::Duration};
+use std::{path::Path, pin::pin, time::Duration};
 
 use k3_node::agent::{Agent, Config};
 use kube::Client;
@@ -16,21 +16,21 @@ const PAUSE: Duration = Duration::from_secs(10);
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Where the server is, for nodes and their pods.
-pub(super) struct Api<'a> {
-    /// An address of the server that pods can reach.
-    pub(super) address: IpAddr,
-    pub(super) port: u16,
+pub(crate) struct Api<'a> {
+    /// An address or name of the server that pods can reach.
+    pub(crate) address: String,
+    pub(crate) port: u16,
     /// The certificate of its authority, in PEM.
-    pub(super) authority: &'a str,
+    pub(crate) authority: &'a str,
 }
 
 /// How the agent of a node is set up, which keeps its things in the folder `node` of `data_dir`.
-pub(super) fn config(settings: NodeSettings, data_dir: &Path, api: &Api<'_>) -> Config {
+pub(crate) fn config(settings: NodeSettings, data_dir: &Path, api: &Api<'_>) -> Config {
     let mut config = Config {
         runtime: settings.runtime,
         runtime_endpoint: settings.runtime_endpoint,
         port: settings.port,
-        api_address: Some((api.address.to_string(), api.port)),
+        api_address: Some((api.address.clone(), api.port)),
         authority: api.authority.to_owned(),
         static_pods: settings.static_pods,
         start_limit: settings.start_limit,
@@ -72,7 +72,7 @@ pub(super) async fn run_renewed(
 
 /// Runs a node until it is told to stop, and does not end before that. One that cannot run says why, again and again, and all
 /// else goes on.
-pub(super) async fn run(config: Config, client: Client, stop: Stop) {
+pub(crate) async fn run(config: Config, client: Client, stop: Stop) {
     let agent = Agent::new(config, client);
     loop {
         let Err(error) = agent.run(stop.clone()).await else {

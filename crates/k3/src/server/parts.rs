@@ -14,17 +14,15 @@ use crate::{
     failure::Failure,
 };
 
-/// Runs what was chosen until it is told to stop, and does not end before that. Where several servers share a store, one of
-/// them is elected to do the work.
+/// Runs what was chosen until it is told to stop, and does not end before that. Where several servers share a store, one
+/// of them is elected to do the work.
 pub(super) fn control(
     server: &Server,
     chosen: Chosen,
     cluster: Cluster,
-    is_shared: bool,
+    config: Config,
     stop: Stop,
 ) -> Result<impl Future<Output = ()> + use<>, Failure> {
-    let mut config = Config::default();
-    config.leader.elect = is_shared;
     let control = if chosen.is_nothing() {
         None
     } else {

@@ -16,18 +16,20 @@ use rustls::ServerConfig;
 use tokio::{net::TcpListener, sync::watch, task::JoinSet};
 
 use super::{
-    Settings, address,
+    Keys, Settings, address,
     listener::{listen, listen_for_pods, listen_plain},
     node::{self, Api},
     parts,
-    renewal::{self, Current, Renewal},
+    renewal::{self, Current, Generation, Renewal},
     settings::{is_shared, store_name},
+    shared_keys,
 };
 use crate::{
     certificates::{CertificateError, Certificates, Names},
     door::Door,
     failure::Failure,
-    kubeconfig, log, secret_file,
+    kubeconfig, log,
+    secret_file::{self, FileError},
     tls::Tls,
 };
 
@@ -39,8 +41,6 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// A control plane that serves. Dropping it cuts everything off; [`ControlPlane::stop`] ends it in order.
 pub(crate) struct ControlPlane {
-    address: SocketAddr,
-    current: Current,
     /// What replaces certificates. It ends with this.
     keepers: JoinSet<()>,
     kubeconfig: (PathBuf, String),
@@ -72,11 +72,7 @@ impl ControlPlane {
     pub(crate) async fn start(settings: Settings) -> Result<Self, Failure> {
         let data_dir = usable_data_dir(&settings.data_dir)?;
         let listeners = Listeners::open(&settings).await?;
-        let name = store_name(&settings.storage);
-        tracing::info!("opening the store ({name})");
-        let store = k3_storage::open(settings.storage.clone())
-            .await
-            .map_err(|error| cannot_open(&settings.storage, error))?;
+        let store = open_store(&settings.storage).await?;
         let started = Self::serve(settings, &data_dir, listeners, Arc::clone(&store)).await;
         if started.is_err() {
             store.close().await;
@@ -91,12 +87,13 @@ impl ControlPlane {
         store: Arc<dyn Store>,
     ) -> Result<Self, Failure> {
         let names = names(&mut settings, listeners.advertise);
-        let folder = data_dir.join("tls");
-        let seen = renewal::generation(&folder);
+        let write_file = match &settings.keys {
+            Keys::Fresh => secret_file::write_for_now,
+            Keys::Kept | Keys::Given(_) => secret_file::write,
+        };
+        let (kept, certificates) = certificates(&mut settings, data_dir, &names, &store).await?;
         let signing_key = settings.signing_key.take();
-        let certificates = Certificates::ensure(&folder, &names, &SystemClock)
-            .map_err(no_certificates)?
-            .with_signing_key(signing_key.as_deref());
+        let certificates = certificates.with_signing_key(signing_key.as_deref());
         let tls = Tls::new(&certificates).map_err(no_certificates)?;
         settings.authentication.certificates = Some(Arc::clone(&tls.clients));
         let compactor = Compactor::start(Arc::clone(&store), HISTORY);
@@ -119,12 +116,12 @@ impl ControlPlane {
         };
         let authority = certificates.authority.clone();
         let api = Api {
-            address: advertise,
+            address: advertise.to_string(),
             port: address.port(),
             authority: &authority,
         };
         let stop_parts = Stop::new();
-        let kubeconfig = write_kubeconfigs(&settings, data_dir, address, &certificates)?;
+        let kubeconfig = write_kubeconfigs(&settings, data_dir, address, &certificates, write_file)?;
         let (node, node_trust) = watch::channel(certificates.authority.clone());
         let published = Authority::from(certificates.authority.clone());
         let current = Current::new(certificates);
@@ -139,32 +136,32 @@ impl ControlPlane {
         )?;
         let (stop_serving, stopped) = watch::channel(());
         let serving = take_connections(listeners, for_pods, &server, &tls.config, &stopped);
-        let kubeconfigs = [
-            Some(data_dir.join("admin.kubeconfig")),
-            settings.kubeconfig_out.clone(),
-        ];
-        let renewal = Renewal {
-            folder,
-            seen,
-            names,
-            signing_key,
-            kubeconfigs: kubeconfigs.into_iter().flatten().collect(),
-            address,
-            server: Arc::clone(&server),
-            tls,
-            current: current.clone(),
-            published,
-            node,
-        };
         let mut keepers = JoinSet::new();
-        keepers.spawn(renewal.keep());
+        if let Some((folder, seen)) = kept {
+            let kubeconfigs = [
+                Some(data_dir.join("admin.kubeconfig")),
+                settings.kubeconfig_out.clone(),
+            ];
+            let renewal = Renewal {
+                folder,
+                seen,
+                names,
+                signing_key,
+                kubeconfigs: kubeconfigs.into_iter().flatten().collect(),
+                address,
+                server: Arc::clone(&server),
+                tls,
+                current: current.clone(),
+                published,
+                node,
+            };
+            keepers.spawn(renewal.keep());
+        }
         tracing::info!(
             storage = store_name(&settings.storage),
             "serving https://{address}"
         );
         Ok(ControlPlane {
-            address,
-            current,
             keepers,
             kubeconfig,
             server,
@@ -175,16 +172,6 @@ impl ControlPlane {
             serving,
             stop_serving,
         })
-    }
-
-    /// Where it listens.
-    pub(crate) fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// The certificates it uses.
-    pub(crate) fn certificates(&self) -> Arc<Certificates> {
-        self.current.get()
     }
 
     /// The admin's kubeconfig: the file, and what is in it.
@@ -238,6 +225,29 @@ fn names(settings: &mut Settings, advertise: IpAddr) -> Names {
     names
 }
 
+/// The certificates and keys to serve with; and the folder that they are kept in and what was there, if they are.
+async fn certificates(
+    settings: &mut Settings,
+    data_dir: &Path,
+    names: &Names,
+    store: &Arc<dyn Store>,
+) -> Result<(Option<(PathBuf, Generation)>, Certificates), Failure> {
+    let (kept, certificates) = match mem::take(&mut settings.keys) {
+        Keys::Kept => {
+            let folder = data_dir.join("tls");
+            if is_shared(&settings.storage) {
+                shared_keys::agree(store, &folder).await?;
+            }
+            let seen = renewal::generation(&folder);
+            let certificates = Certificates::ensure(&folder, names, &SystemClock);
+            (Some((folder, seen)), certificates)
+        }
+        Keys::Fresh => (None, Certificates::fresh(names, &SystemClock)),
+        Keys::Given(certificates) => (None, Ok(*certificates)),
+    };
+    Ok((kept, certificates.map_err(no_certificates)?))
+}
+
 /// What the API server is told.
 fn api_config(settings: &mut Settings, certificates: &Certificates, listeners: &Listeners) -> Config {
     Config {
@@ -250,6 +260,7 @@ fn api_config(settings: &mut Settings, certificates: &Certificates, listeners: &
         nodes: Some(parts::node_client(certificates)),
         usage: settings.has_nodes,
         guard_owners: settings.guard_owners,
+        pod_accounts: settings.pod_accounts,
         limits: settings.limits,
         audit: settings.audit.take(),
     }
@@ -278,8 +289,9 @@ fn run_parts(
     if !chosen.is_nothing() {
         tracing::info!("starting {chosen}");
     }
-    let is_shared = is_shared(&settings.storage);
-    running.spawn(parts::control(server, chosen, cluster, is_shared, stop.clone())?);
+    let mut config = mem::take(&mut settings.control);
+    config.leader.elect &= is_shared(&settings.storage);
+    running.spawn(parts::control(server, chosen, cluster, config, stop.clone())?);
     if let Some(node) = settings.node.take() {
         tracing::info!("starting the node {}", node.name);
         let config = node::config(node, data_dir, api);
@@ -340,6 +352,14 @@ impl Listeners {
     }
 }
 
+/// Opens the store.
+pub(crate) async fn open_store(storage: &StorageConfig) -> Result<Arc<dyn Store>, Failure> {
+    tracing::info!("opening the store ({})", store_name(storage));
+    k3_storage::open(storage.clone())
+        .await
+        .map_err(|error| cannot_open(storage, error))
+}
+
 fn cannot_open(storage: &StorageConfig, error: OpenError) -> Failure {
     let name = store_name(storage);
     if let OpenError::Setting { setting, .. } = &error {
@@ -354,7 +374,7 @@ fn cannot_open(storage: &StorageConfig, error: OpenError) -> Failure {
     .because(error)
 }
 
-fn no_certificates(error: CertificateError) -> Failure {
+pub(super) fn no_certificates(error: CertificateError) -> Failure {
     let advice = match &error {
         CertificateError::KeyMissing { .. }
         | CertificateError::AuthorityUnfit { .. }
@@ -374,6 +394,7 @@ fn write_kubeconfigs(
     data_dir: &Path,
     address: SocketAddr,
     certificates: &Certificates,
+    write: fn(&Path, &str) -> Result<(), FileError>,
 ) -> Result<(PathBuf, String), Failure> {
     let text = kubeconfig::text(address, &certificates.authority, &certificates.admin);
     let own = data_dir.join("admin.kubeconfig");
@@ -382,7 +403,7 @@ fn write_kubeconfigs(
         .into_iter()
         .flatten()
     {
-        secret_file::write(file, &text).map_err(|error| {
+        write(file, &text).map_err(|error| {
             let advice = "name a file in a folder that exists and that this user may write to";
             Failure::new("no kubeconfig for the admin", advice).because(error)
         })?;

@@ -44,7 +44,7 @@ const ROOT_CA: &str = "kube-root-ca.crt";
 const AGENT: &str = concat!("k3/", env!("CARGO_PKG_VERSION"));
 
 /// Which file of [`GENERATION`] is there.
-type Generation = Option<(u64, i64, i64)>;
+pub(super) type Generation = Option<(u64, i64, i64)>;
 
 /// What is in use, for those who ask when they need it. Clones are the same.
 #[derive(Clone)]

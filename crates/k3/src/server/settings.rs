@@ -6,11 +6,15 @@ use std::{
     time::Duration,
 };
 
-use k3_apiserver::{AuditConfig, Authentication, Limits, Subnet, service_range};
+use k3_apiserver::{AuditConfig, Authentication, Limits, PodAccounts, Subnet, service_range};
 use k3_node::agent::Threshold;
 use k3_storage::StorageConfig;
+use kubecontroller::manager;
 
-use crate::{certificates::Name, control::Chosen};
+use crate::{
+    certificates::{Certificates, Name},
+    control::Chosen,
+};
 
 /// Who issues tokens of service accounts if nobody says otherwise.
 pub(crate) const ISSUER: &str = "https://kubernetes.default.svc";
@@ -23,6 +27,8 @@ pub(crate) struct Settings {
     pub(crate) data_dir: PathBuf,
     /// Where objects are kept.
     pub(crate) storage: StorageConfig,
+    /// Where its certificates and keys come from.
+    pub(crate) keys: Keys,
     /// The address to listen on.
     pub(crate) bind: IpAddr,
     /// The port to listen on; 0 takes a free one.
@@ -45,18 +51,34 @@ pub(crate) struct Settings {
     pub(crate) unrestricted_update: bool,
     /// Whether who names an owner must be allowed to delete the dependent.
     pub(crate) guard_owners: bool,
+    /// What is asked of the service accounts of pods.
+    pub(crate) pod_accounts: PodAccounts,
     /// How much is done at once.
     pub(crate) limits: Limits,
     /// Which requests are written down.
     pub(crate) audit: Option<AuditConfig>,
     /// The controllers, the scheduler and the simulated nodes that run beside the server.
     pub(crate) chosen: Chosen,
+    /// How they run. Whether a leader is elected also depends on the store: one that nobody shares needs none.
+    pub(crate) control: manager::Config,
     /// Whether there are real nodes, here or elsewhere: what they use is shown, and volumes are made of their folders.
     pub(crate) has_nodes: bool,
     /// The node in this process.
     pub(crate) node: Option<NodeSettings>,
     /// Another file for the admin's kubeconfig.
     pub(crate) kubeconfig_out: Option<PathBuf>,
+}
+
+/// Where the certificates and keys of a server come from.
+#[derive(Default)]
+pub(crate) enum Keys {
+    /// From the folder `tls` of the data folder, made or renewed if need be.
+    #[default]
+    Kept,
+    /// They are made, and gone with the server. Nothing waits for a disk.
+    Fresh,
+    /// They are these.
+    Given(Box<Certificates>),
 }
 
 /// What a node is told when it starts.
@@ -86,9 +108,12 @@ pub(crate) struct NodeSettings {
 impl Settings {
     /// An API server alone, for this machine, on a free port.
     pub(crate) fn new(data_dir: PathBuf, storage: StorageConfig) -> Self {
+        let mut control = manager::Config::default();
+        control.leader.elect = true;
         Settings {
             data_dir,
             storage,
+            keys: Keys::Kept,
             bind: Ipv4Addr::LOCALHOST.into(),
             port: 0,
             plain_port: None,
@@ -100,9 +125,11 @@ impl Settings {
             signing_key: None,
             unrestricted_update: false,
             guard_owners: false,
+            pod_accounts: PodAccounts::default(),
             limits: Limits::default(),
             audit: None,
             chosen: Chosen::default(),
+            control,
             has_nodes: false,
             node: None,
             kubeconfig_out: None,

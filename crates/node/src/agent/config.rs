@@ -185,12 +185,30 @@ impl Default for LogLimits {
     }
 }
 
-/// The name of this node where none is given: `NODE_NAME`, or the name of the machine, in lower case.
+/// The name of this node where none is given: `NODE_NAME`, or the name of the machine, in lower case; `node-1` on one that has
+/// none.
 pub fn default_node_name() -> String {
-    let given = std::env::var("NODE_NAME").ok().filter(|name| !name.is_empty());
-    let name = given.unwrap_or_else(|| {
-        let system = rustix::system::uname();
-        system.nodename().to_string_lossy().into_owned()
-    });
-    name.trim().to_lowercase()
+    let given = std::env::var("NODE_NAME").ok();
+    let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    name_of([given.unwrap_or_default(), machine])
+}
+
+/// The first that is a name.
+fn name_of(names: [String; 2]) -> String {
+    let mut names = names.into_iter().map(|name| name.trim().to_lowercase());
+    let known = names.find(|name| !name.is_empty() && name != "(none)");
+    known.unwrap_or_else(|| "node-1".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_is_called_what_is_said_or_as_its_machine_or_node_1() {
+        let named = |given: &str, machine: &str| name_of([given, machine].map(str::to_owned));
+        assert_eq!(named(" My-Node ", "host"), "my-node");
+        assert_eq!(named("", "Host"), "host");
+        assert_eq!(named(" ", "(none)"), "node-1");
+    }
 }

@@ -47,7 +47,7 @@ pub(super) async fn run(flags: &RestoreFlags) -> Result<(), Failure> {
                 let advice = "do not use the store; restore into another one";
                 Failure::new("the store does not hold what is in the snapshot", advice).because(error)
             })?;
-        Ok((restored, expired))
+        Ok::<_, Failure>((restored, expired))
     };
     let outcome = work.await;
     store.close().await;

@@ -9,7 +9,10 @@ use std::{
 use clap::{ArgAction, Args, ValueEnum};
 use k3_apiserver::{Anonymous, Authentication, KubectlRule, PublicKey, TokenFile};
 use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256, PublicKeyData};
-use rustls::pki_types::{SubjectPublicKeyInfoDer, pem::PemObject};
+use rustls::{
+    pki_types::{CertificateDer, SubjectPublicKeyInfoDer, pem::PemObject},
+    server::ParsedCertificate,
+};
 
 use crate::{duration, failure::Failure, secret::Secret, server::ISSUER};
 
@@ -18,7 +21,7 @@ use crate::{duration, failure::Failure, secret::Secret, server::ISSUER};
 pub(crate) struct AccessFlags {
     /// Also write the admin's kubeconfig (mode 0600) to this file
     #[arg(long, value_name = "FILE")]
-    pub(super) kubeconfig_out: Option<PathBuf>,
+    pub(in crate::commands) kubeconfig_out: Option<PathBuf>,
 
     /// Users with static tokens: a file with lines `token,user,uid` or `token,user,uid,"group1,group2"`
     #[arg(long, value_name = "FILE")]
@@ -47,7 +50,7 @@ pub(crate) struct AccessFlags {
         long, value_name = "BOOL", action = ArgAction::Set, default_value_t = false,
         num_args = 0..=1, require_equals = true, default_missing_value = "true"
     )]
-    pub(super) unrestricted_update: bool,
+    pub(in crate::commands) unrestricted_update: bool,
 
     #[command(flatten)]
     kubectl: KubectlFlags,
@@ -57,7 +60,7 @@ pub(crate) struct AccessFlags {
     #[arg(long, value_name = "URL", value_delimiter = ',', default_value = ISSUER, value_parser = issuer)]
     service_account_issuer: Vec<String>,
 
-    /// Further keys that service-account tokens may be signed with: a file with public or private keys in PEM, such as
+    /// Further keys that service-account tokens may be signed with: a file with public or private keys or certificates in PEM, such as
     /// the service-account.key of an earlier data folder; may be repeated
     #[arg(long, value_name = "FILE")]
     service_account_key_file: Vec<PathBuf>,
@@ -73,7 +76,7 @@ pub(crate) struct AccessFlags {
 
     /// Admission plugins to run besides those that always run; may be repeated, or a list with commas
     #[arg(long, value_enum, value_name = "PLUGIN", value_delimiter = ',')]
-    pub(super) enable_admission_plugins: Vec<Plugin>,
+    enable_admission_plugins: Vec<Plugin>,
 }
 
 /// A plugin that runs only where it is asked for.
@@ -111,11 +114,20 @@ pub(crate) struct KubectlFlags {
     kubectl_ephemeral_token_duration: Duration,
 }
 
+// --- Plugin ---
+
+impl Plugin {
+    /// Whether there is one of this name.
+    pub(in crate::commands) fn is_known(name: &str) -> bool {
+        Self::from_str(name, false).is_ok()
+    }
+}
+
 // --- AccessFlags ---
 
 impl AccessFlags {
     /// How users are known. Reads the files that the flags name.
-    pub(super) fn authentication(&self) -> Result<Authentication, Failure> {
+    pub(in crate::commands) fn authentication(&self) -> Result<Authentication, Failure> {
         let tokens = match &self.token_auth_file {
             Some(file) => TokenFile::read(file).map_err(|error| {
                 Failure::new(
@@ -146,8 +158,14 @@ impl AccessFlags {
         })
     }
 
+    /// Whether who names an owner must be allowed to.
+    pub(in crate::commands) fn guards_owners(&self) -> bool {
+        self.enable_admission_plugins
+            .contains(&Plugin::OwnerReferencesPermissionEnforcement)
+    }
+
     /// The key that tokens are signed with, if one is named: PKCS#8 DER.
-    pub(super) fn signing_key(&self) -> Result<Option<Vec<u8>>, Failure> {
+    pub(in crate::commands) fn signing_key(&self) -> Result<Option<Vec<u8>>, Failure> {
         let Some(named) = &self.jwt_signing_key else {
             return Ok(None);
         };
@@ -172,7 +190,7 @@ impl AccessFlags {
     }
 
     /// Who issues tokens.
-    pub(super) fn issuer(&self) -> String {
+    pub(in crate::commands) fn issuer(&self) -> String {
         self.service_account_issuer
             .first()
             .map_or_else(|| ISSUER.to_owned(), Clone::clone)
@@ -195,13 +213,17 @@ impl KubectlFlags {
 
 /// The keys in a file, all of them.
 fn public_keys(file: &Path) -> Result<Vec<PublicKey>, Failure> {
-    let advice =
-        "name a file with keys of ECDSA P-256, ECDSA P-384 or RSA in PEM: `PUBLIC KEY` or `PRIVATE KEY`";
+    let advice = "name a file with keys of ECDSA P-256, ECDSA P-384 or RSA in PEM: `PUBLIC KEY`, `PRIVATE KEY` or `CERTIFICATE`";
     let what = || format!("cannot use --service-account-key-file {}", file.display());
     let text = fs::read_to_string(file).map_err(|error| Failure::new(what(), advice).because(error))?;
     let mut keys: Vec<Vec<u8>> = SubjectPublicKeyInfoDer::pem_slice_iter(text.as_bytes())
         .filter_map(|key| Some(key.ok()?.to_vec()))
         .collect();
+    for certificate in CertificateDer::pem_slice_iter(text.as_bytes()).flatten() {
+        let read = ParsedCertificate::try_from(&certificate);
+        let read = read.map_err(|error| Failure::new(what(), advice).because(error))?;
+        keys.push(read.subject_public_key_info().to_vec());
+    }
     if keys.is_empty() {
         let pair = KeyPair::from_pem(&text).map_err(|error| Failure::new(what(), advice).because(error))?;
         keys.push(pair.subject_public_key_info());

@@ -43,7 +43,7 @@ pub(crate) struct AuditFlags {
 
 impl AuditFlags {
     /// What the server is told; `None` if nothing is written down.
-    pub(super) fn config(&self) -> Result<Option<AuditConfig>, Failure> {
+    pub(in crate::commands) fn config(&self) -> Result<Option<AuditConfig>, Failure> {
         let (Some(policy), Some(path)) = (&self.audit_policy_file, &self.audit_log_path) else {
             return Ok(None);
         };

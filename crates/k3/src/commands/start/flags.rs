@@ -37,16 +37,33 @@ Exit codes: 0 success, 1 failure, 2 a call that makes no sense.";
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct StartFlags {
+    #[command(flatten)]
+    pub(in crate::commands) api: ApiFlags,
+
+    #[command(flatten)]
+    pub(super) parts: PartFlags,
+
+    /// Do not run a node in this process: pods run elsewhere, or nowhere
+    #[arg(long, help_heading = "The node in this process")]
+    pub(in crate::commands) no_node: bool,
+
+    #[command(flatten)]
+    pub(in crate::commands) node: NodeFlags,
+}
+
+/// What an API server is told.
+#[derive(Debug, Args)]
+pub(crate) struct ApiFlags {
     /// Folder of all that is kept: certificates, keys, the admin's kubeconfig, and the objects with
     /// `--storage file` [default: /var/lib/k3 for root, else `$XDG_DATA_HOME/k3` or `~/.local/share/k3`]
     #[arg(long, value_name = "DIR")]
-    pub(super) data_dir: Option<PathBuf>,
+    pub(in crate::commands) data_dir: Option<PathBuf>,
 
     #[command(flatten)]
-    pub(super) log: LogFlags,
+    pub(in crate::commands) log: LogFlags,
 
     #[command(flatten)]
-    pub(super) storage: StorageFlags,
+    pub(in crate::commands) storage: StorageFlags,
 
     #[command(flatten)]
     pub(super) network: NetworkFlags,
@@ -62,12 +79,6 @@ pub(crate) struct StartFlags {
 
     #[command(flatten)]
     _web: WebFlags,
-
-    #[command(flatten)]
-    pub(super) parts: PartFlags,
-
-    #[command(flatten)]
-    pub(super) node: NodeFlags,
 }
 
 #[derive(Debug, Args)]
@@ -138,10 +149,6 @@ pub(crate) struct PartFlags {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "The node in this process")]
 pub(crate) struct NodeFlags {
-    /// Do not run a node in this process: pods run elsewhere, or nowhere
-    #[arg(long)]
-    pub(super) no_node: bool,
-
     /// Name of the node [default: the name of this machine]
     #[arg(long, value_name = "NAME")]
     pub(super) node_name: Option<String>,

@@ -32,7 +32,7 @@ pub(crate) struct LimitFlags {
 
 impl LimitFlags {
     /// What the server is told.
-    pub(super) fn limits(&self) -> Limits {
+    pub(in crate::commands) fn limits(&self) -> Limits {
         Limits {
             reads: self.max_requests_inflight,
             writes: self.max_mutating_requests_inflight,

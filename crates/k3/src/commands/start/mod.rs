@@ -9,4 +9,11 @@ mod run;
 mod settings;
 mod storage;
 
-pub(super) use self::{flags::StartFlags, run::run, storage::StorageFlags};
+pub(super) use self::{
+    access::{AccessFlags, Plugin},
+    audit::AuditFlags,
+    flags::{ApiFlags, NodeFlags, StartFlags},
+    limits::LimitFlags,
+    run::run,
+    storage::StorageFlags,
+};

@@ -3,11 +3,7 @@
 use k3_node::agent::default_node_name;
 use k3_simulator::Rules;
 
-use super::{
-    StartFlags,
-    access::Plugin,
-    flags::{NodeFlags, PartFlags},
-};
+use super::{ApiFlags, NodeFlags, StartFlags, flags::PartFlags};
 use crate::{
     control::{self, Chosen},
     data_dir::default_data_dir,
@@ -19,7 +15,21 @@ use crate::{
 
 impl StartFlags {
     /// What the flags ask for. Reads the files that they name.
-    pub(super) fn settings(self) -> Result<Settings, Failure> {
+    pub(in crate::commands) fn settings(self) -> Result<Settings, Failure> {
+        Ok(Settings {
+            chosen: self.parts.chosen()?,
+            has_nodes: !self.no_node,
+            node: (!self.no_node).then(|| self.node.settings()),
+            ..self.api.settings()?
+        })
+    }
+}
+
+// --- ApiFlags ---
+
+impl ApiFlags {
+    /// An API server alone, as the flags ask for it. Reads the files that they name.
+    pub(in crate::commands) fn settings(self) -> Result<Settings, Failure> {
         let data_dir = match &self.data_dir {
             Some(folder) => folder.clone(),
             None => default_data_dir()?,
@@ -37,15 +47,9 @@ impl StartFlags {
             issuer: self.access.issuer(),
             signing_key: self.access.signing_key()?,
             unrestricted_update: self.access.unrestricted_update,
-            guard_owners: self
-                .access
-                .enable_admission_plugins
-                .contains(&Plugin::OwnerReferencesPermissionEnforcement),
+            guard_owners: self.access.guards_owners(),
             limits: self.limits.limits(),
             audit: self.audit.config()?,
-            chosen: self.parts.chosen()?,
-            has_nodes: !self.node.no_node,
-            node: self.node.settings(),
             kubeconfig_out: self.access.kubeconfig_out,
             ..Settings::new(data_dir, storage)
         })
@@ -71,9 +75,9 @@ impl PartFlags {
 // --- NodeFlags ---
 
 impl NodeFlags {
-    /// The node that is asked for, if one is.
-    fn settings(self) -> Option<NodeSettings> {
-        (!self.no_node).then(|| NodeSettings {
+    /// The node that is asked for.
+    pub(in crate::commands) fn settings(self) -> NodeSettings {
+        NodeSettings {
             name: self.node_name.unwrap_or_else(default_node_name),
             runtime: self.runtime,
             runtime_endpoint: self.runtime_endpoint,
@@ -83,6 +87,6 @@ impl NodeFlags {
             stop_limit: self.container_stop_limit,
             eviction: self.eviction_hard,
             images_high: self.image_gc_high_threshold,
-        })
+        }
     }
 }

@@ -22,7 +22,7 @@ use crate::{failure::Failure, secret::Secret};
 pub(crate) struct StorageFlags {
     /// The store
     #[arg(long, visible_alias = "backend", value_enum, default_value_t = Backend::File, value_name = "STORE")]
-    pub(super) storage: Backend,
+    storage: Backend,
 
     /// With `file`: the folder of the objects [default: `objects` in the data folder]
     #[arg(long, value_name = "DIR", value_parser = some_path)]
@@ -152,6 +152,11 @@ enum MysqlTls {
 // --- StorageFlags ---
 
 impl StorageFlags {
+    /// Whether the store is one that several servers may use at the same time.
+    pub(in crate::commands) fn is_shared(&self) -> bool {
+        matches!(self.storage, Backend::Etcd | Backend::Mysql)
+    }
+
     /// The store that the flags ask for.
     pub(in crate::commands) fn config(&self, data_dir: &Path) -> Result<StorageConfig, Failure> {
         Ok(match self.storage {

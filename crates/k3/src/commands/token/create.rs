@@ -6,15 +6,19 @@ use clap::Args;
 use k3_apiserver::EphemeralToken;
 use k3_storage::{Clock, SystemClock};
 
-use super::{Cluster, ServerFlags};
+use super::{Cluster, ServerFlags, join};
 use crate::{duration, failure::Failure};
 
 /// Make a token, and print it: this one time, and nowhere else.
 #[derive(Debug, Args)]
 pub(super) struct CreateFlags {
     /// Whom the token makes of its bearer
-    #[arg(long, value_name = "NAME", value_parser = name)]
-    user: String,
+    #[arg(long, value_name = "NAME", value_parser = name, required_unless_present = "join")]
+    user: Option<String>,
+
+    /// Make a token with which a machine joins the cluster as a node, and print the command to run there
+    #[arg(long, conflicts_with_all = ["user", "group"])]
+    join: bool,
 
     /// A group that they are in; may be repeated, or a list with commas
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = name)]
@@ -29,8 +33,11 @@ pub(super) struct CreateFlags {
 }
 
 pub(super) async fn run(flags: &CreateFlags) -> Result<(), Failure> {
+    let Some(user) = &flags.user else {
+        return join::run(&flags.server, flags.ttl).await;
+    };
     let cluster = Cluster::find(&flags.server).await?;
-    let (token, text) = EphemeralToken::issue(&flags.user, &flags.group, flags.ttl, SystemClock.now());
+    let (token, text) = EphemeralToken::issue(user, &flags.group, flags.ttl, SystemClock.now());
     cluster
         .ask("POST", &EphemeralToken::secrets_path(), Some(&token.to_secret()))
         .await?;

@@ -3,6 +3,7 @@
 //! Promise: a token is written to standard output once, when it is made, and is nowhere else.
 
 mod create;
+mod join;
 mod list;
 mod revoke;
 
@@ -15,6 +16,9 @@ const EXAMPLES: &str = "\
 Examples:
   k3 token create --user alice --group devs --ttl 1h
       prints a token for an hour: `kubectl --token=...`, or in a header `Authorization: Bearer ...`
+
+  k3 token create --join --ttl 1h
+      prints the command by which another machine becomes a node of this cluster
 
   k3 token list
       shows the tokens that are still good for something

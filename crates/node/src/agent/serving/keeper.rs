@@ -8,31 +8,27 @@ use std::{
 };
 
 use k3_api::kinds;
-use k8s_openapi::{ByteString, api::certificates::v1::CertificateSigningRequest, jiff::Timestamp};
-use kube::{Api, Client, api::PostParams};
+use k8s_openapi::jiff::Timestamp;
+use kube::Client;
 use kubecontroller::{Clock, manager::Stop};
 use rcgen::KeyPair;
 use ring::rand::{SecureRandom, SystemRandom};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
-use tokio::{
-    sync::watch,
-    time::{sleep, timeout},
-};
+use tokio::{sync::watch, time::sleep};
 
 use super::{
     pair::{Names, PairError, Resolver, certified},
     request::{Held, is_good},
 };
-use crate::agent::{Config, node::addresses};
+use crate::{
+    agent::{Config, node::addresses},
+    signing::{self, SigningError},
+};
 
 /// How often it is looked whether the certificate is still good.
 const PERIOD: Duration = Duration::from_mins(1);
-/// How long it is waited for an answer before it is asked anew.
-const PATIENCE: Duration = Duration::from_mins(15);
-/// How often it is looked for the answer.
-const LOOK: Duration = Duration::from_secs(2);
 const SIGNER: &str = "kubernetes.io/kubelet-serving";
+const USAGES: [&str; 2] = ["digital signature", "server auth"];
 const FILE: &str = "serving.json";
 
 /// What a keeper needs.
@@ -47,7 +43,6 @@ pub(in crate::agent) struct Parts {
 /// Keeps the certificate that the node's own API is served with.
 pub(in crate::agent) struct CertificateKeeper {
     parts: Parts,
-    requests: Api<CertificateSigningRequest>,
     resolver: Resolver,
     held: Option<Held>,
     folder: PathBuf,
@@ -69,14 +64,8 @@ struct Stored {
 enum KeepError {
     #[error(transparent)]
     Pair(#[from] PairError),
-    #[error("cannot ask the cluster: {0}")]
-    Api(#[from] kube::Error),
-    #[error("the request {0} was denied: {1}")]
-    Denied(String, String),
-    #[error("the request {0} cannot be signed: {1}")]
-    Failed(String, String),
-    #[error("the request {0} was not answered within {PATIENCE:?}")]
-    Unanswered(String),
+    #[error(transparent)]
+    Signing(#[from] SigningError),
     #[error("the certificate says not when it ends")]
     Endless,
     #[error("cannot keep it in {0}: {1}")]
@@ -97,7 +86,6 @@ impl CertificateKeeper {
             _ => (names.self_signed()?, None),
         };
         Ok(CertificateKeeper {
-            requests: Api::all(parts.client.clone()),
             resolver: Resolver::new(pair),
             parts,
             held,
@@ -151,9 +139,7 @@ impl CertificateKeeper {
             .serialize_request(&key)
             .map_err(PairError::from)?;
         let request = request.pem().map_err(PairError::from)?;
-        let name = self.ask(&request).await?;
-        let answer = timeout(PATIENCE, self.answer(&name)).await;
-        let certificate = answer.map_err(|_| KeepError::Unanswered(name))??;
+        let certificate = signing::signed(&self.parts.client, SIGNER, &USAGES, &request).await?;
         let key = key.serialize_pem();
         let pair = certified(certificate.as_bytes(), key.as_bytes())?;
         let (from, to) = validity(&certificate, self.parts.clock.now()).ok_or(KeepError::Endless)?;
@@ -172,46 +158,6 @@ impl CertificateKeeper {
         });
         self.resolver.set(pair);
         Ok(())
-    }
-
-    /// The name of a new request.
-    async fn ask(&self, request: &str) -> Result<String, KeepError> {
-        let request = json!({
-            "apiVersion": "certificates.k8s.io/v1",
-            "kind": "CertificateSigningRequest",
-            "metadata": {"generateName": "csr-"},
-            "spec": {
-                "request": ByteString(request.as_bytes().to_vec()),
-                "signerName": SIGNER,
-                "usages": ["digital signature", "server auth"],
-            },
-        });
-        let request = serde_json::from_value(request).map_err(kube::Error::SerdeError)?;
-        let made = self.requests.create(&PostParams::default(), &request).await?;
-        Ok(made.metadata.name.unwrap_or_default())
-    }
-
-    /// Waits until a request was answered.
-    async fn answer(&self, name: &str) -> Result<String, KeepError> {
-        loop {
-            let request = self.requests.get(name).await?;
-            let status = request.status.unwrap_or_default();
-            for condition in status.conditions.into_iter().flatten() {
-                let message = condition.message.unwrap_or_default();
-                match condition.type_.as_str() {
-                    "Denied" => return Err(KeepError::Denied(name.to_owned(), message)),
-                    "Failed" => return Err(KeepError::Failed(name.to_owned(), message)),
-                    _ => {}
-                }
-            }
-            let certificate = status
-                .certificate
-                .map(|bytes| String::from_utf8_lossy(&bytes.0).into_owned());
-            if let Some(certificate) = certificate.filter(|certificate| !certificate.is_empty()) {
-                return Ok(certificate);
-            }
-            sleep(LOOK).await;
-        }
     }
 }
 
@@ -272,6 +218,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use base64::Engine;
+    use k8s_openapi::{ByteString, api::certificates::v1::CertificateSigningRequest};
     use kubecontroller::testing::{FakeApi, eventually};
 
     use super::*;

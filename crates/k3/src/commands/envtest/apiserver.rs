@@ -1,0 +1,264 @@
+//! What stands in for kube-apiserver: the API server of k3, told by the flags that test environments pass.
+
+use std::{
+    env,
+    net::{IpAddr, Ipv4Addr},
+    time::Duration,
+};
+
+use clap::Parser;
+use k3_apiserver::{PodAccounts, Subnet, kubernetes_address, service_range};
+use tokio::time::timeout;
+
+use super::{
+    arguments::{self, Given},
+    keys::KeyFlags,
+    place::PlaceFlags,
+};
+use crate::{
+    certificates::Names,
+    commands::start::{AccessFlags, AuditFlags, LimitFlags, Plugin},
+    control::{self, Chosen},
+    failure::Failure,
+    limits,
+    log::{self, LogLevel},
+    runtime,
+    server::{ControlPlane, Keys, Settings},
+    signals::Signals,
+};
+
+/// Which controllers run: 1 for all, or a list as `k3 start --controllers` takes it. None run without it, as upstream.
+const CONTROLLERS: &str = "K3_ENVTEST_CONTROLLERS";
+
+/// The plugin that can be left out.
+const ACCOUNTS: &str = "ServiceAccount";
+
+/// How long the end may take.
+const GRACE: Duration = Duration::from_secs(3);
+
+const NOTES: &str = "\
+Flags of kube-apiserver that are not listed here are taken, and left out with a warning.
+
+K3_ENVTEST_CONTROLLERS=1 in the environment lets the controllers run, and the scheduler: what is owned is collected, namespaces
+go, deployments get pods. A list, as `k3 start --controllers` takes it, lets some of them run. Without it none run, as upstream.";
+
+/// The API server of k3 under the name, and with the flags, that test environments of controller-runtime know.
+#[derive(Debug, Parser)]
+#[command(name = "kube-apiserver", disable_version_flag = true, args_override_self = true, after_long_help = NOTES)]
+struct ApiserverFlags {
+    /// Address to listen on
+    #[arg(long, value_name = "ADDRESS", default_value_t = IpAddr::V4(Ipv4Addr::UNSPECIFIED))]
+    bind_address: IpAddr,
+
+    /// Port to listen on
+    #[arg(long, value_name = "PORT", default_value_t = 6443)]
+    secure_port: u16,
+
+    /// Address that the service `kubernetes` leads to [default: that of --bind-address, or one that others reach]
+    #[arg(long, value_name = "ADDRESS")]
+    advertise_address: Option<IpAddr>,
+
+    /// Network from which services get their addresses
+    #[arg(long, value_name = "CIDR", default_value = "10.0.0.0/24", value_parser = service_range)]
+    service_cluster_ip_range: Subnet,
+
+    /// Plugins that are not asked: `ServiceAccount`; the others always run
+    #[arg(long, value_name = "PLUGINS", value_delimiter = ',')]
+    disable_admission_plugins: Vec<String>,
+
+    /// RBAC and Node; there are no others
+    #[arg(long, value_name = "MODES", value_delimiter = ',')]
+    authorization_mode: Vec<String>,
+
+    /// Taken, and without meaning: pods may be privileged
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true)]
+    allow_privileged: Option<String>,
+
+    /// How much is written to standard error, as programs of Kubernetes count it: from 4 on details, from 8 on everything
+    #[arg(short = 'v', long = "v", value_name = "N", default_value_t = 0)]
+    verbosity: u8,
+
+    #[command(flatten)]
+    place: PlaceFlags,
+
+    #[command(flatten)]
+    keys: KeyFlags,
+
+    #[command(flatten)]
+    access: AccessFlags,
+
+    #[command(flatten)]
+    limits: LimitFlags,
+
+    #[command(flatten)]
+    audit: AuditFlags,
+}
+
+/// Runs until it is told to stop.
+pub(super) fn run(words: impl IntoIterator<Item = String>) -> Result<(), Failure> {
+    let given = arguments::read(words)?;
+    log::begin_plainly(LogLevel::WARN.with_verbosity(verbosity(&given)));
+    let flags: ApiserverFlags = arguments::parse(&as_upstream(given));
+    let chosen = chosen(env::var(CONTROLLERS).unwrap_or_default().trim())?;
+    limits::raise_open_files();
+    runtime::of_all_cores()?.block_on(live(flags, chosen))
+}
+
+fn verbosity(given: &[Given]) -> u8 {
+    let said = given.iter().rev().find(|flag| flag.name == "v");
+    said.and_then(|flag| flag.value.as_deref()?.parse().ok())
+        .unwrap_or(0)
+}
+
+/// The flags with upstream's defaults where ours are others, and without what would only be complained of.
+fn as_upstream(mut given: Vec<Given>) -> Vec<Given> {
+    given.retain_mut(|flag| match (flag.name.as_str(), &mut flag.value) {
+        // How old environments say that nothing is served without TLS.
+        ("insecure-port", Some(port)) => port != "0",
+        ("enable-admission-plugins", Some(list)) => {
+            let ours: Vec<_> = list.split(',').filter(|name| Plugin::is_known(name)).collect();
+            *list = ours.join(",");
+            !list.is_empty()
+        }
+        _ => true,
+    });
+    let anonymous = Given {
+        name: "anonymous-auth".to_owned(),
+        value: Some("true".to_owned()),
+    };
+    given.insert(0, anonymous);
+    given
+}
+
+/// What the environment asks for.
+fn chosen(asked: &str) -> Result<Chosen, Failure> {
+    control::listed(match asked {
+        "0" | "false" => "",
+        "1" | "true" => "*",
+        list => list,
+    })
+}
+
+async fn live(flags: ApiserverFlags, chosen: Chosen) -> Result<(), Failure> {
+    let mut signals = Signals::listen().map_err(|error| {
+        Failure::new("cannot listen for signals", "this should not happen; try again").because(error)
+    })?;
+    let settings = Settings {
+        chosen,
+        ..flags.settings().await?
+    };
+    let mut plane = tokio::select! {
+        started = ControlPlane::start(settings) => started?,
+        _ = signals.next() => return Ok(()),
+    };
+    tokio::select! {
+        failure = plane.ended() => return Err(failure),
+        _ = signals.next() => {}
+    }
+    // A suite waits for the end: what is slow is cut off.
+    let _ = timeout(GRACE, plane.stop()).await;
+    Ok(())
+}
+
+// --- ApiserverFlags ---
+
+impl ApiserverFlags {
+    async fn settings(self) -> Result<Settings, Failure> {
+        self.tell_what_is_otherwise();
+        let mut names = Names::new([
+            self.bind_address,
+            kubernetes_address(&self.service_cluster_ip_range),
+        ]);
+        names.extend(
+            self.advertise_address
+                .and_then(|address| address.to_string().parse().ok()),
+        );
+        let certificates = self.keys.certificates(&names)?;
+        let storage = self.place.config().await?;
+        let is_free = self.disable_admission_plugins.iter().any(|name| name == ACCOUNTS);
+        Ok(Settings {
+            keys: Keys::Given(Box::new(certificates)),
+            bind: self.bind_address,
+            port: self.secure_port,
+            advertise: self.advertise_address,
+            service_range: self.service_cluster_ip_range,
+            authentication: self.access.authentication()?,
+            issuer: self.access.issuer(),
+            signing_key: self.access.signing_key()?,
+            unrestricted_update: self.access.unrestricted_update,
+            kubeconfig_out: self.access.kubeconfig_out.clone(),
+            guard_owners: self.access.guards_owners(),
+            pod_accounts: if is_free {
+                PodAccounts::Free
+            } else {
+                PodAccounts::Required
+            },
+            limits: self.limits.limits(),
+            audit: self.audit.config()?,
+            ..Settings::new(self.keys.cert_dir, storage)
+        })
+    }
+
+    /// Says what is asked for and is otherwise here.
+    fn tell_what_is_otherwise(&self) {
+        for mode in &self.authorization_mode {
+            if !["RBAC", "Node"].contains(&mode.as_str()) {
+                tracing::warn!("--authorization-mode {mode} is not there: RBAC decides");
+            }
+        }
+        for plugin in &self.disable_admission_plugins {
+            if plugin != ACCOUNTS {
+                tracing::warn!("--disable-admission-plugins {plugin}: it runs all the same");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k3_apiserver::Anonymous;
+
+    use super::*;
+
+    fn flags(line: &str) -> ApiserverFlags {
+        let given = arguments::read(line.split(' ').map(str::to_owned)).unwrap();
+        arguments::parse(&as_upstream(given))
+    }
+
+    #[test]
+    fn defaults_are_upstreams() {
+        let flags =
+            flags("--etcd-servers=http://127.0.0.1:1 --insecure-port=0 --enable-admission-plugins=A,B");
+        assert_eq!(flags.secure_port, 6443);
+        let authentication = flags.access.authentication().unwrap();
+        assert_eq!(authentication.anonymous, Anonymous::Anything);
+        assert!(!flags.access.guards_owners());
+    }
+
+    #[test]
+    fn what_is_said_counts_and_the_last_of_it() {
+        let line = "--etcd-servers=http://127.0.0.1:1 --anonymous-auth=false --secure-port=1 --secure-port=2 \
+                    --enable-admission-plugins=A,OwnerReferencesPermissionEnforcement";
+        let flags = flags(line);
+        assert_eq!(flags.secure_port, 2);
+        assert_eq!(
+            flags.access.authentication().unwrap().anonymous,
+            Anonymous::Health
+        );
+        assert!(flags.access.guards_owners());
+    }
+
+    #[test]
+    fn controllers_run_where_the_environment_says_so() {
+        for (asked, runs) in [
+            ("", false),
+            ("0", false),
+            ("1", true),
+            ("true", true),
+            ("namespace", true),
+        ] {
+            assert_eq!(!chosen(asked).unwrap().is_nothing(), runs, "{asked}");
+        }
+        assert!(chosen("no-such").is_err());
+    }
+}

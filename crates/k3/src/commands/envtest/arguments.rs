@@ -1,0 +1,126 @@
+//! Flags as programs of Kubernetes take them.
+//!
+//! Promises: `--name=value`, `--name value` and `--name` are flags; a flag that means nothing here is left out with a warning,
+//! because suites set flags for upstream's sake; anything else is a mistake.
+
+use clap::{ArgAction, Parser};
+
+use crate::failure::Failure;
+
+/// A flag as it was given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Given {
+    pub(super) name: String,
+    pub(super) value: Option<String>,
+}
+
+/// Reads a list of flags.
+pub(super) fn read(words: impl IntoIterator<Item = String>) -> Result<Vec<Given>, Failure> {
+    let mut words = words.into_iter().peekable();
+    let mut flags = Vec::new();
+    while let Some(word) = words.next() {
+        // An empty one comes from a template that had nothing to say.
+        if word.is_empty() {
+            continue;
+        }
+        let Some(flag) = flag(&word) else {
+            return Err(Failure::usage(
+                format!("{word} is no flag"),
+                "flags are --name=value; --help lists those that mean something here",
+            ));
+        };
+        let (name, value) = match flag.split_once('=') {
+            Some((name, value)) => (name, Some(value.to_owned())),
+            None => (
+                flag,
+                words.next_if(|next| !next.starts_with('-') && !next.is_empty()),
+            ),
+        };
+        flags.push(Given {
+            name: name.to_owned(),
+            value,
+        });
+    }
+    Ok(flags)
+}
+
+/// What stands after the dashes, if it begins with a name.
+fn flag(word: &str) -> Option<&str> {
+    if word == "-h" {
+        return Some("help");
+    }
+    let flag = word
+        .strip_prefix("--")
+        .or_else(|| word.strip_prefix('-').filter(|rest| rest.starts_with("v=")))?;
+    let name = flag.split('=').next()?;
+    let is_name = name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name
+            .chars()
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
+    is_name.then_some(flag)
+}
+
+/// The flags of a program, from those that were given; what it does not know is named, and left out.
+pub(super) fn parse<P: Parser>(flags: &[Given]) -> P {
+    let command = P::command();
+    let known = |name: &str| {
+        command.get_arguments().find(|argument| {
+            argument.get_long() == Some(name)
+                || argument.get_all_aliases().unwrap_or_default().contains(&name)
+        })
+    };
+    let mut words = vec![command.get_name().to_owned()];
+    for Given { name, value } in flags {
+        if name == "help" {
+            words.push("--help".to_owned());
+            continue;
+        }
+        let Some(argument) = known(name) else {
+            tracing::warn!("--{name} means nothing here and is left out");
+            continue;
+        };
+        words.push(match value.as_deref() {
+            // Flags without a value of their own: true is how upstream spells that they are set.
+            Some("true") if matches!(argument.get_action(), ArgAction::SetTrue) => format!("--{name}"),
+            Some("false") if matches!(argument.get_action(), ArgAction::SetTrue) => continue,
+            Some(value) => format!("--{name}={value}"),
+            None => format!("--{name}"),
+        });
+    }
+    let matches = command.get_matches_from(words);
+    P::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_line(line: &str) -> Result<Vec<(String, Option<String>)>, String> {
+        let flags = read(line.split(' ').map(str::to_owned)).map_err(|failure| failure.to_string())?;
+        Ok(flags.into_iter().map(|flag| (flag.name, flag.value)).collect())
+    }
+
+    fn pair(name: &str, value: Option<&str>) -> (String, Option<String>) {
+        (name.to_owned(), value.map(str::to_owned))
+    }
+
+    #[test]
+    fn flags_come_in_each_form_that_go_programs_take() {
+        let flags = read_line("--a=1 --b 2  --c --d=x=y -v=4").unwrap();
+        let expected = [
+            pair("a", Some("1")),
+            pair("b", Some("2")),
+            pair("c", None),
+            pair("d", Some("x=y")),
+            pair("v", Some("4")),
+        ];
+        assert_eq!(flags, expected);
+    }
+
+    #[test]
+    fn what_is_no_flag_is_a_mistake() {
+        for line in ["serve", "-a", "--A=1", "--=1", "--a=1 b c"] {
+            assert!(read_line(line).unwrap_err().contains("is no flag"), "{line}");
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! `k3 envtest-assets`: the folder in which test environments of controller-runtime find their programs.
+
+use std::{
+    env, fs, io,
+    os::unix::fs::{PermissionsExt, symlink},
+    path::{Path, PathBuf},
+};
+
+use clap::Args;
+
+use crate::{commands::process::quoted, failure::Failure};
+
+const EXAMPLES: &str = "\
+Examples:
+  eval \"$(k3 envtest-assets bin/envtest)\"
+  go test ./...
+      the suites of an operator, with k3 in the place of kube-apiserver and etcd
+
+  KUBEBUILDER_ASSETS=$PWD/bin/envtest K3_ENVTEST_CONTROLLERS=1 go test ./...
+      the same with controllers: what is owned is collected, namespaces go, deployments get pods
+
+The links lead to this program; move it, and they have to be made again. docs/testing.md tells more.
+
+Exit codes: 0 success, 1 failure, 2 a call that makes no sense.";
+
+/// Make a folder that controller-runtime's envtest takes for its programs.
+///
+/// It gets the links kube-apiserver and etcd, which lead to k3, and kubectl, where one is installed. Prints the line `export
+/// KUBEBUILDER_ASSETS=...` by which envtest finds it.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct AssetsFlags {
+    /// The folder, made if it is not there. Files of those names that are no links are left alone, and are an error
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+}
+
+pub(crate) fn run(flags: &AssetsFlags) -> Result<(), Failure> {
+    let failed = |error: io::Error| {
+        let what = format!("cannot make the links in {}", flags.folder.display());
+        Failure::new(
+            what,
+            "choose a folder that this user may write to, without files of those names",
+        )
+        .because(error)
+    };
+    fs::create_dir_all(&flags.folder).map_err(failed)?;
+    let folder = fs::canonicalize(&flags.folder).map_err(failed)?;
+    let program = env::current_exe().map_err(failed)?;
+    for name in ["kube-apiserver", "etcd"] {
+        link(&program, &folder.join(name)).map_err(failed)?;
+    }
+    match kubectl(&folder) {
+        Some(kubectl) => link(&kubectl, &folder.join("kubectl")).map_err(failed)?,
+        None => eprintln!("no kubectl is installed: suites that call it do not work"),
+    }
+    println!("export KUBEBUILDER_ASSETS={}", quoted(&folder));
+    Ok(())
+}
+
+/// Makes a link, in the place of an earlier one.
+fn link(to: &Path, at: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(at) {
+        Ok(found) if found.is_symlink() => fs::remove_file(at)?,
+        Ok(_) => {
+            let why = format!("{} is there and is no link", at.display());
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    symlink(to, at)
+}
+
+/// The kubectl that a shell would run, but for one in `folder`.
+fn kubectl(folder: &Path) -> Option<PathBuf> {
+    let paths = env::var_os("PATH")?;
+    env::split_paths(&paths)
+        .filter(|path| path != folder)
+        .map(|path| path.join("kubectl"))
+        .find(|file| {
+            fs::metadata(file).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+        })
+}

@@ -1,0 +1,140 @@
+//! What stands in for etcd: it holds the port and the folder that an etcd would have, and says that it is well. What is kept is
+//! kept by the API server, which asks here for the folder; so it outlives an API server that is started again.
+
+use std::{
+    convert::Infallible,
+    io,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use clap::Parser;
+use http::{Method, Request, Response, StatusCode, Uri};
+use http_body_util::Full;
+use hyper::{body::Bytes, server::conn::http1, service::service_fn};
+use hyper_util::rt::TokioIo;
+use tokio::{net::TcpListener, task::JoinSet};
+
+use super::arguments;
+use crate::{
+    failure::Failure,
+    log::{self, LogLevel},
+    runtime, secret_file,
+    signals::Signals,
+};
+
+/// Where an API server that is k3 finds out where its data is. A real etcd knows no such path.
+pub(super) const FOLDER_PATH: &str = "/k3/data-dir";
+
+/// An etcd for tests of operators: it answers /health, and its data folder is where the `kube-apiserver` beside it, which is
+/// k3 too, keeps its objects. It is no etcd, and speaks to no other client.
+#[derive(Debug, Parser)]
+#[command(name = "etcd", disable_version_flag = true)]
+struct EtcdFlags {
+    /// Addresses for clients, a list of URLs with commas
+    #[arg(
+        long,
+        value_name = "URLS",
+        value_delimiter = ',',
+        default_value = "http://localhost:2379"
+    )]
+    listen_client_urls: Vec<Uri>,
+
+    /// The folder
+    #[arg(long, value_name = "DIR", default_value = "default.etcd")]
+    data_dir: PathBuf,
+
+    /// Taken, and without meaning: nobody else is there
+    #[arg(long, value_name = "URLS")]
+    listen_peer_urls: Option<String>,
+
+    /// Taken, and without meaning
+    #[arg(long, value_name = "URLS")]
+    advertise_client_urls: Option<String>,
+
+    /// Taken, and without meaning: nothing here ever waits for the disk
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true)]
+    unsafe_no_fsync: Option<String>,
+}
+
+/// Runs until it is told to stop.
+pub(super) fn run(words: impl IntoIterator<Item = String>) -> Result<(), Failure> {
+    log::begin_plainly(LogLevel::WARN);
+    let flags: EtcdFlags = arguments::parse(&arguments::read(words)?);
+    secret_file::make_folder(&flags.data_dir).map_err(|error| {
+        Failure::new("cannot use the data folder", "choose another with --data-dir").because(error)
+    })?;
+    let folder = std::path::absolute(&flags.data_dir).map_err(|error| {
+        Failure::new("cannot tell the current folder", "give --data-dir a path from /").because(error)
+    })?;
+    runtime::of_one_thread()?.block_on(serve(flags.listen_client_urls, folder))
+}
+
+async fn serve(urls: Vec<Uri>, folder: PathBuf) -> Result<(), Failure> {
+    let mut signals = Signals::listen().map_err(|error| {
+        Failure::new("cannot listen for signals", "this should not happen; try again").because(error)
+    })?;
+    let folder: Arc<Path> = folder.into();
+    let mut listening = JoinSet::new();
+    for url in urls {
+        let listener = listen(&url).await.map_err(|error| {
+            let advice = "it is to be a URL such as http://127.0.0.1:2379 with a free port of this machine";
+            Failure::new(format!("cannot listen on --listen-client-urls {url}"), advice).because(error)
+        })?;
+        listening.spawn(accept(listener, Arc::clone(&folder)));
+    }
+    signals.next().await;
+    Ok(())
+}
+
+async fn listen(url: &Uri) -> io::Result<TcpListener> {
+    let wrong = |why: &str| io::Error::new(io::ErrorKind::InvalidInput, why.to_owned());
+    if url.scheme_str() != Some("http") {
+        return Err(wrong("not an http URL"));
+    }
+    let host = url.host().ok_or_else(|| wrong("it names no host"))?;
+    let port = url.port_u16().unwrap_or(2379);
+    match host.trim_matches(['[', ']']) {
+        "localhost" => TcpListener::bind((IpAddr::from(Ipv4Addr::LOCALHOST), port)).await,
+        host => {
+            let address: IpAddr = host.parse().map_err(|_| wrong("its host is no address"))?;
+            TcpListener::bind(SocketAddr::new(address, port)).await
+        }
+    }
+}
+
+/// Takes connections until it is dropped, and those with it.
+async fn accept(listener: TcpListener, folder: Arc<Path>) {
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            Ok((stream, _)) = listener.accept() => {
+                let folder = Arc::clone(&folder);
+                connections.spawn(async move {
+                    let service = service_fn(move |request| {
+                        let answer = answer(&request, &folder);
+                        async move { Ok::<_, Infallible>(answer) }
+                    });
+                    // A client that breaks off is none of ours to complain about.
+                    let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+                });
+            }
+            Some(_) = connections.join_next(), if !connections.is_empty() => {}
+        }
+    }
+}
+
+fn answer<B>(request: &Request<B>, folder: &Path) -> Response<Full<Bytes>> {
+    let (status, text) = match (request.method(), request.uri().path()) {
+        (&Method::GET, "/health") => (StatusCode::OK, r#"{"health":"true","reason":""}"#.to_owned()),
+        (&Method::GET, FOLDER_PATH) => (StatusCode::OK, folder.display().to_string()),
+        _ => (
+            StatusCode::NOT_FOUND,
+            "this is no etcd: k3 stands in for one in tests\n".to_owned(),
+        ),
+    };
+    let mut answer = Response::new(Full::new(text.into()));
+    *answer.status_mut() = status;
+    answer
+}

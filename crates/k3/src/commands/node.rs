@@ -1,0 +1,102 @@
+//! `k3 node`: a node in a process of its own, on any machine.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use kubecontroller::manager::Stop;
+
+use super::{
+    process::{self, Announce},
+    remote::{PartOfFlags, RemoteFlags},
+    start::NodeFlags,
+};
+use crate::{
+    data_dir::default_data_dir,
+    failure::Failure,
+    join::{self, JoinToken, Way},
+    server::{NodeSettings, Settings},
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  k3 token create --join
+      on a machine of the cluster: prints the next line, with everything in it
+
+  k3 node --server https://10.0.0.1:6443 --token K3...
+      on the new machine: joins the cluster, and runs its pods from then on
+
+  k3 node
+      the same machine after a restart: it has a certificate, and needs no token any more
+
+The token names the authority of the cluster, so that a server that is another one's is refused before it has seen anything.
+The certificate is kept in the data folder, for its owner alone, and renewed in time.
+
+Exit codes: 0 success, 1 failure, 2 a call that makes no sense.";
+
+/// Run a node: a machine that runs pods, and needs nothing but the API server.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct NodeProcessFlags {
+    #[command(flatten)]
+    part: PartOfFlags,
+
+    #[command(flatten)]
+    node: NodeFlags,
+}
+
+pub(super) fn run(flags: NodeProcessFlags) -> Result<(), Failure> {
+    process::begin(&flags.part.log)?;
+    let own = flags.part.own_server("node-server")?;
+    let node = flags.node.settings();
+    match own {
+        Some(own) => process::run(
+            Settings {
+                node: Some(node),
+                ..own
+            },
+            Announce::Nothing,
+        ),
+        None => join(&flags.part.remote, node, flags.part.data_dir),
+    }
+}
+
+/// Runs a node that asks a server elsewhere.
+pub(super) fn join(
+    remote: &RemoteFlags,
+    node: NodeSettings,
+    data_dir: Option<PathBuf>,
+) -> Result<(), Failure> {
+    let data_dir = match data_dir {
+        Some(folder) => folder,
+        None => default_data_dir()?,
+    };
+    process::block_on(async {
+        let mut signals = process::signals()?;
+        let way = way(remote).await?;
+        let stop = Stop::new();
+        let running = join::run(way, remote.server.clone(), node, &data_dir, stop.clone());
+        process::until_told(stop, running, &mut signals).await
+    })
+}
+
+/// How it is to join, if it has not yet.
+async fn way(flags: &RemoteFlags) -> Result<Way, Failure> {
+    if flags.kubeconfig.is_some() || flags.has_authority() {
+        return Ok(Way::Through(Box::new(flags.config(None).await?)));
+    }
+    match (&flags.server, &flags.token) {
+        (_, None) => Ok(Way::Known),
+        (None, Some(_)) => Err(Failure::usage(
+            "--token is for a server, but none is named",
+            "add --server URL",
+        )),
+        (Some(server), Some(token)) => {
+            let token: JoinToken = token.text().parse().map_err(|error| {
+                let advice =
+                    "make one with `k3 token create --join`; or add --ca FILE for another sort of token";
+                Failure::usage("--token makes no sense", advice).because(error)
+            })?;
+            Ok(Way::Token(server.clone(), token))
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! `k3 scheduler`: the scheduler in a process of its own.
+
+use clap::Args;
+
+use super::{
+    controller::{self, Leading},
+    remote::PartOfFlags,
+};
+use crate::{control, failure::Failure};
+
+const EXAMPLES: &str = "\
+Examples:
+  k3 start --controllers='*,-scheduler' --no-node
+  k3 scheduler
+      a server without a scheduler, and beside it a process for that
+
+  k3 scheduler --storage etcd --etcd-servers http://10.0.0.1:2379
+      needs no other server: it has one of its own, for itself alone
+
+Any number may run: the one that holds the lease kube-system/kube-scheduler works, the others wait.
+
+Exit codes: 0 success, 1 failure, 2 a call that makes no sense.";
+
+/// Run the scheduler in a process of its own.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct SchedulerFlags {
+    #[command(flatten)]
+    leading: Leading,
+
+    #[command(flatten)]
+    part: PartOfFlags,
+}
+
+pub(super) fn run(flags: &SchedulerFlags) -> Result<(), Failure> {
+    controller::run_part(
+        "scheduler",
+        control::listed("scheduler")?,
+        &flags.leading,
+        &flags.part,
+    )
+}

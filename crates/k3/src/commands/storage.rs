@@ -1,0 +1,79 @@
+//! `k3 storage`: the database that servers share, kept alive.
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::Args;
+use kubecontroller::manager::Stop;
+use tokio::time::sleep;
+
+use super::{process, start::StorageFlags};
+use crate::{data_dir::default_data_dir, failure::Failure, log::LogFlags, server};
+
+const EXAMPLES: &str = "\
+Examples:
+  k3 storage --storage mysql --mysql-url mysql://root@127.0.0.1/k3
+      looks after the database until it is told to stop, and says when it cannot be used; `k3 start`, `k3 apiserver` and the
+      others use it meanwhile
+
+Exit codes: 0 success, 1 failure, 2 a call that makes no sense.";
+
+/// How often it is looked.
+const PERIOD: Duration = Duration::from_secs(5);
+
+/// Keep the database of a cluster alive: an etcd or a MySQL that servers share.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct StorageProcessFlags {
+    /// Folder of what is kept [default: /var/lib/k3 for root, else `$XDG_DATA_HOME/k3` or `~/.local/share/k3`]
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+
+    #[command(flatten)]
+    log: LogFlags,
+
+    #[command(flatten)]
+    storage: StorageFlags,
+}
+
+pub(super) fn run(flags: &StorageProcessFlags) -> Result<(), Failure> {
+    process::begin(&flags.log)?;
+    let data_dir = match &flags.data_dir {
+        Some(folder) => folder.clone(),
+        None => default_data_dir()?,
+    };
+    let storage = flags.storage.config(&data_dir)?;
+    if !flags.storage.is_shared() {
+        return Err(Failure::usage(
+            "this store is in the process that uses it, and needs nobody to look after it",
+            "name one that is a process of its own with --storage etcd or --storage mysql",
+        ));
+    }
+    process::block_on(async {
+        let mut signals = process::signals()?;
+        let stop = Stop::new();
+        let watching = async {
+            let Some(store) = stop.unless_stopped(server::open_store(&storage)).await else {
+                return Ok(());
+            };
+            let store = store?;
+            let mut was_well = None;
+            let look = async {
+                loop {
+                    let health = store.health().await;
+                    if was_well != Some(health.is_ok()) {
+                        match &health {
+                            Ok(health) => tracing::info!("the store is well ({})", health.backend),
+                            Err(error) => tracing::error!(%error, "the store cannot be used"),
+                        }
+                    }
+                    was_well = Some(health.is_ok());
+                    sleep(PERIOD).await;
+                }
+            };
+            stop.unless_stopped::<()>(look).await;
+            store.close().await;
+            Ok(())
+        };
+        process::until_told(stop.clone(), watching, &mut signals).await
+    })
+}

@@ -1,0 +1,177 @@
+//! `k3 test-env`: a cluster for as long as a command runs.
+
+use std::{ffi::OsString, io, os::unix::process::ExitStatusExt, path::PathBuf, process::ExitStatus};
+
+use clap::Args;
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::{
+    process::{Child, Command},
+    signal::unix::{self, SignalKind},
+};
+
+use crate::{
+    TestEnv, TestStorage,
+    failure::Failure,
+    log::{self, LogLevel},
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  k3 test-env -- kubectl get namespaces
+  k3 test-env --crds config/crd/bases -- cargo test
+  k3 test-env --simulated-nodes 3 -- pytest tests/
+  USE_EXISTING_CLUSTER=true k3 test-env -- go test ./...
+
+The command finds the cluster through KUBECONFIG. When it begins, the API server is ready, the namespace default has its service
+account, and the kinds of --crds can be used. When it ends, everything is gone. Any number may run at once.
+
+Signals (INT, TERM, HUP, QUIT) are passed on to the command; one that comes before the command runs ends everything.
+
+Exit codes: that of the command; 128 and the number of the signal if one ended it; 127 if there is no such command, 126 if it
+cannot be run; 1 if there is no cluster, 2 for a call that makes no sense.";
+
+/// Run a command with a cluster of its own, and return its exit code.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct TestEnvFlags {
+    /// So many nodes that only pretend: pods on them run, end and go, without containers
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=100_000))]
+    simulated_nodes: u32,
+
+    /// Kinds of one's own that are there from the start, as `CustomResourceDefinitions`: a file, or a folder with *.yaml, *.yml and *.json; may be repeated
+    #[arg(long, value_name = "PATH")]
+    crds: Vec<PathBuf>,
+
+    /// Where objects are
+    #[arg(long, value_enum, value_name = "STORE", default_value_t = TestStorage::Memory)]
+    storage: TestStorage,
+
+    /// Controllers to run, as `k3 start` takes them; '' is none
+    #[arg(long, value_name = "LIST", default_value = "*")]
+    controllers: String,
+
+    /// How much of the cluster is written to standard error
+    #[arg(long, default_value = "error", value_name = "LEVELS")]
+    log_level: LogLevel,
+
+    /// The command and its arguments
+    #[arg(
+        value_name = "CMD",
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    command: Vec<OsString>,
+}
+
+/// The signals that end programs, heard from the moment this is made.
+struct Signals {
+    interrupt: unix::Signal,
+    terminate: unix::Signal,
+    hangup: unix::Signal,
+    quit: unix::Signal,
+}
+
+/// Runs the command, and ends the process with its exit code.
+pub(super) fn run(flags: TestEnvFlags) -> Result<(), Failure> {
+    log::begin_plainly(flags.log_level.clone());
+    let runtime = crate::runtime::of_one_thread()?;
+    let code = runtime.block_on(live(flags))?;
+    // All that is left is this process: the cluster was ended, and its folder removed.
+    std::process::exit(code)
+}
+
+async fn live(flags: TestEnvFlags) -> Result<i32, Failure> {
+    let mut signals = Signals::listen().map_err(|error| {
+        Failure::new("cannot listen for signals", "this should not happen; try again").because(error)
+    })?;
+    let mut settings = TestEnv::builder()
+        .simulated_nodes(flags.simulated_nodes)
+        .storage(flags.storage)
+        .controllers(flags.controllers);
+    for path in flags.crds {
+        settings = settings.crds(path);
+    }
+    let env = tokio::select! {
+        env = settings.start() => env?,
+        signal = signals.next() => return Ok(128 + signal.as_raw()),
+    };
+    let Some((program, arguments)) = flags.command.split_first() else {
+        return Err(Failure::usage("there is no command", "name one after --"));
+    };
+    let mut command = Command::new(program);
+    command.args(arguments).env("KUBECONFIG", env.kubeconfig());
+    match command.spawn() {
+        Ok(mut child) => {
+            let status = ended(&mut child, &mut signals).await.map_err(|error| {
+                Failure::new("cannot wait for the command", "this should not happen; try again")
+                    .because(error)
+            })?;
+            Ok(code(status))
+        }
+        Err(error) => {
+            let name = program.display();
+            let (code, advice) = match error.kind() {
+                io::ErrorKind::NotFound => (127, "name a program on PATH, or its path"),
+                _ => (126, "see that it is a program that this user may run"),
+            };
+            let failure = Failure::new(format!("cannot run {name}"), advice).because(error);
+            eprintln!("{failure}");
+            Ok(code)
+        }
+    }
+}
+
+/// Waits for the end, and passes on what would end this process.
+async fn ended(child: &mut Child, signals: &mut Signals) -> io::Result<ExitStatus> {
+    loop {
+        tokio::select! {
+            status = child.wait() => return status,
+            signal = signals.next() => {
+                let is_told = matches!(signal, Signal::INT | Signal::QUIT) && is_at_terminal();
+                if let Some(id) = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?))
+                    && !is_told
+                {
+                    // One that has just ended needs no signal any more.
+                    let _ = kill_process(id, signal);
+                }
+            }
+        }
+    }
+}
+
+/// Whether the keys of a terminal reach the command without our help. A second Ctrl-C means more to many programs than one.
+fn is_at_terminal() -> bool {
+    rustix::termios::tcgetpgrp(io::stdin()).is_ok_and(|group| group == rustix::process::getpgrp())
+}
+
+/// The code as shells have it.
+fn code(status: ExitStatus) -> i32 {
+    status
+        .code()
+        .or_else(|| Some(128 + status.signal()?))
+        .unwrap_or(1)
+}
+
+// --- Signals ---
+
+impl Signals {
+    fn listen() -> io::Result<Self> {
+        Ok(Self {
+            interrupt: unix::signal(SignalKind::interrupt())?,
+            terminate: unix::signal(SignalKind::terminate())?,
+            hangup: unix::signal(SignalKind::hangup())?,
+            quit: unix::signal(SignalKind::quit())?,
+        })
+    }
+
+    /// Waits for the next. Nothing is lost when this is dropped while it waits.
+    async fn next(&mut self) -> Signal {
+        tokio::select! {
+            _ = self.interrupt.recv() => Signal::INT,
+            _ = self.terminate.recv() => Signal::TERM,
+            _ = self.hangup.recv() => Signal::HUP,
+            _ = self.quit.recv() => Signal::QUIT,
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! The authority of a server that nobody knows yet, but for the hash of its certificate.
+
+use std::{
+    io,
+    net::{TcpStream, ToSocketAddrs},
+    sync::Arc,
+    time::Duration,
+};
+
+use http::Uri;
+use rustls::{
+    ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme,
+    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature},
+    pki_types::{CertificateDer, ServerName, UnixTime},
+};
+
+use super::Pin;
+use crate::{failure::Failure, tls};
+
+/// How long a server may take to say something.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Takes whatever certificate it is shown: it is looked at afterwards.
+#[derive(Debug)]
+struct AnyServer(Arc<CryptoProvider>);
+
+/// The certificate of the authority of a server, if it is the one that is meant. Nothing is told to the server.
+pub(super) async fn find(server: &Uri, pin: Pin) -> Result<CertificateDer<'static>, Failure> {
+    let host = server.host().unwrap_or_default().to_owned();
+    let port = server.port_u16().unwrap_or(443);
+    let shown = tokio::task::spawn_blocking(move || shown(&host, port))
+        .await
+        .unwrap_or_else(|error| Err(io::Error::other(error)));
+    let shown = shown.map_err(|error| {
+        let advice = "see that the server runs, that it listens for other machines (--bind 0.0.0.0), and that nothing is\n\
+            between it and this machine";
+        Failure::new(format!("cannot speak to {server}"), advice).because(error)
+    })?;
+    let is_meant = |certificate: &CertificateDer<'_>| Pin::of(certificate) == pin;
+    shown.into_iter().find(is_meant).ok_or_else(|| {
+        Failure::new(
+            format!("the server at {server} is of another authority than the one that the token names"),
+            "it is another cluster, or somebody between you and it; make a token with `k3 token create --join` there",
+        )
+    })
+}
+
+/// The certificates that a server shows, its own first.
+fn shown(host: &str, port: u16) -> io::Result<Vec<CertificateDer<'static>>> {
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
+    let provider = tls::provider();
+    let config = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(io::Error::other)?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(AnyServer(provider)))
+        .with_no_client_auth();
+    let mut connection = ClientConnection::new(Arc::new(config), name).map_err(io::Error::other)?;
+    let mut stream = connect(host, port)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    while connection.is_handshaking() {
+        connection.complete_io(&mut stream)?;
+    }
+    let shown = connection.peer_certificates().unwrap_or_default();
+    Ok(shown.iter().map(|shown| shown.clone().into_owned()).collect())
+}
+
+fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
+    let mut failed = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    for address in (host, port).to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, PATIENCE) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => failed = error,
+        }
+    }
+    Err(failed)
+}
+
+// --- AnyServer ---
+
+impl ServerCertVerifier for AnyServer {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signed, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signed, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

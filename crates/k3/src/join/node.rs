@@ -1,0 +1,256 @@
+//! A node in a process of its own: it joins, and is from then on a client of the API like any other.
+
+use std::{
+    path::Path,
+    sync::{Arc, PoisonError, RwLock},
+    time::{Duration, UNIX_EPOCH},
+};
+
+use http::{Request, Uri};
+use k3_node::signing::SigningError;
+use k3_storage::{Clock, SystemClock};
+use kube::{Client, Config, client::Body, config::AuthInfo};
+use kubecontroller::manager::Stop;
+use tokio::time::sleep;
+
+use super::{JoinToken, NodeIdentity, Pin, authority};
+use crate::{
+    certificates,
+    failure::Failure,
+    server::{self, Api, NodeSettings},
+};
+
+/// How often it is looked whether the certificate is to be renewed.
+const LOOK: Duration = Duration::from_mins(1);
+
+/// How a node comes to its first certificate.
+pub(crate) enum Way {
+    /// Not at all: it has one.
+    Known,
+    /// With a token.
+    Token(Uri, JoinToken),
+    /// Through somebody who may ask for certificates of nodes, such as an administrator.
+    Through(Box<Config>),
+}
+
+/// The client that a node uses now. Clones are the same.
+#[derive(Clone)]
+struct Current(Arc<RwLock<Client>>);
+
+/// Joins if need be, and runs a node until it is told to stop.
+pub(crate) async fn run(
+    way: Way,
+    server: Option<Uri>,
+    settings: NodeSettings,
+    data_dir: &Path,
+    stop: Stop,
+) -> Result<(), Failure> {
+    let folder = data_dir.join("node");
+    let name = settings.name.to_lowercase();
+    let mut identity = match known(&way, &name, &folder)? {
+        Some(known) => known,
+        None => {
+            let Some(joined) = stop.unless_stopped(join(&way, &name)).await else {
+                return Ok(());
+            };
+            let joined = joined?;
+            joined.write(&folder).map_err(|error| {
+                let advice = "see that this user may write there";
+                Failure::new("cannot keep the certificate of this node", advice).because(error)
+            })?;
+            tracing::info!("joined {} as node {name}", joined.server);
+            joined
+        }
+    };
+    if let Some(server) = server {
+        identity.server = server.to_string();
+    }
+    let uri: Uri = identity.server.parse().unwrap_or_default();
+    let api = Api {
+        address: uri.host().unwrap_or_default().to_owned(),
+        port: uri.port_u16().unwrap_or(443),
+        authority: &identity.authority,
+    };
+    let current = Current::new(identity.client()?);
+    tracing::info!("node {name} of {}", identity.server);
+    let config = server::node_config(settings, data_dir, &api);
+    let agent = server::run_node(config, current.client(), stop.clone());
+    let renewal = stop.unless_stopped(renew(identity, &current, &folder));
+    tokio::join!(agent, renewal);
+    Ok(())
+}
+
+/// The identity that is kept, if it still serves.
+fn known(way: &Way, name: &str, folder: &Path) -> Result<Option<NodeIdentity>, Failure> {
+    let kept = NodeIdentity::read(folder)?;
+    let flaw = match &kept {
+        None => "this machine has not joined a cluster yet".to_owned(),
+        Some(kept) if kept.name != name => {
+            format!("this machine has joined as {}, not as {name}", kept.name)
+        }
+        Some(kept) if kept.period().is_none_or(|(_, end)| end <= now()) => {
+            "the certificate of this node has ended".to_owned()
+        }
+        Some(kept) => {
+            let is_of_token =
+                |token: &JoinToken| kept.authority_der().is_some_and(|der| Pin::of(&der) == token.pin);
+            match way {
+                Way::Token(_, token) if !is_of_token(token) => "it has joined another cluster".to_owned(),
+                _ => String::new(),
+            }
+        }
+    };
+    match (kept, way) {
+        (Some(kept), _) if flaw.is_empty() => Ok(Some(kept)),
+        (_, Way::Known) => Err(Failure::new(
+            flaw,
+            "join with --server URL --token TOKEN, as `k3 token create --join` prints it on a machine of the cluster",
+        )),
+        (kept, _) => {
+            if kept.is_some() {
+                tracing::info!("joining anew: {flaw}");
+            }
+            Ok(None)
+        }
+    }
+}
+
+/// Has the first certificate signed.
+async fn join(way: &Way, name: &str) -> Result<NodeIdentity, Failure> {
+    let config = match way {
+        Way::Known => unreachable!("who has a certificate need not join"),
+        Way::Token(server, token) => {
+            let authority = authority::find(server, token.pin).await?;
+            let mut config = Config::new(server.clone());
+            config.root_cert = Some(vec![authority.to_vec()]);
+            config.auth_info = AuthInfo {
+                token: Some(token.bearer().into()),
+                ..AuthInfo::default()
+            };
+            config
+        }
+        Way::Through(config) => (**config).clone(),
+    };
+    let server = config.cluster_url.clone();
+    let authority = config
+        .root_cert
+        .iter()
+        .flatten()
+        .map(|der| certificates::pem(der))
+        .collect::<String>();
+    tracing::info!("joining {server} as node {name}");
+    let client = Client::try_from(config)
+        .map_err(|error| Failure::new(format!("cannot speak to {server}"), "see --server").because(error))?;
+    let request = Request::get(format!("/api/v1/nodes/{name}"));
+    let request = request.body(Vec::new()).map_err(|error| {
+        Failure::usage(
+            format!("{name} cannot be the name of a node"),
+            "choose another with --node-name",
+        )
+        .because(error)
+    })?;
+    match client.request::<serde_json::Value>(request).await {
+        Err(kube::Error::Api(status)) if status.code == 404 => {}
+        Err(error) => return Err(refused(error)),
+        Ok(_) => {
+            return Err(Failure::new(
+                format!("the cluster has a node {name} already"),
+                format!(
+                    "choose another name with --node-name; or, if that node is gone, `kubectl delete node {name}`"
+                ),
+            ));
+        }
+    }
+    NodeIdentity::ask(&client, name, &server, &authority)
+        .await
+        .map_err(|error| match error {
+            SigningError::Api(error) => refused(error),
+            error => Failure::new(
+                "the cluster did not sign the certificate of this node",
+                "see `kubectl get csr`, and that the controllers of the cluster run",
+            )
+            .because(error),
+        })
+}
+
+fn refused(error: kube::Error) -> Failure {
+    let advice = match &error {
+        kube::Error::Api(status) if status.code == 401 => {
+            return Failure::new(
+                "the server does not take the token: it has expired, or it was taken back",
+                "make another with `k3 token create --join` on a machine of the cluster",
+            );
+        }
+        kube::Error::Api(status) if status.code == 403 => {
+            "use a token that `k3 token create --join` made, or the kubeconfig of an administrator"
+        }
+        kube::Error::Api(_) => "see what the server says",
+        _ => {
+            "see that the server runs, and that it is called as in --server: --tls-san gives it further names"
+        }
+    };
+    Failure::new("cannot join", advice).because(error)
+}
+
+/// Replaces the certificate again and again, well before its end.
+async fn renew(mut identity: NodeIdentity, current: &Current, folder: &Path) {
+    loop {
+        sleep(LOOK).await;
+        let is_due = identity
+            .period()
+            .is_none_or(|(from, to)| now() >= from + (to - from) / 5 * 4);
+        if !is_due {
+            continue;
+        }
+        let server = identity.server.parse().unwrap_or_default();
+        let client = current.get();
+        match NodeIdentity::ask(&client, &identity.name, &server, &identity.authority).await {
+            Ok(renewed) => {
+                // Without the file the next start has the old one, which may be good enough still.
+                if let Err(error) = renewed.write(folder) {
+                    tracing::error!(%error, "cannot keep the new certificate of this node");
+                }
+                match renewed.client() {
+                    Ok(client) => {
+                        current.set(client);
+                        identity = renewed;
+                        tracing::info!("this node has a new certificate");
+                    }
+                    Err(failure) => tracing::error!(%failure, "the new certificate cannot be used"),
+                }
+            }
+            Err(error) => tracing::warn!(%error, "this node has no new certificate yet"),
+        }
+    }
+}
+
+fn now() -> i64 {
+    let since = SystemClock.now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}
+
+// --- Current ---
+
+impl Current {
+    fn new(client: Client) -> Self {
+        Current(Arc::new(RwLock::new(client)))
+    }
+
+    fn get(&self) -> Client {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set(&self, client: Client) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = client;
+    }
+
+    /// A client that sends each request with the certificate of the moment.
+    fn client(&self) -> Client {
+        let current = self.clone();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let client = current.get();
+            async move { client.send(request).await }
+        });
+        Client::new(service, "default")
+    }
+}

@@ -1,0 +1,167 @@
+//! What a machine is given to join with.
+
+use std::{fmt, str::FromStr};
+
+use ring::{
+    digest::{SHA256, digest},
+    rand::{SecureRandom, SystemRandom},
+};
+
+const PREFIX: &str = "K3";
+const BETWEEN: &str = "::";
+const ID_LETTERS: usize = 6;
+const SECRET_LETTERS: usize = 16;
+
+/// A token to join with: `K3<sha256 of the authority's certificate>::<id>.<secret>`. What follows the `::` is a bootstrap token
+/// as any Kubernetes has them.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct JoinToken {
+    /// The authority of the cluster.
+    pub(crate) pin: Pin,
+    /// By what the cluster knows it.
+    pub(crate) id: String,
+    secret: String,
+}
+
+/// The SHA-256 of a certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pin([u8; 32]);
+
+/// A text that is no token. It is not shown: it may be a secret with a mistake in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a token to join with, which is K3, 64 hexadecimal digits, ::, 6 letters, a dot and 16 letters")]
+pub(crate) struct BadToken;
+
+// --- JoinToken ---
+
+impl JoinToken {
+    /// A new one.
+    pub(crate) fn issue(pin: Pin) -> Self {
+        JoinToken {
+            pin,
+            id: random_word(ID_LETTERS),
+            secret: random_word(SECRET_LETTERS),
+        }
+    }
+
+    /// What is shown to the server.
+    pub(crate) fn bearer(&self) -> String {
+        format!("{}.{}", self.id, self.secret)
+    }
+
+    /// What only the server knows besides.
+    pub(crate) fn secret(&self) -> &str {
+        &self.secret
+    }
+}
+
+impl FromStr for JoinToken {
+    type Err = BadToken;
+
+    fn from_str(text: &str) -> Result<Self, BadToken> {
+        let rest = text.trim().strip_prefix(PREFIX).ok_or(BadToken)?;
+        let (pin, bearer) = rest.split_once(BETWEEN).ok_or(BadToken)?;
+        let (id, secret) = bearer.split_once('.').ok_or(BadToken)?;
+        let is_word = |word: &str, letters| {
+            word.len() == letters
+                && word
+                    .bytes()
+                    .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+        };
+        if !is_word(id, ID_LETTERS) || !is_word(secret, SECRET_LETTERS) {
+            return Err(BadToken);
+        }
+        Ok(JoinToken {
+            pin: pin.parse()?,
+            id: id.to_owned(),
+            secret: secret.to_owned(),
+        })
+    }
+}
+
+impl fmt::Display for JoinToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{PREFIX}{}{BETWEEN}{}.{}", self.pin, self.id, self.secret)
+    }
+}
+
+impl fmt::Debug for JoinToken {
+    /// Without the secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JoinToken")
+            .field("id", &self.id)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Small letters and digits, each as likely as the others.
+fn random_word(letters: usize) -> String {
+    const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
+    let mut bytes = vec![0; letters];
+    SystemRandom::new()
+        .fill(&mut bytes)
+        .expect("the machine gives random bytes");
+    let letter = |byte: u8| char::from(LETTERS[usize::from(byte % 32)]);
+    bytes.into_iter().map(letter).collect()
+}
+
+// --- Pin ---
+
+impl Pin {
+    /// That of a certificate in DER form.
+    pub(crate) fn of(certificate: &[u8]) -> Self {
+        let hash = digest(&SHA256, certificate);
+        Pin(hash.as_ref().try_into().expect("it has 32 bytes"))
+    }
+}
+
+impl FromStr for Pin {
+    type Err = BadToken;
+
+    fn from_str(text: &str) -> Result<Self, BadToken> {
+        let mut bytes = [0; 32];
+        if text.len() != 2 * bytes.len() || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err(BadToken);
+        }
+        for (byte, at) in bytes.iter_mut().zip((0..).step_by(2)) {
+            *byte = u8::from_str_radix(&text[at..at + 2], 16).map_err(|_| BadToken)?;
+        }
+        Ok(Pin(bytes))
+    }
+}
+
+impl fmt::Display for Pin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_read_as_it_was_written() {
+        let token = JoinToken::issue(Pin::of(b"certificate"));
+        assert_eq!(token.to_string().parse(), Ok(token.clone()));
+        assert_ne!(JoinToken::issue(token.pin).bearer(), token.bearer());
+        assert!(!format!("{token:?}").contains(token.secret()));
+    }
+
+    #[test]
+    fn what_is_no_token_is_refused() {
+        let pin = Pin::of(b"certificate");
+        let good = format!("K3{pin}::abc123.0123456789abcdef");
+        assert!(good.parse::<JoinToken>().is_ok());
+        for bad in [
+            String::new(),
+            "abc123.0123456789abcdef".to_owned(),
+            format!("K3{pin}::abc123"),
+            format!("K3{pin}::ABC123.0123456789abcdef"),
+            format!("K3{pin}0::abc123.0123456789abcdef"),
+            good.replace(&good[2..4], "+f"),
+        ] {
+            assert_eq!(bad.parse::<JoinToken>(), Err(BadToken), "{bad}");
+        }
+    }
+}

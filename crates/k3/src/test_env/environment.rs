@@ -1,0 +1,140 @@
+//! The cluster, as a test holds it.
+
+use std::{
+    path::{Path, PathBuf},
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use kube::{Client, Config};
+use tempfile::TempDir;
+use tokio::sync::oneshot;
+
+use super::{TestEnvBuilder, TestEnvError, plane};
+use crate::failure::Failure;
+
+/// How long what is cut off may take to notice it.
+const END: Duration = Duration::from_secs(5);
+
+/// A Kubernetes cluster in this process: an API server over HTTPS on a free port, controllers and a scheduler. Each is alone;
+/// any number may run at once. Dropping it ends all of it, and its folder goes.
+///
+/// It runs in threads of its own, so a test may block its thread, as with [`std::process::Command::output`].
+///
+/// ```
+/// use k3::TestEnv;
+/// use k8s_openapi::api::core::v1::Namespace;
+/// use kube::Api;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let env = TestEnv::builder().simulated_nodes(3).start().await?;
+///
+/// let namespaces: Api<Namespace> = Api::all(env.client());
+/// assert!(namespaces.get_opt("default").await?.is_some());
+///
+/// // For programs: the file that KUBECONFIG is to name.
+/// assert!(env.kubeconfig().exists());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct TestEnv {
+    /// How it is reached.
+    config: Config,
+    kubeconfig: PathBuf,
+    _running: Running,
+    /// Declared last: it goes when nothing uses it any more.
+    _folder: TempDir,
+}
+
+/// The thread of a cluster. Dropping it ends the cluster, and waits for that.
+#[derive(Debug)]
+struct Running {
+    /// Gone: the cluster ends.
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+// --- TestEnv ---
+
+impl TestEnv {
+    /// A cluster as most tests want it: with all controllers, without nodes, in memory.
+    pub async fn start() -> Result<Self, TestEnvError> {
+        Self::builder().start().await
+    }
+
+    /// A cluster with more, or with less.
+    pub fn builder() -> TestEnvBuilder {
+        TestEnvBuilder::default()
+    }
+
+    /// The file by which kubectl and its kin find the cluster and are its administrator. Gone with the cluster.
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    /// A client that may do everything, over HTTPS as any other. Must be called inside a Tokio runtime, and the client be used in
+    /// that one: tests that share a cluster ask for a client each.
+    pub fn client(&self) -> Client {
+        Client::try_from(self.config.clone()).expect("the configuration has made a client before")
+    }
+
+    pub(super) async fn with(settings: TestEnvBuilder) -> Result<Self, TestEnvError> {
+        let folder = tempfile::Builder::new()
+            .prefix("k3-test-env-")
+            .tempdir()
+            .map_err(|error| {
+                let advice = "see that the folder for temporary files, `$TMPDIR`, can be written to";
+                TestEnvError(Failure::new("cannot make a temporary folder", advice).because(error))
+            })?;
+        let (stop, stopped) = oneshot::channel();
+        let (ready, started) = oneshot::channel();
+        let place = folder.path().to_owned();
+        let body = move || {
+            let runtime = match crate::runtime::of_threads(2) {
+                Ok(runtime) => runtime,
+                Err(failure) => {
+                    // Nobody waits any more where this cannot be told.
+                    let _ = ready.send(Err(failure));
+                    return;
+                }
+            };
+            runtime.block_on(plane::live(&settings, &place, ready, stopped));
+            runtime.shutdown_timeout(END);
+        };
+        let thread = thread::Builder::new().name("k3-test-env".to_owned()).spawn(body);
+        let thread = thread.map_err(|error| {
+            let advice = "see `ulimit -u` and the memory of the machine";
+            TestEnvError(Failure::new("cannot start threads", advice).because(error))
+        })?;
+        // From here on a caller who loses interest takes the thread along, and then the folder.
+        let running = Running {
+            stop: Some(stop),
+            thread: Some(thread),
+        };
+        let started = started.await.unwrap_or_else(|_| {
+            let advice = "this should not happen: see what was written to standard error";
+            Err(Failure::new("the cluster ended while it started", advice))
+        });
+        let plane::Reached { config, kubeconfig } = started.map_err(TestEnvError)?;
+        Ok(TestEnv {
+            config,
+            kubeconfig,
+            _running: running,
+            _folder: folder,
+        })
+    }
+}
+
+// --- Running ---
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // A panic in there has been told where it happened.
+            let _ = thread.join();
+        }
+    }
+}

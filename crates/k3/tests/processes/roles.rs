@@ -1,0 +1,87 @@
+//! `k3 run` and the roles it knows.
+
+use k8s_openapi::api::core::v1::Node;
+use kube::{Api, api::ListParams};
+
+use crate::{
+    process::{Process, client},
+    program::{Data, k3, outcome},
+};
+
+#[test]
+fn a_role_that_there_is_not_ends_with_2() {
+    let (code, output, errors) = outcome(&mut k3(&["run", "--role", "chief"]));
+    assert_eq!((code, &*output), (Some(2), ""), "{errors}");
+    assert!(errors.contains("master, node and one"), "{errors}");
+}
+
+#[test]
+fn a_call_that_makes_no_sense_ends_with_2_and_says_why() {
+    for (args, word) in [
+        (&["storage"][..], "--storage etcd"),
+        (&["node", "--token", "x"], "--server"),
+        (
+            &["node", "--server", "https://127.0.0.1:1", "--token", "x"],
+            "--join",
+        ),
+        (&["scheduler", "--server", "https://127.0.0.1:1"], "--token"),
+        (&["scheduler", "--server", "localhost"], "https://"),
+        (&["controller", "--controllers="], "names none"),
+    ] {
+        let data = Data::new();
+        let (code, _, errors) = outcome(k3(args).arg("--data-dir").arg(data.path()));
+        assert_eq!(code, Some(2), "{args:?}: {errors}");
+        assert!(errors.contains(word), "{args:?}: {errors}");
+    }
+}
+
+#[test]
+fn a_machine_that_never_joined_says_how_to() {
+    let data = Data::new();
+    let (code, _, errors) = outcome(k3(&["node", "--data-dir"]).arg(data.path()));
+    assert_eq!(code, Some(1), "{errors}");
+    assert!(errors.contains("k3 token create --join"), "{errors}");
+}
+
+#[tokio::test]
+async fn a_master_serves_without_a_node_and_ends_in_order() {
+    let data = Data::new();
+    let out = data.path().join("admin");
+    let folder = data.path().to_str().unwrap();
+    let args = [
+        "run",
+        "--role",
+        "Master",
+        "--storage=memory",
+        "--secure-port=0",
+        "--data-dir",
+        folder,
+        "--kubeconfig-out",
+        out.to_str().unwrap(),
+    ];
+    let master = Process::start(data.path(), &args);
+    kubecontroller::testing::eventually(async || out.exists()).await;
+    let client = client(&out).await;
+    let groups = client.list_api_groups().await.unwrap().groups;
+    assert!(groups.iter().any(|group| group.name == "metrics.k8s.io"));
+    let nodes = Api::<Node>::all(client)
+        .list(&ListParams::default())
+        .await
+        .unwrap();
+    assert!(nodes.items.is_empty());
+    let (code, log) = master.end();
+    assert_eq!(code, Some(0), "{log}");
+    let mut rest = &*log;
+    for line in [
+        "opening the store",
+        "starting the API server",
+        "starting",
+        "serving https",
+        "stopping",
+        "stopped what runs beside",
+        "stopped the API server",
+    ] {
+        let at = rest.find(line);
+        rest = &rest[at.unwrap_or_else(|| panic!("{line} is missing or too early in: {log}"))..];
+    }
+}
