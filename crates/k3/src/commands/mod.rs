@@ -1,5 +1,6 @@
 //! The command line: a folder or file a command.
 
+mod client;
 mod cluster;
 mod controller;
 mod controllers;
@@ -7,7 +8,7 @@ mod start;
 mod table;
 mod token;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::failure::Failure;
 
@@ -30,6 +31,8 @@ enum Command {
     Controller(controller::ControllerFlags),
     Controllers(controllers::ControllersFlags),
     Token(token::TokenFlags),
+    #[command(flatten)]
+    Client(Box<k3_client::ClientCommand>),
 }
 
 /// Carries out what the arguments of the process ask for. Arguments that make no sense end it with 2.
@@ -39,13 +42,12 @@ pub(crate) fn run() -> Result<(), Failure> {
         Command::Controller(flags) => controller::run(&flags),
         Command::Controllers(flags) => controllers::run(&flags),
         Command::Token(flags) => token::run(flags),
+        Command::Client(command) => client::run(*command, <Cli as CommandFactory>::command),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]
