@@ -7,23 +7,40 @@ use crate::{commands, connection::ConnectFlags, failed::Failed, session::Surroun
 /// Work with a cluster, in kubectl's words.
 #[derive(Debug, Subcommand)]
 pub enum ClientCommand {
+    /// Display one or many objects
     Get(commands::get::GetFlags),
+    /// Show an object in detail, with what happened to it
     Describe(commands::describe::DescribeFlags),
+    /// Make objects as files say
     Apply(commands::apply::ApplyFlags),
+    /// Delete objects
     Delete(commands::delete::DeleteFlags),
+    /// Edit an object in the editor that `$KUBE_EDITOR` or `$EDITOR` names
     Edit(commands::edit::EditFlags),
+    /// Print what containers print
     Logs(commands::logs::LogsFlags),
+    /// Run a command in a container
     Exec(commands::exec::ExecFlags),
+    /// Display what happened lately, oldest first
     Events(commands::events::EventsFlags),
+    /// Display what nodes or pods use
     Top(commands::top::TopFlags),
+    /// Set how many replicas run
     Scale(commands::scale::ScaleFlags),
+    /// See, repeat, stop or take back changes of workloads
     Rollout(commands::rollout::RolloutFlags),
+    /// Wait until objects are as they should be
     Wait(commands::wait::WaitFlags),
+    /// Describe the fields of a kind
     Explain(commands::explain::ExplainFlags),
+    /// Display the kinds of objects that the server has
     ApiResources(commands::api_resources::ApiResourcesFlags),
+    /// Print a script that makes a shell complete commands, flags, kinds and names
     Completion(commands::completion::CompletionFlags),
+    /// Print what may come next, for scripts of shells
     #[command(name = "__complete", hide = true)]
     Words(commands::completion::WordsFlags),
+    /// Print, merge and switch kubeconfigs
     Kubeconfig(commands::kubeconfig::KubeconfigFlags),
 }
 

@@ -44,31 +44,31 @@ pub struct ConnectFlags {
 
     /// Server, instead of the kubeconfig's
     #[arg(short, long, value_name = "URL")]
-    server: Option<String>,
+    pub(crate) server: Option<String>,
 
     /// Token that proves who one is, instead of what the kubeconfig has
     #[arg(long, value_name = "TOKEN")]
-    token: Option<String>,
+    pub(crate) token: Option<String>,
 
     /// File with the certificates of the authority that vouches for the server
     #[arg(long, value_name = "FILE")]
-    certificate_authority: Option<PathBuf>,
+    pub(crate) certificate_authority: Option<PathBuf>,
 
     /// File with a certificate that proves who one is
     #[arg(long, value_name = "FILE", requires = "client_key")]
-    client_certificate: Option<PathBuf>,
+    pub(crate) client_certificate: Option<PathBuf>,
 
     /// File with the key of that certificate
     #[arg(long, value_name = "FILE", requires = "client_certificate")]
-    client_key: Option<PathBuf>,
+    pub(crate) client_key: Option<PathBuf>,
 
     /// Do not check that the server is who it says it is: anybody in between can read and change everything
     #[arg(long)]
-    insecure_skip_tls_verify: bool,
+    pub(crate) insecure_skip_tls_verify: bool,
 
     /// Act as this user
     #[arg(long = "as", value_name = "USER")]
-    act_as: Option<String>,
+    pub(crate) act_as: Option<String>,
 }
 
 // --- ConnectFlags ---

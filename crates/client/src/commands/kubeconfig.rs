@@ -186,7 +186,7 @@ impl KubeconfigFlags {
                     if let Some(name) = name {
                         added = renamed(&minified(&added)?, name);
                     }
-                    merge(&mut config, added, *overwrite, *keep_context)?;
+                    merge(&mut config, &added, *overwrite, *keep_context)?;
                 }
                 write(&into, &config)?;
                 let current = config["current-context"].as_str().unwrap_or_default();
@@ -352,7 +352,7 @@ fn renamed(config: &Value, name: &str) -> Value {
 }
 
 /// Adds one kubeconfig to another.
-fn merge(config: &mut Value, added: Value, is_overwriting: bool, keeps_context: bool) -> Result<(), Failed> {
+fn merge(config: &mut Value, added: &Value, is_overwriting: bool, keeps_context: bool) -> Result<(), Failed> {
     for list in LISTS {
         if !config[list].is_array() {
             config[list] = json!([]);
@@ -411,17 +411,17 @@ mod tests {
     #[test]
     fn a_name_that_is_taken_is_not_taken_over() {
         let mut config = empty();
-        merge(&mut config, sample("https://a"), false, false).unwrap();
-        merge(&mut config, sample("https://a"), false, false).unwrap();
+        merge(&mut config, &sample("https://a"), false, false).unwrap();
+        merge(&mut config, &sample("https://a"), false, false).unwrap();
         assert_eq!(config["clusters"].as_array().unwrap().len(), 1);
-        let refused = merge(&mut config, sample("https://b"), false, false)
+        let refused = merge(&mut config, &sample("https://b"), false, false)
             .unwrap_err()
             .to_string();
         assert!(
             refused.contains("another of the clusters is called \"k3\""),
             "{refused}"
         );
-        merge(&mut config, renamed(&sample("https://b"), "other"), false, true).unwrap();
+        merge(&mut config, &renamed(&sample("https://b"), "other"), false, true).unwrap();
         assert_eq!(config["current-context"], "k3");
         assert_eq!(
             find(&config, "contexts", "other").unwrap()["context"],

@@ -230,12 +230,14 @@ impl WaitFlags {
         } else {
             timeout_at(deadline, waited).await.map_err(|_| late())?
         };
-        match answer? {
-            true => Ok(()),
-            false if was_there => Err(late()),
-            // The server says it best.
-            false => session.api.get(&pick.path()).await.and(Err(late())),
+        if answer? {
+            return Ok(());
         }
+        if !was_there {
+            // The server says it best.
+            session.api.get(&pick.path()).await?;
+        }
+        Err(late())
     }
 }
 

@@ -51,13 +51,11 @@ pub(super) async fn describe(sheet: &mut Sheet, session: &Session, node: &Value)
     ];
     let rows = rows.collect();
     sheet.group("Conditions", |inner| inner.rows(&header, rows));
-    for (label, list) in [("Addresses", "addresses")] {
-        sheet.group(label, |inner| {
-            for address in status[list].as_array().into_iter().flatten() {
-                inner.line(&text(&address["type"]), text(&address["address"]));
-            }
-        });
-    }
+    sheet.group("Addresses", |inner| {
+        for address in status["addresses"].as_array().into_iter().flatten() {
+            inner.line(&text(&address["type"]), text(&address["address"]));
+        }
+    });
     for (label, field) in [("Capacity", "capacity"), ("Allocatable", "allocatable")] {
         sheet.group(label, |inner| {
             for (name, amount) in status[field].as_object().into_iter().flatten() {

@@ -73,11 +73,6 @@ impl Sheet {
         self.entries.push(Entry::Rows(all));
     }
 
-    /// Adds the entries of another.
-    pub(crate) fn extend(&mut self, other: Sheet) {
-        self.entries.extend(other.entries);
-    }
-
     /// All of it.
     pub(crate) fn text(&self) -> String {
         let mut text = String::new();

@@ -9,6 +9,9 @@ use super::{
 };
 use crate::{commands::pods::selector_text, failed::Failed, resource::with_query, session::Session};
 
+/// Which revision of a Deployment something is.
+const REVISION: &str = "deployment.kubernetes.io/revision";
+
 pub(super) async fn describe(sheet: &mut Sheet, session: &Session, object: &Value) -> Result<(), Failed> {
     let (spec, status) = (&object["spec"], &object["status"]);
     let selector = selector_text(&spec["selector"]);
@@ -133,7 +136,6 @@ async fn replica_sets(sheet: &mut Sheet, session: &Session, object: &Value) -> R
             .flatten();
         owners.into_iter().any(|owner| owner["uid"] == *uid)
     };
-    const REVISION: &str = "deployment.kubernetes.io/revision";
     let revision = &object["metadata"]["annotations"][REVISION];
     let told = |set: &Value| {
         let count = |value: &Value| value.as_i64().unwrap_or_default();
