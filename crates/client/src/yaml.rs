@@ -111,14 +111,24 @@ fn is_plain(text: &str) -> bool {
     if starts_well {
         return has_safe_letters && !is_broken && !is_word;
     }
-    // What begins with a digit is a number, a time or a version; only what cannot be one of the first two goes without.
-    first.is_ascii_digit()
-        && has_safe_letters
-        && !is_broken
-        && text.bytes().any(|byte| byte.is_ascii_alphabetic())
-        && !text
-            .bytes()
-            .all(|byte| byte.is_ascii_hexdigit() || b"+-._:exobTZtz ".contains(&byte))
+    first.is_ascii_digit() && has_safe_letters && !is_broken && !is_number_or_time(text)
+}
+
+/// Whether a text that begins with a digit would be read as something else than a text.
+fn is_number_or_time(text: &str) -> bool {
+    let bare = text.replace('_', "");
+    let is_of_base = ["0x", "0o", "0b", "0X", "0O", "0B"]
+        .iter()
+        .any(|prefix| text.starts_with(prefix));
+    // `1:30` is ninety to old readers.
+    let is_sexagesimal = text
+        .bytes()
+        .all(|byte| byte.is_ascii_digit() || b":.".contains(&byte))
+        && text.contains(':');
+    let is_time = text.len() > 4
+        && text.bytes().take(4).all(|byte| byte.is_ascii_digit())
+        && text.as_bytes()[4] == b'-';
+    bare.parse::<f64>().is_ok() || is_of_base || is_sexagesimal || is_time
 }
 
 /// Whether a text of several lines can be shown as such.

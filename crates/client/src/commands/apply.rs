@@ -178,10 +178,6 @@ impl ApplyFlags {
 
 /// Whether two states of an object differ in nothing but who manages it.
 fn is_same(before: &Value, after: &Value) -> bool {
-    let revision = |object: &Value| object["metadata"]["resourceVersion"].clone();
-    if revision(before) == revision(after) {
-        return true;
-    }
     let bare = |object: &Value| {
         let mut object = object.clone();
         if let Some(metadata) = object["metadata"].as_object_mut() {

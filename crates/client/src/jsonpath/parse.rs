@@ -44,6 +44,9 @@ impl Path {
             format!(".{bare}")
         };
         let mut reader = Reader::new(&dotted);
+        if dotted.contains(['{', '}']) {
+            return Err(reader.bad("a single path is wanted"));
+        }
         let path = reader.path()?;
         match reader.letters.next() {
             None => Ok(path),

@@ -84,7 +84,6 @@ fn what_makes_no_sense_is_refused() {
         "{.a..}",
         r#"{"x}"#,
         "{foo}",
-        "{.items[?(@.a~1)]}",
         "{}{",
     ] {
         let parsed = Template::parse(template);
