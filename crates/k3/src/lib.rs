@@ -14,6 +14,7 @@ mod kubeconfig;
 mod limits;
 mod log;
 mod secret_file;
+mod server;
 mod signals;
 mod tls;
 

@@ -3,7 +3,7 @@
 use std::{
     fs,
     io::{BufReader, Write},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Command, ExitStatus, Stdio},
 };
 
@@ -60,6 +60,27 @@ impl Cluster {
         let cluster = Self { server, data };
         cluster.kubectl("wait --for=create serviceaccount/default --timeout=60s");
         cluster
+    }
+
+    /// A server with controllers, a scheduler and a node whose containers a runtime of this machine runs.
+    ///
+    /// However full the disk of this machine is: nothing is thrown off the node, and no image away.
+    pub(crate) fn with_runtime(data: Data, node: &str, (runtime, socket): (&str, &Path)) -> Self {
+        let mut command = k3(&["start", "--secure-port=0", "--node-port=0", "--data-dir"]);
+        command.arg(data.path());
+        command.args(["--node-name", node, "--runtime", runtime, "--runtime-endpoint"]);
+        command.arg(socket).args([
+            "--eviction-hard=memory.available<1Mi",
+            "--image-gc-high-threshold=100",
+        ]);
+        let server = data.serve(command);
+        Self { server, data }
+    }
+
+    /// Ends the server at once, as a crash does, and gives its folder back.
+    pub(crate) fn kill(self) -> Data {
+        self.server.end_by(Signal::KILL);
+        self.data
     }
 
     /// Runs kubectl, which must succeed, and returns what it prints. Arguments are separated by spaces.

@@ -6,6 +6,7 @@
 mod access;
 mod client;
 mod cluster;
+mod containers;
 mod custom;
 mod discovery;
 mod identity;

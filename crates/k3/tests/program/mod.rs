@@ -50,8 +50,12 @@ impl Data {
 
     /// Starts a server, and waits until it serves.
     pub(crate) fn start(&self, args: &[&str]) -> Server {
+        self.serve(self.command(args))
+    }
+
+    /// The same by a call of one's own, whose data folder this is.
+    pub(crate) fn serve(&self, mut command: Command) -> Server {
         let log = fs::File::create(self.path().join("log")).unwrap();
-        let mut command = self.command(args);
         let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let mut output = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();

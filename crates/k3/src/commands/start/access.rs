@@ -11,9 +11,7 @@ use k3_apiserver::{Anonymous, Authentication, KubectlRule, PublicKey, TokenFile}
 use rcgen::{KeyPair, PublicKeyData};
 use rustls::pki_types::{SubjectPublicKeyInfoDer, pem::PemObject};
 
-use crate::{duration, failure::Failure};
-
-const ISSUER: &str = "https://kubernetes.default.svc";
+use crate::{duration, failure::Failure, server::ISSUER};
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Who may use it")]

@@ -8,9 +8,10 @@ use std::{
 
 use clap::Args;
 use k3_apiserver::{Subnet, service_range};
+use k3_node::agent::Threshold;
 
 use super::{access::AccessFlags, audit::AuditFlags, limits::LimitFlags, storage::StorageFlags};
-use crate::{certificates::Name, duration, log::LogLevel};
+use crate::{certificates::Name, duration, log::LogLevel, server::SERVICE_RANGE};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -98,7 +99,7 @@ pub(crate) struct NetworkFlags {
     pub(super) tls_san: Vec<Name>,
 
     /// Network from which services get their addresses. It cannot be changed once services exist
-    #[arg(long, value_name = "CIDR", default_value = "10.96.0.0/16", value_parser = service_range)]
+    #[arg(long, value_name = "CIDR", default_value = SERVICE_RANGE, value_parser = service_range)]
     pub(super) service_cluster_ip_range: Subnet,
 }
 
@@ -154,4 +155,17 @@ pub(crate) struct NodeFlags {
     /// How long stopping a container may take beyond the grace time of its pod
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
     pub(super) container_stop_limit: Duration,
+
+    /// What must be left, or else pods are thrown off the node and none is taken, a list with commas
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "memory.available<100Mi,nodefs.available<10%,imagefs.available<15%,nodefs.inodesFree<5%,imagefs.inodesFree<5%"
+    )]
+    pub(super) eviction_hard: Vec<Threshold>,
+
+    /// How many percent of the disk are in use when images that nobody needs are thrown away; 100 keeps them all
+    #[arg(long, value_name = "PERCENT", default_value_t = 85, value_parser = clap::value_parser!(u8).range(1..=100))]
+    pub(super) image_gc_high_threshold: u8,
 }

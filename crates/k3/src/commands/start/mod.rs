@@ -1,13 +1,12 @@
 //! `k3 start`: flags, what they mean, and the life of the server.
 
 mod access;
-mod address;
 mod audit;
 mod flags;
 mod limits;
 mod mysql_url;
-mod node;
 mod run;
+mod settings;
 mod storage;
 
 pub(super) use self::{flags::StartFlags, run::run};

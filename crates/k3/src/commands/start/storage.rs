@@ -247,11 +247,6 @@ impl Backend {
             Self::Mysql => "mysql",
         }
     }
-
-    /// Whether other servers may use it at the same time.
-    pub(super) fn is_shared(self) -> bool {
-        matches!(self, Self::Etcd | Self::Mysql)
-    }
 }
 
 // --- Secret ---

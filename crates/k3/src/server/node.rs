@@ -1,0 +1,59 @@
+//! A node agent in this process.
+
+use std::{net::IpAddr, path::Path, time::Duration};
+
+use k3_node::agent::{Agent, Config};
+use kube::Client;
+use kubecontroller::manager::Stop;
+use tokio::time::sleep;
+
+use super::NodeSettings;
+
+/// How long an agent that ended waits before it begins again.
+const PAUSE: Duration = Duration::from_secs(10);
+
+/// Where the server is, for nodes and their pods.
+pub(super) struct Api<'a> {
+    /// An address of the server that pods can reach.
+    pub(super) address: IpAddr,
+    pub(super) port: u16,
+    /// The certificate of its authority, in PEM.
+    pub(super) authority: &'a str,
+}
+
+/// How the agent of a node is set up, which keeps its things in the folder `node` of `data_dir`.
+pub(super) fn config(settings: NodeSettings, data_dir: &Path, api: &Api<'_>) -> Config {
+    let mut config = Config {
+        runtime: settings.runtime,
+        runtime_endpoint: settings.runtime_endpoint,
+        port: settings.port,
+        api_address: Some((api.address.to_string(), api.port)),
+        authority: api.authority.to_owned(),
+        static_pods: settings.static_pods,
+        start_limit: settings.start_limit,
+        stop_limit: settings.stop_limit,
+        log_dir: data_dir.join("node/logs"),
+        ..Config::new(&settings.name, data_dir.join("node"))
+    };
+    config.eviction.hard = settings.eviction;
+    config.images.high = settings.images_high;
+    config.images.low = config.images.low.min(settings.images_high);
+    config
+}
+
+/// Runs a node until it is told to stop, and does not end before that. One that cannot run says why, again and again, and all
+/// else goes on.
+pub(super) async fn run(config: Config, client: Client, stop: Stop) {
+    let agent = Agent::new(config, client);
+    loop {
+        let Err(error) = agent.run(stop.clone()).await else {
+            break;
+        };
+        tracing::error!(%error, "the node in this process ended; it begins again in {} s", PAUSE.as_secs());
+        tokio::select! {
+            () = sleep(PAUSE) => {}
+            () = stop.stopped() => break,
+        }
+    }
+    stop.stopped().await;
+}

@@ -1,0 +1,64 @@
+//! What runs beside the API server, and what it needs of the server's secrets.
+
+use std::sync::Arc;
+
+use k3_apiserver::{NodeClient, Server};
+use k3_controllers::{CertificateSigner, Cluster};
+use kubecontroller::manager::{Config, Stop};
+use ring::rand::{SecureRandom, SystemRandom};
+
+use crate::{
+    certificates::Certificates,
+    control::{Chosen, Control},
+    door::Door,
+    failure::Failure,
+};
+
+/// Runs what was chosen until it is told to stop, and does not end before that. Where several servers share a store, one of
+/// them is elected to do the work.
+pub(super) fn control(
+    server: &Server,
+    chosen: Chosen,
+    cluster: Cluster,
+    is_shared: bool,
+    stop: Stop,
+) -> Result<impl Future<Output = ()> + use<>, Failure> {
+    let mut config = Config::default();
+    config.leader.elect = is_shared;
+    let control = if chosen.is_nothing() {
+        None
+    } else {
+        let control = Control::new(&Door::Inside(server), chosen, cluster, config)?;
+        control.tell(server);
+        Some(control)
+    };
+    Ok(async move {
+        if let Some(control) = control
+            && let Err(error) = control.run(stop.clone()).await
+        {
+            tracing::error!(%error, "the controllers ended; the API server goes on without them");
+        }
+        stop.stopped().await;
+    })
+}
+
+/// Who the server is to nodes.
+pub(super) fn node_client(certificates: &Certificates) -> NodeClient {
+    NodeClient {
+        certificate: certificates.to_nodes.certificate.clone().into_bytes(),
+        key: certificates.to_nodes.key.clone().into_bytes(),
+        authorities: certificates.authority.clone().into_bytes(),
+    }
+}
+
+/// Signs requests that were approved with the key of the authority.
+pub(super) fn certificate_signer(certificates: &Certificates) -> CertificateSigner {
+    let issuer = Arc::clone(&certificates.issuer);
+    let random = || {
+        let mut bytes = [0; 16];
+        let filled = SystemRandom::new().fill(&mut bytes);
+        filled.map(|()| bytes).map_err(|_| "no random bytes".to_owned())
+    };
+    let sign = move |bytes: &[u8]| issuer.sign_bytes(bytes).map_err(|error| error.to_string());
+    CertificateSigner::of_authority(certificates.authority.clone(), random, sign)
+}

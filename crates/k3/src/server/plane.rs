@@ -1,0 +1,360 @@
+//! The life of a control plane: from its settings to the last connection.
+
+use std::{
+    mem,
+    net::{IpAddr, SocketAddr},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use k3_apiserver::{Config, Server, kubernetes_address};
+use k3_controllers::{Cluster, TokenSigner};
+use k3_storage::{Compactor, OpenError, StorageConfig, Store, SystemClock};
+use kubecontroller::manager::Stop;
+use rustls::ServerConfig;
+use tokio::{net::TcpListener, sync::watch, task::JoinSet};
+
+use super::{
+    Settings, address,
+    listener::{listen, listen_for_pods, listen_plain},
+    node::{self, Api},
+    parts,
+    settings::{is_shared, store_name},
+};
+use crate::{
+    certificates::{CertificateError, Certificates, Names},
+    door::Door,
+    failure::Failure,
+    kubeconfig, secret_file, tls,
+};
+
+/// How much history is kept for watches that begin in the past, as upstream keeps it.
+const HISTORY: Duration = Duration::from_mins(5);
+
+/// How long controllers may take to finish what they have begun.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// A control plane that serves. Dropping it cuts everything off; [`ControlPlane::stop`] ends it in order.
+pub(crate) struct ControlPlane {
+    address: SocketAddr,
+    certificates: Certificates,
+    kubeconfig: (PathBuf, String),
+    server: Arc<Server>,
+    store: Arc<dyn Store>,
+    /// Ends with this.
+    compactor: Compactor,
+    /// The controllers and the node, which end when they are told to and not before.
+    parts: JoinSet<()>,
+    stop_parts: Stop,
+    /// What takes connections. It ends when `stop_serving` is dropped.
+    serving: JoinSet<()>,
+    stop_serving: watch::Sender<()>,
+}
+
+/// Where a server listens.
+struct Listeners {
+    secure: TcpListener,
+    address: SocketAddr,
+    plain: Option<TcpListener>,
+    /// Where others reach it.
+    advertise: IpAddr,
+}
+
+// --- ControlPlane ---
+
+impl ControlPlane {
+    /// Starts one, and answers when it serves. Must be called inside a Tokio runtime. Dropping the future ends what has begun.
+    pub(crate) async fn start(settings: Settings) -> Result<Self, Failure> {
+        let data_dir = usable_data_dir(&settings.data_dir)?;
+        let listeners = Listeners::open(&settings).await?;
+        let name = store_name(&settings.storage);
+        tracing::info!("opening the store ({name})");
+        let store = k3_storage::open(settings.storage.clone())
+            .await
+            .map_err(|error| cannot_open(&settings.storage, error))?;
+        let started = Self::serve(settings, &data_dir, listeners, Arc::clone(&store)).await;
+        if started.is_err() {
+            store.close().await;
+        }
+        started
+    }
+
+    async fn serve(
+        mut settings: Settings,
+        data_dir: &Path,
+        listeners: Listeners,
+        store: Arc<dyn Store>,
+    ) -> Result<Self, Failure> {
+        let names = names(&mut settings, listeners.advertise);
+        let certificates =
+            Certificates::ensure(&data_dir.join("tls"), &names, &SystemClock).map_err(no_certificates)?;
+        let tls = tls::server_config(&certificates).map_err(no_certificates)?;
+        settings.authentication.certificates = Some(tls.clients);
+        let compactor = Compactor::start(Arc::clone(&store), HISTORY);
+        let config = api_config(&mut settings, &certificates, &listeners);
+        tracing::info!("starting the API server");
+        let server = Server::start(config, Arc::clone(&store)).await.map_err(|error| {
+            let advice = "see the cause; the store can be looked at with its own tools";
+            Failure::new("cannot start the API server", advice).because(error)
+        })?;
+        let server = Arc::new(server);
+        let (address, advertise) = (listeners.address, listeners.advertise);
+        let for_pods = match &settings.node {
+            Some(_) => listen_for_pods(advertise, address).await,
+            None => None,
+        };
+        let api = Api {
+            address: advertise,
+            port: address.port(),
+            authority: &certificates.authority,
+        };
+        let stop_parts = Stop::new();
+        let parts = run_parts(&mut settings, data_dir, &server, &certificates, &api, &stop_parts)?;
+        let kubeconfig = write_kubeconfigs(&settings, data_dir, address, &certificates)?;
+        let (stop_serving, stopped) = watch::channel(());
+        let serving = take_connections(listeners, for_pods, &server, &tls.config, &stopped);
+        tracing::info!(
+            storage = store_name(&settings.storage),
+            "serving https://{address}"
+        );
+        Ok(ControlPlane {
+            address,
+            certificates,
+            kubeconfig,
+            server,
+            store,
+            compactor,
+            parts,
+            stop_parts,
+            serving,
+            stop_serving,
+        })
+    }
+
+    /// Where it listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The certificates it uses.
+    pub(crate) fn certificates(&self) -> &Certificates {
+        &self.certificates
+    }
+
+    /// The admin's kubeconfig: the file, and what is in it.
+    pub(crate) fn kubeconfig(&self) -> (&Path, &str) {
+        (&self.kubeconfig.0, &self.kubeconfig.1)
+    }
+
+    /// The API server, for those in this process who are its clients (`Door::Inside`).
+    pub(crate) fn server(&self) -> &Arc<Server> {
+        &self.server
+    }
+
+    /// Waits until it ended by itself, which it does not do unless something is wrong. Nothing is lost when this is dropped.
+    pub(crate) async fn ended(&mut self) -> Failure {
+        // The controllers and the node end when they are told to, which they have not been.
+        let ended = tokio::select! {
+            Some(ended) = self.serving.join_next() => ended,
+            Some(ended) = self.parts.join_next() => ended,
+        };
+        let failure = Failure::new(
+            "the server ended by itself",
+            "see the log above, and start it again",
+        );
+        match ended {
+            Ok(()) => failure,
+            Err(error) => failure.because(error),
+        }
+    }
+
+    /// Ends everything, first those who use the API, then the API, then the store. Dropping the future cuts off what is left.
+    pub(crate) async fn stop(mut self) {
+        self.stop_parts.stop(GRACE);
+        while self.parts.join_next().await.is_some() {}
+        tracing::info!("stopped what runs beside the API server");
+        drop(self.stop_serving);
+        while self.serving.join_next().await.is_some() {}
+        drop((self.server, self.compactor));
+        tracing::info!("stopped the API server");
+        self.store.close().await;
+        tracing::info!("stopped");
+    }
+}
+
+/// What the serving certificate is for.
+fn names(settings: &mut Settings, advertise: IpAddr) -> Names {
+    let kubernetes = kubernetes_address(&settings.service_range);
+    let mut names = Names::new([settings.bind, advertise, kubernetes]);
+    names.extend(address::host_name());
+    names.extend(mem::take(&mut settings.names));
+    names
+}
+
+/// What the API server is told.
+fn api_config(settings: &mut Settings, certificates: &Certificates, listeners: &Listeners) -> Config {
+    Config {
+        authentication: mem::take(&mut settings.authentication),
+        service_range: settings.service_range.clone(),
+        issuer: mem::take(&mut settings.issuer),
+        unrestricted_update: settings.unrestricted_update,
+        signing_key: certificates.signing_key.clone(),
+        advertise: (listeners.advertise, listeners.address.port()),
+        nodes: Some(parts::node_client(certificates)),
+        usage: settings.has_nodes,
+        guard_owners: settings.guard_owners,
+        limits: settings.limits,
+        audit: settings.audit.take(),
+    }
+}
+
+/// Begins the controllers and the node. All of it ends when it is told to, and not before.
+fn run_parts(
+    settings: &mut Settings,
+    data_dir: &Path,
+    server: &Arc<Server>,
+    certificates: &Certificates,
+    api: &Api<'_>,
+    stop: &Stop,
+) -> Result<JoinSet<()>, Failure> {
+    let mut running = JoinSet::new();
+    let chosen = mem::take(&mut settings.chosen);
+    // Without nodes there is no folder to make volumes of.
+    let makes_volumes = settings.has_nodes || chosen.simulates();
+    let cluster = Cluster {
+        authority: certificates.authority.clone(),
+        local_volumes: makes_volumes.then(|| data_dir.join("volumes").display().to_string()),
+        certificates: Some(parts::certificate_signer(certificates)),
+        tokens: Some(TokenSigner::new(server.token_signer())),
+        ..Cluster::default()
+    };
+    if !chosen.is_nothing() {
+        tracing::info!("starting {chosen}");
+    }
+    let is_shared = is_shared(&settings.storage);
+    running.spawn(parts::control(server, chosen, cluster, is_shared, stop.clone())?);
+    if let Some(node) = settings.node.take() {
+        tracing::info!("starting the node {}", node.name);
+        let config = node::config(node, data_dir, api);
+        let client = Door::Inside(server).node(&config.node_name)?;
+        running.spawn(node::run(config, client, stop.clone()));
+    }
+    Ok(running)
+}
+
+/// Begins to serve, until the sender of `stopped` has gone.
+fn take_connections(
+    listeners: Listeners,
+    for_pods: Option<TcpListener>,
+    server: &Arc<Server>,
+    tls: &Arc<ServerConfig>,
+    stopped: &watch::Receiver<()>,
+) -> JoinSet<()> {
+    let mut serving = JoinSet::new();
+    for listener in [Some(listeners.secure), for_pods].into_iter().flatten() {
+        let (server, tls, stopped) = (Arc::clone(server), Arc::clone(tls), until(stopped.clone()));
+        serving.spawn(async move { server.serve(listener, tls, stopped).await });
+    }
+    if let Some(listener) = listeners.plain {
+        if let Ok(address) = listener.local_addr() {
+            tracing::warn!("serving http://{address} too, which is not encrypted, for this machine alone");
+        }
+        let (server, stopped) = (Arc::clone(server), until(stopped.clone()));
+        serving.spawn(async move { server.serve_plain(listener, stopped).await });
+    }
+    serving
+}
+
+/// Ready when the sender has gone.
+async fn until(mut stopped: watch::Receiver<()>) {
+    // A stop that is dropped is a stop.
+    let _ = stopped.changed().await;
+}
+
+// --- Listeners ---
+
+impl Listeners {
+    async fn open(settings: &Settings) -> Result<Self, Failure> {
+        let secure = listen(SocketAddr::new(settings.bind, settings.port)).await?;
+        let plain = match settings.plain_port {
+            None => None,
+            Some(port) => Some(listen_plain(port).await?),
+        };
+        let address = secure.local_addr().map_err(|error| {
+            Failure::new("cannot tell the port", "this should not happen; try again").because(error)
+        })?;
+        let advertise = settings.advertise;
+        Ok(Listeners {
+            secure,
+            address,
+            plain,
+            advertise: advertise.unwrap_or_else(|| address::advertised(settings.bind)),
+        })
+    }
+}
+
+fn cannot_open(storage: &StorageConfig, error: OpenError) -> Failure {
+    let name = store_name(storage);
+    if matches!(error, OpenError::Setting { .. }) {
+        let what = format!("a setting of --storage {name} makes no sense");
+        return Failure::usage(what, format!("`k3 start --help` tells the flags --{name}-..."))
+            .because(error);
+    }
+    Failure::new(
+        format!("cannot open the store (--storage {name})"),
+        "see that it is reachable and free, or choose another with --storage or --data-dir",
+    )
+    .because(error)
+}
+
+fn no_certificates(error: CertificateError) -> Failure {
+    let advice = match &error {
+        CertificateError::KeyMissing { .. }
+        | CertificateError::AuthorityUnfit { .. }
+        | CertificateError::Key { .. } => {
+            "restore the file; or remove the folder it is in, and a new authority is made: then every\n\
+             kubeconfig, certificate and token of the old one is worthless"
+        }
+        CertificateError::Clock => "set the clock",
+        _ => "see that this user may write to the folder `tls` in --data-dir, and that the disk has space",
+    };
+    Failure::new("no certificates to serve with", advice).because(error)
+}
+
+/// Writes the admin's kubeconfig where it is wanted: the file that is to be used, and what is in it.
+fn write_kubeconfigs(
+    settings: &Settings,
+    data_dir: &Path,
+    address: SocketAddr,
+    certificates: &Certificates,
+) -> Result<(PathBuf, String), Failure> {
+    let text = kubeconfig::text(address, &certificates.authority, &certificates.admin);
+    let own = data_dir.join("admin.kubeconfig");
+    let mut told = own.clone();
+    for file in [Some(&own), settings.kubeconfig_out.as_ref()]
+        .into_iter()
+        .flatten()
+    {
+        secret_file::write(file, &text).map_err(|error| {
+            let advice = "name a file in a folder that exists and that this user may write to";
+            Failure::new("no kubeconfig for the admin", advice).because(error)
+        })?;
+        told = std::path::absolute(file).unwrap_or_else(|_| file.clone());
+    }
+    Ok((told, text))
+}
+
+fn usable_data_dir(folder: &Path) -> Result<PathBuf, Failure> {
+    secret_file::make_folder(folder).map_err(|error| {
+        Failure::new(
+            "cannot use the data folder",
+            "choose one that this user may write to with --data-dir",
+        )
+        .because(error)
+    })?;
+    // Absolute: what is told of it must hold wherever it is used.
+    std::path::absolute(folder).map_err(|error| {
+        Failure::new("cannot tell the current folder", "give --data-dir a path from /").because(error)
+    })
+}

@@ -1,0 +1,123 @@
+//! What a control plane is told when it starts.
+
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    path::PathBuf,
+    time::Duration,
+};
+
+use k3_apiserver::{AuditConfig, Authentication, Limits, Subnet, service_range};
+use k3_node::agent::Threshold;
+use k3_storage::StorageConfig;
+
+use crate::{certificates::Name, control::Chosen};
+
+/// Who issues tokens of service accounts if nobody says otherwise.
+pub(crate) const ISSUER: &str = "https://kubernetes.default.svc";
+/// Where services get their addresses from if nobody says otherwise.
+pub(crate) const SERVICE_RANGE: &str = "10.96.0.0/16";
+
+/// What a control plane is told when it starts.
+pub(crate) struct Settings {
+    /// The folder of certificates, keys and the admin's kubeconfig. It is made if it is not there.
+    pub(crate) data_dir: PathBuf,
+    /// Where objects are kept.
+    pub(crate) storage: StorageConfig,
+    /// The address to listen on.
+    pub(crate) bind: IpAddr,
+    /// The port to listen on; 0 takes a free one.
+    pub(crate) port: u16,
+    /// A port on 127.0.0.1 to listen on without TLS.
+    pub(crate) plain_port: Option<u16>,
+    /// Where others reach the server; found out if it is not said.
+    pub(crate) advertise: Option<IpAddr>,
+    /// Further names for the serving certificate.
+    pub(crate) names: Vec<Name>,
+    /// Where services get their addresses from.
+    pub(crate) service_range: Subnet,
+    /// How users are known. What judges certificates is added to it.
+    pub(crate) authentication: Authentication,
+    /// Who tokens of service accounts are issued by.
+    pub(crate) issuer: String,
+    /// Whether a PUT may change the status too.
+    pub(crate) unrestricted_update: bool,
+    /// Whether who names an owner must be allowed to delete the dependent.
+    pub(crate) guard_owners: bool,
+    /// How much is done at once.
+    pub(crate) limits: Limits,
+    /// Which requests are written down.
+    pub(crate) audit: Option<AuditConfig>,
+    /// The controllers, the scheduler and the simulated nodes that run beside the server.
+    pub(crate) chosen: Chosen,
+    /// Whether there are real nodes, here or elsewhere: what they use is shown, and volumes are made of their folders.
+    pub(crate) has_nodes: bool,
+    /// The node in this process.
+    pub(crate) node: Option<NodeSettings>,
+    /// Another file for the admin's kubeconfig.
+    pub(crate) kubeconfig_out: Option<PathBuf>,
+}
+
+/// What a node is told when it starts.
+pub(crate) struct NodeSettings {
+    /// Its name.
+    pub(crate) name: String,
+    /// What runs containers; the first that answers if it is not said.
+    pub(crate) runtime: Option<String>,
+    /// Where that listens.
+    pub(crate) runtime_endpoint: Option<String>,
+    /// The port of the node's own API; 0 takes a free one.
+    pub(crate) port: u16,
+    /// The folder of pods that run whatever the API says.
+    pub(crate) static_pods: Option<PathBuf>,
+    /// How long starting a container may take.
+    pub(crate) start_limit: Duration,
+    /// How long stopping one may take beyond the grace of its pod.
+    pub(crate) stop_limit: Duration,
+    /// What must be left of the machine for pods to stay.
+    pub(crate) eviction: Vec<Threshold>,
+    /// Percent of the disk in use from which images are thrown away.
+    pub(crate) images_high: u8,
+}
+
+// --- Settings ---
+
+impl Settings {
+    /// An API server alone, for this machine, on a free port.
+    pub(crate) fn new(data_dir: PathBuf, storage: StorageConfig) -> Self {
+        Settings {
+            data_dir,
+            storage,
+            bind: Ipv4Addr::LOCALHOST.into(),
+            port: 0,
+            plain_port: None,
+            advertise: None,
+            names: Vec::new(),
+            service_range: service_range(SERVICE_RANGE).expect("the usual range is one"),
+            authentication: Authentication::default(),
+            issuer: ISSUER.to_owned(),
+            unrestricted_update: false,
+            guard_owners: false,
+            limits: Limits::default(),
+            audit: None,
+            chosen: Chosen::default(),
+            has_nodes: false,
+            node: None,
+            kubeconfig_out: None,
+        }
+    }
+}
+
+/// The name of a store, as flags and configuration have it.
+pub(super) fn store_name(storage: &StorageConfig) -> &'static str {
+    match storage {
+        StorageConfig::Memory => "memory",
+        StorageConfig::File(_) => "file",
+        StorageConfig::Etcd(_) => "etcd",
+        StorageConfig::Mysql(_) => "mysql",
+    }
+}
+
+/// Whether other servers may use it at the same time.
+pub(super) fn is_shared(storage: &StorageConfig) -> bool {
+    matches!(storage, StorageConfig::Etcd(_) | StorageConfig::Mysql(_))
+}

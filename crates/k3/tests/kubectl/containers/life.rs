@@ -1,0 +1,113 @@
+//! Ends, restarts and failures of containers, and of the agent.
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+
+use super::place::{PATIENCE, Place, Stage, container};
+
+/// How often the agent is killed, and with how many pods; more by `K3_CRASH_CYCLES` and `K3_CRASH_PODS`.
+const CYCLES: u32 = 2;
+const PODS: u32 = 3;
+
+pub(crate) fn what_ends_comes_back_and_what_fails_says_why(place: &Place) {
+    let stage = place.stage();
+    stage.run(
+        "web",
+        "echo begun; trap 'exit 7' TERM; while true; do sleep 0.2; done",
+    );
+    let mut missing = container("main", "true");
+    missing["image"] = "k3.test/nothing:1".into();
+    let pod = |name: &str, policy: &str, container: Value| {
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {
+            "restartPolicy": policy, "terminationGracePeriodSeconds": 1, "containers": [container],
+        }})
+    };
+    stage.apply(&pod("no-image", "Always", missing));
+    let mut program = container("main", "");
+    program["command"] = json!(["/no/such/program"]);
+    stage.apply(&pod("no-program", "Never", program));
+    stage.apply(&pod("good", "Never", container("main", "exit 0")));
+    let bad = container("main", "echo the reason >/dev/termination-log; exit 3");
+    stage.apply(&pod("bad", "Never", bad));
+
+    stage.kubectl("wait pod/web --for=condition=Ready --timeout=120s");
+    stage.kubectl("exec web -- kill 1");
+    stage.kubectl("wait pod/web --for=jsonpath={.status.containerStatuses[0].restartCount}=1 --timeout=120s");
+    stage.kubectl("wait pod/web --for=condition=Ready --timeout=120s");
+    assert_eq!(stage.kubectl("logs web --previous"), "begun\n");
+    let last = "{.status.containerStatuses[0].lastState.terminated.exitCode}";
+    assert_eq!(stage.kubectl(&format!("get pod web -o jsonpath={last}")), "7");
+
+    stage.kubectl("wait pod/good --for=jsonpath={.status.phase}=Succeeded --timeout=120s");
+    stage.kubectl("wait pod/bad --for=jsonpath={.status.phase}=Failed --timeout=120s");
+    let message = "{.status.containerStatuses[0].state.terminated.message}";
+    assert_eq!(
+        stage.kubectl(&format!("get pod bad -o jsonpath={message}")),
+        "the reason\n"
+    );
+    stage.kubectl("wait pod/no-program --for=jsonpath={.status.phase}=Failed --timeout=120s");
+    says(&stage, "no-program", "/no/such/program");
+    let waiting = "{.status.containerStatuses[0].state.waiting.reason}=ErrImageNeverPull";
+    stage.kubectl(&format!(
+        "wait pod/no-image --for=jsonpath={waiting} --timeout=120s"
+    ));
+    says(
+        &stage,
+        "no-image",
+        "Container image \"k3.test/nothing:1\" is not present with pull policy of Never",
+    );
+    stage.kubectl("delete pods --all --timeout=120s");
+    assert_eq!(place.containers(&stage.name).unwrap_or_default(), [""; 0]);
+}
+
+/// Waits until what users ask first tells something.
+fn says(stage: &Stage, pod: &str, what: &str) {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let said = stage.kubectl(&format!("describe pod {pod}"));
+        if said.contains(what) {
+            return;
+        }
+        assert!(Instant::now() < deadline, "no {what} in {said}");
+        thread::sleep(Duration::from_millis(200));
+    }
+}
+
+/// Each pod with the id of its container, how often that began again, and whether it is ready.
+fn containers(stage: &Stage) -> Vec<String> {
+    let status = "{.metadata.name} {.status.containerStatuses[0].containerID} \
+                  {.status.containerStatuses[0].restartCount} {.status.containerStatuses[0].ready}";
+    let each = format!("{{range .items[*]}}{status}{{\"\\n\"}}{{end}}");
+    let listed = stage.kubectl_with(&["get", "pods", "-o", &format!("jsonpath={each}")]);
+    listed.lines().map(str::to_owned).collect()
+}
+
+pub(crate) fn a_crash_of_the_agent_is_not_noticed_by_pods(place: &Place) {
+    let number = |variable: &str, usual: u32| {
+        std::env::var(variable).map_or(usual, |text| text.parse().expect("a number"))
+    };
+    let (cycles, pods) = (number("K3_CRASH_CYCLES", CYCLES), number("K3_CRASH_PODS", PODS));
+    let mut stage = place.stage();
+    for pod in 0..pods {
+        stage.run(&format!("pod-{pod}"), "sleep 10000");
+    }
+    stage.kubectl("wait pods --all --for=condition=Ready --timeout=240s");
+    let first = containers(&stage);
+    let running = place.containers(&stage.name);
+    for cycle in 0..cycles {
+        stage = stage.crash(place);
+        // A pod that is made after the crash runs: by then the agent has seen to all others.
+        let new = format!("after-{cycle}");
+        stage.run(&new, "sleep 10000");
+        stage.kubectl(&format!("wait pod/{new} --for=condition=Ready --timeout=120s"));
+        stage.kubectl(&format!("delete pod {new} --timeout=120s"));
+        assert_eq!(containers(&stage), first);
+        assert_eq!(place.containers(&stage.name), running);
+    }
+    stage.kubectl("delete pods --all --timeout=240s");
+    assert_eq!(place.containers(&stage.name).unwrap_or_default(), [""; 0]);
+}

@@ -1,0 +1,30 @@
+//! Real containers: what users of a cluster do with pods, on every runtime that this machine can run.
+
+mod life;
+mod place;
+mod talk;
+mod workload;
+
+/// All claims, as tests of one runtime.
+macro_rules! suite {
+    ($place:ident: $($room:ident::$claim:ident,)*) => {
+        mod $place {
+            $(
+                #[test]
+                fn $claim() {
+                    super::$room::$claim(&super::place::$place());
+                }
+            )*
+        }
+    };
+    ($($place:ident),*) => {
+        $(suite!($place:
+            workload::a_deployment_runs_with_all_that_pods_use,
+            talk::kubectl_talks_with_containers,
+            life::what_ends_comes_back_and_what_fails_says_why,
+            life::a_crash_of_the_agent_is_not_noticed_by_pods,
+        );)*
+    };
+}
+
+suite!(docker, podman, containerd);

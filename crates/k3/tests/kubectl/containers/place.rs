@@ -1,0 +1,157 @@
+//! The runtimes, and a cluster whose node is one of them.
+
+use std::{
+    path::Path,
+    process::Command,
+    sync::atomic::{AtomicU32, Ordering},
+    time::Duration,
+};
+
+use k3_test_services::{TEST_IMAGE, find_program};
+use serde_json::{Value, json};
+
+use crate::{
+    cluster::Cluster,
+    program::{Data, outcome},
+};
+
+/// Nothing here takes that long.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+
+/// A runtime that runs on this machine.
+pub(crate) struct Place {
+    pub(crate) name: &'static str,
+    pub(crate) socket: &'static Path,
+}
+
+/// A cluster with one node, and a namespace that no other test has: others use the same runtime.
+pub(crate) struct Stage {
+    pub(crate) cluster: Cluster,
+    /// The namespace, and the name of the node.
+    pub(crate) name: String,
+}
+
+pub(crate) fn docker() -> Place {
+    Place {
+        name: "docker",
+        socket: k3_test_services::docker(),
+    }
+}
+
+pub(crate) fn podman() -> Place {
+    Place {
+        name: "podman",
+        socket: k3_test_services::podman(),
+    }
+}
+
+pub(crate) fn containerd() -> Place {
+    Place {
+        name: "containerd",
+        socket: k3_test_services::containerd(),
+    }
+}
+
+// --- Place ---
+
+impl Place {
+    /// A new cluster on it.
+    pub(crate) fn stage(&self) -> Stage {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{}-{}-{count}", self.name, std::process::id());
+        let stage = Stage {
+            cluster: Cluster::with_runtime(Data::new(), &name, (self.name, self.socket)),
+            name,
+        };
+        stage.is_ready();
+        stage.cluster.kubectl(&format!("create namespace {}", stage.name));
+        stage.kubectl("wait --for=create serviceaccount/default --timeout=60s");
+        stage
+    }
+
+    /// The names of what a Docker or a Podman runs of a namespace, sorted; `None` where names are not ours to choose.
+    pub(crate) fn containers(&self, namespace: &str) -> Option<Vec<String>> {
+        let client = match self.name {
+            "docker" => "docker",
+            "podman" => "podman",
+            _ => return None,
+        };
+        let mut command = Command::new(find_program(client).unwrap());
+        let at = format!("unix://{}", self.socket.display());
+        match client {
+            "docker" => command.args(["--host", &at]),
+            _ => command.args(["--remote", "--url", &at]),
+        };
+        let (code, names, errors) = outcome(command.args(["ps", "--format", "{{.Names}}"]));
+        assert_eq!(code, Some(0), "{errors}");
+        let prefix = format!("k8s_{namespace}_");
+        let mut names: Vec<_> = names
+            .lines()
+            .filter(|name| name.starts_with(&prefix))
+            .map(str::to_owned)
+            .collect();
+        names.sort();
+        Some(names)
+    }
+}
+
+// --- Stage ---
+
+impl Stage {
+    /// Waits until the node is.
+    pub(crate) fn is_ready(&self) {
+        let node = format!("node/{}", self.name);
+        self.cluster
+            .kubectl(&format!("wait --for=create {node} --timeout=60s"));
+        self.cluster
+            .kubectl(&format!("wait --for=condition=Ready {node} --timeout=60s"));
+    }
+
+    /// The same after a crash.
+    pub(crate) fn crash(self, place: &Place) -> Self {
+        let data = self.cluster.kill();
+        Stage {
+            cluster: Cluster::with_runtime(data, &self.name, (place.name, place.socket)),
+            name: self.name,
+        }
+    }
+
+    /// Runs kubectl in the namespace, which must succeed. Arguments are separated by spaces.
+    pub(crate) fn kubectl(&self, line: &str) -> String {
+        self.kubectl_with(&line.split(' ').collect::<Vec<_>>())
+    }
+
+    /// As [`Stage::kubectl`], with arguments that may hold spaces.
+    pub(crate) fn kubectl_with(&self, args: &[&str]) -> String {
+        self.cluster
+            .kubectl_with(&[&["--namespace", &self.name], args].concat())
+    }
+
+    /// A call of kubectl in the namespace.
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = self.cluster.command();
+        command.args(["--namespace", &self.name]).args(args);
+        command
+    }
+
+    /// Makes what an object says.
+    pub(crate) fn apply(&self, object: &Value) {
+        let path = self.cluster.file("object.json", &object.to_string());
+        self.kubectl(&format!("apply -f {}", path.display()));
+    }
+
+    /// Makes a pod that runs a script, and nothing else.
+    pub(crate) fn run(&self, name: &str, script: &str) {
+        self.apply(
+            &json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {
+                "terminationGracePeriodSeconds": 1, "containers": [container("main", script)],
+            }}),
+        );
+    }
+}
+
+/// A container of a pod that runs a script in a shell.
+pub(crate) fn container(name: &str, script: &str) -> Value {
+    json!({"name": name, "image": TEST_IMAGE, "imagePullPolicy": "Never", "command": ["sh", "-c", script]})
+}

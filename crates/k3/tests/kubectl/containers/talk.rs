@@ -1,0 +1,141 @@
+//! Conversations with containers, through the API server: logs, exec, attach, port-forward, cp, debug, top.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
+    process::Stdio,
+};
+
+use k3_test_services::TEST_IMAGE;
+
+use super::place::{PATIENCE, Place, Stage};
+use crate::program::outcome;
+
+pub(crate) fn kubectl_talks_with_containers(place: &Place) {
+    let stage = place.stage();
+    let script = "echo ready; mkdir /www; echo welcome >/www/index.html; httpd -p 8080 -h /www; \
+                  while read line; do echo heard $line; done; sleep 1000";
+    let mut main = super::place::container("main", script);
+    main["stdin"] = true.into();
+    stage.apply(
+        &serde_json::json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"},
+        "spec": {"terminationGracePeriodSeconds": 1, "containers": [main]}}),
+    );
+    stage.kubectl("wait pod/web --for=condition=Ready --timeout=120s");
+    runs_commands(&stage);
+    is_attached_and_followed(&stage);
+    forwards_a_port(&stage);
+    copies_files(&stage);
+    is_debugged(&stage);
+    is_measured(&stage);
+}
+
+fn runs_commands(stage: &Stage) {
+    let mut command = stage.command(&["exec", "-i", "web", "--", "tr", "a-z", "A-Z"]);
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(b"loud\n").unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "LOUD\n");
+    let (code, _, errors) = outcome(&mut stage.command(&["exec", "web", "--", "sh", "-c", "exit 3"]));
+    assert_eq!(code, Some(3), "{errors}");
+}
+
+/// What is said to an attached container is in the log that somebody follows.
+fn is_attached_and_followed(stage: &Stage) {
+    let mut following = stage
+        .command(&["logs", "-f", "web"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut log = BufReader::new(following.stdout.take().unwrap()).lines();
+    assert_eq!(log.next().unwrap().unwrap(), "ready");
+    let mut attached = stage
+        .command(&["attach", "-i", "-q", "web"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = attached.stdin.take().unwrap();
+    input.write_all(b"you\n").unwrap();
+    let mut output = BufReader::new(attached.stdout.take().unwrap()).lines();
+    assert_eq!(output.next().unwrap().unwrap(), "heard you");
+    assert_eq!(log.next().unwrap().unwrap(), "heard you");
+    for mut child in [attached, following] {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    assert_eq!(stage.kubectl("logs web --tail=1"), "heard you\n");
+    let stamped = stage.kubectl("logs web --tail=1 --timestamps");
+    assert!(
+        stamped.starts_with("20") && stamped.ends_with("Z heard you\n"),
+        "{stamped}"
+    );
+    assert_eq!(stage.kubectl("logs web --limit-bytes=3"), "rea");
+}
+
+fn forwards_a_port(stage: &Stage) {
+    let mut forwarding = stage
+        .command(&["port-forward", "pod/web", ":8080", "--address=127.0.0.1"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(forwarding.stdout.take().unwrap()).lines();
+    let line = lines.next().unwrap().unwrap();
+    let (_, rest) = line.split_once("127.0.0.1:").expect("the port is told");
+    let port: u16 = rest.split(' ').next().unwrap().parse().unwrap();
+    let mut connection = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    connection.set_read_timeout(Some(PATIENCE)).unwrap();
+    connection.write_all(b"GET /index.html HTTP/1.0\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer).unwrap();
+    assert!(
+        answer.contains("200 OK") && answer.ends_with("welcome\n"),
+        "{answer}"
+    );
+    forwarding.kill().unwrap();
+    forwarding.wait().unwrap();
+}
+
+fn copies_files(stage: &Stage) {
+    let there = stage.cluster.file("there", "some content\n");
+    stage.kubectl(&format!("cp {} web:/tmp/there", there.display()));
+    let back = stage.cluster.path("back");
+    stage.kubectl(&format!("cp web:/tmp/there {back}"));
+    assert_eq!(fs::read_to_string(back).unwrap(), "some content\n");
+}
+
+/// A container that comes later sees the processes of the one it is for.
+fn is_debugged(stage: &Stage) {
+    let image = format!("--image={TEST_IMAGE}");
+    let debug = [
+        "debug",
+        "web",
+        "-q",
+        &image,
+        "--image-pull-policy=Never",
+        "--container=look",
+    ];
+    let what = ["--target=main", "--profile=general", "--", "ps"];
+    stage.kubectl_with(&[&debug[..], &what[..]].concat());
+    let ended =
+        "wait pod/web --for=jsonpath={.status.ephemeralContainerStatuses[0].state.terminated.exitCode}=0";
+    stage.kubectl(&format!("{ended} --timeout=120s"));
+    let seen = stage.kubectl("logs web -c look");
+    assert!(seen.contains("httpd -p 8080"), "{seen}");
+}
+
+fn is_measured(stage: &Stage) {
+    let top = stage.kubectl("top pod web --no-headers");
+    let words: Vec<_> = top.split_whitespace().collect();
+    assert!(
+        words[0] == "web" && words[1].ends_with('m') && words[2].ends_with("Mi"),
+        "{top}"
+    );
+    let top = stage.kubectl(&format!("top node {} --no-headers", stage.name));
+    assert!(top.contains('%'), "{top}");
+}
