@@ -3,7 +3,7 @@
 use std::{fmt, ops::RangeInclusive, path::PathBuf};
 
 pub(crate) const HELP: &str = "\
-Usage: k3-bench storage|api|hostile|informer|queue|scheduler|workload [FLAGS]
+Usage: k3-bench storage|api|hostile|informer|queue|scheduler|workload|scale [FLAGS]
 
 storage measures the stores, beside the disk's own limits, and compares with what is asked of them.
 
@@ -24,7 +24,11 @@ It takes --binary, --storage and --connections.
 scheduler measures how many pods the scheduler places in a second, without a server.
 
 workload starts k3 with controllers and the scheduler, and measures how fast and at what cost Deployments become pods on
-nodes, are rolled over and are gone, and namespaces are deleted. It takes --binary and --storage.
+nodes, are rolled over and are gone, and namespaces are deleted; then, what controllers and scheduler weigh with 10,000
+pods beyond the API server. It takes --binary and --storage.
+
+scale starts k3 with 5,000 simulated nodes, lets Deployments make 150,000 pods on them, and measures what clients wait for
+single objects while 20 pods die in a second, and the memory of it all. It needs 24 GiB, and takes --binary and --storage.
 
 queue measures how many keys go through a work queue, and through a controller that does nothing.
 
@@ -47,6 +51,7 @@ pub(crate) enum Command {
     Informer(ApiOptions),
     Scheduler(ApiOptions),
     Workload(ApiOptions),
+    Scale(ApiOptions),
     Queue(QueueOptions),
     Storage(StorageOptions),
     /// What the benchmark asks of itself, as a process of its own: the memory of one backend.
@@ -143,6 +148,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Command, M
         Some("informer") => parse_api(args, Command::Informer),
         Some("scheduler") => parse_api(args, Command::Scheduler),
         Some("workload") => parse_api(args, Command::Workload),
+        Some("scale") => parse_api(args, Command::Scale),
         Some("queue") => parse_queue(args),
         Some("sync") => parse_sync(&args.collect::<Vec<_>>()),
         Some("storage") => parse_storage(args),

@@ -61,6 +61,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Scheduler(options) => scheduler::run(&options),
         Command::Storage(options) => runtime.block_on(storage::run(&options)),
         Command::Workload(options) => runtime.block_on(workload::run(&options)),
+        Command::Scale(options) => runtime.block_on(workload::scale::run(&options)),
         Command::Weigh(options) => runtime.block_on(storage::weigh(&options)),
     }
 }

@@ -37,6 +37,12 @@ impl Table {
     }
 }
 
+/// Bytes as mebibytes.
+#[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
+pub(crate) fn mebibytes(bytes: u64) -> f64 {
+    bytes as f64 / 1_048_576.0
+}
+
 /// A number with its thousands set apart.
 pub(crate) fn grouped(number: f64) -> String {
     let digits = format!("{number:.0}");

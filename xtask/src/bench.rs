@@ -18,6 +18,7 @@ pub(crate) enum Benchmark {
     Hostile,
     Informer,
     Queue,
+    Scale,
     Scheduler,
     Storage,
     Workload,
@@ -25,7 +26,11 @@ pub(crate) enum Benchmark {
 
 pub(crate) fn run(workspace: &Workspace, options: &BenchOptions) -> Outcome {
     let name = match options.benchmark {
-        Benchmark::Api | Benchmark::Hostile | Benchmark::Informer | Benchmark::Workload => {
+        Benchmark::Api
+        | Benchmark::Hostile
+        | Benchmark::Informer
+        | Benchmark::Scale
+        | Benchmark::Workload => {
             // It ends up beside the benchmark, which looks for it there.
             let build = &mut workspace.cargo("build --release --package k3");
             if options.needs_server() && step::run(build) == Outcome::Failed {
@@ -34,6 +39,7 @@ pub(crate) fn run(workspace: &Workspace, options: &BenchOptions) -> Outcome {
             match options.benchmark {
                 Benchmark::Hostile => "hostile",
                 Benchmark::Informer => "informer",
+                Benchmark::Scale => "scale",
                 Benchmark::Workload => "workload",
                 _ => "api",
             }

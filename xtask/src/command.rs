@@ -41,6 +41,7 @@ The chores of k3. Usage: cargo xtask <command>
   bench queue     measures work queues and an empty controller
   bench scheduler measures the scheduler alone
   bench workload  measures controllers and scheduler with Deployments
+  bench scale     measures 5,000 simulated nodes with 150,000 pods
 
 `cargo xtask <command> --help` says more.
 ";
@@ -95,7 +96,7 @@ Runs k3 with real container runtimes, clients and browsers. There is no server y
 ";
 
 const BENCH_HELP: &str = "\
-Usage: cargo xtask bench storage|api|hostile|informer|queue|scheduler|workload [FLAGS]
+Usage: cargo xtask bench storage|api|hostile|informer|queue|scheduler|workload|scale [FLAGS]
 
 Builds the benchmarks in release mode, and measures.
 
@@ -107,7 +108,8 @@ Builds the benchmarks in release mode, and measures.
   queue       work queues, and a controller that does nothing
   scheduler   the scheduler alone, on 5,000 nodes
   workload    Deployments that become pods on nodes, are rolled over and are gone, and namespaces that are
-              deleted; takes `--binary FILE` too
+              deleted, and what controllers and scheduler weigh; takes `--binary FILE` too
+  scale       5,000 simulated nodes with 150,000 pods, in 24 GiB of memory; takes `--binary FILE` too
 
 Flags go to the benchmark; `cargo xtask bench api --help` lists them, and `--quick` gives rough figures
 within a minute or two.
@@ -193,6 +195,7 @@ fn parse_bench(rest: Vec<String>) -> Result<Command, Usage> {
         Some("hostile") => Benchmark::Hostile,
         Some("informer") => Benchmark::Informer,
         Some("queue") => Benchmark::Queue,
+        Some("scale") => Benchmark::Scale,
         Some("scheduler") => Benchmark::Scheduler,
         Some("workload") => Benchmark::Workload,
         Some("storage") => Benchmark::Storage,

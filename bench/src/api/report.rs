@@ -10,11 +10,9 @@ use super::{
 use crate::{
     flags::{ApiOptions, Effort},
     machine::Machine,
-    table::{Table, grouped},
+    table::{Table, grouped, mebibytes},
     verdict::{self, Bound, Verdict},
 };
-
-const MEBIBYTE: f64 = 1_048_576.0;
 
 /// Everything, in the order in which it was measured.
 #[derive(Clone, Debug, Serialize)]
@@ -203,11 +201,6 @@ impl ApiReport {
         }
         table.print("Writers beside lists of 10,000 Pods");
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
-fn mebibytes(bytes: u64) -> f64 {
-    bytes as f64 / MEBIBYTE
 }
 
 #[cfg(test)]

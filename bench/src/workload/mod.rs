@@ -3,9 +3,12 @@
 //! Promises: the server is a process of its own, started as a user starts it; only its CPU time is counted, which is that of
 //! API server, controllers and scheduler together; the clock stops when every pod is where it should be, or gone.
 
+mod memory;
 mod report;
+mod rolling;
+pub(crate) mod scale;
 
-use std::{collections::HashSet, path::Path, time::Duration};
+use std::{path::Path, time::Duration};
 
 use serde::Deserialize;
 use serde_json::json;
@@ -36,6 +39,8 @@ const PAUSE: Duration = Duration::from_millis(20);
 const OBJECTS: u32 = 5_000;
 /// How many pods are rolled over.
 const ROLLED: u32 = 1_000;
+/// How many deployments a namespace has where there are many.
+const PER_NAMESPACE: usize = 50;
 
 /// Deployments, and the nodes for their pods.
 struct Scene {
@@ -104,8 +109,10 @@ async fn measure(options: &ApiOptions, dir: &Path) -> Result<WorkloadReport, Fai
         .await?;
     report
         .rows
-        .push(roll_over(&session(&server, options), replicas).await?);
+        .push(rolling::roll_over(&session(&server, options), replicas).await?);
     server.stop().await?;
+    eprintln!("controllers and scheduler are weighed");
+    report.memory = Some(memory::weigh(options, &dir.join("memory")).await?);
     Ok(report)
 }
 
@@ -123,12 +130,8 @@ fn session<'s>(server: &'s Server, options: &ApiOptions) -> Session<'s> {
 async fn deploy(session: &Session<'_>, scene: &Scene) -> Result<[Row; 2], Failure> {
     let make = |index: usize| Call::post("/api/v1/nodes", &objects::node(&node_name(index)));
     session.prepare(scene.nodes, &[201], make).await?;
-    until(async || {
-        // They are not ready for pods before a controller has seen that they are.
-        let nodes: List<Node> = list(session, "/api/v1/nodes").await?;
-        Ok(nodes.items.iter().all(|node| node.spec.taints.is_empty()))
-    })
-    .await?;
+    // They are not ready for pods before a controller has seen that they are.
+    until(async || nodes_are_ready(session, scene.nodes).await).await?;
     make_namespace(session, "workload").await?;
     let path = "/apis/apps/v1/namespaces/workload/deployments";
     let count = scene.deployments * scene.replicas;
@@ -201,100 +204,35 @@ async fn delete_namespace(session: &Session<'_>, objects: usize) -> Result<Row, 
     begun.row(report::NAMESPACE, objects)
 }
 
-// --- rolling updates ---
+// --- many deployments ---
 
-/// A new version takes the place of the old one, and the bounds that a deployment has by itself hold all the time: a quarter
-/// more than wanted at most, and three quarters of it available at least.
-async fn roll_over(session: &Session<'_>, replicas: usize) -> Result<Row, Failure> {
-    make_namespace(session, "rolling").await?;
-    let path = "/apis/apps/v1/namespaces/rolling/deployments";
-    let name = deployment_name(0);
-    let deployment = objects::running_deployment(&name, replicas);
-    session.ask(Call::post(path, &deployment), &[201]).await?;
-    let place = format!("{path}/{name}");
-    until(async || {
-        let deployment: Deployment = get(session, &place).await?;
-        Ok(deployment.status.available_replicas == replicas)
-    })
-    .await?;
-    let mut bounds = Bounds::new(replicas);
-    let mut watch = Watcher::open(session, format!("{}?watch=true", pods("rolling"))).await?;
-
-    let begun = Begun::now(session)?;
-    let container = json!({"name": "main", "image": "example.com/app:2"});
-    let patch = json!({"spec": {"template": {"spec": {"containers": [container]}}}});
-    session
-        .ask(Call::patch(&*place, MERGE_PATCH, &patch), &[200])
-        .await?;
-    while !bounds.is_over() {
-        if !watch.events(|line| bounds.see(line)).await? {
-            return Err("the watch ended before the new version was everywhere".into());
-        }
+/// Makes deployments of so many pods, some in each namespace.
+async fn make_deployments(session: &Session<'_>, deployments: usize, replicas: usize) -> Result<(), Failure> {
+    for namespace in 0..deployments.div_ceil(PER_NAMESPACE) {
+        make_namespace(session, &namespace_name(namespace)).await?;
     }
-    begun.row(report::ROLLING, replicas)
+    let make = move |index: usize| {
+        let namespace = namespace_name(index / PER_NAMESPACE);
+        let path = format!("/apis/apps/v1/namespaces/{namespace}/deployments");
+        Call::post(
+            path,
+            &objects::running_deployment(&deployment_name(index), replicas),
+        )
+    };
+    session.prepare(deployments, &[201], make).await
 }
 
-/// The pods of a deployment while a new version takes the place of the old one.
-struct Bounds {
-    replicas: usize,
-    /// All that are not going.
-    here: HashSet<String>,
-    available: HashSet<String>,
-    /// Those of the new version that are ready.
-    new: HashSet<String>,
-    /// Whether all pods of the beginning have been seen.
-    is_complete: bool,
+/// How many pods of all deployments are available.
+async fn available(session: &Session<'_>) -> Result<usize, Failure> {
+    let deployments: List<Deployment> = get(session, "/apis/apps/v1/deployments").await?;
+    let counts = deployments.items.iter();
+    Ok(counts
+        .map(|deployment| deployment.status.available_replicas)
+        .sum())
 }
 
-impl Bounds {
-    fn new(replicas: usize) -> Self {
-        Bounds {
-            replicas,
-            here: HashSet::new(),
-            available: HashSet::new(),
-            new: HashSet::new(),
-            is_complete: false,
-        }
-    }
-
-    fn is_over(&self) -> bool {
-        self.new.len() == self.replicas && self.here.len() == self.replicas
-    }
-
-    fn see(&mut self, line: &[u8]) -> Result<(), Failure> {
-        let event: Event = serde_json::from_slice(line)?;
-        let pod = event.object;
-        let name = pod.metadata.name;
-        let is_here = event.kind != "DELETED" && pod.metadata.deletion_timestamp.is_none();
-        let ready = |condition: &Condition| condition.kind == "Ready" && condition.status == "True";
-        let is_ready = is_here && pod.status.conditions.iter().any(ready);
-        let is_new = pod
-            .spec
-            .containers
-            .iter()
-            .any(|container| container.image.ends_with(":2"));
-        set(&mut self.here, &name, is_here);
-        set(&mut self.available, &name, is_ready);
-        set(&mut self.new, &name, is_ready && is_new);
-        self.is_complete |= self.available.len() >= self.replicas;
-        let surge = self.replicas.div_ceil(4);
-        if self.here.len() > self.replicas + surge {
-            return Err(format!("{} pods are more than may be", self.here.len()).into());
-        }
-        let least = self.replicas - self.replicas / 4;
-        if self.is_complete && self.available.len() < least {
-            return Err(format!("{} pods are fewer than must be available", self.available.len()).into());
-        }
-        Ok(())
-    }
-}
-
-fn set(names: &mut HashSet<String>, name: &str, is_in: bool) {
-    if is_in {
-        names.insert(name.to_owned());
-    } else {
-        names.remove(name);
-    }
+fn namespace_name(index: usize) -> String {
+    format!("workload-{index:03}")
 }
 
 // --- what is read of objects ---
@@ -327,52 +265,10 @@ struct DeploymentStatus {
     available_replicas: usize,
 }
 
-#[derive(Deserialize)]
-struct Event {
-    #[serde(rename = "type")]
-    kind: String,
-    object: Pod,
-}
-
-#[derive(Deserialize)]
-struct Pod {
-    metadata: PodMetadata,
-    spec: PodSpec,
-    status: PodStatus,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct PodMetadata {
-    name: String,
-    deletion_timestamp: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct PodSpec {
-    containers: Vec<Container>,
-}
-
-#[derive(Deserialize)]
-struct Container {
-    image: String,
-}
-
-#[derive(Deserialize)]
-struct PodStatus {
-    #[serde(default)]
-    conditions: Vec<Condition>,
-}
-
-#[derive(Deserialize)]
-struct Condition {
-    #[serde(rename = "type")]
-    kind: String,
-    status: String,
-}
-
-async fn list<T: for<'de> Deserialize<'de>>(session: &Session<'_>, path: &str) -> Result<List<T>, Failure> {
-    get(session, path).await
+/// Whether no node is kept free of pods any more, and there are so many.
+async fn nodes_are_ready(session: &Session<'_>, count: usize) -> Result<bool, Failure> {
+    let nodes: List<Node> = get(session, "/api/v1/nodes").await?;
+    Ok(nodes.items.len() >= count && nodes.items.iter().all(|node| node.spec.taints.is_empty()))
 }
 
 async fn get<T: for<'de> Deserialize<'de>>(session: &Session<'_>, path: &str) -> Result<T, Failure> {
@@ -418,51 +314,22 @@ impl Begun {
     }
 }
 
-async fn until(mut is_done: impl AsyncFnMut() -> Result<bool, Failure>) -> Result<(), Failure> {
-    let start = Instant::now();
-    while !is_done().await? {
-        if start.elapsed() > PATIENCE {
-            return Err("what was waited for has not come".into());
-        }
-        sleep(PAUSE).await;
-    }
-    Ok(())
+async fn until(is_done: impl AsyncFnMut() -> Result<bool, Failure>) -> Result<(), Failure> {
+    asked_every(PAUSE, PATIENCE, is_done).await
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn event(kind: &str, name: &str, image: &str, is_ready: bool) -> Vec<u8> {
-        let status = if is_ready { "True" } else { "False" };
-        let object = json!({
-            "metadata": {"name": name},
-            "spec": {"containers": [{"image": image}]},
-            "status": {"conditions": [{"type": "Ready", "status": status}]},
-        });
-        json!({"type": kind, "object": object}).to_string().into_bytes()
-    }
-
-    #[test]
-    fn bounds_that_are_broken_are_seen() {
-        let mut bounds = Bounds::new(4);
-        for name in ["a", "b", "c", "d"] {
-            bounds.see(&event("ADDED", name, "app:1", true)).unwrap();
+/// Asks again and again, for so long at most, whether something is done.
+async fn asked_every(
+    pause: Duration,
+    patience: Duration,
+    mut is_done: impl AsyncFnMut() -> Result<bool, Failure>,
+) -> Result<(), Failure> {
+    let start = Instant::now();
+    while !is_done().await? {
+        if start.elapsed() > patience {
+            return Err("what was waited for has not come".into());
         }
-        bounds.see(&event("ADDED", "e", "app:2", false)).unwrap();
-        assert!(bounds.see(&event("ADDED", "f", "app:2", false)).is_err());
-        bounds.see(&event("DELETED", "f", "app:2", false)).unwrap();
-        bounds.see(&event("DELETED", "a", "app:1", false)).unwrap();
-        assert!(bounds.see(&event("DELETED", "b", "app:1", false)).is_err());
+        sleep(pause).await;
     }
-
-    #[test]
-    fn it_is_over_when_all_are_new() {
-        let mut bounds = Bounds::new(1);
-        bounds.see(&event("ADDED", "a", "app:1", true)).unwrap();
-        bounds.see(&event("ADDED", "b", "app:2", true)).unwrap();
-        assert!(!bounds.is_over());
-        bounds.see(&event("DELETED", "a", "app:1", true)).unwrap();
-        assert!(bounds.is_over());
-    }
+    Ok(())
 }

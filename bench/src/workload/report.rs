@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
+use super::memory::MemoryRow;
 use crate::{
     machine::Machine,
-    table::{Table, grouped},
-    verdict::{self, Bound, Verdict},
+    table::{Table, grouped, mebibytes},
+    verdict::{self, Bound, Verdict, figure},
 };
 
 pub(super) const NAMESPACE: &str = "a namespace is deleted";
@@ -18,6 +19,7 @@ pub(super) const ROLLING: &str = "a rolling update, bounds kept";
 pub(super) struct WorkloadReport {
     machine: Machine,
     pub(super) rows: Vec<Row>,
+    pub(super) memory: Option<MemoryRow>,
     verdicts: Vec<Verdict>,
 }
 
@@ -64,6 +66,7 @@ impl WorkloadReport {
         WorkloadReport {
             machine,
             rows: Vec::new(),
+            memory: None,
             verdicts: Vec::new(),
         }
     }
@@ -87,22 +90,50 @@ impl WorkloadReport {
                 of(name).map(|row| row.took.as_secs_f64()),
             )
         });
-        self.verdicts = rates.chain(costs).chain(times).collect();
+        let memory = self.memory.as_ref().filter(|row| row.pods >= 10_000);
+        let memory = Verdict::new(
+            "controllers and scheduler with 10,000 pods, MiB",
+            Bound::AtMost(60.0),
+            memory.map(MemoryRow::beyond),
+        );
+        self.verdicts = rates.chain(costs).chain(times).chain([memory]).collect();
     }
 
     pub(super) fn print(&self) {
-        let mut table = Table::new(["", "objects", "seconds", "per second", "CPU s per 1,000"]);
-        for row in &self.rows {
+        print_rows(&self.rows, "Controllers and scheduler");
+        let mut table = Table::new(["", "API server alone MiB", "all MiB", "the rest MiB"]);
+        for row in &self.memory {
             table.row([
-                row.name.to_owned(),
-                row.objects.to_string(),
-                format!("{:.2}", row.took.as_secs_f64()),
-                grouped(row.rate()),
-                format!("{:.2}", row.cost()),
+                format!("{} pods", row.pods),
+                figure(mebibytes(row.alone_bytes)),
+                figure(mebibytes(row.together_bytes)),
+                figure(row.beyond()),
             ]);
         }
-        table.print("Controllers and scheduler");
+        table.print("Memory");
         verdict::print(&self.verdicts);
+    }
+}
+
+/// The rows as a table.
+pub(super) fn print_rows(rows: &[Row], title: &str) {
+    let mut table = Table::new(["", "objects", "seconds", "per second", "CPU s per 1,000"]);
+    for row in rows {
+        table.row([
+            row.name.to_owned(),
+            row.objects.to_string(),
+            format!("{:.2}", row.took.as_secs_f64()),
+            grouped(row.rate()),
+            format!("{:.2}", row.cost()),
+        ]);
+    }
+    table.print(title);
+}
+
+impl MemoryRow {
+    /// What all the rest takes beyond the API server, in mebibytes.
+    fn beyond(&self) -> f64 {
+        mebibytes(self.together_bytes.saturating_sub(self.alone_bytes))
     }
 }
 

@@ -30,6 +30,7 @@ pub use self::{
         Certificate, EphemeralToken, KubectlRule, PublicKey, TokenFile, TokenFileError, TokenFileProblem,
     },
     config::{Config, Limits, NodeClient, parse_duration},
+    discovery::version,
     http::Broken,
     server::{Inside, InsideBody, Server, StartError},
     service_range::{BadServiceRange, kubernetes_address, service_range},

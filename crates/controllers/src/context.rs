@@ -1,6 +1,9 @@
 //! What a controller is given.
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{Arc, PoisonError, RwLock},
+};
 
 use k3_api::{kinds::Issue, time::Time};
 use k8s_openapi::jiff::Timestamp;
@@ -45,7 +48,7 @@ pub struct Context {
 #[derive(Clone, Debug, Default)]
 pub struct Cluster {
     /// The certificate of the authority of the API server, in PEM, which pods need to trust it.
-    pub authority: String,
+    pub authority: Authority,
     /// The networks that nodes get for their pods.
     pub node_networks: NodeNetworks,
     /// The folder in which volumes of the provisioner `k3.io/local-path` are, on each node. Without it, none are made.
@@ -55,6 +58,10 @@ pub struct Cluster {
     /// Signs tokens of service accounts that are kept in secrets. Without it, such secrets stay empty.
     pub tokens: Option<TokenSigner>,
 }
+
+/// Certificates of an authority, in PEM. They may be others while controllers run; clones are the same.
+#[derive(Clone, Debug, Default)]
+pub struct Authority(Arc<RwLock<Arc<str>>>);
 
 /// Signs tokens with the key of service accounts. Clones are the same.
 #[derive(Clone)]
@@ -118,6 +125,26 @@ impl fmt::Debug for TokenSigner {
     }
 }
 
+// --- Authority ---
+
+impl Authority {
+    /// What they are now.
+    pub fn get(&self) -> Arc<str> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What they are from now on. What was published before is not looked at again until something happens to it.
+    pub fn set(&self, pem: &str) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = pem.into();
+    }
+}
+
+impl From<String> for Authority {
+    fn from(pem: String) -> Self {
+        Authority(Arc::new(RwLock::new(pem.into())))
+    }
+}
+
 // --- CertificateSigner ---
 
 impl CertificateSigner {
@@ -147,7 +174,8 @@ impl CertificateSigner {
         })
     }
 
-    pub(crate) fn sign(&self, order: &CertificateOrder) -> Result<String, String> {
+    /// Makes a certificate, in PEM.
+    pub fn sign(&self, order: &CertificateOrder) -> Result<String, String> {
         (self.sign)(order)
     }
 }

@@ -52,6 +52,8 @@ pub mod written;
 
 pub use self::{
     certificates::serving_approver_roles,
-    context::{CertificateOrder, CertificateSigner, Cluster, Context, NodeNetworks, Task, TokenSigner},
+    context::{
+        Authority, CertificateOrder, CertificateSigner, Cluster, Context, NodeNetworks, Task, TokenSigner,
+    },
     table::{CONTROLLERS, Descriptor},
 };

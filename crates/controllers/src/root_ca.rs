@@ -61,14 +61,15 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
                     return Ok(Outcome::Done);
                 }
                 let told = json!({ABOUT: DESCRIPTION});
-                let data = json!({FIELD: cluster.authority});
+                let authority = cluster.authority.get();
+                let data = json!({FIELD: &*authority});
                 let written = match have.get(&Key::new(namespace, NAME)) {
-                    Some(map) if map.is_right(&cluster.authority) => return Ok(Outcome::Done),
+                    Some(map) if map.is_right(&authority) => return Ok(Outcome::Done),
                     Some(map) => {
                         // Whatever else somebody put there goes: a null takes a field away.
                         let mut fields: serde_json::Map<_, _> =
                             map.data.keys().map(|key| (key.clone(), Value::Null)).collect();
-                        fields.insert(FIELD.to_owned(), cluster.authority.clone().into());
+                        fields.insert(FIELD.to_owned(), (*authority).into());
                         let patch = json!({"metadata": {"annotations": told}, "data": fields});
                         let place = Place::new(&CONFIG_MAPS, namespace, NAME);
                         writer.update::<Value>(place, &patch).await

@@ -58,6 +58,14 @@ impl Failure {
         }
     }
 
+    /// The same with further lines to read.
+    pub(crate) fn with_notes(mut self, notes: &str) -> Self {
+        if !notes.is_empty() {
+            self.advice = format!("{}\n{notes}", self.advice);
+        }
+        self
+    }
+
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self.kind {
             Kind::Usage => ExitCode::from(2),

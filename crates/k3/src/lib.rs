@@ -5,6 +5,7 @@
 
 mod certificates;
 mod commands;
+mod config;
 mod control;
 mod data_dir;
 mod door;
@@ -13,6 +14,8 @@ mod failure;
 mod kubeconfig;
 mod limits;
 mod log;
+mod progress;
+mod secret;
 mod secret_file;
 mod server;
 mod signals;

@@ -21,41 +21,96 @@ pub(crate) struct FileError {
     source: io::Error,
 }
 
+/// A file that is being written. It gets its name when it is kept; dropped before that, it is gone.
+pub(crate) struct Fresh {
+    file: File,
+    /// What it is called until then.
+    path: PathBuf,
+    wanted: PathBuf,
+}
+
 /// Writes the file and makes it durable.
 pub(crate) fn write(path: &Path, content: &str) -> Result<(), FileError> {
-    let failed = |source| FileError {
+    let mut fresh = Fresh::begin(path)?;
+    fresh
+        .file
+        .write_all(content.as_bytes())
+        .map_err(|source| unwritten(path, source))?;
+    fresh.keep()
+}
+
+fn unwritten(path: &Path, source: io::Error) -> FileError {
+    FileError {
         verb: "write",
         path: path.to_path_buf(),
         source,
-    };
-    let folder = match path.parent() {
-        Some(folder) if folder.as_os_str().is_empty() => Path::new("."),
-        Some(folder) => folder,
-        None => return Err(failed(io::ErrorKind::IsADirectory.into())),
-    };
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let fresh = folder.join(format!(".{name}.{}.new", process::id()));
-    let written = write_fresh(&fresh, content)
-        .and_then(|()| fs::rename(&fresh, path))
-        .and_then(|()| File::open(folder)?.sync_all());
-    if written.is_err() {
-        // Best effort: what is left is a hidden file that the next attempt of this process overwrites.
-        let _ = fs::remove_file(&fresh);
     }
-    written.map_err(failed)
 }
 
-fn write_fresh(path: &Path, content: &str) -> io::Result<()> {
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(path)?;
-    // One that was left behind by a process of the same number may have another mode.
-    file.set_permissions(fs::Permissions::from_mode(0o600))?;
-    file.write_all(content.as_bytes())?;
-    file.sync_all()
+/// The folder that a file is in.
+fn folder_of(path: &Path) -> io::Result<&Path> {
+    match path.parent() {
+        Some(folder) if folder.as_os_str().is_empty() => Ok(Path::new(".")),
+        Some(folder) => Ok(folder),
+        None => Err(io::ErrorKind::IsADirectory.into()),
+    }
+}
+
+// --- Fresh ---
+
+impl Fresh {
+    /// Begins a file that will be called `wanted`.
+    pub(crate) fn begin(wanted: &Path) -> Result<Self, FileError> {
+        let begun = || {
+            let name = wanted.file_name().unwrap_or_default().to_string_lossy();
+            let path = folder_of(wanted)?.join(format!(".{name}.{}.new", process::id()));
+            let file = OpenOptions::new()
+                .read(true)
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .mode(0o600)
+                .open(&path)?;
+            // One that was left behind by a process of the same number may have another mode.
+            file.set_permissions(fs::Permissions::from_mode(0o600))?;
+            Ok(Self {
+                file,
+                path,
+                wanted: wanted.to_path_buf(),
+            })
+        };
+        begun().map_err(|source| unwritten(wanted, source))
+    }
+
+    /// Where it is now.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Another handle to write to it.
+    pub(crate) fn handle(&self) -> Result<File, FileError> {
+        self.file
+            .try_clone()
+            .map_err(|source| unwritten(&self.wanted, source))
+    }
+
+    /// Makes what was written durable, and gives it its name.
+    pub(crate) fn keep(self) -> Result<(), FileError> {
+        let kept = || {
+            self.file.sync_all()?;
+            fs::rename(&self.path, &self.wanted)?;
+            File::open(folder_of(&self.wanted)?)?.sync_all()
+        };
+        kept().map_err(|source| unwritten(&self.wanted, source))
+    }
+}
+
+impl Drop for Fresh {
+    fn drop(&mut self) {
+        // After it was kept there is nothing of that name. Else best effort: what is left is a hidden file that the next
+        // attempt of this process overwrites.
+        let _ = fs::remove_file(&self.path);
+    }
 }
 
 /// The file's text; `None` if there is no such file.

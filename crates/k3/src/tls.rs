@@ -4,7 +4,7 @@
 //! authority is for the API server to judge, which has [`Tls::clients`] for it. A client with another one gets an answer that
 //! says so, where a connection that breaks would say nothing.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use rustls::{
     DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme,
@@ -12,20 +12,31 @@ use rustls::{
     crypto::{CryptoProvider, ring},
     pki_types::{CertificateDer, UnixTime},
     server::{
-        WebPkiClientVerifier,
+        ClientHello, ResolvesServerCert, WebPkiClientVerifier,
         danger::{ClientCertVerified, ClientCertVerifier},
     },
+    sign::CertifiedKey,
     version::{TLS12, TLS13},
 };
 
 use crate::certificates::{CertificateError, Certificates};
 
-/// The settings of the serving side.
+/// The settings of the serving side. What is shown and who is believed is replaced while connections live.
 pub(crate) struct Tls {
     pub(crate) config: Arc<ServerConfig>,
     /// What judges client certificates.
     pub(crate) clients: Arc<dyn ClientCertVerifier>,
+    shown: Arc<Shown>,
+    believed: Arc<Believed>,
 }
+
+/// What is shown to clients now.
+#[derive(Debug)]
+struct Shown(RwLock<Arc<CertifiedKey>>);
+
+/// Whose certificates are believed now.
+#[derive(Debug)]
+struct Believed(RwLock<Arc<dyn ClientCertVerifier>>);
 
 /// Lets clients show any certificate that they have the key of.
 #[derive(Debug)]
@@ -36,24 +47,117 @@ pub(crate) fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
 }
 
-/// The settings of the serving side.
-pub(crate) fn server_config(certificates: &Certificates) -> Result<Tls, CertificateError> {
+// --- Tls ---
+
+impl Tls {
+    pub(crate) fn new(certificates: &Certificates) -> Result<Self, CertificateError> {
+        let shown = Arc::new(Shown(RwLock::new(shown(certificates)?)));
+        let believed = Arc::new(Believed(RwLock::new(believed(certificates)?)));
+        let clients: Arc<dyn ClientCertVerifier> = Arc::clone(&believed) as _;
+        let resolver: Arc<dyn ResolvesServerCert> = Arc::clone(&shown) as _;
+        let mut config = ServerConfig::builder_with_provider(provider())
+            .with_protocol_versions(&[&TLS13, &TLS12])?
+            .with_client_cert_verifier(Arc::new(AnyCertificate(Arc::clone(&clients))))
+            .with_cert_resolver(resolver);
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Ok(Tls {
+            config: Arc::new(config),
+            clients,
+            shown,
+            believed,
+        })
+    }
+
+    /// Shows and believes others from now on. Connections that are there go on, and their clients are judged anew within seconds.
+    pub(crate) fn replace(&self, certificates: &Certificates) -> Result<(), CertificateError> {
+        let (shown, believed) = (shown(certificates)?, believed(certificates)?);
+        *self.shown.0.write().unwrap_or_else(PoisonError::into_inner) = shown;
+        *self.believed.0.write().unwrap_or_else(PoisonError::into_inner) = believed;
+        Ok(())
+    }
+}
+
+fn shown(certificates: &Certificates) -> Result<Arc<CertifiedKey>, CertificateError> {
+    let (certificate, key) = certificates.server.der()?;
+    Ok(Arc::new(CertifiedKey::from_der(
+        vec![certificate],
+        key,
+        &provider(),
+    )?))
+}
+
+fn believed(certificates: &Certificates) -> Result<Arc<dyn ClientCertVerifier>, CertificateError> {
     let mut roots = RootCertStore::empty();
-    roots.add(certificates.authority_der()?)?;
-    let clients = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider())
+    for authority in certificates.authorities()? {
+        roots.add(authority)?;
+    }
+    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider())
         .allow_unauthenticated()
         .build()
         .map_err(|error| rustls::Error::General(error.to_string()))?;
-    let (certificate, key) = certificates.server.der()?;
-    let mut config = ServerConfig::builder_with_provider(provider())
-        .with_protocol_versions(&[&TLS13, &TLS12])?
-        .with_client_cert_verifier(Arc::new(AnyCertificate(Arc::clone(&clients))))
-        .with_single_cert(vec![certificate], key)?;
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok(Tls {
-        config: Arc::new(config),
-        clients,
-    })
+    Ok(verifier)
+}
+
+// --- Shown ---
+
+impl ResolvesServerCert for Shown {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner)))
+    }
+}
+
+// --- Believed ---
+
+impl Believed {
+    fn now(&self) -> Arc<dyn ClientCertVerifier> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl ClientCertVerifier for Believed {
+    fn offer_client_auth(&self) -> bool {
+        true
+    }
+
+    fn client_auth_mandatory(&self) -> bool {
+        false
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        // None: clients have one certificate for a server, and show it whatever is hinted at.
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        between: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        self.now().verify_client_cert(certificate, between, now)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.now().verify_tls12_signature(message, certificate, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.now().verify_tls13_signature(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.now().supported_verify_schemes()
+    }
 }
 
 // --- AnyCertificate ---

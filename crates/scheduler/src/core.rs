@@ -12,7 +12,7 @@ use crate::{
     plugins::{Decided, Plugins},
     pool::Text,
     profile::Profile,
-    queue::{Depths, Moment, Patience, Queue},
+    queue::{Attempt, Depths, Incoming, Moment, Patience, Queue},
 };
 
 /// Everything a scheduler knows and has decided. It belongs to one task.
@@ -36,8 +36,8 @@ pub enum Decision {
         node: Text,
         /// What is to be done for its volumes before.
         volumes: Decided,
-        /// How often it was tried.
-        attempts: u32,
+        /// How often it was tried, and since when.
+        attempt: Attempt,
     },
     /// It cannot be placed now: that is to be told.
     Refuse {
@@ -49,6 +49,8 @@ pub enum Decision {
         unschedulable: bool,
         /// Where it may be placed soon: what its status is to say.
         nominate: Nominate,
+        /// Whether it was looked who could go for it.
+        tried: bool,
         /// Who is to go for it.
         preemption: Option<Preempt>,
     },
@@ -142,7 +144,7 @@ impl Core {
     /// The next decision, if any pod is ready.
     pub fn next(&mut self, now: Moment) -> Option<Decision> {
         loop {
-            let (pod, attempts) = self.queue.pop(now)?;
+            let (pod, attempt) = self.queue.pop(now)?;
             if pod.going {
                 self.queue.delete(&pod.uid);
                 return Some(Decision::Skip(pod));
@@ -152,7 +154,7 @@ impl Core {
                 continue;
             }
             return Some(match self.engine.find(&pod, &self.cluster, &self.nominator) {
-                Found::Node(placement) => self.place(pod, placement, attempts),
+                Found::Node(placement) => self.place(pod, placement, attempt),
                 Found::Unfit(unfit) => self.refuse(pod, unfit.message, unfit.plugins, unfit.tried, now),
                 Found::NoNodes => {
                     let message = "no nodes available to schedule pods".into();
@@ -166,6 +168,7 @@ impl Core {
                         pod,
                         message,
                         unschedulable: false,
+                        tried: false,
                         preemption: None,
                     }
                 }
@@ -219,6 +222,16 @@ impl Core {
         self.queue.depths()
     }
 
+    /// How many pods entered which queue for which reason, since this was asked last.
+    pub fn take_incoming(&mut self) -> impl Iterator<Item = (Incoming, u64)> {
+        self.queue.take_incoming()
+    }
+
+    /// How many nodes and pods on nodes are known.
+    pub fn sizes(&self) -> (usize, usize) {
+        (self.cluster.order().len(), self.cluster.pods())
+    }
+
     /// A pod that waits here, as it is known last.
     pub fn waiting_pod(&self, uid: &str) -> Option<&Arc<Pod>> {
         self.queue.pod(uid)
@@ -269,7 +282,7 @@ impl Core {
             .happened(&Event::PodWent(pod), &self.cluster, now, among);
     }
 
-    fn place(&mut self, pod: Arc<Pod>, placement: Placement, attempts: u32) -> Decision {
+    fn place(&mut self, pod: Arc<Pod>, placement: Placement, attempt: Attempt) -> Decision {
         let Placement { node, volumes, .. } = placement;
         self.cluster.assume(Arc::new(pod.on(node.clone())));
         let storage = &mut self.cluster.storage;
@@ -296,7 +309,7 @@ impl Core {
             pod,
             node,
             volumes,
-            attempts,
+            attempt,
         }
     }
 
@@ -309,6 +322,7 @@ impl Core {
         now: Moment,
     ) -> Decision {
         let mut preemption = None;
+        let is_tried = !matches!(tried, Tried::Nothing) && !plugins.is_empty();
         let nominate = match tried {
             Tried::Nothing => {
                 self.nominator.set(pod.clone(), pod.nominated.clone());
@@ -348,6 +362,7 @@ impl Core {
             message,
             unschedulable: true,
             nominate,
+            tried: is_tried,
             preemption,
         }
     }

@@ -79,3 +79,30 @@ pub enum Event<'e> {
     /// An attachment went.
     AttachmentWent(&'e Attachment),
 }
+
+impl Event<'_> {
+    /// What it is called in figures, in upstream's words.
+    pub(crate) fn name(&self) -> &'static str {
+        fn came<T>(old: Option<&T>, [came, changed]: [&'static str; 2]) -> &'static str {
+            if old.is_none() { came } else { changed }
+        }
+        match *self {
+            Event::NodeCame(_) => "NodeAdd",
+            Event::NodeChanged { .. } => "NodeUpdate",
+            Event::NodeWent(_) => "NodeDelete",
+            Event::PodCame(_) => "AssignedPodAdd",
+            Event::PodChanged { .. } => "AssignedPodUpdate",
+            Event::PodWent(_) => "AssignedPodDelete",
+            Event::ItselfChanged { .. } => "UnscheduledPodUpdate",
+            Event::Claim { old, .. } => {
+                came(old, ["PersistentVolumeClaimAdd", "PersistentVolumeClaimUpdate"])
+            }
+            Event::Volume { old, .. } => came(old, ["PersistentVolumeAdd", "PersistentVolumeUpdate"]),
+            Event::Class { old, .. } => came(old, ["StorageClassAdd", "StorageClassUpdate"]),
+            Event::CsiNode { old, .. } => came(old, ["CSINodeAdd", "CSINodeUpdate"]),
+            Event::CsiDriver { .. } => "CSIDriverUpdate",
+            Event::Capacity { old, .. } => came(old, ["CSIStorageCapacityAdd", "CSIStorageCapacityUpdate"]),
+            Event::AttachmentWent(_) => "VolumeAttachmentDelete",
+        }
+    }
+}

@@ -29,5 +29,5 @@ pub use self::{
     plugins::{Decided, Plugin, Plugins},
     pool::{Pools, Text},
     profile::{DEFAULT, Profile},
-    queue::{Depths, Moment, Patience},
+    queue::{Attempt, Depths, Incoming, Moment, Patience},
 };

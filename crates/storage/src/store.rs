@@ -45,6 +45,11 @@ pub trait Store: Send + Sync + 'static {
     /// [`StoreError::UnfinishedImport`], also after a crash; beginning again clears what is there.
     async fn begin_import(&self, source: Revision) -> Result<Box<dyn Import>, ImportError>;
 
+    /// Gives up all entries, so that the store can be filled with others: from here on it refuses everything but an import
+    /// with [`StoreError::UnfinishedImport`] until one has finished, also after a crash. Revisions go on above all that
+    /// the store has told. Nobody else may be using it.
+    async fn discard(&self) -> Result<(), ImportError>;
+
     /// Stops background work and ends all watches with [`StoreError::Closed`]. Writes that were
     /// acknowledged are safe with or without it.
     async fn close(&self);

@@ -11,8 +11,9 @@ use rustls::server::danger::ClientCertVerifier;
 use serde_json::Value;
 
 use super::{
-    KubectlRule, PublicKey, ShownCertificate, Signer, TokenFile, anonymous, authenticated,
+    BadSigningKey, KubectlRule, PublicKey, ShownCertificate, Signer, TokenFile, anonymous, authenticated,
     bearer::{self, Bearer},
+    key_ring::KeyRing,
     keys, localhost,
     lookup::Lookup,
     tokens::{Reasons, Tokens},
@@ -110,8 +111,7 @@ pub(crate) enum Reviewed {
 /// What finds out who is asking.
 pub(crate) struct Authenticator {
     tokens: Tokens,
-    keys: Arc<[PublicKey]>,
-    signer: Signer,
+    keys: KeyRing,
     anonymous: Anonymous,
     certificates: Option<Arc<dyn ClientCertVerifier>>,
     localhost: bool,
@@ -151,24 +151,17 @@ impl Authenticator {
         if audiences.is_empty() {
             audiences.clone_from(&issuers);
         }
-        let mut keys = vec![signer.public().clone()];
-        for key in options.more_keys {
-            if !keys.contains(&key) {
-                keys.push(key);
-            }
-        }
-        let keys: Arc<[PublicKey]> = keys.into();
+        let keys = KeyRing::new(signer, options.more_keys);
         let tokens = Tokens::new(
             options.tokens,
             issuers,
-            Arc::clone(&keys),
+            keys.clone(),
             audiences,
             Lookup::new(caches),
         );
         Authenticator {
             tokens,
             keys,
-            signer,
             anonymous: options.anonymous,
             certificates: options.certificates,
             localhost: options.localhost,
@@ -284,18 +277,25 @@ impl Authenticator {
     }
 
     /// What signs the tokens of service accounts.
-    pub(crate) fn signer(&self) -> &Signer {
-        &self.signer
+    pub(crate) fn signer(&self) -> Arc<Signer> {
+        self.keys.signer()
+    }
+
+    /// Signs with another key from now on; tokens of these further keys are believed too.
+    pub(crate) fn replace_keys(&self, pkcs8: &[u8], more: &[PublicKey]) -> Result<(), BadSigningKey> {
+        let issuer = self.signer().issuer().to_owned();
+        self.keys.replace(Signer::new(issuer, pkcs8)?, more);
+        Ok(())
     }
 
     /// What those who verify tokens elsewhere ask first; this server is found at an address.
     pub(crate) fn issuer_configuration(&self, address: &str) -> Value {
-        self.signer.configuration(address, &self.keys)
+        self.signer().configuration(address, &self.keys.keys())
     }
 
     /// The keys that verify tokens, for those who do so elsewhere.
     pub(crate) fn key_set(&self) -> Value {
-        keys::key_set(&self.keys)
+        keys::key_set(&self.keys.keys())
     }
 }
 

@@ -6,7 +6,7 @@
 //!   bearer         the token that a request bears
 //!   tokens         each sort of tokens, in turn
 //!     token_file         static ones from a file; `records` reads it
-//!     service_account    those that this server signs; `keys` has the keys, `jwt` the form
+//!     service_account    those that this server signs; `key_ring` and `keys` have the keys, `jwt` the form
 //!     legacy_token       the same, kept in secrets
 //!     bootstrap_token    for machines that join
 //!     ephemeral_token    for people, for a while
@@ -27,6 +27,7 @@ mod der;
 mod ephemeral_token;
 mod identity;
 mod jwt;
+mod key_ring;
 mod keys;
 mod kubectl;
 mod legacy_token;

@@ -4,8 +4,6 @@
 //! long as the account and what it is bound to are there and the same as when it was issued. One whose account or pod is
 //! deleted is worthless at once.
 
-use std::sync::Arc;
-
 use k3_api::{
     go::quote,
     rules::{Tree, User},
@@ -16,7 +14,7 @@ use serde_json::Value;
 use super::{
     Known,
     jwt::Jwt,
-    keys::PublicKey,
+    key_ring::KeyRing,
     legacy_token,
     lookup::{LEEWAY, Lookup, Seen, is_gone},
     remembered::{self, Remembered},
@@ -31,7 +29,7 @@ const INVALIDATED: &str = "service account token has been invalidated";
 pub(super) struct ServiceAccounts {
     /// Whose tokens are believed, beside [`LEGACY_ISSUER`].
     issuers: Vec<String>,
-    keys: Arc<[PublicKey]>,
+    keys: KeyRing,
     /// The audiences that this server is; tokens that name none are for these.
     own: Vec<String>,
     lookup: Lookup,
@@ -49,12 +47,7 @@ pub(super) struct Account<'c> {
 // --- ServiceAccounts ---
 
 impl ServiceAccounts {
-    pub(super) fn new(
-        issuers: Vec<String>,
-        keys: Arc<[PublicKey]>,
-        own: Vec<String>,
-        lookup: Lookup,
-    ) -> Self {
+    pub(super) fn new(issuers: Vec<String>, keys: KeyRing, own: Vec<String>, lookup: Lookup) -> Self {
         ServiceAccounts {
             issuers,
             keys,
@@ -77,7 +70,7 @@ impl ServiceAccounts {
         if let Some(known) = self.remembered.get(&hash, now, &self.lookup) {
             return Ok(Some(known));
         }
-        let claims = jwt.verify(&self.keys)?;
+        let claims = jwt.verify(&self.keys.keys())?;
         let audiences = self.audiences(&claims, audiences)?;
         let judge = |seen: &mut Vec<Seen>| {
             seen.clear();

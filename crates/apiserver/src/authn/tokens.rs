@@ -1,11 +1,11 @@
 //! Whose a token is: each sort of tokens is asked in turn, until one knows it.
 
-use std::{fmt, sync::Arc};
+use std::fmt;
 
 use k3_api::time::Time;
 
 use super::{
-    Known, PublicKey, TokenFile, bootstrap_token, ephemeral_token, lookup::Lookup,
+    Known, TokenFile, bootstrap_token, ephemeral_token, key_ring::KeyRing, lookup::Lookup,
     service_account::ServiceAccounts,
 };
 
@@ -34,7 +34,7 @@ impl Tokens {
     pub(super) fn new(
         file: TokenFile,
         issuers: Vec<String>,
-        keys: Arc<[PublicKey]>,
+        keys: KeyRing,
         own: Vec<String>,
         lookup: Lookup,
     ) -> Self {

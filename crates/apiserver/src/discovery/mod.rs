@@ -13,4 +13,5 @@ mod index;
 mod legacy;
 mod version;
 
-pub(crate) use self::{accept::ranges, answer::Discovery, group::Group, version::version};
+pub use self::version::version;
+pub(crate) use self::{accept::ranges, answer::Discovery, group::Group};

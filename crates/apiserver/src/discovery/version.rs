@@ -7,7 +7,7 @@ const MAJOR: &str = "1";
 const MINOR: &str = "37";
 
 /// The document. Clients read `gitVersion`, and compare it with their own.
-pub(crate) fn version() -> Value {
+pub fn version() -> Value {
     json!({
         "major": MAJOR,
         "minor": MINOR,

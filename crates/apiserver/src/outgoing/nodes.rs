@@ -1,6 +1,6 @@
 //! Nodes: where they are, and how the server proves to them that it is the server.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use k3_api::{go, kinds::builtin, rules::Tree, status::Status};
 use rustls::ClientConfig;
@@ -18,7 +18,7 @@ const PREFERRED: [&str; 3] = ["InternalIP", "ExternalIP", "Hostname"];
 pub(crate) struct Nodes {
     caches: Arc<Caches>,
     /// How TLS is spoken to nodes; `None` if the server has no identity to show them.
-    tls: Option<NodeTls>,
+    tls: RwLock<Option<NodeTls>>,
     /// How it is spoken to pods and services: anybody is believed, nothing is shown.
     anybody: Arc<ClientConfig>,
 }
@@ -41,15 +41,20 @@ pub(crate) struct Reached {
 impl Nodes {
     /// Nodes that are found in these caches.
     pub(crate) fn new(caches: Arc<Caches>, client: Option<&NodeClient>) -> Result<Self, String> {
-        let tls = match client {
-            None => None,
-            Some(client) => Some(NodeTls {
-                verified: Arc::new(trust::node(client).map_err(|error| error.to_string())?),
-                unverified: Arc::new(trust::unverified(Some(client)).map_err(|error| error.to_string())?),
-            }),
-        };
+        let tls = RwLock::new(client.map(NodeTls::new).transpose()?);
         let anybody = Arc::new(trust::unverified(None).map_err(|error| error.to_string())?);
         Ok(Nodes { caches, tls, anybody })
+    }
+
+    /// Shows nodes another identity from now on.
+    pub(crate) fn replace_client(&self, client: &NodeClient) -> Result<(), String> {
+        let tls = NodeTls::new(client)?;
+        *self.tls.write().unwrap_or_else(PoisonError::into_inner) = Some(tls);
+        Ok(())
+    }
+
+    fn tls(&self) -> RwLockReadGuard<'_, Option<NodeTls>> {
+        self.tls.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How TLS is spoken to who is not a node.
@@ -59,7 +64,7 @@ impl Nodes {
 
     /// Whether nodes can be called at all.
     pub(crate) fn can_be_called(&self) -> bool {
-        self.tls.is_some()
+        self.tls().is_some()
     }
 
     /// Where a node is.
@@ -79,7 +84,8 @@ impl Nodes {
         path: String,
         query: String,
     ) -> Result<Location, Status> {
-        let tls = self.tls.as_ref().ok_or_else(|| unreachable_node(name))?;
+        let tls = self.tls();
+        let tls = tls.as_ref().ok_or_else(|| unreachable_node(name))?;
         let tls = if verify { &tls.verified } else { &tls.unverified };
         Ok(Location {
             tls: Some(Arc::clone(tls)),
@@ -93,6 +99,17 @@ impl Nodes {
     fn resource(&self) -> Resource {
         let kind = builtin().kind("", "v1", "Node").expect("the kind is built in");
         Resource::of(kind, &self.caches)
+    }
+}
+
+// --- NodeTls ---
+
+impl NodeTls {
+    fn new(client: &NodeClient) -> Result<Self, String> {
+        Ok(NodeTls {
+            verified: Arc::new(trust::node(client).map_err(|error| error.to_string())?),
+            unverified: Arc::new(trust::unverified(Some(client)).map_err(|error| error.to_string())?),
+        })
     }
 }
 

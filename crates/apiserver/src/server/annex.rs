@@ -1,4 +1,4 @@
-//! What other parts of the process add to what the server says of itself: figures and documents.
+//! What other parts of the process add to what the server says of itself: figures, documents, and settings that can be changed.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -6,6 +6,17 @@ use serde_json::Value;
 
 type Figures = Arc<dyn Fn() -> String + Send + Sync>;
 type Document = Arc<dyn Fn() -> Value + Send + Sync>;
+
+type Change = dyn Fn(&str) -> Result<String, String> + Send + Sync;
+
+/// A setting of the process.
+#[derive(Clone)]
+pub(super) struct Setting {
+    /// What it is now.
+    pub(super) get: Arc<dyn Fn() -> String + Send + Sync>,
+    /// Changes it, and says what was done; or why not.
+    pub(super) set: Arc<Change>,
+}
 
 /// What was added. It is asked for when somebody looks.
 #[derive(Default)]
@@ -17,6 +28,7 @@ pub(super) struct Annex {
 struct Added {
     figures: Vec<Figures>,
     documents: Vec<(&'static str, Document)>,
+    settings: Vec<(&'static str, Setting)>,
 }
 
 // --- Annex ---
@@ -34,6 +46,18 @@ impl Annex {
     ) {
         let mut added = self.added.write().unwrap_or_else(PoisonError::into_inner);
         added.documents.push((path, Arc::new(document)));
+    }
+
+    pub(super) fn add_setting(&self, path: &'static str, setting: Setting) {
+        let mut added = self.added.write().unwrap_or_else(PoisonError::into_inner);
+        added.settings.push((path, setting));
+    }
+
+    /// The setting at a path, if one was added.
+    pub(super) fn setting(&self, path: &str) -> Option<Setting> {
+        let added = self.added.read().unwrap_or_else(PoisonError::into_inner);
+        let found = added.settings.iter().find(|(known, _)| *known == path);
+        found.map(|(_, setting)| setting.clone())
     }
 
     /// Figures, with those that were added.

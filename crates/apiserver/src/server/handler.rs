@@ -16,7 +16,7 @@ use k3_api::{rules::User, status::Status};
 use tokio::{sync::Notify, time};
 
 use super::{
-    annex::Annex,
+    annex::{Annex, Setting},
     asked, body, deprecation,
     exchange::{Exchange, is_connection},
     health,
@@ -29,9 +29,9 @@ use super::{
     writers::Writers,
 };
 use crate::{
-    Config,
+    Config, NodeClient,
     audit::Auditor,
-    authn::{Credentials, Peer},
+    authn::{BadSigningKey, Credentials, Peer, PublicKey},
     authz::Identity,
     custom::PREFIX,
     discovery::{self, Discovery, Group},
@@ -123,6 +123,14 @@ impl Handler {
     /// Signs claims with the key of service accounts.
     pub(super) fn sign(&self, claims: &serde_json::Value) -> String {
         self.registry.authenticator.signer().sign(claims)
+    }
+
+    pub(super) fn replace_keys(&self, signing_key: &[u8], more: &[PublicKey]) -> Result<(), BadSigningKey> {
+        self.registry.authenticator.replace_keys(signing_key, more)
+    }
+
+    pub(super) fn replace_node_client(&self, client: &NodeClient) -> Result<(), String> {
+        self.registry.nodes.replace_client(client)
     }
 
     /// Waits for the writes that are under way.
@@ -272,7 +280,34 @@ impl Handler {
                 (Some(usage), Some(asked)) => self.usage(head, usage, &asked).await,
                 _ => self.nowhere(head),
             },
-            Route::Other => self.document(head).await,
+            Route::Other => match self.annex.setting(&head.path) {
+                Some(setting) => self.setting(head, &setting, body).await,
+                None => self.document(head).await,
+            },
+        }
+    }
+
+    /// Shows a setting of the process, or changes it.
+    async fn setting<B>(&self, head: &Head, setting: &Setting, body: B) -> Result<Answer, Status>
+    where
+        B: http_body::Body + Send + 'static,
+        B::Data: Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        match head.method {
+            Method::GET | Method::HEAD => Ok(web::text(200, format!("{}\n", (setting.get)()))),
+            Method::PUT => {
+                let bytes = body::read(body, &head.headers).await?;
+                let changed = match std::str::from_utf8(&bytes) {
+                    Ok(text) => (setting.set)(text.trim()),
+                    Err(_) => Err("it is not UTF-8".to_owned()),
+                };
+                Ok(match changed {
+                    Ok(said) => web::text(200, format!("{said}\n")),
+                    Err(why) => web::text(400, format!("{why}\n")),
+                })
+            }
+            _ => Err(verb::not_allowed()),
         }
     }
 

@@ -43,15 +43,15 @@ use std::{future::Future, io, sync::Arc};
 use k3_storage::{Clock, ReadError, Store, SystemClock};
 use tokio::net::TcpListener;
 
-use self::handler::Handler;
 pub use self::inside::{Inside, InsideBody};
 pub(crate) use self::verb::Verb;
+use self::{annex::Setting, handler::Handler};
 use crate::{
-    Config,
+    Config, NodeClient,
     admission::Admission,
     allocation::{Allocation, Keeper},
     audit::Auditor,
-    authn::{Authenticator, BadSigningKey, Signer},
+    authn::{Authenticator, BadSigningKey, PublicKey, Signer},
     authz::Authorizer,
     cache::{Caches, Feed},
     custom::{self, Converter},
@@ -158,6 +158,34 @@ impl Server {
         document: impl Fn() -> serde_json::Value + Send + Sync + 'static,
     ) {
         self.handler.annex.add_document(path, document);
+    }
+
+    /// Shows a setting at a path that leads to nothing else, to those who may `get` it, and has it changed by those who may
+    /// `put` it. Changing says what was done, or why it was not.
+    pub fn add_setting(
+        &self,
+        path: &'static str,
+        get: impl Fn() -> String + Send + Sync + 'static,
+        set: impl Fn(&str) -> Result<String, String> + Send + Sync + 'static,
+    ) {
+        let setting = Setting {
+            get: Arc::new(get),
+            set: Arc::new(set),
+        };
+        self.handler.annex.add_setting(path, setting);
+    }
+
+    /// Signs tokens of service accounts with another key from now on (ECDSA P-256, PKCS#8 DER). Those that were signed with
+    /// one of `more` are believed too; those of the key until now only if it is among them.
+    pub fn replace_keys(&self, signing_key: &[u8], more: &[PublicKey]) -> Result<(), BadSigningKey> {
+        self.handler.replace_keys(signing_key, more)
+    }
+
+    /// Shows nodes another certificate from now on, and believes other authorities of theirs.
+    pub fn replace_node_client(&self, client: &NodeClient) -> Result<(), StartError> {
+        self.handler
+            .replace_node_client(client)
+            .map_err(StartError::NodeClient)
     }
 
     /// Takes connections until `stop` is ready, then ends them in an orderly way: watches end, requests are answered, and

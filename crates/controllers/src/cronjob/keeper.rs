@@ -12,6 +12,7 @@ use kubecontroller::{
     controller::{Error, Outcome, Reconciler, Request},
     events::Recorder,
     informer::Informer,
+    metrics::{Figure, Metrics, exponential},
 };
 use serde_json::json;
 
@@ -31,8 +32,17 @@ use crate::{
 /// What is not seen yet is looked for again after this, if nothing happens before.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
+/// How late jobs are begun.
+const SKEW: Figure = Figure::spread(
+    "cronjob_controller_job_creation_skew_duration_seconds",
+    "Time between when a cronjob is scheduled to be run, and when the corresponding job is created",
+    &[],
+    &exponential::<10>(1.0, 2.0),
+);
+
 /// Keeps cron jobs.
 pub(super) struct Keeper {
+    metrics: Metrics,
     writer: Writer,
     crons: Informer<CronJob>,
     jobs: Informer<Job>,
@@ -61,6 +71,7 @@ struct Visit<'k> {
 impl Keeper {
     pub(super) fn new(context: &Context, crons: Informer<CronJob>, jobs: Informer<Job>) -> Self {
         Keeper {
+            metrics: context.metrics.clone(),
             writer: context.writer.clone(),
             family: Family::new(jobs.store()),
             crons,
@@ -225,6 +236,10 @@ impl Visit<'_> {
         let (writer, namespace) = (&self.keeper.writer, &self.cron.metadata.namespace);
         let made: Job = match writer.create(&JOBS, namespace, &start.job).await {
             Ok(made) => {
+                let late = self.keeper.clock.now().duration_since(start.time);
+                self.keeper
+                    .metrics
+                    .observe(&SKEW, &[], late.as_secs_f64().max(0.0));
                 let message = format!("Created job {}", start.name);
                 self.tell(&News::normal("SuccessfulCreate", message));
                 made

@@ -2,7 +2,7 @@
 
 use crate::objects::{Endpoint, Hints, Service};
 
-/// Notes that ask for another way to decide that, which is not known here: then nobody is told anything.
+/// Notes that ask for another way to decide that: see `topology`.
 const MODES: [&str; 2] = [
     "service.kubernetes.io/topology-aware-hints",
     "service.kubernetes.io/topology-mode",
@@ -19,13 +19,18 @@ pub(super) enum Preference {
     SameNode,
 }
 
+/// Whether a service asks by a note that hints follow from where processors are.
+pub(super) fn is_automatic(service: &Service) -> bool {
+    let mode = MODES.iter().find_map(|note| service.metadata.annotation(note));
+    matches!(mode, Some("Auto" | "auto"))
+}
+
 // --- Preference ---
 
 impl Preference {
     /// What a service asks for.
     pub(super) fn of(service: &Service) -> Self {
-        let mode = MODES.iter().find_map(|note| service.metadata.annotation(note));
-        if matches!(mode, Some("Auto" | "auto")) {
+        if is_automatic(service) {
             return Preference::Nobody;
         }
         match &*service.spec.traffic_distribution {

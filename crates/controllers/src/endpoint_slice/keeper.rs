@@ -1,18 +1,26 @@
 //! Writes the slices of services.
 
-use std::time::Duration;
+use std::{
+    collections::HashSet,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use kubecontroller::{
     Key,
     controller::{Error, Outcome, Reconciler, Request},
     events::Recorder,
     informer::Informer,
+    object::Object,
     store::Store,
 };
 
 use super::{
     MANAGER,
+    figures::Figures,
+    hints::is_automatic,
     plan::{Plan, Seen, labels},
+    topology::Zones,
 };
 use crate::{
     calm::Calm,
@@ -26,6 +34,9 @@ use crate::{
     },
     writer::Writer,
 };
+
+const ENABLED: &str = "TopologyAwareHintsEnabled";
+const DISABLED: &str = "TopologyAwareHintsDisabled";
 
 /// When it is looked again for the node of a pod.
 const LOST: Duration = Duration::from_secs(1);
@@ -41,6 +52,9 @@ pub(super) struct Keeper {
     pub(super) members: Members,
     pub(super) triggers: Triggers,
     pub(super) calm: Calm,
+    pub(super) figures: Figures,
+    /// The services that have hints by where processors are.
+    pub(super) hinted: Mutex<HashSet<Key>>,
 }
 
 /// What was not done for a service.
@@ -59,6 +73,8 @@ impl Reconciler for Keeper {
             // Its slices go with it.
             self.triggers.forget(key);
             self.calm.forget(key);
+            self.figures.forget(key);
+            self.hinted().remove(key);
             return Ok(Outcome::Done);
         };
         if !service.selects_pods() {
@@ -70,10 +86,14 @@ impl Reconciler for Keeper {
         let pods = self.members.pods(&service);
         let slices = self.by_service.get(key, MANAGER);
         let trigger = self.triggers.look(key, &service, &pods);
+        let zones = is_automatic(&service)
+            .then(|| Zones::of(&self.nodes.all()))
+            .flatten();
         let seen = Seen {
             service: &service,
             pods: &pods,
             slices: &slices,
+            zones: zones.as_ref(),
         };
         let (plans, foreign) = seen.plans(|node| self.nodes.get(&Key::new("", node)));
         let Meta { namespace, name, .. } = &service.metadata;
@@ -88,7 +108,8 @@ impl Reconciler for Keeper {
             notes: Notes::Trigger(trigger),
         };
         let mut trouble = Trouble::default();
-        for Plan { changes, lost } in &plans {
+        self.tell_hints(&service, &plans);
+        for Plan { changes, lost, .. } in &plans {
             trouble.words.extend(lost.iter().map(|(pod, node)| {
                 format!("skipping Pod {pod} for Service {namespace}/{name}: Node {node} Not Found")
             }));
@@ -104,6 +125,8 @@ impl Reconciler for Keeper {
                 trouble.add(undone.words, undone.source);
             }
         }
+        self.figures.has(key, &slices);
+        self.figures.looked(&service, &plans, trouble.words.is_empty());
         if trouble.words.is_empty() {
             return Ok(Outcome::Done);
         }
@@ -118,6 +141,46 @@ impl Reconciler for Keeper {
     }
 }
 
+impl Keeper {
+    fn hinted(&self) -> MutexGuard<'_, HashSet<Key>> {
+        self.hinted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells whether hints follow from where processors are, when that begins or ends, and why it cannot be.
+    fn tell_hints(&self, service: &Service, plans: &[Plan]) {
+        let (key, about) = (service.key(), service.metadata.reference(&SERVICES));
+        for Plan { family, hinted, .. } in plans {
+            let news = match hinted {
+                Some(Ok(())) => {
+                    let is_new = self.hinted().insert(key.clone());
+                    is_new.then(|| {
+                        News::normal(
+                            ENABLED,
+                            in_family("Topology Aware Hints has been enabled", family),
+                        )
+                    })
+                }
+                Some(Err(why)) => {
+                    self.hinted().remove(&key);
+                    Some(News::warning(DISABLED, in_family(why, family)))
+                }
+                None => {
+                    let was_there = self.hinted().remove(&key);
+                    was_there.then(|| {
+                        News::warning(
+                            DISABLED,
+                            in_family("Topology Aware Hints has been disabled", family),
+                        )
+                    })
+                }
+            };
+            if let Some(news) = news {
+                news.tell(&self.recorder, &about);
+            }
+        }
+    }
+}
+
 // --- Trouble ---
 
 impl Trouble {
@@ -125,6 +188,10 @@ impl Trouble {
         self.words.push(words);
         self.source = Some(source);
     }
+}
+
+fn in_family(what: &str, family: &str) -> String {
+    format!("{what}, addressType: {family}")
 }
 
 /// One thing as it is, several as a list.

@@ -1,14 +1,20 @@
 //! Tells which pods are behind a service, in slices, so that a change of one endpoint is not a change of all.
 
 mod desired;
+mod figures;
 mod fill;
 mod hints;
 mod keeper;
 mod plan;
 #[cfg(test)]
 mod tests;
+mod topology;
 
-use self::keeper::Keeper;
+use std::sync::Mutex;
+
+use kubecontroller::informer::Delta;
+
+use self::{figures::Figures, keeper::Keeper, topology::Zones};
 use crate::{
     calm::Calm,
     context::{Context, Task},
@@ -24,12 +30,19 @@ use crate::{
 /// Who looks after slices that are made here.
 const MANAGER: &str = "endpointslice-controller.k8s.io";
 
+/// Under which services are found that ask by a note for hints.
+const AUTOMATIC: &str = "automatic";
+
 /// What runs.
 pub(crate) fn make(context: &Context) -> Vec<Task> {
     let services = context.informer::<Service>(&SERVICES);
     let known = context.informer::<EndpointSlice>(&ENDPOINT_SLICES);
     let nodes = context.informer::<Node>(&NODES);
     let pods = context.pods();
+    let automatic = services.store().index(|service| {
+        let is_meant = hints::is_automatic(service) && service.selects_pods();
+        is_meant.then(|| AUTOMATIC.to_owned()).into_iter().collect()
+    });
     let members = Members::new(services.store(), pods.store());
     let keeper = Keeper {
         writer: context.writer.clone(),
@@ -41,13 +54,27 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
         members: members.clone(),
         triggers: Triggers::default(),
         calm: Calm::default(),
+        figures: Figures::new(&context.metrics),
+        hinted: Mutex::default(),
     };
     let controller = context
         .controller("endpoint_slice")
         .for_(&services)
         .watches(&pods, move |delta| members.concerned(delta))
         .watches(&known, |delta| slices::concerned(delta, MANAGER))
-        // They are read, and what was not read yet would be missing.
-        .watches(&nodes, |_| Vec::new());
+        // Where processors are decides about hints of services that ask for it.
+        .watches(&nodes, move |delta| {
+            if matters(delta) {
+                automatic.keys(AUTOMATIC)
+            } else {
+                Vec::new()
+            }
+        });
     vec![Box::new(controller.reconciler(keeper))]
+}
+
+/// Whether a change of a node can change the zones.
+fn matters(delta: &Delta<Node>) -> bool {
+    let old = delta.old().and_then(|node| Zones::part(node));
+    old != delta.new().and_then(|node| Zones::part(node))
 }

@@ -8,7 +8,8 @@ use std::{
 use super::{
     MANAGER, desired,
     fill::{Filled, fill},
-    hints::Preference,
+    hints::{Preference, is_automatic},
+    topology::{self, Zones},
 };
 use crate::{
     objects::{EndpointSlice, Node, Pod, Service, SlicePort},
@@ -21,7 +22,7 @@ use crate::{
 };
 
 /// How many endpoints a slice has at most.
-const MOST: usize = 100;
+pub(super) const MOST: usize = 100;
 /// Labels that slices have for themselves, whatever their service says.
 const RESERVED: [&str; 3] = [HEADLESS, SERVICE_NAME, MANAGED_BY];
 
@@ -32,14 +33,19 @@ pub(super) struct Seen<'a> {
     pub(super) service: &'a Service,
     pub(super) pods: &'a [Arc<Pod>],
     pub(super) slices: &'a [Arc<EndpointSlice>],
+    /// Where processors are, if that is known and the service asks for it.
+    pub(super) zones: Option<&'a Zones>,
 }
 
 /// What is to be done in one family of addresses.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
+    pub(super) family: Box<str>,
     pub(super) changes: Changes,
     /// Pods that cannot be told of for now, because nobody knows their node; and that node.
     pub(super) lost: Vec<(Box<str>, Box<str>)>,
+    /// Whether there are hints by where processors are, or why not; only if the service asks for that.
+    pub(super) hinted: Option<Result<(), String>>,
 }
 
 // --- Seen ---
@@ -106,14 +112,19 @@ impl Seen<'_> {
                 }),
             }
         }
-        hint(&mut changes, same, Preference::of(service));
+        let spread = is_automatic(service).then(|| topology::spread(self.zones, &mut changes, &mut same));
+        if spread != Some(Ok(())) {
+            hint(&mut changes, same, Preference::of(service));
+        }
         changes.recycle(|slice, draft| slice.address_type == draft.address_type && is_owned(slice, service));
         if service.metadata.is_going() {
             // The garbage collector deletes slices, and would have to begin again.
             changes.create.clear();
         }
         Plan {
+            family: family.into(),
             changes,
+            hinted: spread,
             lost: lost
                 .into_iter()
                 .map(|pod| (pod.metadata.name.clone(), pod.spec.node_name.clone()))
@@ -151,14 +162,8 @@ fn put(
 /// Says who is to use endpoints; slices that need nothing else change only if that does.
 fn hint(changes: &mut Changes, same: Vec<Arc<EndpointSlice>>, preference: Preference) {
     let is_missed = |slice: &Arc<EndpointSlice>| slice.endpoints.iter().any(|one| preference.is_missed(one));
-    for slice in same.into_iter().filter(is_missed) {
-        let draft = Draft {
-            address_type: slice.address_type.clone(),
-            ports: slice.ports.clone(),
-            endpoints: slice.endpoints.clone(),
-        };
-        changes.update.push((slice, draft));
-    }
+    let missed = same.into_iter().filter(is_missed);
+    changes.update.extend(missed.map(unchanged));
     let updated = changes.update.iter_mut().map(|(_, draft)| draft);
     for draft in changes.create.iter_mut().chain(updated) {
         draft
@@ -166,6 +171,16 @@ fn hint(changes: &mut Changes, same: Vec<Arc<EndpointSlice>>, preference: Prefer
             .iter_mut()
             .for_each(|endpoint| preference.apply(endpoint));
     }
+}
+
+/// A slice, and itself as what it is to be.
+pub(super) fn unchanged(slice: Arc<EndpointSlice>) -> (Arc<EndpointSlice>, Draft) {
+    let draft = Draft {
+        address_type: slice.address_type.clone(),
+        ports: slice.ports.clone(),
+        endpoints: slice.endpoints.clone(),
+    };
+    (slice, draft)
 }
 
 /// The labels of the slices of a service.
@@ -234,6 +249,7 @@ mod tests {
             service,
             pods,
             slices,
+            zones: None,
         }
         .plans(|name| {
             let node = json!({"metadata": {"name": name, "labels": {"topology.kubernetes.io/zone": "z"}}});
@@ -337,6 +353,7 @@ mod tests {
             service: &dual,
             pods: &[],
             slices: &[foreign],
+            zones: None,
         };
         let (plans, foreign) = seen.plans(|_| None);
         let types: Vec<_> = plans

@@ -22,6 +22,7 @@ use futures_util::{FutureExt, future::BoxFuture};
 use kubecontroller::{
     informer::{Informer, Informers},
     manager::{BoxError, Runnable, Stop},
+    metrics::{Figure, Metrics},
     queue::{Backoff, Options, Queue},
 };
 use tokio::task::JoinSet;
@@ -38,8 +39,16 @@ use crate::{
 /// How many objects are looked at, at once.
 const WORKERS: usize = 20;
 
+/// How often it could not be found out which kinds there are.
+const SYNC_ERRORS: Figure = Figure::counter(
+    "garbagecollector_controller_resources_sync_error_total",
+    "Number of garbage collector resources sync errors",
+    &[],
+);
+
 /// The garbage collector.
 struct GarbageCollector {
+    metrics: Metrics,
     writer: Writer,
     informers: Informers,
     definitions: Informer<Definition>,
@@ -48,6 +57,7 @@ struct GarbageCollector {
 /// What runs.
 pub(crate) fn make(context: &Context) -> Vec<Task> {
     vec![Box::new(GarbageCollector {
+        metrics: context.metrics.clone(),
         writer: context.writer.clone(),
         informers: context.informers.clone(),
         definitions: context.informer(&CUSTOM_RESOURCE_DEFINITIONS),
@@ -93,10 +103,20 @@ impl GarbageCollector {
     /// Follows the kinds as they come and go.
     async fn watch_kinds(&self, monitors: &mut Monitors) -> Result<(), BoxError> {
         let mut kinds = Kinds::new(&self.writer, &self.definitions).await;
-        while let Some(discovered) = kinds.next().await? {
+        loop {
+            let discovered = match kinds.next().await {
+                Ok(Some(discovered)) => discovered,
+                Ok(None) => return Ok(()),
+                Err(error) => {
+                    self.metrics.count(&SYNC_ERRORS, &[], 1);
+                    return Err(error.into());
+                }
+            };
+            if !discovered.failed.is_empty() {
+                self.metrics.count(&SYNC_ERRORS, &[], 1);
+            }
             monitors.sync(&discovered).await;
         }
-        Ok(())
     }
 }
 

@@ -14,9 +14,11 @@ use kubecontroller::{
     events::Recorder,
     informer::Informer,
 };
+use tokio::time::Instant;
 
 use super::{
     backoff::Failures,
+    figures::{Came, Figures},
     look::Look,
     making,
     plan::{Action, Wanted},
@@ -44,6 +46,7 @@ pub(super) struct Foreman {
     family: Family<Pod>,
     recorder: Recorder,
     clock: Clock,
+    figures: Figures,
     /// The failures of jobs, by key and uid. Who forgets them asks the pods.
     failures: Mutex<HashMap<Key, (Box<str>, Failures)>>,
 }
@@ -56,6 +59,8 @@ struct Visit<'f> {
     about: ObjectReference,
     /// The newest version of a pod that was written.
     newest: Mutex<u64>,
+    /// What it came to, as far as that is known.
+    came: Mutex<Came>,
 }
 
 // --- Foreman ---
@@ -69,6 +74,7 @@ impl Foreman {
             pods,
             recorder: context.recorder.clone(),
             clock: context.clock.clone(),
+            figures: Figures::new(&context.metrics),
             failures: Mutex::default(),
         }
     }
@@ -92,8 +98,12 @@ impl Reconciler for Foreman {
             about: job.metadata.reference(&JOBS),
             job: &job,
             newest: Mutex::new(0),
+            came: Mutex::new(Came::Tracking),
         };
+        let begun = Instant::now();
         let outcome = visit.run().await;
+        let came = *visit.came.lock().unwrap_or_else(PoisonError::into_inner);
+        self.figures.looked(&job, came, outcome.is_ok(), begun.elapsed());
         let newest = *visit.newest.lock().unwrap_or_else(PoisonError::into_inner);
         if newest > 0 {
             request.wrote_at(&self.pods, &newest.to_string());
@@ -116,12 +126,13 @@ impl Visit<'_> {
         let known = self.known_failures();
         let look = Look::new(job, &pods, known, self.foreman.clock.now());
         let action = Action::new(&look);
+        *self.came.lock().unwrap_or_else(PoisonError::into_inner) = Came::of(&action);
         let (done, problem) = self.act(&look, &action).await;
         let mut track = Track::new(&look, &action, done);
         let mut status = job.status.clone();
         let mut version = job.metadata.resource_version.clone();
         if track.status != status {
-            version = self.write(&track.status, &version).await?;
+            version = self.write(&status, &track.status, &version).await?;
             status = track.status.clone();
             self.remember(look.failures);
         }
@@ -133,7 +144,7 @@ impl Visit<'_> {
             track.finish();
         }
         if track.status != status {
-            self.write(&track.status, &version).await?;
+            self.write(&status, &track.status, &version).await?;
             self.tell_all(&mut track.news);
         }
         if let Some(error) = unreleased.or(problem) {
@@ -263,7 +274,9 @@ impl Visit<'_> {
             let created = &created;
             async move {
                 let Some(pod) = pod else { return Ok(()) };
-                if self.create(pod).await? {
+                let made = self.create(pod).await;
+                self.foreman.figures.created(look, made.is_ok());
+                if made? {
                     *created.lock().unwrap_or_else(PoisonError::into_inner) += 1;
                 }
                 Ok(())
@@ -308,7 +321,7 @@ impl Visit<'_> {
         }
     }
 
-    async fn write(&self, status: &JobStatus, version: &str) -> kube::Result<Box<str>> {
+    async fn write(&self, old: &JobStatus, status: &JobStatus, version: &str) -> kube::Result<Box<str>> {
         let (namespace, name) = (&self.job.metadata.namespace, &self.job.metadata.name);
         let place = Place::new(&JOBS, namespace, name).part("status");
         let written: Made = self
@@ -318,6 +331,7 @@ impl Visit<'_> {
             .await?;
         let version = written.metadata.resource_version;
         self.request.wrote_at(&self.foreman.jobs, &version);
+        self.foreman.figures.wrote(self.job, old, status);
         Ok(version)
     }
 

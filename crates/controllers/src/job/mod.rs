@@ -15,6 +15,7 @@
 //! ```
 
 mod backoff;
+mod figures;
 mod foreman;
 mod indexes;
 mod look;

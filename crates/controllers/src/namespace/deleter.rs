@@ -13,7 +13,7 @@ use crate::{
     discovery::Discovered,
     objects::{Condition, Meta},
     resource::{NAMESPACES, PODS, Resource},
-    writer::{Place, Writer, is},
+    writer::{Place, Writer, is, words},
 };
 
 /// The finalizer of namespaces that is ours to take away.
@@ -36,7 +36,7 @@ pub(super) enum Progress {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Problem {
     /// The server refused.
-    #[error(transparent)]
+    #[error("{}", words(.0))]
     Server(#[from] kube::Error),
     /// Not everything could be deleted.
     #[error("{0}")]

@@ -28,6 +28,7 @@ use kubecontroller::{
     controller::Runner,
     informer::Scope,
     manager::{BoxError, Runnable, Stop},
+    metrics::{Figure, Metrics},
 };
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
@@ -51,8 +52,30 @@ const POD_WORKERS: usize = 4;
 
 const LEASE_NAMESPACE: &str = "kube-node-lease";
 
+const ZONE_SIZE: Figure = Figure::level(
+    "node_collector_zone_size",
+    "Gauge measuring number of registered Nodes per zones.",
+    &["zone"],
+);
+const ZONE_HEALTH: Figure = Figure::level(
+    "node_collector_zone_health",
+    "Gauge measuring percentage of healthy nodes per zone.",
+    &["zone"],
+);
+const UNHEALTHY: Figure = Figure::level(
+    "node_collector_unhealthy_nodes_in_zone",
+    "Gauge measuring number of not Ready Nodes per zones.",
+    &["zone"],
+);
+const EVICTIONS: Figure = Figure::counter(
+    "node_collector_evictions_total",
+    "Number of Node evictions that happened since current instance of NodeController started.",
+    &["zone"],
+);
+
 /// The controller of nodes, and the clock that wakes it.
 struct Lifecycle {
+    metrics: Metrics,
     keeper: Arc<Keeper>,
     runner: Runner<Arc<Keeper>>,
 }
@@ -87,7 +110,12 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
             nodes: nodes.store().clone(),
             pods: pods.store().clone(),
         });
-    vec![Box::new(Lifecycle { keeper, runner }), Box::new(arrivals)]
+    let lifecycle = Lifecycle {
+        metrics: context.metrics.clone(),
+        keeper,
+        runner,
+    };
+    vec![Box::new(lifecycle), Box::new(arrivals)]
 }
 
 // --- Lifecycle ---
@@ -145,9 +173,19 @@ impl Lifecycle {
                 () = turn => {}
                 () = keeper.shared.wake.notified() => {}
             }
-            let released = keeper.shared.lock().zones.release(Instant::now());
-            self.wake(released);
+            self.wake(self.release());
         }
+    }
+
+    /// The nodes whose turn it is.
+    fn release(&self) -> Vec<Box<str>> {
+        let mut state = self.keeper.shared.lock();
+        let released = state.zones.release(Instant::now());
+        for node in &released {
+            let zone = state.zones.zone(node).unwrap_or_default();
+            self.metrics.count(&EVICTIONS, &[zone], 1);
+        }
+        released
     }
 
     fn look(&self) {
@@ -156,6 +194,13 @@ impl Lifecycle {
         let change = state.zones.evaluate(now);
         if change == Change::Resumed {
             state.lives.hear_all(now);
+        }
+        for (zone, ready, down) in state.zones.counts() {
+            let [ready, all, down] = [ready, ready + down, down].map(number);
+            self.metrics.level(&ZONE_SIZE, &[zone], all);
+            self.metrics.level(&UNHEALTHY, &[zone], down);
+            let health = if all > 0.0 { 100.0 * ready / all } else { 100.0 };
+            self.metrics.level(&ZONE_HEALTH, &[zone], health);
         }
         drop(state);
         self.wake(silent);
@@ -174,4 +219,9 @@ impl Lifecycle {
             queue.add(Key::new("", &node));
         }
     }
+}
+
+/// A number of nodes; there are never more than a float can count.
+fn number(nodes: usize) -> f64 {
+    u32::try_from(nodes).map_or(f64::INFINITY, f64::from)
 }

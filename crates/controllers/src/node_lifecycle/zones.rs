@@ -113,6 +113,18 @@ impl Zones {
         self.is_stopped
     }
 
+    /// The zone that a node is in.
+    pub(super) fn zone(&self, node: &str) -> Option<&str> {
+        self.nodes.get(node).map(|place| &*place.zone)
+    }
+
+    /// Each zone, and how many of its nodes are ready and how many are not.
+    pub(super) fn counts(&self) -> impl Iterator<Item = (&str, usize, usize)> {
+        self.by_name
+            .iter()
+            .map(|(name, zone)| (&**name, zone.ready, zone.down))
+    }
+
     /// A node is as it is now.
     pub(super) fn observe(&mut self, node: &Node, now: Instant) {
         let name = &node.metadata.name;

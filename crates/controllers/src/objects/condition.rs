@@ -1,11 +1,13 @@
 //! The conditions of an object.
 
+use std::hash::{Hash, Hasher};
+
 use k8s_openapi::jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 /// A condition. Fields that are not known here are kept, so that a list of conditions can be written back whole.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Condition {
     /// What it is about.
@@ -28,7 +30,7 @@ pub struct Condition {
 }
 
 /// Whether a condition holds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ConditionStatus {
     /// It holds.
     True,
@@ -51,6 +53,13 @@ impl Condition {
     /// Whether a list says that a condition holds.
     pub fn holds(conditions: &[Condition], kind: &str) -> bool {
         Condition::find(conditions, kind).is_some_and(|condition| condition.status == ConditionStatus::True)
+    }
+}
+
+// What is written here tells conditions apart well enough.
+impl Hash for Condition {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (&self.kind, self.status, &self.reason, self.last_transition_time).hash(state);
     }
 }
 

@@ -45,7 +45,7 @@ pub use self::{
         PodCondition, Replacement, SuccessPolicy, SuccessRule, Uncounted,
     },
     meta::{Meta, Owner},
-    node::{Node, NodeSpec, NodeStatus, Taint},
+    node::{Allocatable, Node, NodeSpec, NodeStatus, Taint},
     node_selector::NodeSelector,
     persistent_volume::{
         BindingMode, ClaimRef, HostPath, PersistentVolume, PersistentVolumeSpec, PersistentVolumeStatus,

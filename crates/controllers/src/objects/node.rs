@@ -1,6 +1,7 @@
 //! Nodes, as controllers see them.
 
-use serde::{Deserialize, Serialize};
+use k3_api::quantity::Quantity;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{Condition, ConditionStatus, Thing};
 
@@ -42,6 +43,17 @@ pub struct Taint {
 pub struct NodeStatus {
     /// The conditions.
     pub conditions: Vec<Condition>,
+    /// What pods may have of it.
+    pub allocatable: Allocatable,
+}
+
+/// What pods may have of a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Allocatable {
+    /// Thousandths of processors.
+    #[serde(rename = "cpu", deserialize_with = "milli")]
+    pub milli_cpu: i64,
 }
 
 // --- Node ---
@@ -61,4 +73,11 @@ impl Node {
     pub fn is_tainted(&self, key: &str) -> bool {
         self.spec.taints.iter().any(|taint| &*taint.key == key)
     }
+}
+
+/// An amount in thousandths; none if it makes no sense.
+fn milli<'de, D: Deserializer<'de>>(from: D) -> Result<i64, D::Error> {
+    let amount = Option::<serde_json::Value>::deserialize(from)?;
+    let amount = amount.and_then(|amount| Quantity::from_value(&amount).ok());
+    Ok(amount.map_or(0, |amount| amount.milli_value()))
 }

@@ -81,7 +81,7 @@ pub struct PodStatus {
     pub reason: Box<str>,
     /// The conditions, without what only people read.
     #[serde(deserialize_with = "conditions")]
-    pub conditions: Box<[Condition]>,
+    pub conditions: Shared<Condition>,
     /// Its address.
     #[serde(rename = "podIP")]
     pub ip: Box<str>,
@@ -91,9 +91,9 @@ pub struct PodStatus {
     /// When its node began with it.
     pub start_time: Option<Timestamp>,
     /// Its containers.
-    pub container_statuses: Box<[ContainerStatus]>,
+    pub container_statuses: Shared<ContainerStatus>,
     /// Those that run before them.
-    pub init_container_statuses: Box<[ContainerStatus]>,
+    pub init_container_statuses: Shared<ContainerStatus>,
 }
 
 /// How far a pod is in its life.
@@ -114,7 +114,7 @@ pub enum PodPhase {
 }
 
 /// What a container is.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ContainerStatus {
     /// The name.
@@ -128,7 +128,7 @@ pub struct ContainerStatus {
 }
 
 /// What a container does; neither means that it waits.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default)]
 pub struct ContainerState {
     /// It has ended.
@@ -138,7 +138,7 @@ pub struct ContainerState {
 }
 
 /// A container that runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Running {
     /// Since when.
@@ -146,7 +146,7 @@ pub struct Running {
 }
 
 /// A container that has ended.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Terminated {
     /// How.
@@ -157,7 +157,8 @@ pub struct Terminated {
     pub finished_at: Option<Timestamp>,
 }
 
-pooled!(Container, Volume);
+// Times are full seconds: what is made together is alike in all that, too.
+pooled!(Container, Volume, Condition, ContainerStatus);
 
 // --- Pod ---
 
@@ -300,7 +301,7 @@ fn claims<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Shared<Volume>, D
 }
 
 /// Pods are many, and each has half a dozen conditions: words, and fields that nobody knows, are not kept.
-fn conditions<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Box<[Condition]>, D::Error> {
+fn conditions<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Shared<Condition>, D::Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Written {

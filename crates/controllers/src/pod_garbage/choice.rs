@@ -17,6 +17,18 @@ pub(super) enum Why {
     Orphaned,
 }
 
+impl Why {
+    /// What it is called in figures.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Why::Ended => "terminated",
+            Why::Unscheduled => "unscheduled",
+            Why::OutOfService => "out-of-service",
+            Why::Orphaned => "orphaned",
+        }
+    }
+}
+
 /// Of the pods that have ended, those beyond `threshold`: the evicted ones first, and then the oldest. 0 is no threshold.
 pub(super) fn ended(mut pods: Vec<Arc<Pod>>, threshold: usize) -> Vec<Arc<Pod>> {
     if threshold == 0 || pods.len() <= threshold {

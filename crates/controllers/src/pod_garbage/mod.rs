@@ -13,6 +13,7 @@ use kubecontroller::{
     Clock, Key,
     informer::Informer,
     manager::{BoxError, Runnable, Stop},
+    metrics::{Figure, Metrics},
     store::By,
 };
 use serde_json::{Value, json};
@@ -39,9 +40,21 @@ const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 const ENDED: &str = "ended";
 const GOING: &str = "going";
 
+const ENDED_PODS: Figure = Figure::counter(
+    "pod_gc_collector_force_delete_pods_total",
+    "Number of pods that are being forcefully deleted since the Pod GC Controller started.",
+    &["namespace", "reason"],
+);
+const FAILURES: Figure = Figure::counter(
+    "pod_gc_collector_force_delete_pod_errors_total",
+    "Number of errors encountered when forcefully deleting the pods since the Pod GC Controller started.",
+    &["namespace", "reason"],
+);
+
 struct PodGarbage {
     writer: Writer,
     clock: Clock,
+    metrics: Metrics,
     pods: Informer<Pod>,
     nodes: Informer<Node>,
     /// Pods that have ended, and pods that are going.
@@ -60,6 +73,7 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
     vec![Box::new(PodGarbage {
         writer: context.writer.clone(),
         clock: context.clock.clone(),
+        metrics: context.metrics.clone(),
         nodes: context.informer(&NODES),
         pods,
         by_state,
@@ -114,7 +128,10 @@ impl PodGarbage {
         }
         stream::iter(gone)
             .for_each_concurrent(AT_ONCE, |(pod, why)| async move {
+                let labels = [&*pod.metadata.namespace, why.name()];
+                self.metrics.count(&ENDED_PODS, &labels, 1);
                 if let Err(error) = self.end(&pod, why).await {
+                    self.metrics.count(&FAILURES, &labels, 1);
                     let name = &*pod.metadata.name;
                     tracing::warn!(pod = name, namespace = &*pod.metadata.namespace, ?why, %error, "cannot end a pod");
                 }

@@ -1,6 +1,7 @@
 //! Looks at an autoscaler: at its target, its metrics, and what follows from them.
 
 use std::{
+    cmp::Ordering,
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -11,10 +12,12 @@ use kubecontroller::{
     controller::{Error, Outcome, Reconciler, Request},
     events::Recorder,
     informer::Informer,
+    metrics::{Figure, Metrics as Figures, exponential},
     object::Object,
     selector::Selector,
     store::By,
 };
+use tokio::time::Instant;
 
 use super::{
     Autoscaler, PERIOD,
@@ -33,8 +36,37 @@ use crate::{
     writer::{Made, Place, Writer, is, words},
 };
 
+const LOOKS: Figure = Figure::counter(
+    "horizontal_pod_autoscaler_controller_reconciliations_total",
+    "Number of reconciliations of HPA controller. The label 'action' should be either 'scale_down', 'scale_up', or 'none'. Also, the label 'error' should be either 'spec', 'internal', or 'none'. Note that if both spec and internal errors happen during a reconciliation, the first one to occur is reported in `error` label.",
+    &["action", "error"],
+);
+const LOOK_TIME: Figure = Figure::spread(
+    "horizontal_pod_autoscaler_controller_reconciliation_duration_seconds",
+    "The time(seconds) that the HPA controller takes to reconcile once. The label 'action' should be either 'scale_down', 'scale_up', or 'none'. Also, the label 'error' should be either 'spec', 'internal', or 'none'. Note that if both spec and internal errors happen during a reconciliation, the first one to occur is reported in `error` label.",
+    &["action", "error"],
+    &exponential::<15>(0.001, 2.0),
+);
+const COMPUTATIONS: Figure = Figure::counter(
+    "horizontal_pod_autoscaler_controller_metric_computation_total",
+    "Number of metric computations. The label 'action' should be either 'scale_down', 'scale_up', or 'none'. Also, the label 'error' should be either 'spec', 'internal', or 'none'. The label 'metric_type' corresponds to HPA.spec.metrics[*].type",
+    &["action", "error", "metric_type"],
+);
+const COMPUTATION_TIME: Figure = Figure::spread(
+    "horizontal_pod_autoscaler_controller_metric_computation_duration_seconds",
+    "The time(seconds) that the HPA controller takes to calculate one metric. The label 'action' should be either 'scale_down', 'scale_up', or 'none'. The label 'error' should be either 'spec', 'internal', or 'none'. The label 'metric_type' corresponds to HPA.spec.metrics[*].type",
+    &["action", "error", "metric_type"],
+    &exponential::<15>(0.001, 2.0),
+);
+const AUTOSCALERS: Figure = Figure::level(
+    "horizontal_pod_autoscaler_controller_num_horizontal_pod_autoscalers",
+    "Current number of controlled HPA objects.",
+    &[],
+);
+
 /// Looks at autoscalers.
 pub(super) struct Autoscaling {
+    figures: Figures,
     writer: Writer,
     recorder: Recorder,
     clock: Clock,
@@ -82,11 +114,20 @@ impl Reconciler for Autoscaling {
         let key = &request.key;
         let Some(autoscaler) = self.autoscalers.store().get(key) else {
             self.memory().remove(key);
+            self.count();
             return Ok(Outcome::Done);
         };
         self.memory().entry(key.clone()).or_default();
+        self.count();
+        let begun = Instant::now();
         let mut standing = Standing::new(&autoscaler, self.clock.now());
-        self.look(&autoscaler, &mut standing).await;
+        let labels = match self.look(&autoscaler, &mut standing).await {
+            Some((current, replicas)) => [action(current, replicas), "none"],
+            None => ["none", "internal"],
+        };
+        self.figures.count(&LOOKS, &labels, 1);
+        self.figures
+            .observe(&LOOK_TIME, &labels, begun.elapsed().as_secs_f64());
         // Whatever came of it, it is looked at again at its time, and not earlier.
         self.write(&request, &autoscaler, &standing).await;
         Ok(Outcome::After(PERIOD))
@@ -97,6 +138,7 @@ impl Autoscaling {
     pub(super) fn new(context: &Context, autoscalers: Informer<Autoscaler>) -> Self {
         let targets = Arc::new(Targets::new(&context.writer));
         Autoscaling {
+            figures: context.metrics.clone(),
             writer: context.writer.clone(),
             recorder: context.recorder.clone().component("horizontal-pod-autoscaler"),
             clock: context.clock.clone(),
@@ -108,7 +150,14 @@ impl Autoscaling {
         }
     }
 
-    async fn look(&self, autoscaler: &Autoscaler, standing: &mut Standing<'_>) {
+    /// Says how many autoscalers there are.
+    fn count(&self) {
+        let count = u32::try_from(self.memory().len()).unwrap_or(u32::MAX);
+        self.figures.level(&AUTOSCALERS, &[], count.into());
+    }
+
+    /// Gives how many replicas there were, and how many there are to be; `None` if that could not be seen to.
+    async fn look(&self, autoscaler: &Autoscaler, standing: &mut Standing<'_>) -> Option<(i32, i32)> {
         let (spec, namespace) = (&autoscaler.spec, &autoscaler.metadata.namespace);
         let mut target = match self.targets.find(namespace, &spec.scale_target_ref).await {
             Ok(target) => target,
@@ -117,24 +166,21 @@ impl Autoscaling {
                 let message =
                     format!("the HPA controller was unable to get the target's current scale: {why}");
                 standing.set(ABLE, false, "FailedGetScale", message);
-                return;
+                return None;
             }
         };
         let message = "the HPA controller was able to get the target's current scale";
         standing.set(ABLE, true, "SucceededGetScale", message);
         let (current, now) = (target.wanted(), self.clock.now());
         self.remembered(autoscaler, |memory| memory.history.begin(current, now));
-        let Some(decision) = self.decide(autoscaler, &target, standing).await else {
-            return;
-        };
         let Decision {
             replicas,
             reason,
             statuses,
-        } = decision;
+        } = self.decide(autoscaler, &target, standing).await?;
         if replicas == current {
             standing.found(current, current, statuses);
-            return;
+            return Some((current, current));
         }
         if let Err(error) = target.scale(&self.writer, namespace, replicas).await {
             let why = words(&error);
@@ -143,7 +189,7 @@ impl Autoscaling {
             let message = format!("the HPA controller was unable to update the target scale: {why}");
             standing.set(ABLE, false, "FailedUpdateScale", message);
             standing.found(current, standing.desired(), statuses);
-            return;
+            return None;
         }
         let message = format!("the HPA controller was able to update the target scale to {replicas}");
         standing.set(ABLE, true, "SucceededRescale", message);
@@ -166,6 +212,7 @@ impl Autoscaling {
         }
         standing.found(current, replicas, statuses);
         standing.scaled();
+        Some((current, replicas))
     }
 
     /// How many replicas there are to be; `None` if nobody can tell.
@@ -265,7 +312,17 @@ impl Autoscaling {
         let (mut statuses, mut failures) = (Vec::new(), Vec::new());
         let mut most: Option<(i32, String)> = None;
         for spec in specs {
-            match question.ask(spec).await {
+            let begun = Instant::now();
+            let answer = question.ask(spec).await;
+            let (done, error) = match &answer {
+                Ok(proposal) => (action(target.wanted(), proposal.replicas), "none"),
+                Err(_) => ("none", "internal"),
+            };
+            let labels = [done, error, &*spec.type_];
+            self.figures.count(&COMPUTATIONS, &labels, 1);
+            self.figures
+                .observe(&COMPUTATION_TIME, &labels, begun.elapsed().as_secs_f64());
+            match answer {
                 Ok(Proposal {
                     replicas,
                     name,
@@ -390,6 +447,15 @@ fn active(standing: &mut Standing<'_>, replicas: i32, name: String, statuses: Ve
         replicas,
         name,
         statuses,
+    }
+}
+
+/// What is done with replicas, in a word.
+fn action(current: i32, replicas: i32) -> &'static str {
+    match replicas.cmp(&current) {
+        Ordering::Less => "scale_down",
+        Ordering::Equal => "none",
+        Ordering::Greater => "scale_up",
     }
 }
 

@@ -112,7 +112,8 @@ impl Reconciler for Filler {
                 other => Ok(other.map(|()| Outcome::Done)?),
             };
         };
-        let wanting = secret.wanting(&self.cluster.authority);
+        let authority = self.cluster.authority.get();
+        let wanting = secret.wanting(&authority);
         if wanting == Wanting::default() {
             return Ok(Outcome::Done);
         }
@@ -122,7 +123,7 @@ impl Reconciler for Filler {
             data.insert(name.to_owned(), k3_api::base64::encode(text.as_bytes()).into());
         };
         if wanting.authority {
-            put("ca.crt", &self.cluster.authority);
+            put("ca.crt", &authority);
         }
         if wanting.namespace {
             put("namespace", &meta.namespace);

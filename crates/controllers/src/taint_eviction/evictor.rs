@@ -10,6 +10,7 @@ use kubecontroller::{
     Clock, Key,
     controller::{Error, Outcome, Reconciler, Request},
     events::Recorder,
+    metrics::{Figure, Metrics},
     store::Store,
 };
 use serde_json::{Value, json};
@@ -28,7 +29,22 @@ use crate::{
 const REASON: &str = "DeletionByTaintManager";
 const MESSAGE: &str = "Taint manager: deleting due to NoExecute taint";
 
+const DELETIONS: Figure = Figure::counter(
+    "taint_eviction_controller_pod_deletions_total",
+    "Total number of Pods deleted by TaintEvictionController since its start.",
+    &[],
+);
+const DELETION_TIME: Figure = Figure::spread(
+    "taint_eviction_controller_pod_deletion_duration_seconds",
+    "Latency, in seconds, between the time when a taint effect has been activated for the Pod and its deletion via TaintEvictionController.",
+    &[],
+    &[
+        0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 30.0, 60.0, 120.0, 180.0, 240.0,
+    ],
+);
+
 pub(super) struct Evictor {
+    metrics: Metrics,
     writer: Writer,
     recorder: Recorder,
     clock: Clock,
@@ -52,6 +68,7 @@ struct Planned {
 impl Evictor {
     pub(super) fn new(context: &Context, nodes: Store<Node>, pods: Store<Pod>) -> Self {
         Evictor {
+            metrics: context.metrics.clone(),
             writer: context.writer.clone(),
             recorder: context.recorder.clone(),
             clock: context.clock.clone(),
@@ -176,8 +193,11 @@ impl Reconciler for Evictor {
             Plan::Now { .. } if pod.metadata.is_going() => Ok(Outcome::Done),
             Plan::Now { .. } => {
                 self.evict(key, &pod).await?;
+                self.metrics.count(&DELETIONS, &[], 1);
                 if let Some(planned) = self.planned().get_mut(key) {
                     planned.is_done = true;
+                    self.metrics
+                        .observe(&DELETION_TIME, &[], planned.at.elapsed().as_secs_f64());
                 }
                 Ok(Outcome::Done)
             }

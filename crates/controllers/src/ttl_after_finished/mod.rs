@@ -8,11 +8,12 @@ use kubecontroller::{
     Clock,
     controller::{Error, Outcome, Predicate, Reconciler, Request},
     informer::Delta,
+    metrics::{Figure, Metrics, exponential},
     store::Store,
 };
 use serde_json::json;
 
-use self::plan::time_left;
+use self::plan::{late, time_left};
 use crate::{
     context::{Context, Task},
     objects::Job,
@@ -20,11 +21,20 @@ use crate::{
     writer::{Place, Writer, is},
 };
 
+/// How long jobs stayed after their time was over.
+const DELETION_TIME: Figure = Figure::spread(
+    "ttl_after_finished_controller_job_deletion_duration_seconds",
+    "The time it took to delete the job since it became eligible for deletion",
+    &[],
+    &exponential::<14>(0.1, 2.0),
+);
+
 /// Deletes jobs whose time is over.
 struct Cleaner {
     writer: Writer,
     jobs: Store<Job>,
     clock: Clock,
+    metrics: Metrics,
 }
 
 /// What runs.
@@ -34,6 +44,7 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
         writer: context.writer.clone(),
         jobs: jobs.store().clone(),
         clock: context.clock.clone(),
+        metrics: context.metrics.clone(),
     };
     let clock = context.clock.clone();
     let has_time = move |delta: &Delta<Job>| {
@@ -75,6 +86,9 @@ impl Reconciler for Cleaner {
             "preconditions": {"uid": metadata.uid, "resourceVersion": metadata.resource_version},
         });
         self.writer.delete(place, &options).await?;
+        if let Some(late) = late(&job, self.clock.now()) {
+            self.metrics.observe(&DELETION_TIME, &[], late.as_secs_f64());
+        }
         Ok(Outcome::Done)
     }
 }

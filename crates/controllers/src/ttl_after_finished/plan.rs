@@ -8,13 +8,27 @@ use crate::objects::Job;
 
 /// How long a job is to be kept yet; nothing if its time is over, `None` if it is kept until something else happens to it.
 pub(super) fn time_left(job: &Job, now: Timestamp) -> Option<Duration> {
-    let seconds = job.spec.ttl_seconds_after_finished?;
-    let finished = job.finished()?.last_transition_time?;
     if job.metadata.is_going() {
         return None;
     }
-    let left = finished.as_nanosecond() + i128::from(seconds) * 1_000_000_000 - now.as_nanosecond();
-    Some(Duration::from_nanos(u64::try_from(left).unwrap_or(0)))
+    Some(span(ends(job)? - now.as_nanosecond()))
+}
+
+/// For how long its time is over; `None` if it has none.
+pub(super) fn late(job: &Job, now: Timestamp) -> Option<Duration> {
+    Some(span(now.as_nanosecond() - ends(job)?))
+}
+
+/// When its time is over, in nanoseconds.
+fn ends(job: &Job) -> Option<i128> {
+    let seconds = job.spec.ttl_seconds_after_finished?;
+    let finished = job.finished()?.last_transition_time?;
+    Some(finished.as_nanosecond() + i128::from(seconds) * 1_000_000_000)
+}
+
+/// Nanoseconds as a time; nothing if they are below zero.
+fn span(nanos: i128) -> Duration {
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(0))
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! The authority that the server's certificates come from: a key that stays, and a certificate of its own
-//! that is renewed with the same key and name, so that what it signed stays good.
+//! The authority that the server's certificates come from: a key that stays until somebody asks for another, and a certificate
+//! of its own that is renewed with the same key and name, so that what it signed stays good.
 
 use std::path::Path;
 
@@ -42,8 +42,25 @@ pub(super) struct Period {
 impl Authority {
     /// The authority of a folder, made or renewed if need be. The caller holds the folder's lock.
     pub(super) fn ensure(folder: &Path, now: i64) -> Result<Self, CertificateError> {
-        let key_path = folder.join("ca.key");
-        let certificate_path = folder.join("ca.crt");
+        Self::ensure_as(folder, "ca", now)
+    }
+
+    /// The one that will take its place, if there is one; see [`super::rotation`].
+    pub(super) fn next(folder: &Path, now: i64) -> Result<Option<Self>, CertificateError> {
+        if !folder.join("ca-next.crt").exists() {
+            return Ok(None);
+        }
+        Self::ensure_next(folder, now).map(Some)
+    }
+
+    /// The one that will take its place, made if need be.
+    pub(super) fn ensure_next(folder: &Path, now: i64) -> Result<Self, CertificateError> {
+        Self::ensure_as(folder, "ca-next", now)
+    }
+
+    fn ensure_as(folder: &Path, name: &str, now: i64) -> Result<Self, CertificateError> {
+        let key_path = folder.join(format!("{name}.key"));
+        let certificate_path = folder.join(format!("{name}.crt"));
         let written = secret_file::read(&certificate_path)?;
         let key = match secret_file::read(&key_path)? {
             Some(pem) => KeyPair::from_pem(&pem).map_err(|source| CertificateError::Key {
@@ -101,7 +118,7 @@ impl Authority {
     }
 
     /// Its certificate in PEM form.
-    pub(super) fn pem(&self) -> &str {
+    pub(crate) fn pem(&self) -> &str {
         &self.pem
     }
 

@@ -73,7 +73,7 @@ impl Identity {
         purpose: &Purpose<'_>,
         now: i64,
     ) -> Option<&'static str> {
-        let Ok((der, key)) = self.der() else {
+        let Ok((der, _)) = self.der() else {
             return Some("its files cannot be read");
         };
         let Ok(certificate) = Certificate::read(&der) else {
@@ -85,7 +85,7 @@ impl Identity {
         if certificate.not_after < now + RENEWAL_DAYS * DAY {
             return Some("it is near its end");
         }
-        if CertifiedKey::from_der(vec![der.clone()], key, &tls::provider()).is_err() {
+        if !self.is_pair() {
             return Some("its key is another one's");
         }
         if !purpose.is_met(&certificate) {
@@ -95,6 +95,13 @@ impl Identity {
             return Some("it is of another authority");
         }
         None
+    }
+
+    /// Whether the key is the certificate's.
+    pub(super) fn is_pair(&self) -> bool {
+        self.der().is_ok_and(|(certificate, key)| {
+            CertifiedKey::from_der(vec![certificate], key, &tls::provider()).is_ok()
+        })
     }
 
     /// The certificate and the key as TLS wants them.

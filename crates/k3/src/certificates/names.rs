@@ -34,6 +34,11 @@ impl Names {
         Self(names)
     }
 
+    /// Those that a certificate is for.
+    pub(super) fn of(names: &[String]) -> Self {
+        Self(names.iter().cloned().collect())
+    }
+
     pub(crate) fn extend(&mut self, names: impl IntoIterator<Item = Name>) {
         self.0.extend(names.into_iter().map(|name| name.0));
     }

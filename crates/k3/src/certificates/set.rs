@@ -5,16 +5,26 @@ use std::{
     sync::Arc,
 };
 
+use k3_apiserver::PublicKey;
 use k3_storage::Clock;
 use rcgen::KeyPair;
 use rustls::pki_types::{CertificateDer, pem::PemObject};
 
-use super::{Identity, Names, authority::Authority, identity::Purpose};
+use super::{Identity, Names, authority::Authority, identity::Purpose, rotation};
 use crate::secret_file::{self, FileError};
+
+/// Whoever changes files of the folder has this one locked.
+pub(super) const LOCK: &str = ".lock";
+/// The names of certificates and of their keys, without endings.
+pub(super) const SERVER: &str = "server";
+pub(super) const ADMIN: &str = "admin";
+pub(super) const TO_NODES: &str = "apiserver-kubelet-client";
+pub(super) const SIGNING_KEY: &str = "service-account.key";
 
 /// The certificates and keys of a server.
 pub(crate) struct Certificates {
-    /// The authority's certificate, in PEM form.
+    /// The certificates of the authorities that are to be trusted, in PEM form: one, or two while one takes the place of the
+    /// other.
     pub(crate) authority: String,
     /// What the server shows.
     pub(crate) server: Identity,
@@ -24,6 +34,8 @@ pub(crate) struct Certificates {
     pub(crate) to_nodes: Identity,
     /// The key that service-account tokens are signed with: ECDSA P-256, PKCS#8 DER.
     pub(crate) signing_key: Vec<u8>,
+    /// Keys that tokens were signed with before, and are believed still.
+    pub(crate) old_signing_keys: Vec<PublicKey>,
     /// What signs certificates for others.
     pub(crate) issuer: Arc<Authority>,
 }
@@ -47,6 +59,22 @@ pub(crate) enum CertificateError {
     /// The authority's certificate is not for its key.
     #[error("{} is not the certificate for the key beside it", .path.display())]
     AuthorityUnfit { path: PathBuf },
+    /// A file of public keys holds something else.
+    #[error("{} holds no public keys in PEM form", .path.display())]
+    PublicKeys { path: PathBuf },
+    /// A file cannot be put in the place of another.
+    #[error("cannot replace {}", .path.display())]
+    Replace {
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
+    /// There is nothing that could be replaced.
+    #[error("there are no certificates in {}", .folder.display())]
+    Nothing { folder: PathBuf },
+    /// One authority is already taking the place of the other.
+    #[error("a rotation of the authority is under way")]
+    UnderWay,
     /// The clock says something that no certificate can say.
     #[error("the machine's clock is not set")]
     Clock,
@@ -67,36 +95,65 @@ pub(crate) enum CertificateError {
 // --- Certificates ---
 
 impl Certificates {
+    /// The same with another key for tokens than the folder's, if there is one: tokens that the folder's signed are then those
+    /// of somebody else.
+    pub(crate) fn with_signing_key(mut self, key: Option<&[u8]>) -> Self {
+        if let Some(key) = key {
+            self.signing_key = key.to_vec();
+            self.old_signing_keys.clear();
+        }
+        self
+    }
+
     /// Those of `folder`, made or renewed if need be.
     pub(crate) fn ensure(folder: &Path, names: &Names, clock: &dyn Clock) -> Result<Self, CertificateError> {
-        let now = clock.now().duration_since(std::time::UNIX_EPOCH);
-        let now = now
-            .ok()
-            .and_then(|now| i64::try_from(now.as_secs()).ok())
-            .ok_or(CertificateError::Clock)?;
+        let now = seconds(clock)?;
         secret_file::make_folder(folder)?;
         // Two servers that begin together on one folder must not each sign with a key of their own.
-        let _alone = secret_file::lock(&folder.join(".lock"))?;
-        let authority = Authority::ensure(folder, now)?;
-        let server = identity(folder, "server", &authority, &Purpose::Server(names), now)?;
-        let admin = Purpose::Master("kubernetes-admin");
-        let admin = identity(folder, "admin", &authority, &admin, now)?;
+        let _alone = secret_file::lock(&folder.join(LOCK))?;
+        Self::ensure_alone(folder, names, now)
+    }
+
+    /// The same for who has the folder's lock.
+    pub(super) fn ensure_alone(folder: &Path, names: &Names, now: i64) -> Result<Self, CertificateError> {
+        rotation::mend(folder)?;
+        let current = Authority::ensure(folder, now)?;
+        let next = Authority::next(folder, now)?;
+        let server = identity(folder, SERVER, &current, &Purpose::Server(names), now)?;
+        let mut authority = current.pem().to_owned();
+        if let Some(next) = &next {
+            authority.push_str(next.pem());
+        }
         let to_nodes = Purpose::Master("kube-apiserver-kubelet-client");
-        let to_nodes = identity(folder, "apiserver-kubelet-client", &authority, &to_nodes, now)?;
+        let to_nodes = identity(folder, TO_NODES, &current, &to_nodes, now)?;
+        // The server believes both, so who is known to it by a certificate gets one that will outlast the change. Nodes may
+        // know the old authority alone.
+        let issuer = next.unwrap_or(current);
+        let admin = Purpose::Master("kubernetes-admin");
+        let admin = identity(folder, ADMIN, &issuer, &admin, now)?;
         Ok(Self {
             server,
             admin,
             to_nodes,
             signing_key: signing_key(folder)?,
-            authority: authority.pem().to_owned(),
-            issuer: Arc::new(authority),
+            old_signing_keys: rotation::old_signing_keys(folder)?,
+            authority,
+            issuer: Arc::new(issuer),
         })
     }
 
-    /// The authority's certificate as TLS wants it.
-    pub(crate) fn authority_der(&self) -> Result<CertificateDer<'static>, CertificateError> {
-        Ok(CertificateDer::from_pem_slice(self.authority.as_bytes())?)
+    /// The certificates of the authorities as TLS wants them.
+    pub(crate) fn authorities(&self) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
+        Ok(CertificateDer::pem_slice_iter(self.authority.as_bytes()).collect::<Result<_, _>>()?)
     }
+}
+
+/// The time of certificates: seconds since 1970.
+pub(super) fn seconds(clock: &dyn Clock) -> Result<i64, CertificateError> {
+    let now = clock.now().duration_since(std::time::UNIX_EPOCH);
+    now.ok()
+        .and_then(|now| i64::try_from(now.as_secs()).ok())
+        .ok_or(CertificateError::Clock)
 }
 
 fn identity(
@@ -126,9 +183,9 @@ fn identity(
     Ok(identity)
 }
 
-/// The key that service-account tokens are signed with. It stays for ever: tokens out there depend on it.
+/// The key that service-account tokens are signed with. It stays until somebody asks for another: tokens out there depend on it.
 fn signing_key(folder: &Path) -> Result<Vec<u8>, CertificateError> {
-    let path = folder.join("service-account.key");
+    let path = folder.join(SIGNING_KEY);
     if let Some(pem) = secret_file::read(&path)? {
         let key = KeyPair::from_pem(&pem).map_err(|source| CertificateError::Key { path, source })?;
         return Ok(key.serialize_der());
@@ -188,7 +245,7 @@ mod tests {
     #[test]
     fn tls_takes_what_is_made() {
         let folder = tempfile::tempdir().unwrap();
-        assert!(crate::tls::server_config(&ensure(folder.path(), TODAY)).is_ok());
+        assert!(crate::tls::Tls::new(&ensure(folder.path(), TODAY)).is_ok());
     }
 
     #[test]
@@ -250,7 +307,7 @@ mod tests {
         fs::write(folder.path().join("server.key"), &first.admin.key).unwrap();
         let second = ensure(folder.path(), TODAY);
         assert!(second.server != first.server);
-        assert!(crate::tls::server_config(&second).is_ok());
+        assert!(crate::tls::Tls::new(&second).is_ok());
     }
 
     #[test]

@@ -8,13 +8,13 @@ use k3_controllers::Cluster;
 use kube::Config;
 use kubecontroller::manager::{self, Stop};
 
-use super::cluster::ServerFlags;
+use super::server_flags::ServerFlags;
 use crate::{
     control::{self, Chosen, Control},
     door::Door,
     failure::Failure,
     limits,
-    log::{self, LogLevel},
+    log::{self, LogFlags},
     signals::Signals,
 };
 
@@ -58,16 +58,15 @@ pub(crate) struct ControllerFlags {
     #[arg(long, value_name = "ADDRESS")]
     health_address: Option<String>,
 
-    /// How much is written to standard error
-    #[arg(long, value_enum, default_value_t = LogLevel::Info, value_name = "LEVEL")]
-    log_level: LogLevel,
-
     #[command(flatten)]
     server: ServerFlags,
+
+    #[command(flatten)]
+    log: LogFlags,
 }
 
 pub(super) fn run(flags: &ControllerFlags) -> Result<(), Failure> {
-    log::begin(flags.log_level);
+    log::begin(&flags.log)?;
     let chosen = control::listed(&flags.controllers)?;
     if chosen.is_nothing() {
         return Err(Failure::usage(
@@ -95,7 +94,7 @@ async fn control(flags: &ControllerFlags, chosen: Chosen) -> Result<(), Failure>
     })?;
     let server = flags.server.config().await?;
     let cluster = Cluster {
-        authority: authority(&server)?,
+        authority: authority(&server)?.into(),
         ..Cluster::default()
     };
     let mut config = manager::Config::default();

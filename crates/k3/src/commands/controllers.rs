@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::Value;
 
 use super::{
-    cluster::{self, Cluster, ServerFlags},
+    server_flags::{self, Cluster, ServerFlags},
     table::table,
 };
 use crate::{
@@ -38,7 +38,7 @@ pub(crate) struct ControllersFlags {
 }
 
 pub(super) fn run(flags: &ControllersFlags) -> Result<(), Failure> {
-    cluster::wait(async {
+    server_flags::wait(async {
         let cluster = Cluster::find(&flags.server).await?;
         let report = cluster.ask("GET", CONTROLLERS_PATH, None).await?;
         if flags.json {

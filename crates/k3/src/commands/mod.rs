@@ -1,16 +1,30 @@
 //! The command line: a folder or file a command.
 
+mod certs;
 mod client;
-mod cluster;
+mod config;
 mod controller;
 mod controllers;
+mod doctor;
+mod log_level;
+mod man;
+mod migrate;
+mod server_flags;
+mod snapshot;
 mod start;
+mod stores;
 mod table;
 mod token;
+mod version;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use std::{env, path::Path, process};
 
-use crate::failure::Failure;
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use crate::{
+    config::{Unread, World, documented, read},
+    failure::Failure,
+};
 
 /// A Kubernetes control plane in one process.
 #[derive(Debug, Parser)]
@@ -27,23 +41,68 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Config(config::ConfigFlags),
     Start(Box<start::StartFlags>),
     Controller(controller::ControllerFlags),
     Controllers(controllers::ControllersFlags),
+    Certs(certs::CertsFlags),
+    Doctor(doctor::DoctorFlags),
+    Snapshot(snapshot::SnapshotFlags),
+    Migrate(migrate::MigrateFlags),
+    LogLevel(log_level::LogLevelFlags),
     Token(token::TokenFlags),
+    Version(version::VersionFlags),
+    Man(man::ManFlags),
     #[command(flatten)]
     Client(Box<k3_client::ClientCommand>),
 }
 
 /// Carries out what the arguments of the process ask for. Arguments that make no sense end it with 2.
 pub(crate) fn run() -> Result<(), Failure> {
-    match Cli::parse().command {
+    let world = World {
+        variable: &|name| env::var_os(name),
+        folder: Path::new(""),
+    };
+    let line = match read(&Cli::command(), env::args_os().collect(), &world) {
+        Ok(line) => line,
+        Err(Unread::Settings(failure)) => return Err(failure),
+        Err(Unread::Line(error, notes)) => refuse(&error, &notes),
+    };
+    let cli = Cli::from_arg_matches(&line.matches).unwrap_or_else(|error| refuse(&error, ""));
+    let done = match cli.command {
+        Command::Config(flags) => config::run(&flags, &line.settings),
         Command::Start(flags) => start::run(*flags),
         Command::Controller(flags) => controller::run(&flags),
         Command::Controllers(flags) => controllers::run(&flags),
+        Command::Certs(flags) => certs::run(&flags),
+        Command::Doctor(flags) => doctor::run(&flags),
+        Command::Snapshot(flags) => snapshot::run(flags),
+        Command::Migrate(flags) => migrate::run(&flags),
+        Command::LogLevel(flags) => log_level::run(&flags),
         Command::Token(flags) => token::run(flags),
-        Command::Client(command) => client::run(*command, <Cli as CommandFactory>::command),
+        Command::Version(flags) => version::run(&flags),
+        Command::Man(flags) => man::run(&flags, documented(command())),
+        Command::Client(command) => client::run(*command, || documented(self::command())),
+    };
+    done.map_err(|failure| {
+        let notes = line.settings.notes(&failure.to_string());
+        failure.with_notes(&notes)
+    })
+}
+
+/// Ends the process with help, or with what is wrong with its arguments.
+fn refuse(error: &clap::Error, notes: &str) -> ! {
+    // Nobody reads it then.
+    let _ = error.print();
+    if !notes.is_empty() {
+        eprintln!("\n{notes}");
     }
+    process::exit(error.exit_code())
+}
+
+/// The whole command line.
+pub(crate) fn command() -> clap::Command {
+    Cli::command()
 }
 
 #[cfg(test)]
@@ -52,6 +111,6 @@ mod tests {
 
     #[test]
     fn the_command_line_makes_sense() {
-        Cli::command().debug_assert();
+        command().debug_assert();
     }
 }

@@ -141,7 +141,7 @@ impl Control {
                 manager.clock().clone(),
                 |name| manager.recorder(name),
             );
-            manager.add(scheduler);
+            manager.add(scheduler.metrics(manager.metrics()));
         }
         if let Some((count, rules)) = chosen.simulated {
             let simulator = Simulator::new(

@@ -8,6 +8,7 @@ mod listener;
 mod node;
 mod parts;
 mod plane;
+mod renewal;
 mod settings;
 
 pub(crate) use self::{

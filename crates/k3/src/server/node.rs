@@ -1,16 +1,19 @@
 //! A node agent in this process.
 
-use std::{net::IpAddr, path::Path, time::Duration};
+use std::{net::IpAddr, path::Path, pin::pin, time::Duration};
 
 use k3_node::agent::{Agent, Config};
 use kube::Client;
 use kubecontroller::manager::Stop;
-use tokio::time::sleep;
+use tokio::{sync::watch, time::sleep};
 
 use super::NodeSettings;
 
 /// How long an agent that ended waits before it begins again.
 const PAUSE: Duration = Duration::from_secs(10);
+
+/// How long an agent may take to end when it is to begin again.
+const GRACE: Duration = Duration::from_secs(5);
 
 /// Where the server is, for nodes and their pods.
 pub(super) struct Api<'a> {
@@ -39,6 +42,32 @@ pub(super) fn config(settings: NodeSettings, data_dir: &Path, api: &Api<'_>) -> 
     config.images.high = settings.images_high;
     config.images.low = config.images.low.min(settings.images_high);
     config
+}
+
+/// Runs a node that trusts the authority of the moment: it begins again when that is another one, which its pods do not notice.
+pub(super) async fn run_renewed(
+    mut config: Config,
+    client: Client,
+    stop: Stop,
+    mut authority: watch::Receiver<String>,
+) {
+    while !stop.is_stopped() {
+        config.authority.clone_from(&authority.borrow_and_update());
+        let until = stop.child();
+        let agent = run(config.clone(), client.clone(), until.clone());
+        let changed = async {
+            // Who changes it may have gone, which is no change.
+            if authority.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+            until.stop(GRACE);
+        };
+        let (mut agent, mut changed) = (pin!(agent), pin!(changed));
+        tokio::select! {
+            () = &mut agent => {}
+            () = &mut changed => agent.await,
+        }
+    }
 }
 
 /// Runs a node until it is told to stop, and does not end before that. One that cannot run says why, again and again, and all

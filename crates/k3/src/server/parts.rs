@@ -60,5 +60,5 @@ pub(super) fn certificate_signer(certificates: &Certificates) -> CertificateSign
         filled.map(|()| bytes).map_err(|_| "no random bytes".to_owned())
     };
     let sign = move |bytes: &[u8]| issuer.sign_bytes(bytes).map_err(|error| error.to_string());
-    CertificateSigner::of_authority(certificates.authority.clone(), random, sign)
+    CertificateSigner::of_authority(certificates.issuer.pem().to_owned(), random, sign)
 }

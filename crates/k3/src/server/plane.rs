@@ -9,7 +9,7 @@ use std::{
 };
 
 use k3_apiserver::{Config, Server, kubernetes_address};
-use k3_controllers::{Cluster, TokenSigner};
+use k3_controllers::{Authority, Cluster, TokenSigner};
 use k3_storage::{Compactor, OpenError, StorageConfig, Store, SystemClock};
 use kubecontroller::manager::Stop;
 use rustls::ServerConfig;
@@ -20,13 +20,15 @@ use super::{
     listener::{listen, listen_for_pods, listen_plain},
     node::{self, Api},
     parts,
+    renewal::{self, Current, Renewal},
     settings::{is_shared, store_name},
 };
 use crate::{
     certificates::{CertificateError, Certificates, Names},
     door::Door,
     failure::Failure,
-    kubeconfig, secret_file, tls,
+    kubeconfig, log, secret_file,
+    tls::Tls,
 };
 
 /// How much history is kept for watches that begin in the past, as upstream keeps it.
@@ -38,7 +40,9 @@ const GRACE: Duration = Duration::from_secs(5);
 /// A control plane that serves. Dropping it cuts everything off; [`ControlPlane::stop`] ends it in order.
 pub(crate) struct ControlPlane {
     address: SocketAddr,
-    certificates: Certificates,
+    current: Current,
+    /// What replaces certificates. It ends with this.
+    keepers: JoinSet<()>,
     kubeconfig: (PathBuf, String),
     server: Arc<Server>,
     store: Arc<dyn Store>,
@@ -87,10 +91,14 @@ impl ControlPlane {
         store: Arc<dyn Store>,
     ) -> Result<Self, Failure> {
         let names = names(&mut settings, listeners.advertise);
-        let certificates =
-            Certificates::ensure(&data_dir.join("tls"), &names, &SystemClock).map_err(no_certificates)?;
-        let tls = tls::server_config(&certificates).map_err(no_certificates)?;
-        settings.authentication.certificates = Some(tls.clients);
+        let folder = data_dir.join("tls");
+        let seen = renewal::generation(&folder);
+        let signing_key = settings.signing_key.take();
+        let certificates = Certificates::ensure(&folder, &names, &SystemClock)
+            .map_err(no_certificates)?
+            .with_signing_key(signing_key.as_deref());
+        let tls = Tls::new(&certificates).map_err(no_certificates)?;
+        settings.authentication.certificates = Some(Arc::clone(&tls.clients));
         let compactor = Compactor::start(Arc::clone(&store), HISTORY);
         let config = api_config(&mut settings, &certificates, &listeners);
         tracing::info!("starting the API server");
@@ -99,28 +107,65 @@ impl ControlPlane {
             Failure::new("cannot start the API server", advice).because(error)
         })?;
         let server = Arc::new(server);
+        server.add_setting(log::LEVEL_PATH, log::current, log::change);
+        let (old_keys, key) = (&certificates.old_signing_keys, &certificates.signing_key);
+        server.replace_keys(key, old_keys).map_err(|error| {
+            Failure::new("cannot start the API server", "see the keys in the folder `tls`").because(error)
+        })?;
         let (address, advertise) = (listeners.address, listeners.advertise);
         let for_pods = match &settings.node {
             Some(_) => listen_for_pods(advertise, address).await,
             None => None,
         };
+        let authority = certificates.authority.clone();
         let api = Api {
             address: advertise,
             port: address.port(),
-            authority: &certificates.authority,
+            authority: &authority,
         };
         let stop_parts = Stop::new();
-        let parts = run_parts(&mut settings, data_dir, &server, &certificates, &api, &stop_parts)?;
         let kubeconfig = write_kubeconfigs(&settings, data_dir, address, &certificates)?;
+        let (node, node_trust) = watch::channel(certificates.authority.clone());
+        let published = Authority::from(certificates.authority.clone());
+        let current = Current::new(certificates);
+        let published_too = published.clone();
+        let parts = run_parts(
+            &mut settings,
+            data_dir,
+            &server,
+            (&current, published_too, node_trust),
+            &api,
+            &stop_parts,
+        )?;
         let (stop_serving, stopped) = watch::channel(());
         let serving = take_connections(listeners, for_pods, &server, &tls.config, &stopped);
+        let kubeconfigs = [
+            Some(data_dir.join("admin.kubeconfig")),
+            settings.kubeconfig_out.clone(),
+        ];
+        let renewal = Renewal {
+            folder,
+            seen,
+            names,
+            signing_key,
+            kubeconfigs: kubeconfigs.into_iter().flatten().collect(),
+            address,
+            server: Arc::clone(&server),
+            tls,
+            current: current.clone(),
+            published,
+            node,
+        };
+        let mut keepers = JoinSet::new();
+        keepers.spawn(renewal.keep());
         tracing::info!(
             storage = store_name(&settings.storage),
             "serving https://{address}"
         );
         Ok(ControlPlane {
             address,
-            certificates,
+            current,
+            keepers,
             kubeconfig,
             server,
             store,
@@ -138,8 +183,8 @@ impl ControlPlane {
     }
 
     /// The certificates it uses.
-    pub(crate) fn certificates(&self) -> &Certificates {
-        &self.certificates
+    pub(crate) fn certificates(&self) -> Arc<Certificates> {
+        self.current.get()
     }
 
     /// The admin's kubeconfig: the file, and what is in it.
@@ -171,6 +216,7 @@ impl ControlPlane {
 
     /// Ends everything, first those who use the API, then the API, then the store. Dropping the future cuts off what is left.
     pub(crate) async fn stop(mut self) {
+        self.keepers.shutdown().await;
         self.stop_parts.stop(GRACE);
         while self.parts.join_next().await.is_some() {}
         tracing::info!("stopped what runs beside the API server");
@@ -196,7 +242,7 @@ fn names(settings: &mut Settings, advertise: IpAddr) -> Names {
 fn api_config(settings: &mut Settings, certificates: &Certificates, listeners: &Listeners) -> Config {
     Config {
         authentication: mem::take(&mut settings.authentication),
-        service_range: settings.service_range.clone(),
+        service_range: settings.service_range,
         issuer: mem::take(&mut settings.issuer),
         unrestricted_update: settings.unrestricted_update,
         signing_key: certificates.signing_key.clone(),
@@ -214,7 +260,7 @@ fn run_parts(
     settings: &mut Settings,
     data_dir: &Path,
     server: &Arc<Server>,
-    certificates: &Certificates,
+    (current, published, node_trust): (&Current, Authority, watch::Receiver<String>),
     api: &Api<'_>,
     stop: &Stop,
 ) -> Result<JoinSet<()>, Failure> {
@@ -223,9 +269,9 @@ fn run_parts(
     // Without nodes there is no folder to make volumes of.
     let makes_volumes = settings.has_nodes || chosen.simulates();
     let cluster = Cluster {
-        authority: certificates.authority.clone(),
+        authority: published,
         local_volumes: makes_volumes.then(|| data_dir.join("volumes").display().to_string()),
-        certificates: Some(parts::certificate_signer(certificates)),
+        certificates: Some(current.signer()),
         tokens: Some(TokenSigner::new(server.token_signer())),
         ..Cluster::default()
     };
@@ -238,7 +284,7 @@ fn run_parts(
         tracing::info!("starting the node {}", node.name);
         let config = node::config(node, data_dir, api);
         let client = Door::Inside(server).node(&config.node_name)?;
-        running.spawn(node::run(config, client, stop.clone()));
+        running.spawn(node::run_renewed(config, client, stop.clone(), node_trust));
     }
     Ok(running)
 }
@@ -296,8 +342,8 @@ impl Listeners {
 
 fn cannot_open(storage: &StorageConfig, error: OpenError) -> Failure {
     let name = store_name(storage);
-    if matches!(error, OpenError::Setting { .. }) {
-        let what = format!("a setting of --storage {name} makes no sense");
+    if let OpenError::Setting { setting, .. } = &error {
+        let what = format!("storage.{name}.{setting} makes no sense");
         return Failure::usage(what, format!("`k3 start --help` tells the flags --{name}-..."))
             .because(error);
     }

@@ -39,6 +39,8 @@ pub(crate) struct Settings {
     pub(crate) authentication: Authentication,
     /// Who tokens of service accounts are issued by.
     pub(crate) issuer: String,
+    /// The key that such tokens are signed with, PKCS#8 DER; that of the folder if it is not said.
+    pub(crate) signing_key: Option<Vec<u8>>,
     /// Whether a PUT may change the status too.
     pub(crate) unrestricted_update: bool,
     /// Whether who names an owner must be allowed to delete the dependent.
@@ -95,6 +97,7 @@ impl Settings {
             service_range: service_range(SERVICE_RANGE).expect("the usual range is one"),
             authentication: Authentication::default(),
             issuer: ISSUER.to_owned(),
+            signing_key: None,
             unrestricted_update: false,
             guard_owners: false,
             limits: Limits::default(),

@@ -25,7 +25,13 @@ pub(crate) struct Data(TempDir);
 /// A call of the program that has nothing in its environment to be led astray by.
 pub(crate) fn k3(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_k3"));
-    command.args(args).env_remove("K3_MYSQL_URL").stdin(Stdio::null());
+    for (name, _) in std::env::vars_os() {
+        let is_ours = name.to_str().is_some_and(|name| name.starts_with("K3_"));
+        if is_ours || name == "CONFIG_PATH" || name == "NODE_NAME" {
+            command.env_remove(name);
+        }
+    }
+    command.args(args).stdin(Stdio::null());
     command
 }
 

@@ -21,8 +21,22 @@ fn a_call_that_makes_no_sense_ends_with_2_and_says_why() {
         (&["--tls-san", "a b"], &["--tls-san", "DNS name"]),
         (&["--kubectl-ephemeral-token-duration", "1"], &["1h30m"]),
         (&["--etcd-servers", "http://127.0.0.1:1"], &["--storage etcd"]),
-        (&["--storage", "mysql"], &["--mysql-url", "K3_MYSQL_URL"]),
-        (&["--storage", "etcd", "--etcd-prefix", "k3"], &["prefix"]),
+        (
+            &["--backend", "etcd"],
+            &["--etcd-servers", "http://127.0.0.1:2379"],
+        ),
+        (
+            &["--backend=file", "--file-rootpath="],
+            &["--file-rootpath", "empty"],
+        ),
+        (
+            &[
+                "--storage=etcd",
+                "--etcd-servers=http://127.0.0.1:1",
+                "--etcd-prefix=k3",
+            ],
+            &["storage.etcd.prefix"],
+        ),
         (&["--stroage", "file"], &["--storage"]),
         (&["--secure-port", "0", "extra"], &["extra"]),
     ] {

@@ -223,7 +223,10 @@ impl Figures {
         self.count("dropped");
         let before = self.dropped.fetch_add(1, Ordering::Relaxed);
         if before.is_multiple_of(1000) {
-            tracing::warn!(dropped = before + 1, "too many events wait to be written");
+            tracing::warn!(
+                left_out = before + 1,
+                "more events came than are written in that time, and some are left out; nothing else waits for them"
+            );
         }
     }
 

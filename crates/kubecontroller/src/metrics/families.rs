@@ -225,7 +225,8 @@ impl Collector for Families {
         show(&mut encoder, "name", OF_INFORMER, &informers)?;
         show_results(&mut encoder, &controllers)?;
         let leaders: Vec<_> = names.leaders.iter().map(|(name, leads)| (name, *leads)).collect();
-        show(&mut encoder, "name", OF_LEASE, &leaders)
+        show(&mut encoder, "name", OF_LEASE, &leaders)?;
+        self.metrics.own().show(&mut encoder)
     }
 }
 

@@ -6,6 +6,7 @@
 //! - Counting costs a worker a few writes to memory that no other worker writes. What a queue knows is asked when somebody
 //!   looks, not told when it happens.
 //! - A controller that is started again goes on counting where it was.
+//! - What only one controller counts it declares itself, as a [`Figure`].
 //!
 //! ```
 //! use kubecontroller::metrics::{self, Metrics};
@@ -21,6 +22,7 @@ mod controller;
 mod families;
 mod histogram;
 mod informer;
+mod own;
 mod text;
 
 use std::{
@@ -34,7 +36,11 @@ use prometheus_client::registry::Registry;
 
 pub(crate) use self::controller::{ControllerMetrics, ResultOf, WorkerMetrics};
 use self::{controller::QueueCounts, families::Families};
-pub use self::{informer::InformerMetrics, text::text};
+pub use self::{
+    informer::InformerMetrics,
+    own::{Figure, exponential},
+    text::text,
+};
 use crate::{phase::PhaseMetrics, queue::Queue};
 
 /// Where the figures of a program are kept. Clones are the same.
@@ -46,6 +52,7 @@ pub struct Metrics {
 #[derive(Default)]
 struct Shared {
     names: Mutex<Names>,
+    own: own::Own,
     phases: PhaseMetrics,
 }
 
@@ -99,6 +106,10 @@ impl Metrics {
     /// The figures of phase machines.
     pub(crate) fn phases(&self) -> &PhaseMetrics {
         &self.shared.phases
+    }
+
+    fn own(&self) -> &own::Own {
+        &self.shared.own
     }
 
     fn names(&self) -> MutexGuard<'_, Names> {

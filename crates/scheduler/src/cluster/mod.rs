@@ -112,6 +112,11 @@ impl Cluster {
         self.pods.get(uid).map(|placed| &placed.pod)
     }
 
+    /// How many pods are on nodes, or are assumed to be.
+    pub(crate) fn pods(&self) -> usize {
+        self.pods.len()
+    }
+
     /// Whether a pod is placed only here so far.
     pub(crate) fn is_assumed(&self, uid: &str) -> bool {
         self.pods.get(uid).is_some_and(|placed| placed.assumed)

@@ -43,6 +43,7 @@ impl Setup for Install {
             |name| manager.recorder(name),
             self.profiles.clone(),
         );
+        let scheduler = scheduler.metrics(manager.metrics());
         manager.add(scheduler);
         Ok(())
     }

@@ -9,6 +9,7 @@
 
 mod apply;
 mod bind;
+mod figures;
 mod install;
 #[cfg(test)]
 mod tests;
@@ -29,10 +30,12 @@ use kubecontroller::{
     events::Recorder,
     informer::Informers,
     manager::{BoxError, Runnable, Stop},
+    metrics::Metrics,
 };
 use tokio::sync::mpsc;
 
 use crate::{core::Core, pool::Text, profile::Profile, queue::Patience};
+use figures::Figures;
 pub use install::Install;
 use watch::{Kinds, Watched};
 use work::Work;
@@ -50,6 +53,7 @@ pub struct Scheduler {
     patience: Patience,
     seed: u64,
     kinds: Kinds,
+    figures: Figures,
     ready: AtomicBool,
 }
 
@@ -85,6 +89,7 @@ impl Scheduler {
             profiles,
             patience: Patience::default(),
             kinds: Kinds::default(),
+            figures: Figures::default(),
             ready: AtomicBool::new(false),
         }
     }
@@ -93,6 +98,13 @@ impl Scheduler {
     #[must_use]
     pub fn seeded(mut self, seed: u64) -> Self {
         self.seed = seed;
+        self
+    }
+
+    /// With figures of what it does.
+    #[must_use]
+    pub fn metrics(mut self, metrics: &Metrics) -> Self {
+        self.figures = Figures::new(metrics);
         self
     }
 
@@ -105,7 +117,8 @@ impl Scheduler {
         }
         let core = Core::new(self.profiles.clone(), self.patience, self.seed);
         let writer = write::Writer::new(self.client.clone(), self.clock.clone(), self.recorders.clone());
-        let work = Work::new(core, writer, watched.claims(), tell, told);
+        let figures = self.figures.clone();
+        let work = Work::new(core, writer, watched.claims(), figures, (tell, told));
         self.ready.store(true, Ordering::Relaxed);
         work.run(stop).await;
         Ok(())

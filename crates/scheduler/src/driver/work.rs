@@ -9,7 +9,14 @@ use tokio::{
     time::{Duration, Instant, MissedTickBehavior, interval},
 };
 
-use super::{ClaimStore, apply::apply, bind, told::Told, write::Writer};
+use super::{
+    ClaimStore,
+    apply::apply,
+    bind,
+    figures::{Became, Figures},
+    told::Told,
+    write::Writer,
+};
 use crate::{
     core::{Core, Decision, Nominate},
     queue::Moment,
@@ -27,6 +34,7 @@ pub(super) struct Work {
     core: Core,
     writer: Arc<Writer>,
     claims: ClaimStore,
+    figures: Figures,
     tell: UnboundedSender<Told>,
     told: UnboundedReceiver<Told>,
     requests: JoinSet<()>,
@@ -39,13 +47,14 @@ impl Work {
         core: Core,
         writer: Writer,
         claims: ClaimStore,
-        tell: UnboundedSender<Told>,
-        told: UnboundedReceiver<Told>,
+        figures: Figures,
+        (tell, told): (UnboundedSender<Told>, UnboundedReceiver<Told>),
     ) -> Self {
         Work {
             core,
             writer: Arc::new(writer),
             claims,
+            figures,
             tell,
             told,
             requests: JoinSet::new(),
@@ -63,16 +72,15 @@ impl Work {
                 self.hear(told);
             }
             while self.requests.try_join_next().is_some() {}
-            if self.requests.len() < REQUESTS
-                && let Some(decision) = self.core.next(self.now())
-            {
-                self.carry_out(decision);
+            if self.requests.len() < REQUESTS && self.decide() {
                 made += 1;
                 if made % AT_ONCE == 0 {
+                    self.figures.stands(&mut self.core);
                     tokio::task::yield_now().await;
                 }
                 continue;
             }
+            self.figures.stands(&mut self.core);
             tokio::select! {
                 Some(told) = self.told.recv() => self.hear(told),
                 Some(_) = self.requests.join_next(), if !self.requests.is_empty() => {}
@@ -93,6 +101,17 @@ impl Work {
         self.start.elapsed() + Duration::from_hours(1)
     }
 
+    /// Makes the next decision, if there is one to make.
+    fn decide(&mut self) -> bool {
+        let (begun, now) = (Instant::now(), self.now());
+        let Some(decision) = self.core.next(now) else {
+            return false;
+        };
+        self.figures.decided(begun.elapsed());
+        self.carry_out(decision, begun);
+        true
+    }
+
     fn hear(&mut self, told: Told) {
         let now = self.now();
         match told {
@@ -109,18 +128,28 @@ impl Work {
         }
     }
 
-    fn carry_out(&mut self, decision: Decision) {
+    fn carry_out(&mut self, decision: Decision, begun: Instant) {
         match decision {
             Decision::Bind {
-                pod, node, volumes, ..
+                pod,
+                node,
+                volumes,
+                attempt,
             } => {
+                let figures = self.figures.clone();
+                let waited = self.now().saturating_sub(attempt.came);
                 let (writer, claims, tell) =
                     (Arc::clone(&self.writer), self.claims.clone(), self.tell.clone());
                 self.requests.spawn(async move {
                     let result = bind::bind(&writer, &claims, &pod, &node, &volumes).await;
-                    if result.is_ok() {
+                    let became = if result.is_ok() {
                         writer.tell_bound(&pod, &node);
-                    }
+                        figures.bound(attempt, waited + begun.elapsed());
+                        Became::Scheduled
+                    } else {
+                        Became::Error
+                    };
+                    figures.tried(&pod.spec.scheduler, became, begun.elapsed());
                     let _ = tell.send(Told::Bound(pod.uid.clone(), result));
                 });
             }
@@ -129,8 +158,18 @@ impl Work {
                 message,
                 unschedulable,
                 nominate,
+                tried,
                 preemption,
             } => {
+                let became = if unschedulable {
+                    Became::Unschedulable
+                } else {
+                    Became::Error
+                };
+                self.figures.tried(&pod.spec.scheduler, became, begun.elapsed());
+                if tried {
+                    self.figures.preempted(preemption.as_ref());
+                }
                 if let Some(preempt) = preemption {
                     let (writer, tell, pod) = (Arc::clone(&self.writer), self.tell.clone(), Arc::clone(&pod));
                     self.requests.spawn(async move {

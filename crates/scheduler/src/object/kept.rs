@@ -19,13 +19,14 @@ pub trait Kept: Sized + Send + Sync + 'static {
 /// An object in the store of an informer: first as it was read, then only what is kept of it.
 #[derive(Debug)]
 pub struct Stored<T: Kept> {
-    fields: Option<T::Fields>,
+    /// Apart, so that it takes no room once it is gone.
+    fields: Option<Box<T::Fields>>,
     kept: Option<Arc<T>>,
 }
 
 impl<'de, T: Kept> Deserialize<'de> for Stored<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let fields = Some(T::Fields::deserialize(from)?);
+        let fields = Some(Box::new(T::Fields::deserialize(from)?));
         Ok(Stored { fields, kept: None })
     }
 }

@@ -36,6 +36,8 @@ pub(super) struct Entry {
     pub rejections: u32,
     /// How often in a row something else went wrong.
     pub failures: u32,
+    /// When it came.
+    pub came: Moment,
     /// Since when it waits.
     pub since: Moment,
     /// Who rejected it.
@@ -57,6 +59,7 @@ impl Entry {
             attempts: 0,
             rejections: 0,
             failures: 0,
+            came: now,
             since: now,
             plugins: Plugins::default(),
             gate: None,

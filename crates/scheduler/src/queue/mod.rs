@@ -23,6 +23,9 @@ use crate::{
 use entry::{Entry, Place};
 use order::Order;
 
+/// Why a pod waits that was tried in vain.
+const FAILED_ATTEMPT: &str = "ScheduleAttemptFailure";
+
 /// A time, as the time that has passed since some beginning.
 pub type Moment = Duration;
 
@@ -50,6 +53,22 @@ pub(crate) struct Queue {
     rejected: HashMap<Plugin, usize>,
     preempting: HashMap<Text, bool>,
     arrivals: u64,
+    /// How many of those that wait, wait for gates.
+    gated: usize,
+    /// How many pods entered which queue for which reason, since somebody asked.
+    incoming: HashMap<Incoming, u64>,
+}
+
+/// A queue, and why a pod entered it; both in upstream's words.
+pub type Incoming = (&'static str, &'static str);
+
+/// A pod is tried.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Attempt {
+    /// The first time is 1.
+    pub number: u32,
+    /// When it came to wait.
+    pub came: Moment,
 }
 
 /// How many pods wait, and for what.
@@ -91,17 +110,21 @@ impl Queue {
         self.arrivals += 1;
         self.entries
             .insert(uid.clone(), Entry::new(pod, now, self.arrivals));
-        self.requeue(&uid, now);
+        self.requeue(&uid, "PodAdd", now);
     }
 
     /// The next pod that is to be tried. It is in flight until one says what became of it.
-    pub(crate) fn pop(&mut self, now: Moment) -> Option<(Arc<Pod>, u32)> {
+    pub(crate) fn pop(&mut self, now: Moment) -> Option<(Arc<Pod>, Attempt)> {
         self.wake(now);
         let uid = self.ready.pop().or_else(|| self.backing_off.pop())?;
         let entry = self.entries.get_mut(&uid)?;
         entry.place = Place::Flight;
         entry.attempts += 1;
-        Some((entry.pod.clone(), entry.attempts))
+        let attempt = Attempt {
+            number: entry.attempts,
+            came: entry.came,
+        };
+        Some((entry.pod.clone(), attempt))
     }
 
     /// No node did: some rules rejected the pod. Without any it is tried again after a while.
@@ -117,7 +140,7 @@ impl Queue {
         entry.failures = 0;
         entry.since = now;
         entry.plugins = plugins;
-        self.wait(uid);
+        self.wait(uid, FAILED_ATTEMPT);
     }
 
     /// Something went wrong that has nothing to do with the pod: it is tried again after a while.
@@ -132,6 +155,7 @@ impl Queue {
         entry.place = Place::Failed;
         let key = entry.backoff_key(&self.patience);
         self.failed.insert(key, uid.clone());
+        self.entered(Place::Failed, FAILED_ATTEMPT);
     }
 
     /// A pod that waits changed, or is seen for the first time.
@@ -147,7 +171,7 @@ impl Queue {
                 self.set(&uid, new);
                 let event = Event::ItselfChanged { old, new };
                 if self.helps(&uid, &event, cluster) {
-                    self.requeue(&uid, now);
+                    self.requeue(&uid, event.name(), now);
                 }
             }
             place => {
@@ -187,7 +211,7 @@ impl Queue {
         let asked: Vec<_> = asked.cloned().collect();
         for uid in asked {
             if self.helps(&uid, event, cluster) {
-                self.requeue(&uid, now);
+                self.requeue(&uid, event.name(), now);
             }
         }
     }
@@ -201,7 +225,7 @@ impl Queue {
     pub(crate) fn preempted(&mut self, uid: &Text, done: bool, now: Moment) {
         let missed = self.preempting.remove(uid).unwrap_or(false);
         if (missed || !done) && self.waiting.contains(uid) {
-            self.requeue(uid, now);
+            self.requeue(uid, "AssignedPodDelete", now);
         }
     }
 
@@ -218,6 +242,7 @@ impl Queue {
                 }
                 self.leave(&uid);
                 self.enter(&uid, Place::Ready);
+                self.entered(Place::Ready, "BackoffComplete");
             }
         }
     }
@@ -233,7 +258,7 @@ impl Queue {
         });
         let forgotten: Vec<_> = forgotten.cloned().collect();
         for uid in forgotten {
-            self.requeue(&uid, now);
+            self.requeue(&uid, "UnschedulableTimeout", now);
         }
     }
 
@@ -254,17 +279,27 @@ impl Queue {
 
     /// How many pods wait, and for what.
     pub(crate) fn depths(&self) -> Depths {
-        let gated = self
-            .waiting
-            .iter()
-            .filter(|uid| self.entries.get(*uid).is_some_and(|entry| entry.gate.is_some()));
-        let gated = gated.count();
         Depths {
             active: self.ready.len(),
             backoff: self.backing_off.len() + self.failed.len(),
-            unschedulable: self.waiting.len() - gated,
-            gated,
+            unschedulable: self.waiting.len() - self.gated,
+            gated: self.gated,
         }
+    }
+
+    /// How many pods entered which queue for which reason, since this was asked last.
+    pub(crate) fn take_incoming(&mut self) -> impl Iterator<Item = (Incoming, u64)> {
+        self.incoming.drain()
+    }
+
+    fn entered(&mut self, place: Place, why: &'static str) {
+        let queue = match place {
+            Place::Ready => "active",
+            Place::BackingOff | Place::Failed => "backoff",
+            Place::Waiting => "unschedulable",
+            Place::Flight => return,
+        };
+        *self.incoming.entry((queue, why)).or_default() += 1;
     }
 
     fn helps(&self, uid: &Text, event: &Event<'_>, cluster: &Cluster) -> bool {
@@ -281,7 +316,7 @@ impl Queue {
     }
 
     /// A pod is to be tried again: at once, or when it has backed off.
-    fn requeue(&mut self, uid: &Text, now: Moment) {
+    fn requeue(&mut self, uid: &Text, why: &'static str, now: Moment) {
         if let Some(missed) = self.preempting.get_mut(uid) {
             *missed = true;
             return;
@@ -292,7 +327,7 @@ impl Queue {
         };
         entry.gate = gated(&entry.pod);
         if entry.gate.is_some() {
-            self.wait(uid);
+            self.wait(uid, why);
         } else {
             let place = if entry.backs_off(&self.patience, now) {
                 Place::BackingOff
@@ -300,6 +335,7 @@ impl Queue {
                 Place::Ready
             };
             self.enter(uid, place);
+            self.entered(place, why);
         }
     }
 
@@ -309,7 +345,7 @@ impl Queue {
         }
     }
 
-    fn wait(&mut self, uid: &Text) {
+    fn wait(&mut self, uid: &Text, why: &'static str) {
         let Some(entry) = self.entries.get_mut(uid) else {
             return;
         };
@@ -317,7 +353,9 @@ impl Queue {
         for plugin in entry.plugins.iter() {
             *self.rejected.entry(plugin).or_default() += 1;
         }
+        self.gated += usize::from(entry.gate.is_some());
         self.waiting.insert(uid.clone());
+        self.entered(Place::Waiting, why);
     }
 
     fn enter(&mut self, uid: &Text, place: Place) {
@@ -337,7 +375,7 @@ impl Queue {
         let Some(entry) = self.entries.get(uid) else {
             return;
         };
-        let (place, plugins) = (entry.place, entry.plugins);
+        let (place, plugins, is_gated) = (entry.place, entry.plugins, entry.gate.is_some());
         let key = if place == Place::Ready {
             entry.ready_key()
         } else {
@@ -347,6 +385,7 @@ impl Queue {
             Place::Flight => {}
             Place::Waiting => {
                 if self.waiting.remove(uid) {
+                    self.gated -= usize::from(is_gated);
                     for plugin in plugins.iter() {
                         *self.rejected.entry(plugin).or_insert(1) -= 1;
                     }

@@ -45,6 +45,8 @@ pub(super) struct Connection {
     preferred: watch::Sender<usize>,
     credentials: Option<Credentials>,
     timeout: Duration,
+    /// How long a connection may take to come up.
+    dial_timeout: Duration,
 }
 
 struct Member {
@@ -97,6 +99,7 @@ impl Connection {
             preferred: watch::Sender::new(0),
             credentials: options.login.clone().map(Credentials::new),
             timeout: options.request_timeout,
+            dial_timeout: options.dial_timeout,
         }
     }
 
@@ -131,6 +134,7 @@ impl Connection {
                 Repeat::Never => deadline,
             };
             tried += 1;
+            let began = Instant::now();
             let failure = match self.ask(&self.members[index], method, &request, until).await {
                 Ok(answer) => return Ok(answer),
                 Err(failure) => failure,
@@ -141,7 +145,9 @@ impl Connection {
                 Failure::Unknown(_) => repeat == Repeat::Harmless,
             };
             self.avoid(index);
-            if !again || tried == attempts || Instant::now() >= deadline {
+            // A second chance is for what fails at once: where nobody answers a dial, nobody answers the next one.
+            let is_gone = count == 1 && began.elapsed() >= self.dial_timeout;
+            if !again || is_gone || tried == attempts || Instant::now() >= deadline {
                 return Err(failure);
             }
         }

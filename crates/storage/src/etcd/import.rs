@@ -24,7 +24,7 @@ use super::{
 use crate::{Clock, Entry, Expiry, Import, ImportError, Prefix, Revision, StoreError, SystemClock};
 
 /// Entries written at once. etcd makes those that come together durable together.
-const CONCURRENT: usize = 64;
+const CONCURRENT: usize = 128;
 
 #[derive(Clone)]
 struct EtcdImport {
@@ -34,13 +34,27 @@ struct EtcdImport {
     state: State,
 }
 
+/// What a store that is to be filled may hold.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Held {
+    /// Nothing, or what an import that did not finish has left.
+    Nothing,
+    /// Anything: it is given up.
+    Anything,
+}
+
+/// Marks the store as being imported, whatever it holds. The import that follows empties it.
+pub(super) async fn discard(session: &Session) -> Result<(), ImportError> {
+    mark(session, Revision::ZERO, Held::Anything).await.map(drop)
+}
+
 /// Marks the store as being imported, and empties it.
 pub(super) async fn begin(
     session: Arc<Session>,
     leases: Arc<Leases>,
     source: Revision,
 ) -> Result<Box<dyn Import>, ImportError> {
-    let state = mark(&session, source).await?;
+    let state = mark(&session, source, Held::Nothing).await?;
     let import = EtcdImport {
         session,
         leases,
@@ -50,7 +64,7 @@ pub(super) async fn begin(
     Ok(Box::new(import))
 }
 
-async fn mark(session: &Session, source: Revision) -> Result<State, ImportError> {
+async fn mark(session: &Session, source: Revision, held: Held) -> Result<State, ImportError> {
     let deadline = session.deadline();
     let explain = |failure| ImportError::Store(session.store_error(failure));
     loop {
@@ -59,7 +73,7 @@ async fn mark(session: &Session, source: Revision) -> Result<State, ImportError>
         let ahead = source.get().saturating_sub(u64::try_from(etcd).unwrap_or(0));
         let offset = state.offset.max(ahead);
         let mut compare = vec![Compare::written_at(session.keys.state(), state.written)];
-        if state.phase == Phase::Open {
+        if state.phase == Phase::Open && held == Held::Nothing {
             let entries = session.keys.entries(&Prefix::all(), None);
             compare.push(Compare::nothing_in(entries.start, entries.end));
         }

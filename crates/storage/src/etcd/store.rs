@@ -212,6 +212,10 @@ impl Store for EtcdStore {
         import::begin(Arc::clone(&self.session), Arc::clone(&self.leases), source).await
     }
 
+    async fn discard(&self) -> Result<(), ImportError> {
+        import::discard(&self.session).await
+    }
+
     async fn close(&self) {
         self.end();
     }

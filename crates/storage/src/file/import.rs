@@ -18,7 +18,11 @@ use crate::{Entry, Import, ImportError, Revision, StoreError};
 
 /// What an import asks of the writer, in this order.
 pub(super) enum ImportStep {
-    Begin { source: Revision },
+    Begin {
+        source: Revision,
+    },
+    /// The same with a store that holds something, which is gone; a beginning follows.
+    Discard,
     Put(Vec<Entry>),
     Finish,
 }
@@ -45,7 +49,11 @@ pub(super) fn perform(
     let txn = open.database.begin_write()?;
     let meta = Meta::pending(&txn)?;
     let position = match step {
-        ImportStep::Begin { source } => {
+        ImportStep::Begin { .. } | ImportStep::Discard => {
+            let source = match step {
+                ImportStep::Begin { source } => source,
+                _ => Revision::FIRST,
+            };
             txn.delete_table(LOG)?;
             txn.open_table(LOG)?;
             Meta {

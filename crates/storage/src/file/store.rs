@@ -220,6 +220,14 @@ impl Store for FileStore {
         Ok(Box::new(import))
     }
 
+    async fn discard(&self) -> Result<(), ImportError> {
+        let import = FileImport {
+            jobs: self.jobs.clone(),
+            token: Arc::default(),
+        };
+        import.ask(ImportStep::Discard).await.map(drop)
+    }
+
     async fn close(&self) {
         let Some(writer) = self.dismiss() else { return };
         let shared = Arc::clone(&self.shared);

@@ -430,7 +430,7 @@ impl Writer {
     }
 
     fn import(&mut self, token: Arc<()>, step: ImportStep, answer: Answer<Revision, ImportError>) {
-        let begins = matches!(step, ImportStep::Begin { .. });
+        let begins = matches!(step, ImportStep::Begin { .. } | ImportStep::Discard);
         let goes_on = self
             .importing
             .as_ref()

@@ -195,6 +195,15 @@ impl Store for MemoryStore {
         }))
     }
 
+    async fn discard(&self) -> Result<(), ImportError> {
+        let mut phase = self.shared.lock();
+        *phase = match std::mem::replace(&mut *phase, Phase::Closed) {
+            Phase::Closed => return Err(StoreError::Closed.into()),
+            Phase::Open(state) | Phase::Importing(state, _) => Phase::Importing(state, Arc::default()),
+        };
+        Ok(())
+    }
+
     async fn close(&self) {
         *self.shared.lock() = Phase::Closed;
         self.shared.feed.close();

@@ -39,14 +39,31 @@ pub(super) struct MysqlImport {
 // --- MysqlImport ---
 
 impl MysqlImport {
-    /// Closes the store to everybody else and clears it.
-    pub(super) async fn begin(shared: Arc<Shared>, source: Revision) -> Result<Self, ImportError> {
-        let token = RandomState::new().hash_one(source.get());
-        let import = Self {
+    fn new(shared: Arc<Shared>, source: Revision) -> Self {
+        Self {
             shared,
             source,
-            token,
+            token: RandomState::new().hash_one(source.get()),
+        }
+    }
+
+    /// Closes the store to everybody else, whatever it holds. The import that follows clears it.
+    pub(super) async fn discard(shared: Arc<Shared>) -> Result<(), ImportError> {
+        let import = Self::new(shared, Revision::ZERO);
+        let mark = async {
+            let mut lease = import.shared.pool.lease().await?;
+            lease.connection.plain("START TRANSACTION").await?;
+            lock(&mut lease.connection).await?;
+            import.take_over(&mut lease.connection).await?;
+            lease.release();
+            Ok::<_, Failure>(())
         };
+        Ok(import.shared.pool.once(mark).await?)
+    }
+
+    /// Closes the store to everybody else and clears it.
+    pub(super) async fn begin(shared: Arc<Shared>, source: Revision) -> Result<Self, ImportError> {
+        let import = Self::new(shared, source);
         if !import.shared.pool.once(import.claim()).await? {
             return Err(ImportError::NotEmpty);
         }
@@ -64,12 +81,20 @@ impl MysqlImport {
         let head = lock(connection).await?;
         let free = head.importing.is_some() || !holds_entries(connection).await?;
         if free {
-            let claim = sqlx::query("UPDATE k3_store SET importing = ? WHERE id = 1").bind(self.token);
-            connection.run(claim).await?;
+            self.take_over(connection).await?;
+        } else {
+            connection.plain("ROLLBACK").await?;
         }
-        connection.plain("COMMIT").await?;
         lease.release();
         Ok(free)
+    }
+
+    /// Makes this the import under way, at the end of a transaction that has the counter's lock.
+    async fn take_over(&self, connection: &mut Connection) -> Result<(), Failure> {
+        let claim = sqlx::query("UPDATE k3_store SET importing = ? WHERE id = 1").bind(self.token);
+        connection.run(claim).await?;
+        connection.plain("COMMIT").await?;
+        Ok(())
     }
 
     /// Takes a step within the request time-out. It returns `None` when this import is not the one

@@ -155,6 +155,11 @@ impl Store for MysqlStore {
         Ok(Box::new(import))
     }
 
+    async fn discard(&self) -> Result<(), ImportError> {
+        self.shared.check_open()?;
+        MysqlImport::discard(Arc::clone(&self.shared)).await
+    }
+
     async fn close(&self) {
         self.shared.closed.store(true, Ordering::Release);
         drop(

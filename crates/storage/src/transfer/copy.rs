@@ -1,6 +1,11 @@
 //! A store into another.
 
-use super::{Moved, digest::Digest, intake::Intake, snapshot::Snapshot};
+use super::{
+    Moved,
+    digest::Digest,
+    intake::Intake,
+    snapshot::{Snapshot, read_back},
+};
 use crate::{Clock, ImportError, ReadError, Revision, Store};
 
 /// What was copied.
@@ -81,14 +86,4 @@ pub async fn copy(
         target,
         expired,
     })
-}
-
-/// What the store held when the import ended: its first users may have changed it since.
-async fn read_back(store: &dyn Store, at: Revision) -> Result<Digest, ReadError> {
-    let mut digest = Digest::default();
-    let mut snapshot = Snapshot::at(store, at);
-    while let Some(part) = snapshot.next().await? {
-        part.entries.iter().for_each(|entry| digest.add(entry));
-    }
-    Ok(digest)
 }

@@ -11,6 +11,7 @@
 //! [`Store::begin_import`]: crate::Store::begin_import
 
 mod backup;
+mod comparison;
 mod copy;
 mod digest;
 mod intake;
@@ -24,6 +25,7 @@ mod tests;
 
 pub use self::{
     backup::{BackupError, BackupSummary, backup},
+    comparison::{CompareError, compare},
     copy::{CopyError, CopySummary, copy},
     reader::StreamError,
     restore::{RestoreError, RestoreSummary, inspect, restore},

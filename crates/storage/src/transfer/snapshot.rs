@@ -1,5 +1,6 @@
 //! All entries of a store at one revision, page by page, while it goes on taking writes.
 
+use super::digest::Digest;
 use crate::{Entry, Key, Page, Prefix, ReadError, Revision, Store, StoreError};
 
 /// Bytes a page should have. Values may be anything from nothing to 1.5 MiB, and a page is in memory
@@ -84,6 +85,16 @@ impl<'a> Snapshot<'a> {
         }
         Ok(())
     }
+}
+
+/// What the store held when the import ended: its first users may have changed it since.
+pub(super) async fn read_back(store: &dyn Store, at: Revision) -> Result<Digest, ReadError> {
+    let mut digest = Digest::default();
+    let mut snapshot = Snapshot::at(store, at);
+    while let Some(part) = snapshot.next().await? {
+        part.entries.iter().for_each(|entry| digest.add(entry));
+    }
+    Ok(digest)
 }
 
 fn broken(reason: &str) -> StoreError {

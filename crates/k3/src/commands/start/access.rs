@@ -8,10 +8,10 @@ use std::{
 
 use clap::{ArgAction, Args, ValueEnum};
 use k3_apiserver::{Anonymous, Authentication, KubectlRule, PublicKey, TokenFile};
-use rcgen::{KeyPair, PublicKeyData};
+use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256, PublicKeyData};
 use rustls::pki_types::{SubjectPublicKeyInfoDer, pem::PemObject};
 
-use crate::{duration, failure::Failure, server::ISSUER};
+use crate::{duration, failure::Failure, secret::Secret, server::ISSUER};
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Who may use it")]
@@ -61,6 +61,11 @@ pub(crate) struct AccessFlags {
     /// the service-account.key of an earlier data folder; may be repeated
     #[arg(long, value_name = "FILE")]
     service_account_key_file: Vec<PathBuf>,
+
+    /// Key that service-account tokens are signed with: a file, or the text itself, with a private key of ECDSA P-256 in PEM.
+    /// Servers that share a store need the same [default: one of its own, in the data folder]
+    #[arg(long, alias = "service-account-signing-key-file", value_name = "KEY")]
+    jwt_signing_key: Option<Secret>,
 
     /// Whom service-account tokens must be for to be taken, a list with commas [default: the issuers]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
@@ -139,6 +144,31 @@ impl AccessFlags {
             localhost: self.authn_allow_localhost,
             kubectl: self.kubectl.rule(),
         })
+    }
+
+    /// The key that tokens are signed with, if one is named: PKCS#8 DER.
+    pub(super) fn signing_key(&self) -> Result<Option<Vec<u8>>, Failure> {
+        let Some(named) = &self.jwt_signing_key else {
+            return Ok(None);
+        };
+        let unusable = |why: &str| {
+            let advice = "make one with: openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out tokens.key\n\
+                          and name that file";
+            Failure::usage(format!("cannot use --jwt-signing-key: {why}"), advice)
+        };
+        let pem = if named.text().contains("-----BEGIN") {
+            named.text().to_owned()
+        } else {
+            // It may be no path but a secret that somebody took for a key: it is not repeated.
+            fs::read_to_string(named.text())
+                .map_err(|error| unusable("it is no file that can be read").because(error))?
+        };
+        let pair = KeyPair::from_pem(&pem)
+            .map_err(|error| unusable("it holds no private key (PKCS#8) in PEM").because(error))?;
+        if !pair.is_compatible(&PKCS_ECDSA_P256_SHA256) {
+            return Err(unusable("it is no key of ECDSA P-256"));
+        }
+        Ok(Some(pair.serialize_der()))
     }
 
     /// Who issues tokens.

@@ -6,12 +6,12 @@ use std::{
     time::Duration,
 };
 
-use clap::Args;
+use clap::{ArgAction, Args};
 use k3_apiserver::{Subnet, service_range};
 use k3_node::agent::Threshold;
 
 use super::{access::AccessFlags, audit::AuditFlags, limits::LimitFlags, storage::StorageFlags};
-use crate::{certificates::Name, duration, log::LogLevel, server::SERVICE_RANGE};
+use crate::{certificates::Name, duration, log::LogFlags, server::SERVICE_RANGE};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -42,13 +42,8 @@ pub(crate) struct StartFlags {
     #[arg(long, value_name = "DIR")]
     pub(super) data_dir: Option<PathBuf>,
 
-    /// How much is written to standard error
-    #[arg(long, value_enum, default_value_t = LogLevel::Info, value_name = "LEVEL")]
-    pub(super) log_level: LogLevel,
-
-    /// How much more is written, as programs of Kubernetes count it: from 4 on details, from 8 on everything
-    #[arg(short = 'v', long = "v", value_name = "N", default_value_t = 0)]
-    pub(super) verbosity: u8,
+    #[command(flatten)]
+    pub(super) log: LogFlags,
 
     #[command(flatten)]
     pub(super) storage: StorageFlags,
@@ -64,6 +59,9 @@ pub(crate) struct StartFlags {
 
     #[command(flatten)]
     pub(super) audit: AuditFlags,
+
+    #[command(flatten)]
+    _web: WebFlags,
 
     #[command(flatten)]
     pub(super) parts: PartFlags,
@@ -103,6 +101,22 @@ pub(crate) struct NetworkFlags {
     pub(super) service_cluster_ip_range: Subnet,
 }
 
+/// Where the console will be.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "The console, which is still to come")]
+struct WebFlags {
+    /// Port of the console; no effect yet
+    #[arg(long, value_name = "PORT", default_value_t = 8080)]
+    web_port: u16,
+
+    /// Whether pages from elsewhere may ask the console; no effect yet
+    #[arg(
+        long, value_name = "BOOL", action = ArgAction::Set, default_value_t = false,
+        num_args = 0..=1, require_equals = true, default_missing_value = "true"
+    )]
+    web_cors: bool,
+}
+
 #[derive(Debug, Args)]
 #[command(next_help_heading = "What runs beside the API server")]
 pub(crate) struct PartFlags {
@@ -129,7 +143,7 @@ pub(crate) struct NodeFlags {
     pub(super) no_node: bool,
 
     /// Name of the node [default: the name of this machine]
-    #[arg(long, value_name = "NAME", env = "NODE_NAME")]
+    #[arg(long, value_name = "NAME")]
     pub(super) node_name: Option<String>,
 
     /// What runs containers: docker, podman, containerd or cri-o [default: the first of these that answers]

@@ -9,4 +9,4 @@ mod run;
 mod settings;
 mod storage;
 
-pub(super) use self::{flags::StartFlags, run::run};
+pub(super) use self::{flags::StartFlags, run::run, storage::StorageFlags};

@@ -1,6 +1,9 @@
 //! The life of the process: from the flags to the last connection.
 
-use std::path::Path;
+use std::{
+    io::{self, IsTerminal},
+    path::Path,
+};
 
 use super::StartFlags;
 use crate::{
@@ -12,7 +15,7 @@ use crate::{
 
 /// Runs a server until it is told to stop.
 pub(crate) fn run(flags: StartFlags) -> Result<(), Failure> {
-    log::begin(flags.log_level.with_verbosity(flags.verbosity));
+    log::begin(&flags.log)?;
     let settings = flags.settings()?;
     limits::raise_open_files();
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -40,7 +43,11 @@ async fn live(settings: Settings) -> Result<(), Failure> {
             return Ok(());
         }
     };
-    println!("export KUBECONFIG={}", quoted(plane.kubeconfig().0));
+    let file = quoted(plane.kubeconfig().0);
+    println!("export KUBECONFIG={file}");
+    if io::stderr().is_terminal() {
+        eprintln!("{}", next_steps(&file));
+    }
     tokio::select! {
         failure = plane.ended() => return Err(failure),
         name = signals.next() => tracing::info!("{name}: stopping; the same again stops at once"),
@@ -52,6 +59,16 @@ async fn live(settings: Settings) -> Result<(), Failure> {
             "requests that were under way have been cut off",
         )),
     }
+}
+
+/// What people do next. Programs need not be told.
+fn next_steps(kubeconfig: &str) -> String {
+    format!(
+        "\nThe server is ready. In another terminal:\n  \
+         export KUBECONFIG={kubeconfig}\n  \
+         kubectl get nodes\n\
+         `k3 controllers` tells how the rest fares, `k3 doctor` what ails it; Ctrl-C stops it.\n"
+    )
 }
 
 /// The path as a shell reads it.

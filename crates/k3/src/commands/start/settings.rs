@@ -35,6 +35,7 @@ impl StartFlags {
             service_range: network.service_cluster_ip_range,
             authentication: self.access.authentication()?,
             issuer: self.access.issuer(),
+            signing_key: self.access.signing_key()?,
             unrestricted_update: self.access.unrestricted_update,
             guard_owners: self
                 .access

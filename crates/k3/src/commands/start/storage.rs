@@ -3,6 +3,7 @@
 use std::{
     fs,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use clap::{Args, ValueEnum};
@@ -13,23 +14,31 @@ use k3_storage::{
     mysql::{MysqlOptions, TlsMode},
 };
 
-use super::mysql_url;
-use crate::failure::Failure;
+use super::{limits::duration, mysql_url};
+use crate::{failure::Failure, secret::Secret};
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Where objects are kept")]
 pub(crate) struct StorageFlags {
     /// The store
-    #[arg(long, value_enum, default_value_t = Backend::File, value_name = "STORE")]
+    #[arg(long, visible_alias = "backend", value_enum, default_value_t = Backend::File, value_name = "STORE")]
     pub(super) storage: Backend,
+
+    /// With `file`: the folder of the objects [default: `objects` in the data folder]
+    #[arg(long, value_name = "DIR", value_parser = some_path)]
+    file_rootpath: Option<PathBuf>,
 
     /// With `file`: when a write is acknowledged
     #[arg(long, value_enum, value_name = "WHEN")]
     file_durability: Option<FileDurability>,
 
-    /// With `etcd`: the members, a list of URLs with commas [default: `http://127.0.0.1:2379`]
+    /// With `etcd`: the members, a list of URLs with commas, such as `http://127.0.0.1:2379`
     #[arg(long, value_name = "URLS", value_delimiter = ',')]
     etcd_servers: Vec<String>,
+
+    /// With `etcd`: how long a connection may take to come up: a number with a unit, such as 5s or 1m30s
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration)]
+    etcd_dial_timeout: Duration,
 
     /// With `etcd`: all keys begin with this; two clusters in one etcd need two [default: /k3/]
     #[arg(long, value_name = "PREFIX")]
@@ -48,21 +57,55 @@ pub(crate) struct StorageFlags {
     etcd_keyfile: Option<PathBuf>,
 
     /// With `etcd`: who to log in as [default: nobody]
-    #[arg(long, value_name = "NAME", requires = "etcd_password_file")]
+    #[arg(long, value_name = "NAME")]
     etcd_username: Option<String>,
 
+    /// With `etcd`: the password of --etcd-username. Everybody on the machine can read a command line: give it in the
+    /// variable or in the file of settings
+    #[arg(long, value_name = "PASSWORD")]
+    etcd_password: Option<Secret>,
+
     /// With `etcd`: file with the password of --etcd-username
-    #[arg(long, value_name = "FILE", requires = "etcd_username")]
+    #[arg(long, value_name = "FILE")]
     etcd_password_file: Option<PathBuf>,
 
-    /// With `mysql`: the database, as `mysql://user@host:3306/k3`. Everybody on the machine can read a
-    /// command line: give a password in the variable or in --mysql-password-file
-    #[arg(long, value_name = "URL", env = "K3_MYSQL_URL", hide_env_values = true)]
+    /// With `mysql`: the database in one, as `mysql://user@host:3306/k3`. Everybody on the machine can read a
+    /// command line: give a password in the variable, in --mysql-password-file or in the file of settings
+    #[arg(long, value_name = "URL")]
     mysql_url: Option<Secret>,
+
+    /// With `mysql`: the name or address of the server [default: 127.0.0.1]
+    #[arg(long, value_name = "HOST")]
+    mysql_host: Option<String>,
+
+    /// With `mysql`: the port of the server [default: 3306]
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    mysql_port: Option<u16>,
+
+    /// With `mysql`: who to log in as [default: k3]
+    #[arg(long, value_name = "NAME")]
+    mysql_user: Option<String>,
+
+    /// With `mysql`: the password. Everybody on the machine can read a command line
+    #[arg(long, value_name = "PASSWORD")]
+    mysql_password: Option<Secret>,
 
     /// With `mysql`: file with the password
     #[arg(long, value_name = "FILE")]
     mysql_password_file: Option<PathBuf>,
+
+    /// With `mysql`: the database, which is made if it is not there [default: k3]
+    #[arg(long, value_name = "NAME")]
+    mysql_database: Option<String>,
+
+    /// With `mysql`: how many connections are open at most: one that writes, one that follows events, and one or more
+    /// that read
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(3..))]
+    mysql_max_open_conns: u16,
+
+    /// With `mysql`: how many connections are kept open when nobody reads
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    mysql_max_idle_conns: u16,
 
     /// With `mysql`: whether to encrypt [default: preferred]
     #[arg(long, value_enum, value_name = "MODE")]
@@ -106,20 +149,16 @@ enum MysqlTls {
     Verified,
 }
 
-/// A text that is not shown.
-#[derive(Clone)]
-struct Secret(String);
-
 // --- StorageFlags ---
 
 impl StorageFlags {
     /// The store that the flags ask for.
-    pub(super) fn config(&self, data_dir: &Path) -> Result<StorageConfig, Failure> {
-        self.refuse_flags_of_other_stores()?;
+    pub(in crate::commands) fn config(&self, data_dir: &Path) -> Result<StorageConfig, Failure> {
         Ok(match self.storage {
             Backend::Memory => StorageConfig::Memory,
             Backend::File => {
-                let mut options = FileOptions::new(data_dir.join("objects"));
+                let own = || data_dir.join("objects");
+                let mut options = FileOptions::new(self.file_rootpath.clone().unwrap_or_else(own));
                 if self.file_durability == Some(FileDurability::Relaxed) {
                     options.durability = Durability::Relaxed;
                 }
@@ -130,44 +169,15 @@ impl StorageFlags {
         })
     }
 
-    /// A flag that does nothing is a mistake: whoever sets `--etcd-servers` does not want a file.
-    fn refuse_flags_of_other_stores(&self) -> Result<(), Failure> {
-        let set = [
-            (Backend::File, "--file-durability", self.file_durability.is_some()),
-            (Backend::Etcd, "--etcd-servers", !self.etcd_servers.is_empty()),
-            (Backend::Etcd, "--etcd-prefix", self.etcd_prefix.is_some()),
-            (Backend::Etcd, "--etcd-cafile", self.etcd_cafile.is_some()),
-            (Backend::Etcd, "--etcd-username", self.etcd_username.is_some()),
-            (Backend::Mysql, "--mysql-url", self.mysql_url.is_some()),
-            (
-                Backend::Mysql,
-                "--mysql-password-file",
-                self.mysql_password_file.is_some(),
-            ),
-            (Backend::Mysql, "--mysql-tls", self.mysql_tls.is_some()),
-            (Backend::Mysql, "--mysql-cafile", self.mysql_cafile.is_some()),
-        ];
-        let stray = set
-            .iter()
-            .find(|(backend, _, is_set)| *is_set && *backend != self.storage);
-        match stray {
-            Some((backend, flag, _)) => Err(Failure::usage(
-                format!(
-                    "{flag} is for --storage {}, but the store is {}",
-                    backend.name(),
-                    self.storage.name()
-                ),
-                format!("add --storage {}, or leave out {flag}", backend.name()),
-            )),
-            None => Ok(()),
-        }
-    }
-
     fn etcd(&self) -> Result<EtcdOptions, Failure> {
-        let mut options = EtcdOptions::default();
-        if !self.etcd_servers.is_empty() {
-            options.endpoints.clone_from(&self.etcd_servers);
+        if self.etcd_servers.iter().all(String::is_empty) {
+            return Err(Failure::usage(
+                "--storage etcd needs to know the members",
+                "add --etcd-servers http://127.0.0.1:2379, or storage.etcd.endpoints to the file of settings",
+            ));
         }
+        let mut options = EtcdOptions::at(&self.etcd_servers);
+        options.dial_timeout = self.etcd_dial_timeout;
         if let Some(prefix) = &self.etcd_prefix {
             options.prefix.clone_from(prefix);
         }
@@ -181,31 +191,63 @@ impl StorageFlags {
                     },
                 ),
             });
-        if let Some((username, file)) = self.etcd_username.as_ref().zip(self.etcd_password_file.as_ref()) {
-            options.login = Some(Login {
+        let password = secret_or_file(self.etcd_password.as_ref(), self.etcd_password_file.as_deref())?;
+        options.login = match (&self.etcd_username, password) {
+            (Some(username), Some(password)) => Some(Login {
                 username: username.clone(),
-                password: password(file)?,
-            });
-        }
+                password,
+            }),
+            (None, None) => None,
+            (Some(_), None) => {
+                return Err(Failure::usage(
+                    "--etcd-username comes without a password",
+                    "add --etcd-password-file, or set K3_STORAGE_ETCD_PASSWORD",
+                ));
+            }
+            (None, Some(_)) => {
+                return Err(Failure::usage(
+                    "--etcd-password or --etcd-password-file comes without a name",
+                    "add --etcd-username",
+                ));
+            }
+        };
         Ok(options)
     }
 
     fn mysql(&self) -> Result<MysqlOptions, Failure> {
-        let Some(url) = &self.mysql_url else {
-            return Err(Failure::usage(
-                "--storage mysql needs to know the database",
-                "add --mysql-url mysql://user@host:3306/k3, or set K3_MYSQL_URL",
-            ));
+        let mut options = match &self.mysql_url {
+            Some(url) => mysql_url::parse(url.text()).map_err(|problem| {
+                Failure::usage(
+                    format!("--mysql-url makes no sense: {problem}"),
+                    "write it as mysql://user@host:3306/k3",
+                )
+            })?,
+            None => MysqlOptions::default(),
         };
-        let mut options = mysql_url::parse(&url.0).map_err(|problem| {
-            Failure::usage(
-                format!("--mysql-url makes no sense: {problem}"),
-                "write it as mysql://user@host:3306/k3",
-            )
-        })?;
-        if let Some(file) = &self.mysql_password_file {
-            options.password = password(file)?;
+        let parts = [
+            (&mut options.host, &self.mysql_host),
+            (&mut options.user, &self.mysql_user),
+            (&mut options.database, &self.mysql_database),
+        ];
+        for (part, said) in parts {
+            if let Some(said) = said {
+                part.clone_from(said);
+            }
         }
+        options.port = self.mysql_port.unwrap_or(options.port);
+        let password = secret_or_file(self.mysql_password.as_ref(), self.mysql_password_file.as_deref())?;
+        options.password = password.unwrap_or(options.password);
+        if self.mysql_max_idle_conns > self.mysql_max_open_conns {
+            return Err(Failure::usage(
+                format!(
+                    "--mysql-max-idle-conns {} is more than --mysql-max-open-conns {}",
+                    self.mysql_max_idle_conns, self.mysql_max_open_conns
+                ),
+                "connections that are kept open are some of those that may be open",
+            ));
+        }
+        options.max_open_conns = self.mysql_max_open_conns.into();
+        options.max_idle_conns = self.mysql_max_idle_conns.into();
         options.tls = match (self.mysql_tls, &self.mysql_cafile) {
             (Some(MysqlTls::Verified), ca_file) => TlsMode::Verified {
                 ca_file: ca_file.clone(),
@@ -224,6 +266,22 @@ impl StorageFlags {
     }
 }
 
+/// A password as it was given, by itself or in a file.
+fn secret_or_file(secret: Option<&Secret>, file: Option<&Path>) -> Result<Option<String>, Failure> {
+    match (secret, file) {
+        (Some(secret), _) => Ok(Some(secret.text().to_owned())),
+        (None, Some(file)) => password(file).map(Some),
+        (None, None) => Ok(None),
+    }
+}
+
+fn some_path(text: &str) -> Result<PathBuf, &'static str> {
+    if text.is_empty() {
+        return Err("it is empty, and must be the path of a folder");
+    }
+    Ok(text.into())
+}
+
 /// A password from a file; the line end that editors add does not belong to it.
 fn password(file: &Path) -> Result<String, Failure> {
     let text = fs::read_to_string(file).map_err(|error| {
@@ -234,33 +292,6 @@ fn password(file: &Path) -> Result<String, Failure> {
         .because(error)
     })?;
     Ok(text.trim_end_matches(['\r', '\n']).to_owned())
-}
-
-// --- Backend ---
-
-impl Backend {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Memory => "memory",
-            Self::File => "file",
-            Self::Etcd => "etcd",
-            Self::Mysql => "mysql",
-        }
-    }
-}
-
-// --- Secret ---
-
-impl From<String> for Secret {
-    fn from(text: String) -> Self {
-        Self(text)
-    }
-}
-
-impl std::fmt::Debug for Secret {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Secret(..)")
-    }
 }
 
 #[cfg(test)]
@@ -324,12 +355,51 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_of_another_store_is_a_mistake() {
-        let message = config("--etcd-servers http://a:1").unwrap_err();
-        assert!(
-            message.contains("--etcd-servers") && message.contains("--storage etcd"),
-            "{message}"
+    fn an_etcd_without_members_and_a_file_without_a_path_are_mistakes() {
+        let message = config("--backend etcd").unwrap_err();
+        assert!(message.contains("--etcd-servers"), "{message}");
+        assert!(Line::try_parse_from(["k3", "--backend=file", "--file-rootpath="]).is_err());
+        let Ok(StorageConfig::File(options)) = config("--backend=file --file-rootpath=/objects") else {
+            panic!()
+        };
+        assert_eq!(options.folder, Path::new("/objects"));
+    }
+
+    #[test]
+    fn separate_values_make_what_a_url_makes_and_go_before_its_parts() {
+        let options = |line: &str| match config(&format!("--storage mysql {line}")) {
+            Ok(StorageConfig::Mysql(options)) => (format!("{options:?}"), options.password),
+            other => panic!("{other:?}"),
+        };
+        let separate = "--mysql-host h --mysql-port 1 --mysql-user u --mysql-password p --mysql-database d";
+        assert_eq!(options(separate), options("--mysql-url mysql://u:p@h:1/d"));
+        assert_eq!(
+            options(separate),
+            options(&format!("--mysql-url mysql://a:b@c:2/e {separate}"))
         );
+        assert_eq!(options(""), options("--mysql-url mysql://k3@127.0.0.1"));
+        let (pool, _) = options("--mysql-max-open-conns 20 --mysql-max-idle-conns 7");
+        assert!(pool.contains("max_open_conns: 20, max_idle_conns: 7"), "{pool}");
+        assert!(config("--storage mysql --mysql-max-open-conns 3").is_err());
+    }
+
+    #[test]
+    fn an_etcd_login_is_a_name_and_a_password() {
+        let etcd = "--storage etcd --etcd-servers http://a:1";
+        let Ok(StorageConfig::Etcd(options)) = config(&format!(
+            "{etcd} --etcd-username u --etcd-password p --etcd-dial-timeout 1m30s"
+        )) else {
+            panic!()
+        };
+        assert!(
+            options
+                .login
+                .is_some_and(|login| login.username == "u" && login.password == "p")
+        );
+        assert_eq!(options.dial_timeout, Duration::from_secs(90));
+        for half in ["--etcd-username u", "--etcd-password p"] {
+            assert!(config(&format!("{etcd} {half}")).is_err(), "{half}");
+        }
     }
 
     #[test]

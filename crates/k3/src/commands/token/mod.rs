@@ -8,7 +8,7 @@ mod revoke;
 
 use clap::{Args, Subcommand};
 
-use super::cluster::{self, Cluster, ServerFlags};
+use super::server_flags::{self, Cluster, ServerFlags};
 use crate::failure::Failure;
 
 const EXAMPLES: &str = "\
@@ -44,7 +44,7 @@ enum Command {
 
 /// Carries out a command.
 pub(super) fn run(flags: TokenFlags) -> Result<(), Failure> {
-    cluster::wait(async {
+    server_flags::wait(async {
         match flags.command {
             Command::Create(flags) => create::run(&flags).await,
             Command::List(flags) => list::run(&flags).await,

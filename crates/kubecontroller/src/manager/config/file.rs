@@ -3,69 +3,126 @@
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
-use serde_saphyr::Spanned;
+use serde_saphyr::{Location, Spanned};
 
 use super::{BadConfig, Given, Origin};
+
+/// What a file says of one key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The key, with dots for levels.
+    pub key: String,
+    /// Its value as it is written; several for a list, and an empty one for nothing.
+    pub values: Vec<String>,
+    /// The line that the value begins on.
+    pub line: u64,
+}
+
+/// Why a text is not a file of settings.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{why}")]
+pub struct BadFile {
+    /// Where, if it is somewhere.
+    pub line: Option<u64>,
+    /// What is wrong there.
+    pub why: String,
+}
 
 /// A value in a file.
 enum Node {
     Text(String),
+    /// As YAML understands it. Whoever wants a text wants the one that was written: `007` and `1.10`.
+    Number(String),
     List(Vec<Spanned<Node>>),
     Map(Vec<(String, Spanned<Node>)>),
 }
 
-/// Reads a file: the keys of nested maps are joined with dots, the items of a list with commas.
-pub(super) fn read(path: &str, text: &str) -> Result<Vec<Given>, BadConfig> {
-    let bad = |line: Option<u64>, why: &str| BadConfig {
-        faults: vec![line.map_or_else(
-            || format!("{path}: {why}"),
-            |line| format!("{path}:{line}: {why}"),
-        )],
-    };
+/// Reads a file of settings in YAML: the keys of nested maps are joined with dots.
+///
+/// ```
+/// use kubecontroller::manager::config::entries;
+///
+/// let found = entries("log:\n  level: debug\nnames: [a, b]").unwrap();
+/// assert_eq!((found[0].key.as_str(), found[0].line), ("log.level", 2));
+/// assert_eq!(found[1].values, ["a", "b"]);
+/// ```
+pub fn entries(text: &str) -> Result<Vec<Entry>, BadFile> {
     let root: Option<Spanned<Node>> = serde_saphyr::from_str(text).map_err(|error| {
-        let line = error.location().map(|place| place.line());
         // The message is shown with a picture of the place; its first line says it all.
         let why = error.to_string();
-        bad(line, why.lines().next().unwrap_or_default())
+        BadFile {
+            line: error.location().map(|place| place.line()),
+            why: why.lines().next().unwrap_or_default().to_owned(),
+        }
     })?;
-    let mut given = Vec::new();
-    let Some(root) = root else { return Ok(given) };
+    let mut found = Vec::new();
+    let Some(root) = root else { return Ok(found) };
     match root.value {
         Node::Map(entries) => {
             for (key, node) in entries {
-                flatten(path, key, node, &mut given);
+                flatten(text, key, node, &mut found);
             }
         }
         Node::Text(text) if text.is_empty() => {}
-        _ => return Err(bad(None, "want keys and values")),
+        _ => {
+            return Err(BadFile {
+                line: None,
+                why: "want keys and values".to_owned(),
+            });
+        }
     }
-    Ok(given)
+    Ok(found)
 }
 
-fn flatten(path: &str, key: String, node: Spanned<Node>, given: &mut Vec<Given>) {
+/// The same, as what was given; the items of a list are joined with commas.
+pub(super) fn read(path: &str, text: &str) -> Result<Vec<Given>, BadConfig> {
+    let found = entries(text).map_err(|bad| BadConfig {
+        faults: vec![match bad.line {
+            Some(line) => format!("{path}:{line}: {bad}"),
+            None => format!("{path}: {bad}"),
+        }],
+    })?;
+    let given = found.into_iter().map(|entry| Given {
+        key: entry.key,
+        value: entry.values.join(","),
+        origin: Origin::File {
+            path: path.to_owned(),
+            line: entry.line,
+        },
+    });
+    Ok(given.collect())
+}
+
+fn flatten(text: &str, key: String, node: Spanned<Node>, found: &mut Vec<Entry>) {
     let line = node.referenced.line();
-    let value = match node.value {
+    let values = match node.value {
         Node::Map(entries) => {
             for (inner, node) in entries {
-                flatten(path, format!("{key}.{inner}"), node, given);
+                flatten(text, format!("{key}.{inner}"), node, found);
             }
             return;
         }
-        Node::Text(text) => text,
-        Node::List(items) => {
-            let texts = items.into_iter().map(|item| match item.value {
-                Node::Text(text) => text,
-                // No setting is a list of lists or maps: whoever takes the value will not know it.
-                Node::List(_) | Node::Map(_) => "{}".to_owned(),
-            });
-            texts.collect::<Vec<_>>().join(",")
-        }
+        Node::Text(_) | Node::Number(_) => vec![scalar(text, node)],
+        Node::List(items) => items.into_iter().map(|item| scalar(text, item)).collect(),
     };
-    let origin = Origin::File {
-        path: path.to_owned(),
-        line,
-    };
-    given.push(Given { key, value, origin });
+    found.push(Entry { key, values, line });
+}
+
+fn scalar(text: &str, node: Spanned<Node>) -> String {
+    match node.value {
+        Node::Text(value) => value,
+        Node::Number(value) => written(text, node.defined).map_or(value, str::to_owned),
+        // No setting is a list of lists or maps: whoever takes the value will not know it.
+        Node::List(_) | Node::Map(_) => "{}".to_owned(),
+    }
+}
+
+/// What stands at a place in a text.
+fn written(text: &str, place: Location) -> Option<&str> {
+    let span = place.span();
+    let start = usize::try_from(span.byte_offset()?).ok()?;
+    let length = usize::try_from(span.byte_len()?).ok()?;
+    text.get(start..start.checked_add(length)?).map(str::trim)
 }
 
 impl<'de> Deserialize<'de> for Node {
@@ -88,15 +145,15 @@ impl<'de> Visitor<'de> for NodeVisitor {
     }
 
     fn visit_i64<E>(self, value: i64) -> Result<Node, E> {
-        Ok(Node::Text(value.to_string()))
+        Ok(Node::Number(value.to_string()))
     }
 
     fn visit_u64<E>(self, value: u64) -> Result<Node, E> {
-        Ok(Node::Text(value.to_string()))
+        Ok(Node::Number(value.to_string()))
     }
 
     fn visit_f64<E>(self, value: f64) -> Result<Node, E> {
-        Ok(Node::Text(value.to_string()))
+        Ok(Node::Number(value.to_string()))
     }
 
     fn visit_str<E>(self, value: &str) -> Result<Node, E> {

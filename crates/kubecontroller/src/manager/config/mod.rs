@@ -16,7 +16,10 @@ mod values;
 use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 
 use self::keys::{KEYS, Setting};
-pub use self::values::{BadDuration, duration};
+pub use self::{
+    file::{BadFile, Entry, entries},
+    values::{BadDuration, duration},
+};
 pub(super) use self::{
     flags::{Asked, Unfollowed, read},
     values::level,
@@ -392,11 +395,18 @@ fn unknown(key: &str, own: &[OwnSetting]) -> String {
         .iter()
         .map(|setting| setting.key)
         .chain(own.iter().map(|own| own.key));
-    let nearest = known.map(|known| (distance(key, known), known)).min();
-    match nearest {
-        Some((distance, known)) if distance <= 3 => format!("no such key; is it {known}?"),
-        _ => "no such key".to_owned(),
+    match nearest(key, known) {
+        Some(known) => format!("no such key; is it {known}?"),
+        None => "no such key".to_owned(),
     }
+}
+
+/// The name that may have been meant: the one with the fewest other letters, if they are few.
+pub fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let nearest = known.map(|known| (distance(word, known), known)).min();
+    nearest
+        .filter(|(distance, _)| *distance <= 3)
+        .map(|(_, known)| known)
 }
 
 /// How many letters have to be changed to make the one of the other.

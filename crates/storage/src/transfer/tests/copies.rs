@@ -63,6 +63,9 @@ impl Store for Faulty {
             spoil: self.spoil,
         }))
     }
+    async fn discard(&self) -> Result<(), ImportError> {
+        self.inner.discard().await
+    }
     async fn close(&self) {
         self.inner.close().await;
     }

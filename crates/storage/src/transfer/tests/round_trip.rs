@@ -5,12 +5,12 @@ use std::time::{Duration, UNIX_EPOCH};
 use proptest::prelude::*;
 
 use super::{
-    super::{Moved, backup, inspect, restore},
+    super::{CompareError, Moved, backup, compare, inspect, restore},
     REVISION, any_entries, backup_of, block_on, entries_of, entry, expiring,
     forgery::Forgery,
     noon, quiet, store_of,
 };
-use crate::{Entry, MAX_VALUE_BYTES, Revision, Store, Write, memory::MemoryStore};
+use crate::{Entry, MAX_VALUE_BYTES, Revision, Store, SystemClock, Write, memory::MemoryStore};
 
 #[tokio::test]
 async fn the_stream_is_what_the_document_says() {
@@ -50,6 +50,26 @@ async fn the_example_of_the_document_is_what_is_written() {
     let mut written = Vec::new();
     backup(&*source, &mut written, new_year, quiet).await.unwrap();
     assert_eq!(written, bytes);
+}
+
+#[tokio::test]
+async fn a_store_is_compared_with_the_backup_it_came_from() {
+    let bytes = backup_of(&[entry("/a", b"one", 7), entry("/b", b"", 9)]).await;
+    let store = MemoryStore::new();
+    let stands = restore(&bytes[..], &*store, quiet).await.unwrap().revision;
+    let later = store
+        .commit(Write::create(entry("/c", b"", 1).key, "x"))
+        .await
+        .unwrap();
+    assert_eq!(
+        compare(&bytes[..], &*store, stands, &SystemClock).await.unwrap(),
+        0
+    );
+    let different = compare(&bytes[..], &*store, later, &SystemClock).await;
+    assert!(
+        matches!(different, Err(CompareError::Different(_))),
+        "{different:?}"
+    );
 }
 
 #[tokio::test]

@@ -22,6 +22,7 @@ claims! {
         there_is_no_history_before_an_import,
         an_import_into_a_store_that_was_used_is_a_new_state,
         a_store_with_entries_takes_no_import,
+        a_store_that_gave_up_its_entries_takes_an_import_above_its_past,
         a_store_with_an_unfinished_import_refuses_everything_else,
         an_import_begun_again_starts_from_nothing,
         an_import_that_was_begun_again_cannot_be_finished_twice,
@@ -157,6 +158,19 @@ async fn a_store_with_entries_takes_no_import(place: &dyn Place) {
     let deleted = store.delete("/mine", created).await;
     assert!(deleted < SOURCE);
     import(&store, SOURCE, &sample()).await;
+}
+
+async fn a_store_that_gave_up_its_entries_takes_an_import_above_its_past(place: &dyn Place) {
+    let store = place.open().await;
+    store.create("/mine", "1").await;
+    let last = store.create("/i/a", "mine too").await;
+    store.discard().await.unwrap();
+    assert_blocked(&store).await;
+    let stands = import(&store, Revision::new(2), &sample()[1..2]).await;
+    assert!(stands > last);
+    assert_eq!(names(&store.list("").await), ["/i/b"]);
+    assert_state_is_gone(&store, last).await;
+    assert!(store.create("/i/a", "new").await > stands);
 }
 
 async fn a_store_with_an_unfinished_import_refuses_everything_else(place: &dyn Place) {

@@ -1,6 +1,6 @@
 //! What confines a container, as the engine is told.
 
-use super::{Flavor, unsupported};
+use super::Flavor;
 use crate::runtime::{Confinement, RuntimeError, Security};
 
 /// The options for security. `seccomp` is the content of the profile's file: Docker does not read files for others.
@@ -39,7 +39,8 @@ pub(super) fn security_options(
         match security.masked_paths.as_deref() {
             None => {}
             Some([]) => options.push("unmask=ALL".to_owned()),
-            Some(_) => return Err(unsupported("which paths of /proc are hidden")),
+            // Beside those that Podman hides anyway; the read-only ones are its own.
+            Some(paths) => options.push(format!("mask={}", paths.join(":"))),
         }
     }
     Ok(options)

@@ -9,6 +9,7 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
 use serde_json::Value;
+use tokio::runtime::Builder;
 
 use crate::{data_dir::default_data_dir, failure::Failure};
 
@@ -30,12 +31,18 @@ pub(super) struct Cluster(Client);
 
 /// Does what has to be waited for, in a process that does nothing else.
 pub(super) fn wait(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| {
-            Failure::new("cannot start", "see the limits of this process with `ulimit -a`").because(error)
-        })?;
+    wait_in(Builder::new_current_thread(), work)
+}
+
+/// The same for work that keeps more than one core busy.
+pub(super) fn wait_with_threads(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    wait_in(Builder::new_multi_thread(), work)
+}
+
+fn wait_in(mut runtime: Builder, work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    let runtime = runtime.enable_all().build().map_err(|error| {
+        Failure::new("cannot start", "see the limits of this process with `ulimit -a`").because(error)
+    })?;
     runtime.block_on(work)
 }
 
@@ -77,26 +84,42 @@ impl Cluster {
         })?;
         Ok(Cluster(client))
     }
+
     /// Sends a request, and gives the object in the answer.
     pub(super) async fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value, Failure> {
-        let request = Request::builder()
-            .method(method)
-            .uri(path)
-            .header("content-type", "application/json")
-            .body(body.map(|body| body.to_string().into_bytes()).unwrap_or_default())
-            .expect("a path of ours makes a request");
-        self.0.request(request).await.map_err(|error| {
-            let advice = match &error {
-                kube::Error::Api(status) if status.code == 403 || status.code == 401 => {
-                    "use the kubeconfig of a member of system:masters, such as the admin.kubeconfig in the data folder"
-                }
-                kube::Error::Api(_) => "see what the server says",
-                _ => "see that the server runs, and that the kubeconfig is its own",
-            };
-            match error {
-                kube::Error::Api(status) => Failure::new(format!("the server says: {}", status.message), advice),
-                error => Failure::new("cannot ask the server", advice).because(error),
-            }
-        })
+        let body = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
+        let request = request(method, path, "application/json", body);
+        self.0.request(request).await.map_err(unanswered)
+    }
+
+    /// Sends a text, and gives the text of the answer.
+    pub(super) async fn ask_text(&self, method: &str, path: &str, body: &str) -> Result<String, Failure> {
+        let request = request(method, path, "text/plain", body.as_bytes().to_vec());
+        self.0.request_text(request).await.map_err(unanswered)
+    }
+}
+
+fn request(method: &str, path: &str, media: &str, body: Vec<u8>) -> Request<Vec<u8>> {
+    Request::builder()
+        .method(method)
+        .uri(path)
+        .header("content-type", media)
+        .body(body)
+        .expect("a path of ours makes a request")
+}
+
+fn unanswered(error: kube::Error) -> Failure {
+    let advice = match &error {
+        kube::Error::Api(status) if status.code == 403 || status.code == 401 => {
+            "use the kubeconfig of a member of system:masters, such as the admin.kubeconfig in the data folder"
+        }
+        kube::Error::Api(_) => "see what the server says",
+        _ => "see that the server runs, and that the kubeconfig is its own",
+    };
+    match error {
+        kube::Error::Api(status) => {
+            Failure::new(format!("the server says: {}", status.message.trim_end()), advice)
+        }
+        error => Failure::new("cannot ask the server", advice).because(error),
     }
 }

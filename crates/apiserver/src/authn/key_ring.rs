@@ -1,0 +1,89 @@
+//! The keys of the moment: they are replaced while the server runs.
+//!
+//! Promise: who asks gets a signer and keys that belong together.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use super::{PublicKey, Signer};
+
+/// What signs tokens, and all that verifies them. Clones are the same.
+#[derive(Clone)]
+pub(super) struct KeyRing {
+    held: Arc<RwLock<Held>>,
+    /// Keys that are believed whatever else is replaced: those of other issuers.
+    always: Arc<[PublicKey]>,
+}
+
+#[derive(Clone)]
+struct Held {
+    signer: Arc<Signer>,
+    keys: Arc<[PublicKey]>,
+}
+
+// --- KeyRing ---
+
+impl KeyRing {
+    pub(super) fn new(signer: Signer, always: Vec<PublicKey>) -> Self {
+        let always: Arc<[PublicKey]> = always.into();
+        let held = Held::new(signer, &always, &[]);
+        KeyRing {
+            held: Arc::new(RwLock::new(held)),
+            always,
+        }
+    }
+
+    /// Signs with another key from now on, and believes these further ones.
+    pub(super) fn replace(&self, signer: Signer, more: &[PublicKey]) {
+        let held = Held::new(signer, &self.always, more);
+        *self.held.write().unwrap_or_else(PoisonError::into_inner) = held;
+    }
+
+    pub(super) fn signer(&self) -> Arc<Signer> {
+        self.held().signer
+    }
+
+    /// All keys that are believed, the one that signs first.
+    pub(super) fn keys(&self) -> Arc<[PublicKey]> {
+        self.held().keys
+    }
+
+    fn held(&self) -> Held {
+        self.held.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+// --- Held ---
+
+impl Held {
+    fn new(signer: Signer, always: &[PublicKey], more: &[PublicKey]) -> Self {
+        let mut keys = vec![signer.public().clone()];
+        for key in more.iter().chain(always) {
+            if !keys.contains(key) {
+                keys.push(key.clone());
+            }
+        }
+        Held {
+            signer: Arc::new(signer),
+            keys: keys.into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::keys::tests::signer, *};
+
+    #[test]
+    fn a_new_key_signs_and_the_old_one_is_believed_as_long_as_it_is_named() {
+        let (old, new, other) = (signer(), signer(), signer().public().clone());
+        let old_key = old.public().clone();
+        let ring = KeyRing::new(old, vec![other.clone()]);
+        assert_eq!(*ring.keys(), [old_key.clone(), other.clone()]);
+        let new_key = new.public().clone();
+        ring.replace(new, std::slice::from_ref(&old_key));
+        assert_eq!(*ring.keys(), [new_key.clone(), old_key, other.clone()]);
+        assert_eq!(ring.signer().public(), &new_key);
+        ring.replace(signer(), &[]);
+        assert!(!ring.keys().contains(&new_key) && ring.keys().contains(&other));
+    }
+}

@@ -1,0 +1,231 @@
+//! Other keys and certificates in the place of those that are there, while servers and clients go on.
+//!
+//! An authority is replaced in two steps. From the first on there are two, `ca` and `ca-next`: both are trusted and published, the
+//! server still shows a certificate of the old one, and clients get theirs from the new one. So whoever knew the old one
+//! goes on, and learns of the new one from the kubeconfig, or from the config map in its namespace. The second step makes the new one the
+//! only one. A server that showed the new one from the start would be a stranger to every client that has not learned of it yet.
+//!
+//! The key of tokens is replaced at once: the new one signs, and the old one is believed until the second step.
+//!
+//! Promises: each step survives a crash at any moment; a server that runs notices when [`GENERATION`] changes, which is written last.
+
+use std::{fs, io, path::Path};
+
+use clap::ValueEnum;
+use k3_apiserver::{Certificate, PublicKey};
+use k3_storage::Clock;
+use rcgen::KeyPair;
+use rustls::pki_types::{CertificateDer, SubjectPublicKeyInfoDer, pem::PemObject};
+
+use super::{
+    Names,
+    authority::Authority,
+    set::{ADMIN, CertificateError, Certificates, LOCK, SERVER, SIGNING_KEY, TO_NODES, seconds},
+};
+use crate::secret_file;
+
+/// The file that changes whenever others here were replaced.
+pub(crate) const GENERATION: &str = "generation";
+/// The keys that tokens were signed with before.
+const OLD_SIGNING_KEYS: &str = "service-account-old.pub";
+
+/// What can be replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Part {
+    /// The authority, in two steps: this one, and --finish
+    Ca,
+    /// What the server shows to clients
+    Serving,
+    /// What the admin shows to the server, and the server to nodes
+    Client,
+    /// The key that tokens of service accounts are signed with
+    ServiceAccount,
+}
+
+/// Replaces parts of what is in a folder.
+pub(crate) fn rotate(
+    folder: &Path,
+    parts: &[Part],
+    clock: &dyn Clock,
+) -> Result<Certificates, CertificateError> {
+    change(folder, clock, |now| {
+        if parts.contains(&Part::Ca) {
+            if folder.join("ca-next.crt").exists() {
+                return Err(CertificateError::UnderWay);
+            }
+            // One that an earlier attempt has left, without a certificate, was never used.
+            Authority::ensure_next(folder, now)?;
+        }
+        if parts.contains(&Part::ServiceAccount) {
+            replace_signing_key(folder)?;
+        }
+        let gone = parts.iter().flat_map(|part| match part {
+            Part::Serving => &[SERVER][..],
+            Part::Client => &[ADMIN, TO_NODES],
+            Part::Ca | Part::ServiceAccount => &[],
+        });
+        // What is not there is made: so that a crash in between is mended by the next start.
+        gone.into_iter()
+            .try_for_each(|name| remove(folder, &format!("{name}.crt")))
+    })
+}
+
+/// Takes the second step: what was replaced is not believed any more.
+pub(crate) fn finish(folder: &Path, clock: &dyn Clock) -> Result<Certificates, CertificateError> {
+    change(folder, clock, |_| {
+        if folder.join("ca-next.crt").exists() {
+            rename(folder, "ca-next.key", "ca.key")?;
+            mend(folder)?;
+        }
+        remove(folder, OLD_SIGNING_KEYS)
+    })
+}
+
+/// Changes what is in a folder, and makes what is missing then.
+fn change(
+    folder: &Path,
+    clock: &dyn Clock,
+    change: impl FnOnce(i64) -> Result<(), CertificateError>,
+) -> Result<Certificates, CertificateError> {
+    let now = seconds(clock)?;
+    let nothing = || CertificateError::Nothing {
+        folder: folder.to_path_buf(),
+    };
+    if !folder.is_dir() {
+        return Err(nothing());
+    }
+    let _alone = secret_file::lock(&folder.join(LOCK))?;
+    mend(folder)?;
+    // The names are those of the server, which knows them; the certificate says what they were.
+    let pem = secret_file::read(&folder.join(format!("{SERVER}.crt")))?.ok_or_else(nothing)?;
+    let der = CertificateDer::from_pem_slice(pem.as_bytes())?;
+    let certificate = Certificate::read(&der).map_err(|_| nothing())?;
+    change(now)?;
+    let made = Certificates::ensure_alone(folder, &Names::of(&certificate.names), now)?;
+    secret_file::write(&folder.join(GENERATION), &format!("{now}\n"))?;
+    Ok(made)
+}
+
+/// Ends a second step that was interrupted: between the key of the new authority and its certificate.
+pub(super) fn mend(folder: &Path) -> Result<(), CertificateError> {
+    if folder.join("ca-next.crt").exists() && !folder.join("ca-next.key").exists() {
+        rename(folder, "ca-next.crt", "ca.crt")?;
+    }
+    Ok(())
+}
+
+fn replace_signing_key(folder: &Path) -> Result<(), CertificateError> {
+    let path = folder.join(SIGNING_KEY);
+    if let Some(pem) = secret_file::read(&path)? {
+        let old = KeyPair::from_pem(&pem).map_err(|source| CertificateError::Key {
+            path: path.clone(),
+            source,
+        })?;
+        let kept = folder.join(OLD_SIGNING_KEYS);
+        let mut keys = secret_file::read(&kept)?.unwrap_or_default();
+        keys.push_str(&old.public_key_pem());
+        secret_file::write(&kept, &keys)?;
+    }
+    let key = KeyPair::generate()?;
+    Ok(secret_file::write(&path, &key.serialize_pem())?)
+}
+
+/// The keys that tokens were signed with before, and are believed still.
+pub(super) fn old_signing_keys(folder: &Path) -> Result<Vec<PublicKey>, CertificateError> {
+    let path = folder.join(OLD_SIGNING_KEYS);
+    let Some(pem) = secret_file::read(&path)? else {
+        return Ok(Vec::new());
+    };
+    SubjectPublicKeyInfoDer::pem_slice_iter(pem.as_bytes())
+        .map(|key| PublicKey::read(&key.ok()?).ok())
+        .collect::<Option<_>>()
+        .ok_or(CertificateError::PublicKeys { path })
+}
+
+fn rename(folder: &Path, from: &str, to: &str) -> Result<(), CertificateError> {
+    let path = folder.join(to);
+    fs::rename(folder.join(from), &path).map_err(|source| CertificateError::Replace { path, source })
+}
+
+fn remove(folder: &Path, name: &str) -> Result<(), CertificateError> {
+    let path = folder.join(name);
+    match fs::remove_file(&path) {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => {
+            Err(CertificateError::Replace { path, source })
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k3_storage::SystemClock;
+
+    use super::*;
+
+    const ALL: [Part; 4] = [Part::Ca, Part::Serving, Part::Client, Part::ServiceAccount];
+
+    fn started() -> (tempfile::TempDir, Certificates) {
+        let folder = tempfile::tempdir().unwrap();
+        let mut names = Names::new([]);
+        names.extend(["k3.example.com".parse().unwrap()]);
+        let made = Certificates::ensure(folder.path(), &names, &SystemClock).unwrap();
+        (folder, made)
+    }
+
+    fn names(made: &Certificates) -> Vec<String> {
+        Certificate::read(&made.server.der().unwrap().0).unwrap().names
+    }
+
+    #[test]
+    fn the_first_step_trusts_both_authorities_and_the_second_the_new_one_alone() {
+        let (folder, old) = started();
+        let both = rotate(folder.path(), &ALL, &SystemClock).unwrap();
+        assert!(both.authority.starts_with(&old.authority));
+        assert_eq!(both.authorities().unwrap().len(), 2);
+        assert!(both.server != old.server && both.admin != old.admin && both.to_nodes != old.to_nodes);
+        assert_eq!(names(&both), names(&old));
+        let new = finish(folder.path(), &SystemClock).unwrap();
+        assert_eq!(new.authorities().unwrap().len(), 1);
+        assert!(both.authority.ends_with(&new.authority) && new.authority != old.authority);
+        assert!(new.admin == both.admin && new.server != both.server);
+        assert_eq!(names(&new), names(&old));
+    }
+
+    #[test]
+    fn the_old_key_of_tokens_is_believed_until_the_second_step() {
+        let (folder, old) = started();
+        let both = rotate(folder.path(), &[Part::ServiceAccount], &SystemClock).unwrap();
+        assert_ne!(both.signing_key, old.signing_key);
+        assert_eq!(both.old_signing_keys.len(), 1);
+        assert!(both.server == old.server && both.authority == old.authority);
+        let more = rotate(folder.path(), &[Part::ServiceAccount], &SystemClock).unwrap();
+        assert_eq!(more.old_signing_keys.len(), 2);
+        let new = finish(folder.path(), &SystemClock).unwrap();
+        assert_eq!(new.signing_key, more.signing_key);
+        assert!(new.old_signing_keys.is_empty());
+    }
+
+    #[test]
+    fn a_second_step_that_was_interrupted_is_ended_by_the_next_start() {
+        let (folder, old) = started();
+        rotate(folder.path(), &[Part::Ca], &SystemClock).unwrap();
+        fs::rename(folder.path().join("ca-next.key"), folder.path().join("ca.key")).unwrap();
+        let names = Names::of(&names(&old));
+        let new = Certificates::ensure(folder.path(), &names, &SystemClock).unwrap();
+        assert_eq!(new.authorities().unwrap().len(), 1);
+        assert_ne!(new.authority, old.authority);
+        assert!(crate::tls::Tls::new(&new).is_ok());
+    }
+
+    #[test]
+    fn a_second_rotation_waits_for_the_end_of_the_first_and_nothing_cannot_be_rotated() {
+        let (folder, _) = started();
+        rotate(folder.path(), &[Part::Ca], &SystemClock).unwrap();
+        let again = rotate(folder.path(), &[Part::Ca], &SystemClock).map(drop);
+        assert!(matches!(again, Err(CertificateError::UnderWay)));
+        let empty = tempfile::tempdir().unwrap();
+        let nothing = rotate(empty.path(), &ALL, &SystemClock).map(drop);
+        assert!(matches!(nothing, Err(CertificateError::Nothing { .. })));
+    }
+}

@@ -1,0 +1,162 @@
+//! What is in a folder of certificates, as it is: nothing is made, and nothing is judged but what can be seen.
+
+use std::path::Path;
+
+use k3_apiserver::Certificate;
+use k3_storage::Clock;
+use rustls::pki_types::{CertificateDer, pem::PemObject};
+
+use super::{
+    Identity,
+    identity::DAY,
+    rotation::old_signing_keys,
+    set::{ADMIN, CertificateError, SERVER, SIGNING_KEY, TO_NODES, seconds},
+};
+use crate::secret_file;
+
+/// A certificate or key that is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Held {
+    /// The file, without its ending.
+    pub(crate) name: &'static str,
+    /// What it is for.
+    pub(crate) purpose: &'static str,
+    /// When it ends, in seconds since 1970; `None` for what does not.
+    pub(crate) ends: Option<i64>,
+    /// How many days are left until then.
+    pub(crate) days_left: Option<i64>,
+    /// Whom it names: names of a server, or a user.
+    pub(crate) names: Vec<String>,
+    /// What is wrong with it.
+    pub(crate) flaw: Option<String>,
+}
+
+const CERTIFICATES: [(&str, &str); 5] = [
+    ("ca", "the authority that signs the server's certificate"),
+    (
+        "ca-next",
+        "the authority that will take its place: `k3 certs rotate --finish`",
+    ),
+    (SERVER, "what the server shows to clients"),
+    (ADMIN, "what the admin shows to the server"),
+    (TO_NODES, "what the server shows to nodes"),
+];
+
+/// What is in a folder.
+pub(crate) fn survey(folder: &Path, clock: &dyn Clock) -> Result<Vec<Held>, CertificateError> {
+    let now = seconds(clock)?;
+    let mut held = Vec::new();
+    for (name, purpose) in CERTIFICATES {
+        let certificate = secret_file::read(&folder.join(format!("{name}.crt")))?;
+        let key = secret_file::read(&folder.join(format!("{name}.key")))?;
+        if name == "ca-next" && certificate.is_none() {
+            continue;
+        }
+        held.push(match (certificate, key) {
+            (None, _) => Held::flawed(name, purpose, format!("{name}.crt is missing")),
+            (_, None) => Held::flawed(name, purpose, format!("{name}.key is missing")),
+            (Some(certificate), Some(key)) => look(name, purpose, &Identity { certificate, key }, now),
+        });
+    }
+    let name = "service-account";
+    let purpose = "what tokens of service accounts are signed with";
+    held.push(match secret_file::read(&folder.join(SIGNING_KEY))? {
+        None => Held::flawed(name, purpose, format!("{SIGNING_KEY} is missing")),
+        Some(_) => Held {
+            flaw: None,
+            ..Held::flawed(name, purpose, String::new())
+        },
+    });
+    let old = old_signing_keys(folder)?;
+    if !old.is_empty() {
+        held.push(Held {
+            flaw: None,
+            names: vec![format!("{} keys", old.len())],
+            ..Held::flawed(
+                "service-account-old",
+                "what they were signed with before: believed until `k3 certs rotate --finish`",
+                String::new(),
+            )
+        });
+    }
+    Ok(held)
+}
+
+fn look(name: &'static str, purpose: &'static str, identity: &Identity, now: i64) -> Held {
+    let read = CertificateDer::from_pem_slice(identity.certificate.as_bytes())
+        .ok()
+        .and_then(|der| Certificate::read(&der).ok());
+    let Some(certificate) = read else {
+        return Held::flawed(name, purpose, format!("{name}.crt is no certificate"));
+    };
+    let flaw = if !identity.is_pair() {
+        Some(format!("{name}.key is not the key of {name}.crt"))
+    } else if certificate.not_before > now {
+        Some("it is not valid yet: see the clock".to_owned())
+    } else if certificate.not_after <= now {
+        Some("it has ended".to_owned())
+    } else {
+        None
+    };
+    let names = if certificate.names.is_empty() {
+        vec![certificate.common_name]
+    } else {
+        certificate.names
+    };
+    Held {
+        name,
+        purpose,
+        ends: Some(certificate.not_after),
+        days_left: Some((certificate.not_after - now) / DAY),
+        names,
+        flaw,
+    }
+}
+
+// --- Held ---
+
+impl Held {
+    fn flawed(name: &'static str, purpose: &'static str, flaw: String) -> Self {
+        Held {
+            name,
+            purpose,
+            ends: None,
+            days_left: None,
+            names: Vec::new(),
+            flaw: Some(flaw),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use k3_storage::SystemClock;
+
+    use super::{
+        super::{Certificates, Names},
+        *,
+    };
+
+    #[test]
+    fn what_is_good_is_told_with_its_end_and_what_is_not_with_its_flaw() {
+        let folder = tempfile::tempdir().unwrap();
+        Certificates::ensure(folder.path(), &Names::new([]), &SystemClock).unwrap();
+        let held = survey(folder.path(), &SystemClock).unwrap();
+        assert!(held.iter().all(|held| held.flaw.is_none()), "{held:?}");
+        let server = held.iter().find(|held| held.name == "server").unwrap();
+        assert_eq!(server.days_left, Some(365));
+        assert!(server.names.contains(&"localhost".to_owned()));
+
+        fs::copy(folder.path().join("admin.key"), folder.path().join("server.key")).unwrap();
+        fs::remove_file(folder.path().join("ca.key")).unwrap();
+        let held = survey(folder.path(), &SystemClock).unwrap();
+        let flawed: Vec<_> = held
+            .iter()
+            .filter(|held| held.flaw.is_some())
+            .map(|held| held.name)
+            .collect();
+        assert_eq!(flawed, ["ca", "server"]);
+    }
+}

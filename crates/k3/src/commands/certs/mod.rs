@@ -1,0 +1,76 @@
+//! `k3 certs`: the certificates and keys of a server.
+//!
+//! Promise: keys are never shown.
+
+mod rotate;
+mod show;
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use crate::{data_dir::default_data_dir, failure::Failure};
+
+const EXAMPLES: &str = "\
+Examples:
+  k3 certs show
+      what there is, until when, and for which names
+
+  k3 certs rotate serving client
+      other certificates from the same authority: a running server uses them within seconds, and nobody notices
+
+  k3 certs rotate
+      everything anew, the authority too. Two authorities are trusted from now on: give those who use the API from outside
+      the new admin.kubeconfig (pods learn of it by themselves), then
+
+  k3 certs rotate --finish
+      trusts the new authority and the new key of tokens alone
+
+The files are in the folder `tls` of the data folder. Several servers on one store that have folders of their own have
+authorities of their own: rotate each.
+
+Exit codes: 0 success, 1 failure, 2 a call that makes no sense.";
+
+/// Show the certificates and keys of a server, or replace them.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES, arg_required_else_help = true, disable_help_subcommand = true)]
+pub(crate) struct CertsFlags {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Show(show::ShowFlags),
+    Rotate(rotate::RotateFlags),
+}
+
+/// Whose certificates are meant.
+#[derive(Debug, Args)]
+struct FolderFlags {
+    /// The data folder of the server
+    /// [default: /var/lib/k3 for root, else `$XDG_DATA_HOME/k3` or `~/.local/share/k3`]
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+}
+
+/// Carries out a command.
+pub(super) fn run(flags: &CertsFlags) -> Result<(), Failure> {
+    match &flags.command {
+        Command::Show(flags) => show::run(flags),
+        Command::Rotate(flags) => rotate::run(flags),
+    }
+}
+
+// --- FolderFlags ---
+
+impl FolderFlags {
+    /// The folder of the certificates.
+    fn tls(&self) -> Result<PathBuf, Failure> {
+        let data_dir = match &self.data_dir {
+            Some(folder) => folder.clone(),
+            None => default_data_dir()?,
+        };
+        Ok(data_dir.join("tls"))
+    }
+}

@@ -1,0 +1,69 @@
+//! `k3 certs rotate`: other certificates and keys, while servers and clients go on.
+
+use clap::Args;
+use k3_storage::SystemClock;
+
+use super::FolderFlags;
+use crate::{
+    certificates::{self, CertificateError, Part},
+    failure::Failure,
+};
+
+const ALL: [Part; 4] = [Part::Ca, Part::Serving, Part::Client, Part::ServiceAccount];
+
+/// Replace certificates and keys, without a restart and without anybody being cut off.
+#[derive(Debug, Args)]
+pub(super) struct RotateFlags {
+    /// What is replaced [default: all]
+    #[arg(value_enum, value_name = "PART", conflicts_with = "finish")]
+    parts: Vec<Part>,
+
+    /// Trust what is new alone: the old authority, and tokens that the old key has signed, are worthless from now on
+    #[arg(long)]
+    finish: bool,
+
+    #[command(flatten)]
+    folder: FolderFlags,
+}
+
+pub(super) fn run(flags: &RotateFlags) -> Result<(), Failure> {
+    let folder = flags.folder.tls()?;
+    let parts = if flags.parts.is_empty() {
+        &ALL[..]
+    } else {
+        &flags.parts
+    };
+    let replaced = if flags.finish {
+        certificates::finish(&folder, &SystemClock)
+    } else {
+        certificates::rotate(&folder, parts, &SystemClock)
+    };
+    replaced.map_err(unreplaced)?;
+    println!("replaced in {}", folder.display());
+    eprintln!(
+        "a server that runs uses it within some seconds, one that starts at once; its admin.kubeconfig is new then"
+    );
+    if !flags.finish && parts.contains(&Part::Ca) {
+        eprintln!(
+            "next: give the new admin.kubeconfig to those who use the API from outside, renew the kubeconfigs of others and of\n\
+             nodes elsewhere, and when all have it: k3 certs rotate --finish"
+        );
+    } else if !flags.finish && parts.contains(&Part::ServiceAccount) {
+        eprintln!("next: when all tokens are new, after an hour or so: k3 certs rotate --finish");
+    }
+    Ok(())
+}
+
+fn unreplaced(error: CertificateError) -> Failure {
+    let advice = match &error {
+        CertificateError::Nothing { .. } => {
+            "name the data folder of a server with --data-dir; its first start makes them"
+        }
+        CertificateError::UnderWay => {
+            "end it with `k3 certs rotate --finish` when everybody has the new kubeconfig"
+        }
+        CertificateError::Clock => "set the clock",
+        _ => "see `k3 certs show`, and that this user may write to the folder",
+    };
+    Failure::new("nothing was replaced", advice).because(error)
+}

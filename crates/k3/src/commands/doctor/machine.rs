@@ -1,0 +1,75 @@
+//! The clock and the limits of this machine.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use k3_storage::{Clock, SystemClock};
+use rustix::process::{Resource, getrlimit};
+
+use super::{check::Check, server::Running};
+
+const CLOCK: &str = "clock";
+const FILES: &str = "open files";
+/// Before this nobody had this program.
+const BEGINNING: Duration = Duration::from_hours(56 * 365 * 24);
+/// By how much clocks may differ before certificates and leases are misjudged.
+const SKEW: Duration = Duration::from_secs(5);
+/// Each client connection is a file, and each watch of a controller.
+const FEW_FILES: u64 = 4096;
+
+pub(super) fn clock(running: &Running) -> Check {
+    let time = match running {
+        Running::Yes { time, .. } => *time,
+        Running::No(_) => None,
+    };
+    judged(SystemClock.now(), time)
+}
+
+fn judged(now: SystemTime, server: Option<SystemTime>) -> Check {
+    let advice = "set it, and keep it with chrony or systemd-timesyncd: certificates and leases go by it";
+    if now.duration_since(UNIX_EPOCH).unwrap_or_default() < BEGINNING {
+        return Check::fail(CLOCK, "it is not set", advice);
+    }
+    let Some(server) = server else {
+        return Check::ok(CLOCK, "it is set");
+    };
+    // The server tells whole seconds.
+    let apart = now
+        .duration_since(server)
+        .unwrap_or_else(|error| error.duration());
+    if apart > SKEW {
+        let found = format!("it is {} s away from the server's", apart.as_secs());
+        return Check::fail(CLOCK, found, advice);
+    }
+    Check::ok(CLOCK, "it is set, and the server has the same time")
+}
+
+pub(super) fn open_files() -> Check {
+    match getrlimit(Resource::Nofile).maximum {
+        Some(most) if most < FEW_FILES => Check::warn(
+            FILES,
+            format!("no more than {most} at once"),
+            "raise the hard limit: `ulimit -Hn`, or LimitNOFILE= in the systemd unit",
+        ),
+        Some(most) => Check::ok(FILES, format!("up to {most} at once")),
+        None => Check::ok(FILES, "as many as there is room for"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::check::Verdict, *};
+
+    #[test]
+    fn a_clock_is_set_and_near_the_servers() {
+        let now = UNIX_EPOCH + BEGINNING + Duration::from_hours(24 * 400);
+        assert_eq!(judged(UNIX_EPOCH, None).verdict, Verdict::Fail);
+        assert_eq!(judged(now, None).verdict, Verdict::Ok);
+        assert_eq!(
+            judged(now, Some(now - Duration::from_secs(1))).verdict,
+            Verdict::Ok
+        );
+        for away in [now - Duration::from_mins(1), now + Duration::from_mins(1)] {
+            assert_eq!(judged(now, Some(away)).verdict, Verdict::Fail);
+        }
+    }
+}

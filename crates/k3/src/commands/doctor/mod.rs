@@ -1,0 +1,113 @@
+//! `k3 doctor`: whether a server can run here, and what to do if not.
+//!
+//! Promises: nothing is changed but for a file that is written and removed to see how quick the disk is; a server that runs is not
+//! disturbed; each check is a line, and what is not well says what to do.
+
+mod certificates;
+mod check;
+mod folder;
+mod machine;
+mod ports;
+mod runtime;
+mod server;
+mod store;
+
+use clap::Args;
+use serde_json::json;
+
+use self::{
+    check::{Check, Verdict},
+    server::Running,
+};
+use super::{server_flags, stores::StoreFlags};
+use crate::failure::Failure;
+
+const EXAMPLES: &str = "\
+Examples:
+  k3 doctor
+      looks at the data folder, certificates, ports, the container runtime, the clock, the disk and the store
+
+  k3 doctor --data-dir /srv/k3 --storage etcd --etcd-servers http://10.0.0.1:2379 -o json
+      the same with the flags that `k3 start` is given, for programs
+
+Exit codes: 0 all is well or can wait, 1 something fails, 2 a call that makes no sense.";
+
+/// Check whether a server can run here, or how one fares that does, and say what to do.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct DoctorFlags {
+    #[command(flatten)]
+    store: StoreFlags,
+
+    /// The port of the API
+    #[arg(long, value_name = "PORT", default_value_t = 6443)]
+    secure_port: u16,
+
+    /// The port of the node's own API
+    #[arg(long, value_name = "PORT", default_value_t = 10250)]
+    node_port: u16,
+
+    /// There is no node in the server's process: neither its port nor a container runtime is looked at
+    #[arg(long)]
+    no_node: bool,
+
+    /// How it is told
+    #[arg(long, short, value_name = "FORMAT", value_parser = ["text", "json"], default_value = "text")]
+    output: String,
+}
+
+/// Carries out the command.
+pub(super) fn run(flags: &DoctorFlags) -> Result<(), Failure> {
+    server_flags::wait(async {
+        let checks = all(flags).await?;
+        if flags.output == "json" {
+            let told: Vec<_> = checks.iter().map(Check::json).collect();
+            println!(
+                "{:#}",
+                json!({"checks": told, "verdict": check::worst(&checks).word()})
+            );
+        } else {
+            for check in &checks {
+                print!("{check}");
+            }
+        }
+        let failed = checks
+            .iter()
+            .filter(|check| check.verdict == Verdict::Fail)
+            .count();
+        match failed {
+            0 => Ok(()),
+            count => Err(Failure::new(
+                format!("{count} of {} checks failed", checks.len()),
+                "do what stands below each of them, and ask again",
+            )),
+        }
+    })
+}
+
+async fn all(flags: &DoctorFlags) -> Result<Vec<Check>, Failure> {
+    let data_dir = flags.store.data_dir()?;
+    let running = Running::find(&data_dir).await;
+    let mut checks = folder::checks(&data_dir);
+    checks.extend(certificates::checks(&data_dir));
+    checks.push(store::check(&flags.store, &running).await);
+    checks.push(running.check());
+    checks.push(ports::check(
+        "port of the API",
+        flags.secure_port,
+        "--secure-port",
+        &running,
+    ));
+    if !flags.no_node {
+        checks.push(ports::check(
+            "port of the node",
+            flags.node_port,
+            "--node-port",
+            &running,
+        ));
+        checks.push(runtime::check().await);
+    }
+    checks.push(machine::clock(&running));
+    checks.push(machine::open_files());
+    Ok(checks)
+}

@@ -1,0 +1,27 @@
+//! What runs containers on this machine.
+
+use k3_node::runtime::{
+    Owner,
+    detect::{Wanted, detect},
+};
+
+use super::check::Check;
+
+const RUNTIME: &str = "container runtime";
+
+pub(super) async fn check() -> Check {
+    let owner = Owner {
+        node: "doctor".into(),
+    };
+    match detect(&Wanted::default(), &owner).await {
+        Ok(runtime) => match runtime.version().await {
+            Ok(version) => Check::ok(RUNTIME, format!("{} {} answers", version.name, version.version)),
+            Err(error) => Check::warn(RUNTIME, error.to_string(), "see its log"),
+        },
+        Err(error) => Check::warn(
+            RUNTIME,
+            error.to_string(),
+            "install and start one of docker, podman, containerd and cri-o; or start without a node: --no-node",
+        ),
+    }
+}

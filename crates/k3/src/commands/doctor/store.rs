@@ -1,0 +1,60 @@
+//! The store that the flags name.
+
+use std::time::Duration;
+
+use k3_storage::{OpenError, StorageConfig};
+
+use super::{super::stores::StoreFlags, check::Check, server::Running};
+
+const STORE: &str = "store";
+/// How long a store may take to open and answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+pub(super) async fn check(flags: &StoreFlags, running: &Running) -> Check {
+    let config = match flags.config() {
+        Ok(config) => config,
+        Err(failure) => return Check::fail(STORE, failure.to_string(), "see the flags"),
+    };
+    if let StorageConfig::File(options) = &config
+        && !options.folder.is_dir()
+    {
+        return Check::ok(STORE, "none yet; the first `k3 start` makes it");
+    }
+    match tokio::time::timeout(PATIENCE, look(config)).await {
+        Ok(Ok(found)) => Check::ok(STORE, found),
+        Ok(Err(OpenError::InUse { holder, .. })) if running.is_there() => {
+            Check::ok(STORE, format!("in use by the server that runs ({holder})"))
+        }
+        Ok(Err(OpenError::InUse { holder, .. })) => Check::fail(
+            STORE,
+            format!("in use by {holder}, which does not answer as a server"),
+            "see what that process does, and end it if it hangs",
+        ),
+        Ok(Err(error)) => {
+            let mut found = error.to_string();
+            let mut cause = std::error::Error::source(&error);
+            while let Some(error) = cause {
+                found = format!("{found}: {error}");
+                cause = error.source();
+            }
+            let advice = "see that it is reachable; what is damaged comes back with `k3 snapshot restore --force FILE`";
+            Check::fail(STORE, found, advice)
+        }
+        Err(_) => Check::fail(
+            STORE,
+            format!("no answer within {} s", PATIENCE.as_secs()),
+            "see whether the database is overloaded, or the disk",
+        ),
+    }
+}
+
+async fn look(config: StorageConfig) -> Result<String, OpenError> {
+    let store = k3_storage::open(config).await?;
+    let health = store.health().await;
+    store.close().await;
+    let health = health?;
+    Ok(format!(
+        "{} answers, at revision {}",
+        health.backend, health.revision
+    ))
+}

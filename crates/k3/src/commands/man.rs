@@ -1,0 +1,67 @@
+//! `k3 man`: the manual, made of what `--help` says.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use clap::{Args, Command};
+use clap_mangen::Man;
+
+use crate::failure::Failure;
+
+const EXAMPLES: &str = "\
+Examples:
+  k3 man | man -l -
+      reads the page of the whole command
+
+  k3 man --dir /usr/local/share/man/man1
+      writes a page for each command: k3.1, k3-start.1, k3-token-create.1, ...
+
+Exit codes: 0 success, 1 failure, 2 a call that makes no sense.";
+
+/// Print the manual page, or write the pages of all commands.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct ManFlags {
+    /// Folder to write the pages of all commands to
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+}
+
+/// Carries out the command, for a command line.
+pub(super) fn run(flags: &ManFlags, command: Command) -> Result<(), Failure> {
+    let unwritten = |error: io::Error| {
+        Failure::new(
+            "cannot write the manual",
+            "name a folder that this user may write to with --dir",
+        )
+        .because(error)
+    };
+    match &flags.dir {
+        None => Man::new(command).render(&mut io::stdout()).map_err(unwritten),
+        Some(folder) => {
+            fs::create_dir_all(folder).map_err(unwritten)?;
+            let written = pages(&command, "", folder).map_err(unwritten)?;
+            println!("{written} pages in {}", folder.display());
+            Ok(())
+        }
+    }
+}
+
+/// Writes the page of a command and of those below it, and tells how many.
+fn pages(command: &Command, above: &str, folder: &Path) -> io::Result<usize> {
+    let name = if above.is_empty() {
+        command.get_name().to_owned()
+    } else {
+        format!("{above}-{}", command.get_name())
+    };
+    let mut page = Vec::new();
+    Man::new(command.clone().name(name.clone())).render(&mut page)?;
+    fs::write(folder.join(format!("{name}.1")), page)?;
+    let mut written = 1;
+    for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
+        written += pages(below, &name, folder)?;
+    }
+    Ok(written)
+}

@@ -1,0 +1,80 @@
+//! `k3 snapshot inspect`: what is in a file, if it is whole.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use k3_storage::transfer::{self, BackupSummary};
+use serde_json::json;
+use time::{OffsetDateTime, UtcDateTime};
+use tokio::{fs::File, io::BufReader};
+
+use crate::{failure::Failure, progress};
+
+/// Check a snapshot, and tell what it holds.
+#[derive(Debug, Args)]
+pub(super) struct InspectFlags {
+    /// The file
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+
+    /// How it is told
+    #[arg(long, short, value_name = "FORMAT", value_parser = ["text", "json"], default_value = "text")]
+    output: String,
+}
+
+pub(super) async fn run(flags: &InspectFlags) -> Result<(), Failure> {
+    let summary = check(&flags.file).await?;
+    let taken = date(&summary);
+    if flags.output == "json" {
+        let told = json!({
+            "file": flags.file,
+            "format": summary.format,
+            "revision": summary.revision.get(),
+            "taken": taken,
+            "objects": summary.moved.entries,
+            "bytes": summary.moved.bytes,
+        });
+        println!("{told:#}");
+        return Ok(());
+    }
+    println!(
+        "{}: whole, format {}, taken {taken}, revision {}, {} objects, {}",
+        flags.file.display(),
+        summary.format,
+        summary.revision,
+        summary.moved.entries,
+        progress::size(summary.moved.bytes)
+    );
+    Ok(())
+}
+
+/// Opens a file to read it from front to back.
+pub(super) async fn open(file: &Path) -> Result<BufReader<File>, Failure> {
+    let opened = File::open(file).await.map_err(|error| {
+        let what = format!("cannot read {}", file.display());
+        Failure::new(what, "name a file that `k3 snapshot save` has written").because(error)
+    })?;
+    Ok(BufReader::with_capacity(256 * 1024, opened))
+}
+
+/// Reads the whole file, and tells what is in it.
+pub(super) async fn check(file: &Path) -> Result<BackupSummary, Failure> {
+    transfer::inspect(open(file).await?).await.map_err(|error| {
+        let what = format!("{} is no snapshot that can be used", file.display());
+        Failure::new(what, "take another one; what is damaged cannot be mended").because(error)
+    })
+}
+
+/// When it was taken, as the API writes times.
+fn date(summary: &BackupSummary) -> String {
+    let taken = UtcDateTime::from(OffsetDateTime::from(summary.taken));
+    format!(
+        "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z",
+        taken.year(),
+        u8::from(taken.month()),
+        taken.day(),
+        taken.hour(),
+        taken.minute(),
+        taken.second()
+    )
+}

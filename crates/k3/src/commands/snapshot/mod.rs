@@ -1,0 +1,58 @@
+//! `k3 snapshot`: all objects of a store in a file, and back.
+//!
+//! Promises: a file is there whole or not at all, was read again before it got its name, and is its owner's alone; a store is
+//! filled only from a file that was checked from its first to its last byte, and is read again afterwards.
+
+mod inspect;
+mod restore;
+mod save;
+
+use clap::{Args, Subcommand};
+
+use super::server_flags;
+use crate::failure::Failure;
+
+const EXAMPLES: &str = "\
+Examples:
+  k3 snapshot save /backup/monday.k3
+      writes all objects of the store in the data folder, whose server must be stopped
+
+  k3 snapshot save --storage etcd --etcd-servers http://10.0.0.1:2379 /backup/monday.k3
+      the same from an etcd; servers may go on using it
+
+  k3 snapshot restore --force /backup/monday.k3
+      replaces what the store holds. Objects have their uids, and resourceVersions go on above all that were ever told
+
+  k3 snapshot inspect /backup/monday.k3
+      checks the file, and tells what is in it
+
+Certificates and keys are not in a snapshot: keep the folder `tls` of the data folder too. Secrets of the API are, as
+they are stored: keep the file as you would keep them.
+
+Exit codes: 0 success, 1 failure, 2 a call that makes no sense.";
+
+/// Save all objects of a store to a file, restore them, or look into such a file.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES, arg_required_else_help = true, disable_help_subcommand = true)]
+pub(crate) struct SnapshotFlags {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Save(save::SaveFlags),
+    Restore(restore::RestoreFlags),
+    Inspect(inspect::InspectFlags),
+}
+
+/// Carries out a command.
+pub(super) fn run(flags: SnapshotFlags) -> Result<(), Failure> {
+    server_flags::wait_with_threads(async {
+        match flags.command {
+            Command::Save(flags) => save::run(&flags).await,
+            Command::Restore(flags) => restore::run(&flags).await,
+            Command::Inspect(flags) => inspect::run(&flags).await,
+        }
+    })
+}

@@ -1,0 +1,65 @@
+//! `k3 snapshot restore`: a file into a store.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use k3_storage::{SystemClock, transfer};
+
+use super::{
+    super::stores::{self, ForceFlag, StoreFlags, Use},
+    inspect,
+};
+use crate::{failure::Failure, progress, progress::Progress};
+
+/// Fill a store with the objects of a snapshot.
+#[derive(Debug, Args)]
+pub(super) struct RestoreFlags {
+    /// The file
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+
+    #[command(flatten)]
+    force: ForceFlag,
+
+    #[command(flatten)]
+    store: StoreFlags,
+}
+
+pub(super) async fn run(flags: &RestoreFlags) -> Result<(), Failure> {
+    let config = flags.store.config()?;
+    // Before anything is given up for it.
+    inspect::check(&flags.file).await?;
+    let input = inspect::open(&flags.file).await?;
+    let store = stores::open(config, Use::Target).await?;
+    let mut progress = Progress::new("restored");
+    let work = async {
+        stores::make_room(&*store, flags.force.old()).await?;
+        let restored = transfer::restore(input, &*store, |moved| progress.tell(moved))
+            .await
+            .map_err(|error| {
+                let advice = "the store stays closed until a snapshot is restored into it: see the cause, and try again";
+                Failure::new("the snapshot was not restored", advice).because(error)
+            })?;
+        let again = inspect::open(&flags.file).await?;
+        let expired = transfer::compare(again, &*store, restored.revision, &SystemClock)
+            .await
+            .map_err(|error| {
+                let advice = "do not use the store; restore into another one";
+                Failure::new("the store does not hold what is in the snapshot", advice).because(error)
+            })?;
+        Ok((restored, expired))
+    };
+    let outcome = work.await;
+    store.close().await;
+    let (restored, expired) = outcome?;
+    let spent = progress.end();
+    println!(
+        "{}, now at revision {}; read again and compared",
+        progress::line("restored", restored.backup.moved, spent),
+        restored.revision
+    );
+    if expired > 0 {
+        println!("{expired} of them had a time to end at, which has come");
+    }
+    Ok(())
+}

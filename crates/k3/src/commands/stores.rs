@@ -1,0 +1,154 @@
+//! Stores that a command opens itself, while no server has them.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use clap::Args;
+use k3_storage::{Key, OpenError, Page, Prefix, ReadError, StorageConfig, Store, StoreError};
+
+use super::start::StorageFlags;
+use crate::{data_dir::default_data_dir, failure::Failure, secret_file};
+
+/// Which store is meant: the flags are those of `k3 start`.
+#[derive(Debug, Args)]
+pub(super) struct StoreFlags {
+    /// The data folder of the server
+    /// [default: /var/lib/k3 for root, else `$XDG_DATA_HOME/k3` or `~/.local/share/k3`]
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+
+    #[command(flatten)]
+    storage: StorageFlags,
+}
+
+/// Whether a store has to be there, or is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Use {
+    /// It is read: a store that is not there is a mistake.
+    Source,
+    /// It is filled: one that is not there is made.
+    Target,
+}
+
+/// What becomes of what a store holds that is to be filled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Old {
+    /// It stays, and the store is not filled.
+    Kept,
+    /// It is given up.
+    Replaced,
+}
+
+/// Whether what a store holds is replaced.
+#[derive(Debug, Args)]
+pub(super) struct ForceFlag {
+    /// Replace what the store to be filled holds, for good. Servers that use it must be stopped before
+    #[arg(long)]
+    force: bool,
+}
+
+// --- ForceFlag ---
+
+impl ForceFlag {
+    pub(super) fn old(&self) -> Old {
+        if self.force { Old::Replaced } else { Old::Kept }
+    }
+}
+
+// --- StoreFlags ---
+
+impl StoreFlags {
+    /// The data folder.
+    pub(super) fn data_dir(&self) -> Result<PathBuf, Failure> {
+        match &self.data_dir {
+            Some(folder) => Ok(folder.clone()),
+            None => default_data_dir(),
+        }
+    }
+
+    /// The store that the flags name.
+    pub(super) fn config(&self) -> Result<StorageConfig, Failure> {
+        let config = self.storage.config(&self.data_dir()?)?;
+        refuse_memory(&config)?;
+        Ok(config)
+    }
+}
+
+/// A store in memory is gone with its server: there is nothing that another process could read or fill.
+pub(super) fn refuse_memory(config: &StorageConfig) -> Result<(), Failure> {
+    if matches!(config, StorageConfig::Memory) {
+        return Err(Failure::usage(
+            "a store in memory lives and ends with its server",
+            "name one that stays: file, etcd or mysql",
+        ));
+    }
+    Ok(())
+}
+
+/// Opens a store.
+pub(super) async fn open(config: StorageConfig, used: Use) -> Result<Arc<dyn Store>, Failure> {
+    if let StorageConfig::File(options) = &config {
+        prepare(&options.folder, used)?;
+    }
+    k3_storage::open(config).await.map_err(|error| match error {
+        OpenError::InUse { folder, holder } => Failure::new(
+            format!("the store in {} is in use by {holder}", folder.display()),
+            "stop that server first (a SIGTERM, or `systemctl stop k3`), and start it again afterwards.\n\
+             A store in etcd or MySQL can be saved and copied while servers use it; one in a folder is its server's alone",
+        ),
+        OpenError::Setting { .. } => {
+            Failure::usage("a setting of the store makes no sense", "see --help").because(error)
+        }
+        error => Failure::new("cannot open the store", "see that it is reachable, and whose it is").because(error),
+    })
+}
+
+/// Sees that there is a folder to use.
+fn prepare(folder: &Path, used: Use) -> Result<(), Failure> {
+    match used {
+        Use::Source if !folder.is_dir() => Err(Failure::new(
+            format!("there is no store in {}", folder.display()),
+            "name the data folder of the server that made it; the store is the folder `objects` in there",
+        )),
+        Use::Source => Ok(()),
+        Use::Target => secret_file::make_folder(folder).map_err(|error| {
+            Failure::new(
+                "cannot make the store",
+                "name a folder that this user may write to",
+            )
+            .because(error)
+        }),
+    }
+}
+
+/// Sees that a store may be filled: it holds nothing, or what it holds may be given up.
+pub(super) async fn make_room(store: &dyn Store, old: Old) -> Result<(), Failure> {
+    let Some(first) = first_key(store).await? else {
+        return Ok(());
+    };
+    if old == Old::Kept {
+        return Err(Failure::new(
+            format!("the store that is to be filled is not empty: it holds {first}, among others"),
+            "name an empty one; or give --force, and all that it holds is replaced for good.\n\
+             Servers that use it must be stopped before",
+        ));
+    }
+    store.discard().await.map_err(|error| {
+        Failure::new(
+            "cannot give up what the store holds",
+            "see the cause, and try again",
+        )
+        .because(error)
+    })
+}
+
+/// A key that the store holds. What an import that did not finish has left does not count: the next one clears it.
+pub(super) async fn first_key(store: &dyn Store) -> Result<Option<Key>, Failure> {
+    match store.range(&Prefix::all(), Page::first(1)).await {
+        Ok(range) => Ok(range.entries.into_iter().next().map(|entry| entry.key)),
+        Err(ReadError::Store(StoreError::UnfinishedImport)) => Ok(None),
+        Err(error) => Err(Failure::new("cannot read the store", "see the cause").because(error)),
+    }
+}

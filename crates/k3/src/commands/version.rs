@@ -1,0 +1,76 @@
+//! `k3 version`: of this program, and of the server if one can be reached.
+
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::server_flags::{self, Cluster, ServerFlags};
+use crate::failure::Failure;
+
+/// How long a server may take to answer: nobody waits long for a version.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+const EXAMPLES: &str = "\
+Examples:
+  k3 version
+      this program's, and that of the server which the kubeconfig names, if it answers
+
+  k3 version --client -o json
+      this program's alone, for programs
+
+Exit codes: 0 success, also without a server; 1 failure; 2 a call that makes no sense.";
+
+/// Print the version of this program, and that of the server if it can be reached.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct VersionFlags {
+    /// Only this program's: no server is asked
+    #[arg(long)]
+    client: bool,
+
+    /// How it is told
+    #[arg(long, short, value_name = "FORMAT", value_parser = ["text", "json"], default_value = "text")]
+    output: String,
+
+    #[command(flatten)]
+    server: ServerFlags,
+}
+
+pub(super) fn run(flags: &VersionFlags) -> Result<(), Failure> {
+    server_flags::wait(async {
+        let server = if flags.client {
+            None
+        } else {
+            // A server that cannot be reached is no failure: most calls want to know what is installed here.
+            tokio::time::timeout(PATIENCE, of_server(&flags.server))
+                .await
+                .ok()
+                .flatten()
+        };
+        let client = k3_apiserver::version();
+        if flags.output == "json" {
+            let mut told = json!({"k3Version": env!("CARGO_PKG_VERSION"), "clientVersion": client});
+            if let Some(server) = server {
+                told["serverVersion"] = server;
+            }
+            println!("{told:#}");
+            return Ok(());
+        }
+        println!("k3 {}", env!("CARGO_PKG_VERSION"));
+        println!("Client Version: {}", name(&client));
+        if let Some(server) = server {
+            println!("Server Version: {}", name(&server));
+        }
+        Ok(())
+    })
+}
+
+async fn of_server(flags: &ServerFlags) -> Option<Value> {
+    let cluster = Cluster::find(flags).await.ok()?;
+    cluster.ask("GET", "/version", None).await.ok()
+}
+
+fn name(version: &Value) -> &str {
+    version["gitVersion"].as_str().unwrap_or("unknown")
+}

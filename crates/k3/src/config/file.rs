@@ -1,0 +1,132 @@
+//! The file of settings: which one, and what it says.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use clap::Arg;
+use kubecontroller::manager::config::{entries, nearest};
+
+use super::{
+    given::{Given, Origin},
+    keys::{KEYS, Key},
+    line::World,
+    value,
+};
+use crate::failure::Failure;
+
+/// The variable that names the file.
+const VARIABLE: &str = "CONFIG_PATH";
+/// The files that are looked for where none is named.
+const USUAL: [&str; 2] = [".config.yaml", "configs/config-example.yaml"];
+
+/// The file that is meant: the one that is named, else the first one there is.
+pub(super) fn find(named: Option<&PathBuf>, world: &World<'_>) -> Option<PathBuf> {
+    if let Some(path) = named {
+        return Some(path.clone());
+    }
+    if let Some(path) = (world.variable)(VARIABLE).filter(|path| !path.is_empty()) {
+        return Some(path.into());
+    }
+    let mut usual = USUAL.iter().map(|name| world.folder.join(name));
+    usual.find(|path| path.exists())
+}
+
+/// What a file says. `args` are the arguments that take its keys.
+pub(super) fn read(path: &Path, args: &[(&'static Key, Arg)]) -> Result<Vec<Given>, Failure> {
+    let text = fs::read_to_string(path).map_err(|error| {
+        let advice = "name a file with --config or CONFIG_PATH, or none: then .config.yaml and\n\
+                      configs/config-example.yaml are looked for, and there are defaults";
+        Failure::usage(
+            format!("cannot read the configuration {}", path.display()),
+            advice,
+        )
+        .because(error)
+    })?;
+    checked(&path.display().to_string(), &text, args).map_err(|faults| bad(&faults))
+}
+
+/// What is wrong with settings, as a user is told.
+pub(super) fn bad(faults: &[String]) -> Failure {
+    Failure::usage(
+        faults.join("\nerror: "),
+        "`k3 config example` prints all keys with their meaning, and docs/configuration.md lists them",
+    )
+}
+
+/// What the text of a file says, or all that is wrong with it.
+pub(super) fn checked(
+    path: &str,
+    text: &str,
+    args: &[(&'static Key, Arg)],
+) -> Result<Vec<Given>, Vec<String>> {
+    let entries = entries(text).map_err(|bad| {
+        vec![match bad.line {
+            Some(line) => format!("{path}:{line}: {}", bad.why),
+            None => format!("{path}: {}", bad.why),
+        }]
+    })?;
+    let (mut given, mut faults) = (Vec::new(), Vec::new());
+    for entry in entries {
+        let Some((key, arg)) = args.iter().find(|(key, _)| key.name == entry.key) else {
+            let why = unknown(&entry.key);
+            faults.push(format!("{path}:{}: {}: {why}", entry.line, entry.key));
+            continue;
+        };
+        let set = Given {
+            key,
+            flag: value::flag(arg),
+            values: entry.values,
+            origin: Origin::File {
+                path: path.to_owned(),
+                line: entry.line,
+            },
+        };
+        if is_unset(&set, arg) {
+            continue;
+        }
+        match value::fault(arg, &set) {
+            Some(why) => faults.push(format!("{set}: {why}")),
+            None => given.push(set),
+        }
+    }
+    if faults.is_empty() { Ok(given) } else { Err(faults) }
+}
+
+/// Nothing means nothing where that is the default; where there is another one, it is a value like others.
+fn is_unset(given: &Given, arg: &Arg) -> bool {
+    let has_default = !given.key.default.is_empty() || !arg.get_default_values().is_empty();
+    given.values.is_empty() || (!has_default && given.text().is_empty())
+}
+
+/// Why a key is not taken, with the one that may have been meant.
+fn unknown(name: &str) -> String {
+    let section = format!("{name}.");
+    let inside: Vec<_> = KEYS
+        .iter()
+        .filter_map(|key| key.name.strip_prefix(&section))
+        .collect();
+    if !inside.is_empty() {
+        return format!("is a section: it holds {}", inside.join(", "));
+    }
+    if let Some(key) = KEYS.iter().find(|key| {
+        name.strip_prefix(key.name)
+            .is_some_and(|rest| rest.starts_with('.'))
+    }) {
+        return format!("no such key: {} is a value and holds no keys", key.name);
+    }
+    let last = name.rsplit('.').next().unwrap_or(name);
+    let meant = nearest(name, KEYS.iter().map(|key| key.name)).or_else(|| {
+        // Right but for the section.
+        let mut alike = KEYS.iter().filter(|key| key.path().1 == last);
+        alike
+            .next()
+            .map(|key| key.name)
+            .filter(|_| alike.next().is_none())
+    });
+    match meant {
+        Some(meant) => format!("no such key; did you mean {meant}?"),
+        None => "no such key".to_owned(),
+    }
+}

@@ -1,0 +1,163 @@
+//! The table of settings, in the order in which they are shown.
+//!
+//! To add one: a flag of a command, a line here, and `K3_UPDATE_DOCS=1 cargo nextest run -p k3 config::`, which writes the
+//! example and the table of `docs/configuration.md` anew.
+
+/// A setting.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Key {
+    /// Its name in a file, with dots for levels.
+    pub(crate) name: &'static str,
+    /// The argument that takes it, by the id that clap knows it by, which is the name of the field.
+    pub(crate) arg: &'static str,
+    /// A variable that it is known by besides the one that follows from its name.
+    pub(super) variable: Option<&'static str>,
+    /// The value in force where nobody says one and the argument has no default.
+    pub(super) default: &'static str,
+    pub(super) is_secret: bool,
+}
+
+const fn key(name: &'static str, arg: &'static str) -> Key {
+    Key {
+        name,
+        arg,
+        variable: None,
+        default: "",
+        is_secret: false,
+    }
+}
+
+/// All settings.
+pub(super) const KEYS: &[Key] = &[
+    key("debug", "debug"),
+    key("role", "role"),
+    key("data_dir", "data_dir"),
+    key("kubeconfig", "kubeconfig"),
+    key("kubeconfig_out", "kubeconfig_out"),
+    key("api.bind", "bind"),
+    key("api.port", "secure_port"),
+    key("api.insecure_port", "insecure_port"),
+    key("api.advertise_address", "advertise_address"),
+    key("api.tls_san", "tls_san"),
+    key("api.service_cluster_ip_range", "service_cluster_ip_range"),
+    key("api.unrestricted_update", "unrestricted_update"),
+    key("api.admission_plugins", "enable_admission_plugins"),
+    key("web.port", "web_port"),
+    key("web.cors", "web_cors"),
+    key("log.level", "log_level"),
+    key("log.verbosity", "verbosity"),
+    key("log.path", "log_path"),
+    key("log.format", "log_format"),
+    key("log.max_size", "log_max_size"),
+    key("log.max_files", "log_max_files"),
+    key("storage.type", "storage"),
+    key("storage.file.path", "file_rootpath"),
+    key("storage.file.durability", "file_durability").default("synced"),
+    key("storage.etcd.endpoints", "etcd_servers"),
+    key("storage.etcd.dial_timeout", "etcd_dial_timeout"),
+    key("storage.etcd.username", "etcd_username"),
+    key("storage.etcd.password", "etcd_password").secret(),
+    key("storage.etcd.password_file", "etcd_password_file"),
+    key("storage.etcd.prefix", "etcd_prefix").default("/k3/"),
+    key("storage.etcd.cafile", "etcd_cafile"),
+    key("storage.etcd.certfile", "etcd_certfile"),
+    key("storage.etcd.keyfile", "etcd_keyfile"),
+    key("storage.mysql.url", "mysql_url")
+        .variable("K3_MYSQL_URL")
+        .secret(),
+    key("storage.mysql.host", "mysql_host").default("127.0.0.1"),
+    key("storage.mysql.port", "mysql_port").default("3306"),
+    key("storage.mysql.user", "mysql_user").default("k3"),
+    key("storage.mysql.password", "mysql_password").secret(),
+    key("storage.mysql.password_file", "mysql_password_file"),
+    key("storage.mysql.database", "mysql_database").default("k3"),
+    key("storage.mysql.max_open_conns", "mysql_max_open_conns"),
+    key("storage.mysql.max_idle_conns", "mysql_max_idle_conns"),
+    key("storage.mysql.tls", "mysql_tls").default("preferred"),
+    key("storage.mysql.cafile", "mysql_cafile"),
+    key("jwt.signing_key", "jwt_signing_key").secret(),
+    key("jwt.issuer", "service_account_issuer"),
+    key("jwt.key_files", "service_account_key_file"),
+    key("jwt.audiences", "api_audiences"),
+    key("auth.token_file", "token_auth_file"),
+    key("auth.anonymous", "anonymous_auth"),
+    key("auth.allow_localhost", "authn_allow_localhost"),
+    key("auth.kubectl_disabled", "kubectl_disabled"),
+    key("auth.kubectl_ephemeral_token", "kubectl_ephemeral_token"),
+    key(
+        "auth.kubectl_ephemeral_token_duration",
+        "kubectl_ephemeral_token_duration",
+    ),
+    key("limits.max_requests_inflight", "max_requests_inflight"),
+    key(
+        "limits.max_mutating_requests_inflight",
+        "max_mutating_requests_inflight",
+    ),
+    key("limits.max_watches_per_user", "max_watches_per_user"),
+    key("limits.request_timeout", "request_timeout"),
+    key("audit.policy_file", "audit_policy_file"),
+    key("audit.log_path", "audit_log_path"),
+    key("audit.log_maxsize", "audit_log_maxsize"),
+    key("audit.log_maxage", "audit_log_maxage"),
+    key("audit.log_maxbackup", "audit_log_maxbackup"),
+    key("audit.log_compress", "audit_log_compress"),
+    key("controllers.enabled", "controllers"),
+    key("controllers.no_leader_elect", "no_leader_elect"),
+    key("controllers.metrics_address", "metrics_address"),
+    key("controllers.health_address", "health_address"),
+    key("simulation.nodes", "simulated_nodes"),
+    key("simulation.rules", "simulation_rules"),
+    key("node.disabled", "no_node"),
+    key("node.name", "node_name").variable("NODE_NAME"),
+    key("node.runtime", "runtime"),
+    key("node.runtime_endpoint", "runtime_endpoint"),
+    key("node.port", "node_port"),
+    key("node.pod_manifest_path", "pod_manifest_path"),
+    key("node.container_start_limit", "container_start_limit"),
+    key("node.container_stop_limit", "container_stop_limit"),
+];
+
+// --- Key ---
+
+impl Key {
+    const fn variable(mut self, name: &'static str) -> Self {
+        self.variable = Some(name);
+        self
+    }
+
+    const fn default(mut self, value: &'static str) -> Self {
+        self.default = value;
+        self
+    }
+
+    const fn secret(mut self) -> Self {
+        self.is_secret = true;
+        self
+    }
+
+    /// The setting of this name.
+    pub(super) fn named(name: &str) -> Option<&'static Self> {
+        KEYS.iter().find(|key| key.name == name)
+    }
+
+    /// The setting that an argument takes.
+    pub(super) fn of(arg: &str) -> Option<&'static Self> {
+        KEYS.iter().find(|key| key.arg == arg)
+    }
+
+    /// The variables of the environment that say it, the more important first.
+    pub(super) fn variables(&self) -> impl Iterator<Item = String> {
+        let by_rule = format!("K3_{}", self.name.replace('.', "_").to_uppercase());
+        self.variable.map(str::to_owned).into_iter().chain([by_rule])
+    }
+
+    /// The flag that follows from its name.
+    pub(super) fn flag(&self) -> String {
+        self.name.replace(['.', '_'], "-")
+    }
+
+    /// The words between the dots: the sections, and the name in the last of them.
+    pub(super) fn path(&self) -> (&'static str, &'static str) {
+        self.name.rsplit_once('.').unwrap_or(("", self.name))
+    }
+}

@@ -1,0 +1,187 @@
+//! The command line, with what the environment and the file say put in where the line itself says nothing.
+
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
+
+use clap::{Arg, ArgMatches, Command, error::ErrorKind, parser::ValueSource};
+
+use super::{
+    contradiction,
+    decoration::{args, decorated, documented, is_reader},
+    file,
+    given::{Given, Origin},
+    keys::{KEYS, Key},
+    settings::Settings,
+    value,
+};
+use crate::failure::Failure;
+
+/// What is around a command.
+pub(crate) struct World<'a> {
+    /// The variables of the environment.
+    pub(crate) variable: &'a dyn Fn(&str) -> Option<OsString>,
+    /// The folder that files are looked for in.
+    pub(crate) folder: &'a Path,
+}
+
+/// A command line that was read.
+#[derive(Debug)]
+pub(crate) struct Line {
+    pub(crate) matches: ArgMatches,
+    pub(crate) settings: Settings,
+}
+
+/// Why a command line is not followed.
+#[derive(Debug)]
+pub(crate) enum Unread {
+    /// The line itself is wrong, or asks for help; and where the flags come from that it speaks of.
+    Line(Box<clap::Error>, String),
+    /// A setting is wrong.
+    Settings(Failure),
+}
+
+/// Reads a command line, whose first word is the program's name.
+pub(crate) fn read(command: &Command, mut words: Vec<OsString>, world: &World<'_>) -> Result<Line, Unread> {
+    let wrong = |error| Unread::Line(Box::new(error), String::new());
+    let names = names(command, &words);
+    if !is_reader(&names) {
+        let matches = command.clone().try_get_matches_from(words).map_err(wrong)?;
+        let settings = Settings::default();
+        return Ok(Line { matches, settings });
+    }
+    let whole = decorated(command.clone(), &names);
+    let (plain, first) = match whole.clone().try_get_matches_from(&words) {
+        Ok(matches) => (Some(matches.clone()), matches),
+        Err(error) if is_help(error.kind()) => {
+            let shown = documented(command.clone()).try_get_matches_from(&words);
+            return Err(wrong(shown.err().unwrap_or(error)));
+        }
+        // What is missing may be in the file.
+        Err(error) if error.kind() == ErrorKind::MissingRequiredArgument => {
+            let partly = whole.clone().ignore_errors(true).try_get_matches_from(&words);
+            (None, partly.map_err(wrong)?)
+        }
+        Err(error) => return Err(wrong(error)),
+    };
+    let settings =
+        settings(command, leaf(&whole, &names), &names, &first, world).map_err(Unread::Settings)?;
+    let added = settings.words(leaf(&whole, &names));
+    if let Some(matches) = plain.filter(|_| added.is_empty()) {
+        return Ok(Line { matches, settings });
+    }
+    // Behind the names of the commands, which are the first words.
+    let place = 1 + names.len();
+    words.splice(place..place, added.into_iter().map(OsString::from));
+    match whole.try_get_matches_from(words) {
+        Ok(matches) => Ok(Line { matches, settings }),
+        Err(error) => {
+            let notes = settings.notes(&error.to_string());
+            Err(Unread::Line(Box::new(error), notes))
+        }
+    }
+}
+
+/// The names of the commands that the first words are.
+fn names(command: &Command, words: &[OsString]) -> Vec<String> {
+    let mut at = command;
+    let mut names = Vec::new();
+    for word in words.iter().skip(1) {
+        let Some(inner) = word.to_str().and_then(|word| at.find_subcommand(word)) else {
+            break;
+        };
+        names.push(inner.get_name().to_owned());
+        at = inner;
+    }
+    // A command that wants another one only has help to give.
+    if at.has_subcommands() {
+        names.clear();
+    }
+    names
+}
+
+fn leaf<'a>(command: &'a Command, names: &[String]) -> &'a Command {
+    names.iter().fold(command, |at, name| {
+        at.find_subcommand(name)
+            .expect("the names were found in the command")
+    })
+}
+
+fn is_help(kind: ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+    )
+}
+
+/// All that was said to the command that the names lead to, and by whom.
+fn settings(
+    all: &Command,
+    command: &Command,
+    names: &[String],
+    first: &ArgMatches,
+    world: &World<'_>,
+) -> Result<Settings, Failure> {
+    let matches = names
+        .iter()
+        .fold(first, |at, name| at.subcommand_matches(name).unwrap_or(at));
+    let found = file::find(matches.try_get_one::<PathBuf>("config").ok().flatten(), world);
+    let in_file = match &found {
+        Some(path) => file::read(path, &args(all))?,
+        None => Vec::new(),
+    };
+    let (mut given, mut faults) = (Vec::new(), Vec::new());
+    for key in KEYS {
+        let Some(arg) = command.get_arguments().find(|arg| arg.get_id() == key.arg) else {
+            continue;
+        };
+        if let Some(set) = by_flag(key, arg, matches) {
+            given.push(set);
+        } else if let Some(set) = by_variable(key, arg, world) {
+            faults.extend(value::fault(arg, &set).map(|why| format!("{set}: {why}")));
+            given.push(set);
+        } else {
+            given.extend(in_file.iter().find(|set| set.key == key).cloned());
+        }
+    }
+    if !faults.is_empty() {
+        return Err(file::bad(&faults));
+    }
+    contradiction::resolve(&mut given, command)?;
+    Ok(Settings { file: found, given })
+}
+
+fn by_flag(key: &'static Key, arg: &Arg, matches: &ArgMatches) -> Option<Given> {
+    let is_on_line = matches!(matches.try_contains_id(key.arg), Ok(true))
+        && matches.value_source(key.arg) == Some(ValueSource::CommandLine);
+    if !is_on_line {
+        return None;
+    }
+    let raw = matches.get_raw(key.arg).into_iter().flatten();
+    Some(Given {
+        key,
+        flag: value::flag(arg),
+        values: raw.map(|value| value.to_string_lossy().into_owned()).collect(),
+        origin: Origin::Flag,
+    })
+}
+
+/// A variable that is empty says nothing.
+fn by_variable(key: &'static Key, arg: &Arg, world: &World<'_>) -> Option<Given> {
+    key.variables().find_map(|name| {
+        let text = (world.variable)(&name).filter(|text| !text.is_empty())?;
+        let text = text.to_string_lossy();
+        let values = if value::is_list(arg) {
+            text.split(',').map(|part| part.trim().to_owned()).collect()
+        } else {
+            vec![text.into_owned()]
+        };
+        Some(Given {
+            key,
+            flag: value::flag(arg),
+            values,
+            origin: Origin::Variable(name),
+        })
+    })
+}

@@ -1,0 +1,28 @@
+//! What the commands are told: by flags, by the environment, by a file, else by defaults.
+//!
+//! Promises:
+//! - A setting is one line of one table ([`keys`]): its name in the file, and the argument that takes it. All else follows
+//!   from the two: its variable in the environment, its meaning, its default, what it may be.
+//! - A flag goes before the environment, the environment before the file, the file before the default.
+//! - What the file says is checked whole, also what this command does not need; everything that is wrong is told at once,
+//!   with file, line and key, before anything is done.
+//! - Secrets are not shown.
+
+mod contradiction;
+mod decoration;
+mod example;
+mod file;
+mod given;
+mod keys;
+mod line;
+mod settings;
+#[cfg(test)]
+mod tests;
+mod value;
+
+pub(crate) use self::{
+    decoration::{args, documented},
+    example::example,
+    line::{Unread, World, read},
+    settings::Settings,
+};

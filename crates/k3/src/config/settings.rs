@@ -1,0 +1,122 @@
+//! What is in force for a command, and who said so.
+
+use std::path::PathBuf;
+
+use clap::{Arg, Command};
+use serde_json::{Value, json};
+
+use super::{
+    example::Tree,
+    given::{Given, Origin},
+    keys::Key,
+    value,
+};
+
+/// What was said to a command. What nobody said has its default.
+#[derive(Debug, Default)]
+pub(crate) struct Settings {
+    /// The file that was read.
+    pub(super) file: Option<PathBuf>,
+    /// In the order of the table, each key once: by the one who counts.
+    pub(super) given: Vec<Given>,
+}
+
+// --- Settings ---
+
+impl Settings {
+    /// The words that say to a command what flags do not.
+    pub(super) fn words(&self, command: &Command) -> Vec<String> {
+        let unsaid = self.given.iter().filter(|given| given.origin != Origin::Flag);
+        let words = unsaid.filter_map(|given| {
+            let arg = command
+                .get_arguments()
+                .find(|arg| arg.get_id() == given.key.arg)?;
+            Some(value::words(arg, &given.values))
+        });
+        words.flatten().collect()
+    }
+
+    /// Where the flags come from that a message speaks of and that nobody wrote on the line: a line each.
+    pub(crate) fn notes(&self, message: &str) -> String {
+        let mut notes = Vec::new();
+        for given in &self.given {
+            let names = [given.flag.as_str(), given.key.name];
+            let name = names.into_iter().find(|name| speaks_of(message, name));
+            if let (Some(name), false) = (name, given.origin == Origin::Flag) {
+                notes.push(format!("{name} comes from {given}"));
+            }
+        }
+        notes.join("\n")
+    }
+
+    /// What is in force, as a file of settings with the origin of each.
+    pub(crate) fn yaml(&self, args: &[(&'static Key, Arg)]) -> String {
+        let (mut tree, mut lines) = (Tree::default(), Vec::new());
+        for (key, arg) in args {
+            let (values, origin) = self.in_force(key, arg);
+            let shown = if key.is_secret && !values.concat().is_empty() {
+                "'***'".to_owned()
+            } else {
+                value::yaml(arg, &values)
+            };
+            let name = tree.enter(key, |section| lines.push((section, None)));
+            lines.push((format!("{name}: {shown}"), Some(origin)));
+        }
+        let widths = lines.iter().map(|(line, _)| line.len());
+        let width = widths.filter(|width| *width <= 60).max().unwrap_or_default();
+        let file = self.file.as_ref().map(|path| path.display().to_string());
+        let mut text = vec![format!("# file: {}", file.as_deref().unwrap_or("none"))];
+        text.extend(lines.into_iter().map(|(line, origin)| match origin {
+            Some(origin) => format!("{line:width$}  # {origin}"),
+            None => line,
+        }));
+        text.join("\n")
+    }
+
+    /// The same for programs.
+    pub(crate) fn json(&self, args: &[(&'static Key, Arg)]) -> Value {
+        let settings: Vec<_> = args
+            .iter()
+            .map(|(key, arg)| {
+                let (values, origin) = self.in_force(key, arg);
+                let value = if key.is_secret && !values.concat().is_empty() {
+                    json!("***")
+                } else {
+                    value::json(arg, &values)
+                };
+                json!({"key": key.name, "value": value, "origin": origin})
+            })
+            .collect();
+        json!({"file": self.file, "settings": settings})
+    }
+
+    /// The value of a key, and who gave it.
+    fn in_force(&self, key: &'static Key, arg: &Arg) -> (Vec<String>, String) {
+        match self.given.iter().find(|given| given.key == key) {
+            Some(given) if given.origin == Origin::Flag => {
+                (given.values.clone(), format!("flag {}", given.flag))
+            }
+            Some(given) => (given.values.clone(), given.origin.to_string()),
+            None => (defaults(key, arg), "default".to_owned()),
+        }
+    }
+}
+
+/// Whether a name stands in a message by itself.
+fn speaks_of(message: &str, name: &str) -> bool {
+    message.match_indices(name).any(|(at, _)| {
+        let rest = &message[at + name.len()..];
+        !rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_')
+    })
+}
+
+/// The value of a key where nobody says one.
+pub(super) fn defaults(key: &Key, arg: &Arg) -> Vec<String> {
+    let of_arg = arg.get_default_values();
+    if of_arg.is_empty() {
+        let own = Some(key.default.to_owned());
+        return own.filter(|value| !value.is_empty()).into_iter().collect();
+    }
+    let texts = of_arg.iter().map(|value| value.to_string_lossy().into_owned());
+    texts.collect()
+}

@@ -1,0 +1,384 @@
+//! What comes of lines, variables and files together.
+
+use std::{collections::BTreeSet, ffi::OsString, fs, path::Path};
+
+use clap::Arg;
+use kubecontroller::manager::config::entries;
+use serde_json::{Value, json};
+
+use super::{
+    args,
+    decoration::documented,
+    example::{example, table},
+    keys::{KEYS, Key},
+    line::{Line, Unread, World, read},
+    settings::defaults,
+};
+use crate::commands::command;
+
+/// The commands that run until they are told to stop: a file can say all that their flags can.
+const LONG_RUNNING: [&str; 7] = [
+    "start",
+    "run",
+    "apiserver",
+    "controller",
+    "scheduler",
+    "node",
+    "storage",
+];
+
+/// What a line comes to in a folder with this `.config.yaml`, or why it comes to nothing.
+fn told(line: &str, file: &str, env: &[(&str, &str)]) -> Result<Line, String> {
+    let folder = tempfile::tempdir().unwrap();
+    if !file.is_empty() {
+        fs::write(folder.path().join(".config.yaml"), file).unwrap();
+    }
+    told_in(folder.path(), line, env).map_err(|error| error.replace(folder.path().to_str().unwrap(), "."))
+}
+
+fn told_in(folder: &Path, line: &str, env: &[(&str, &str)]) -> Result<Line, String> {
+    let variable = |name: &str| {
+        let found = env.iter().find(|(known, _)| *known == name);
+        found.map(|(_, value)| OsString::from(value))
+    };
+    let world = World {
+        variable: &variable,
+        folder,
+    };
+    let words = line.split_whitespace().map(OsString::from).collect();
+    read(&command(), words, &world).map_err(|unread| match unread {
+        Unread::Line(error, notes) => format!("{error}\n{notes}"),
+        Unread::Settings(failure) => failure.to_string(),
+    })
+}
+
+/// A value in force, and where it comes from without the folder.
+fn shown(line: &Line, key: &str) -> (Value, String) {
+    let all = line.settings.json(&args(&command()));
+    let found = all["settings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|row| row["key"] == key);
+    let row = found.unwrap_or_else(|| panic!("no key {key}"));
+    let origin = row["origin"].as_str().unwrap();
+    (
+        row["value"].clone(),
+        origin.rsplit('/').next().unwrap().to_owned(),
+    )
+}
+
+fn port(line: &Line) -> u16 {
+    let start = line.matches.subcommand_matches("start").unwrap();
+    *start.get_one("secure_port").unwrap()
+}
+
+#[test]
+fn a_flag_goes_before_the_environment_before_the_file_before_the_default() {
+    let file = "api:\n  port: 1";
+    let env = [("K3_API_PORT", "2")];
+    let from = |line: &Line| shown(line, "api.port").1;
+    for (line, file, env, wanted, origin) in [
+        ("k3 start", "", &[][..], 6443, "default"),
+        ("k3 start", file, &[], 1, ".config.yaml:2"),
+        ("k3 start", file, &[("K3_API_PORT", "")], 1, ".config.yaml:2"),
+        ("k3 start", file, &env, 2, "environment variable K3_API_PORT"),
+        ("k3 start --secure-port=3", file, &env, 3, "flag --secure-port"),
+        ("k3 start --api-port=3", file, &env, 3, "flag --secure-port"),
+    ] {
+        let line = told(line, file, env).unwrap();
+        assert_eq!((port(&line), from(&line).as_str()), (wanted, origin));
+    }
+}
+
+#[test]
+fn a_file_is_looked_for_in_this_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = |name: &str| folder.path().join(name);
+    let write = |name: &str, port: u16| fs::write(place(name), format!("api: {{port: {port}}}")).unwrap();
+    let found = |line: &str, env: &[(&str, &str)]| port(&told_in(folder.path(), line, env).unwrap());
+    let (by_flag, by_variable) = (place("a.yaml"), place("b.yaml"));
+    let line = format!("k3 start --config {}", by_flag.display());
+    let env = [("CONFIG_PATH", by_variable.to_str().unwrap())];
+    fs::create_dir(place("configs")).unwrap();
+    assert_eq!(found("k3 start", &[]), 6443);
+    write("configs/config-example.yaml", 4);
+    assert_eq!(found("k3 start", &[]), 4);
+    write(".config.yaml", 3);
+    assert_eq!(found("k3 start", &[]), 3);
+    write("b.yaml", 2);
+    assert_eq!(found("k3 start", &env), 2);
+    write("a.yaml", 1);
+    assert_eq!(found(&line, &env), 1);
+    fs::remove_file(by_flag).unwrap();
+    let error = told_in(folder.path(), &line, &env).unwrap_err();
+    assert!(error.contains("a.yaml: No such file"), "{error}");
+}
+
+#[test]
+fn what_is_wrong_in_a_file_is_told_with_file_line_and_key() {
+    for (file, wanted) in [
+        (
+            "storage:\n  type: tape",
+            "./.config.yaml:2: storage.type: \"tape\" is not one of memory, file, etcd, mysql",
+        ),
+        (
+            "api:\n  prot: 1",
+            "./.config.yaml:2: api.prot: no such key; did you mean api.port?",
+        ),
+        (
+            "signing_key: x",
+            "./.config.yaml:1: signing_key: no such key; did you mean jwt.signing_key?",
+        ),
+        ("nonsense: x", "./.config.yaml:1: nonsense: no such key"),
+        (
+            "storage: file",
+            "./.config.yaml:1: storage: is a section: it holds type, ",
+        ),
+        (
+            "debug: {x: 1}",
+            "./.config.yaml:1: debug.x: no such key: debug is a value and holds no keys",
+        ),
+        (
+            "api: {port: 70000}",
+            "./.config.yaml:1: api.port: \"70000\": 70000 is not in 0..=65535",
+        ),
+        ("api: {port: }", "./.config.yaml:1: api.port: \"\""),
+        ("api: {port: [1, 2]}", "./.config.yaml:1: api.port: \"1,2\""),
+        ("role: bad", "./.config.yaml:1: role: \"bad\""),
+        ("log: {level: loud}", "./.config.yaml:1: log.level: \"loud\""),
+        (
+            "web: {cors: maybe}",
+            "./.config.yaml:1: web.cors: \"maybe\" is not one of true, false",
+        ),
+        (
+            "storage: {etcd: {dial_timeout: soon}}",
+            "./.config.yaml:1: storage.etcd.dial_timeout: \"soon\": ",
+        ),
+        ("debug: true\ndebug: false", "./.config.yaml:2"),
+        ("debug: [", "./.config.yaml:"),
+        ("[a, b]", "./.config.yaml: want keys and values"),
+    ] {
+        let error = told("k3 controller", file, &[]).map(|_| file).unwrap_err();
+        assert!(error.starts_with(&format!("error: {wanted}")), "{file}: {error}");
+    }
+    let error = told("k3 start", "a: 1\nb: 2", &[]).map(|_| ()).unwrap_err();
+    assert!(error.contains(":1: a: ") && error.contains(":2: b: "), "{error}");
+}
+
+#[test]
+fn what_is_wrong_in_the_environment_is_told_by_the_variable() {
+    let error = told("k3 start", "", &[("K3_API_PORT", "x")])
+        .map(|_| ())
+        .unwrap_err();
+    assert!(
+        error.starts_with("error: K3_API_PORT: \"x\": invalid digit"),
+        "{error}"
+    );
+}
+
+#[test]
+fn secrets_are_never_shown() {
+    let file =
+        "storage:\n  mysql: {password: s3cret}\n  etcd: {password: s3cret}\njwt: {signing_key: s3cret}\n";
+    let env = [("K3_MYSQL_URL", "mysql://u:s3cret@h")];
+    let line = told("k3 config show", file, &env).unwrap();
+    let args = args(&command());
+    let text = format!("{}{}", line.settings.yaml(&args), line.settings.json(&args));
+    assert!(!text.contains("s3cret"), "{text}");
+    assert_eq!(
+        shown(&line, "storage.mysql.url"),
+        (json!("***"), "environment variable K3_MYSQL_URL".to_owned())
+    );
+}
+
+#[test]
+fn a_secret_is_the_text_that_was_written() {
+    let line = told("k3 config show", "node: {name: 007}\nlog: {path: 1.10}\n", &[]).unwrap();
+    let values: Vec<_> = line
+        .settings
+        .given
+        .iter()
+        .map(|given| given.values.concat())
+        .collect();
+    assert_eq!(values, ["1.10", "007"]);
+}
+
+#[test]
+fn a_switch_that_a_file_sets_is_taken_back_by_a_flag() {
+    let runs = |line: &str| {
+        let line = told(line, "node: {disabled: true}", &[]).unwrap();
+        let start = line.matches.subcommand_matches("start").unwrap();
+        !start.get_flag("no_node")
+    };
+    assert!(!runs("k3 start") && !runs("k3 start --no-node") && runs("k3 start --no-node=false"));
+}
+
+#[test]
+fn a_list_in_a_file_or_in_the_environment_is_one() {
+    let file = "storage: {etcd: {endpoints: ['http://a', 'http://b']}}\njwt: {key_files: [c, d]}\n";
+    let env = [("K3_API_TLS_SAN", "e.example, f.example")];
+    let line = told("k3 start", file, &env).unwrap();
+    let start = line.matches.subcommand_matches("start").unwrap();
+    let values = |id: &str| {
+        let raw = start.get_raw(id).unwrap();
+        raw.map(|value| value.to_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(values("etcd_servers"), ["http://a", "http://b"]);
+    assert_eq!(values("service_account_key_file"), ["c", "d"]);
+    assert_eq!(values("tls_san"), ["e.example", "f.example"]);
+    // A flag replaces the list and does not add to it.
+    let line = told("k3 start --etcd-servers http://z --storage etcd", file, &[]).unwrap();
+    assert_eq!(shown(&line, "storage.etcd.endpoints").0, json!(["http://z"]));
+}
+
+#[test]
+fn a_flag_of_another_store_is_a_mistake_and_a_key_is_not() {
+    let error = told(
+        "k3 start --etcd-servers http://a:1",
+        "storage: {type: memory}",
+        &[],
+    )
+    .map(|_| ());
+    let error = error.unwrap_err();
+    assert!(
+        error.starts_with(
+            "error: --etcd-servers is for --storage etcd, but the store is memory (./.config.yaml:1"
+        ),
+        "{error}"
+    );
+    assert!(told("k3 start", "storage: {etcd: {endpoints: ['http://a:1']}}", &[]).is_ok());
+}
+
+#[test]
+fn a_database_is_said_by_its_url_or_by_its_parts() {
+    let host = |file: &str, env: &[(&str, &str)], line: &str| {
+        let line = told(&format!("k3 start --storage mysql {line}"), file, env)?;
+        Ok::<_, String>(shown(&line, "storage.mysql.host"))
+    };
+    let both = "storage:\n  mysql:\n    url: mysql://u@h\n    host: other\n";
+    let error = host(both, &[], "").unwrap_err();
+    assert!(
+        error.contains(
+            "./.config.yaml:4: storage.mysql.host: ./.config.yaml:3: storage.mysql.url says it too"
+        ),
+        "{error}"
+    );
+    // As in the example, which has the defaults.
+    assert!(host(&both.replace("other", "127.0.0.1"), &[], "").is_ok());
+    let file = "storage: {mysql: {host: other}}";
+    let env = [("K3_MYSQL_URL", "mysql://u@h")];
+    assert_eq!(host(file, &env, "").unwrap().1, "default");
+    assert_eq!(host(file, &env, "--mysql-host x").unwrap().0, "x");
+    let error = told(
+        "k3 start",
+        "storage: {etcd: {password: a, password_file: b}}",
+        &[],
+    );
+    assert!(error.unwrap_err().contains("use one of them"));
+}
+
+#[test]
+fn what_a_command_wants_with_a_key_is_told_by_the_key() {
+    let error = told("k3 start", "audit:\n  policy_file: p.yaml", &[])
+        .map(|_| ())
+        .unwrap_err();
+    assert!(
+        error.contains("--audit-log-path")
+            && error.contains("--audit-policy-file comes from ./.config.yaml:2: audit.policy_file"),
+        "{error}"
+    );
+    let line = told("k3 start", "data_dir: /x", &[("NODE_NAME", "n")]).unwrap();
+    let notes = line.settings.notes("--data-dir and --data-dir-x and node.name");
+    let lines: Vec<_> = notes.lines().collect();
+    assert_eq!(lines.len(), 2, "{notes}");
+    assert!(
+        lines[0].starts_with("--data-dir comes from ") && lines[0].ends_with("/.config.yaml:1: data_dir")
+    );
+    assert_eq!(lines[1], "node.name comes from NODE_NAME");
+}
+
+#[test]
+fn help_asks_for_no_file_and_shows_the_variables() {
+    let error = told("k3 start --help", "nonsense: 1", &[])
+        .map(|_| ())
+        .unwrap_err();
+    assert!(
+        error.contains("[env: K3_API_PORT]") && error.contains("--config <FILE>"),
+        "{error}"
+    );
+    documented(command()).debug_assert();
+}
+
+#[test]
+fn every_flag_of_what_runs_long_has_a_key_and_every_key_a_flag() {
+    let command = command();
+    for name in LONG_RUNNING {
+        let Some(command) = command.find_subcommand(name) else {
+            continue;
+        };
+        for arg in command.get_arguments().filter(|arg| arg.get_id() != "config") {
+            let id = arg.get_id().as_str();
+            assert!(
+                Key::of(id).is_some(),
+                "k3 {name} has {id}, which wants a line in config/keys.rs"
+            );
+        }
+    }
+    let with_arg: Vec<_> = args(&command).into_iter().map(|(key, _)| key.name).collect();
+    let keys: Vec<_> = KEYS.iter().map(|key| key.name).collect();
+    assert_eq!(with_arg, keys, "a key has no argument");
+    let names: BTreeSet<_> = KEYS.iter().flat_map(|key| [key.name, key.arg]).collect();
+    let same = KEYS.iter().filter(|key| key.name == key.arg).count();
+    assert_eq!(names.len(), 2 * KEYS.len() - same, "two keys have one name");
+}
+
+/// A file of this repository, which is as it should be, or is made so where that is asked for.
+fn check(path: &str, current: &str, wanted: &str) {
+    if std::env::var_os("K3_UPDATE_DOCS").is_some() {
+        fs::write(path, wanted).unwrap();
+        return;
+    }
+    assert!(
+        current == wanted,
+        "{path} is not as the table says: run `K3_UPDATE_DOCS=1 cargo nextest run -p k3 config::` and look at what it changes"
+    );
+}
+
+#[test]
+fn the_example_holds_every_key_with_its_default() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../configs/config-example.yaml");
+    let args = args(&command());
+    let text = fs::read_to_string(path).unwrap_or_default();
+    check(path, &text, &example(&args));
+    let text = fs::read_to_string(path).unwrap();
+    let entries = entries(&text).unwrap();
+    assert_eq!(entries.len(), KEYS.len());
+    for (entry, (key, arg)) in entries.iter().zip(&args) {
+        let nothing_is_empty = |values: Vec<String>| values.into_iter().filter(|value| !value.is_empty());
+        assert_eq!(entry.key, key.name);
+        let said: Vec<_> = nothing_is_empty(entry.values.clone()).collect();
+        assert_eq!(said, defaults(key, arg), "{}", key.name);
+    }
+    // It says what is so anyway: every value comes out as it does without it.
+    let value = |line: &Line, (key, _): &(&'static Key, Arg)| shown(line, key.name).0;
+    let (with, without) = (
+        told("k3 config show", &text, &[]).unwrap(),
+        told("k3 config show", "", &[]).unwrap(),
+    );
+    for row in &args {
+        assert_eq!(value(&with, row), value(&without, row), "{}", row.0.name);
+    }
+}
+
+#[test]
+fn the_table_in_the_documents_is_the_one_that_counts() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
+    let text = fs::read_to_string(path).unwrap();
+    let (begin, end) = ("<!-- keys -->\n", "\n<!-- end of keys -->");
+    let (head, rest) = text.split_once(begin).unwrap();
+    let (_, tail) = rest.split_once(end).unwrap();
+    let wanted = format!("{head}{begin}{}{end}{tail}", table(&args(&command())));
+    check(path, &text, &wanted);
+}

@@ -1,0 +1,114 @@
+//! What an argument takes, and how values are written.
+
+use std::error::Error;
+
+use clap::{
+    Arg, ArgAction, Command,
+    error::{ContextKind, ContextValue, ErrorKind},
+};
+
+use super::given::Given;
+
+/// Words that a reader of YAML takes for something else than a text.
+const ODD_WORDS: [&str; 9] = ["", "~", "null", "yes", "no", "on", "off", "y", "n"];
+
+/// Whether an argument takes more than one value.
+pub(super) fn is_list(arg: &Arg) -> bool {
+    matches!(arg.get_action(), ArgAction::Append)
+}
+
+/// Whether an argument is `true` or `false`.
+pub(super) fn is_switch(arg: &Arg) -> bool {
+    matches!(arg.get_action(), ArgAction::SetTrue)
+        || arg
+            .get_possible_values()
+            .iter()
+            .map(|value| value.get_name().to_owned())
+            .eq(["true", "false"])
+}
+
+/// Why an argument does not take a value, if it does not. A secret is not repeated.
+pub(super) fn fault(arg: &Arg, given: &Given) -> Option<String> {
+    let mut probe = Arg::new("value")
+        .long("value")
+        .action(arg.get_action().clone())
+        .value_parser(arg.get_value_parser().clone())
+        .require_equals(true);
+    if let Some(delimiter) = arg.get_value_delimiter() {
+        probe = probe.value_delimiter(delimiter);
+    }
+    let tried = Command::new("k3")
+        .no_binary_name(true)
+        .arg(probe)
+        .try_get_matches_from(given.values.iter().map(|value| format!("--value={value}")));
+    let error = tried.err()?;
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.clone()),
+        Some(ContextValue::Strings(texts)) => Some(texts.join(", ")),
+        _ => None,
+    };
+    let shown = given.shown();
+    let why = match (error.kind(), error.source()) {
+        (ErrorKind::InvalidValue, _) => match text(ContextKind::ValidValue) {
+            Some(valid) => format!("{shown} is not one of {valid}"),
+            None => format!("{shown} is not a value"),
+        },
+        // What a parser says may hold the value.
+        (_, Some(_)) if given.key.is_secret => "makes no sense".to_owned(),
+        (_, Some(cause)) => format!("{shown}: {cause}"),
+        (_, None) => format!("{shown} is not a value"),
+    };
+    Some(match text(ContextKind::SuggestedValue) {
+        Some(meant) => format!("{why}; did you mean {meant}?"),
+        None => why,
+    })
+}
+
+/// The flag of an argument, with its dashes.
+pub(super) fn flag(arg: &Arg) -> String {
+    format!("--{}", arg.get_long().unwrap_or_default())
+}
+
+/// The words that give values to an argument.
+pub(super) fn words(arg: &Arg, values: &[String]) -> Vec<String> {
+    let word = |value: &str| format!("{}={value}", flag(arg));
+    if is_list(arg) {
+        values.iter().map(|value| word(value)).collect()
+    } else {
+        vec![word(&values.join(","))]
+    }
+}
+
+/// Values as YAML has them.
+pub(super) fn yaml(arg: &Arg, values: &[String]) -> String {
+    if is_list(arg) {
+        let items: Vec<_> = values.iter().map(|value| scalar(value)).collect();
+        return format!("[{}]", items.join(", "));
+    }
+    scalar(&values.join(","))
+}
+
+fn scalar(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_./-".contains(c);
+    let begins_plainly = text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '/');
+    // A colon is plain unless a space follows it, or it is the last one.
+    let is_url = text.split(':').all(|part| part.chars().all(is_plain)) && !text.ends_with(':');
+    if begins_plainly && is_url && !ODD_WORDS.contains(&text.to_lowercase().as_str()) {
+        return text.to_owned();
+    }
+    // What is a text in JSON is one in YAML.
+    serde_json::Value::from(text).to_string()
+}
+
+/// Values as JSON has them.
+pub(super) fn json(arg: &Arg, values: &[String]) -> serde_json::Value {
+    let of = |text: &str| match text.parse::<u64>() {
+        Ok(number) if number.to_string() == text => number.into(),
+        _ if is_switch(arg) => (text == "true").into(),
+        _ => text.into(),
+    };
+    if is_list(arg) {
+        return values.iter().map(|value| of(value)).collect();
+    }
+    of(&values.join(","))
+}

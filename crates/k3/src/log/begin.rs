@@ -1,0 +1,99 @@
+//! The log of this process: begun once, changed at any time.
+
+use std::{
+    io,
+    sync::{Mutex, OnceLock, PoisonError},
+};
+
+use tracing_subscriber::{
+    Layer, Registry, filter::Targets, fmt, layer::SubscriberExt, reload, util::SubscriberInitExt,
+};
+
+use super::{LogFlags, LogLevel, colour::Coloured, flags::LogFormat, json::Json, rotation::LogFile};
+use crate::failure::Failure;
+
+/// Where the server shows and changes how much is said, as upstream's does.
+pub(crate) const LEVEL_PATH: &str = "/debug/flags/v";
+
+/// A process has one log, as it has one standard error: what is set here is how much goes to it.
+static CONTROL: OnceLock<Control> = OnceLock::new();
+
+struct Control {
+    filter: reload::Handle<Targets, Registry>,
+    /// What the filter was made of.
+    level: Mutex<LogLevel>,
+}
+
+/// Begins to write the log.
+pub(crate) fn begin(flags: &LogFlags) -> Result<(), Failure> {
+    let level = flags.level();
+    let (filter, handle) = reload::Layer::new(level.targets());
+    let lines = match &flags.log_path {
+        _ if flags.debug => fmt::layer()
+            .with_writer(io::stderr)
+            .event_format(Coloured::new())
+            .boxed(),
+        None => lines(flags.log_format, io::stderr),
+        Some(path) => {
+            let file = LogFile::open(path, flags.log_max_size, flags.log_max_files).map_err(|error| {
+                let what = format!("cannot write the log to {}", path.display());
+                Failure::new(what, "name a file that this user may write with --log-path").because(error)
+            })?;
+            lines(flags.log_format, file)
+        }
+    };
+    tracing_subscriber::registry().with(filter).with(lines).init();
+    let control = Control {
+        filter: handle,
+        level: Mutex::new(level),
+    };
+    // A second one would have failed above.
+    let _ = CONTROL.set(control);
+    Ok(())
+}
+
+/// How lines are written.
+fn lines<S, W>(format: LogFormat, writer: W) -> Box<dyn Layer<S> + Send + Sync>
+where
+    S: tracing::Subscriber + for<'s> tracing_subscriber::registry::LookupSpan<'s>,
+    W: for<'w> fmt::MakeWriter<'w> + Send + Sync + 'static,
+{
+    let layer = fmt::layer().with_writer(writer);
+    match format {
+        LogFormat::Text => layer.with_target(false).boxed(),
+        LogFormat::Json => layer.event_format(Json).boxed(),
+    }
+}
+
+/// How much is said now.
+pub(crate) fn current() -> String {
+    match CONTROL.get() {
+        Some(control) => control.level().to_string(),
+        None => "off".to_owned(),
+    }
+}
+
+/// Changes how much is said, and says what was done; or why it was not.
+pub(crate) fn change(text: &str) -> Result<String, String> {
+    let control = CONTROL
+        .get()
+        .ok_or("the log of this process is not the server's to change")?;
+    let asked = LogLevel::asked(text)?;
+    let targets = asked.targets();
+    control
+        .filter
+        .reload(targets)
+        .map_err(|error| format!("the log cannot be changed: {error}"))?;
+    let said = format!("successfully set the log level to {asked}");
+    *control.level() = asked;
+    tracing::info!("{said}");
+    Ok(said)
+}
+
+// --- Control ---
+
+impl Control {
+    fn level(&self) -> std::sync::MutexGuard<'_, LogLevel> {
+        self.level.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,170 @@
+//! A file that does not grow for ever.
+//!
+//! Promises: a line is in one file, whole; the file is its owner's alone; with `k3.log` there are `k3.log.1`, the one before it,
+//! up to as many as are kept. A file that somebody else moved away is begun again.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Write},
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use tracing_subscriber::fmt::MakeWriter;
+
+use crate::secret_file;
+
+/// A log file that is put aside when it is long.
+pub(super) struct LogFile {
+    state: Mutex<State>,
+}
+
+struct State {
+    path: PathBuf,
+    longest: u64,
+    kept: u32,
+    file: File,
+    length: u64,
+}
+
+/// The file while one line is written to it.
+pub(super) struct Line<'f>(MutexGuard<'f, State>);
+
+// --- LogFile ---
+
+impl LogFile {
+    pub(super) fn open(path: &Path, longest: u64, kept: u32) -> io::Result<Self> {
+        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            secret_file::make_folder(folder).map_err(io::Error::other)?;
+        }
+        let (file, length) = open(path)?;
+        let state = State {
+            path: path.to_path_buf(),
+            longest,
+            kept,
+            file,
+            length,
+        };
+        Ok(LogFile {
+            state: Mutex::new(state),
+        })
+    }
+}
+
+impl<'f> MakeWriter<'f> for LogFile {
+    type Writer = Line<'f>;
+
+    fn make_writer(&'f self) -> Line<'f> {
+        Line(self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Write for Line<'_> {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        self.0.write(line)?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+// --- State ---
+
+impl State {
+    fn write(&mut self, line: &[u8]) -> io::Result<()> {
+        let more = line.len() as u64;
+        if self.length > 0 && self.length + more > self.longest {
+            // A log that is longer than it should be is better than one that ends.
+            if self.put_aside().is_err() {
+                self.length = 0;
+            }
+        }
+        self.file.write_all(line)?;
+        self.length += more;
+        Ok(())
+    }
+
+    fn put_aside(&mut self) -> io::Result<()> {
+        let is_ours = fs::metadata(&self.path)
+            .and_then(|there| Ok(there.ino() == self.file.metadata()?.ino()))
+            .unwrap_or(false);
+        if is_ours {
+            for number in (1..self.kept).rev() {
+                // The first times there are fewer.
+                let _ = fs::rename(self.aside(number), self.aside(number + 1));
+            }
+            if self.kept == 0 {
+                fs::remove_file(&self.path)?;
+            } else {
+                fs::rename(&self.path, self.aside(1))?;
+            }
+        }
+        (self.file, self.length) = open(&self.path)?;
+        Ok(())
+    }
+
+    fn aside(&self, number: u32) -> PathBuf {
+        let mut name = self.path.as_os_str().to_owned();
+        name.push(format!(".{number}"));
+        name.into()
+    }
+}
+
+fn open(path: &Path) -> io::Result<(File, u64)> {
+    let file = OpenOptions::new()
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .open(path)?;
+    let length = file.metadata()?.len();
+    Ok((file, length))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn say(log: &LogFile, text: &str) {
+        log.make_writer().write_all(text.as_bytes()).unwrap();
+    }
+
+    #[test]
+    fn a_long_file_is_put_aside_and_only_so_many_are_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("logs/k3.log");
+        let log = LogFile::open(&path, 10, 2).unwrap();
+        for number in 0..5 {
+            say(&log, &format!("line {number}\n"));
+        }
+        let read = |name: &str| fs::read_to_string(folder.path().join("logs").join(name)).unwrap();
+        assert_eq!(read("k3.log"), "line 4\n");
+        assert_eq!(read("k3.log.1"), "line 3\n");
+        assert_eq!(read("k3.log.2"), "line 2\n");
+        assert_eq!(fs::read_dir(folder.path().join("logs")).unwrap().count(), 3);
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn what_is_there_is_gone_on_with() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("k3.log");
+        say(&LogFile::open(&path, 100, 2).unwrap(), "before\n");
+        say(&LogFile::open(&path, 100, 2).unwrap(), "after\n");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "before\nafter\n");
+    }
+
+    #[test]
+    fn a_file_that_somebody_moved_away_is_left_to_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, moved) = (folder.path().join("k3.log"), folder.path().join("theirs"));
+        let log = LogFile::open(&path, 10, 1).unwrap();
+        say(&log, "first\n");
+        fs::rename(&path, &moved).unwrap();
+        say(&log, "second\n");
+        assert_eq!(fs::read_to_string(&moved).unwrap(), "first\n");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "second\n");
+    }
+}

@@ -1,0 +1,125 @@
+//! How far long work has come, told to people.
+//!
+//! Promise: a line on standard error that is written over again and again while it is a terminal, and gone when the work is done;
+//! nothing at all when it is not.
+
+use std::{
+    io::{self, IsTerminal, Write},
+    time::Duration,
+};
+
+use k3_storage::transfer::Moved;
+use tokio::time::Instant;
+
+/// How often the line changes at most: more often is not read, and costs time.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// A line that tells of one piece of work.
+pub(crate) struct Progress<W: Write = io::Stderr> {
+    /// Where the line goes; `None` if nobody looks.
+    out: Option<W>,
+    /// What is done with objects, such as `copied`.
+    done: &'static str,
+    begun: Instant,
+    told: Option<Instant>,
+}
+
+// --- Progress ---
+
+impl Progress {
+    /// A line on standard error, if that is a terminal.
+    pub(crate) fn new(done: &'static str) -> Self {
+        let stderr = io::stderr();
+        let out = stderr.is_terminal().then_some(stderr);
+        Progress::to(out, done)
+    }
+}
+
+impl<W: Write> Progress<W> {
+    fn to(out: Option<W>, done: &'static str) -> Self {
+        Progress {
+            out,
+            done,
+            begun: Instant::now(),
+            told: None,
+        }
+    }
+
+    /// Tells how far it has come.
+    pub(crate) fn tell(&mut self, moved: Moved) {
+        let Some(out) = &mut self.out else { return };
+        let spent = self.begun.elapsed();
+        if self.told.is_some_and(|told| told.elapsed() < PAUSE) {
+            return;
+        }
+        self.told = Some(self.begun + spent);
+        // A terminal that is gone is no reason to stop the work.
+        let _ = write!(out, "\r\x1b[K{}", line(self.done, moved, spent));
+        let _ = out.flush();
+    }
+
+    /// Takes the line away, and gives how long it took.
+    pub(crate) fn end(mut self) -> Duration {
+        if let Some(out) = &mut self.out {
+            let _ = write!(out, "\r\x1b[K");
+            let _ = out.flush();
+        }
+        self.begun.elapsed()
+    }
+}
+
+/// What was done, and how quickly: `copied 50000 objects, 12.3 MiB, 8000/s`.
+pub(crate) fn line(done: &str, moved: Moved, spent: Duration) -> String {
+    let per_second = u128::from(moved.entries) * 1000 / spent.as_millis().max(1);
+    format!(
+        "{done} {} objects, {}, {per_second}/s",
+        moved.entries,
+        size(moved.bytes)
+    )
+}
+
+/// So many bytes, for people.
+pub(crate) fn size(bytes: u64) -> String {
+    const STEPS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    for (step, name) in STEPS {
+        if bytes >= step {
+            let tenths = u128::from(bytes) * 10 / u128::from(step);
+            return format!("{}.{} {name}", tenths / 10, tenths % 10);
+        }
+    }
+    format!("{bytes} bytes")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOVED: Moved = Moved {
+        entries: 50_000,
+        bytes: 12_900_000,
+    };
+
+    #[test]
+    fn sizes_and_rates_are_told_for_people() {
+        assert_eq!(
+            line("copied", MOVED, Duration::from_millis(6250)),
+            "copied 50000 objects, 12.3 MiB, 8000/s"
+        );
+        assert_eq!(size(0), "0 bytes");
+        assert_eq!(size(3 << 29), "1.5 GiB");
+    }
+
+    #[test]
+    fn a_terminal_gets_one_line_that_goes_away_and_a_pipe_gets_nothing() {
+        let mut shown = Vec::new();
+        let mut progress = Progress::to(Some(&mut shown), "copied");
+        progress.tell(MOVED);
+        progress.tell(MOVED);
+        progress.end();
+        let shown = String::from_utf8(shown).unwrap();
+        assert_eq!(shown.matches("copied").count(), 1, "{shown:?}");
+        assert!(!shown.contains('\n') && shown.ends_with("\x1b[K"), "{shown:?}");
+        let mut nobody = Progress::<Vec<u8>>::to(None, "copied");
+        nobody.tell(MOVED);
+    }
+}

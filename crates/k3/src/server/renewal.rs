@@ -1,0 +1,184 @@
+//! Certificates and keys that are replaced while the server runs.
+//!
+//! Promises: what `k3 certs rotate` has made is in use within seconds, without a restart and without a connection being cut; what
+//! comes near its end is made anew in time, however long the server runs. Looking costs one question to the file system.
+
+use std::{
+    fs,
+    net::SocketAddr,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    sync::{Arc, PoisonError, RwLock},
+    time::Duration,
+};
+
+use k3_apiserver::Server;
+use k3_controllers::{Authority, CertificateSigner};
+use k3_storage::SystemClock;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{
+    Api,
+    api::{ListParams, Patch, PatchParams},
+};
+use serde_json::json;
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep},
+};
+
+use super::parts;
+use crate::{
+    certificates::{Certificates, GENERATION, Names},
+    door::Door,
+    failure::Failure,
+    kubeconfig, secret_file,
+    tls::Tls,
+};
+
+/// How often it is looked whether somebody has replaced files.
+const PAUSE: Duration = Duration::from_secs(5);
+/// How often it is looked whether something comes near its end.
+const DAY: Duration = Duration::from_hours(24);
+/// The config map by which pods know whom to trust, in every namespace.
+const ROOT_CA: &str = "kube-root-ca.crt";
+const AGENT: &str = concat!("k3/", env!("CARGO_PKG_VERSION"));
+
+/// Which file of [`GENERATION`] is there.
+type Generation = Option<(u64, i64, i64)>;
+
+/// What is in use, for those who ask when they need it. Clones are the same.
+#[derive(Clone)]
+pub(super) struct Current(Arc<RwLock<Arc<Certificates>>>);
+
+/// What is told when files were replaced.
+pub(super) struct Renewal {
+    /// The folder of the certificates.
+    pub(super) folder: PathBuf,
+    /// The file that was there when they were read.
+    pub(super) seen: Generation,
+    pub(super) names: Names,
+    /// The key for tokens, if it is not the folder's.
+    pub(super) signing_key: Option<Vec<u8>>,
+    /// Where the admin's kubeconfig is.
+    pub(super) kubeconfigs: Vec<PathBuf>,
+    pub(super) address: SocketAddr,
+    pub(super) server: Arc<Server>,
+    pub(super) tls: Tls,
+    pub(super) current: Current,
+    /// What controllers publish.
+    pub(super) published: Authority,
+    /// Whom the node in this process trusts.
+    pub(super) node: watch::Sender<String>,
+}
+
+/// Which files are in a folder of certificates.
+pub(super) fn generation(folder: &Path) -> Generation {
+    let file = fs::metadata(folder.join(GENERATION)).ok()?;
+    Some((file.ino(), file.mtime(), file.mtime_nsec()))
+}
+
+// --- Current ---
+
+impl Current {
+    pub(super) fn new(certificates: Certificates) -> Self {
+        Current(Arc::new(RwLock::new(Arc::new(certificates))))
+    }
+
+    pub(super) fn get(&self) -> Arc<Certificates> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn set(&self, certificates: Certificates) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(certificates);
+    }
+
+    /// Signs requests that were approved with the key of the authority of the moment.
+    pub(super) fn signer(&self) -> CertificateSigner {
+        let current = self.clone();
+        CertificateSigner::new(move |order| parts::certificate_signer(&current.get()).sign(order))
+    }
+}
+
+// --- Renewal ---
+
+impl Renewal {
+    /// Looks again and again, for ever.
+    pub(super) async fn keep(mut self) {
+        let mut renewed = Instant::now();
+        loop {
+            sleep(PAUSE).await;
+            let generation = generation(&self.folder);
+            if generation == self.seen && renewed.elapsed() < DAY {
+                continue;
+            }
+            renewed = Instant::now();
+            match self.renew().await {
+                Ok(()) => self.seen = generation,
+                Err(failure) => {
+                    tracing::error!("certificates cannot be renewed, those in use stay: {failure}");
+                }
+            }
+        }
+    }
+
+    async fn renew(&self) -> Result<(), Failure> {
+        let failed = |error| {
+            Failure::new("what is in the folder cannot be used", "see `k3 certs show`").because(error)
+        };
+        let new = Certificates::ensure(&self.folder, &self.names, &SystemClock)
+            .map_err(failed)?
+            .with_signing_key(self.signing_key.as_deref());
+        let old = self.current.get();
+        self.tls.replace(&new).map_err(failed)?;
+        self.server
+            .replace_keys(&new.signing_key, &new.old_signing_keys)
+            .map_err(|error| {
+                Failure::new("the key of tokens cannot be used", "rotate it again").because(error)
+            })?;
+        self.server
+            .replace_node_client(&parts::node_client(&new))
+            .map_err(|error| Failure::new("nodes cannot be called", "rotate again").because(error))?;
+        let text = kubeconfig::text(self.address, &new.authority, &new.admin);
+        for file in &self.kubeconfigs {
+            secret_file::write(file, &text).map_err(|error| {
+                Failure::new("no kubeconfig for the admin", "see the disk").because(error)
+            })?;
+        }
+        let authority = new.authority.clone();
+        let is_other = authority != old.authority;
+        self.current.set(new);
+        if is_other {
+            self.published.set(&authority);
+            self.node.send_replace(authority.clone());
+            self.publish(&authority).await?;
+        }
+        tracing::info!("certificates and keys are those of `k3 certs rotate` now");
+        Ok(())
+    }
+
+    /// Tells pods whom to trust. Later namespaces get it from the controller, which knows by now.
+    async fn publish(&self, authority: &str) -> Result<(), Failure> {
+        let untold = |error| {
+            let advice = "they are told when the server starts again";
+            Failure::new("pods cannot be told of the authority", advice).because(error)
+        };
+        let client = Door::Inside(&self.server).master("system:k3", AGENT)?;
+        let named = ListParams::default().fields(&format!("metadata.name={ROOT_CA}"));
+        let maps: Api<ConfigMap> = Api::all(client.clone());
+        let patch = json!({"data": {"ca.crt": authority}});
+        for map in maps.list_metadata(&named).await.map_err(untold)? {
+            let namespace = map.metadata.namespace.unwrap_or_default();
+            let maps: Api<ConfigMap> = Api::namespaced(client.clone(), &namespace);
+            let patched = maps
+                .patch_metadata(ROOT_CA, &PatchParams::default(), &Patch::Merge(&patch))
+                .await;
+            match patched {
+                Ok(_) => {}
+                // The namespace is going.
+                Err(kube::Error::Api(status)) if status.code == 404 => {}
+                Err(error) => return Err(untold(error)),
+            }
+        }
+        Ok(())
+    }
+}

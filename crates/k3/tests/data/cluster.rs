@@ -1,0 +1,64 @@
+//! What tests ask a server, in a word each.
+
+use std::{collections::BTreeMap, path::Path, time::Duration};
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{
+    Api, Client, Config,
+    api::{ObjectMeta, PostParams},
+    config::{KubeConfigOptions, Kubeconfig},
+};
+use tokio::time::{Instant, sleep};
+
+/// Longer than anything here takes.
+const PATIENCE: Duration = Duration::from_mins(2);
+
+/// A client as a kubeconfig has it now.
+pub(crate) async fn client(kubeconfig: &Path) -> Client {
+    client_of(Kubeconfig::read_from(kubeconfig).unwrap()).await
+}
+
+pub(crate) async fn client_of(kubeconfig: Kubeconfig) -> Client {
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+        .await
+        .unwrap();
+    Client::try_from(config).unwrap()
+}
+
+/// Makes a config map: its uid and its revision.
+pub(crate) async fn create(client: &Client, name: &str) -> (String, u64) {
+    let map = ConfigMap {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            ..ObjectMeta::default()
+        },
+        data: Some(BTreeMap::from([("key".to_owned(), "value".to_owned())])),
+        ..ConfigMap::default()
+    };
+    let made = maps(client).create(&PostParams::default(), &map).await.unwrap();
+    identity(&made)
+}
+
+/// The uid and the revision of a config map.
+pub(crate) async fn read(client: &Client, name: &str) -> (String, u64) {
+    identity(&maps(client).get(name).await.unwrap())
+}
+
+fn maps(client: &Client) -> Api<ConfigMap> {
+    Api::namespaced(client.clone(), "default")
+}
+
+fn identity(map: &ConfigMap) -> (String, u64) {
+    let metadata = &map.metadata;
+    let revision = metadata.resource_version.as_ref().unwrap().parse().unwrap();
+    (metadata.uid.clone().unwrap(), revision)
+}
+
+/// Waits until something is so.
+pub(crate) async fn until<F: Future<Output = bool>>(what: &str, is_so: impl Fn() -> F) {
+    let end = Instant::now() + PATIENCE;
+    while !is_so().await {
+        assert!(Instant::now() < end, "it never came to this: {what}");
+        sleep(Duration::from_millis(100)).await;
+    }
+}

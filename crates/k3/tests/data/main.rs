@@ -1,0 +1,13 @@
+//! What keeps a cluster and its data well: snapshots, copies, certificates, the log, and the doctor.
+#![expect(clippy::unwrap_used, reason = "in a test a panic is the answer")]
+
+mod certs;
+mod cluster;
+mod doctor;
+mod figures;
+mod log;
+mod migration;
+#[path = "../program/mod.rs"]
+mod program;
+mod snapshots;
+mod words;

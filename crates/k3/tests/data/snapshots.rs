@@ -1,0 +1,100 @@
+//! Objects in a file, and back.
+
+use std::{fs, os::unix::fs::PermissionsExt, path::Path};
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::{
+    cluster::{client, create, read},
+    program::{Data, k3, outcome},
+};
+
+fn snapshot(verb: &str, data: &Data, file: &Path, more: &[&str]) -> (Option<i32>, String, String) {
+    let mut command = k3(&["snapshot", verb]);
+    command.arg("--data-dir").arg(data.path()).arg(file).args(more);
+    outcome(&mut command)
+}
+
+#[tokio::test]
+async fn what_was_saved_and_destroyed_comes_back_with_its_uids_and_revisions_go_on() {
+    let data = Data::new();
+    let files = tempfile::tempdir().unwrap();
+    let file = files.path().join("monday.k3");
+    let server = data.start(&["--controllers="]);
+    let made = create(&client(&server.kubeconfig).await, "kept").await;
+
+    // A store in a folder is its server's alone.
+    let (code, _, errors) = snapshot("save", &data, &file, &[]);
+    assert_eq!(code, Some(1));
+    assert!(errors.contains("in use") && errors.contains("stop"), "{errors}");
+    assert!(!file.exists());
+    server.end_by(Signal::TERM);
+
+    let (code, output, errors) = snapshot("save", &data, &file, &[]);
+    assert_eq!(code, Some(0), "{errors}");
+    assert!(output.contains("read again"), "{output}");
+    assert!(errors.contains("tls"), "{errors}");
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(fs::read_dir(files.path()).unwrap().count(), 1);
+    let (code, _, errors) = snapshot("save", &data, &file, &[]);
+    assert!(code == Some(1) && errors.contains("there already"), "{errors}");
+
+    let told = outcome(k3(&["snapshot", "inspect", "-o", "json"]).arg(&file)).1;
+    let told: Value = serde_json::from_str(&told).unwrap();
+    assert!(told["objects"].as_u64().unwrap() > 10, "{told}");
+    assert!(told["revision"].as_u64().unwrap() >= made.1, "{told}");
+
+    fs::remove_dir_all(data.path().join("objects")).unwrap();
+    let (code, output, errors) = snapshot("restore", &data, &file, &[]);
+    assert_eq!(code, Some(0), "{errors}");
+    assert!(output.contains("compared"), "{output}");
+
+    let server = data.start(&["--controllers="]);
+    let admin = client(&server.kubeconfig).await;
+    assert_eq!(read(&admin, "kept").await, made);
+    let later = create(&admin, "later").await;
+    assert!(later.1 > told["revision"].as_u64().unwrap());
+    server.end_by(Signal::TERM);
+
+    // What is there is not replaced unasked, and then its revisions are not used again.
+    let (code, _, errors) = snapshot("restore", &data, &file, &[]);
+    assert!(code == Some(1) && errors.contains("--force"), "{errors}");
+    let (code, _, errors) = snapshot("restore", &data, &file, &["--force"]);
+    assert_eq!(code, Some(0), "{errors}");
+    let server = data.start(&["--controllers="]);
+    let admin = client(&server.kubeconfig).await;
+    assert_eq!(read(&admin, "kept").await.0, made.0);
+    assert!(create(&admin, "later").await.1 > later.1);
+}
+
+#[test]
+fn a_damaged_file_takes_nothing_away() {
+    let data = Data::new();
+    data.start(&["--controllers="]).end_by(Signal::TERM);
+    let file = data.path().join("a.k3");
+    assert_eq!(snapshot("save", &data, &file, &[]).0, Some(0));
+    let mut bytes = fs::read(&file).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&file, bytes).unwrap();
+    let (code, _, errors) = snapshot("restore", &data, &file, &["--force"]);
+    assert_eq!(code, Some(1));
+    assert!(errors.contains("no snapshot that can be used"), "{errors}");
+    let again = data.path().join("b.k3");
+    assert_eq!(
+        snapshot("save", &data, &again, &[]).0,
+        Some(0),
+        "the store must be as it was"
+    );
+}
+
+#[test]
+fn a_store_that_is_not_there_or_in_memory_is_a_mistake() {
+    let data = Data::new();
+    let file = data.path().join("a.k3");
+    let (code, _, errors) = snapshot("save", &data, &file, &[]);
+    assert!(code == Some(1) && errors.contains("no store"), "{errors}");
+    let (code, _, errors) = snapshot("save", &data, &file, &["--storage", "memory"]);
+    assert!(code == Some(2) && errors.contains("memory"), "{errors}");
+}

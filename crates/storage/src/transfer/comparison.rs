@@ -1,0 +1,45 @@
+//! A store beside the stream that it was filled from.
+
+use std::pin::pin;
+
+use tokio::io::AsyncRead;
+
+use super::{
+    digest::Digest,
+    reader::{Reader, StreamError},
+    snapshot::read_back,
+};
+use crate::{Clock, ReadError, Revision, Store};
+
+/// Why a store is not known to hold what a backup does.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CompareError {
+    /// Something is wrong with the backup.
+    #[error(transparent)]
+    Stream(#[from] StreamError),
+    /// The store cannot be read.
+    #[error("the store cannot be read to compare it")]
+    Store(#[from] ReadError),
+    /// The store holds something else.
+    #[error("the store does not hold what the backup does: {0}")]
+    Different(String),
+}
+
+/// Reads a backup and the store that was filled from it, as the store was at revision `at`, and compares their keys and
+/// values. Answers with how many entries have expired since.
+pub async fn compare(
+    input: impl AsyncRead,
+    store: &dyn Store,
+    at: Revision,
+    clock: &dyn Clock,
+) -> Result<u64, CompareError> {
+    let input = pin!(input);
+    let (mut reader, _) = Reader::begin(input).await?;
+    let mut put = Digest::default();
+    while let Some(entry) = reader.next().await? {
+        put.add(&entry);
+    }
+    let found = read_back(store, at).await?;
+    put.compare(&found, clock).map_err(CompareError::Different)
+}
