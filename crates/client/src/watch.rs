@@ -96,5 +96,7 @@ pub(crate) async fn until<T>(
 
 /// A list of objects as kubectl prints one.
 pub(crate) fn list_of(items: Vec<Value>) -> Value {
-    json!({"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": ""}, "items": items})
+    let mut list = json!({"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": ""}});
+    list["items"] = Value::Array(items);
+    list
 }

@@ -116,21 +116,20 @@ impl Book {
         }
         let mut text = String::new();
         if !resource.group.is_empty() {
-            text += &format!("GROUP:      {}\n", resource.group);
+            text.extend(["GROUP:      ", &resource.group, "\n"]);
         }
-        text += &format!(
-            "KIND:       {}\nVERSION:    {}\n\n",
-            resource.kind, resource.version
-        );
+        text.extend(["KIND:       ", &resource.kind, "\n"]);
+        text.extend(["VERSION:    ", &resource.version, "\n\n"]);
         if let Some(name) = path.last() {
-            text += &format!("FIELD: {name} <{}>\n", self.type_of(field));
-            if let Some(values) = enumerated(field) {
-                text += &format!(
-                    "ENUM:\n{}",
-                    values
-                        .iter()
-                        .fold(String::new(), |text, value| text + "    " + value + "\n")
-                );
+            text.extend(["FIELD: ", name, " <", &self.type_of(field), ">\n"]);
+            match enumerated(field) {
+                Some(values) => {
+                    text += "ENUM:\n";
+                    for value in values {
+                        text.extend(["    ", &value, "\n"]);
+                    }
+                }
+                None => text.push('\n'),
             }
             text.push('\n');
         }
@@ -206,9 +205,9 @@ impl Book {
                 ""
             };
             let indent = " ".repeat(depth);
-            *text += &format!("{indent}{name}\t<{}>{mark}\n", self.type_of(field));
+            text.extend([&indent, name, "\t<", &self.type_of(field), ">", mark, "\n"]);
             if let Some(values) = enumerated(field) {
-                *text += &format!("{indent}enum: {}\n", values.join(", "));
+                text.extend([&indent, "enum: ", &values.join(", "), "\n"]);
             }
             let inner = self.inner(field);
             if is_recursive {
@@ -251,7 +250,11 @@ impl Book {
     /// `string`, `[]Container`, `map[string]string`.
     fn type_of(&self, schema: &Value) -> String {
         if let Some(name) = reference(schema) {
-            // What is a scalar under a name is shown by that name too, but for those that have no fields of their own.
+            // A text under a name, such as a time, is a text.
+            let named = &self.document["components"]["schemas"][name];
+            if named["type"].as_str().is_some_and(|kind| kind != "object") {
+                return self.type_of(named);
+            }
             return name.rsplit('.').next().unwrap_or(name).to_owned();
         }
         match schema["type"].as_str() {
@@ -291,17 +294,24 @@ fn prose(text: &mut String, words: &str, depth: usize) {
     let indent = " ".repeat(depth);
     for paragraph in words.lines() {
         let mut line = String::new();
-        for word in paragraph.split(' ').filter(|word| !word.is_empty()) {
-            if !line.is_empty() && line.len() + 1 + word.len() > LINE {
-                *text += &format!("{indent}{line}\n");
+        let mut gap = 0;
+        for word in paragraph.split(' ') {
+            if word.is_empty() {
+                // Several spaces stay several.
+                gap += 1;
+                continue;
+            }
+            if !line.is_empty() && line.len() + gap + word.len() > LINE {
+                text.extend([&indent, line.as_str(), "\n"]);
                 line.clear();
             }
             if !line.is_empty() {
-                line.push(' ');
+                line.push_str(&" ".repeat(gap));
             }
             line.push_str(word);
+            gap = 1;
         }
-        *text += &format!("{indent}{line}\n");
+        text.extend([&indent, line.as_str(), "\n"]);
     }
 }
 
@@ -333,7 +343,7 @@ mod tests {
         let (book, pod) = book();
         let text = book.explain(&pod, &["spec".to_owned()], false).unwrap();
         for part in [
-            "KIND:       Pod\nVERSION:    v1\n\nFIELD: spec <Spec>\n\nDESCRIPTION:\n    The wish.\n    What is wished.\n",
+            "KIND:       Pod\nVERSION:    v1\n\nFIELD: spec <Spec>\n\n\nDESCRIPTION:\n    The wish.\n    What is wished.\n",
             "  names\t<[]string> -required-\n    All names.\n",
             "  labels\t<map[string]string>\n    <no description>\n",
             "  policy\t<string>\n  enum: A, B\n",

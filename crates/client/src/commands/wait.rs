@@ -130,7 +130,11 @@ impl Wish {
                 (None, _) => false,
                 (Some(_), None) => true,
                 (Some(Value::String(found)), Some(value)) => found == value,
-                (Some(found), Some(value)) => found.to_string() == *value,
+                (Some(found), Some(value)) => {
+                    // The text of a number or the like: as values they differ.
+                    let told = found.to_string();
+                    told == *value
+                }
             },
         }
     }

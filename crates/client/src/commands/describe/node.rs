@@ -123,7 +123,7 @@ async fn pods(sheet: &mut Sheet, session: &Session, node: &Value) -> Result<(), 
         "Age",
     ];
     sheet.group(&format!("Non-terminated Pods ({count} in total)"), |inner| {
-        inner.rows(&header, rows)
+        inner.rows(&header, rows);
     });
     let allocatable = &node["status"]["allocatable"];
     let rows = totals
@@ -136,7 +136,7 @@ async fn pods(sheet: &mut Sheet, session: &Session, node: &Value) -> Result<(), 
         })
         .collect();
     sheet.group("Allocated resources", |inner| {
-        inner.rows(&["Resource", "Requests", "Limits"], rows)
+        inner.rows(&["Resource", "Requests", "Limits"], rows);
     });
     Ok(())
 }

@@ -93,16 +93,16 @@ fn placement(sheet: &mut Sheet, spec: &Value) {
             let part = |name: &str| toleration[name].as_str().unwrap_or_default();
             let mut line = part("key").to_owned();
             if !part("value").is_empty() {
-                line += &format!("={}", part("value"));
+                line.extend(["=", part("value")]);
             }
             if !part("effect").is_empty() {
-                line += &format!(":{}", part("effect"));
+                line.extend([":", part("effect")]);
             }
             if part("operator") == "Exists" {
                 line += " op=Exists";
             }
             if let Some(seconds) = toleration["tolerationSeconds"].as_i64() {
-                line += &format!(" for {seconds}s");
+                line.extend([" for ", &seconds.to_string(), "s"]);
             }
             line
         })
@@ -129,7 +129,7 @@ fn containers(sheet: &mut Sheet, spec: &Value, status: &Value) {
                 let known = status[statuses].as_array().into_iter().flatten();
                 let state = known.into_iter().find(|state| state["name"] == container["name"]);
                 inner.group(&text(&container["name"]), |inner| {
-                    describe_container(inner, container, state)
+                    describe_container(inner, container, state);
                 });
             }
         });

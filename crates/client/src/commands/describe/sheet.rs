@@ -104,7 +104,7 @@ impl Sheet {
                     }
                 }
                 Entry::Group(label, inner) => {
-                    text.push_str(&format!("{indent}{label}:\n"));
+                    text.extend([&indent, label, ":\n"]);
                     inner.write(text, depth + 2);
                 }
                 Entry::Rows(rows) => write_rows(text, rows, &indent),

@@ -1,4 +1,4 @@
-//! Deployments, ReplicaSets, StatefulSets, DaemonSets and Jobs.
+//! Deployments and the other workloads.
 
 use serde_json::Value;
 
@@ -91,7 +91,7 @@ pub(super) async fn describe(sheet: &mut Sheet, session: &Session, object: &Valu
         .collect();
     if !rows.is_empty() {
         sheet.group("Conditions", |inner| {
-            inner.rows(&["Type", "Status", "Reason"], rows)
+            inner.rows(&["Type", "Status", "Reason"], rows);
         });
     }
     if object["kind"] == "Deployment" {
@@ -114,7 +114,7 @@ async fn pods_status(session: &Session, object: &Value, selector: String) -> Res
     ))
 }
 
-/// The old ReplicaSets that still have pods, and the new one.
+/// The old replica sets that still have pods, and the new one.
 async fn replica_sets(sheet: &mut Sheet, session: &Session, object: &Value) -> Result<(), Failed> {
     let resource = session
         .discovery

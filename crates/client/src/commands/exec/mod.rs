@@ -139,6 +139,10 @@ impl ExecFlags {
             let outgoing = tokio::select! {
                 incoming = source.next() => {
                     match incoming {
+                        // Who is told nothing does not know how the command ended.
+                        None | Some(Ok(Message::Close(_))) if status.is_null() => {
+                            return Err(Failed::new("the connection ended before the command did"));
+                        }
                         None | Some(Ok(Message::Close(_))) => return Ok(status),
                         Some(Ok(Message::Binary(bytes))) => receive(session, &bytes, &mut status)?,
                         Some(Ok(_)) => {}
@@ -148,12 +152,11 @@ impl ExecFlags {
                     }
                     None
                 }
-                typed = Keyboard::next(&mut keyboard) => match typed {
-                    Some(bytes) => Some(message(STDIN, &bytes)),
-                    None => {
-                        keyboard = None;
-                        can_close.then(|| message(CLOSE, &[STDIN]))
-                    }
+                typed = Keyboard::next(&mut keyboard) => if let Some(bytes) = typed {
+                    Some(message(STDIN, &bytes))
+                } else {
+                    keyboard = None;
+                    can_close.then(|| message(CLOSE, &[STDIN]))
                 },
                 _ = resized.recv(), if is_tty => size().map(|size| message(RESIZE, &size)),
             };
@@ -200,7 +203,7 @@ fn size() -> Option<Vec<u8>> {
 
 /// What a command ended with.
 fn outcome(status: &Value) -> Result<(), Failed> {
-    if status.is_null() || status["status"] == "Success" {
+    if status["status"] == "Success" {
         return Ok(());
     }
     let causes = status["details"]["causes"].as_array().into_iter().flatten();

@@ -203,7 +203,7 @@ impl GetFlags {
         }
         let mut all: Option<Rows> = None;
         for name in &section.names {
-            let path = self.path(section, name, include);
+            let path = path_of(section, name, include);
             match session.api.bytes(&path, rows::ACCEPT).await {
                 Ok(bytes) => {
                     let rows = Rows::read(&bytes, form.clone())?;
@@ -217,12 +217,6 @@ impl GetFlags {
             }
         }
         Ok(all.unwrap_or_default())
-    }
-
-    fn path(&self, section: &Section, name: &str, include: &str) -> String {
-        let pick = &section.pick;
-        let path = pick.resource.object(pick.namespace.as_deref(), name);
-        with_query(&path, &[("includeObject", Some(include.to_owned()))])
     }
 
     // --- Objects ---
@@ -300,4 +294,11 @@ pub(crate) fn report(mut failures: Vec<Failed>) -> Result<(), Failed> {
         eprintln!("{failed}");
     }
     last.map_or(Ok(()), Err)
+}
+
+/// Where one object is, as a row.
+fn path_of(section: &Section, name: &str, include: &str) -> String {
+    let pick = &section.pick;
+    let path = pick.resource.object(pick.namespace.as_deref(), name);
+    with_query(&path, &[("includeObject", Some(include.to_owned()))])
 }

@@ -1,4 +1,4 @@
-//! The revisions of a workload: ReplicaSets of a Deployment, ControllerRevisions of the others.
+//! The revisions of a workload: `ReplicaSet`s of a Deployment, `ControllerRevision`s of the others.
 
 use std::io::Write;
 
@@ -16,7 +16,7 @@ use crate::{
 pub(super) struct Revision {
     pub(super) number: i64,
     cause: String,
-    /// The template of its pods; of a ControllerRevision the patch that leads there.
+    /// The template of its pods; of a `ControllerRevision` the patch that leads there.
     pub(super) content: Value,
 }
 

@@ -21,7 +21,7 @@ use crate::{
     watch::until,
 };
 
-/// See, repeat, stop or take back changes of Deployments, DaemonSets and StatefulSets
+/// See, repeat, stop or take back changes of workloads
 #[derive(Debug, Args)]
 pub struct RolloutFlags {
     #[command(subcommand)]
