@@ -102,8 +102,11 @@ fn scalar_text(text: &mut String, value: &Value, depth: usize) {
 /// Whether a text can stand without quotes and is still read as a text.
 fn is_plain(text: &str) -> bool {
     let first = text.bytes().next().unwrap_or_default();
-    let starts_well =
-        first.is_ascii_alphabetic() || matches!(first, b'/' | b'_' | b'<' | b'(' | b'^' | b'$' | b';');
+    let option = text.strip_prefix("--").or_else(|| text.strip_prefix('-'));
+    let is_option = option.is_some_and(|name| name.starts_with(|letter: char| letter.is_ascii_alphabetic()));
+    let starts_well = is_option
+        || first.is_ascii_alphabetic()
+        || matches!(first, b'/' | b'_' | b'<' | b'(' | b'^' | b'$' | b';');
     let has_safe_letters = text.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ');
     let is_broken = text.contains(": ") || text.contains(" #") || text.ends_with([':', ' ']);
     let lower = text.to_ascii_lowercase();
@@ -150,7 +153,7 @@ mod tests {
     fn trees_look_as_kubectl_shows_them() {
         let tree = json!({"kind": "Pod", "spec": {"containers": [{"name": "web", "ports": [{"port": 80}], "args": []}]},
             "a": {}, "b": "yes", "c": "80", "d": "one\ntwo\n", "e": null, "f": [["x"], 1], "g": "2026-01-02T03:04:05Z",
-            "h": "5m30s", "i": ""});
+            "h": "5m30s", "i": "", "j": ["-c", "--all", "-1", "-", "---"]});
         let text = "\
 a: {}
 b: \"yes\"
@@ -165,6 +168,12 @@ f:
 g: \"2026-01-02T03:04:05Z\"
 h: 5m30s
 i: \"\"
+j:
+- -c
+- --all
+- \"-1\"
+- \"-\"
+- \"---\"
 kind: Pod
 spec:
   containers:

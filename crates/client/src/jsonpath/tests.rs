@@ -49,7 +49,7 @@ fn filters_choose_items() {
             "True",
         ),
         (
-            r#"{.items[*].status.conditions[?(@.type != 'Ready')].type}"#,
+            r"{.items[*].status.conditions[?(@.type != 'Ready')].type}",
             "Other",
         ),
         ("{.items[?(@.spec.n>1)].metadata.name}", "b"),

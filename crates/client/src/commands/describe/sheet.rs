@@ -177,7 +177,7 @@ mod tests {
         });
         sheet.group("Volumes", |_| {});
         sheet.group("Conditions", |inner| {
-            inner.rows(&["Type", "Status"], vec![vec!["Ready".into(), "True".into()]])
+            inner.rows(&["Type", "Status"], vec![vec!["Ready".into(), "True".into()]]);
         });
         assert_eq!(
             sheet.text(),
