@@ -106,6 +106,12 @@ const ROOMS: &[Room] = &[
         knows: CLIENTS_KNOW,
         bans: CLIENTS_BAN,
     },
+    // A client of any cluster, and of nothing else; `hyper` it has to take over a connection for `exec`.
+    Room {
+        folder: "crates/client",
+        knows: &["crates/quantity", "crates/zone"],
+        bans: &["redb", "sqlx", "tonic"],
+    },
     Room {
         folder: "crates/console",
         knows: &[],
@@ -116,6 +122,7 @@ const ROOMS: &[Room] = &[
         folder: "crates/k3",
         knows: &[
             "crates/apiserver",
+            "crates/client",
             "crates/console",
             "crates/controllers",
             "crates/kubecontroller",

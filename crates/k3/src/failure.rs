@@ -17,6 +17,8 @@ enum Kind {
     Usage,
     /// The call makes sense and could not be carried out.
     Failed,
+    /// The whole text is there already, and so is the exit code.
+    Told(u8),
 }
 
 // --- Failure ---
@@ -40,6 +42,14 @@ impl Failure {
         }
     }
 
+    /// A text that is shown as it is, and an exit code.
+    pub(crate) fn told(text: impl Into<String>, code: u8) -> Self {
+        Self {
+            kind: Kind::Told(code),
+            ..Self::usage(text, "")
+        }
+    }
+
     /// The same with its cause.
     pub(crate) fn because(self, cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self {
@@ -60,13 +70,17 @@ impl Failure {
         match self.kind {
             Kind::Usage => ExitCode::from(2),
             Kind::Failed => ExitCode::FAILURE,
+            Kind::Told(code) => ExitCode::from(code),
         }
     }
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "error: {}", self.what)?;
+        if !matches!(self.kind, Kind::Told(_)) {
+            f.write_str("error: ")?;
+        }
+        f.write_str(&self.what)?;
         let mut cause: Option<&dyn Error> = self.cause.as_deref().map(|cause| cause as _);
         while let Some(error) = cause {
             write!(f, ": {error}")?;

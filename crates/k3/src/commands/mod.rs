@@ -2,6 +2,7 @@
 
 mod apiserver;
 mod certs;
+mod client;
 mod config;
 mod controller;
 mod controllers;
@@ -70,6 +71,8 @@ enum Command {
     EnvtestAssets(envtest::AssetsFlags),
     Version(version::VersionFlags),
     Man(man::ManFlags),
+    #[command(flatten)]
+    Client(Box<k3_client::ClientCommand>),
 }
 
 /// Carries out what the arguments of the process ask for. Arguments that make no sense end it with 2.
@@ -104,6 +107,7 @@ pub(crate) fn run() -> Result<(), Failure> {
         Command::EnvtestAssets(flags) => envtest::run(&flags),
         Command::Version(flags) => version::run(&flags),
         Command::Man(flags) => man::run(&flags, documented(command())),
+        Command::Client(command) => client::run(*command, || documented(self::command())),
     };
     done.map_err(|failure| {
         let notes = line.settings.notes(&failure.to_string());

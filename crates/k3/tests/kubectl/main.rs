@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the answer")]
 
 mod access;
+mod client;
 mod cluster;
 mod containers;
 mod custom;

@@ -2,7 +2,7 @@
 
 use std::{
     path::Path,
-    process::Command,
+    process::{Command, Stdio},
     sync::atomic::{AtomicU32, Ordering},
     time::Duration,
 };
@@ -133,6 +133,23 @@ impl Stage {
         let mut command = self.cluster.command();
         command.args(["--namespace", &self.name]).args(args);
         command
+    }
+
+    /// A call of a command of `k3` in the namespace.
+    pub(crate) fn own(&self, args: &[&str]) -> Command {
+        // What comes behind the dashes is for somebody else.
+        let end = args.iter().position(|arg| *arg == "--").unwrap_or(args.len());
+        let mut command = self.cluster.own(args[0]);
+        command.args(&args[1..end]).args(["--namespace", &self.name]);
+        command.args(&args[end..]).stdin(Stdio::null());
+        command
+    }
+
+    /// What a command of `k3` prints, which must succeed. Arguments are separated by spaces.
+    pub(crate) fn own_output(&self, line: &str) -> String {
+        let (code, output, errors) = outcome(&mut self.own(&line.split(' ').collect::<Vec<_>>()));
+        assert_eq!(code, Some(0), "k3 {line}: {output}{errors}");
+        output
     }
 
     /// Makes what an object says.

@@ -4,7 +4,7 @@ use std::{
     fs,
     io::{BufRead, BufReader, Read, Write},
     net::TcpStream,
-    process::Stdio,
+    process::{Command, Stdio},
 };
 
 use k3_test_services::TEST_IMAGE;
@@ -19,11 +19,13 @@ pub(crate) fn kubectl_talks_with_containers(place: &Place) {
     let mut main = super::place::container("main", script);
     main["stdin"] = true.into();
     stage.apply(
-        &serde_json::json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"},
+        &serde_json::json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "labels": {"app": "web"}},
         "spec": {"terminationGracePeriodSeconds": 1, "containers": [main]}}),
     );
     stage.kubectl("wait pod/web --for=condition=Ready --timeout=120s");
-    runs_commands(&stage);
+    runs_commands(|args| stage.command(args));
+    runs_commands(|args| stage.own(args));
+    has_a_terminal(&stage);
     is_attached_and_followed(&stage);
     forwards_a_port(&stage);
     copies_files(&stage);
@@ -31,9 +33,8 @@ pub(crate) fn kubectl_talks_with_containers(place: &Place) {
     is_measured(&stage);
 }
 
-fn runs_commands(stage: &Stage) {
-    let mut command = stage.command(&["exec", "-i", "web", "--", "tr", "a-z", "A-Z"]);
-    let mut child = command
+fn runs_commands(client: impl Fn(&[&str]) -> Command) {
+    let mut child = client(&["exec", "-i", "web", "--", "tr", "a-z", "A-Z"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -41,8 +42,40 @@ fn runs_commands(stage: &Stage) {
     child.stdin.take().unwrap().write_all(b"loud\n").unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(String::from_utf8(output.stdout).unwrap(), "LOUD\n");
-    let (code, _, errors) = outcome(&mut stage.command(&["exec", "web", "--", "sh", "-c", "exit 3"]));
-    assert_eq!(code, Some(3), "{errors}");
+    let script = "echo out; echo err >&2; exit 3";
+    let (code, output, errors) = outcome(&mut client(&["exec", "web", "--", "sh", "-c", script]));
+    assert_eq!(
+        (code, output.as_str(), errors.as_str()),
+        (Some(3), "out\n", "err\ncommand terminated with exit code 3\n")
+    );
+}
+
+/// Who sits at a terminal has one in the container, which is as large, and gets their own back as it was.
+fn has_a_terminal(stage: &Stage) {
+    let line = |command: &Command| {
+        let words = std::iter::once(command.get_program()).chain(command.get_args());
+        let words: Vec<_> = words.map(|word| format!("'{}'", word.display())).collect();
+        words.join(" ")
+    };
+    // A runtime tells the container its size a little after the command begins.
+    let within = "tty; for i in $(seq 50); do [ \"$(stty size 2>/dev/null)\" = \"33 77\" ] && echo large && break; \
+                  sleep 0.1; done; exit 4";
+    let exec = stage.own(&["exec", "-it", "web", "--", "sh", "-c", within]);
+    let script = format!(
+        "stty rows 33 cols 77; before=$(stty -g); {}; echo code $?; test \"$before\" = \"$(stty -g)\" && echo same",
+        line(&exec)
+    );
+    let mut terminal = Command::new("script");
+    terminal
+        .args(["-q", "-c", &script, "/dev/null"])
+        .stdin(Stdio::null());
+    for (name, value) in exec.get_envs() {
+        terminal.env(name, value.unwrap_or_default());
+    }
+    let (_, output, errors) = outcome(&mut terminal);
+    for part in ["/dev/pts/", "large", "code 4", "same"] {
+        assert!(output.contains(part), "{part} is not in {output}{errors}");
+    }
 }
 
 /// What is said to an attached container is in the log that somebody follows.
@@ -69,7 +102,14 @@ fn is_attached_and_followed(stage: &Stage) {
         child.kill().unwrap();
         child.wait().unwrap();
     }
+    let own = |line: &str| stage.own_output(line);
     assert_eq!(stage.kubectl("logs web --tail=1"), "heard you\n");
+    assert_eq!(own("logs web --tail=1"), "heard you\n");
+    assert_eq!(own("logs web"), stage.kubectl("logs web"));
+    assert_eq!(
+        own("logs -l app=web --prefix --tail=1"),
+        "[pod/web/main] heard you\n"
+    );
     let stamped = stage.kubectl("logs web --tail=1 --timestamps");
     assert!(
         stamped.starts_with("20") && stamped.ends_with("Z heard you\n"),
@@ -130,12 +170,16 @@ fn is_debugged(stage: &Stage) {
 }
 
 fn is_measured(stage: &Stage) {
-    let top = stage.kubectl("top pod web --no-headers");
-    let words: Vec<_> = top.split_whitespace().collect();
-    assert!(
-        words[0] == "web" && words[1].ends_with('m') && words[2].ends_with("Mi"),
-        "{top}"
-    );
-    let top = stage.kubectl(&format!("top node {} --no-headers", stage.name));
-    assert!(top.contains('%'), "{top}");
+    let of_pod = "top pod web --no-headers";
+    for top in [stage.kubectl(of_pod), stage.own_output(of_pod)] {
+        let words: Vec<_> = top.split_whitespace().collect();
+        assert!(
+            words[0] == "web" && words[1].ends_with('m') && words[2].ends_with("Mi"),
+            "{top}"
+        );
+    }
+    let of_node = format!("top node {} --no-headers", stage.name);
+    for top in [stage.kubectl(&of_node), stage.own_output(&of_node)] {
+        assert!(top.contains('%'), "{top}");
+    }
 }

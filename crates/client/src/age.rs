@@ -1,0 +1,174 @@
+//! Times and lengths of time, as people read and write them.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use k3_zone::Date;
+use serde_json::Value;
+
+use crate::failed::Failed;
+
+const MINUTE: i64 = 60;
+const HOUR: i64 = 60 * MINUTE;
+const DAY: i64 = 24 * HOUR;
+const YEAR: i64 = 365 * DAY;
+
+/// Seconds since 1970.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "ages are told by the clock of this machine; this is the one place that asks it"
+)]
+pub(crate) fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}
+
+/// Seconds since 1970 of a time as objects have it: `2026-01-02T03:04:05Z`, perhaps with fractions.
+pub(crate) fn seconds(text: &str) -> Option<i64> {
+    let number = |from: usize, to: usize| text.get(from..to)?.parse::<i64>().ok();
+    let date = Date {
+        year: number(0, 4)?,
+        month: number(5, 7)?,
+        day: number(8, 10)?,
+    };
+    let (hour, minute, second) = (number(11, 13)?, number(14, 16)?, number(17, 19)?);
+    let zone = text
+        .get(19..)?
+        .trim_start_matches(|letter: char| letter == '.' || letter.is_ascii_digit());
+    let shift = match zone.as_bytes() {
+        b"Z" => 0,
+        [sign @ (b'+' | b'-'), ..] => {
+            let part = |from: usize, to: usize| zone.get(from..to)?.parse::<i64>().ok();
+            let shift = part(1, 3)? * HOUR + part(4, 6)? * MINUTE;
+            if *sign == b'-' { -shift } else { shift }
+        }
+        _ => return None,
+    };
+    Some(date.days() * DAY + hour * HOUR + minute * MINUTE + second - shift)
+}
+
+/// A time as objects have it.
+pub(crate) fn timestamp(at: i64) -> String {
+    let Date { year, month, day } = Date::from_days(at.div_euclid(DAY));
+    let rest = at.rem_euclid(DAY);
+    let (hour, minute, second) = (rest / HOUR, rest % HOUR / MINUTE, rest % MINUTE);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
+/// How long ago a time in an object was; `<unknown>` if there is none.
+pub(crate) fn since(time: &Value) -> String {
+    time.as_str()
+        .and_then(seconds)
+        .map_or_else(|| "<unknown>".to_owned(), |at| human(now() - at))
+}
+
+/// A length of time in two parts at most, the finer one only while it matters.
+pub(crate) fn human(seconds: i64) -> String {
+    let two = |whole: i64, unit: &str, rest: i64, finer: &str| {
+        if rest == 0 {
+            format!("{whole}{unit}")
+        } else {
+            format!("{whole}{unit}{rest}{finer}")
+        }
+    };
+    match seconds {
+        ..-1 => "<invalid>".to_owned(),
+        -1..0 => "0s".to_owned(),
+        0..120 => format!("{seconds}s"),
+        120..600 => two(seconds / MINUTE, "m", seconds % MINUTE, "s"),
+        600..10_800 => format!("{}m", seconds / MINUTE),
+        10_800..28_800 => two(seconds / HOUR, "h", seconds % HOUR / MINUTE, "m"),
+        28_800..172_800 => format!("{}h", seconds / HOUR),
+        172_800..691_200 => two(seconds / DAY, "d", seconds % DAY / HOUR, "h"),
+        691_200..63_072_000 => format!("{}d", seconds / DAY),
+        63_072_000..252_288_000 => two(seconds / YEAR, "y", seconds % YEAR / DAY, "d"),
+        _ => format!("{}y", seconds / YEAR),
+    }
+}
+
+/// A length of time as people write it: `90s`, `1h30m`, `0`.
+pub(crate) fn duration(text: &str) -> Result<Duration, Failed> {
+    let bad = || {
+        Failed::usage(format!(
+            "bad length of time {text:?}: write it like 90s, 5m or 1h30m"
+        ))
+    };
+    let mut rest = text;
+    let mut total = 0.0;
+    while !rest.is_empty() {
+        let digits = rest.find(|letter: char| letter != '.' && !letter.is_ascii_digit());
+        let (number, after) = rest.split_at(digits.unwrap_or(rest.len()));
+        let unit_end = after
+            .find(|letter: char| letter.is_ascii_digit())
+            .unwrap_or(after.len());
+        let (unit, next) = after.split_at(unit_end);
+        let scale = match unit {
+            "ms" => 0.001,
+            "" | "s" => 1.0,
+            "m" => 60.0,
+            "h" => 3_600.0,
+            "d" => 86_400.0,
+            _ => return Err(bad()),
+        };
+        total += number.parse::<f64>().map_err(|_| bad())? * scale;
+        rest = next;
+    }
+    if text.is_empty() {
+        return Err(bad());
+    }
+    Duration::try_from_secs_f64(total).map_err(|_| bad())
+}
+
+/// The same for clap.
+pub(crate) fn duration_argument(text: &str) -> Result<Duration, String> {
+    duration(text).map_err(|failed| failed.to_string().trim_start_matches("error: ").to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_are_told_in_two_parts_at_most() {
+        for (seconds, text) in [
+            (-5, "<invalid>"),
+            (0, "0s"),
+            (119, "119s"),
+            (120, "2m"),
+            (125, "2m5s"),
+            (600, "10m"),
+            (10_799, "179m"),
+            (3 * HOUR, "3h"),
+            (3 * HOUR + 60, "3h1m"),
+            (9 * HOUR, "9h"),
+            (49 * HOUR, "2d1h"),
+            (9 * DAY, "9d"),
+            (2 * YEAR + DAY, "2y1d"),
+            (9 * YEAR + DAY, "9y"),
+        ] {
+            assert_eq!(human(seconds), text, "{seconds}");
+        }
+    }
+
+    #[test]
+    fn times_are_read_as_they_are_written() {
+        assert_eq!(seconds("1970-01-02T00:00:01Z"), Some(DAY + 1));
+        assert_eq!(
+            seconds("2026-01-02T03:04:05.123456Z"),
+            seconds("2026-01-02T04:04:05+01:00")
+        );
+        assert_eq!(
+            timestamp(seconds("2026-01-02T03:04:05Z").unwrap()),
+            "2026-01-02T03:04:05Z"
+        );
+        assert_eq!(seconds("soon"), None);
+    }
+
+    #[test]
+    fn lengths_of_time_are_read() {
+        assert_eq!(duration("1h30m").unwrap(), Duration::from_mins(90));
+        assert_eq!(duration("0").unwrap(), Duration::ZERO);
+        assert!(duration("soon").is_err());
+        assert!(duration("").is_err());
+        assert!(duration("5x").is_err());
+    }
+}

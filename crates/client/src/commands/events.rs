@@ -1,0 +1,183 @@
+//! `k3 events`: what happened lately.
+
+use clap::Args;
+use serde_json::Value;
+
+use crate::{
+    age,
+    connection::ConnectFlags,
+    failed::Failed,
+    output::Output,
+    resource::with_query,
+    session::Session,
+    table::Table,
+    watch::{Watch, list_of},
+};
+
+/// Display what happened lately, oldest first
+#[derive(Debug, Args)]
+pub struct EventsFlags {
+    /// In all namespaces
+    #[arg(short = 'A', long)]
+    all_namespaces: bool,
+
+    /// Only those about one object, such as `pod/web`
+    #[arg(long = "for", value_name = "TYPE/NAME")]
+    about: Option<String>,
+
+    /// Only those of these types: Normal, Warning
+    #[arg(long, value_name = "TYPES", value_delimiter = ',')]
+    types: Vec<String>,
+
+    /// Go on, and show what happens
+    #[arg(short, long)]
+    watch: bool,
+
+    /// No line of headers
+    #[arg(long)]
+    no_headers: bool,
+
+    /// Form of the output: json, yaml, name or jsonpath=TEMPLATE
+    #[arg(short, long, value_name = "FORM")]
+    output: Option<Output>,
+
+    #[command(flatten)]
+    pub(crate) connection: ConnectFlags,
+}
+
+// --- EventsFlags ---
+
+impl EventsFlags {
+    pub(crate) async fn run(&self, session: &Session) -> Result<(), Failed> {
+        let resource = session
+            .discovery
+            .lock()
+            .await
+            .find_one(&session.api, "events")
+            .await?;
+        let namespace = (!self.all_namespaces).then_some(session.namespace.as_str());
+        let collection = resource.collection(namespace);
+        let query = [("fieldSelector", self.fields(session).await?)];
+        let mut list = session.api.get(&with_query(&collection, &query)).await?;
+        let mut events = match list["items"].take() {
+            Value::Array(items) => items,
+            _ => Vec::new(),
+        };
+        events.retain(|event| self.is_wanted(event));
+        events.sort_by_cached_key(|event| last_seen(event).unwrap_or_default().to_owned());
+        if let Some(output) = self
+            .output
+            .as_ref()
+            .filter(|output| !matches!(output, Output::Wide))
+        {
+            let completed = events
+                .into_iter()
+                .map(|event| resource.completed(event))
+                .collect();
+            let list = list_of(completed);
+            return session.show(|screen| output.print(screen, &list, !self.no_headers));
+        }
+        if events.is_empty() && !self.watch {
+            match namespace {
+                Some(namespace) => eprintln!("No events found in {namespace} namespace."),
+                None => eprintln!("No events found."),
+            }
+            return Ok(());
+        }
+        let mut table = self.table();
+        table.rows = events.iter().map(|event| self.row(event)).collect();
+        session.show(|screen| table.print(screen, !self.no_headers))?;
+        if !self.watch {
+            return Ok(());
+        }
+        let layout = table.layout(None, !self.no_headers);
+        let mut revision = list["metadata"]["resourceVersion"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
+        loop {
+            let mut watch =
+                Watch::begin(&session.api, &collection, &query, &revision, crate::api::JSON).await?;
+            while let Some(happening) = watch.next().await? {
+                let event = happening.object;
+                event["metadata"]["resourceVersion"]
+                    .as_str()
+                    .unwrap_or_default()
+                    .clone_into(&mut revision);
+                if happening.kind != "DELETED" && self.is_wanted(&event) {
+                    let rows = [self.row(&event)];
+                    session.show(|screen| layout.print(screen, &table.header, &rows, false))?;
+                }
+            }
+        }
+    }
+
+    async fn fields(&self, session: &Session) -> Result<Option<String>, Failed> {
+        let Some(about) = &self.about else {
+            return Ok(None);
+        };
+        let pick = session.pick_one(std::slice::from_ref(about)).await?;
+        Ok(Some(format!(
+            "involvedObject.kind={},involvedObject.name={}",
+            pick.resource.kind,
+            pick.name()
+        )))
+    }
+
+    fn is_wanted(&self, event: &Value) -> bool {
+        let kind = event["type"].as_str().unwrap_or_default();
+        self.types.is_empty() || self.types.iter().any(|wanted| wanted.eq_ignore_ascii_case(kind))
+    }
+
+    fn table(&self) -> Table {
+        Table::new(if self.all_namespaces {
+            &["NAMESPACE", "LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"]
+        } else {
+            &["LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"]
+        })
+    }
+
+    fn row(&self, event: &Value) -> Vec<String> {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let about = &event["involvedObject"];
+        let mut row = Vec::new();
+        row.extend(self.all_namespaces.then(|| text(&event["metadata"]["namespace"])));
+        row.extend([
+            when(event),
+            text(&event["type"]),
+            text(&event["reason"]),
+            format!("{}/{}", text(&about["kind"]), text(&about["name"])),
+            text(&event["message"]).trim().replace('\n', " "),
+        ]);
+        row
+    }
+}
+
+/// When something happened last.
+fn last_seen(event: &Value) -> Option<&str> {
+    event["series"]["lastObservedTime"]
+        .as_str()
+        .or_else(|| event["lastTimestamp"].as_str())
+        .or_else(|| event["eventTime"].as_str())
+        .or_else(|| event["metadata"]["creationTimestamp"].as_str())
+}
+
+/// How long ago, and how often: `5m (x3 over 10m)`.
+pub(crate) fn when(event: &Value) -> String {
+    let since = |time: Option<&str>| {
+        time.and_then(age::seconds)
+            .map_or_else(|| "<unknown>".to_owned(), |at| age::human(age::now() - at))
+    };
+    let last = since(last_seen(event));
+    let count = event["series"]["count"]
+        .as_i64()
+        .or_else(|| event["count"].as_i64())
+        .unwrap_or(1);
+    if count <= 1 {
+        return last;
+    }
+    let first = event["firstTimestamp"]
+        .as_str()
+        .or_else(|| event["eventTime"].as_str());
+    format!("{last} (x{count} over {})", since(first))
+}

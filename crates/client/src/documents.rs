@@ -1,0 +1,227 @@
+//! Objects in files: several documents in each, in YAML or JSON; empty ones are skipped, and lists are taken apart.
+
+use std::{
+    fs,
+    io::{Read, stdin},
+    path::{Path, PathBuf},
+};
+
+use serde_json::Value;
+
+use crate::{failed::Failed, yaml};
+
+/// An object, and where it came from.
+#[derive(Clone, Debug)]
+pub(crate) struct Document {
+    pub(crate) source: String,
+    pub(crate) object: Value,
+}
+
+// --- Document ---
+
+impl Document {
+    /// Its `apiVersion` and `kind`.
+    pub(crate) fn kind(&self) -> Result<(&str, &str), Failed> {
+        let field = |name: &str| {
+            let text = self.object[name].as_str().filter(|text| !text.is_empty());
+            text.ok_or_else(|| Failed::new(format!("error validating {:?}: {name} not set", self.source)))
+        };
+        Ok((field("apiVersion")?, field("kind")?))
+    }
+
+    /// That no server knows of its kind.
+    pub(crate) fn unknown(&self) -> Failed {
+        let text = |name: &str| self.object[name].as_str().unwrap_or_default();
+        Failed::new(format!(
+            "resource mapping not found for name: {:?} namespace: {:?} from {:?}: no matches for kind {:?} in version {:?}\n\
+             ensure CRDs are installed first",
+            self.object["metadata"]["name"].as_str().unwrap_or_default(),
+            self.object["metadata"]["namespace"].as_str().unwrap_or_default(),
+            self.source,
+            text("kind"),
+            text("apiVersion"),
+        ))
+    }
+}
+
+/// What is in files and folders; `-` is standard input.
+pub(crate) fn read(paths: &[PathBuf], is_recursive: bool) -> Result<Vec<Document>, Failed> {
+    let mut documents = Vec::new();
+    for path in paths {
+        if path == Path::new("-") {
+            let mut text = String::new();
+            stdin().read_to_string(&mut text)?;
+            documents.extend(split("STDIN", &text)?);
+        } else if path.is_dir() {
+            let mut files = Vec::new();
+            collect(path, is_recursive, &mut files)?;
+            for file in files {
+                documents.extend(read_file(&file)?);
+            }
+        } else {
+            documents.extend(read_file(path)?);
+        }
+    }
+    if documents.is_empty() {
+        return Err(Failed::new("no objects passed to apply, delete or get"));
+    }
+    Ok(documents)
+}
+
+fn read_file(path: &Path) -> Result<Vec<Document>, Failed> {
+    let text = fs::read_to_string(path).map_err(|error| unreadable(path, &error))?;
+    split(&path.display().to_string(), &text)
+}
+
+fn unreadable(path: &Path, error: &std::io::Error) -> Failed {
+    if error.kind() == std::io::ErrorKind::NotFound {
+        return Failed::new(format!(
+            "the path {:?} does not exist",
+            path.display().to_string()
+        ));
+    }
+    Failed::new(format!("cannot read {}: {error}", path.display()))
+}
+
+/// The files of a folder, by name.
+fn collect(folder: &Path, is_recursive: bool, files: &mut Vec<PathBuf>) -> Result<(), Failed> {
+    let entries = fs::read_dir(folder).map_err(|error| unreadable(folder, &error))?;
+    let mut paths = Vec::new();
+    for entry in entries {
+        paths.push(entry?.path());
+    }
+    paths.sort();
+    for path in paths {
+        if path.is_dir() {
+            if is_recursive {
+                collect(&path, is_recursive, files)?;
+            }
+        } else if path
+            .extension()
+            .is_some_and(|extension| ["json", "yaml", "yml"].iter().any(|known| extension == *known))
+        {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// The objects of a text.
+pub(crate) fn split(source: &str, text: &str) -> Result<Vec<Document>, Failed> {
+    let mut documents = Vec::new();
+    let unreadable = |error: String| Failed::new(format!("error parsing {source}: {error}"));
+    if text.trim_start().starts_with('{') {
+        for value in serde_json::Deserializer::from_str(text).into_iter::<Value>() {
+            let value = value.map_err(|error| unreadable(error.to_string()))?;
+            take_apart(source, value, &mut documents);
+        }
+        return Ok(documents);
+    }
+    for (line, part) in parts(text) {
+        let value =
+            yaml::read(&part).map_err(|error| unreadable(format!("document at line {line}: {error}")))?;
+        match value {
+            Value::Null => {}
+            Value::Object(_) => take_apart(source, value, &mut documents),
+            _ => {
+                return Err(unreadable(format!(
+                    "document at line {line}: an object is wanted"
+                )));
+            }
+        }
+    }
+    Ok(documents)
+}
+
+/// The documents of a YAML text with the line each begins at. A line of three dashes separates them, with a comment or a
+/// beginning of content after it.
+fn parts(text: &str) -> Vec<(usize, String)> {
+    let mut parts = vec![(1, String::new())];
+    for (number, line) in (1..).zip(text.lines()) {
+        let after = line
+            .strip_prefix("---")
+            .filter(|rest| rest.is_empty() || rest.starts_with([' ', '\t']));
+        if let Some(after) = after {
+            parts.push((number, format!("{}\n", after.trim_start())));
+        } else if line == "..." {
+            parts.push((number, String::new()));
+        } else if let Some((_, part)) = parts.last_mut() {
+            part.push_str(line);
+            part.push('\n');
+        }
+    }
+    let is_blank = |line: &str| {
+        let line = line.trim();
+        line.is_empty() || line.starts_with('#') || line.starts_with('%')
+    };
+    parts.retain(|(_, part)| !part.lines().all(is_blank));
+    parts
+}
+
+/// Adds an object, or those of a list.
+fn take_apart(source: &str, value: Value, documents: &mut Vec<Document>) {
+    let is_list = value["kind"].as_str().is_some_and(|kind| kind.ends_with("List"));
+    match value {
+        Value::Object(mut fields) if is_list && fields.get("items").is_some_and(Value::is_array) => {
+            let Some(Value::Array(items)) = fields.remove("items") else {
+                return;
+            };
+            for item in items {
+                take_apart(source, item, documents);
+            }
+        }
+        object => documents.push(Document {
+            source: source.to_owned(),
+            object,
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(text: &str) -> Vec<String> {
+        let documents = split("a.yaml", text).unwrap();
+        documents
+            .iter()
+            .map(|document| document.object["metadata"]["name"].as_str().unwrap().to_owned())
+            .collect()
+    }
+
+    #[test]
+    fn comments_and_empty_documents_are_skipped() {
+        let text =
+            "# first\n---\n---\nmetadata: {name: a}\n--- # next\nmetadata:\n  name: b\n---\n# nothing\n\n";
+        assert_eq!(names(text), ["a", "b"]);
+    }
+
+    #[test]
+    fn dashes_within_a_text_separate_nothing() {
+        let text = "metadata: {name: a}\ndata:\n  key: |\n    ---\n    more\n  other: ---x\n";
+        assert_eq!(names(text), ["a"]);
+    }
+
+    #[test]
+    fn json_follows_json() {
+        assert_eq!(
+            names(r#"{"metadata": {"name": "a"}} {"metadata": {"name": "b"}}"#),
+            ["a", "b"]
+        );
+    }
+
+    #[test]
+    fn lists_are_taken_apart() {
+        let text =
+            "kind: List\nitems:\n- metadata: {name: a}\n- kind: PodList\n  items: [{metadata: {name: b}}]\n";
+        assert_eq!(names(text), ["a", "b"]);
+    }
+
+    #[test]
+    fn a_mistake_is_told_with_its_file_and_line() {
+        let failed = split("a.yaml", "a: b\n---\na: [\n").unwrap_err().to_string();
+        assert!(failed.contains("a.yaml: document at line 2"), "{failed}");
+        let failed = split("a.yaml", "word\n").unwrap_err().to_string();
+        assert!(failed.contains("an object is wanted"), "{failed}");
+    }
+}

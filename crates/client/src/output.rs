@@ -1,0 +1,171 @@
+//! Objects in the form that `-o` asks for.
+
+use std::{fs, io::Write, str::FromStr};
+
+use serde::Serialize;
+use serde_json::{Value, ser::PrettyFormatter};
+
+use crate::{
+    failed::Failed,
+    jsonpath::{Path, Template},
+    screen::Screen,
+    table::Table,
+    yaml,
+};
+
+/// A form of output.
+#[derive(Clone, Debug)]
+pub(crate) enum Output {
+    Wide,
+    Json,
+    Yaml,
+    Name,
+    JsonPath(Template),
+    /// Headers, and where their values are.
+    Columns(Vec<(String, Path)>),
+}
+
+impl FromStr for Output {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        parse(text).map_err(|failed| failed.to_string().trim_start_matches("error: ").to_owned())
+    }
+}
+
+fn parse(text: &str) -> Result<Output, Failed> {
+    let (form, argument) = text
+        .split_once('=')
+        .map_or((text, None), |(form, argument)| (form, Some(argument)));
+    let from_file = |path: Option<&str>| {
+        let path = path.unwrap_or_default();
+        fs::read_to_string(path).map_err(|error| Failed::usage(format!("cannot read {path}: {error}")))
+    };
+    match (form, argument) {
+        ("wide", None) => Ok(Output::Wide),
+        ("json", None) => Ok(Output::Json),
+        ("yaml", None) => Ok(Output::Yaml),
+        ("name", None) => Ok(Output::Name),
+        ("jsonpath" | "jsonpath-as-text", Some(template)) => Ok(Output::JsonPath(Template::parse(template)?)),
+        ("jsonpath-file", path) => Ok(Output::JsonPath(Template::parse(&from_file(path)?)?)),
+        ("custom-columns", Some(columns)) => Ok(Output::Columns(parse_columns(columns)?)),
+        ("jsonpath" | "custom-columns", None) => Err(Failed::usage(format!(
+            "template format specified but no template given: -o {form}=..."
+        ))),
+        _ => Err(Failed::usage(format!(
+            "unable to match a printer suitable for the output format {text:?}, allowed formats are: \
+             custom-columns,json,jsonpath,jsonpath-file,name,wide,yaml"
+        ))),
+    }
+}
+
+/// `NAME:.metadata.name,AGE:.metadata.creationTimestamp`
+fn parse_columns(text: &str) -> Result<Vec<(String, Path)>, Failed> {
+    // A comma may be part of a filter.
+    let mut depth = 0;
+    let parts = text.split(|letter| {
+        match letter {
+            '[' | '(' => depth += 1,
+            ']' | ')' => depth -= 1,
+            _ => {}
+        }
+        letter == ',' && depth == 0
+    });
+    let column = |part: &str| {
+        let (header, path) = part.split_once(':').ok_or_else(|| {
+            Failed::usage(format!(
+                "unexpected custom-columns spec: {part}, expected <header>:<json-path-expr>"
+            ))
+        })?;
+        Ok((header.to_owned(), Path::parse(path)?))
+    };
+    parts.map(column).collect()
+}
+
+// --- Output ---
+
+impl Output {
+    /// Prints an object, or a `List` of them. `has_header` counts for columns.
+    pub(crate) fn print(&self, screen: &mut Screen, object: &Value, has_header: bool) -> std::io::Result<()> {
+        match self {
+            Self::Json => {
+                let mut bytes = Vec::new();
+                let formatter = PrettyFormatter::with_indent(b"    ");
+                object.serialize(&mut serde_json::Serializer::with_formatter(&mut bytes, formatter))?;
+                bytes.push(b'\n');
+                screen.write_all(&bytes)
+            }
+            Self::Yaml => screen.write_all(yaml::write(object).as_bytes()),
+            Self::JsonPath(template) => screen.write_all(template.fill(object).as_bytes()),
+            Self::Name | Self::Wide => {
+                for item in items(object) {
+                    writeln!(screen, "{}", title(item))?;
+                }
+                Ok(())
+            }
+            Self::Columns(columns) => {
+                let headers: Vec<&str> = columns.iter().map(|(header, _)| header.as_str()).collect();
+                let mut table = Table::new(&headers);
+                table.rows = items(object)
+                    .iter()
+                    .map(|item| columns.iter().map(|(_, path)| cell(path, item)).collect())
+                    .collect();
+                table.print(screen, has_header)
+            }
+        }
+    }
+}
+
+/// The objects of a list; another object is alone.
+fn items(object: &Value) -> &[Value] {
+    match object["items"].as_array() {
+        Some(items) if object["kind"].as_str().is_some_and(|kind| kind.ends_with("List")) => items,
+        _ => std::slice::from_ref(object),
+    }
+}
+
+fn cell(path: &Path, item: &Value) -> String {
+    let found = path.find(item, item);
+    if found.is_empty() {
+        return "<none>".to_owned();
+    }
+    let shown = found.into_iter().map(|value| match value {
+        Value::String(text) => text.clone(),
+        Value::Null => "<none>".to_owned(),
+        other => other.to_string(),
+    });
+    shown.collect::<Vec<_>>().join(",")
+}
+
+/// `deployment.apps/web`
+pub(crate) fn title(object: &Value) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let kind = text(&object["kind"]).to_lowercase();
+    let name = text(&object["metadata"]["name"]);
+    match text(&object["apiVersion"]).split_once('/') {
+        Some((group, _)) => format!("{kind}.{group}/{name}"),
+        None => format!("{kind}/{name}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forms_are_told_apart() {
+        assert!("jsonpath={.a=='b'}".parse::<Output>().is_err());
+        assert!(matches!("jsonpath={.a}=x".parse(), Ok(Output::JsonPath(_))));
+        assert!(matches!("yaml".parse(), Ok(Output::Yaml)));
+        let refused = "xml".parse::<Output>().unwrap_err();
+        assert!(refused.contains("allowed formats are"), "{refused}");
+        assert!("jsonpath".parse::<Output>().is_err());
+    }
+
+    #[test]
+    fn columns_may_have_filters_with_commas() {
+        let columns = parse_columns("A:.metadata.name,B:.items[0,1].x").unwrap();
+        assert_eq!(columns.len(), 2);
+        assert!(parse_columns("A").is_err());
+    }
+}

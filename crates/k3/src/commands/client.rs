@@ -1,0 +1,18 @@
+//! The commands of everyday work with a cluster, which are those of `k3-client`.
+
+use k3_client::{ClientCommand, Surroundings};
+
+use crate::{data_dir::default_data_dir, failure::Failure};
+
+/// Does what is asked for. `program` is the whole command line.
+pub(super) fn run(command: ClientCommand, program: fn() -> clap::Command) -> Result<(), Failure> {
+    let surroundings = Surroundings {
+        // Who has no home has no server of their own either.
+        admin_kubeconfig: default_data_dir().unwrap_or_default().join("admin.kubeconfig"),
+        program,
+    };
+    match command.run(&surroundings) {
+        Err(failed) if !failed.is_silent() => Err(Failure::told(failed.to_string(), failed.code())),
+        _ => Ok(()),
+    }
+}
