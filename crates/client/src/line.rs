@@ -47,15 +47,12 @@ pub fn in_order(program: &Command, words: Vec<OsString>) -> Vec<OsString> {
 
 /// How many words a flag takes, if the word is one of the flags.
 fn length(flags: &Command, word: &str) -> Option<usize> {
-    let found = match word.strip_prefix("--") {
-        Some(long) => {
-            let name = long.split_once('=').map_or(long, |(name, _)| name);
-            flags.get_arguments().find(|arg| arg.get_long() == Some(name))
-        }
-        None => {
-            let letter = word.strip_prefix('-')?.chars().next()?;
-            flags.get_arguments().find(|arg| arg.get_short() == Some(letter))
-        }
+    let found = if let Some(long) = word.strip_prefix("--") {
+        let name = long.split_once('=').map_or(long, |(name, _)| name);
+        flags.get_arguments().find(|arg| arg.get_long() == Some(name))
+    } else {
+        let letter = word.strip_prefix('-')?.chars().next()?;
+        flags.get_arguments().find(|arg| arg.get_short() == Some(letter))
     }?;
     let has_value = if word.starts_with("--") {
         word.contains('=')
