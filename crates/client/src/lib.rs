@@ -13,6 +13,7 @@ mod discovery;
 mod documents;
 mod failed;
 mod jsonpath;
+mod line;
 mod output;
 mod pick;
 mod resource;
@@ -22,4 +23,6 @@ mod table;
 mod watch;
 mod yaml;
 
-pub use self::{command::ClientCommand, connection::ConnectFlags, failed::Failed, session::Surroundings};
+pub use self::{
+    command::ClientCommand, connection::ConnectFlags, failed::Failed, line::in_order, session::Surroundings,
+};

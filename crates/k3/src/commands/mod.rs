@@ -81,7 +81,8 @@ pub(crate) fn run() -> Result<(), Failure> {
         variable: &|name| env::var_os(name),
         folder: Path::new(""),
     };
-    let line = match read(&Cli::command(), env::args_os().collect(), &world) {
+    let words = k3_client::in_order(&command(), env::args_os().collect());
+    let line = match read(&command(), words, &world) {
         Ok(line) => line,
         Err(Unread::Settings(failure)) => return Err(failure),
         Err(Unread::Line(error, notes)) => refuse(&error, &notes),

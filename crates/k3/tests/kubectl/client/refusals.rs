@@ -137,6 +137,13 @@ fn flags_say_where_the_server_is() {
         said.contains("User \"alice\" cannot list resource \"pods\""),
         "{said}"
     );
+    // They may stand before the command too.
+    let (_, _, said) = outcome(
+        cluster
+            .own("-n")
+            .args(["kube-system", &server, &token, "get", "pods"]),
+    );
+    assert!(said.contains("in the namespace \"kube-system\""), "{said}");
     // Without any kubeconfig, the data folder's counts.
     let (code, output, said) = outcome(
         cluster
