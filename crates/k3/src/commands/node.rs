@@ -74,7 +74,13 @@ pub(super) fn join(
         let mut signals = process::signals()?;
         let way = way(remote).await?;
         let stop = Stop::new();
-        let running = join::run(way, remote.server.clone(), node, &data_dir, stop.clone());
+        let running = Box::pin(join::run(
+            way,
+            remote.server.clone(),
+            node,
+            &data_dir,
+            stop.clone(),
+        ));
         process::until_told(stop, running, &mut signals).await
     })
 }

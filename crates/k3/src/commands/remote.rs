@@ -22,7 +22,7 @@ pub(super) struct RemoteFlags {
     #[arg(long, value_name = "URL", value_parser = url)]
     pub(super) server: Option<Uri>,
 
-    /// Token to show there. Everybody on the machine can read a command line: the variable K3_TOKEN is safer
+    /// Token to show there. Everybody on the machine can read a command line: the variable `K3_TOKEN` is safer
     #[arg(long, value_name = "TOKEN")]
     pub(super) token: Option<Secret>,
 

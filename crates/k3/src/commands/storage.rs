@@ -52,7 +52,8 @@ pub(super) fn run(flags: &StorageProcessFlags) -> Result<(), Failure> {
         let mut signals = process::signals()?;
         let stop = Stop::new();
         let watching = async {
-            let Some(store) = stop.unless_stopped(server::open_store(&storage)).await else {
+            let opening = Box::pin(server::open_store(&storage));
+            let Some(store) = stop.unless_stopped(opening).await else {
                 return Ok(());
             };
             let store = store?;

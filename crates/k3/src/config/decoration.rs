@@ -86,7 +86,7 @@ pub(crate) fn documented(command: Command) -> Command {
         let command = command.mut_args(|arg| match Key::of(arg.get_id().as_str()) {
             Some(key) => {
                 let shown = key.variables().take(1);
-                shown.fold(arg.hide_env_values(true), clap::Arg::env)
+                shown.fold(arg.hide_env_values(true), Arg::env)
             }
             None => arg,
         });

@@ -47,20 +47,20 @@ pub(crate) async fn run(
 ) -> Result<(), Failure> {
     let folder = data_dir.join("node");
     let name = settings.name.to_lowercase();
-    let mut identity = match known(&way, &name, &folder)? {
-        Some(known) => known,
-        None => {
-            let Some(joined) = stop.unless_stopped(join(&way, &name)).await else {
-                return Ok(());
-            };
-            let joined = joined?;
-            joined.write(&folder).map_err(|error| {
-                let advice = "see that this user may write there";
-                Failure::new("cannot keep the certificate of this node", advice).because(error)
-            })?;
-            tracing::info!("joined {} as node {name}", joined.server);
-            joined
-        }
+    let mut identity = if let Some(known) = known(&way, &name, &folder)? {
+        known
+    } else {
+        let joining = Box::pin(join(&way, &name));
+        let Some(joined) = stop.unless_stopped(joining).await else {
+            return Ok(());
+        };
+        let joined = joined?;
+        joined.write(&folder).map_err(|error| {
+            let advice = "see that this user may write there";
+            Failure::new("cannot keep the certificate of this node", advice).because(error)
+        })?;
+        tracing::info!("joined {} as node {name}", joined.server);
+        joined
     };
     if let Some(server) = server {
         identity.server = server.to_string();

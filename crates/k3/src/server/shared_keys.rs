@@ -36,23 +36,22 @@ pub(super) async fn agree(store: &Arc<dyn Store>, folder: &Path) -> Result<(), F
     let kept = SharedKeys::kept(folder)?;
     let is_new = kept.is_none();
     let stored = store.get(&key).await.map_err(no_answer)?;
-    let stored = match stored {
-        Some(entry) => read(&entry.value)?,
-        None => {
-            let own = match kept {
-                Some(own) => own,
-                None => SharedKeys::make(folder)?,
-            };
-            let value = serde_json::to_vec(&own).expect("texts can be written");
-            match store.commit(Write::create(key, value)).await {
-                Ok(_) => {
-                    tracing::info!("the keys of this cluster are in the store now, for further servers");
-                    return Ok(());
-                }
-                // Another server was faster.
-                Err(CommitError::Conflict(Some(entry))) => read(&entry.value)?,
-                Err(error) => return Err(no_answer(error)),
+    let stored = if let Some(entry) = stored {
+        read(&entry.value)?
+    } else {
+        let own = match kept {
+            Some(own) => own,
+            None => SharedKeys::make(folder)?,
+        };
+        let value = serde_json::to_vec(&own).expect("texts can be written");
+        match store.commit(Write::create(key, value)).await {
+            Ok(_) => {
+                tracing::info!("the keys of this cluster are in the store now, for further servers");
+                return Ok(());
             }
+            // Another server was faster.
+            Err(CommitError::Conflict(Some(entry))) => read(&entry.value)?,
+            Err(error) => return Err(no_answer(error)),
         }
     };
     if is_new {

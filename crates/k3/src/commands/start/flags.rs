@@ -157,7 +157,7 @@ pub(crate) struct NodeFlags {
     #[arg(long, value_name = "RUNTIME", value_parser = ["docker", "podman", "containerd", "cri-o"])]
     pub(super) runtime: Option<String>,
 
-    /// Socket of that runtime, a path or <unix://PATH> [default: where it usually listens]
+    /// Socket of that runtime, a path or `unix://PATH` [default: where it usually listens]
     #[arg(long, value_name = "SOCKET", requires = "runtime")]
     pub(super) runtime_endpoint: Option<String>,
 
