@@ -447,7 +447,6 @@ mod tests {
             runtime,
             pressures,
             facts: learned,
-            #[expect(clippy::type_complexity, reason = "nobody reads it: it is kept open")]
             _others: (images, leaving, folder),
             _tasks: tasks,
         }
