@@ -11,6 +11,7 @@ use std::{
 };
 
 use flate2::{Compression, write::GzEncoder};
+use k3_api::time::Time;
 use k3_storage::Clock;
 
 use crate::clock;
@@ -42,6 +43,9 @@ pub(super) struct Rotated {
     clock: Arc<dyn Clock>,
     file: BufWriter<File>,
     length: u64,
+    /// The time in the last name that was given. Later names are later: one that is free again because its file was the
+    /// oldest and is gone would make the next file the oldest.
+    named: Option<Time>,
 }
 
 // --- Sink ---
@@ -77,6 +81,7 @@ impl Rotated {
         Ok(Rotated {
             settings,
             clock,
+            named: None,
             file,
             length,
         })
@@ -105,21 +110,25 @@ impl Rotated {
     }
 
     /// A name with the time in it, as upstream has it: `audit-2026-11-16T05-31-25.123.log`.
-    fn free_name(&self) -> PathBuf {
-        let mut millis = 0;
+    fn free_name(&mut self) -> PathBuf {
+        let milli = k3_api::time::Duration::from_nanos(1_000_000);
+        let mut time = clock::time(&*self.clock);
+        if let Some(last) = self.named {
+            time = time.max(last.plus(milli));
+        }
+        let (beginning, ending) = self.parts();
         loop {
-            let now = clock::time(&*self.clock).plus(k3_api::time::Duration::from_nanos(millis * 1_000_000));
-            let mut date = now.micro().replace(':', "-");
+            let mut date = time.micro().replace(':', "-");
             date.truncate("0000-00-00T00-00-00.000".len());
-            let (beginning, ending) = self.parts();
             let name = self
                 .settings
                 .path
                 .with_file_name(format!("{beginning}{date}{ending}"));
             if !name.exists() && !compressed(&name).exists() {
+                self.named = Some(time);
                 return name;
             }
-            millis += 1;
+            time = time.plus(milli);
         }
     }
 

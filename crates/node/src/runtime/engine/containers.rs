@@ -55,10 +55,19 @@ impl Engine {
 
     /// Starts what was made.
     pub(super) async fn start(&self, id: &str) -> Result<(), RuntimeError> {
-        self.client
-            .order(&format!("/containers/{id}/start"), START)
-            .await
-            .map_err(|error| self.failed(error, "start container"))
+        let started = self.client.order(&format!("/containers/{id}/start"), START).await;
+        let Err(error) = started else {
+            return Ok(());
+        };
+        let error = self.failed(error, "start container");
+        // A Podman that looks after a process that has ended already tells that as a failure to start it.
+        if self.planner.flavor == Flavor::Podman && matches!(error, RuntimeError::Refused(_)) {
+            let seen = self.inspect(id).await?;
+            if seen.state.running || matches!(seen.state.status.as_str(), "exited" | "stopped" | "stopping") {
+                return Ok(());
+            }
+        }
+        Err(error)
     }
 
     /// Lets the live name go to another: what was never begun of the same attempt is removed, what lived gets a longer name.

@@ -71,7 +71,8 @@ fn state(state: &State, created: Timestamp) -> ContainerState {
             code,
             signal: None,
             started,
-            finished,
+            // A Podman may write down the beginning of a short life after its end.
+            finished: started.map_or(finished, |started| finished.max(started)),
             reason: reason.to_owned(),
             message: state.error.clone(),
         });
