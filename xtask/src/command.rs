@@ -33,7 +33,7 @@ The chores of k3. Usage: cargo xtask <command>
   check           format, lints, documentation, tidiness; changes nothing
   test            check, then every test; as root it installs the services that are missing
   golden          plays recorded upstream requests against k3
-  e2e             runs k3 with real container runtimes and browsers
+  e2e             runs k3 with real container runtimes
   bench storage   measures the stores and prints a table
   bench api       measures the API server beside upstream's figures
   bench hostile   measures what ordinary clients feel of an attack
@@ -92,7 +92,8 @@ prints how many answers were the same, by category. Fails when fewer are than th
 const E2E_HELP: &str = "\
 Usage: cargo xtask e2e
 
-Runs k3 with real container runtimes, clients and browsers. There is no server yet, so nothing is run.
+Runs k3 on real Docker, Podman and containerd, driven by kubectl: a part of what `cargo xtask test` runs.
+Missing services are installed (as root, on Debian), started on free ports, and ended.
 ";
 
 const BENCH_HELP: &str = "\

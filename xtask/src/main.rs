@@ -47,7 +47,7 @@ fn main() -> ExitCode {
         Command::Check => check::run(&workspace),
         Command::Test(options) => test::run(&workspace, &options),
         Command::Golden(options) => golden::run(&workspace, &options),
-        Command::EndToEnd => e2e::run(),
+        Command::EndToEnd => e2e::run(&workspace),
         Command::Bench(options) => bench::run(&workspace, &options),
     };
     match outcome {
