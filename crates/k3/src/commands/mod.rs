@@ -1,5 +1,6 @@
 //! The command line: a folder or file a command.
 
+mod cluster;
 mod controller;
 mod controllers;
 mod server_flags;
@@ -27,6 +28,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Start(Box<start::StartFlags>),
+    Cluster(cluster::ClusterFlags),
     Controller(controller::ControllerFlags),
     Controllers(controllers::ControllersFlags),
     Token(token::TokenFlags),
@@ -36,6 +38,7 @@ enum Command {
 pub(crate) fn run() -> Result<(), Failure> {
     match Cli::parse().command {
         Command::Start(flags) => start::run(*flags),
+        Command::Cluster(flags) => cluster::run(flags),
         Command::Controller(flags) => controller::run(&flags),
         Command::Controllers(flags) => controllers::run(&flags),
         Command::Token(flags) => token::run(flags),

@@ -42,6 +42,14 @@ pub(super) fn wait(work: impl Future<Output = Result<(), Failure>>) -> Result<()
 // --- ServerFlags ---
 
 impl ServerFlags {
+    /// The server that this file is for.
+    pub(super) fn of_kubeconfig(file: PathBuf) -> Self {
+        ServerFlags {
+            kubeconfig: Some(file),
+            data_dir: None,
+        }
+    }
+
     /// How the server is reached that the flags name.
     pub(super) async fn config(&self) -> Result<Config, Failure> {
         let unusable = |error: KubeconfigError| {

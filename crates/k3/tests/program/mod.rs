@@ -43,7 +43,14 @@ impl Data {
     /// A call of `k3 start` on this folder and a free port, without a node: what runs containers on this machine is nobody's
     /// business but that of tests about it.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
-        let mut command = k3(&["start", "--secure-port", "0", "--no-node", "--data-dir"]);
+        let mut command = k3(&[
+            "start",
+            "--secure-port",
+            "0",
+            "--no-node",
+            "--no-database-autostart",
+            "--data-dir",
+        ]);
         command.arg(self.path()).args(args);
         command
     }

@@ -10,7 +10,7 @@ use clap::Args;
 use k3_apiserver::{Subnet, service_range};
 
 use super::{access::AccessFlags, audit::AuditFlags, limits::LimitFlags, storage::StorageFlags};
-use crate::{certificates::Name, duration, log::LogLevel, server::SERVICE_RANGE};
+use crate::{certificates::Name, databases::DatabaseFlags, duration, log::LogLevel, server::SERVICE_RANGE};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -51,6 +51,9 @@ pub(crate) struct StartFlags {
 
     #[command(flatten)]
     pub(super) storage: StorageFlags,
+
+    #[command(flatten)]
+    pub(super) databases: DatabaseFlags,
 
     #[command(flatten)]
     pub(super) network: NetworkFlags,

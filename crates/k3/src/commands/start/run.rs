@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::StartFlags;
 use crate::{
+    databases::{Autostart, with_database},
     failure::Failure,
     limits, log,
     server::{ControlPlane, Settings},
@@ -13,6 +14,7 @@ use crate::{
 /// Runs a server until it is told to stop.
 pub(crate) fn run(flags: StartFlags) -> Result<(), Failure> {
     log::begin(flags.log_level.with_verbosity(flags.verbosity));
+    let databases = flags.databases.settings(Autostart::On, flags.node.wanted()?);
     let settings = flags.settings()?;
     limits::raise_open_files();
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -25,14 +27,24 @@ pub(crate) fn run(flags: StartFlags) -> Result<(), Failure> {
             )
             .because(error)
         })?;
-    runtime.block_on(live(settings))
+    runtime.block_on(async {
+        let mut signals = Signals::listen().map_err(|error| {
+            Failure::new("cannot listen for signals", "this should not happen; try again").because(error)
+        })?;
+        let (storage, data_dir) = (settings.storage.clone(), settings.data_dir.clone());
+        with_database(
+            &databases,
+            storage,
+            &data_dir,
+            &mut signals,
+            async |storage, signals| live(Settings { storage, ..settings }, signals).await,
+        )
+        .await
+    })
 }
 
 /// Runs a control plane until a signal comes, and then ends it in order.
-async fn live(settings: Settings) -> Result<(), Failure> {
-    let mut signals = Signals::listen().map_err(|error| {
-        Failure::new("cannot listen for signals", "this should not happen; try again").because(error)
-    })?;
+async fn live(settings: Settings, signals: &mut Signals) -> Result<(), Failure> {
     let mut plane = tokio::select! {
         started = ControlPlane::start(settings) => started?,
         name = signals.next() => {

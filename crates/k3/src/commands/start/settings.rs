@@ -1,6 +1,9 @@
 //! What the flags ask for, read and checked.
 
-use k3_node::agent::default_node_name;
+use k3_node::{
+    agent::default_node_name,
+    runtime::detect::{Choice, UnknownRuntime, Wanted, socket_of},
+};
 use k3_simulator::Rules;
 
 use super::{
@@ -70,6 +73,25 @@ impl PartFlags {
 // --- NodeFlags ---
 
 impl NodeFlags {
+    /// What runs containers, as it is looked for.
+    pub(super) fn wanted(&self) -> Result<Wanted, Failure> {
+        let usage = |error: String| {
+            Failure::usage(error, "see --runtime and --runtime-endpoint in `k3 start --help`")
+        };
+        let choice = match &self.runtime {
+            None => Choice::Any,
+            Some(name) => name
+                .parse()
+                .map_err(|error: UnknownRuntime| usage(error.to_string()))?,
+        };
+        let socket = self.runtime_endpoint.as_deref().map(socket_of);
+        Ok(Wanted {
+            choice,
+            socket: socket.transpose().map_err(|error| usage(error.to_string()))?,
+            network: None,
+        })
+    }
+
     /// The node that is asked for, if one is.
     fn settings(self) -> Option<NodeSettings> {
         (!self.no_node).then(|| NodeSettings {

@@ -1,0 +1,8 @@
+//! Databases that are started on demand, by real runtimes, from images that are made of this machine's own programs.
+#![expect(clippy::unwrap_used, reason = "in a test a panic is the answer")]
+
+mod etcd;
+mod machine;
+mod mysql;
+#[path = "../program/mod.rs"]
+mod program;
