@@ -1,5 +1,6 @@
 //! The controllers and the scheduler: beside the server, or in a process of their own.
 
+mod needs;
 mod report;
 
 use std::{fmt, sync::Arc};
@@ -8,11 +9,9 @@ use k3_apiserver::Server;
 use k3_controllers::{CONTROLLERS, Cluster, Context, Descriptor, writer::Writer};
 use k3_scheduler::Scheduler;
 use k3_simulator::{Rules, Simulator};
-use k8s_openapi::{api::storage::v1::StorageClass, apimachinery::pkg::apis::meta::v1::ObjectMeta};
-use kube::api::PostParams;
 use kubecontroller::{
     events::Style,
-    manager::{BoxError, Config, Error, Manager, Selection, Stop, task},
+    manager::{Config, Error, Manager, Selection, Stop, task},
     metrics,
 };
 
@@ -32,8 +31,8 @@ const SCHEDULER: &str = "system:kube-scheduler";
 const SCHEDULER_AGENT: &str = concat!("kube-scheduler/", env!("CARGO_PKG_VERSION"));
 /// The controller that makes volumes out of folders of nodes.
 const LOCAL_PATH: &str = "local-path-provisioner";
-/// Says that a class is that of claims that name none.
-const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
+/// The controller that approves what nodes serve with.
+const SERVING_APPROVER: &str = "kubelet-serving-approver";
 const SIMULATOR: &str = "system:k3-simulator";
 const SIMULATOR_AGENT: &str = concat!("k3-simulator/", env!("CARGO_PKG_VERSION"));
 /// The names of the scheduler in a list of controllers.
@@ -107,9 +106,19 @@ impl Control {
         config.leader.namespace = Some(LEASE.0.to_owned());
         config.leader.name = Some(LEASE.1.to_owned());
         let mut manager = Manager::new(config, door.component(MANAGER, AGENT)?);
+        let mut needed = Vec::new();
         if cluster.local_volumes.is_some() && chosen.has(LOCAL_PATH) {
-            let client = door.master(MANAGER, AGENT)?;
-            manager.add(task("local-path-class", move |_| make_class(client.clone())));
+            needed.push(needs::local_path_class());
+        }
+        if chosen.has(SERVING_APPROVER) {
+            needed.extend(needs::approver_roles());
+        }
+        if !needed.is_empty() {
+            let (client, needed) = (door.master(MANAGER, AGENT)?, Arc::new(needed));
+            manager.add(task("needs-of-controllers", move |_| {
+                let (client, needed) = (client.clone(), Arc::clone(&needed));
+                async move { needs::make(&client, &needed).await }
+            }));
         }
         let cluster = Arc::new(cluster);
         for descriptor in chosen.controllers {
@@ -158,28 +167,6 @@ impl Control {
     /// Runs until it is told to stop, or something goes wrong that no restart of a part mends.
     pub(crate) async fn run(self, stop: Stop) -> Result<(), Error> {
         self.manager.run(stop).await
-    }
-}
-
-/// Makes the class that claims get that name none, unless there is one of that name: an administrator may have changed it.
-async fn make_class(client: kube::Client) -> Result<(), BoxError> {
-    let class = StorageClass {
-        metadata: ObjectMeta {
-            name: Some("local-path".to_owned()),
-            annotations: Some([(DEFAULT_CLASS.to_owned(), "true".to_owned())].into()),
-            ..ObjectMeta::default()
-        },
-        provisioner: "k3.io/local-path".to_owned(),
-        reclaim_policy: Some("Delete".to_owned()),
-        volume_binding_mode: Some("WaitForFirstConsumer".to_owned()),
-        ..StorageClass::default()
-    };
-    match kube::Api::all(client)
-        .create(&PostParams::default(), &class)
-        .await
-    {
-        Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => Ok(()),
-        made => Ok(made.map(|_| ())?),
     }
 }
 

@@ -31,6 +31,15 @@ use crate::{
 
 const TRIES: usize = 10;
 
+/// The halves of admission.
+#[derive(Clone, Copy)]
+enum Phase {
+    /// What may still be changed, or refused as it was asked for.
+    Change,
+    /// Whether the outcome may be.
+    Judge,
+}
+
 // --- Registry ---
 
 impl Registry {
@@ -69,21 +78,33 @@ impl Registry {
         dry_run: bool,
         warnings: &mut Warnings,
     ) -> Result<(), Status> {
-        self.admit_as(Operation::Create, ask, object, dry_run, warnings)
-            .await
+        for phase in [Phase::Change, Phase::Judge] {
+            self.admit_as((Operation::Create, phase), ask, object, dry_run, warnings)
+                .await?;
+        }
+        Ok(())
     }
 
     /// Takes a request for a stream through admission. Its options stand for an object.
     async fn admit_connection(&self, ask: &Ask, path: &str) -> Result<(), Status> {
         let mut options = connection::options(ask, path);
         let mut warnings = Warnings::default();
-        self.admit_as(Operation::Connect, ask, &mut options, false, &mut warnings)
-            .await
+        for phase in [Phase::Change, Phase::Judge] {
+            self.admit_as(
+                (Operation::Connect, phase),
+                ask,
+                &mut options,
+                false,
+                &mut warnings,
+            )
+            .await?;
+        }
+        Ok(())
     }
 
     async fn admit_as(
         &self,
-        operation: Operation,
+        (operation, phase): (Operation, Phase),
         ask: &Ask,
         object: &mut Value,
         dry_run: bool,
@@ -101,8 +122,10 @@ impl Registry {
             dry_run,
             warnings: &mut warnings.0,
         };
-        self.admit_new(&mut attributes).await?;
-        self.admission.validate(&mut attributes, &self.caches).await
+        match phase {
+            Phase::Change => self.admit_new(&mut attributes).await,
+            Phase::Judge => self.admission.validate(&mut attributes, &self.caches).await,
+        }
     }
 
     /// Changes a stored object by the server's own doing: no admission, no rules, nobody owns what changes.

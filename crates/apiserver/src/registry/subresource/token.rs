@@ -10,8 +10,9 @@ use k3_api::{
 };
 use serde_json::{Value, json};
 
-use super::judge;
+use super::{Phase, judge};
 use crate::{
+    admission::Operation,
     http::Answer,
     registry::{
         Ask, Registry, Resource, answer,
@@ -51,6 +52,15 @@ impl Registry {
         manage::with_part(subresource, |subject| {
             subject.track(None, &mut request, &options.manager, ask.now);
         });
+        // Before an audience is chosen for who names none: nodes may leave it to the server, and name none but those of pods.
+        self.admit_as(
+            (Operation::Create, Phase::Change),
+            ask,
+            &mut request,
+            options.dry_run,
+            &mut warnings,
+        )
+        .await?;
         let (namespace, name) = (&ask.target.namespace, &ask.target.name);
         let said = request.at("metadata").text("name");
         if !said.is_empty() && said != name {
@@ -92,8 +102,14 @@ impl Registry {
             user: &ask.user,
         };
         judge(rules, &request, &at, grouped)?;
-        self.admit_part(ask, &mut request, options.dry_run, &mut warnings)
-            .await?;
+        self.admit_as(
+            (Operation::Create, Phase::Judge),
+            ask,
+            &mut request,
+            options.dry_run,
+            &mut warnings,
+        )
+        .await?;
         let mut claims = json!({
             "namespace": namespace,
             "serviceaccount": {"name": name, "uid": uid},
