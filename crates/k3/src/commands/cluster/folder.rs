@@ -186,7 +186,7 @@ impl ClusterFolder {
     }
 
     /// Its nodes with their numbers.
-    pub(super) fn nodes(&self) -> impl DoubleEndedIterator<Item = (usize, &Node)> {
+    pub(super) fn nodes(&self) -> impl Iterator<Item = (usize, &Node)> {
         self.numbers().zip(&self.cluster.nodes)
     }
 
