@@ -94,7 +94,8 @@ fn write_name(bytes: &mut Vec<u8>, name: &str) {
     bytes.push(b':');
 }
 
-fn write_value(bytes: &mut Vec<u8>, value: &Value) {
+/// Appends a tree.
+pub fn write_value(bytes: &mut Vec<u8>, value: &Value) {
     serde_json::to_writer(bytes, value).expect("a tree can be written to memory");
 }
 

@@ -218,6 +218,11 @@ pub trait Rules: Send + Sync {
         columns::name_and_creation(object)
     }
 
+    /// Whether rows are to be arranged, for which all of them must be there.
+    fn is_arranged(&self) -> bool {
+        false
+    }
+
     /// Arranges the rows of a list, for what shows only beside others. Of the objects there may be nothing but the metadata left.
     fn arrange(&self, rows: &mut [(Value, Row)]) {
         let _ = rows;

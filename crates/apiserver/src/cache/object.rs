@@ -7,9 +7,9 @@ use k3_api::{encode::Stored, kinds::Kind, selector::label::Labels};
 use k3_storage::Key;
 use serde::{
     Deserialize,
-    de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor},
+    de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Visitor},
 };
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// One state of one object: the bytes that are stored, and what is read from them when somebody asks.
 pub(crate) struct Object {
@@ -116,6 +116,13 @@ impl Object {
             metadata.insert("resourceVersion".to_owned(), Value::from(revision.to_string()));
         }
         tree
+    }
+
+    /// The tree without what says who wrote which field, which may be more than all the rest.
+    pub(crate) fn outline(&self) -> Value {
+        let mut reader = serde_json::Deserializer::from_slice(&self.bytes);
+        // What is not JSON is complained about there.
+        reader.deserialize_map(Outline).unwrap_or_else(|_| self.tree())
     }
 
     /// The bytes that are stored.
@@ -230,6 +237,41 @@ impl<'de> Deserialize<'de> for ReadLabels {
     }
 }
 
+/// Reads an object without its `managedFields`.
+struct Outline;
+
+impl<'de> Visitor<'de> for Outline {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
+        let mut object = Map::new();
+        while let Some(name) = fields.next_key::<String>()? {
+            let value = if name == "metadata" {
+                fields.next_value_seed(Outline)?
+            } else if name == "managedFields" {
+                fields.next_value::<IgnoredAny>()?;
+                continue;
+            } else {
+                fields.next_value()?
+            };
+            object.insert(name, value);
+        }
+        Ok(Value::Object(object))
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Outline {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<Value, D::Error> {
+        reader.deserialize_map(self)
+    }
+}
+
 // --- ObjectLabels ---
 
 impl Labels for ObjectLabels<'_> {
@@ -249,6 +291,17 @@ mod tests {
     fn object(tree: &Value) -> Object {
         let bytes = encode_stored(tree.as_object().unwrap());
         Object::new(Key::try_new("/registry/core/pods/a/b").unwrap(), bytes.into(), 7)
+    }
+
+    #[test]
+    fn an_outline_is_without_what_managers_own() {
+        let tree = json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"managedFields": [{"manager": "a"}], "name": "b"},
+            "spec": {"managedFields": "a field of somebody's"}});
+        let outline = object(&tree).outline();
+        assert_eq!(
+            outline,
+            json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "b"}, "spec": {"managedFields": "a field of somebody's"}})
+        );
     }
 
     #[test]

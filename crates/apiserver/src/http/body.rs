@@ -1,14 +1,24 @@
-//! The bodies of answers.
+//! The bodies of requests and answers.
 
 use std::{
     any::Any,
+    error::Error,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     task::{Context, Poll},
 };
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use http_body::{Frame, SizeHint};
+use http_body_util::{BodyExt, combinators::UnsyncBoxBody};
+
+/// The body of a request. There is one type of it, so that what answers requests is compiled once, not for each way in.
+pub(crate) type Sent = UnsyncBoxBody<Bytes, NotSent>;
+
+/// Why the rest of a request did not come.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub(crate) struct NotSent(Box<dyn Error + Send + Sync>);
 
 /// The body of an answer.
 pub(crate) enum Body {
@@ -45,6 +55,18 @@ pub(crate) trait Pieces: Send {
 #[derive(Debug, thiserror::Error)]
 #[error("the answer broke off")]
 pub struct Broken;
+
+/// A body that came in some way, as the body of a request.
+pub(crate) fn sent<B>(body: B) -> Sent
+where
+    B: http_body::Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    body.map_frame(|frame| frame.map_data(|mut data| data.copy_to_bytes(data.remaining())))
+        .map_err(|error| NotSent(error.into()))
+        .boxed_unsync()
+}
 
 /// What a panic says.
 pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> &str {

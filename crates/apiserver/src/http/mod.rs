@@ -8,7 +8,7 @@ mod negotiation;
 pub use self::body::Broken;
 pub(crate) use self::{
     answer::{Answer, answer, json, said, set, status, text, warn},
-    body::{Body, Pieces, panic_text},
+    body::{Body, Pieces, Sent, panic_text, sent},
     gzip::compress,
     negotiation::{Accepted, Form, Format, Offer, negotiate, refused},
 };

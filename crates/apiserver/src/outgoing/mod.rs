@@ -38,7 +38,7 @@ pub(crate) use self::{
     destination::Destination,
     error::CallError,
     nodes::{Nodes, Reached, unreachable_node},
-    passing::{Location, NotPassed, Passed, Tunnel},
+    passing::{Location, NotPassed, Passed, Stream, Tunnel},
     service::endpoints,
 };
 use crate::cache::Caches;

@@ -17,7 +17,7 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body::Body as _;
-use http_body_util::{BodyExt, Empty, Limited, combinators::UnsyncBoxBody};
+use http_body_util::{BodyExt, Empty, Limited};
 use hyper::{
     body::Incoming,
     client::conn::http1,
@@ -33,7 +33,7 @@ use tokio::{
 use tokio_rustls::TlsConnector;
 
 use super::{connection::connect_tcp, error::handshake};
-use crate::http::{Answer, Body, Pieces};
+use crate::http::{Answer, Body, Pieces, Sent};
 
 /// How long it may take until somebody takes a connection.
 const DIAL: Duration = Duration::from_secs(30);
@@ -48,9 +48,6 @@ const OF_CONNECTION: [HeaderName; 8] = [
     header::TRANSFER_ENCODING,
     header::UPGRADE,
 ];
-
-/// The body of a request.
-type Sent = UnsyncBoxBody<Bytes, Box<dyn Error + Send + Sync>>;
 
 /// Where a request is passed on to.
 #[derive(Clone)]
@@ -79,7 +76,7 @@ pub(crate) struct Passed {
     pub peer: Option<IpAddr>,
     /// The connection, if it can become something else than HTTP.
     pub upgrade: Option<OnUpgrade>,
-    pub body: UnsyncBoxBody<Bytes, Box<dyn Error + Send + Sync>>,
+    pub body: Sent,
 }
 
 /// Why a request was not answered.
@@ -105,7 +102,8 @@ struct Relayed {
     _connection: Task,
 }
 
-trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+/// What bytes come and go by.
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures_util::future::join_all;
 use k3_api::{
     decode,
     kinds::Kind,
@@ -29,6 +30,8 @@ use crate::{
 };
 
 const TRIES: usize = 10;
+/// How many of a collection are deleted at once: a store makes the writes of many durable in the time of one.
+const AT_ONCE: usize = 32;
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
 
@@ -100,19 +103,26 @@ impl Registry {
         let prefix = resource.under(&ask.target.namespace);
         let mut items = Vec::new();
         let mut warnings = Warnings::default();
-        for object in snapshot
+        let objects: Vec<_> = snapshot
             .under(&prefix, None)
             .filter(|object| selection.matches(object, &resource))
-        {
-            match self
-                .delete_object(ask, &resource, Arc::clone(object), &options, &mut warnings)
-                .await
-            {
-                // What they were, not what has become of them.
-                Ok(_) => items.push(object.tree()),
-                // Somebody else deleted it: that is what was wanted.
-                Err(status) if status.code == 404 => {}
-                Err(status) => return Err(status),
+            .collect();
+        for some in objects.chunks(AT_ONCE) {
+            let deletions = some.iter().map(|object| async {
+                let mut warnings = Warnings::default();
+                let object = Arc::clone(object);
+                let deleted = self.delete_object(ask, &resource, object, &options, &mut warnings);
+                (deleted.await, warnings)
+            });
+            for (object, (deleted, warned)) in some.iter().zip(join_all(deletions).await) {
+                warnings.0.extend(warned.0);
+                match deleted {
+                    // What they were, not what has become of them.
+                    Ok(_) => items.push(object.tree()),
+                    // Somebody else deleted it: that is what was wanted.
+                    Err(status) if status.code == 404 => {}
+                    Err(status) => return Err(status),
+                }
             }
         }
         let items = self.shown_all(items, &resource).await?;
@@ -127,23 +137,23 @@ impl Registry {
         let revision = self.fresh().await?;
         let options = DeleteOptions::read(&Query::default(), None)?;
         let mut left = 0;
-        for object in resource.cache.snapshot(revision).objects.values() {
-            let mut ask = Ask::own(resource.kind.clone(), object.namespace(), own_user(), self.now());
-            object.name().clone_into(&mut ask.target.name);
-            let deleted = self
-                .delete_object(
-                    &ask,
-                    resource,
-                    Arc::clone(object),
-                    &options,
-                    &mut Warnings::default(),
-                )
-                .await;
-            match deleted {
-                Ok(Deleted::Going(_)) => left += 1,
-                Ok(Deleted::Gone(_)) => {}
-                Err(status) if status.code == 404 => {}
-                Err(status) => return Err(status),
+        let snapshot = resource.cache.snapshot(revision);
+        let objects: Vec<_> = snapshot.objects.values().collect();
+        for some in objects.chunks(AT_ONCE) {
+            let deletions = some.iter().map(|object| async {
+                let mut ask = Ask::own(resource.kind.clone(), object.namespace(), own_user(), self.now());
+                object.name().clone_into(&mut ask.target.name);
+                let object = Arc::clone(object);
+                self.delete_object(&ask, resource, object, &options, &mut Warnings::default())
+                    .await
+            });
+            for deleted in join_all(deletions).await {
+                match deleted {
+                    Ok(Deleted::Going(_)) => left += 1,
+                    Ok(Deleted::Gone(_)) => {}
+                    Err(status) if status.code == 404 => {}
+                    Err(status) => return Err(status),
+                }
             }
         }
         Ok(left)

@@ -21,7 +21,8 @@ use super::{
     answer::{self, Made},
     ask::Warnings,
     commit::unavailable,
-    table, version,
+    table::{self, Rows},
+    version,
 };
 use crate::{
     cache::{Object, Snapshot},
@@ -292,7 +293,6 @@ fn expired(token: &Token) -> Status {
 // --- Answers ---
 
 /// How an object that is stored is written as an item of a list.
-#[derive(Clone, Copy)]
 enum Item {
     /// The list says what it is.
     Plain,
@@ -300,6 +300,8 @@ enum Item {
     Whole,
     /// Its metadata alone, as an object of this version.
     Metadata(&'static str),
+    /// A row of a table.
+    Row(Rows),
 }
 
 /// What stands before the items of a list.
@@ -323,9 +325,10 @@ fn head_of(list_kind: &str, api_version: &str, metadata: &Value) -> Vec<u8> {
 
 /// A list of stored objects as JSON. A long one is written piece by piece while it is sent.
 fn answer_bytes(objects: Vec<Arc<Object>>, item: Item, metadata: &Value, resource: &Resource) -> Answer {
-    let head = match item {
+    let head = match &item {
         Item::Metadata(version) => head_of(METADATA_LIST, &format!("meta.k8s.io/{version}"), metadata),
         Item::Plain | Item::Whole => head(resource, metadata),
+        Item::Row(rows) => rows.head(metadata, resource),
     };
     let length: usize = objects.iter().map(|object| object.len()).sum();
     let mut list = ListBody {
@@ -353,7 +356,7 @@ struct ListBody {
 }
 
 impl Item {
-    /// How all these objects are written without being read; `None` if one of them has to be.
+    /// How each of these objects is written without the others, and without a tree of all of it; `None` if one has to be read.
     fn of_bytes(ask: &Ask, resource: &Resource, objects: &[Arc<Object>]) -> Option<Self> {
         let accepted = ask.accepted;
         if accepted.format != Format::Json || accepted.pretty {
@@ -363,7 +366,8 @@ impl Item {
             Form::Whole if resource.custom.is_some() => (Item::Whole, Resource::shows),
             Form::Whole => (Item::Plain, Resource::shows),
             Form::MetadataList => (Item::Metadata(accepted.version), answer::shows_metadata),
-            Form::Metadata | Form::Table => return None,
+            Form::Table => (Item::Row(Rows::of(ask, resource)?), answer::shows_metadata),
+            Form::Metadata => return None,
         };
         objects
             .iter()
@@ -381,12 +385,13 @@ impl ListBody {
             if !std::mem::take(&mut self.first) {
                 out.push(b',');
             }
-            match self.item {
+            match &self.item {
                 Item::Plain => object.write_item(&mut out),
                 Item::Whole => object.write(&mut out),
                 Item::Metadata(version) => {
                     answer::write_metadata(&mut out, &object, object.revision, version);
                 }
+                Item::Row(rows) => rows.write(&mut out, &object),
             }
             if out.len() >= size {
                 return out;

@@ -1,14 +1,32 @@
 //! Tables: what people want to see of objects.
 
 use k3_api::{
-    rules::{Description, Row, Tree},
+    encode,
+    kinds::KindRef,
+    rules::{self, Description, Row, Tree},
     status::{Grouped, Status},
     time::Time,
 };
 use serde_json::{Value, json};
 
 use super::{Ask, Resource, answer};
-use crate::openapi::column_description;
+use crate::{cache::Object, openapi::column_description};
+
+/// What a row has of its object.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Include {
+    Metadata,
+    Object,
+    Nothing,
+}
+
+/// Writes the rows of stored objects, one by one: there may be very many.
+pub(super) struct Rows {
+    kind: KindRef,
+    include: Include,
+    version: &'static str,
+    now: Time,
+}
 
 /// A table of a list of objects.
 pub(super) fn of_list(
@@ -18,7 +36,7 @@ pub(super) fn of_list(
     resource: &Resource,
 ) -> Result<Value, Status> {
     let rules = resource.rules();
-    let is_whole = ask.query.text("includeObject") == "Object";
+    let is_whole = Include::of(ask)? == Include::Object;
     let with_row = |mut object: Value| {
         let row = rules.row(&object, ask.now);
         // There may be very many, and only their metadata are needed from here on.
@@ -45,19 +63,7 @@ fn of_rows(
     ask: &Ask,
     resource: &Resource,
 ) -> Result<Value, Status> {
-    let include = ask.query.text("includeObject");
-    if !matches!(include, "" | "Metadata" | "Object" | "None") {
-        let error = k3_api::field::Error::invalid(
-            &k3_api::field::Path::new("includeObject"),
-            include,
-            "must be 'Metadata', 'Object', 'None', or empty",
-        );
-        return Err(Status::invalid(
-            Grouped::new("meta.k8s.io", "TableOptions"),
-            "",
-            &[error],
-        ));
-    }
+    let include = Include::of(ask)?;
     let version = ask.accepted.version;
     let rows: Vec<_> = rows
         .into_iter()
@@ -83,6 +89,7 @@ pub(super) fn event(
 ) -> Value {
     let metadata = json!({"resourceVersion": object.at("metadata").text("resourceVersion")});
     let shown = resource.rules().row(&object, now);
+    let include = Include::read(include).unwrap_or(Include::Metadata);
     json!({
         "kind": "Table",
         "apiVersion": format!("meta.k8s.io/{version}"),
@@ -115,15 +122,140 @@ fn definition(column: &k3_api::rules::Column, resource: &Resource) -> Value {
     })
 }
 
-fn row(object: Value, shown: Row, include: &str, version: &str) -> Value {
+fn row(object: Value, shown: Row, include: Include, version: &str) -> Value {
     let mut row = json!({"cells": shown.cells});
     if !shown.conditions.is_empty() {
         row["conditions"] = shown.conditions.into();
     }
     row["object"] = match include {
-        "Object" => object,
-        "None" => Value::Null,
-        _ => answer::metadata_of(&object, version),
+        Include::Object => object,
+        Include::Nothing => Value::Null,
+        Include::Metadata => answer::metadata_of(&object, version),
     };
     row
+}
+
+// --- Include ---
+
+impl Include {
+    fn of(ask: &Ask) -> Result<Self, Status> {
+        let include = ask.query.text("includeObject");
+        Self::read(include).ok_or_else(|| {
+            let error = k3_api::field::Error::invalid(
+                &k3_api::field::Path::new("includeObject"),
+                include,
+                "must be 'Metadata', 'Object', 'None', or empty",
+            );
+            Status::invalid(Grouped::new("meta.k8s.io", "TableOptions"), "", &[error])
+        })
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        match text {
+            "" | "Metadata" => Some(Include::Metadata),
+            "Object" => Some(Include::Object),
+            "None" => Some(Include::Nothing),
+            _ => None,
+        }
+    }
+}
+
+// --- Rows ---
+
+impl Rows {
+    /// How rows are written; `None` if that takes all of them, or is not to be at all.
+    pub(super) fn of(ask: &Ask, resource: &Resource) -> Option<Self> {
+        if resource.rules().is_arranged() {
+            return None;
+        }
+        Some(Rows {
+            kind: resource.kind.clone(),
+            include: Include::of(ask).ok()?,
+            version: ask.accepted.version,
+            now: ask.now,
+        })
+    }
+
+    /// What stands before the rows.
+    pub(super) fn head(&self, metadata: &Value, resource: &Resource) -> Vec<u8> {
+        let columns = Value::from(columns(resource));
+        let version = self.version;
+        format!(
+            "{{\"kind\":\"Table\",\"apiVersion\":\"meta.k8s.io/{version}\",\"metadata\":{metadata},\
+             \"columnDefinitions\":{columns},\"rows\":["
+        )
+        .into_bytes()
+    }
+
+    /// Appends the row of an object.
+    pub(super) fn write(&self, out: &mut Vec<u8>, object: &Object) {
+        // The columns of custom kinds may lead anywhere.
+        let tree = match self.kind.rules {
+            Some(_) => object.tree(),
+            None => object.outline(),
+        };
+        let row = rules::of(&self.kind).row(&tree, self.now);
+        out.extend_from_slice(b"{\"cells\":");
+        encode::write_value(out, &row.cells.into());
+        if !row.conditions.is_empty() {
+            out.extend_from_slice(b",\"conditions\":");
+            encode::write_value(out, &row.conditions.into());
+        }
+        out.extend_from_slice(b",\"object\":");
+        match self.include {
+            Include::Metadata => answer::write_metadata(out, object, object.revision, self.version),
+            Include::Object => object.write(out),
+            Include::Nothing => out.extend_from_slice(b"null"),
+        }
+        out.push(b'}');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k3_api::kinds::builtin;
+    use k3_storage::Key;
+
+    use super::*;
+
+    fn stored(tree: &Value) -> Object {
+        let bytes = encode::encode_stored(tree.as_object().unwrap());
+        Object::new(
+            Key::try_new("/registry/core/pods/shop/till").unwrap(),
+            bytes.into(),
+            7,
+        )
+    }
+
+    #[test]
+    fn rows_of_stored_objects_are_those_of_their_trees() {
+        let kind = builtin().resource("", "v1", "pods").unwrap();
+        let pod = stored(&json!({
+            "kind": "Pod",
+            "apiVersion": "v1",
+            "metadata": {
+                "name": "till", "namespace": "shop", "creationTimestamp": "2026-01-01T00:00:00Z", "labels": {"app": "till"},
+                "managedFields": [{"manager": "kubectl", "fieldsV1": {"f:spec": {"f:nodeName": {}}}}],
+            },
+            "spec": {"nodeName": "n1", "containers": [{"name": "c", "image": "i"}]},
+            "status": {"phase": "Succeeded", "podIP": "10.0.0.1", "containerStatuses": [
+                {"name": "c", "restartCount": 3, "state": {"terminated": {"exitCode": 0, "reason": "Completed"}}},
+            ]},
+        }));
+        for include in [Include::Metadata, Include::Object, Include::Nothing] {
+            let rows = Rows {
+                kind: kind.into(),
+                include,
+                version: "v1",
+                now: Time::parse("2026-01-01T01:00:00Z").unwrap(),
+            };
+            let mut written = Vec::new();
+            rows.write(&mut written, &pod);
+            let tree = pod.tree();
+            let shown = rules::of(kind).row(&tree, rows.now);
+            assert!(!shown.conditions.is_empty(), "a pod that is done says so");
+            let written: Value = serde_json::from_slice(&written).unwrap();
+            assert_eq!(written, row(tree, shown, include, "v1"));
+        }
+    }
 }

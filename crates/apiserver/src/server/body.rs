@@ -1,15 +1,15 @@
 //! The body of a request.
 
-use std::{
-    pin::{Pin, pin},
-    time::Duration,
-};
+use std::time::Duration;
 
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use http::{HeaderMap, header};
+use http_body::Body;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use k3_api::status::Status;
 use tokio::time;
+
+use crate::http::Sent;
 
 /// The longest body.
 const MOST_BYTES: usize = 3 * 1024 * 1024;
@@ -18,12 +18,7 @@ const MOST_DISCARDED: usize = 4 * 1024 * 1024;
 const DISCARD: Duration = Duration::from_secs(1);
 
 /// Reads a body, up to the limit. One that is compressed is not read: what it would become is not known before it is too late.
-pub(super) async fn read<B>(body: B, headers: &HeaderMap) -> Result<Bytes, Status>
-where
-    B: http_body::Body + Send,
-    B::Data: Send,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
+pub(super) async fn read(mut body: Sent, headers: &HeaderMap) -> Result<Bytes, Status> {
     if body.is_end_stream() {
         return Ok(Bytes::new());
     }
@@ -35,14 +30,13 @@ where
             "the body of the request is compressed, which is not accepted; send it as it is, without a Content-Encoding",
         ));
     }
-    let mut body = pin!(body);
     // Who says beforehand that it is too much, is not listened to.
     let limit = if body.size_hint().lower() > MOST_BYTES as u64 {
         0
     } else {
         MOST_BYTES
     };
-    match Limited::new(body.as_mut(), limit).collect().await {
+    match Limited::new(&mut body, limit).collect().await {
         Ok(collected) => Ok(collected.to_bytes()),
         Err(error) if error.is::<LengthLimitError>() => {
             // Whether that ended in time is all the same: the answer is.
@@ -56,15 +50,11 @@ where
 }
 
 /// Takes some more of a body, and forgets it: a client that is still sending when its connection is closed never reads why.
-async fn discard<B>(mut body: Pin<&mut B>)
-where
-    B: http_body::Body + Send,
-    B::Data: Send,
-{
+async fn discard(mut body: Sent) {
     let mut discarded = 0;
     while discarded < MOST_DISCARDED
         && let Some(Ok(frame)) = body.frame().await
     {
-        discarded += frame.data_ref().map_or(0, Buf::remaining);
+        discarded += frame.data_ref().map_or(0, Bytes::len);
     }
 }

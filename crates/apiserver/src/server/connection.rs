@@ -1,12 +1,12 @@
 //! Connections: TLS, HTTP/1.1 or HTTP/2, and an orderly end.
 
 use std::{
-    future::Future,
     pin::pin,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
+use futures_util::future::BoxFuture;
 use http::Request;
 use hyper::{body::Incoming, service::service_fn};
 use hyper_util::{
@@ -14,7 +14,6 @@ use hyper_util::{
     server::conn::auto,
 };
 use tokio::{
-    io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
     sync::{Notify, watch},
     task::JoinSet,
@@ -28,7 +27,8 @@ use super::{
 };
 use crate::{
     authn::{Peer, ShownCertificate},
-    outgoing::Tunnel,
+    http::sent,
+    outgoing::{Stream, Tunnel},
 };
 
 /// How long a client may take to agree on TLS.
@@ -47,17 +47,28 @@ const RESETS: usize = 20;
 const FAULTS: usize = 256;
 
 /// Takes connections until `stop` is ready.
-pub(super) async fn serve(
+///
+/// Boxed here: so what connections do is compiled with this crate, not with each that serves.
+#[inline(never)]
+pub(super) fn serve<'a>(
+    handler: &'a Arc<Handler>,
+    listener: TcpListener,
+    tls: Option<Arc<rustls::ServerConfig>>,
+    stop: BoxFuture<'a, ()>,
+) -> BoxFuture<'a, ()> {
+    Box::pin(take(handler, listener, tls, stop))
+}
+
+async fn take(
     handler: &Arc<Handler>,
     listener: TcpListener,
     tls: Option<Arc<rustls::ServerConfig>>,
-    stop: impl Future<Output = ()> + Send,
+    mut stop: BoxFuture<'_, ()>,
 ) {
     let acceptor = tls.map(TlsAcceptor::from);
     let server = Arc::new(builder());
     let (end, ends) = watch::channel(());
     let mut connections = JoinSet::new();
-    let mut stop = pin!(stop);
     let mut told: Option<Instant> = None;
     loop {
         tokio::select! {
@@ -73,13 +84,13 @@ pub(super) async fn serve(
                         // Small answers must not wait for more to come.
                         let _ = stream.set_nodelay(true);
                         let Some(acceptor) = acceptor else {
-                            return run(stream, Pulse::new(true), peer, handler, &server, ends).await;
+                            return run(Box::new(stream), Pulse::new(true), peer, handler, &server, ends).await;
                         };
                         if let Some(stream) = handshake(stream, &acceptor, &handler).await {
                             let session = stream.get_ref().1;
                             let pulse = Pulse::new(session.alpn_protocol() != Some(b"h2"));
                             peer.certificate = session.peer_certificates().and_then(ShownCertificate::new);
-                            run(stream, pulse, peer, handler, &server, ends).await;
+                            run(Box::new(stream), pulse, peer, handler, &server, ends).await;
                         }
                     });
                 }
@@ -140,7 +151,7 @@ async fn handshake(
 }
 
 async fn run(
-    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    stream: Box<dyn Stream>,
     pulse: Arc<Pulse>,
     peer: Peer,
     handler: Arc<Handler>,
@@ -165,7 +176,7 @@ async fn run(
         // Made at once: also a request that is given up before it is looked at has ended.
         let busy = pulse.answer(crate::http::Body::Empty);
         async move {
-            let mut answer = handler.handle(request, &peer, &end).await;
+            let mut answer = handler.handle(request.map(sent), &peer, &end).await;
             if let Some(tunnel) = answer.extensions_mut().remove::<Tunnel>() {
                 *next.lock().unwrap_or_else(PoisonError::into_inner) = Some(tunnel);
             }

@@ -7,10 +7,9 @@ use std::{
     time::Duration,
 };
 
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use futures_util::FutureExt;
 use http::{HeaderMap, HeaderValue, Method, Request, Version, header};
-use http_body_util::BodyExt;
 use hyper::upgrade::OnUpgrade;
 use k3_api::{rules::User, status::Status};
 use tokio::{sync::Notify, time};
@@ -35,7 +34,7 @@ use crate::{
     authz::Identity,
     custom::PREFIX,
     discovery::{self, Discovery, Group},
-    http::{self as web, Accepted, Answer, Format, Offer},
+    http::{self as web, Accepted, Answer, Format, Offer, Sent},
     openapi::OpenApi,
     outgoing::Passed,
     registry::{Ask, Registry, warn},
@@ -144,12 +143,12 @@ impl Handler {
     }
 
     /// Answers a request, whatever it is. When its connection is not to be used again, that is told to `end`.
-    pub(super) async fn handle<B>(self: &Arc<Self>, request: Request<B>, peer: &Peer, end: &Notify) -> Answer
-    where
-        B: http_body::Body + Send + 'static,
-        B::Data: Send,
-        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    {
+    pub(super) async fn handle(
+        self: &Arc<Self>,
+        request: Request<Sent>,
+        peer: &Peer,
+        end: &Notify,
+    ) -> Answer {
         let (mut parts, body) = request.into_parts();
         let mut head = Head::read(&parts);
         head.peer = peer.address.map(|address| address.ip());
@@ -171,19 +170,14 @@ impl Handler {
     }
 
     /// Answers a request in the time that it has, and if need be that it failed.
-    async fn limited<B>(
+    async fn limited(
         self: &Arc<Self>,
         head: &Head,
         place: Route,
-        body: B,
+        body: Sent,
         peer: &Peer,
         exchange: &mut Exchange,
-    ) -> Result<Answer, Status>
-    where
-        B: http_body::Body + Send + 'static,
-        B::Data: Send,
-        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    {
+    ) -> Result<Answer, Status> {
         let end = if exchange.is_long {
             None
         } else {
@@ -212,19 +206,14 @@ impl Handler {
         }
     }
 
-    async fn answer<B>(
+    async fn answer(
         self: &Arc<Self>,
         head: &Head,
         place: Route,
-        body: B,
+        body: Sent,
         peer: &Peer,
         exchange: &mut Exchange,
-    ) -> Result<Answer, Status>
-    where
-        B: http_body::Body + Send + 'static,
-        B::Data: Send,
-        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    {
+    ) -> Result<Answer, Status> {
         let credentials = Credentials {
             headers: &head.headers,
             path: &head.path,
@@ -246,19 +235,14 @@ impl Handler {
         Ok(answer)
     }
 
-    async fn answer_to<B>(
+    async fn answer_to(
         self: &Arc<Self>,
         head: &Head,
         place: Route,
-        body: B,
+        body: Sent,
         (peer, user): (&Peer, User),
         exchange: &mut Exchange,
-    ) -> Result<Answer, Status>
-    where
-        B: http_body::Body + Send + 'static,
-        B::Data: Send,
-        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    {
+    ) -> Result<Answer, Status> {
         exchange.asked_by(&user);
         self.write_down(head, peer, &user, exchange);
         if !exchange.is_long && !health::is_asked_for(&head.path) {
@@ -288,12 +272,7 @@ impl Handler {
     }
 
     /// Shows a setting of the process, or changes it.
-    async fn setting<B>(&self, head: &Head, setting: &Setting, body: B) -> Result<Answer, Status>
-    where
-        B: http_body::Body + Send + 'static,
-        B::Data: Send,
-        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    {
+    async fn setting(&self, head: &Head, setting: &Setting, body: Sent) -> Result<Answer, Status> {
         match head.method {
             Method::GET | Method::HEAD => Ok(web::text(200, format!("{}\n", (setting.get)()))),
             Method::PUT => {
@@ -346,19 +325,14 @@ impl Handler {
         }
     }
 
-    async fn resource<B>(
+    async fn resource(
         self: &Arc<Self>,
         head: &Head,
         target: Target,
         identity: Identity,
-        body: B,
+        body: Sent,
         exchange: &mut Exchange,
-    ) -> Result<Answer, Status>
-    where
-        B: http_body::Body + Send + 'static,
-        B::Data: Send,
-        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    {
+    ) -> Result<Answer, Status> {
         let watches = head.query.flag("watch").unwrap_or_default();
         let verb = Verb::of(&head.method, &target, watches)?;
         // Two readers of one path that differ would let somebody do what they were not asked about.
@@ -610,16 +584,7 @@ impl Head {
     }
 
     /// All of it, to be passed on.
-    fn passed<B>(&self, body: B) -> Passed
-    where
-        B: http_body::Body + Send + 'static,
-        B::Data: Send,
-        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    {
-        let body = body
-            .map_frame(|frame| frame.map_data(|mut data| data.copy_to_bytes(data.remaining())))
-            .map_err(Into::into)
-            .boxed_unsync();
+    fn passed(&self, body: Sent) -> Passed {
         Passed {
             method: self.method.clone(),
             headers: self.headers.clone(),

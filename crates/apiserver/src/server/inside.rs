@@ -11,6 +11,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use http::{Request, Response};
 use http_body::{Frame, SizeHint};
 use k3_api::rules::User;
@@ -20,7 +21,7 @@ use tokio::sync::Notify;
 use super::{Server, handler::Handler};
 use crate::{
     authn::Peer,
-    http::{Body, Broken},
+    http::{Body, Broken, Sent, sent},
 };
 
 /// A way into the server for a user who is part of its process. Clones are the same user.
@@ -37,16 +38,24 @@ pub struct InsideBody(Body);
 
 impl Inside {
     /// Answers a request.
-    pub async fn ask<B>(&self, request: Request<B>) -> Response<InsideBody>
+    pub fn ask<B>(&self, request: Request<B>) -> BoxFuture<'_, Response<InsideBody>>
     where
         B: http_body::Body + Send + 'static,
         B::Data: Send,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
     {
-        // There is no connection that could be ended.
-        let end = Notify::new();
-        let answer = self.handler.handle(request, &self.peer, &end).await;
-        answer.map(InsideBody)
+        self.answer(request.map(sent))
+    }
+
+    /// Boxed here, and not in `ask`: so it is compiled with this crate, not with each that asks.
+    #[inline(never)]
+    fn answer(&self, request: Request<Sent>) -> BoxFuture<'_, Response<InsideBody>> {
+        Box::pin(async move {
+            // There is no connection that could be ended.
+            let end = Notify::new();
+            let answer = self.handler.handle(request, &self.peer, &end).await;
+            answer.map(InsideBody)
+        })
     }
 }
 

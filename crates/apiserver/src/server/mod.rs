@@ -40,6 +40,7 @@ mod writers;
 
 use std::{future::Future, io, sync::Arc};
 
+use futures_util::future::BoxFuture;
 use k3_storage::{Clock, ReadError, Store, SystemClock};
 use tokio::net::TcpListener;
 
@@ -99,7 +100,13 @@ pub enum StartError {
 
 impl Server {
     /// Reads what is stored, and makes what every cluster has.
-    pub async fn start(mut config: Config, store: Arc<dyn Store>) -> Result<Self, StartError> {
+    // Boxed: so what goes on behind requests is compiled with this crate, not with each that starts a server.
+    #[inline(never)]
+    pub fn start(config: Config, store: Arc<dyn Store>) -> BoxFuture<'static, Result<Self, StartError>> {
+        Box::pin(Self::begin(config, store))
+    }
+
+    async fn begin(mut config: Config, store: Arc<dyn Store>) -> Result<Self, StartError> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let metrics = Arc::new(Metrics::default());
         let auditor = match config.audit.take() {
@@ -199,12 +206,12 @@ impl Server {
         tls: Arc<rustls::ServerConfig>,
         stop: impl Future<Output = ()> + Send,
     ) {
-        connection::serve(&self.handler, listener, Some(tls), stop).await;
+        connection::serve(&self.handler, listener, Some(tls), Box::pin(stop)).await;
     }
 
     /// The same without TLS: whoever is on the way reads and changes everything. For a listener that only this machine can
     /// reach.
     pub async fn serve_plain(&self, listener: TcpListener, stop: impl Future<Output = ()> + Send) {
-        connection::serve(&self.handler, listener, None, stop).await;
+        connection::serve(&self.handler, listener, None, Box::pin(stop)).await;
     }
 }

@@ -150,7 +150,9 @@ impl<R: Reconciler> Runner<R> {
                 shared: Arc::clone(&self.shared),
                 reconciler: Arc::clone(&self.reconciler),
             };
-            workers.spawn(worker.work());
+            // Boxed: tasks of one type are compiled once, not for each reconciler.
+            let work: BoxFuture<'static, ()> = Box::pin(worker.work());
+            workers.spawn(work);
         }
         workers
     }

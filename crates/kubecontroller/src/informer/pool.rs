@@ -4,7 +4,7 @@
 
 use std::{collections::VecDeque, thread::available_parallelism};
 
-use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::{sync::oneshot, task::spawn_blocking};
 
 use super::source::Trouble;
 
@@ -16,7 +16,7 @@ pub(super) struct Pool<R> {
 
 enum Job<R> {
     Done(R),
-    UnderWay(JoinHandle<R>),
+    UnderWay(oneshot::Receiver<R>),
 }
 
 /// Less than this is done at once: it takes less time than to hand it over.
@@ -47,19 +47,25 @@ impl<R: Send + 'static> Pool<R> {
         self.under_way.push_back(if size < WORTH_IT {
             Job::Done(work())
         } else {
-            Job::UnderWay(spawn_blocking(work))
+            let (done, result) = oneshot::channel();
+            // Boxed: tasks of one type are compiled once, not for each type of object.
+            let work: Box<dyn FnOnce() + Send> = Box::new(move || {
+                // Who asked may have gone meanwhile.
+                let _ = done.send(work());
+            });
+            spawn_blocking(work);
+            Job::UnderWay(result)
         });
     }
 
     /// The result of the oldest work. `None` if there is none. Nothing is lost if this is cancelled.
     pub(super) async fn next(&mut self) -> Option<Result<R, Trouble>> {
         if let Job::UnderWay(job) = self.under_way.front_mut()? {
-            let result = match job.await {
-                Ok(result) => result,
-                Err(error) => {
-                    self.under_way.clear();
-                    return Some(Err(Trouble::Broken(format!("an object cannot be read: {error}"))));
-                }
+            let Ok(result) = job.await else {
+                // It never answered: it panicked, which the log has.
+                self.under_way.clear();
+                let why = "an object cannot be read: reading it panicked";
+                return Some(Err(Trouble::Broken(why.to_owned())));
             };
             self.under_way.pop_front();
             return Some(Ok(result));

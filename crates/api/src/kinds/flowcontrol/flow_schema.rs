@@ -104,6 +104,10 @@ impl Rules for FlowSchema {
         ])
     }
 
+    fn is_arranged(&self) -> bool {
+        true
+    }
+
     /// In the order in which schemas are tried.
     fn arrange(&self, rows: &mut [(Value, Row)]) {
         rows.sort_by_cached_key(|(schema, row)| {

@@ -86,6 +86,10 @@ impl Rules for StorageClass {
         )
     }
 
+    fn is_arranged(&self) -> bool {
+        true
+    }
+
     /// The class of claims that name none is marked: the newest of those that are to be it.
     fn arrange(&self, rows: &mut [(Value, Row)]) {
         let created = |class: &Value| Time::parse(class.at("metadata").text("creationTimestamp")).ok();
