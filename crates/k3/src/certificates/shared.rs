@@ -5,6 +5,7 @@
 
 use std::{fs, io, path::Path};
 
+use base64::{Engine, engine::general_purpose::STANDARD};
 use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 
@@ -138,8 +139,7 @@ impl SharedKeys {
     /// A name that no others have, and that says nothing of them.
     pub(crate) fn name(&self) -> String {
         let bytes = serde_json::to_vec(self).expect("texts can be written");
-        let hash = digest(&SHA256, &bytes);
-        hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+        STANDARD.encode(digest(&SHA256, &bytes))
     }
 
     /// Whether they are the same but for certificates: what one signs is good for who has the other.

@@ -99,7 +99,8 @@ impl ControlPlane {
         let compactor = Compactor::start(Arc::clone(&store), HISTORY);
         let config = api_config(&mut settings, &certificates, &listeners);
         tracing::info!("starting the API server");
-        let server = Server::start(config, Arc::clone(&store)).await.map_err(|error| {
+        let starting = Box::pin(Server::start(config, Arc::clone(&store)));
+        let server = starting.await.map_err(|error| {
             let advice = "see the cause; the store can be looked at with its own tools";
             Failure::new("cannot start the API server", advice).because(error)
         })?;

@@ -58,12 +58,11 @@ pub(super) async fn agree(store: &dyn Store, folder: &Path, clash: Clash) -> Res
     loop {
         let Kept { keys, memory } = SharedKeys::read(folder).map_err(no_certificates)?;
         let Some(entry) = store.get(&key()).await.map_err(no_answer)? else {
-            let own = match keys {
-                Some(own) => own,
-                None => {
-                    is_unused = true;
-                    SharedKeys::make(folder, &SystemClock).map_err(no_certificates)?
-                }
+            let own = if let Some(own) = keys {
+                own
+            } else {
+                is_unused = true;
+                SharedKeys::make(folder, &SystemClock).map_err(no_certificates)?
             };
             let create = Write::create(key(), bytes(&own));
             let Some(revision) = tell(store, create, &own, folder).await? else {

@@ -208,12 +208,11 @@ fn authorities(file: &Path) -> usize {
     let encoded = text
         .lines()
         .find_map(|line| line.trim().strip_prefix("certificate-authority-data: "));
-    let pem = match encoded {
-        Some(encoded) => String::from_utf8(STANDARD.decode(encoded).unwrap()).unwrap(),
-        None => {
-            let identity: serde_json::Value = serde_json::from_str(&text).unwrap();
-            identity["authority"].as_str().unwrap().to_owned()
-        }
+    let pem = if let Some(encoded) = encoded {
+        String::from_utf8(STANDARD.decode(encoded).unwrap()).unwrap()
+    } else {
+        let identity: serde_json::Value = serde_json::from_str(&text).unwrap();
+        identity["authority"].as_str().unwrap().to_owned()
     };
     pem.matches("BEGIN CERTIFICATE").count()
 }
