@@ -74,7 +74,7 @@ pub(super) async fn run(flags: &ServerFlags, ttl: Duration) -> Result<(), Failur
     cluster
         .ask("POST", SECRETS, Some(&secret(&token, &expires)))
         .await?;
-    let server = reachable(&cluster, &config.cluster_url).await?;
+    let server = reachable(&cluster, &config.cluster_url).await;
     eprintln!("on the machine that is to join, until {expires}:");
     println!("k3 node --server {server} --token {token}");
     Ok(())
@@ -146,14 +146,15 @@ fn expiry(ttl: Duration) -> String {
 }
 
 /// Where other machines find the server. That a kubeconfig names this machine alone says nothing about them.
-async fn reachable(cluster: &Cluster, known: &Uri) -> Result<String, Failure> {
+async fn reachable(cluster: &Cluster, known: &Uri) -> String {
     let is_local = ["127.", "localhost", "[::1]"]
         .iter()
         .any(|local| known.host().is_some_and(|host| host.starts_with(local)));
     if !is_local {
-        return Ok(known.to_string().trim_end_matches('/').to_owned());
+        return known.to_string().trim_end_matches('/').to_owned();
     }
-    let servers = cluster.ask("GET", SERVERS, None).await?;
+    // A server that only this machine can reach is named nowhere.
+    let servers = cluster.ask("GET", SERVERS, None).await.unwrap_or_default();
     let port = known.port_u16().unwrap_or(443);
     // Of several servers the one that listens where this one does is the best guess.
     let subsets = servers.get("subsets").and_then(Value::as_array);
@@ -170,7 +171,7 @@ async fn reachable(cluster: &Cluster, known: &Uri) -> Result<String, Failure> {
     eprintln!(
         "note: the kubeconfig names {known}; others reach the server at {host} only if it listens there (--bind 0.0.0.0)"
     );
-    Ok(format!("https://{host}:{port}"))
+    format!("https://{host}:{port}")
 }
 
 #[cfg(test)]
