@@ -12,11 +12,14 @@ use k3_api::{
 use serde_json::{Value, json};
 
 use crate::{
-    Config, StartError,
+    Config, Presence, StartError,
     registry::{Registry, Resource, own_user},
     service_range::kubernetes_address,
     usage,
 };
+
+/// Where servers listen if nobody says otherwise.
+const USUAL_PORT: u16 = 6443;
 
 /// Makes what is missing: first the namespaces and the range that services get addresses from, then everything else at once,
 /// so that the store takes it in few steps.
@@ -62,11 +65,14 @@ fn of_usage() -> Vec<Value> {
     ]
 }
 
-/// What depends on how the cluster is set up: how the server is reached from inside.
+/// What depends on how the cluster is set up: how servers are reached from inside. Which ones there are, `presence` tells.
 fn of_cluster(config: &Config) -> Vec<Value> {
-    let (address, port) = config.advertise;
+    let port = match config.presence {
+        // The port of a server that nobody is told of says nothing.
+        Presence::Hidden => USUAL_PORT,
+        Presence::Alone | Presence::Among => config.advertise.1,
+    };
     let inside = kubernetes_address(&config.service_range);
-    let family = if address.is_ipv4() { "IPv4" } else { "IPv6" };
     let range = format!("{}/{}", config.service_range.network, config.service_range.prefix);
     let mut service = bootstrap::kubernetes_service(inside, port);
     service.make("metadata").remove("uid");
@@ -79,31 +85,6 @@ fn of_cluster(config: &Config) -> Vec<Value> {
             "status": {},
         }),
         service,
-        json!({
-            "apiVersion": "v1",
-            "kind": "Endpoints",
-            "metadata": {
-                "name": "kubernetes",
-                "namespace": "default",
-                "labels": {"endpointslice.kubernetes.io/skip-mirror": "true"},
-            },
-            "subsets": [{
-                "addresses": [{"ip": address}],
-                "ports": [{"name": "https", "port": port, "protocol": "TCP"}],
-            }],
-        }),
-        json!({
-            "apiVersion": "discovery.k8s.io/v1",
-            "kind": "EndpointSlice",
-            "metadata": {
-                "name": "kubernetes",
-                "namespace": "default",
-                "labels": {"kubernetes.io/service-name": "kubernetes"},
-            },
-            "addressType": family,
-            "endpoints": [{"addresses": [address], "conditions": {"ready": true}}],
-            "ports": [{"name": "https", "port": port, "protocol": "TCP"}],
-        }),
     ]
 }
 

@@ -15,6 +15,7 @@ mod http;
 mod metrics;
 mod openapi;
 mod outgoing;
+mod presence;
 mod registry;
 mod request;
 mod server;
@@ -32,6 +33,8 @@ pub use self::{
     config::{Config, Limits, NodeClient, PodAccounts, parse_duration},
     discovery::version,
     http::Broken,
+    outgoing::{Judge, Judged},
+    presence::Presence,
     server::{Inside, InsideBody, Server, StartError},
     service_range::{BadServiceRange, kubernetes_address, service_range},
 };

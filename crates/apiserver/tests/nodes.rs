@@ -18,7 +18,9 @@ use hyper::{
     body::Frame, body::Incoming, client::conn::http1 as client, server::conn::http1, service::service_fn,
 };
 use hyper_util::rt::TokioIo;
-use k3_apiserver::{Authentication, Config, Limits, NodeClient, PodAccounts, Server, service_range};
+use k3_apiserver::{
+    Authentication, Config, Limits, NodeClient, PodAccounts, Presence, Server, service_range,
+};
 use k3_storage::memory::MemoryStore;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
@@ -202,6 +204,7 @@ impl Cluster {
             signing_key: signing.as_ref().to_vec(),
             unrestricted_update: false,
             advertise: (Ipv4Addr::new(192, 0, 2, 1).into(), 6443),
+            presence: Presence::default(),
             guard_owners: false,
             pod_accounts: PodAccounts::default(),
             limits: Limits::default(),

@@ -35,6 +35,8 @@ pub enum ClientCommand {
     Explain(commands::explain::ExplainFlags),
     /// Display the kinds of objects that the server has
     ApiResources(commands::api_resources::ApiResourcesFlags),
+    /// Display the groups and versions that the server has
+    ApiVersions(commands::api_versions::ApiVersionsFlags),
     /// Print a script that makes a shell complete commands, flags, kinds and names
     Completion(commands::completion::CompletionFlags),
     /// Print what may come next, for scripts of shells
@@ -76,6 +78,7 @@ impl ClientCommand {
             Self::Wait(flags) => flags.run(&connect(&flags.connection).await?).await,
             Self::Explain(flags) => flags.run(&connect(&flags.connection).await?).await,
             Self::ApiResources(flags) => flags.run(&connect(&flags.connection).await?).await,
+            Self::ApiVersions(flags) => flags.run(&connect(&flags.connection).await?).await,
             Self::Completion(flags) => flags.run(),
             Self::Words(flags) => flags.run(surroundings).await,
             Self::Kubeconfig(flags) => flags.run(surroundings),

@@ -1,16 +1,20 @@
 //! Which objects are meant: `pods`, `pod web`, `deploy/web svc/db`, `pods,svc`, or those of files.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use clap::Args;
 use serde_json::Value;
+use tokio::time::{Instant, sleep};
 
 use crate::{
     documents::{self, Document},
     failed::Failed,
-    resource::Resource,
+    resource::{Resource, with_query},
     session::Session,
 };
+
+/// How often it is looked for what is waited for.
+const LOOK: Duration = Duration::from_millis(200);
 
 /// Files that name objects.
 #[derive(Clone, Debug, Default, Args)]
@@ -34,6 +38,35 @@ pub(crate) struct SelectFlags {
     /// Only objects with these fields, such as `status.phase=Running`
     #[arg(long, value_name = "FIELDS")]
     pub(crate) field_selector: Option<String>,
+}
+
+/// Which objects a command is about.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct ObjectFlags {
+    /// Which objects: `pods`, `pod web`, `deploy/web svc/db`, `pods,services`, `all`
+    #[arg(value_name = "TYPE[/NAME]")]
+    what: Vec<String>,
+
+    #[command(flatten)]
+    files: FileFlags,
+
+    #[command(flatten)]
+    pub(crate) select: SelectFlags,
+
+    /// Those of all namespaces
+    #[arg(short = 'A', long)]
+    pub(crate) all_namespaces: bool,
+}
+
+/// The same for commands that ask for more than a type: names, or that several are wanted.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct ChosenFlags {
+    #[command(flatten)]
+    objects: ObjectFlags,
+
+    /// All of the type in the namespace
+    #[arg(long)]
+    all: bool,
 }
 
 /// An object that is meant, or all of a kind.
@@ -75,6 +108,71 @@ impl SelectFlags {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.selector.is_none() && self.field_selector.is_none()
+    }
+}
+
+// --- ObjectFlags ---
+
+impl ObjectFlags {
+    /// What is meant: objects by name, and types of which all are.
+    pub(crate) async fn picks(&self, session: &Session) -> Result<Vec<Pick>, Failed> {
+        let mut picks = session.pick(&self.what, &self.files).await?;
+        for pick in picks
+            .iter_mut()
+            .filter(|pick| self.all_namespaces && pick.name.is_none())
+        {
+            pick.namespace = None;
+        }
+        Ok(picks)
+    }
+}
+
+// --- ChosenFlags ---
+
+impl ChosenFlags {
+    /// The objects that are meant, each by its name. If none of a type is there, it is waited for the first until `deadline`.
+    pub(crate) async fn picks(
+        &self,
+        session: &Session,
+        deadline: Option<Instant>,
+    ) -> Result<Vec<Pick>, Failed> {
+        let select = &self.objects.select;
+        let mut named = Vec::new();
+        for pick in self.objects.picks(session).await? {
+            if pick.name.is_some() {
+                if !select.is_empty() || self.all {
+                    return Err(Failed::usage(
+                        "name objects, or choose them with -l or --all, not both",
+                    ));
+                }
+                named.push(pick);
+                continue;
+            }
+            if select.is_empty() && !self.all {
+                return Err(Failed::usage(
+                    "resource(s) were provided, but no name was specified; -l or --all chooses several",
+                ));
+            }
+            let path = with_query(&pick.collection(), &select.query());
+            let mut found;
+            loop {
+                found = session.api.get(&path).await?["items"].take();
+                let is_empty = found.as_array().is_none_or(Vec::is_empty);
+                if !is_empty || deadline.is_none_or(|deadline| Instant::now() >= deadline) {
+                    break;
+                }
+                sleep(LOOK).await;
+            }
+            for object in found.as_array().into_iter().flatten() {
+                let text = |name: &str| object["metadata"][name].as_str().map(str::to_owned);
+                named.push(Pick {
+                    name: text("name"),
+                    namespace: text("namespace"),
+                    ..pick.clone()
+                });
+            }
+        }
+        Ok(named)
     }
 }
 

@@ -27,20 +27,28 @@ pub(crate) struct Tls {
     /// What judges client certificates.
     pub(crate) clients: Arc<dyn ClientCertVerifier>,
     shown: Arc<Shown>,
-    believed: Arc<Believed>,
+    believed: Believed,
 }
 
 /// What is shown to clients now.
 #[derive(Debug)]
 struct Shown(RwLock<Arc<CertifiedKey>>);
 
-/// Whose certificates are believed now.
-#[derive(Debug)]
-struct Believed(RwLock<Arc<dyn ClientCertVerifier>>);
+/// Whose certificates are believed now. Clones are the same but for the moment in which they judge.
+#[derive(Clone, Debug)]
+struct Believed {
+    now: Arc<RwLock<Arc<dyn ClientCertVerifier>>>,
+    moment: Moment,
+}
 
-/// Lets clients show any certificate that they have the key of.
-#[derive(Debug)]
-struct AnyCertificate(Arc<dyn ClientCertVerifier>);
+/// When the certificate of a client is judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Moment {
+    /// With the connection: only whether the client has the key of what it shows.
+    Connection,
+    /// With each request, for which the API server asks.
+    Request,
+}
 
 /// The cryptography of all that is done here.
 pub(crate) fn provider() -> Arc<CryptoProvider> {
@@ -52,17 +60,23 @@ pub(crate) fn provider() -> Arc<CryptoProvider> {
 impl Tls {
     pub(crate) fn new(certificates: &Certificates) -> Result<Self, CertificateError> {
         let shown = Arc::new(Shown(RwLock::new(shown(certificates)?)));
-        let believed = Arc::new(Believed(RwLock::new(believed(certificates)?)));
-        let clients: Arc<dyn ClientCertVerifier> = Arc::clone(&believed) as _;
+        let believed = Believed {
+            now: Arc::new(RwLock::new(believed(certificates)?)),
+            moment: Moment::Request,
+        };
+        let at_connection = Believed {
+            moment: Moment::Connection,
+            ..believed.clone()
+        };
         let resolver: Arc<dyn ResolvesServerCert> = Arc::clone(&shown) as _;
         let mut config = ServerConfig::builder_with_provider(provider())
             .with_protocol_versions(&[&TLS13, &TLS12])?
-            .with_client_cert_verifier(Arc::new(AnyCertificate(Arc::clone(&clients))))
+            .with_client_cert_verifier(Arc::new(at_connection))
             .with_cert_resolver(resolver);
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(Tls {
             config: Arc::new(config),
-            clients,
+            clients: Arc::new(believed.clone()),
             shown,
             believed,
         })
@@ -72,7 +86,7 @@ impl Tls {
     pub(crate) fn replace(&self, certificates: &Certificates) -> Result<(), CertificateError> {
         let (shown, believed) = (shown(certificates)?, believed(certificates)?);
         *self.shown.0.write().unwrap_or_else(PoisonError::into_inner) = shown;
-        *self.believed.0.write().unwrap_or_else(PoisonError::into_inner) = believed;
+        *self.believed.now.write().unwrap_or_else(PoisonError::into_inner) = believed;
         Ok(())
     }
 }
@@ -112,7 +126,7 @@ impl ResolvesServerCert for Shown {
 
 impl Believed {
     fn now(&self) -> Arc<dyn ClientCertVerifier> {
-        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.now.read().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -136,7 +150,10 @@ impl ClientCertVerifier for Believed {
         between: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<ClientCertVerified, rustls::Error> {
-        self.now().verify_client_cert(certificate, between, now)
+        match self.moment {
+            Moment::Connection => Ok(ClientCertVerified::assertion()),
+            Moment::Request => self.now().verify_client_cert(certificate, between, now),
+        }
     }
 
     fn verify_tls12_signature(
@@ -159,53 +176,5 @@ impl ClientCertVerifier for Believed {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.now().supported_verify_schemes()
-    }
-}
-
-// --- AnyCertificate ---
-
-impl ClientCertVerifier for AnyCertificate {
-    fn offer_client_auth(&self) -> bool {
-        self.0.offer_client_auth()
-    }
-
-    fn client_auth_mandatory(&self) -> bool {
-        false
-    }
-
-    fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        self.0.root_hint_subjects()
-    }
-
-    fn verify_client_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: UnixTime,
-    ) -> Result<ClientCertVerified, rustls::Error> {
-        // The API server asks the verifier itself, for every request.
-        Ok(ClientCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.0.verify_tls12_signature(message, certificate, signed)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.0.verify_tls13_signature(message, certificate, signed)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_verify_schemes()
     }
 }

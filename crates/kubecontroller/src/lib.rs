@@ -27,6 +27,7 @@
 //!   ([`Request::wrote_at`](controller::Request::wrote_at)), or what is expected ([`expectations`]).
 //! - Time is passed in: waiting is tokio's, the time of day is a [`Clock`]'s. A test pauses the one and sets the other.
 
+mod causes;
 mod clock;
 pub mod conflict;
 pub mod controller;

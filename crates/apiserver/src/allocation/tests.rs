@@ -16,7 +16,7 @@ use super::{
     repair::Orphans,
 };
 use crate::{
-    Authentication, Config, Limits, PodAccounts,
+    Authentication, Config, Limits, PodAccounts, Presence,
     admission::Admission,
     authn::{Authenticator, Signer},
     authz::Authorizer,
@@ -50,6 +50,7 @@ impl Cluster {
             issuer: "https://issuer".to_owned(),
             signing_key: key.as_ref().to_vec(),
             advertise: (Ipv4Addr::new(192, 168, 0, 1).into(), 6443),
+            presence: Presence::default(),
             guard_owners: false,
             pod_accounts: PodAccounts::default(),
             nodes: None,

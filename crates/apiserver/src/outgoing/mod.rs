@@ -3,6 +3,7 @@
 //! ```text
 //! destination   where a call goes: a URL, or a service of the cluster, and which authority its certificate comes from
 //! service       the address behind a service
+//! judge         who judges the certificates of servers
 //! trust         whose certificates are believed
 //! connection    one connection, and those that are kept for the next call
 //! nodes         where nodes are, and what the server shows them
@@ -16,6 +17,7 @@
 mod connection;
 mod destination;
 mod error;
+mod judge;
 mod nodes;
 mod passing;
 mod service;
@@ -34,6 +36,7 @@ use std::{
 use bytes::Bytes;
 
 use self::connection::Endpoint;
+pub use self::judge::{Judge, Judged};
 pub(crate) use self::{
     destination::Destination,
     error::CallError,

@@ -3,18 +3,17 @@
 use std::{fs, sync::Arc};
 
 use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
-    client::{
-        WebPkiServerVerifier,
-        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
-        verify_server_name,
-    },
-    crypto::{CryptoProvider, ring},
+    CertificateError, ClientConfig, RootCertStore,
+    client::{WebPkiServerVerifier, danger::ServerCertVerifier, verify_server_name},
+    crypto::ring,
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
     server::ParsedCertificate,
 };
 
-use super::CallError;
+use super::{
+    CallError,
+    judge::{Judge, Judged},
+};
 use crate::{NodeClient, authn::Certificate};
 
 /// Where systems keep the authorities that all programs believe.
@@ -58,8 +57,8 @@ pub(super) fn client(authorities: &[u8]) -> Result<ClientConfig, CallError> {
         } else {
             believed
         },
-        provider: Arc::clone(&provider),
     };
+    let verifier = Judged::new(verifier, &provider);
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|error| CallError::new(error.to_string()))?
@@ -91,7 +90,7 @@ pub(super) fn unverified(of: Option<&NodeClient>) -> Result<ClientConfig, CallEr
         .with_safe_default_protocol_versions()
         .map_err(|error| CallError::new(error.to_string()))?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Anybody(provider)));
+        .with_custom_certificate_verifier(Arc::new(Judged::new(Anybody, &provider)));
     let Some(of) = of else {
         return Ok(builder.with_no_client_auth());
     };
@@ -111,42 +110,17 @@ fn identity(of: &NodeClient) -> Result<(Vec<CertificateDer<'static>>, PrivateKey
 
 /// Believes anybody: what is passed on to pods is for their users to judge.
 #[derive(Debug)]
-struct Anybody(Arc<CryptoProvider>);
+struct Anybody;
 
-impl ServerCertVerifier for Anybody {
-    fn verify_server_cert(
+impl Judge for Anybody {
+    fn judge(
         &self,
         _: &CertificateDer<'_>,
         _: &[CertificateDer<'_>],
         _: &ServerName<'_>,
-        _: &[u8],
         _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        rustls::crypto::verify_tls12_signature(message, certificate, signature, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        rustls::crypto::verify_tls13_signature(message, certificate, signature, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
+    ) -> Result<(), rustls::Error> {
+        Ok(())
     }
 }
 
@@ -156,7 +130,6 @@ struct Verifier {
     /// `None` if there are no authorities at all.
     chains: Option<Arc<WebPkiServerVerifier>>,
     believed: Vec<CertificateDer<'static>>,
-    provider: Arc<CryptoProvider>,
 }
 
 // --- Verifier ---
@@ -190,48 +163,22 @@ impl Verifier {
     }
 }
 
-impl ServerCertVerifier for Verifier {
-    fn verify_server_cert(
+impl Judge for Verifier {
+    fn judge(
         &self,
         certificate: &CertificateDer<'_>,
         intermediates: &[CertificateDer<'_>],
         server: &ServerName<'_>,
-        ocsp: &[u8],
         now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
+    ) -> Result<(), rustls::Error> {
         if self.believed.iter().any(|believed| believed == certificate) {
-            Self::check_own(certificate, server, now)?;
-            return Ok(ServerCertVerified::assertion());
+            return Self::check_own(certificate, server, now);
         }
         match &self.chains {
-            Some(chains) => chains.verify_server_cert(certificate, intermediates, server, ocsp, now),
+            Some(chains) => chains
+                .verify_server_cert(certificate, intermediates, server, &[], now)
+                .map(drop),
             None => Err(CertificateError::UnknownIssuer.into()),
         }
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        rustls::crypto::verify_tls12_signature(message, certificate, signature, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        rustls::crypto::verify_tls13_signature(message, certificate, signature, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider
-            .signature_verification_algorithms
-            .supported_schemes()
     }
 }

@@ -58,6 +58,7 @@ use crate::{
     custom::{self, Converter},
     metrics::Metrics,
     outgoing::{Nodes, Outgoing},
+    presence,
     registry::{self, Registry},
 };
 
@@ -68,6 +69,7 @@ pub struct Server {
     _feed: Feed,
     _keeper: Keeper,
     _definitions: custom::Keeper,
+    presence: presence::Keeper,
 }
 
 /// Why a server did not start.
@@ -148,11 +150,17 @@ impl Server {
         let registry = Arc::new(registry);
         crate::bootstrap::run(&registry, &config).await?;
         Ok(Server {
+            presence: presence::Keeper::start(Arc::clone(&registry), &config).await,
             _definitions: custom::Keeper::start(Arc::clone(&registry)),
             handler: Arc::new(Handler::new(config, registry, auditor)),
             _feed: feed,
             _keeper: keeper,
         })
+    }
+
+    /// Has those who look for a server find another one, if there are several. To be called before connections end.
+    pub async fn withdraw(&self) {
+        self.presence.withdraw().await;
     }
 
     /// Shows further figures with its own at `/metrics`, in the text that Prometheus reads. They are asked for when somebody

@@ -14,8 +14,7 @@ use crate::{
     connection::ConnectFlags,
     failed::Failed,
     output::Output,
-    pick::{FileFlags, Pick, SelectFlags},
-    resource::with_query,
+    pick::{ChosenFlags, Pick},
     session::Session,
     watch::until,
 };
@@ -27,23 +26,8 @@ use crate::{
     reason = "each is a switch of the command line"
 )]
 pub struct DeleteFlags {
-    /// What to delete: `pod web`, `deploy/web svc/db`; a type alone with -l or --all
-    #[arg(value_name = "TYPE[/NAME]")]
-    what: Vec<String>,
-
     #[command(flatten)]
-    files: FileFlags,
-
-    #[command(flatten)]
-    select: SelectFlags,
-
-    /// All of the type in the namespace
-    #[arg(long)]
-    all: bool,
-
-    /// In all namespaces, with -l or --all
-    #[arg(short = 'A', long)]
-    all_namespaces: bool,
+    chosen: ChosenFlags,
 
     /// Seconds that pods get to end; 0 with --force, 1 with --now
     #[arg(long, value_name = "SECONDS")]
@@ -104,12 +88,12 @@ struct Leaving {
 
 impl DeleteFlags {
     pub(crate) async fn run(&self, session: &Session) -> Result<(), Failed> {
-        let (picks, mut failures) = self.picks(session).await?;
-        if picks.is_empty() && failures.is_empty() {
+        let picks = self.chosen.picks(session, None).await?;
+        if picks.is_empty() {
             eprintln!("No resources found");
             return Ok(());
         }
-        let mut leaving = Vec::new();
+        let (mut leaving, mut failures) = (Vec::new(), Vec::new());
         for pick in picks {
             match self.delete(session, &pick).await {
                 Ok(uid) => {
@@ -129,41 +113,6 @@ impl DeleteFlags {
             }
         }
         report(failures)
-    }
-
-    /// The objects that are meant, each by its name.
-    async fn picks(&self, session: &Session) -> Result<(Vec<Pick>, Vec<Failed>), Failed> {
-        let mut named = Vec::new();
-        for mut pick in session.pick(&self.what, &self.files).await? {
-            if pick.name.is_some() {
-                if !self.select.is_empty() || self.all {
-                    return Err(Failed::usage(
-                        "name objects, or choose them with -l or --all, not both",
-                    ));
-                }
-                named.push(pick);
-                continue;
-            }
-            if self.select.is_empty() && !self.all {
-                return Err(Failed::usage(
-                    "resource(s) were provided, but no name was specified; -l or --all chooses several",
-                ));
-            }
-            if self.all_namespaces {
-                pick.namespace = None;
-            }
-            let path = with_query(&pick.collection(), &self.select.query());
-            let list = session.api.get(&path).await?;
-            for object in list["items"].as_array().into_iter().flatten() {
-                let text = |name: &str| object["metadata"][name].as_str().map(str::to_owned);
-                named.push(Pick {
-                    name: text("name"),
-                    namespace: text("namespace"),
-                    ..pick.clone()
-                });
-            }
-        }
-        Ok((named, Vec::new()))
     }
 
     /// Deletes an object; the uid of what is still there to be waited for.

@@ -1,6 +1,7 @@
 //! A file or folder a command.
 
 pub(crate) mod api_resources;
+pub(crate) mod api_versions;
 pub(crate) mod apply;
 pub(crate) mod completion;
 pub(crate) mod delete;

@@ -12,8 +12,7 @@ use crate::{
     connection::ConnectFlags,
     failed::Failed,
     jsonpath::Path,
-    pick::{FileFlags, Pick, SelectFlags},
-    resource::with_query,
+    pick::{ChosenFlags, Pick},
     session::Session,
     watch::until,
 };
@@ -21,23 +20,8 @@ use crate::{
 /// Wait until objects are as they should be
 #[derive(Debug, Args)]
 pub struct WaitFlags {
-    /// What to wait for: `pod web`, `deploy/web`; a type alone with -l or --all
-    #[arg(value_name = "TYPE[/NAME]")]
-    what: Vec<String>,
-
     #[command(flatten)]
-    files: FileFlags,
-
-    #[command(flatten)]
-    select: SelectFlags,
-
-    /// All of the type in the namespace
-    #[arg(long)]
-    all: bool,
-
-    /// In all namespaces, with -l or --all
-    #[arg(short = 'A', long)]
-    all_namespaces: bool,
+    chosen: ChosenFlags,
 
     /// `condition=NAME[=VALUE]`, `jsonpath=PATH[=VALUE]`, `delete` or `create`
     #[arg(long = "for", value_name = "WHAT")]
@@ -145,7 +129,9 @@ impl Wish {
 impl WaitFlags {
     pub(crate) async fn run(&self, session: &Session) -> Result<(), Failed> {
         let deadline = Instant::now() + self.timeout;
-        let picks = self.picks(session, deadline).await?;
+        // Whoever waits for the first to be there waits.
+        let patience = (self.wish == Wish::There).then_some(deadline);
+        let picks = self.chosen.picks(session, patience).await?;
         if picks.is_empty() {
             // What is not there is gone already.
             return if self.wish == Wish::Gone {
@@ -162,44 +148,6 @@ impl WaitFlags {
             }
         }
         report(failures)
-    }
-
-    async fn picks(&self, session: &Session, deadline: Instant) -> Result<Vec<Pick>, Failed> {
-        let mut picks = Vec::new();
-        for mut pick in session.pick(&self.what, &self.files).await? {
-            if pick.name.is_some() {
-                picks.push(pick);
-                continue;
-            }
-            if self.select.is_empty() && !self.all {
-                return Err(Failed::usage(
-                    "resource(s) were provided, but no name was specified; -l or --all chooses several",
-                ));
-            }
-            if self.all_namespaces {
-                pick.namespace = None;
-            }
-            let path = with_query(&pick.collection(), &self.select.query());
-            let mut found;
-            loop {
-                found = session.api.get(&path).await?["items"].take();
-                let is_empty = found.as_array().is_none_or(Vec::is_empty);
-                // Whoever waits for the first to be there waits.
-                if !is_empty || self.wish != Wish::There || Instant::now() >= deadline {
-                    break;
-                }
-                tokio::time::sleep(Duration::from_millis(200)).await;
-            }
-            for object in found.as_array().into_iter().flatten() {
-                let text = |name: &str| object["metadata"][name].as_str().map(str::to_owned);
-                picks.push(Pick {
-                    name: text("name"),
-                    namespace: text("namespace"),
-                    ..pick.clone()
-                });
-            }
-        }
-        Ok(picks)
     }
 
     async fn wait(&self, session: &Session, pick: &Pick, deadline: Instant) -> Result<(), Failed> {

@@ -10,6 +10,7 @@ mod names;
 mod pem;
 mod rotation;
 mod set;
+mod shared;
 mod survey;
 
 pub(crate) use self::{
@@ -18,5 +19,6 @@ pub(crate) use self::{
     pem::pem,
     rotation::{GENERATION, Part, finish, rotate},
     set::{CertificateError, Certificates},
+    shared::{Kept, Memory, SharedKeys},
     survey::{Held, survey},
 };

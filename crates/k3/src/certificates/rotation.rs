@@ -27,7 +27,7 @@ use crate::secret_file;
 /// The file that changes whenever others here were replaced.
 pub(crate) const GENERATION: &str = "generation";
 /// The keys that tokens were signed with before.
-const OLD_SIGNING_KEYS: &str = "service-account-old.pub";
+pub(super) const OLD_SIGNING_KEYS: &str = "service-account-old.pub";
 
 /// What can be replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -7,20 +7,27 @@ use std::{
 };
 
 use clap::Args;
-use http::Uri;
 use kube::{Config, config::AuthInfo};
 use rustls::pki_types::{CertificateDer, pem::PemObject};
 
 use super::{server_flags::ServerFlags, start::StorageFlags};
-use crate::{data_dir::default_data_dir, failure::Failure, log::LogFlags, secret::Secret, server::Settings};
+use crate::{
+    data_dir::default_data_dir,
+    failure::Failure,
+    join::Servers,
+    log::LogFlags,
+    secret::Secret,
+    server::{Audience, Settings},
+};
 
 /// Where the API is.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Where the API server is")]
 pub(super) struct RemoteFlags {
-    /// Address of the API server, such as `https://10.0.0.1:6443`
-    #[arg(long, value_name = "URL", value_parser = url)]
-    pub(super) server: Option<Uri>,
+    /// Address of the API server, such as `https://10.0.0.1:6443`. A node takes several, with commas: it asks the next one
+    /// when one does not answer
+    #[arg(long, value_name = "URL")]
+    pub(super) server: Option<Servers>,
 
     /// Token to show there. Everybody on the machine can read a command line: the variable `K3_TOKEN` is safer
     #[arg(long, value_name = "TOKEN")]
@@ -67,7 +74,13 @@ impl RemoteFlags {
                 "add --token TOKEN and --ca FILE; or name a kubeconfig with --kubeconfig instead",
             ));
         };
-        let mut config = Config::new(server.clone());
+        if server.all().len() > 1 {
+            return Err(Failure::usage(
+                "--server names several servers, which is for nodes that join with a token",
+                "name one; an address that leads to all of them has a load balancer behind it",
+            ));
+        }
+        let mut config = Config::new(server.first().clone());
         config.root_cert = Some(certificates(file)?);
         config.auth_info = AuthInfo {
             token: Some(token.text().to_owned().into()),
@@ -96,15 +109,6 @@ fn certificates(file: &Path) -> Result<Vec<Vec<u8>>, Failure> {
         return Err(unusable().because("there is no certificate in it"));
     }
     Ok(read)
-}
-
-fn url(text: &str) -> Result<Uri, &'static str> {
-    let wrong = "not a URL such as https://10.0.0.1:6443";
-    let url: Uri = text.parse().map_err(|_| wrong)?;
-    if url.scheme_str() != Some("https") || url.host().is_none_or(str::is_empty) {
-        return Err(wrong);
-    }
-    Ok(url)
 }
 
 // --- PartOfFlags ---
@@ -140,6 +144,7 @@ pub(super) fn own_server(
     }
     Ok(Some(Settings {
         has_nodes: true,
+        audience: Audience::Process,
         ..Settings::new(folder.join(name), config)
     }))
 }

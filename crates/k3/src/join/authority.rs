@@ -1,4 +1,5 @@
-//! The authority of a server that nobody knows yet, but for the hash of its certificate.
+//! The authorities of a server, which it shows with its certificate: of one that nobody knows yet but for the hash of its
+//! authority, and of one that is known and may have got another authority.
 
 use std::{
     io,
@@ -8,10 +9,10 @@ use std::{
 };
 
 use http::Uri;
+use k3_apiserver::{Judge, Judged};
 use rustls::{
-    ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme,
-    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
-    crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature},
+    ClientConfig, ClientConnection, RootCertStore,
+    client::{WebPkiServerVerifier, danger::ServerCertVerifier},
     pki_types::{CertificateDer, ServerName, UnixTime},
 };
 
@@ -23,16 +24,12 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Takes whatever certificate it is shown: it is looked at afterwards.
 #[derive(Debug)]
-struct AnyServer(Arc<CryptoProvider>);
+struct AnyServer;
 
 /// The certificate of the authority of a server, if it is the one that is meant. Nothing is told to the server.
 pub(super) async fn find(server: &Uri, pin: Pin) -> Result<CertificateDer<'static>, Failure> {
-    let host = server.host().unwrap_or_default().to_owned();
-    let port = server.port_u16().unwrap_or(443);
-    let shown = tokio::task::spawn_blocking(move || shown(&host, port))
-        .await
-        .unwrap_or_else(|error| Err(io::Error::other(error)));
-    let shown = shown.map_err(|error| {
+    let anybody = Arc::new(Judged::new(AnyServer, &tls::provider()));
+    let shown = ask(server, anybody).await.map_err(|error| {
         let advice = "see that the server runs, that it listens for other machines (--bind 0.0.0.0), and that nothing is\n\
             between it and this machine";
         Failure::new(format!("cannot speak to {server}"), advice).because(error)
@@ -46,16 +43,47 @@ pub(super) async fn find(server: &Uri, pin: Pin) -> Result<CertificateDer<'stati
     })
 }
 
+/// The authorities of a server, if one of those that are known vouches for it. What it shows it has signed for, so who knows it
+/// may believe it about them.
+pub(super) async fn now(
+    server: &Uri,
+    known: Vec<CertificateDer<'static>>,
+) -> io::Result<Vec<CertificateDer<'static>>> {
+    let mut roots = RootCertStore::empty();
+    for authority in known {
+        roots.add(authority).map_err(io::Error::other)?;
+    }
+    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), tls::provider())
+        .build()
+        .map_err(io::Error::other)?;
+    let shown = ask(server, verifier).await?;
+    Ok(shown.into_iter().skip(1).collect())
+}
+
 /// The certificates that a server shows, its own first.
-fn shown(host: &str, port: u16) -> io::Result<Vec<CertificateDer<'static>>> {
+async fn ask(
+    server: &Uri,
+    verifier: Arc<dyn ServerCertVerifier>,
+) -> io::Result<Vec<CertificateDer<'static>>> {
+    let host = server.host().unwrap_or_default().to_owned();
+    let port = server.port_u16().unwrap_or(443);
+    tokio::task::spawn_blocking(move || shown(&host, port, verifier))
+        .await
+        .unwrap_or_else(|error| Err(io::Error::other(error)))
+}
+
+fn shown(
+    host: &str,
+    port: u16,
+    verifier: Arc<dyn ServerCertVerifier>,
+) -> io::Result<Vec<CertificateDer<'static>>> {
     let host = host.trim_start_matches('[').trim_end_matches(']');
     let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
-    let provider = tls::provider();
-    let config = ClientConfig::builder_with_provider(Arc::clone(&provider))
+    let config = ClientConfig::builder_with_provider(tls::provider())
         .with_safe_default_protocol_versions()
         .map_err(io::Error::other)?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(AnyServer(provider)))
+        .with_custom_certificate_verifier(verifier)
         .with_no_client_auth();
     let mut connection = ClientConnection::new(Arc::new(config), name).map_err(io::Error::other)?;
     let mut stream = connect(host, port)?;
@@ -81,39 +109,14 @@ fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
 
 // --- AnyServer ---
 
-impl ServerCertVerifier for AnyServer {
-    fn verify_server_cert(
+impl Judge for AnyServer {
+    fn judge(
         &self,
         _: &CertificateDer<'_>,
         _: &[CertificateDer<'_>],
         _: &ServerName<'_>,
-        _: &[u8],
         _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signed, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signed, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
+    ) -> Result<(), rustls::Error> {
+        Ok(())
     }
 }

@@ -25,7 +25,10 @@ pub(crate) struct NodeIdentity {
     pub(crate) name: String,
     /// Where the server is: a URL.
     pub(crate) server: String,
-    /// The certificate of the cluster's authority, in PEM.
+    /// Where other servers of the cluster are, as far as it is known: URLs.
+    #[serde(default)]
+    pub(super) others: Vec<String>,
+    /// The certificates of the cluster's authorities, in PEM: one, or two while one takes the place of the other.
     pub(crate) authority: String,
     /// Its own certificate, in PEM.
     certificate: String,
@@ -35,7 +38,7 @@ pub(crate) struct NodeIdentity {
 // --- NodeIdentity ---
 
 impl NodeIdentity {
-    /// Has a new certificate signed through `client`, who may ask for it.
+    /// Has the first certificate signed through `client`, who may ask for it.
     pub(super) async fn ask(
         client: &Client,
         name: &str,
@@ -46,10 +49,18 @@ impl NodeIdentity {
         Ok(NodeIdentity {
             name: name.to_owned(),
             server: server.to_string(),
+            others: Vec::new(),
             authority: authority.to_owned(),
             certificate,
             key,
         })
+    }
+
+    /// Has another certificate signed through `client`, who is this node.
+    pub(super) async fn renew(&mut self, client: &Client) -> Result<(), SigningError> {
+        let Signed { certificate, key } = signing::client_certificate(client, &self.name).await?;
+        (self.certificate, self.key) = (certificate, key);
+        Ok(())
     }
 
     /// The one that is kept in a node's folder.
@@ -80,23 +91,33 @@ impl NodeIdentity {
         Some((read.not_before, read.not_after))
     }
 
-    /// The certificate of the cluster's authority.
-    pub(super) fn authority_der(&self) -> Option<CertificateDer<'static>> {
-        CertificateDer::from_pem_slice(self.authority.as_bytes()).ok()
+    /// The certificates of the cluster's authorities.
+    pub(super) fn authorities(&self) -> Vec<CertificateDer<'static>> {
+        let read = CertificateDer::pem_slice_iter(self.authority.as_bytes());
+        read.filter_map(Result::ok).collect()
     }
 
-    /// A client that is this node.
-    pub(super) fn client(&self) -> Result<Client, Failure> {
+    /// Where the servers are, in the order in which they are asked.
+    pub(super) fn servers(&self) -> impl Iterator<Item = &String> {
+        let others = self.others.iter().filter(|other| **other != self.server);
+        std::iter::once(&self.server).chain(others)
+    }
+
+    /// Clients that are this node, one for each server.
+    pub(super) fn clients(&self) -> Result<Vec<Client>, Failure> {
+        self.servers().map(|server| self.client(server)).collect()
+    }
+
+    fn client(&self, server: &str) -> Result<Client, Failure> {
         let unusable = |error: Box<dyn std::error::Error + Send + Sync>| {
             let advice = "join the cluster again with a new token";
             Failure::new("cannot use the certificate of this node", advice).because(error)
         };
-        let server: Uri = self
-            .server
+        let server: Uri = server
             .parse()
             .map_err(|error: http::uri::InvalidUri| unusable(error.into()))?;
         let mut config = Config::new(server);
-        config.root_cert = self.authority_der().map(|der| vec![der.to_vec()]);
+        config.root_cert = Some(self.authorities().iter().map(|der| der.to_vec()).collect());
         let agent = (header::USER_AGENT, HeaderValue::from_static(KUBELET));
         config.headers.push(agent);
         config.auth_info = AuthInfo {

@@ -1,15 +1,19 @@
 //! How nodes come into a cluster.
 //!
 //! Promises: a node trusts no server but that of the authority its token names; it shows the token to nobody else; the key of
-//! its certificate never leaves its machine; once it has a certificate, it needs neither token nor administrator again.
+//! its certificate never leaves its machine; once it has a certificate, it needs neither token nor administrator again, also when
+//! the cluster gets another authority or other servers while it runs.
 
 mod authority;
 mod identity;
 mod node;
+mod renewal;
+mod servers;
 mod token;
 
 use self::identity::NodeIdentity;
 pub(crate) use self::{
     node::{Way, run},
+    servers::Servers,
     token::{JoinToken, Pin},
 };

@@ -1,46 +1,36 @@
 //! A node in a process of its own: it joins, and is from then on a client of the API like any other.
 
-use std::{
-    path::Path,
-    sync::{Arc, PoisonError, RwLock},
-    time::{Duration, UNIX_EPOCH},
-};
+use std::{path::Path, time::UNIX_EPOCH};
 
 use http::{Request, Uri};
 use k3_node::signing::SigningError;
 use k3_storage::{Clock, SystemClock};
-use kube::{Client, Config, client::Body, config::AuthInfo};
+use kube::{Client, Config, config::AuthInfo};
 use kubecontroller::manager::Stop;
-use tokio::time::sleep;
+use rustls::pki_types::CertificateDer;
+use tokio::sync::watch;
 
-use super::{JoinToken, NodeIdentity, Pin, authority};
+use super::{JoinToken, NodeIdentity, Pin, Servers, authority, renewal::Renewal, servers::Current};
 use crate::{
     certificates,
     failure::Failure,
     server::{self, Api, NodeSettings},
 };
 
-/// How often it is looked whether the certificate is to be renewed.
-const LOOK: Duration = Duration::from_mins(1);
-
 /// How a node comes to its first certificate.
 pub(crate) enum Way {
     /// Not at all: it has one.
     Known,
     /// With a token.
-    Token(Uri, JoinToken),
+    Token(Servers, JoinToken),
     /// Through somebody who may ask for certificates of nodes, such as an administrator.
     Through(Box<Config>),
 }
 
-/// The client that a node uses now. Clones are the same.
-#[derive(Clone)]
-struct Current(Arc<RwLock<Client>>);
-
 /// Joins if need be, and runs a node until it is told to stop.
 pub(crate) async fn run(
     way: Way,
-    server: Option<Uri>,
+    servers: Option<Servers>,
     settings: NodeSettings,
     data_dir: &Path,
     stop: Stop,
@@ -62,8 +52,11 @@ pub(crate) async fn run(
         tracing::info!("joined {} as node {name}", joined.server);
         joined
     };
-    if let Some(server) = server {
-        identity.server = server.to_string();
+    let mut said = Vec::new();
+    if let Some(servers) = servers {
+        identity.server = servers.first().to_string();
+        said.extend(servers.all().iter().skip(1).map(ToString::to_string));
+        identity.others.splice(..0, said.iter().cloned());
     }
     let uri: Uri = identity.server.parse().unwrap_or_default();
     let api = Api {
@@ -71,12 +64,19 @@ pub(crate) async fn run(
         port: uri.port_u16().unwrap_or(443),
         authority: &identity.authority,
     };
-    let current = Current::new(identity.client()?);
+    let current = Current::new(identity.clients()?);
     tracing::info!("node {name} of {}", identity.server);
     let config = server::node_config(settings, data_dir, &api);
-    let agent = server::run_node(config, current.client(), stop.clone());
-    let renewal = stop.unless_stopped(renew(identity, &current, &folder));
-    tokio::join!(agent, renewal);
+    let (trust, trusted) = watch::channel(identity.authority.clone());
+    let agent = server::run_renewed(config, current.client(), stop.clone(), trusted);
+    let renewal = Renewal {
+        identity,
+        current,
+        said,
+        folder,
+        trust,
+    };
+    tokio::join!(agent, stop.unless_stopped(renewal.keep()));
     Ok(())
 }
 
@@ -92,8 +92,8 @@ fn known(way: &Way, name: &str, folder: &Path) -> Result<Option<NodeIdentity>, F
             "the certificate of this node has ended".to_owned()
         }
         Some(kept) => {
-            let is_of_token =
-                |token: &JoinToken| kept.authority_der().is_some_and(|der| Pin::of(&der) == token.pin);
+            let known = kept.authorities();
+            let is_of_token = |token: &JoinToken| known.iter().any(|der| Pin::of(der) == token.pin);
             match way {
                 Way::Token(_, token) if !is_of_token(token) => "it has joined another cluster".to_owned(),
                 _ => String::new(),
@@ -115,13 +115,25 @@ fn known(way: &Way, name: &str, folder: &Path) -> Result<Option<NodeIdentity>, F
     }
 }
 
+/// The first server that answers, and the certificate of its authority.
+async fn found(servers: &Servers, pin: Pin) -> Result<(Uri, CertificateDer<'static>), Failure> {
+    let mut unanswered = None;
+    for server in servers.all() {
+        match authority::find(server, pin).await {
+            Ok(authority) => return Ok((server.clone(), authority)),
+            Err(failure) => unanswered = unanswered.or(Some(failure)),
+        }
+    }
+    Err(unanswered.unwrap_or_else(|| Failure::usage("no server is named", "add --server URL")))
+}
+
 /// Has the first certificate signed.
 async fn join(way: &Way, name: &str) -> Result<NodeIdentity, Failure> {
     let config = match way {
         Way::Known => unreachable!("who has a certificate need not join"),
-        Way::Token(server, token) => {
-            let authority = authority::find(server, token.pin).await?;
-            let mut config = Config::new(server.clone());
+        Way::Token(servers, token) => {
+            let (server, authority) = found(servers, token.pin).await?;
+            let mut config = Config::new(server);
             config.root_cert = Some(vec![authority.to_vec()]);
             config.auth_info = AuthInfo {
                 token: Some(token.bearer().into()),
@@ -192,65 +204,7 @@ fn refused(error: kube::Error) -> Failure {
     Failure::new("cannot join", advice).because(error)
 }
 
-/// Replaces the certificate again and again, well before its end.
-async fn renew(mut identity: NodeIdentity, current: &Current, folder: &Path) {
-    loop {
-        sleep(LOOK).await;
-        let is_due = identity
-            .period()
-            .is_none_or(|(from, to)| now() >= from + (to - from) / 5 * 4);
-        if !is_due {
-            continue;
-        }
-        let server = identity.server.parse().unwrap_or_default();
-        let client = current.get();
-        match NodeIdentity::ask(&client, &identity.name, &server, &identity.authority).await {
-            Ok(renewed) => {
-                // Without the file the next start has the old one, which may be good enough still.
-                if let Err(error) = renewed.write(folder) {
-                    tracing::error!(%error, "cannot keep the new certificate of this node");
-                }
-                match renewed.client() {
-                    Ok(client) => {
-                        current.set(client);
-                        identity = renewed;
-                        tracing::info!("this node has a new certificate");
-                    }
-                    Err(failure) => tracing::error!(%failure, "the new certificate cannot be used"),
-                }
-            }
-            Err(error) => tracing::warn!(%error, "this node has no new certificate yet"),
-        }
-    }
-}
-
-fn now() -> i64 {
+pub(super) fn now() -> i64 {
     let since = SystemClock.now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
-}
-
-// --- Current ---
-
-impl Current {
-    fn new(client: Client) -> Self {
-        Current(Arc::new(RwLock::new(client)))
-    }
-
-    fn get(&self) -> Client {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn set(&self, client: Client) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = client;
-    }
-
-    /// A client that sends each request with the certificate of the moment.
-    fn client(&self) -> Client {
-        let current = self.clone();
-        let service = tower::service_fn(move |request: Request<Body>| {
-            let client = current.get();
-            async move { client.send(request).await }
-        });
-        Client::new(service, "default")
-    }
 }

@@ -9,7 +9,6 @@ use ring::{
 
 const PREFIX: &str = "K3";
 const BETWEEN: &str = "::";
-const ID_LETTERS: usize = 6;
 const SECRET_LETTERS: usize = 16;
 
 /// A token to join with: `K3<sha256 of the authority's certificate>::<id>.<secret>`. What follows the `::` is a bootstrap token
@@ -35,11 +34,14 @@ pub(crate) struct BadToken;
 // --- JoinToken ---
 
 impl JoinToken {
+    /// How long the name is by which a cluster knows such a token.
+    pub(crate) const ID_LETTERS: usize = 6;
+
     /// A new one.
     pub(crate) fn issue(pin: Pin) -> Self {
         JoinToken {
             pin,
-            id: random_word(ID_LETTERS),
+            id: random_word(Self::ID_LETTERS),
             secret: random_word(SECRET_LETTERS),
         }
     }
@@ -68,7 +70,7 @@ impl FromStr for JoinToken {
                     .bytes()
                     .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
         };
-        if !is_word(id, ID_LETTERS) || !is_word(secret, SECRET_LETTERS) {
+        if !is_word(id, Self::ID_LETTERS) || !is_word(secret, SECRET_LETTERS) {
             return Err(BadToken);
         }
         Ok(JoinToken {

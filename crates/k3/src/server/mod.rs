@@ -13,7 +13,7 @@ mod settings;
 mod shared_keys;
 
 pub(crate) use self::{
-    node::{Api, config as node_config, run as run_node},
+    node::{Api, config as node_config, run_renewed},
     plane::{ControlPlane, open_store},
-    settings::{ISSUER, Keys, NodeSettings, SERVICE_RANGE, Settings},
+    settings::{Audience, ISSUER, Keys, NodeSettings, SERVICE_RANGE, Settings},
 };

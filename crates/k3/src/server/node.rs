@@ -45,7 +45,7 @@ pub(crate) fn config(settings: NodeSettings, data_dir: &Path, api: &Api<'_>) -> 
 }
 
 /// Runs a node that trusts the authority of the moment: it begins again when that is another one, which its pods do not notice.
-pub(super) async fn run_renewed(
+pub(crate) async fn run_renewed(
     mut config: Config,
     client: Client,
     stop: Stop,
@@ -72,7 +72,7 @@ pub(super) async fn run_renewed(
 
 /// Runs a node until it is told to stop, and does not end before that. One that cannot run says why, again and again, and all
 /// else goes on.
-pub(crate) async fn run(config: Config, client: Client, stop: Stop) {
+async fn run(config: Config, client: Client, stop: Stop) {
     let agent = Agent::new(config, client);
     loop {
         let Err(error) = agent.run(stop.clone()).await else {

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use k3_apiserver::{Config, Server, kubernetes_address};
+use k3_apiserver::{Config, Presence, Server, kubernetes_address};
 use k3_controllers::{Authority, Cluster, TokenSigner};
 use k3_storage::{Compactor, OpenError, StorageConfig, Store, SystemClock};
 use kubecontroller::manager::Stop;
@@ -16,13 +16,13 @@ use rustls::ServerConfig;
 use tokio::{net::TcpListener, sync::watch, task::JoinSet};
 
 use super::{
-    Keys, Settings, address,
+    Audience, Keys, Settings, address,
     listener::{listen, listen_for_pods, listen_plain},
     node::{self, Api},
     parts,
-    renewal::{self, Current, Generation, Renewal},
+    renewal::{self, Current, Renewal, Source},
     settings::{is_shared, store_name},
-    shared_keys,
+    shared_keys::{self, Clash},
 };
 use crate::{
     certificates::{CertificateError, Certificates, Names},
@@ -99,7 +99,8 @@ impl ControlPlane {
         let compactor = Compactor::start(Arc::clone(&store), HISTORY);
         let config = api_config(&mut settings, &certificates, &listeners);
         tracing::info!("starting the API server");
-        let server = Server::start(config, Arc::clone(&store)).await.map_err(|error| {
+        let starting = Box::pin(Server::start(config, Arc::clone(&store)));
+        let server = starting.await.map_err(|error| {
             let advice = "see the cause; the store can be looked at with its own tools";
             Failure::new("cannot start the API server", advice).because(error)
         })?;
@@ -137,14 +138,13 @@ impl ControlPlane {
         let (stop_serving, stopped) = watch::channel(());
         let serving = take_connections(listeners, for_pods, &server, &tls.config, &stopped);
         let mut keepers = JoinSet::new();
-        if let Some((folder, seen)) = kept {
+        if let Some(source) = kept {
             let kubeconfigs = [
                 Some(data_dir.join("admin.kubeconfig")),
                 settings.kubeconfig_out.clone(),
             ];
             let renewal = Renewal {
-                folder,
-                seen,
+                source,
                 names,
                 signing_key,
                 kubeconfigs: kubeconfigs.into_iter().flatten().collect(),
@@ -207,6 +207,7 @@ impl ControlPlane {
         self.stop_parts.stop(GRACE);
         while self.parts.join_next().await.is_some() {}
         tracing::info!("stopped what runs beside the API server");
+        self.server.withdraw().await;
         drop(self.stop_serving);
         while self.serving.join_next().await.is_some() {}
         drop((self.server, self.compactor));
@@ -225,22 +226,26 @@ fn names(settings: &mut Settings, advertise: IpAddr) -> Names {
     names
 }
 
-/// The certificates and keys to serve with; and the folder that they are kept in and what was there, if they are.
+/// The certificates and keys to serve with; and where they are kept and what was there, if they are.
 async fn certificates(
     settings: &mut Settings,
     data_dir: &Path,
     names: &Names,
     store: &Arc<dyn Store>,
-) -> Result<(Option<(PathBuf, Generation)>, Certificates), Failure> {
+) -> Result<(Option<Source>, Certificates), Failure> {
     let (kept, certificates) = match mem::take(&mut settings.keys) {
         Keys::Kept => {
             let folder = data_dir.join("tls");
-            if is_shared(&settings.storage) {
-                shared_keys::agree(store, &folder).await?;
-            }
+            let shared = if is_shared(&settings.storage) {
+                let agreed = shared_keys::agree(store.as_ref(), &folder, Clash::Refused).await?;
+                Some((Arc::clone(store), agreed.revision))
+            } else {
+                None
+            };
             let seen = renewal::generation(&folder);
             let certificates = Certificates::ensure(&folder, names, &SystemClock);
-            (Some((folder, seen)), certificates)
+            let source = Source { folder, seen, shared };
+            (Some(source), certificates)
         }
         Keys::Fresh => (None, Certificates::fresh(names, &SystemClock)),
         Keys::Given(certificates) => (None, Ok(*certificates)),
@@ -257,6 +262,11 @@ fn api_config(settings: &mut Settings, certificates: &Certificates, listeners: &
         unrestricted_update: settings.unrestricted_update,
         signing_key: certificates.signing_key.clone(),
         advertise: (listeners.advertise, listeners.address.port()),
+        presence: match settings.audience {
+            Audience::Process => Presence::Hidden,
+            Audience::Cluster if is_shared(&settings.storage) => Presence::Among,
+            Audience::Cluster => Presence::Alone,
+        },
         nodes: Some(parts::node_client(certificates)),
         usage: settings.has_nodes,
         guard_owners: settings.guard_owners,

@@ -1,7 +1,8 @@
 //! Certificates and keys that are replaced while the server runs.
 //!
 //! Promises: what `k3 certs rotate` has made is in use within seconds, without a restart and without a connection being cut; what
-//! comes near its end is made anew in time, however long the server runs. Looking costs one question to the file system.
+//! comes near its end is made anew in time, however long the server runs. Looking costs one question to the file system, and one to
+//! the store where servers share it: there the others follow within seconds, and none uses what is new before it is in the store.
 
 use std::{
     fs,
@@ -14,7 +15,7 @@ use std::{
 
 use k3_apiserver::Server;
 use k3_controllers::{Authority, CertificateSigner};
-use k3_storage::SystemClock;
+use k3_storage::{Revision, Store, SystemClock};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
     Api,
@@ -26,7 +27,10 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use super::parts;
+use super::{
+    parts,
+    shared_keys::{self, Clash, Outcome},
+};
 use crate::{
     certificates::{Certificates, GENERATION, Names},
     door::Door,
@@ -37,6 +41,8 @@ use crate::{
 
 /// How often it is looked whether somebody has replaced files.
 const PAUSE: Duration = Duration::from_secs(5);
+/// The same where other servers may have done so: what one uses, the others must know soon.
+const SHARED_PAUSE: Duration = Duration::from_secs(1);
 /// How often it is looked whether something comes near its end.
 const DAY: Duration = Duration::from_hours(24);
 /// The config map by which pods know whom to trust, in every namespace.
@@ -50,12 +56,19 @@ pub(super) type Generation = Option<(u64, i64, i64)>;
 #[derive(Clone)]
 pub(super) struct Current(Arc<RwLock<Arc<Certificates>>>);
 
-/// What is told when files were replaced.
-pub(super) struct Renewal {
-    /// The folder of the certificates.
+/// Where certificates and keys are kept.
+pub(super) struct Source {
+    /// The folder.
     pub(super) folder: PathBuf,
     /// The file that was there when they were read.
     pub(super) seen: Generation,
+    /// The store that other servers share, and the commit that put what all have in common there.
+    pub(super) shared: Option<(Arc<dyn Store>, Revision)>,
+}
+
+/// What is told when files were replaced.
+pub(super) struct Renewal {
+    pub(super) source: Source,
     pub(super) names: Names,
     /// The key for tokens, if it is not the folder's.
     pub(super) signing_key: Option<Vec<u8>>,
@@ -99,33 +112,75 @@ impl Current {
     }
 }
 
+// --- Source ---
+
+impl Source {
+    fn pause(&self) -> Duration {
+        match self.shared {
+            Some(_) => SHARED_PAUSE,
+            None => PAUSE,
+        }
+    }
+
+    /// Brings the folder in line with what all servers have in common, or the other way round; whether the folder has got
+    /// something.
+    async fn agree(&mut self, is_changed: bool) -> Result<bool, Failure> {
+        let Some((store, known)) = &mut self.shared else {
+            return Ok(false);
+        };
+        if !is_changed && shared_keys::revision(store.as_ref()).await? == Some(*known) {
+            return Ok(false);
+        }
+        let agreed = shared_keys::agree(store.as_ref(), &self.folder, Clash::StoreWins).await?;
+        *known = agreed.revision;
+        if agreed.outcome == Outcome::Told {
+            // The others are to believe what is new before it is used here.
+            sleep(2 * SHARED_PAUSE).await;
+        }
+        Ok(agreed.outcome == Outcome::Learned)
+    }
+}
+
 // --- Renewal ---
 
 impl Renewal {
     /// Looks again and again, for ever.
     pub(super) async fn keep(mut self) {
-        let mut renewed = Instant::now();
+        let mut due = Instant::now() + DAY;
         loop {
-            sleep(PAUSE).await;
-            let generation = generation(&self.folder);
-            if generation == self.seen && renewed.elapsed() < DAY {
-                continue;
-            }
-            renewed = Instant::now();
-            match self.renew().await {
-                Ok(()) => self.seen = generation,
+            sleep(self.source.pause()).await;
+            match self.look(Instant::now() >= due).await {
+                Ok(true) => due = Instant::now() + DAY,
+                Ok(false) => {}
                 Err(failure) => {
                     tracing::error!("certificates cannot be renewed, those in use stay: {failure}");
+                    due = Instant::now();
+                    sleep(PAUSE).await;
                 }
             }
         }
+    }
+
+    /// Uses what is new, if there is something; whether there was.
+    async fn look(&mut self, is_due: bool) -> Result<bool, Failure> {
+        let generation = generation(&self.source.folder);
+        let is_other = generation != self.source.seen;
+        let is_told = self.source.agree(is_other).await?;
+        if !(is_other || is_told || is_due) {
+            return Ok(false);
+        }
+        self.renew().await?;
+        // What was made anew of what all have in common is for all.
+        self.source.agree(true).await?;
+        self.source.seen = generation;
+        Ok(true)
     }
 
     async fn renew(&self) -> Result<(), Failure> {
         let failed = |error| {
             Failure::new("what is in the folder cannot be used", "see `k3 certs show`").because(error)
         };
-        let new = Certificates::ensure(&self.folder, &self.names, &SystemClock)
+        let new = Certificates::ensure(&self.source.folder, &self.names, &SystemClock)
             .map_err(failed)?
             .with_signing_key(self.signing_key.as_deref());
         let old = self.current.get();

@@ -37,6 +37,8 @@ pub(crate) struct Settings {
     pub(crate) plain_port: Option<u16>,
     /// Where others reach the server; found out if it is not said.
     pub(crate) advertise: Option<IpAddr>,
+    /// Whether anybody else is to know of the server.
+    pub(crate) audience: Audience,
     /// Further names for the serving certificate.
     pub(crate) names: Vec<Name>,
     /// Where services get their addresses from.
@@ -67,6 +69,15 @@ pub(crate) struct Settings {
     pub(crate) node: Option<NodeSettings>,
     /// Another file for the admin's kubeconfig.
     pub(crate) kubeconfig_out: Option<PathBuf>,
+}
+
+/// Who is to use a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Audience {
+    /// Everybody: the service `kubernetes` leads to it.
+    Cluster,
+    /// Only what runs in the same process, and pods of a node that does.
+    Process,
 }
 
 /// Where the certificates and keys of a server come from.
@@ -118,6 +129,7 @@ impl Settings {
             port: 0,
             plain_port: None,
             advertise: None,
+            audience: Audience::Cluster,
             names: Vec::new(),
             service_range: service_range(SERVICE_RANGE).expect("the usual range is one"),
             authentication: Authentication::default(),

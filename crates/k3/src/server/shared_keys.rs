@@ -1,74 +1,161 @@
 //! The keys that all servers of a cluster must have in common, where they have a store in common.
 //!
 //! Promises: what one server signed, another one of the same store believes. The first server that comes puts its keys into the
-//! store, under a name that no request reaches; whoever comes later takes them from there. Keys that differ are told, and
-//! neither is replaced. Who can read the store can read them: it has all secrets of the cluster anyway.
+//! store, under a name that no request reaches; whoever comes later takes them from there. Keys that were rotated in the folder of
+//! one server go into the store, and from there to the others. Keys of another cluster are told, and nothing is replaced. Who can
+//! read the store can read them: it has all secrets of the cluster anyway.
 
-use std::{error::Error, path::Path, sync::Arc};
+use std::{error::Error, path::Path};
 
-use k3_storage::{CommitError, Key, Store, SystemClock, Write};
-use serde::{Deserialize, Serialize};
+use k3_storage::{CommitError, Key, Revision, Store, SystemClock, Write};
 
 use super::plane::no_certificates;
 use crate::{
-    certificates::{Certificates, Names},
+    certificates::{Kept, Memory, SharedKeys},
     failure::Failure,
-    secret_file::{self, FileError},
 };
 
 /// Where they are in the store: beside the objects, which all begin with `/registry/`.
 const KEY: &str = "/k3/keys";
-const CERTIFICATE: &str = "ca.crt";
-const AUTHORITY_KEY: &str = "ca.key";
-const SIGNING_KEY: &str = "service-account.key";
 
-/// The keys, in PEM form.
-#[derive(Clone, Serialize, Deserialize)]
-struct SharedKeys {
-    authority: String,
-    authority_key: String,
-    signing_key: String,
+/// What a folder and a store have in common.
+pub(super) struct Agreed {
+    /// The commit that put it into the store.
+    pub(super) revision: Revision,
+    pub(super) outcome: Outcome,
 }
 
-/// Makes the keys of a folder those of the store, or the other way round if the store has none yet.
-pub(super) async fn agree(store: &Arc<dyn Store>, folder: &Path) -> Result<(), Failure> {
-    let key = Key::try_new(KEY).expect("it is a key");
-    let kept = SharedKeys::kept(folder)?;
-    let is_new = kept.is_none();
-    let stored = store.get(&key).await.map_err(no_answer)?;
-    let stored = if let Some(entry) = stored {
-        read(&entry.value)?
-    } else {
-        let own = match kept {
-            Some(own) => own,
-            None => SharedKeys::make(folder)?,
+/// How it came to that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// They had the same already.
+    Same,
+    /// The store has got what the folder had.
+    Told,
+    /// The folder has got what the store had.
+    Learned,
+}
+
+/// Who is right when both have changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Clash {
+    /// It may be another cluster: nobody.
+    Refused,
+    /// It is the same store as before: the store. What was rotated here at the same time was never used.
+    StoreWins,
+}
+
+/// The commit that put what is in the store there; nothing if nobody has.
+pub(super) async fn revision(store: &dyn Store) -> Result<Option<Revision>, Failure> {
+    let entry = store.get(&key()).await.map_err(no_answer)?;
+    Ok(entry.map(|entry| entry.revision))
+}
+
+/// Makes the keys of a folder those of the store, or the other way round if the folder's are the newer ones.
+pub(super) async fn agree(store: &dyn Store, folder: &Path, clash: Clash) -> Result<Agreed, Failure> {
+    // Keys that were made a moment ago and did not reach the store were never used.
+    let mut is_unused = false;
+    loop {
+        let Kept { keys, memory } = SharedKeys::read(folder).map_err(no_certificates)?;
+        let Some(entry) = store.get(&key()).await.map_err(no_answer)? else {
+            let own = if let Some(own) = keys {
+                own
+            } else {
+                is_unused = true;
+                SharedKeys::make(folder, &SystemClock).map_err(no_certificates)?
+            };
+            let create = Write::create(key(), bytes(&own));
+            let Some(revision) = tell(store, create, &own, folder).await? else {
+                continue;
+            };
+            tracing::info!("the keys of this cluster are in the store now, for further servers");
+            return Ok(Agreed {
+                revision,
+                outcome: Outcome::Told,
+            });
         };
-        let value = serde_json::to_vec(&own).expect("texts can be written");
-        match store.commit(Write::create(key, value)).await {
-            Ok(_) => {
-                tracing::info!("the keys of this cluster are in the store now, for further servers");
-                return Ok(());
+        let stored = read(&entry.value)?;
+        let remembers = |keys: &SharedKeys| memory == Memory::Value(keys.name());
+        let revision = entry.revision;
+        match keys {
+            Some(own) if own == stored => {
+                if !remembers(&stored) {
+                    stored.remember(folder).map_err(no_certificates)?;
+                }
+                return Ok(Agreed {
+                    revision,
+                    outcome: Outcome::Same,
+                });
             }
-            // Another server was faster.
-            Err(CommitError::Conflict(Some(entry))) => read(&entry.value)?,
-            Err(error) => return Err(no_answer(error)),
+            // Nobody else has changed them since: they were rotated here.
+            Some(own) if remembers(&stored) => {
+                let update = Write::update(key(), revision, bytes(&own));
+                if let Some(revision) = tell(store, update, &own, folder).await? {
+                    tracing::info!(
+                        "the keys that were rotated here are in the store now, for the other servers"
+                    );
+                    return Ok(Agreed {
+                        revision,
+                        outcome: Outcome::Told,
+                    });
+                }
+            }
+            Some(own)
+                if memory != Memory::HalfWritten
+                    && !is_unused
+                    && !remembers(&own)
+                    && !own.has_keys_of(&stored)
+                    && clash == Clash::Refused =>
+            {
+                return Err(Failure::new(
+                    format!(
+                        "the keys in {} are not those of the cluster in this store",
+                        folder.display()
+                    ),
+                    "name another folder with --data-dir, or remove this one: those of the store are used then;\n\
+                     or name another store, if this is to be a cluster of its own",
+                ));
+            }
+            own => {
+                if own.is_some_and(|own| !is_unused && memory != Memory::HalfWritten && !remembers(&own)) {
+                    tracing::warn!(
+                        "another server has other keys for this cluster, which take the place of those here"
+                    );
+                }
+                tracing::info!("using the keys of this cluster that are in the store");
+                stored.write(folder).map_err(no_certificates)?;
+                return Ok(Agreed {
+                    revision,
+                    outcome: Outcome::Learned,
+                });
+            }
         }
-    };
-    if is_new {
-        tracing::info!("using the keys of this cluster that are in the store");
-        return stored.write(folder);
     }
-    match SharedKeys::kept(folder)? {
-        Some(own) if own.is_same(&stored) => Ok(()),
-        _ => Err(Failure::new(
-            format!(
-                "the keys in {} are not those of the cluster in this store",
-                folder.display()
-            ),
-            "name another folder with --data-dir, or remove this one: those of the store are used then;\n\
-             or name another store, if this is to be a cluster of its own",
-        )),
+}
+
+/// Writes to the store, and remembers it; nothing if another server was faster.
+async fn tell(
+    store: &dyn Store,
+    write: Write,
+    own: &SharedKeys,
+    folder: &Path,
+) -> Result<Option<Revision>, Failure> {
+    match store.commit(write).await {
+        Ok(revision) => {
+            own.remember(folder).map_err(no_certificates)?;
+            Ok(Some(revision))
+        }
+        Err(CommitError::Conflict(_)) => Ok(None),
+        Err(error) => Err(no_answer(error)),
     }
+}
+
+fn key() -> Key {
+    Key::try_new(KEY).expect("it is a key")
+}
+
+fn bytes(keys: &SharedKeys) -> Vec<u8> {
+    serde_json::to_vec(keys).expect("texts can be written")
 }
 
 fn read(bytes: &[u8]) -> Result<SharedKeys, Failure> {
@@ -83,88 +170,139 @@ fn no_answer(error: impl Into<Box<dyn Error + Send + Sync>>) -> Failure {
     Failure::new("cannot find out the keys of this cluster", advice).because(error)
 }
 
-// --- SharedKeys ---
-
-impl SharedKeys {
-    /// Those of a folder, if it has them.
-    fn kept(folder: &Path) -> Result<Option<Self>, Failure> {
-        let read =
-            |name: &str| secret_file::read(&folder.join(name)).map_err(|error| no_certificates(error.into()));
-        let [authority, authority_key, signing_key] = [CERTIFICATE, AUTHORITY_KEY, SIGNING_KEY].map(read);
-        Ok(match (authority?, authority_key?, signing_key?) {
-            (Some(authority), Some(authority_key), Some(signing_key)) => Some(SharedKeys {
-                authority,
-                authority_key,
-                signing_key,
-            }),
-            _ => None,
-        })
-    }
-
-    /// New ones, in a folder that has none.
-    fn make(folder: &Path) -> Result<Self, Failure> {
-        // The names are put right when the server knows them.
-        Certificates::ensure(folder, &Names::new([]), &SystemClock).map_err(no_certificates)?;
-        Self::kept(folder)?.ok_or_else(|| {
-            let advice = "see that nobody else changes that folder";
-            Failure::new(format!("the keys in {} are gone", folder.display()), advice)
-        })
-    }
-
-    /// Puts them into a folder.
-    fn write(&self, folder: &Path) -> Result<(), Failure> {
-        let write = || {
-            secret_file::make_folder(folder)?;
-            let _alone = secret_file::lock(&folder.join(".lock"))?;
-            // The certificate last: with it, a key that is missing is taken for lost.
-            secret_file::write(&folder.join(SIGNING_KEY), &self.signing_key)?;
-            secret_file::write(&folder.join(AUTHORITY_KEY), &self.authority_key)?;
-            secret_file::write(&folder.join(CERTIFICATE), &self.authority)
-        };
-        write().map_err(|error: FileError| no_certificates(error.into()))
-    }
-
-    /// Whether what the others signed is good here. The certificate may have been renewed meanwhile.
-    fn is_same(&self, other: &Self) -> bool {
-        self.authority_key == other.authority_key && self.signing_key == other.signing_key
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::{fs, path::PathBuf, sync::Arc};
+
     use k3_storage::memory::MemoryStore;
 
     use super::*;
+    use crate::certificates::{Certificates, Names, Part, finish, rotate};
 
-    fn keys(folder: &Path) -> SharedKeys {
-        SharedKeys::kept(folder).unwrap().unwrap()
+    struct Machine(tempfile::TempDir);
+
+    impl Machine {
+        fn new() -> Self {
+            Machine(tempfile::tempdir().unwrap())
+        }
+
+        fn folder(&self) -> PathBuf {
+            self.0.path().join("tls")
+        }
+
+        fn keys(&self) -> SharedKeys {
+            SharedKeys::read(&self.folder()).unwrap().keys.unwrap()
+        }
+
+        async fn starts(&self, store: &Arc<MemoryStore>) -> Outcome {
+            let store: &dyn Store = store.as_ref();
+            let agreed = agree(store, &self.folder(), Clash::Refused).await;
+            Certificates::ensure(&self.folder(), &Names::new([]), &SystemClock).unwrap();
+            agreed.unwrap().outcome
+        }
+
+        fn rotates(&self) {
+            rotate(&self.folder(), &[Part::Ca, Part::ServiceAccount], &SystemClock).unwrap();
+        }
     }
 
     #[tokio::test]
     async fn servers_of_one_store_have_the_same_keys_whichever_comes_first() {
-        let store: Arc<dyn Store> = MemoryStore::new();
-        let folders = [(); 3].map(|()| tempfile::tempdir().unwrap());
-        for folder in &folders {
-            agree(&store, &folder.path().join("tls")).await.unwrap();
+        let store = MemoryStore::new();
+        let machines = [(); 3].map(|()| Machine::new());
+        assert_eq!(machines[0].starts(&store).await, Outcome::Told);
+        assert_eq!(machines[1].starts(&store).await, Outcome::Learned);
+        assert_eq!(machines[2].starts(&store).await, Outcome::Learned);
+        let [first, others @ ..] = machines.each_ref().map(Machine::keys);
+        assert!(others.iter().all(|other| *other == first));
+        assert_eq!(machines[0].starts(&store).await, Outcome::Same);
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn servers_that_start_at_once_on_an_empty_store_agree() {
+        let store = MemoryStore::new();
+        let machines = Arc::new([(); 8].map(|()| Machine::new()));
+        let mut starts = tokio::task::JoinSet::new();
+        for place in 0..machines.len() {
+            let (machines, store) = (Arc::clone(&machines), Arc::clone(&store));
+            starts.spawn(async move { machines[place].starts(&store).await });
         }
-        let [first, others @ ..] = folders.each_ref().map(|folder| keys(&folder.path().join("tls")));
-        assert!(others.iter().all(|other| other.is_same(&first)));
-        agree(&store, &folders[0].path().join("tls")).await.unwrap();
+        let outcomes = starts.join_all().await;
+        let told = outcomes.iter().filter(|outcome| **outcome == Outcome::Told);
+        assert_eq!(told.count(), 1);
+        let first = machines[0].keys();
+        assert!(machines.iter().all(|machine| machine.keys() == first));
     }
 
     #[tokio::test]
     async fn keys_of_a_folder_are_published_and_those_of_another_cluster_refused() {
-        let store: Arc<dyn Store> = MemoryStore::new();
-        let [ours, theirs] = [(); 2].map(|()| tempfile::tempdir().unwrap());
-        for folder in [&ours, &theirs] {
-            SharedKeys::make(folder.path()).unwrap();
+        let store = MemoryStore::new();
+        let [ours, theirs] = [(); 2].map(|()| Machine::new());
+        for machine in [&ours, &theirs] {
+            SharedKeys::make(&machine.folder(), &SystemClock).unwrap();
         }
-        let before = keys(ours.path());
-        agree(&store, ours.path()).await.unwrap();
-        assert!(keys(ours.path()).is_same(&before));
-        let other = keys(theirs.path());
-        let refused = agree(&store, theirs.path()).await.unwrap_err().to_string();
+        let before = ours.keys();
+        ours.starts(&store).await;
+        assert_eq!(ours.keys(), before);
+        let other = theirs.keys();
+        let refused = agree(store.as_ref(), &theirs.folder(), Clash::Refused).await;
+        let refused = refused.map(drop).unwrap_err().to_string();
         assert!(refused.contains("not those of the cluster"), "{refused}");
-        assert!(keys(theirs.path()).is_same(&other));
+        assert_eq!(theirs.keys(), other);
+    }
+
+    #[tokio::test]
+    async fn both_steps_of_a_rotation_reach_the_others_also_those_that_were_off() {
+        let store = MemoryStore::new();
+        let [here, there, off] = [(); 3].map(|()| Machine::new());
+        for machine in [&here, &there, &off] {
+            machine.starts(&store).await;
+        }
+        let old = here.keys();
+        here.rotates();
+        assert_eq!(here.starts(&store).await, Outcome::Told);
+        assert_eq!(there.starts(&store).await, Outcome::Learned);
+        assert_eq!(there.keys(), here.keys());
+        assert!(there.keys() != old);
+        finish(&there.folder(), &SystemClock).unwrap();
+        assert_eq!(there.starts(&store).await, Outcome::Told);
+        for machine in [&here, &off] {
+            assert_eq!(machine.starts(&store).await, Outcome::Learned);
+            assert_eq!(machine.keys(), there.keys());
+        }
+    }
+
+    #[tokio::test]
+    async fn of_two_rotations_at_once_that_in_the_store_counts_for_who_runs() {
+        let store = MemoryStore::new();
+        let [here, there] = [(); 2].map(|()| Machine::new());
+        for machine in [&here, &there] {
+            machine.starts(&store).await;
+            machine.rotates();
+        }
+        here.starts(&store).await;
+        assert!(
+            agree(store.as_ref(), &there.folder(), Clash::Refused)
+                .await
+                .is_err()
+        );
+        let agreed = agree(store.as_ref(), &there.folder(), Clash::StoreWins).await;
+        assert_eq!(agreed.unwrap().outcome, Outcome::Learned);
+        assert_eq!(there.keys(), here.keys());
+    }
+
+    #[tokio::test]
+    async fn a_folder_that_was_half_written_gets_the_rest_from_the_store() {
+        let store = MemoryStore::new();
+        let [here, there] = [(); 2].map(|()| Machine::new());
+        for machine in [&here, &there] {
+            machine.starts(&store).await;
+        }
+        let other = Machine::new();
+        SharedKeys::make(&other.folder(), &SystemClock).unwrap();
+        fs::copy(other.folder().join("ca.key"), there.folder().join("ca.key")).unwrap();
+        fs::write(there.folder().join("agreed"), "half written").unwrap();
+        assert_eq!(there.starts(&store).await, Outcome::Learned);
+        assert_eq!(there.keys(), here.keys());
     }
 }

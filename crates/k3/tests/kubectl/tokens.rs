@@ -58,6 +58,27 @@ fn kubectl_makes_a_token_of_a_service_account_which_dies_with_it() {
 }
 
 #[test]
+fn a_token_to_join_with_is_listed_and_revoked_by_its_id_or_as_a_whole() {
+    let cluster = Cluster::start();
+    for shorten in [false, true] {
+        let (code, line, errors) = outcome(&mut cluster.token("create --join"));
+        assert_eq!(code, Some(0), "{errors}");
+        let token = line.split_whitespace().last().unwrap();
+        let (id, secret) = token.rsplit_once("::").unwrap().1.split_once('.').unwrap();
+        let (_, list, _) = outcome(&mut cluster.token("list"));
+        assert!(list.contains(id) && list.contains("nodes that join"), "{list}");
+        assert!(!list.contains(secret), "{list}");
+        assert!(!is_nobody(&bear(&cluster, &format!("{id}.{secret}"))));
+        let named = if shorten { id } else { token };
+        let (code, output, errors) = outcome(&mut cluster.token(&format!("revoke {named}")));
+        assert_eq!((code, output), (Some(0), format!("revoked {id}\n")), "{errors}");
+        assert!(is_nobody(&bear(&cluster, &format!("{id}.{secret}"))));
+        let (_, list, _) = outcome(&mut cluster.token("list"));
+        assert!(!list.contains(id), "{list}");
+    }
+}
+
+#[test]
 fn a_token_for_a_while_is_made_listed_used_and_revoked() {
     let cluster = Cluster::start_with(&["-v=10"]);
     let (token, id) = create(&cluster, "--user alice --group devs,qa --ttl 30m");

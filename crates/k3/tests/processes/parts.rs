@@ -1,12 +1,14 @@
 //! A server alone, and the parts beside it.
 
-use std::{
-    io::{BufRead, BufReader},
-    process::Stdio,
+use k8s_openapi::api::core::v1::{Endpoints, Node};
+use kube::{
+    Api,
+    api::{Patch, PatchParams, PostParams},
 };
+use serde_json::json;
 
 use crate::{
-    process::{Process, client, deploy, placed, pods},
+    process::{Process, beats, client, deploy, placed, pods},
     program::{Data, k3},
 };
 
@@ -14,19 +16,10 @@ use crate::{
 async fn a_server_alone_makes_no_pods_until_controllers_and_a_scheduler_come() {
     let data = Data::new();
     let mut command = k3(&["apiserver", "--storage=memory", "--secure-port=0", "--data-dir"]);
-    let mut server = command
-        .arg(data.path())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut line = String::new();
-    BufReader::new(server.stdout.take().unwrap())
-        .read_line(&mut line)
-        .unwrap();
-    let _server = Ended(server);
-    let kubeconfig = line.trim().strip_prefix("export KUBECONFIG=").unwrap();
-    let client = client(kubeconfig.as_ref()).await;
+    command.arg(data.path());
+    let server = data.serve(command);
+    let kubeconfig = server.kubeconfig.to_str().unwrap();
+    let client = client(&server.kubeconfig).await;
     deploy(&client, "web", 2).await;
     assert!(pods(&client, "web").await.is_empty());
 
@@ -48,15 +41,54 @@ async fn a_server_alone_makes_no_pods_until_controllers_and_a_scheduler_come() {
     }
 }
 
+#[tokio::test]
+async fn parts_with_a_shared_store_need_no_server_but_one_of_their_own() {
+    let url = format!("{}/parts_{}", k3_test_services::mysql(), std::process::id());
+    let of_store = |args: &[&str], data: &Data| {
+        let mut command = k3(args);
+        command
+            .args(["--storage=mysql", "--data-dir"])
+            .arg(data.path())
+            .env("K3_MYSQL_URL", &url);
+        command
+    };
+    let machines = [(); 3].map(|()| Data::new());
+    // The parts come first, and have the whole store to themselves.
+    let start = |args: &[&str], data: &Data| Process::of(&mut of_store(args, data), data.path().join("log"));
+    let controllers = start(&["controller", "--controllers=*,-scheduler"], &machines[0]);
+    let scheduler = start(&["scheduler"], &machines[1]);
+    let name = format!("own-{}", std::process::id());
+    let own = [
+        "node",
+        "--node-name",
+        &name,
+        "--runtime=docker",
+        "--runtime-endpoint=/nowhere",
+        "--node-port=0",
+    ];
+    let own = start(&own, &machines[2]);
+
+    let data = Data::new();
+    let args = ["apiserver", "--secure-port=0", "--advertise-address=192.0.2.1"];
+    let server = data.serve(of_store(&args, &data));
+    let client = client(&server.kubeconfig).await;
+    node(&client).await;
+    deploy(&client, "web", 2).await;
+    placed(&client, "web", 2).await;
+    beats(&client, &name).await;
+    // Nobody is told of the servers that are for a part alone.
+    let endpoints = Api::<Endpoints>::default_namespaced(client.clone());
+    let named = endpoints.get("kubernetes").await.unwrap().subsets.unwrap();
+    assert_eq!(named.len(), 1);
+    assert_eq!(named[0].addresses.as_ref().unwrap()[0].ip, "192.0.2.1");
+    for process in [controllers, scheduler, own] {
+        let (code, log) = process.end();
+        assert_eq!(code, Some(0), "{log}");
+    }
+}
+
 /// Makes a node that has room, and says that it is ready.
 async fn node(client: &kube::Client) {
-    use k8s_openapi::api::core::v1::Node;
-    use kube::{
-        Api,
-        api::{Patch, PatchParams, PostParams},
-    };
-    use serde_json::json;
-
     let node: Node = serde_json::from_value(json!({"metadata": {"name": "paper"}})).unwrap();
     let nodes = Api::<Node>::all(client.clone());
     nodes.create(&PostParams::default(), &node).await.unwrap();
@@ -70,15 +102,4 @@ async fn node(client: &kube::Client) {
         .patch_status("paper", &PatchParams::default(), &status)
         .await
         .unwrap();
-}
-
-/// A process that ends with this.
-struct Ended(std::process::Child);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        // Best effort: it may have ended already.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }

@@ -6,7 +6,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
+use k8s_openapi::api::{apps::v1::Deployment, coordination::v1::Lease, core::v1::Pod};
 use kube::{
     Api, Client, Config,
     api::{ListParams, PostParams},
@@ -14,9 +14,9 @@ use kube::{
 };
 use kubecontroller::testing::eventually;
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::program::k3;
+use crate::program::{k3, outcome};
 
 /// A process that ends with this.
 pub(crate) struct Process {
@@ -61,8 +61,13 @@ pub(crate) async fn client(kubeconfig: &Path) -> Client {
     Client::try_from(config.unwrap()).unwrap()
 }
 
-/// Makes a Deployment of so many pods.
+/// Makes a Deployment of so many pods that never run.
 pub(crate) async fn deploy(client: &Client, name: &str, replicas: u32) {
+    deploy_as(client, name, replicas, &json!({"name": "c", "image": "i"})).await;
+}
+
+/// Makes a Deployment of so many pods with this container.
+pub(crate) async fn deploy_as(client: &Client, name: &str, replicas: u32, container: &Value) {
     let deployment = json!({
         "metadata": {"name": name},
         "spec": {
@@ -70,13 +75,41 @@ pub(crate) async fn deploy(client: &Client, name: &str, replicas: u32) {
             "selector": {"matchLabels": {"app": name}},
             "template": {
                 "metadata": {"labels": {"app": name}},
-                "spec": {"containers": [{"name": "c", "image": "i"}]},
+                "spec": {"containers": [container], "terminationGracePeriodSeconds": 0},
             },
         },
     });
     let deployment: Deployment = serde_json::from_value(deployment).unwrap();
     let api = Api::<Deployment>::default_namespaced(client.clone());
     api.create(&PostParams::default(), &deployment).await.unwrap();
+}
+
+/// A token with which machines join the cluster of an admin.
+pub(crate) fn join_token(kubeconfig: &Path) -> String {
+    let mut command = k3(&["token", "create", "--join", "--kubeconfig"]);
+    let (code, line, errors) = outcome(command.arg(kubeconfig));
+    assert_eq!(code, Some(0), "{errors}");
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let ["k3", "node", "--server", _, "--token", token] = words[..] else {
+        panic!("{line}");
+    };
+    token.to_owned()
+}
+
+/// The arguments of a node without a runtime, so that it registers and is not ready, whatever this machine has.
+pub(crate) fn node<'a>(name: &'a str, data: &'a Path, more: &[&'a str]) -> Vec<&'a str> {
+    let mut args = vec!["node", "--node-name", name, "--data-dir", data.to_str().unwrap()];
+    args.extend(["--runtime=docker", "--runtime-endpoint=/nowhere", "--node-port=0"]);
+    args.extend(more);
+    args
+}
+
+/// Waits until a node has renewed its lease after now.
+pub(crate) async fn beats(client: &Client, node: &str) {
+    let leases = Api::<Lease>::namespaced(client.clone(), "kube-node-lease");
+    let renewed = async || Some(leases.get_opt(node).await.unwrap()?.spec?.renew_time?.0);
+    let before = renewed().await;
+    eventually(async || renewed().await > before).await;
 }
 
 /// The pods of a Deployment.
@@ -91,14 +124,29 @@ pub(crate) async fn pods(client: &Client, name: &str) -> Vec<Pod> {
 
 /// Waits until there are so many pods, each on a node.
 pub(crate) async fn placed(client: &Client, name: &str, count: usize) {
+    all(client, name, count, |pod| {
+        pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some())
+    })
+    .await;
+}
+
+/// Waits until there are so many pods, each of which runs.
+pub(crate) async fn run(client: &Client, name: &str, count: usize) {
+    all(client, name, count, |pod| {
+        let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+        phase == Some("Running")
+    })
+    .await;
+}
+
+async fn all(client: &Client, name: &str, count: usize, is_so: impl Fn(&Pod) -> bool) {
     eventually(|| async {
         let pods = pods(client, name).await;
-        let nodes = pods.iter().map(|pod| pod.spec.as_ref()?.node_name.clone());
-        let placed = nodes.flatten().count();
-        if placed == count && pods.len() == count {
+        let right = pods.iter().filter(|pod| is_so(pod)).count();
+        if right == count && pods.len() == count {
             Ok(())
         } else {
-            Err((pods.len(), placed))
+            Err((pods.len(), right))
         }
     })
     .await;

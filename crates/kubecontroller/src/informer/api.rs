@@ -30,7 +30,7 @@ use super::{
     pool::Pool,
     source::{Event, Source, Start, Trouble},
 };
-use crate::object::Object;
+use crate::{causes::with_causes, object::Object};
 
 /// List and watch of a kind and scope.
 pub(super) struct Api<T> {
@@ -293,7 +293,7 @@ impl<T: Object + DeserializeOwned> Call<T> {
         // Servers compress each event of a watch on its own, which most decoders read as the end.
         headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         let response = self.client.send(request.map(Body::from)).await;
-        let response = response.map_err(|error| Trouble::Broken(chain(&error)))?;
+        let response = response.map_err(|error| Trouble::Broken(with_causes(&error)))?;
         if response.status().is_success() {
             return Ok(response);
         }
@@ -328,20 +328,6 @@ fn dead() -> Trouble {
     Trouble::Broken("the watch does not end in time: its connection is dead".to_owned())
 }
 
-fn lost(error: &dyn std::error::Error) -> Trouble {
-    Trouble::Broken(chain(error))
-}
-
-/// An error and its causes: the outermost one seldom tells.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        cause = error.source();
-    }
-    text
+fn lost(error: &(dyn std::error::Error + 'static)) -> Trouble {
+    Trouble::Broken(with_causes(error))
 }

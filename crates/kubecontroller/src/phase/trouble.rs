@@ -4,6 +4,8 @@ use std::{error::Error, fmt, io};
 
 use tokio::time::error::Elapsed;
 
+use crate::causes::with_causes;
+
 /// Why a handler failed. Any error becomes one with `?`; whether that is fatal is then for the machine to say.
 pub struct Trouble {
     severity: Severity,
@@ -100,20 +102,6 @@ impl fmt::Debug for Trouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}({:?})", self.severity, self.text)
     }
-}
-
-/// The message, and those of its causes as far as they say more.
-fn with_causes(error: &(dyn Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        cause = error.source();
-    }
-    text
 }
 
 fn passes_by(error: &(dyn Error + 'static)) -> bool {

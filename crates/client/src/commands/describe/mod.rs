@@ -19,7 +19,7 @@ use super::get::report;
 use crate::{
     connection::ConnectFlags,
     failed::Failed,
-    pick::{FileFlags, Pick, SelectFlags},
+    pick::{ObjectFlags, Pick},
     resource::with_query,
     session::Session,
 };
@@ -27,19 +27,8 @@ use crate::{
 /// Show an object in detail, with what happened to it
 #[derive(Debug, Args)]
 pub struct DescribeFlags {
-    /// What to show: `pod web`, `deploy/web svc/db`, `nodes`
-    #[arg(value_name = "TYPE[/NAME]")]
-    what: Vec<String>,
-
     #[command(flatten)]
-    files: FileFlags,
-
-    #[command(flatten)]
-    select: SelectFlags,
-
-    /// Those of all namespaces
-    #[arg(short = 'A', long)]
-    all_namespaces: bool,
+    objects: ObjectFlags,
 
     /// Leave out what happened
     #[arg(long)]
@@ -59,10 +48,7 @@ impl DescribeFlags {
     pub(crate) async fn run(&self, session: &Session) -> Result<(), Failed> {
         let mut failures = Vec::new();
         let mut is_first = true;
-        for mut pick in session.pick(&self.what, &self.files).await? {
-            if self.all_namespaces {
-                pick.namespace = None;
-            }
+        for pick in self.objects.picks(session).await? {
             let objects = match self.objects(session, &pick).await {
                 Ok(objects) => objects,
                 Err(failed) => {
@@ -91,7 +77,7 @@ impl DescribeFlags {
         if pick.name.is_some() {
             return Ok(vec![session.api.get(&pick.path()).await?]);
         }
-        let path = with_query(&pick.collection(), &self.select.query());
+        let path = with_query(&pick.collection(), &self.objects.select.query());
         let mut list = session.api.get(&path).await?;
         let items = match list["items"].take() {
             Value::Array(items) => items,

@@ -62,15 +62,15 @@ impl<'a> Follower<'a> {
     }
 }
 
-/// Shows every object that changes.
+/// Shows every object that changes after a list, or after the object itself, was read.
 pub(super) async fn objects(
     flags: &GetFlags,
     session: &Session,
     section: &Section,
-    list: &Value,
+    since: &Value,
     output: &Output,
 ) -> Result<(), Failed> {
-    let mut revision = list["metadata"]["resourceVersion"]
+    let mut revision = since["metadata"]["resourceVersion"]
         .as_str()
         .unwrap_or_default()
         .to_owned();
@@ -93,6 +93,6 @@ pub(super) async fn objects(
 fn selectors(flags: &GetFlags, section: &Section) -> Vec<(&'static str, Option<String>)> {
     match section.names.first() {
         Some(name) => vec![("fieldSelector", Some(format!("metadata.name={name}")))],
-        None => flags.select.query(),
+        None => flags.objects.select.query(),
     }
 }

@@ -14,7 +14,7 @@ use crate::{
     failed::Failed,
     jsonpath::Path,
     output::Output,
-    pick::{FileFlags, Pick, SelectFlags},
+    pick::{ObjectFlags, Pick},
     resource::with_query,
     session::Session,
     watch::list_of,
@@ -27,19 +27,8 @@ use crate::{
     reason = "each is a switch of the command line"
 )]
 pub struct GetFlags {
-    /// What to show: `pods`, `pod web`, `deploy/web svc/db`, `pods,services`, `all`
-    #[arg(value_name = "TYPE[/NAME]")]
-    what: Vec<String>,
-
     #[command(flatten)]
-    files: FileFlags,
-
-    #[command(flatten)]
-    select: SelectFlags,
-
-    /// Those of all namespaces
-    #[arg(short = 'A', long)]
-    all_namespaces: bool,
+    objects: ObjectFlags,
 
     /// Form of the output: json, yaml, wide, name, jsonpath=TEMPLATE, jsonpath-file=FILE or custom-columns=HEADER:PATH,...
     #[arg(short, long, value_name = "FORM")]
@@ -56,6 +45,10 @@ pub struct GetFlags {
     /// No line of headers
     #[arg(long)]
     no_headers: bool,
+
+    /// Say of each object of what kind it is, as several kinds are shown anyway
+    #[arg(long)]
+    show_kind: bool,
 
     /// Show labels in the last column
     #[arg(long)]
@@ -81,6 +74,14 @@ pub struct GetFlags {
     pub(crate) connection: ConnectFlags,
 }
 
+/// What objects are called in a table.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Naming {
+    Plain,
+    /// `pod/web`.
+    WithKind,
+}
+
 /// Picks of one kind and namespace: all objects, or those with names.
 struct Section {
     pick: Pick,
@@ -100,16 +101,13 @@ impl GetFlags {
 
     async fn sections(&self, session: &Session) -> Result<Vec<Section>, Failed> {
         let mut sections: Vec<Section> = Vec::new();
-        for mut pick in session.pick(&self.what, &self.files).await? {
-            if self.all_namespaces {
-                if pick.name.is_some() {
-                    return Err(Failed::usage(
-                        "a resource cannot be retrieved by name across all namespaces",
-                    ));
-                }
-                pick.namespace = None;
+        for mut pick in self.objects.picks(session).await? {
+            if self.objects.all_namespaces && pick.name.is_some() {
+                return Err(Failed::usage(
+                    "a resource cannot be retrieved by name across all namespaces",
+                ));
             }
-            if pick.name.is_some() && !self.select.is_empty() {
+            if pick.name.is_some() && !self.objects.select.is_empty() {
                 return Err(Failed::usage(
                     "selectors may not be used when a resource is specified by name",
                 ));
@@ -129,7 +127,8 @@ impl GetFlags {
                 }),
             }
         }
-        if (self.watch || self.watch_only) && sections.len() != 1 {
+        let is_one = matches!(&sections[..], [section] if section.names.len() <= 1);
+        if self.follows() && !is_one {
             return Err(Failed::usage(
                 "watch is only supported on individual resources and resource collections",
             ));
@@ -137,14 +136,23 @@ impl GetFlags {
         Ok(sections)
     }
 
+    /// Whether it goes on with what changes.
+    fn follows(&self) -> bool {
+        self.watch || self.watch_only
+    }
+
     // --- Tables ---
 
     async fn tables(&self, session: &Session, sections: &[Section]) -> Result<(), Failed> {
-        let is_prefixed = sections.len() > 1;
+        let naming = if self.show_kind || sections.len() > 1 {
+            Naming::WithKind
+        } else {
+            Naming::Plain
+        };
         let mut failures = Vec::new();
         let mut is_first = true;
         for section in sections {
-            let mut rows = match self.rows(session, section, &mut failures).await {
+            let rows = match self.rows(session, section, &mut failures, naming).await {
                 Ok(rows) => rows,
                 // A kind of a category may be nobody's business.
                 Err(failed) => {
@@ -152,9 +160,6 @@ impl GetFlags {
                     continue;
                 }
             };
-            if is_prefixed {
-                rows.prefix(&section.pick.resource.noun());
-            }
             if !rows.table.rows.is_empty() && !self.watch_only {
                 session.show(|screen| {
                     if !is_first {
@@ -164,7 +169,7 @@ impl GetFlags {
                 })?;
                 is_first = false;
             }
-            if self.watch || self.watch_only {
+            if self.follows() {
                 return Follower::new(self, session, section, rows).run().await;
             }
         }
@@ -186,17 +191,19 @@ impl GetFlags {
         session: &Session,
         section: &Section,
         failures: &mut Vec<Failed>,
+        naming: Naming,
     ) -> Result<Rows, Failed> {
         let form = rows::Form {
             is_wide: matches!(self.output, Some(Output::Wide)),
-            has_namespace: self.all_namespaces && section.pick.resource.is_namespaced,
+            has_namespace: self.objects.all_namespaces && section.pick.resource.is_namespaced,
+            noun: (naming == Naming::WithKind).then(|| section.pick.resource.noun()),
             labels: self.label_columns.clone(),
             has_labels: self.show_labels,
             sort: self.sort_by.as_deref().map(Path::parse).transpose()?,
         };
-        let include = form.includes(self.watch);
+        let include = form.includes(self.follows());
         if section.names.is_empty() {
-            let mut query = self.select.query();
+            let mut query = self.objects.select.query();
             query.push(("includeObject", Some(include.to_owned())));
             let path = with_query(&section.pick.collection(), &query);
             return Rows::read(&session.api.bytes(&path, rows::ACCEPT).await?, form);
@@ -227,12 +234,12 @@ impl GetFlags {
         for section in sections {
             let pick = &section.pick;
             if section.names.is_empty() {
-                let path = with_query(&pick.collection(), &self.select.query());
+                let path = with_query(&pick.collection(), &self.objects.select.query());
                 let mut list = session.api.get(&path).await?;
                 if let Some(Value::Array(objects)) = list.get_mut("items").map(Value::take) {
                     items.extend(objects.into_iter().map(|object| pick.resource.completed(object)));
                 }
-                if self.watch || self.watch_only {
+                if self.follows() {
                     self.print_objects(session, output, items)?;
                     return follow::objects(self, session, section, &list, output).await;
                 }
@@ -240,6 +247,12 @@ impl GetFlags {
             for name in &section.names {
                 let path = pick.resource.object(pick.namespace.as_deref(), name);
                 match session.api.get(&path).await {
+                    Ok(object) if self.follows() => {
+                        if !self.watch_only {
+                            self.print_object(session, output, object.clone())?;
+                        }
+                        return follow::objects(self, session, section, &object, output).await;
+                    }
                     Ok(object) => items.push(object),
                     Err(failed) if failed.is_not_found() && self.ignore_not_found => {}
                     Err(failed) => failures.push(failed),

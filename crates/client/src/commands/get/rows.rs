@@ -15,6 +15,8 @@ pub(crate) const ACCEPT: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,ap
 pub(crate) struct Form {
     pub(crate) is_wide: bool,
     pub(crate) has_namespace: bool,
+    /// What stands before each name, to say of what kind it is.
+    pub(crate) noun: Option<String>,
     /// Labels that are columns of their own.
     pub(crate) labels: Vec<String>,
     /// All labels, in the last column.
@@ -174,16 +176,6 @@ impl Rows {
         Ok((rows.into_iter().map(|row| self.line(row)).collect(), revision))
     }
 
-    /// Says of each what it is, where several kinds are shown.
-    pub(crate) fn prefix(&mut self, noun: &str) {
-        let at = usize::from(self.form.has_namespace);
-        for row in &mut self.table.rows {
-            if let Some(name) = row.get_mut(at) {
-                *name = format!("{noun}/{name}");
-            }
-        }
-    }
-
     fn line(&self, row: Row) -> Vec<String> {
         let object = row.object.unwrap_or_default();
         let mut line = Vec::with_capacity(self.table.header.len());
@@ -191,6 +183,10 @@ impl Rows {
         let mut cells: Vec<Option<Cell>> = row.cells.into_iter().map(Some).collect();
         for &at in &self.columns {
             line.push(text(cells.get_mut(at).and_then(Option::take)));
+        }
+        let name = line.get_mut(usize::from(self.form.has_namespace));
+        if let (Some(name), Some(noun)) = (name, &self.form.noun) {
+            *name = format!("{noun}/{name}");
         }
         let labels = &object.metadata.labels;
         for name in &self.form.labels {
@@ -220,7 +216,11 @@ impl Rows {
         for item in sent.items.unwrap_or_default() {
             let mut line = Vec::new();
             line.extend(form.has_namespace.then_some(item.metadata.namespace));
-            line.push(item.metadata.name);
+            let name = item.metadata.name;
+            line.push(match &form.noun {
+                Some(noun) => format!("{noun}/{name}"),
+                None => name,
+            });
             line.push(age::since(&item.metadata.creation_timestamp));
             table.rows.push(line);
         }
@@ -307,6 +307,7 @@ mod tests {
         let form = Form {
             is_wide: true,
             has_namespace: true,
+            noun: Some("pod".to_owned()),
             has_labels: true,
             labels: vec!["x/app".to_owned(), "app".to_owned()],
             sort: None,
@@ -318,7 +319,7 @@ mod tests {
         );
         assert_eq!(
             rows.table.rows[0],
-            ["n", "a", "10", "x", "<none>", "web", "app=web"]
+            ["n", "pod/a", "10", "x", "<none>", "web", "app=web"]
         );
     }
 

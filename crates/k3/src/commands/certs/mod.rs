@@ -26,8 +26,9 @@ Examples:
   k3 certs rotate --finish
       trusts the new authority and the new key of tokens alone
 
-The files are in the folder `tls` of the data folder. Several servers on one store that have folders of their own have
-authorities of their own: rotate each.
+The files are in the folder `tls` of the data folder. Servers that share an etcd or MySQL have the authority and the key of tokens in
+common: rotate those on one machine, where a server runs; the others follow within seconds. Certificates (`serving`, `client`) are
+each machine's own.
 
 Exit codes: 0 success, 1 failure, 2 a call that makes no sense.";
 

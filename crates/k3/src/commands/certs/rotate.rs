@@ -45,8 +45,8 @@ pub(super) fn run(flags: &RotateFlags) -> Result<(), Failure> {
     );
     if !flags.finish && parts.contains(&Part::Ca) {
         eprintln!(
-            "next: give the new admin.kubeconfig to those who use the API from outside, renew the kubeconfigs of others and of\n\
-             nodes elsewhere, and when all have it: k3 certs rotate --finish"
+            "next: give the new admin.kubeconfig to those who use the API from outside, renew the kubeconfigs of others, and when\n\
+             all have it, and nodes elsewhere have had a minute to learn of it: k3 certs rotate --finish"
         );
     } else if !flags.finish && parts.contains(&Part::ServiceAccount) {
         eprintln!("next: when all tokens are new, after an hour or so: k3 certs rotate --finish");

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use base64::{Engine, engine::general_purpose::STANDARD};
 use http::Uri;
 use k3_storage::{Clock, SystemClock};
 use k8s_openapi::jiff::{Timestamp, Unit};
@@ -19,7 +20,11 @@ const NODES: &str = "system:nodes";
 const ROLE: &str = "k3:get-nodes";
 const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
 const BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
-const SECRETS: &str = "/api/v1/namespaces/kube-system/secrets";
+/// Where such tokens are kept, as any Kubernetes keeps them.
+pub(super) const SECRETS: &str = "/api/v1/namespaces/kube-system/secrets";
+/// The type of the secrets that they are.
+pub(super) const SECRET_TYPE: &str = "bootstrap.kubernetes.io/token";
+const NAME_PREFIX: &str = "bootstrap-token-";
 const SERVERS: &str = "/api/v1/namespaces/default/endpoints/kubernetes";
 
 /// Which group has which role: to ask for a certificate, to get it, to get the next one, and to see whether a name is taken.
@@ -37,6 +42,19 @@ const RIGHTS: [(&str, &str, &str); 4] = [
     ),
     (ROLE, ROLE, GROUP),
 ];
+
+/// A join token as its secret tells of it, without what is secret.
+pub(super) struct Listed {
+    pub(super) id: String,
+    pub(super) groups: String,
+    /// Nothing for one that never ends.
+    pub(super) expires: Option<String>,
+}
+
+/// The name of the secret of a token.
+pub(super) fn secret_name(id: &str) -> String {
+    format!("{NAME_PREFIX}{id}")
+}
 
 /// Makes a token, and prints the command by which a machine joins.
 pub(super) async fn run(flags: &ServerFlags, ttl: Duration) -> Result<(), Failure> {
@@ -56,7 +74,7 @@ pub(super) async fn run(flags: &ServerFlags, ttl: Duration) -> Result<(), Failur
     cluster
         .ask("POST", SECRETS, Some(&secret(&token, &expires)))
         .await?;
-    let server = reachable(&cluster, &config.cluster_url).await?;
+    let server = reachable(&cluster, &config.cluster_url).await;
     eprintln!("on the machine that is to join, until {expires}:");
     println!("k3 node --server {server} --token {token}");
     Ok(())
@@ -87,8 +105,8 @@ fn secret(token: &JoinToken, expires: &str) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Secret",
-        "metadata": {"name": format!("bootstrap-token-{}", token.id), "namespace": "kube-system"},
-        "type": "bootstrap.kubernetes.io/token",
+        "metadata": {"name": secret_name(&token.id), "namespace": "kube-system"},
+        "type": SECRET_TYPE,
         "stringData": {
             "description": "made by k3 token create --join",
             "token-id": token.id,
@@ -101,6 +119,26 @@ fn secret(token: &JoinToken, expires: &str) -> Value {
     })
 }
 
+// --- Listed ---
+
+impl Listed {
+    /// What a secret tells; nothing if it is no token with which somebody can join.
+    pub(super) fn read(secret: &Value) -> Option<Self> {
+        let text = |name: &str| {
+            let encoded = secret.get("data")?.get(name)?.as_str()?;
+            String::from_utf8(STANDARD.decode(encoded).ok()?).ok()
+        };
+        if text("usage-bootstrap-authentication").as_deref() != Some("true") {
+            return None;
+        }
+        Some(Listed {
+            id: text("token-id")?,
+            groups: text("auth-extra-groups").unwrap_or_default(),
+            expires: text("expiration"),
+        })
+    }
+}
+
 fn expiry(ttl: Duration) -> String {
     let now = Timestamp::try_from(SystemClock.now()).unwrap_or_default();
     let end = now.saturating_add(ttl).unwrap_or(now);
@@ -108,18 +146,23 @@ fn expiry(ttl: Duration) -> String {
 }
 
 /// Where other machines find the server. That a kubeconfig names this machine alone says nothing about them.
-async fn reachable(cluster: &Cluster, known: &Uri) -> Result<String, Failure> {
+async fn reachable(cluster: &Cluster, known: &Uri) -> String {
     let is_local = ["127.", "localhost", "[::1]"]
         .iter()
         .any(|local| known.host().is_some_and(|host| host.starts_with(local)));
     if !is_local {
-        return Ok(known.to_string().trim_end_matches('/').to_owned());
+        return known.to_string().trim_end_matches('/').to_owned();
     }
-    let servers = cluster.ask("GET", SERVERS, None).await?;
-    let address = servers
-        .pointer("/subsets/0/addresses/0/ip")
-        .and_then(Value::as_str);
+    // A server that only this machine can reach is named nowhere.
+    let servers = cluster.ask("GET", SERVERS, None).await.unwrap_or_default();
     let port = known.port_u16().unwrap_or(443);
+    // Of several servers the one that listens where this one does is the best guess.
+    let subsets = servers.get("subsets").and_then(Value::as_array);
+    let subset = subsets.into_iter().flatten().find(|subset| {
+        let at = subset.pointer("/ports/0/port").and_then(Value::as_u64);
+        at == Some(port.into())
+    });
+    let address = subset.and_then(|subset| subset.pointer("/addresses/0/ip")?.as_str());
     let host = match address {
         Some(address) if address.contains(':') => format!("[{address}]"),
         Some(address) => address.to_owned(),
@@ -128,7 +171,7 @@ async fn reachable(cluster: &Cluster, known: &Uri) -> Result<String, Failure> {
     eprintln!(
         "note: the kubeconfig names {known}; others reach the server at {host} only if it listens there (--bind 0.0.0.0)"
     );
-    Ok(format!("https://{host}:{port}"))
+    format!("https://{host}:{port}")
 }
 
 #[cfg(test)]

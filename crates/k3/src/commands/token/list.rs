@@ -4,10 +4,13 @@ use clap::Args;
 use k3_apiserver::EphemeralToken;
 use serde_json::Value;
 
-use super::{Cluster, ServerFlags};
+use super::{
+    Cluster, ServerFlags,
+    join::{self, Listed},
+};
 use crate::{commands::table::table, failure::Failure};
 
-/// List the tokens there are, by the id that revokes them. The tokens themselves are kept nowhere.
+/// List the tokens there are, also those with which machines join, by the id that revokes them
 #[derive(Debug, Args)]
 pub(super) struct ListFlags {
     #[command(flatten)]
@@ -16,16 +19,10 @@ pub(super) struct ListFlags {
 
 pub(super) async fn run(flags: &ListFlags) -> Result<(), Failure> {
     let cluster = Cluster::find(&flags.server).await?;
-    let path = format!(
-        "{}?fieldSelector={}",
-        EphemeralToken::secrets_path(),
-        EphemeralToken::selector().replace('=', "%3D").replace('/', "%2F")
-    );
-    let list = cluster.ask("GET", &path, None).await?;
-    let secrets = list.get("items").and_then(Value::as_array);
-    let mut rows = vec![["ID", "USER", "GROUPS", "EXPIRES"].map(str::to_owned)];
-    for secret in secrets.into_iter().flatten() {
-        match EphemeralToken::read(secret) {
+    let mut rows = vec![["ID", "FOR", "GROUPS", "EXPIRES"].map(str::to_owned)];
+    let path = EphemeralToken::secrets_path();
+    for secret in secrets(&cluster, &path, &EphemeralToken::selector()).await? {
+        match EphemeralToken::read(&secret) {
             Ok(token) => rows.push([
                 token.id,
                 token.user,
@@ -38,6 +35,25 @@ pub(super) async fn run(flags: &ListFlags) -> Result<(), Failure> {
             }
         }
     }
+    let of_nodes = format!("type={}", join::SECRET_TYPE);
+    for secret in secrets(&cluster, join::SECRETS, &of_nodes).await? {
+        if let Some(token) = Listed::read(&secret) {
+            let expires = token.expires.unwrap_or_else(|| "never".to_owned());
+            rows.push([token.id, "nodes that join".to_owned(), token.groups, expires]);
+        }
+    }
     print!("{}", table(&rows));
     Ok(())
+}
+
+/// The secrets under a path with certain fields.
+async fn secrets(cluster: &Cluster, path: &str, fields: &str) -> Result<Vec<Value>, Failure> {
+    let fields = fields.replace('=', "%3D").replace('/', "%2F");
+    let mut list = cluster
+        .ask("GET", &format!("{path}?fieldSelector={fields}"), None)
+        .await?;
+    Ok(match list.get_mut("items").map(Value::take) {
+        Some(Value::Array(secrets)) => secrets,
+        _ => Vec::new(),
+    })
 }

@@ -21,10 +21,10 @@ Examples:
       prints the command by which another machine becomes a node of this cluster
 
   k3 token list
-      shows the tokens that are still good for something
+      shows the tokens that are still good for something, also those to join with
 
   k3 token revoke abcdefghij
-      takes a token back at once
+      takes a token back at once; nodes that have joined with it stay
 
 The server is asked with the kubeconfig of an administrator. What a user may do, roles say; a token for somebody
 whom no role names is good for nothing but to say who one is.

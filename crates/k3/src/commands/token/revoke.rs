@@ -3,8 +3,8 @@
 use clap::Args;
 use k3_apiserver::EphemeralToken;
 
-use super::{Cluster, ServerFlags};
-use crate::failure::Failure;
+use super::{Cluster, ServerFlags, join};
+use crate::{failure::Failure, join::JoinToken};
 
 /// Take tokens back: from now on they are good for nothing.
 #[derive(Debug, Args)]
@@ -21,11 +21,14 @@ pub(super) async fn run(flags: &RevokeFlags) -> Result<(), Failure> {
     let ids: Vec<&str> = flags.ids.iter().map(|text| id(text)).collect::<Result<_, _>>()?;
     let cluster = Cluster::find(&flags.server).await?;
     for id in ids {
-        let path = format!(
-            "{}/{}",
-            EphemeralToken::secrets_path(),
-            EphemeralToken::secret_name(id)
-        );
+        let path = match id.len() {
+            JoinToken::ID_LETTERS => format!("{}/{}", join::SECRETS, join::secret_name(id)),
+            _ => format!(
+                "{}/{}",
+                EphemeralToken::secrets_path(),
+                EphemeralToken::secret_name(id)
+            ),
+        };
         cluster.ask("DELETE", &path, None).await?;
         println!("revoked {id}");
     }
@@ -35,6 +38,7 @@ pub(super) async fn run(flags: &RevokeFlags) -> Result<(), Failure> {
 /// The id in a text, which may be the whole token. What it is not is not repeated: it may be a secret.
 fn id(text: &str) -> Result<&str, Failure> {
     let id = text.strip_prefix("k3t-").unwrap_or(text);
+    let id = id.split_once("::").map_or(id, |(_, token)| token);
     let id = id.split_once('.').map_or(id, |(id, _)| id);
     let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     if id.is_empty() || !id.bytes().all(is_plain) {

@@ -7,6 +7,8 @@ use std::{
     process::Stdio,
 };
 
+use serde_json::Value;
+
 use crate::{cluster::Cluster, program::outcome};
 
 const FILE: &str = "
@@ -215,4 +217,31 @@ fn changes_are_shown_as_they_come() {
     assert_eq!(next(), ["two", "2"]);
     child.kill().unwrap();
     child.wait().unwrap();
+}
+
+#[test]
+fn every_state_of_one_object_is_shown_as_a_document() {
+    let cluster = Cluster::start();
+    cluster.kubectl("create configmap one --from-literal=key=1");
+    let mut child = cluster
+        .own("get")
+        .args(["configmap", "one", "-w", "-o", "json"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let output = BufReader::new(child.stdout.take().unwrap());
+    let mut documents = serde_json::Deserializer::from_reader(output).into_iter::<Value>();
+    let mut next = || documents.next().unwrap().unwrap()["data"]["key"].clone();
+    assert_eq!(next(), "1");
+    for value in ["2", "3"] {
+        // Others are nobody's business here.
+        cluster.kubectl(&format!("create configmap other-{value}"));
+        let patch = format!("{{\"data\":{{\"key\":\"{value}\"}}}}");
+        cluster.kubectl(&format!("patch configmap one --type=merge -p {patch}"));
+        assert_eq!(next(), value);
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let (code, errors) = cluster.k3_refused("get configmaps one other-2 -w -o json");
+    assert_eq!(code, 2, "{errors}");
 }

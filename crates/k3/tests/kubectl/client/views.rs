@@ -13,6 +13,7 @@ fn what_there_is_is_told_as_kubectl_tells_it() {
     cluster.kubectl("create service clusterip web --tcp=80:80");
     for line in [
         "api-resources",
+        "api-versions",
         "api-resources --namespaced=false -o name",
         "api-resources --api-group=apps -o wide",
         "get pods -o name",
@@ -43,6 +44,8 @@ fn what_there_is_is_told_as_kubectl_tells_it() {
         "get pods web --show-labels",
         "get cm,svc",
         "get pods -L app",
+        "get pods --show-kind",
+        "get cm -A --show-kind",
     ] {
         let words = |text: String| -> Vec<Vec<String>> {
             let age = |word: &str| word.ends_with('s') && word[..word.len() - 1].parse::<u64>().is_ok();

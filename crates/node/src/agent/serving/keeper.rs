@@ -52,6 +52,9 @@ pub(in crate::agent) struct CertificateKeeper {
 /// What is kept in the file.
 #[derive(Serialize, Deserialize)]
 struct Stored {
+    /// The authorities of the cluster when it was signed: those of another time may not vouch for it.
+    #[serde(default)]
+    authority: String,
     names: Vec<String>,
     from: Timestamp,
     to: Timestamp,
@@ -80,11 +83,12 @@ impl CertificateKeeper {
         let mut random = [0];
         // Whatever it is, it only spreads renewals.
         let _ = SystemRandom::new().fill(&mut random);
-        let stored = read(&folder.join(FILE), &parts.config.node_name);
+        let stored = read(&folder.join(FILE), &parts.config);
         let (pair, held) = match stored {
-            Some((pair, held)) if held.to > parts.clock.now() => (pair, Some(held)),
-            _ => (names.self_signed()?, None),
+            Some((pair, held)) => (pair, held),
+            None => (names.self_signed()?, None),
         };
+        let held = held.filter(|held| held.to > parts.clock.now());
         Ok(CertificateKeeper {
             resolver: Resolver::new(pair),
             parts,
@@ -144,6 +148,7 @@ impl CertificateKeeper {
         let pair = certified(certificate.as_bytes(), key.as_bytes())?;
         let (from, to) = validity(&certificate, self.parts.clock.now()).ok_or(KeepError::Endless)?;
         let stored = Stored {
+            authority: self.parts.config.authority.clone(),
             names: names.names.clone(),
             from,
             to,
@@ -178,15 +183,17 @@ fn validity(certificate: &str, now: Timestamp) -> Option<(Timestamp, Timestamp)>
     Some((now, end.to_string().parse().ok()?))
 }
 
-fn read(path: &Path, node: &str) -> Option<(rustls::sign::CertifiedKey, Held)> {
+/// What is kept, and what is known of it; nothing is known of what the authorities of the moment may not have signed.
+fn read(path: &Path, config: &Config) -> Option<(rustls::sign::CertifiedKey, Option<Held>)> {
     let stored: Stored = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
     let pair = certified(stored.certificate.as_bytes(), stored.key.as_bytes()).ok()?;
     let names = Names {
-        node: node.to_owned(),
+        node: config.node_name.clone(),
         names: stored.names,
     };
     let (from, to) = (stored.from, stored.to);
-    Some((pair, Held { names, from, to }))
+    let is_same = stored.authority == config.authority;
+    Some((pair, is_same.then_some(Held { names, from, to })))
 }
 
 /// Writes the file whole or not at all, for its owner only.

@@ -1,0 +1,132 @@
+//! What a node that runs keeps up to date: its certificate, whom it trusts, and which servers it knows.
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    path::PathBuf,
+};
+
+use http::{Request, Uri};
+use k8s_openapi::api::core::v1::Endpoints;
+use kube::Client;
+use tokio::{
+    sync::watch,
+    time::{Duration, sleep},
+};
+
+use super::{NodeIdentity, authority, node::now, servers::Current};
+use crate::{certificates, failure::Failure};
+
+/// How often it is looked.
+const LOOK: Duration = Duration::from_secs(30);
+/// The endpoints that name the servers of the cluster. Nodes may see them.
+const SERVERS: &str = "/api/v1/namespaces/default/endpoints/kubernetes";
+
+/// A node that has joined, and what is told of changes.
+pub(super) struct Renewal {
+    pub(super) identity: NodeIdentity,
+    /// The clients in use.
+    pub(super) current: Current,
+    /// The servers that this node was told of when it started, besides the first one.
+    pub(super) said: Vec<String>,
+    /// The folder of the node.
+    pub(super) folder: PathBuf,
+    /// Whom the node trusts: it begins again when that is somebody else, which its pods do not notice.
+    pub(super) trust: watch::Sender<String>,
+}
+
+// --- Renewal ---
+
+impl Renewal {
+    /// Looks again and again, for ever.
+    pub(super) async fn keep(mut self) {
+        loop {
+            if let Err(failure) = self.look().await {
+                tracing::warn!("this node stays as it is for now: {failure}");
+            }
+            sleep(LOOK).await;
+        }
+    }
+
+    async fn look(&mut self) -> Result<(), Failure> {
+        let mut new = self.identity.clone();
+        let client = self.current.client();
+        new.authority = self.authorities().await;
+        let is_other = new.authority != self.identity.authority;
+        if let Some(named) = named(&client).await {
+            new.others.clear();
+            for other in self.said.iter().cloned().chain(named) {
+                if other != new.server && !new.others.contains(&other) {
+                    new.others.push(other);
+                }
+            }
+        }
+        // A certificate of an authority that is about to go would end with it. The cluster signs with the new one.
+        let is_due = new
+            .period()
+            .is_none_or(|(from, to)| now() >= from + (to - from) / 5 * 4);
+        if is_other || is_due {
+            new.renew(&client).await.map_err(|error| {
+                let advice = "see `kubectl get csr`, and that the controllers of the cluster run";
+                Failure::new("it has no new certificate yet", advice).because(error)
+            })?;
+        } else if new.others == self.identity.others {
+            return Ok(());
+        }
+        self.current.set(new.clients()?);
+        // Without the file the next start has the old one, which may be good enough still.
+        new.write(&self.folder).map_err(|error| {
+            let advice = "see that this user may write there";
+            Failure::new("cannot keep the certificate of this node", advice).because(error)
+        })?;
+        if is_other || is_due {
+            tracing::info!("this node has a new certificate");
+        }
+        if is_other {
+            tracing::info!("the cluster has other authorities, which are trusted from now on");
+            self.trust.send_replace(new.authority.clone());
+        }
+        self.identity = new;
+        Ok(())
+    }
+
+    /// The authorities of the server in use. Those that are known stay if it cannot tell.
+    async fn authorities(&self) -> String {
+        let known = &self.identity.authority;
+        let Some(server) = self.identity.servers().nth(self.current.place()) else {
+            return known.clone();
+        };
+        let Ok(server) = server.parse::<Uri>() else {
+            return known.clone();
+        };
+        match authority::now(&server, self.identity.authorities()).await {
+            Ok(now) if !now.is_empty() => now.iter().map(|der| certificates::pem(der)).collect(),
+            Ok(_) => known.clone(),
+            Err(error) => {
+                tracing::debug!(%error, %server, "cannot ask for its authorities");
+                known.clone()
+            }
+        }
+    }
+}
+
+/// The servers that the cluster names; nothing if nobody can tell.
+async fn named(client: &Client) -> Option<Vec<String>> {
+    let request = Request::get(SERVERS)
+        .body(Vec::new())
+        .expect("a path of ours makes a request");
+    let endpoints = client.request::<Endpoints>(request).await;
+    let endpoints = endpoints
+        .inspect_err(|error| tracing::debug!(%error, "cannot ask for the servers of the cluster"))
+        .ok()?;
+    let mut servers = Vec::new();
+    for subset in endpoints.subsets.into_iter().flatten() {
+        for port in subset.ports.iter().flatten() {
+            for address in subset.addresses.iter().flatten() {
+                let ip: IpAddr = address.ip.parse().ok()?;
+                let port = u16::try_from(port.port).ok()?;
+                servers.push(format!("https://{}/", SocketAddr::new(ip, port)));
+            }
+        }
+    }
+    Some(servers)
+}
