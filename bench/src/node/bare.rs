@@ -12,6 +12,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::{StreamExt, TryStreamExt, stream};
 use k3_node::{
     Facts,
     pod::spec,
@@ -24,6 +25,8 @@ use tokio::{task::JoinSet, time::Instant};
 use super::pod;
 use crate::Failure;
 
+/// How many pods are removed at a time.
+const AT_ONCE: usize = 8;
 /// Whose containers they are.
 const OWNER: &str = "k3-bench-bare";
 
@@ -130,10 +133,15 @@ impl Bare {
 
     /// Removes all that was made.
     pub(super) async fn clear(&self) -> Result<(), Failure> {
-        for sandbox in self.runtime.sandboxes().await? {
+        let sandboxes = self.runtime.sandboxes().await?;
+        let removals = sandboxes.iter().map(async |sandbox| {
             self.runtime.stop_sandbox(&sandbox.id).await?;
-            self.runtime.remove_sandbox(&sandbox.id).await?;
-        }
-        Ok(())
+            self.runtime.remove_sandbox(&sandbox.id).await
+        });
+        let removals: Vec<_> = removals.collect();
+        Ok(stream::iter(removals)
+            .buffer_unordered(AT_ONCE)
+            .try_collect()
+            .await?)
     }
 }

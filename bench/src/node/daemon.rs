@@ -49,6 +49,15 @@ impl Daemon {
         }
     }
 
+    /// Its process, to measure it by.
+    pub(super) fn pid(&self) -> Option<u32> {
+        match self {
+            Self::Docker(docker) => docker.pid(),
+            Self::Podman(podman) => podman.pid(),
+            Self::Containerd(containerd) => containerd.pid(),
+        }
+    }
+
     /// Talks to it as a node of that name.
     pub(super) async fn connect(&self, node: &str) -> Result<Arc<dyn Runtime>, Failure> {
         let owner = Owner {

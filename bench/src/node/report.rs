@@ -39,6 +39,10 @@ pub(super) struct RateRow {
     pub(super) bare_per_second: f64,
     pub(super) bare_at_once: usize,
     pub(super) k3_per_second: f64,
+    /// CPU seconds of the runtime's daemon for a pod, alone and for k3, and of k3: where the time goes.
+    pub(super) bare_daemon_cpu: f64,
+    pub(super) k3_daemon_cpu: f64,
+    pub(super) k3_cpu: f64,
 }
 
 // --- NodeReport ---
@@ -111,14 +115,27 @@ impl NodeReport {
             ]);
         }
         table.print("A pod is made and runs");
-        let mut table = Table::new(["", "pods", "runtime/s", "at a time", "k3/s", "%"]);
+        let mut table = Table::new([
+            "",
+            "pods",
+            "runtime/s",
+            "at a time",
+            "daemon CPU ms",
+            "k3/s",
+            "daemon CPU ms",
+            "k3 CPU ms",
+            "%",
+        ]);
         for row in &self.rates {
             table.row([
                 row.runtime.to_owned(),
                 row.pods.to_string(),
                 figure(row.bare_per_second),
                 row.bare_at_once.to_string(),
+                figure(row.bare_daemon_cpu * 1000.0),
                 figure(row.k3_per_second),
+                figure(row.k3_daemon_cpu * 1000.0),
+                figure(row.k3_cpu * 1000.0),
                 figure(row.percent()),
             ]);
         }
