@@ -208,10 +208,11 @@ impl<'a> Cluster<'a> {
     }
 
     /// Deletes a pod, or all of them, at once.
-    pub(super) async fn delete(&mut self, name: Option<&str>) -> Result<(), Failure> {
+    pub(super) async fn delete(&self, name: Option<&str>) -> Result<(), Failure> {
         let one = name.map(|name| format!("/{name}")).unwrap_or_default();
         let path = format!("{}{one}?gracePeriodSeconds=0", pods(NAMESPACE));
-        let answer = self.connection.call(Call::delete(path)).await?;
-        Ok(answer.expect(&[200])?)
+        // A connection of its own: one that was idle for long is closed by the server.
+        let session = session(&self.server, self.options);
+        session.ask(Call::delete(path), &[200]).await.map(drop)
     }
 }

@@ -70,7 +70,7 @@ pub(super) async fn measure(
     let mut cluster = Cluster::start(&recipe, options, &folder.join("with-node")).await?;
     cluster.run_many("idle-", count).await?;
     let with_node = at_rest(&cluster.server, quiet).await?;
-    super::clear(&mut cluster, daemon).await?;
+    super::clear(&cluster, daemon).await?;
     cluster.server.stop().await?;
     Ok(IdleRow {
         runtime: name.name(),
