@@ -3,7 +3,7 @@
 use std::{fmt, ops::RangeInclusive, path::PathBuf};
 
 pub(crate) const HELP: &str = "\
-Usage: k3-bench storage|api|hostile|informer|queue|scheduler|workload|scale [FLAGS]
+Usage: k3-bench storage|api|hostile|informer|node|queue|scheduler|workload|scale [FLAGS]
 
 storage measures the stores, beside the disk's own limits, and compares with what is asked of them.
 
@@ -30,6 +30,13 @@ pods beyond the API server. It takes --binary and --storage.
 scale starts k3 with 5,000 simulated nodes, lets Deployments make 150,000 pods on them, and measures what clients wait for
 single objects while 20 pods die in a second, and the memory of it all. It needs 24 GiB, and takes --binary and --storage.
 
+node starts real container runtimes and k3 with a node on them, and measures what k3 adds to what the runtime itself needs:
+to start a pod, to start 100 at once, at rest with 50 pods, and whether pods notice that it is killed. It needs root, and
+takes --binary and --storage.
+
+  --runtime LIST      which runtimes, of docker,podman,containerd; docker and containerd by default
+  --part LIST         which figures, of start,rate,idle,crash; all by default
+
 queue measures how many keys go through a work queue, and through a controller that does nothing.
 
 All take
@@ -49,6 +56,7 @@ pub(crate) enum Command {
     Api(ApiOptions),
     Hostile(ApiOptions),
     Informer(ApiOptions),
+    Node(NodeOptions),
     Scheduler(ApiOptions),
     Workload(ApiOptions),
     Scale(ApiOptions),
@@ -71,6 +79,35 @@ pub(crate) struct ApiOptions {
     pub(crate) binary: Option<PathBuf>,
     pub(crate) dir: Option<PathBuf>,
     pub(crate) json: Option<PathBuf>,
+}
+
+/// What to measure of the node agent, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NodeOptions {
+    pub(crate) api: ApiOptions,
+    pub(crate) runtimes: Vec<RuntimeName>,
+    pub(crate) parts: Vec<NodePart>,
+}
+
+/// A container runtime.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RuntimeName {
+    Docker,
+    Podman,
+    Containerd,
+}
+
+/// A figure of the node agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NodePart {
+    /// Pods one after the other.
+    Start,
+    /// Pods all at once.
+    Rate,
+    /// Pods that only run.
+    Idle,
+    /// An agent that is killed.
+    Crash,
 }
 
 /// What to measure of the stores, and how.
@@ -146,6 +183,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Command, M
         Some("api") => parse_api(args, Command::Api),
         Some("hostile") => parse_api(args, Command::Hostile),
         Some("informer") => parse_api(args, Command::Informer),
+        Some("node") => parse_node(args),
         Some("scheduler") => parse_api(args, Command::Scheduler),
         Some("workload") => parse_api(args, Command::Workload),
         Some("scale") => parse_api(args, Command::Scale),
@@ -188,6 +226,35 @@ fn parse_api(
         }
     }
     Ok(command(options))
+}
+
+fn parse_node(mut args: impl Iterator<Item = String>) -> Result<Command, Mistake> {
+    let mut runtimes = vec![RuntimeName::Docker, RuntimeName::Containerd];
+    let mut parts = NodePart::ALL.to_vec();
+    let mut rest = Vec::new();
+    while let Some(flag) = args.next() {
+        let list = match flag.as_str() {
+            "--runtime" | "--part" => args.next(),
+            _ => {
+                rest.push(flag);
+                continue;
+            }
+        };
+        let list = list.ok_or_else(|| Mistake(format!("{flag} needs a value")))?;
+        if flag == "--runtime" {
+            runtimes = list
+                .split(',')
+                .map(RuntimeName::parse)
+                .collect::<Result<_, _>>()?;
+        } else {
+            parts = list.split(',').map(NodePart::parse).collect::<Result<_, _>>()?;
+        }
+    }
+    let node = match parse_api(rest.into_iter(), Command::Api)? {
+        Command::Api(api) => Command::Node(NodeOptions { api, runtimes, parts }),
+        other => other,
+    };
+    Ok(node)
 }
 
 fn parse_storage_of_server(name: &str) -> Result<Backend, Mistake> {
@@ -316,6 +383,46 @@ impl Backend {
     }
 }
 
+// --- RuntimeName ---
+
+impl RuntimeName {
+    const ALL: [Self; 3] = [Self::Docker, Self::Podman, Self::Containerd];
+
+    /// What it calls itself.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Docker => "docker",
+            Self::Podman => "podman",
+            Self::Containerd => "containerd",
+        }
+    }
+
+    fn parse(name: &str) -> Result<Self, Mistake> {
+        let found = Self::ALL.into_iter().find(|runtime| runtime.name() == name);
+        found.ok_or_else(|| Mistake(format!("there is no runtime `{name}`")))
+    }
+}
+
+// --- NodePart ---
+
+impl NodePart {
+    const ALL: [Self; 4] = [Self::Start, Self::Rate, Self::Idle, Self::Crash];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::Rate => "rate",
+            Self::Idle => "idle",
+            Self::Crash => "crash",
+        }
+    }
+
+    fn parse(name: &str) -> Result<Self, Mistake> {
+        let found = Self::ALL.into_iter().find(|part| part.name() == name);
+        found.ok_or_else(|| Mistake(format!("nothing called `{name}` is measured of nodes")))
+    }
+}
+
 // --- Effort ---
 
 impl Effort {
@@ -376,6 +483,17 @@ mod tests {
     }
 
     #[test]
+    fn flags_say_on_which_runtimes_pods_run() {
+        let Ok(Command::Node(options)) = parsed("node --runtime podman --quick --part rate,idle") else {
+            panic!("it is not understood");
+        };
+        assert_eq!(options.runtimes, [RuntimeName::Podman]);
+        assert_eq!(options.parts, [NodePart::Rate, NodePart::Idle]);
+        assert_eq!(options.api.effort, Effort::Quick);
+        assert_eq!(parsed("node --help"), Ok(Command::Help));
+    }
+
+    #[test]
     fn queues_need_few_flags() {
         let options = QueueOptions {
             effort: Effort::Quick,
@@ -400,6 +518,9 @@ mod tests {
             ("api --storage etcd", "`etcd`"),
             ("api --connections 0", "`0`"),
             ("api --connections 257", "`257`"),
+            ("node --runtime rkt", "`rkt`"),
+            ("node --part", "--part needs a value"),
+            ("node --part swap", "`swap`"),
             ("sync basket k3.kubeconfig 9", "`basket`"),
         ] {
             let mistake = parsed(line).expect_err(line);

@@ -10,6 +10,7 @@ mod informer;
 mod latency;
 mod machine;
 mod memory;
+mod node;
 mod place;
 mod queue;
 mod scheduler;
@@ -56,6 +57,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Api(options) => runtime.block_on(api::run(&options)),
         Command::Hostile(options) => runtime.block_on(api::hostile::run(&options)),
         Command::Informer(options) => runtime.block_on(informer::run(&options)),
+        Command::Node(options) => runtime.block_on(node::run(&options)),
         Command::Queue(options) => runtime.block_on(queue::run(&options)),
         Command::Sync(options) => runtime.block_on(informer::sync(&options)),
         Command::Scheduler(options) => scheduler::run(&options),

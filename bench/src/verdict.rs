@@ -1,5 +1,7 @@
 //! What is asked, beside what was measured.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 
 use crate::table::{Table, grouped};
@@ -7,7 +9,7 @@ use crate::table::{Table, grouped};
 /// One figure.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Verdict {
-    pub(crate) what: &'static str,
+    pub(crate) what: Cow<'static, str>,
     pub(crate) asked: Bound,
     /// `None` when it was not measured in this run.
     pub(crate) measured: Option<f64>,
@@ -32,7 +34,7 @@ pub(crate) fn print(verdicts: &[Verdict]) {
         };
         let measured = verdict.measured.map_or_else(|| "-".to_owned(), figure);
         let met = answer(verdict.met).to_owned();
-        table.row([verdict.what.to_owned(), asked, measured, met]);
+        table.row([verdict.what.to_string(), asked, measured, met]);
     }
     table.print("Asked");
 }
@@ -58,9 +60,9 @@ pub(crate) fn figure(number: f64) -> String {
 // --- Verdict ---
 
 impl Verdict {
-    pub(crate) fn new(what: &'static str, asked: Bound, measured: Option<f64>) -> Self {
+    pub(crate) fn new(what: impl Into<Cow<'static, str>>, asked: Bound, measured: Option<f64>) -> Self {
         Self {
-            what,
+            what: what.into(),
             asked,
             measured,
             met: measured.map(|measured| asked.holds(measured)),

@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: the stores, the API server, informers, queues, the scheduler or all controllers, measured; or the API
+//! `cargo xtask bench`: the stores, the API server, informers, the node agent, queues, the scheduler or all controllers, measured; or the API
 //! server, attacked.
 
 use crate::{Outcome, step, tools, workspace::Workspace};
@@ -17,6 +17,7 @@ pub(crate) enum Benchmark {
     Api,
     Hostile,
     Informer,
+    Node,
     Queue,
     Scale,
     Scheduler,
@@ -29,6 +30,7 @@ pub(crate) fn run(workspace: &Workspace, options: &BenchOptions) -> Outcome {
         Benchmark::Api
         | Benchmark::Hostile
         | Benchmark::Informer
+        | Benchmark::Node
         | Benchmark::Scale
         | Benchmark::Workload => {
             // It ends up beside the benchmark, which looks for it there.
@@ -37,6 +39,11 @@ pub(crate) fn run(workspace: &Workspace, options: &BenchOptions) -> Outcome {
                 return Outcome::Failed;
             }
             match options.benchmark {
+                Benchmark::Node => {
+                    // The benchmark starts runtimes of its own.
+                    tools::install_missing();
+                    "node"
+                }
                 Benchmark::Hostile => "hostile",
                 Benchmark::Informer => "informer",
                 Benchmark::Scale => "scale",

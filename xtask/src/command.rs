@@ -38,6 +38,7 @@ The chores of k3. Usage: cargo xtask <command>
   bench api       measures the API server beside upstream's figures
   bench hostile   measures what ordinary clients feel of an attack
   bench informer  measures informers beside kube's reflector
+  bench node      measures the node agent on real container runtimes
   bench queue     measures work queues and an empty controller
   bench scheduler measures the scheduler alone
   bench workload  measures controllers and scheduler with Deployments
@@ -97,7 +98,7 @@ Missing services are installed (as root, on Debian), started on free ports, and 
 ";
 
 const BENCH_HELP: &str = "\
-Usage: cargo xtask bench storage|api|hostile|informer|queue|scheduler|workload|scale [FLAGS]
+Usage: cargo xtask bench storage|api|hostile|informer|node|queue|scheduler|workload|scale [FLAGS]
 
 Builds the benchmarks in release mode, and measures.
 
@@ -106,6 +107,8 @@ Builds the benchmarks in release mode, and measures.
               one is given with `--binary FILE`
   hostile     k3 under attack, and what ordinary clients feel of it; takes `--binary FILE` too
   informer    informers of many pods, beside kube's reflector; takes `--binary FILE` too
+  node        pods on real Docker and containerd, beside what those need by themselves; installs missing
+              services as `test` does; takes `--binary FILE` too
   queue       work queues, and a controller that does nothing
   scheduler   the scheduler alone, on 5,000 nodes
   workload    Deployments that become pods on nodes, are rolled over and are gone, and namespaces that are
@@ -195,6 +198,7 @@ fn parse_bench(rest: Vec<String>) -> Result<Command, Usage> {
         Some("api") => Benchmark::Api,
         Some("hostile") => Benchmark::Hostile,
         Some("informer") => Benchmark::Informer,
+        Some("node") => Benchmark::Node,
         Some("queue") => Benchmark::Queue,
         Some("scale") => Benchmark::Scale,
         Some("scheduler") => Benchmark::Scheduler,

@@ -154,6 +154,7 @@ const ROOMS: &[Room] = &[
         folder: "bench",
         knows: &[
             "crates/kubecontroller",
+            "crates/node",
             "crates/scheduler",
             "crates/storage",
             "testing/services",

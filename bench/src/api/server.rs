@@ -49,8 +49,16 @@ impl Recipe {
         Self::with(options, ["--controllers=".to_owned()])
     }
 
-    /// A server with further flags.
+    /// A server with further flags, and without a node.
     pub(crate) fn with(
+        options: &ApiOptions,
+        parts: impl IntoIterator<Item = String>,
+    ) -> Result<Self, Failure> {
+        Self::with_node(options, parts.into_iter().chain(["--no-node".to_owned()]))
+    }
+
+    /// A server with further flags, which say what its node is.
+    pub(crate) fn with_node(
         options: &ApiOptions,
         parts: impl IntoIterator<Item = String>,
     ) -> Result<Self, Failure> {
@@ -71,7 +79,7 @@ impl Recipe {
         let log = folder.join("log");
         let mut command = Command::new(&self.binary);
         command
-            .args(["start", "--secure-port=0", "--no-node"])
+            .args(["start", "--secure-port=0"])
             .args(&self.parts)
             .arg(format!("--storage={}", self.storage.name()))
             .arg("--data-dir")

@@ -54,7 +54,7 @@ impl SchedulerReport {
         };
         let rates = ASKED
             .iter()
-            .map(|(scene, what, asked)| Verdict::new(what, Bound::AtLeast(*asked), rate(scene)));
+            .map(|(scene, what, asked)| Verdict::new(*what, Bound::AtLeast(*asked), rate(scene)));
         let mut verdicts: Vec<_> = rates.collect();
         verdicts.push(Verdict::new(
             "a placed pod, bytes",

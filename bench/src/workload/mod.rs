@@ -116,7 +116,7 @@ async fn measure(options: &ApiOptions, dir: &Path) -> Result<WorkloadReport, Fai
     Ok(report)
 }
 
-fn session<'s>(server: &'s Server, options: &ApiOptions) -> Session<'s> {
+pub(crate) fn session<'s>(server: &'s Server, options: &ApiOptions) -> Session<'s> {
     Session {
         endpoint: &server.endpoint,
         meter: CpuMeter::new(Some(server.pid())),
@@ -266,12 +266,15 @@ struct DeploymentStatus {
 }
 
 /// Whether no node is kept free of pods any more, and there are so many.
-async fn nodes_are_ready(session: &Session<'_>, count: usize) -> Result<bool, Failure> {
+pub(crate) async fn nodes_are_ready(session: &Session<'_>, count: usize) -> Result<bool, Failure> {
     let nodes: List<Node> = get(session, "/api/v1/nodes").await?;
     Ok(nodes.items.len() >= count && nodes.items.iter().all(|node| node.spec.taints.is_empty()))
 }
 
-async fn get<T: for<'de> Deserialize<'de>>(session: &Session<'_>, path: &str) -> Result<T, Failure> {
+pub(crate) async fn get<T: for<'de> Deserialize<'de>>(
+    session: &Session<'_>,
+    path: &str,
+) -> Result<T, Failure> {
     let answer = session.ask(Call::get(path), &[200]).await?;
     Ok(serde_json::from_slice(&answer.body)?)
 }
@@ -314,7 +317,7 @@ impl Begun {
     }
 }
 
-async fn until(is_done: impl AsyncFnMut() -> Result<bool, Failure>) -> Result<(), Failure> {
+pub(crate) async fn until(is_done: impl AsyncFnMut() -> Result<bool, Failure>) -> Result<(), Failure> {
     asked_every(PAUSE, PATIENCE, is_done).await
 }
 

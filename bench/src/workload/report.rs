@@ -75,10 +75,10 @@ impl WorkloadReport {
         let of = |name: &str| self.rows.iter().find(|row| row.name == name);
         let rates = RATES
             .iter()
-            .map(|(name, what, asked)| Verdict::new(what, Bound::AtLeast(*asked), of(name).map(Row::rate)));
+            .map(|(name, what, asked)| Verdict::new(*what, Bound::AtLeast(*asked), of(name).map(Row::rate)));
         let costs = COSTS
             .iter()
-            .map(|(name, what, asked)| Verdict::new(what, Bound::AtMost(*asked), of(name).map(Row::cost)));
+            .map(|(name, what, asked)| Verdict::new(*what, Bound::AtMost(*asked), of(name).map(Row::cost)));
         let times = [
             (NAMESPACE, "a namespace with 5,000 objects deleted, s", 5.0),
             (ROLLING, "a rolling update of 1,000 pods, s", 20.0),

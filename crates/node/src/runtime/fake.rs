@@ -553,6 +553,13 @@ impl Runtime for FakeRuntime {
         Ok(self.state().sandboxes.clone())
     }
 
+    async fn addresses(&self, id: &SandboxId) -> Result<Vec<IpAddr>, RuntimeError> {
+        self.begin("addresses", &id.0).await?;
+        let state = self.state();
+        let found = state.sandboxes.iter().find(|sandbox| sandbox.id == *id);
+        Ok(found.map(|sandbox| sandbox.addresses.clone()).unwrap_or_default())
+    }
+
     async fn create_container(
         &self,
         sandbox: &SandboxId,

@@ -25,7 +25,7 @@ mod spec;
 mod state;
 mod stream;
 
-use std::time::Duration;
+use std::{net::IpAddr, time::Duration};
 
 use async_trait::async_trait;
 use futures_util::stream::BoxStream;
@@ -79,6 +79,9 @@ pub trait Runtime: Send + Sync + 'static {
 
     /// All of ours, with the addresses of those that run.
     async fn sandboxes(&self) -> Result<Vec<Sandbox>, RuntimeError>;
+
+    /// The addresses of one of ours; none if it is gone or does not run.
+    async fn addresses(&self, id: &SandboxId) -> Result<Vec<IpAddr>, RuntimeError>;
 
     // --- Containers ---
 

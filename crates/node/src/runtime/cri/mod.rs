@@ -37,6 +37,7 @@ mod usage;
 
 use std::{
     collections::BTreeMap,
+    net::IpAddr,
     os::unix::fs::FileTypeExt,
     path::Path,
     sync::{Arc, atomic::AtomicBool},
@@ -212,6 +213,10 @@ impl Runtime for Cri {
 
     async fn sandboxes(&self) -> Result<Vec<Sandbox>, RuntimeError> {
         self.list_sandboxes().await
+    }
+
+    async fn addresses(&self, id: &SandboxId) -> Result<Vec<IpAddr>, RuntimeError> {
+        self.addresses_of(&id.0).await
     }
 
     async fn create_container(

@@ -152,7 +152,7 @@ impl Cri {
         stream::iter(listed)
             .map(async |listed| {
                 let addresses = match state::sandbox_state(listed.state) {
-                    SandboxState::Ready => self.addresses(&listed.id).await?,
+                    SandboxState::Ready => self.addresses_of(&listed.id).await?,
                     SandboxState::NotReady => Vec::new(),
                 };
                 Ok(state::sandbox(listed, addresses))
@@ -163,7 +163,7 @@ impl Cri {
     }
 
     /// The addresses of a sandbox that is ready. One that went away meanwhile has none.
-    async fn addresses(&self, id: &str) -> Result<Vec<IpAddr>, RuntimeError> {
+    pub(super) async fn addresses_of(&self, id: &str) -> Result<Vec<IpAddr>, RuntimeError> {
         if let Some(addresses) = self.known.addresses(id) {
             return Ok(addresses);
         }

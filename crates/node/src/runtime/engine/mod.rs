@@ -31,7 +31,7 @@ mod seen;
 mod usage;
 mod wire;
 
-use std::{fs, path::Path, sync::Arc, time::Duration};
+use std::{fs, net::IpAddr, path::Path, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use futures_util::{future::try_join_all, stream::BoxStream};
@@ -212,6 +212,15 @@ impl Runtime for Engine {
     async fn sandboxes(&self) -> Result<Vec<Sandbox>, RuntimeError> {
         let seen = self.look(Kind::Sandbox).await?;
         Ok(seen.iter().filter_map(|seen| seen::sandbox(seen)).collect())
+    }
+
+    async fn addresses(&self, id: &SandboxId) -> Result<Vec<IpAddr>, RuntimeError> {
+        let seen = match self.inspect(&id.0).await {
+            Err(RuntimeError::NotFound(_)) => return Ok(Vec::new()),
+            seen => seen?,
+        };
+        let sandbox = seen::sandbox(&seen).filter(|_| self.owns(&seen));
+        Ok(sandbox.map(|sandbox| sandbox.addresses).unwrap_or_default())
     }
 
     async fn create_container(

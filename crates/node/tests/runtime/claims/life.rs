@@ -11,12 +11,14 @@ use crate::world::{World, eventually, soon};
 pub(crate) async fn a_sandbox_and_its_container_live_and_end(world: &World) {
     let runtime = &world.runtime;
     let pod = world.pod().await;
+    let addresses = runtime.addresses(&pod.sandbox).await.unwrap();
     let sandboxes = runtime.sandboxes().await.unwrap();
     assert_eq!(sandboxes.len(), 1);
     assert_eq!(sandboxes[0].id, pod.sandbox);
     assert_eq!(sandboxes[0].pod, pod.spec.pod);
     assert_eq!(sandboxes[0].state, SandboxState::Ready);
     assert_eq!(sandboxes[0].addresses.len(), 1);
+    assert_eq!(sandboxes[0].addresses, addresses);
 
     std::fs::create_dir_all(pod.spec.log_directory.join("main")).unwrap();
     let spec = world.script("sleep 1000");
@@ -46,6 +48,7 @@ pub(crate) async fn a_sandbox_and_its_container_live_and_end(world: &World) {
     runtime.remove_sandbox(&pod.sandbox).await.unwrap();
     assert_eq!(runtime.sandboxes().await.unwrap(), []);
     assert_eq!(runtime.containers().await.unwrap(), []);
+    assert!(runtime.addresses(&pod.sandbox).await.unwrap().is_empty());
 }
 
 pub(crate) async fn the_end_of_a_container_is_told(world: &World) {

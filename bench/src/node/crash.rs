@@ -1,0 +1,107 @@
+//! The agent is killed, again and again, while pods run and one more is being started.
+//!
+//! Promise: what is counted is what the runtime has and what the API tells, compared with both before the first crash.
+
+use std::{collections::BTreeSet, path::Path, time::Duration};
+
+use serde::Serialize;
+use tokio::time::{Instant, sleep};
+
+use super::{
+    Daemon,
+    cluster::{Cluster, NODE, recipe},
+};
+use crate::{
+    Failure,
+    flags::{ApiOptions, Backend, Effort, RuntimeName},
+    workload::until,
+};
+
+const PODS: usize = 20;
+const KILLS: u32 = 20;
+/// How long statuses may be wrong after a crash: pods are looked at as soon as the node knows of them.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What crashes did.
+#[derive(Debug, Serialize)]
+pub(super) struct CrashRow {
+    pub(super) runtime: &'static str,
+    pub(super) pods: usize,
+    pub(super) kills: u32,
+    /// Containers that began again, or are others than before.
+    pub(super) restarted: usize,
+    /// Sandboxes and containers that nobody asked for.
+    pub(super) leaked: usize,
+    /// Statuses that were not what they should be.
+    pub(super) wrong: usize,
+}
+
+/// Kills the server with its agent as by `kill -9`, each time at another moment of the start of a pod.
+pub(super) async fn kill(
+    options: &ApiOptions,
+    name: RuntimeName,
+    daemon: &Daemon,
+    folder: &Path,
+) -> Result<CrashRow, Failure> {
+    let (pods, kills) = match options.effort {
+        Effort::Full => (PODS, KILLS),
+        Effort::Quick => (PODS / 4, KILLS / 4),
+    };
+    // What is started again has to remember.
+    let options = &ApiOptions {
+        storage: Backend::File,
+        ..options.clone()
+    };
+    let recipe = recipe(options, name, daemon)?;
+    let runtime = daemon.connect(NODE).await?;
+    let there = async || -> Result<BTreeSet<String>, Failure> {
+        let sandboxes = runtime.sandboxes().await?.into_iter().map(|sandbox| sandbox.id.0);
+        let containers = runtime
+            .containers()
+            .await?
+            .into_iter()
+            .map(|container| container.id.0);
+        Ok(sandboxes.chain(containers).collect())
+    };
+    let mut cluster = Cluster::start(&recipe, options, folder).await?;
+    cluster.run_many("steady-", pods).await?;
+    until(async || Ok(cluster.told().await?.values().all(|told| told.is_ready))).await?;
+    let (told, running) = (cluster.told().await?, there().await?);
+    let mut row = CrashRow {
+        runtime: name.name(),
+        pods,
+        kills,
+        restarted: 0,
+        leaked: 0,
+        wrong: 0,
+    };
+    for kill in 0..kills {
+        let new = format!("new-{kill}");
+        cluster.make(&new).await?;
+        sleep(Duration::from_millis(u64::from(kill) * 37 % 400)).await;
+        drop(cluster);
+        cluster = Cluster::start(&recipe, options, folder).await?;
+        cluster.until_running(|running| running.contains(&new)).await?;
+        cluster.delete(Some(&new)).await?;
+        // What has to go goes, and what has to be told is told; what then is not so is counted.
+        let start = Instant::now();
+        let (now_told, now_there) = loop {
+            let now = (cluster.told().await?, there().await?);
+            if now == (told.clone(), running.clone()) || start.elapsed() > PATIENCE {
+                break now;
+            }
+            sleep(Duration::from_millis(50)).await;
+        };
+        row.restarted += running.difference(&now_there).count();
+        row.leaked += now_there.difference(&running).count();
+        row.wrong += told
+            .iter()
+            .filter(|(pod, told)| now_told.get(*pod) != Some(told))
+            .count();
+        row.wrong += now_told.keys().filter(|pod| !told.contains_key(*pod)).count();
+    }
+    cluster.delete(None).await?;
+    until(async || Ok(there().await?.is_empty())).await?;
+    cluster.server.stop().await?;
+    Ok(row)
+}

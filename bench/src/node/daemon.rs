@@ -1,0 +1,71 @@
+//! The runtimes that pods are run on: real ones, started for the benchmark, with the image of tests.
+
+use std::{path::Path, sync::Arc};
+
+use k3_node::runtime::{Owner, Runtime, cri::Cri, engine::Engine};
+use k3_test_services::{Containerd, Docker, Podman};
+
+use crate::{Failure, flags::RuntimeName};
+
+/// A runtime that runs, and ends with its containers when it is dropped.
+pub(super) enum Daemon {
+    Docker(Docker),
+    Podman(Podman),
+    Containerd(Containerd),
+}
+
+// --- Daemon ---
+
+impl Daemon {
+    /// Starts one, with images.
+    pub(super) fn start(name: RuntimeName) -> Result<Self, Failure> {
+        tokio::task::block_in_place(|| {
+            Ok(match name {
+                RuntimeName::Docker => {
+                    let docker = Docker::start()?;
+                    docker.load_test_images()?;
+                    Self::Docker(docker)
+                }
+                RuntimeName::Podman => {
+                    let podman = Podman::start()?;
+                    podman.load_test_images()?;
+                    Self::Podman(podman)
+                }
+                RuntimeName::Containerd => {
+                    let containerd = Containerd::start()?;
+                    containerd.load_test_images()?;
+                    Self::Containerd(containerd)
+                }
+            })
+        })
+    }
+
+    /// Where it listens.
+    pub(super) fn socket(&self) -> &Path {
+        match self {
+            Self::Docker(docker) => docker.socket(),
+            Self::Podman(podman) => podman.socket(),
+            Self::Containerd(containerd) => containerd.socket(),
+        }
+    }
+
+    /// Its process, to measure it by.
+    pub(super) fn pid(&self) -> Option<u32> {
+        match self {
+            Self::Docker(docker) => docker.pid(),
+            Self::Podman(podman) => podman.pid(),
+            Self::Containerd(containerd) => containerd.pid(),
+        }
+    }
+
+    /// Talks to it as a node of that name.
+    pub(super) async fn connect(&self, node: &str) -> Result<Arc<dyn Runtime>, Failure> {
+        let owner = Owner {
+            node: node.to_owned(),
+        };
+        Ok(match self {
+            Self::Docker(_) | Self::Podman(_) => Arc::new(Engine::connect(self.socket(), owner).await?),
+            Self::Containerd(_) => Arc::new(Cri::connect(self.socket(), owner)?),
+        })
+    }
+}

@@ -1,0 +1,93 @@
+//! What an agent costs that has nothing to do: a server with a node and pods that run, beside one without a node that has as
+//! many pods, which wait for ever.
+
+use std::{path::Path, time::Duration};
+
+use serde::Serialize;
+use tokio::time::sleep;
+
+use super::{
+    Daemon,
+    cluster::{Cluster, recipe},
+    pod,
+};
+use crate::{
+    Failure,
+    api::{
+        client::Call,
+        operations::{make_namespace, pods},
+        server::{Recipe, Server},
+    },
+    cpu::CpuMeter,
+    flags::{ApiOptions, Effort, RuntimeName},
+    workload::session,
+};
+
+const PODS: usize = 50;
+/// How long nothing happens before it is measured, and how long it is measured.
+const QUIET: Duration = Duration::from_secs(60);
+
+/// Two servers at rest.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct IdleRow {
+    pub(super) runtime: &'static str,
+    pub(super) pods: usize,
+    pub(super) alone: Cost,
+    pub(super) with_node: Cost,
+}
+
+/// What a server at rest takes.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Cost {
+    pub(super) resident_bytes: u64,
+    /// CPU time, in percent of one core.
+    pub(super) cpu_percent: f64,
+}
+
+/// Measures a server without a node, and then one with.
+pub(super) async fn measure(
+    options: &ApiOptions,
+    name: RuntimeName,
+    daemon: &Daemon,
+    folder: &Path,
+) -> Result<IdleRow, Failure> {
+    let (count, quiet) = match options.effort {
+        Effort::Full => (PODS, QUIET),
+        Effort::Quick => (PODS / 5, QUIET / 6),
+    };
+    let server = Recipe::with(options, [])?.start(&folder.join("alone")).await?;
+    make_namespace(&session(&server, options), "waiting").await?;
+    let make = |index: usize| {
+        let mut pod = pod(&format!("waiting-{index}"));
+        pod["spec"]["schedulingGates"] = serde_json::json!([{"name": "k3-bench/never"}]);
+        Call::post(pods("waiting"), &pod)
+    };
+    session(&server, options).prepare(count, &[201], make).await?;
+    let alone = at_rest(&server, quiet).await?;
+    server.stop().await?;
+
+    let recipe = recipe(options, name, daemon)?;
+    let mut cluster = Cluster::start(&recipe, options, &folder.join("with-node")).await?;
+    cluster.run_many("idle-", count).await?;
+    let with_node = at_rest(&cluster.server, quiet).await?;
+    super::clear(&cluster, daemon).await?;
+    cluster.server.stop().await?;
+    Ok(IdleRow {
+        runtime: name.name(),
+        pods: count,
+        alone,
+        with_node,
+    })
+}
+
+async fn at_rest(server: &Server, quiet: Duration) -> Result<Cost, Failure> {
+    sleep(quiet).await;
+    let meter = CpuMeter::new(Some(server.pid()));
+    let before = meter.read()?;
+    sleep(quiet).await;
+    let spent = meter.read()?.since(before).server;
+    Ok(Cost {
+        resident_bytes: server.resident()?,
+        cpu_percent: 100.0 * spent.as_secs_f64() / quiet.as_secs_f64(),
+    })
+}
