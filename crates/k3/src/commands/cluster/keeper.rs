@@ -15,8 +15,8 @@ use super::{folder::ClusterFolder, process::Process, start::serves};
 use crate::{commands::process, failure::Failure};
 
 /// The pause between two looks.
-const PAUSE: Duration = Duration::from_millis(200);
-/// How long a node that ended waits before it begins again: at first, and at most.
+const PAUSE: Duration = Duration::from_millis(500);
+/// How much time is between two beginnings of a node: at first, and at most.
 const FIRST: Duration = Duration::from_millis(500);
 const LAST: Duration = Duration::from_secs(30);
 /// Who has run for so long has not failed to start.
@@ -49,8 +49,10 @@ struct Kept {
     /// Held so that it does not stay a corpse when it has ended.
     child: Option<Child>,
     began: Instant,
-    /// How long it waits the next time.
+    /// How long after that it may begin again.
     wait: Duration,
+    /// Whether its API was seen since then.
+    has_served: bool,
 }
 
 /// Starts the process that looks after a cluster, unless one does already.
@@ -87,7 +89,8 @@ async fn keep(folder: &ClusterFolder) -> Result<(), Failure> {
         for node in &mut nodes {
             node.look(folder)?;
             // The others need the file by which they find the first.
-            while node.number == 1 && !serves(folder).await {
+            while node.number == 1 && !node.has_served {
+                node.has_served = serves(folder).await;
                 sleep(PAUSE).await;
                 node.look(folder)?;
             }
@@ -123,6 +126,7 @@ impl Kept {
             child: None,
             began: Instant::now(),
             wait: Duration::ZERO,
+            has_served: false,
         }
     }
 
@@ -158,6 +162,7 @@ impl Kept {
         eprintln!("started node {number} (process {})", child.id());
         self.child = Some(child);
         self.began = Instant::now();
+        self.has_served = false;
         self.wait = (self.wait * 2).clamp(FIRST, LAST);
         Ok(())
     }

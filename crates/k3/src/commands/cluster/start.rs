@@ -19,6 +19,8 @@ use crate::failure::Failure;
 
 /// How long all nodes may take to be ready: a database may have to be started, and its image brought, first.
 const LIMIT: Duration = Duration::from_mins(5);
+/// How long an answer may take.
+const ANSWER: Duration = Duration::from_secs(5);
 /// The pause between two questions.
 const PAUSE: Duration = Duration::from_millis(100);
 /// How much of the log of a node that failed is shown.
@@ -108,8 +110,11 @@ pub(super) async fn serves(folder: &ClusterFolder) -> bool {
 /// The names of the nodes that are ready; `None` if the server does not answer.
 pub(super) async fn ready_nodes(folder: &ClusterFolder) -> Option<Vec<String>> {
     let flags = ServerFlags::of(Some(folder.kubeconfig()), None);
-    let cluster = Cluster::find(&flags).await.ok()?;
-    let nodes = cluster.ask("GET", "/api/v1/nodes", None).await.ok()?;
+    let asked = async {
+        let cluster = Cluster::find(&flags).await.ok()?;
+        cluster.ask("GET", "/api/v1/nodes", None).await.ok()
+    };
+    let nodes = timeout(ANSWER, asked).await.ok()??;
     let is_ready = |node: &&Value| {
         let conditions = node["status"]["conditions"].as_array().into_iter().flatten();
         conditions
