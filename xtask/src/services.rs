@@ -4,7 +4,7 @@
 
 use std::{any::Any, path::Path};
 
-use k3_test_services::{Containerd, Docker, Etcd, MariaDb, Podman, ServiceError};
+use k3_test_services::{Containerd, Docker, Etcd, MariaDb, Podman, ServiceError, load_database_images};
 
 use crate::tools::is_offered;
 
@@ -67,6 +67,7 @@ impl Services {
 fn docker() -> Result<Docker, ServiceError> {
     let docker = Docker::start()?;
     docker.load_test_images()?;
+    load_database_images(docker.socket())?;
     Ok(docker)
 }
 
@@ -74,6 +75,7 @@ fn docker() -> Result<Docker, ServiceError> {
 fn podman() -> Result<Podman, ServiceError> {
     let podman = Podman::start()?;
     podman.load_test_images()?;
+    load_database_images(podman.socket())?;
     Ok(podman)
 }
 

@@ -1,8 +1,16 @@
 //! Where everything is kept if nobody says otherwise.
 
-use std::{env, path::PathBuf};
+use std::{
+    env,
+    path::{Path, PathBuf},
+};
 
 use crate::failure::Failure;
+
+/// The folder that was named, or the default.
+pub(crate) fn data_dir(named: Option<&Path>) -> Result<PathBuf, Failure> {
+    named.map_or_else(default_data_dir, |folder| Ok(folder.to_path_buf()))
+}
 
 /// The folder: the system's for root, else the user's own.
 pub(crate) fn default_data_dir() -> Result<PathBuf, Failure> {

@@ -25,7 +25,8 @@ pub use self::{
     port::free_port,
     program::{Program, find_program},
     runtime::{
-        Containerd, Docker, PAUSE_IMAGE, Podman, TEST_IMAGE, TEST_IMAGE_WITH_NAMED_USER, TEST_IMAGE_WITH_USER,
+        Containerd, Docker, PAUSE_IMAGE, Podman, TEST_ETCD_IMAGE, TEST_IMAGE, TEST_IMAGE_WITH_NAMED_USER,
+        TEST_IMAGE_WITH_USER, TEST_MYSQL_IMAGE, load_database_images,
     },
     shared::{containerd, docker, etcd, mysql, podman},
 };

@@ -3,6 +3,7 @@
 mod apiserver;
 mod certs;
 mod client;
+mod cluster;
 mod config;
 mod controller;
 mod controllers;
@@ -61,6 +62,7 @@ enum Command {
     Node(Box<node::NodeProcessFlags>),
     Storage(Box<storage::StorageProcessFlags>),
     Controllers(controllers::ControllersFlags),
+    Cluster(cluster::ClusterFlags),
     Certs(certs::CertsFlags),
     Doctor(doctor::DoctorFlags),
     Snapshot(snapshot::SnapshotFlags),
@@ -98,6 +100,7 @@ pub(crate) fn run() -> Result<(), Failure> {
         Command::Node(flags) => node::run(*flags),
         Command::Storage(flags) => storage::run(&flags),
         Command::Controllers(flags) => controllers::run(&flags),
+        Command::Cluster(flags) => cluster::run(flags),
         Command::Certs(flags) => certs::run(&flags),
         Command::Doctor(flags) => doctor::run(&flags),
         Command::Snapshot(flags) => snapshot::run(flags),

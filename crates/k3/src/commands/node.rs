@@ -11,7 +11,7 @@ use super::{
     start::NodeFlags,
 };
 use crate::{
-    data_dir::default_data_dir,
+    data_dir::data_dir,
     failure::Failure,
     join::{self, JoinToken, Way},
     server::{NodeSettings, Settings},
@@ -66,10 +66,7 @@ pub(super) fn join(
     node: NodeSettings,
     data_dir: Option<PathBuf>,
 ) -> Result<(), Failure> {
-    let data_dir = match data_dir {
-        Some(folder) => folder,
-        None => default_data_dir()?,
-    };
+    let data_dir = self::data_dir(data_dir.as_deref())?;
     process::block_on(async {
         let mut signals = process::signals()?;
         let way = way(remote).await?;

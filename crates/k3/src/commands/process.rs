@@ -9,6 +9,7 @@ use std::{
 use kubecontroller::manager::Stop;
 
 use crate::{
+    databases::{self, with_database},
     failure::Failure,
     limits,
     log::{self, LogFlags},
@@ -44,6 +45,21 @@ pub(super) fn block_on(work: impl Future<Output = Result<(), Failure>>) -> Resul
 /// Runs a control plane on all cores until a signal comes, and then ends it in order.
 pub(super) fn run(settings: Settings, announce: Announce) -> Result<(), Failure> {
     block_on(async { serve(settings, announce, &mut signals()?).await })
+}
+
+/// The same with a database that is started before, if it is missing and may be started, and ended after.
+pub(super) fn run_with_database(
+    databases: databases::Settings,
+    settings: Settings,
+    announce: Announce,
+) -> Result<(), Failure> {
+    block_on(async {
+        let storage = settings.storage.clone();
+        let work = async |storage, signals: &mut Signals| {
+            serve(Settings { storage, ..settings }, announce, signals).await
+        };
+        with_database(&databases, storage, &mut signals()?, work).await
+    })
 }
 
 /// Runs a control plane until a signal comes, and then ends it in order.

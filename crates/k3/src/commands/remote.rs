@@ -12,7 +12,7 @@ use rustls::pki_types::{CertificateDer, pem::PemObject};
 
 use super::{server_flags::ServerFlags, start::StorageFlags};
 use crate::{
-    data_dir::default_data_dir,
+    data_dir::data_dir,
     failure::Failure,
     join::Servers,
     log::LogFlags,
@@ -128,10 +128,7 @@ pub(super) fn own_server(
     remote: &RemoteFlags,
     name: &str,
 ) -> Result<Option<Settings>, Failure> {
-    let folder = match data_dir {
-        Some(folder) => folder.to_path_buf(),
-        None => default_data_dir()?,
-    };
+    let folder = self::data_dir(data_dir)?;
     let config = storage.config(&folder)?;
     if !storage.is_shared() {
         return Ok(None);

@@ -49,6 +49,7 @@ enum Role {
 pub(super) fn run(flags: RunFlags) -> Result<(), Failure> {
     let start = flags.start;
     process::begin(&start.api.log)?;
+    let databases = start.databases()?;
     let settings = match flags.role {
         Role::One => start.settings()?,
         // Without a node of its own, but those of others may come.
@@ -68,10 +69,10 @@ pub(super) fn run(flags: RunFlags) -> Result<(), Failure> {
                 node: Some(node),
                 ..own
             };
-            return process::run(settings, Announce::Nothing);
+            return process::run_with_database(databases, settings, Announce::Nothing);
         }
     };
-    process::run(settings, Announce::Kubeconfig)
+    process::run_with_database(databases, settings, Announce::Kubeconfig)
 }
 
 /// A role, however it is written; nothing is everything.

@@ -3,17 +3,28 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
+use k3_storage::StorageConfig;
 use kubecontroller::manager::Stop;
 use tokio::time::sleep;
 
-use super::{process, start::StorageFlags};
-use crate::{data_dir::default_data_dir, failure::Failure, log::LogFlags, server};
+use super::{
+    process,
+    start::{RuntimeFlags, StorageFlags},
+};
+use crate::{
+    data_dir::data_dir,
+    databases::{DatabaseFlags, with_database},
+    failure::Failure,
+    log::LogFlags,
+    server,
+    signals::Signals,
+};
 
 const EXAMPLES: &str = "\
 Examples:
   k3 storage --storage mysql --mysql-url mysql://root@127.0.0.1/k3
-      looks after the database until it is told to stop, and says when it cannot be used; `k3 start`, `k3 apiserver` and the
-      others use it meanwhile
+      starts the database if it does not run, looks after it until it is told to stop, and says when it cannot be used;
+      `k3 start`, `k3 apiserver` and the others use it meanwhile
 
 Exit codes: 0 success, 1 failure, 2 a call that makes no sense.";
 
@@ -33,14 +44,17 @@ pub(crate) struct StorageProcessFlags {
 
     #[command(flatten)]
     storage: StorageFlags,
+
+    #[command(flatten)]
+    databases: DatabaseFlags,
+
+    #[command(flatten)]
+    runtime: RuntimeFlags,
 }
 
 pub(super) fn run(flags: &StorageProcessFlags) -> Result<(), Failure> {
     process::begin(&flags.log)?;
-    let data_dir = match &flags.data_dir {
-        Some(folder) => folder.clone(),
-        None => default_data_dir()?,
-    };
+    let data_dir = data_dir(flags.data_dir.as_deref())?;
     let storage = flags.storage.config(&data_dir)?;
     if !flags.storage.is_shared() {
         return Err(Failure::usage(
@@ -48,33 +62,38 @@ pub(super) fn run(flags: &StorageProcessFlags) -> Result<(), Failure> {
             "name one that is a process of its own with --storage etcd or --storage mysql",
         ));
     }
+    let databases = flags.databases.settings(data_dir, flags.runtime.wanted()?);
     process::block_on(async {
-        let mut signals = process::signals()?;
-        let stop = Stop::new();
-        let watching = async {
-            let opening = Box::pin(server::open_store(&storage));
-            let Some(store) = stop.unless_stopped(opening).await else {
-                return Ok(());
-            };
-            let store = store?;
-            let mut was_well = None;
-            let look = async {
-                loop {
-                    let health = store.health().await;
-                    if was_well != Some(health.is_ok()) {
-                        match &health {
-                            Ok(health) => tracing::info!("the store is well ({})", health.backend),
-                            Err(error) => tracing::error!(%error, "the store cannot be used"),
-                        }
-                    }
-                    was_well = Some(health.is_ok());
-                    sleep(PERIOD).await;
-                }
-            };
-            stop.unless_stopped::<()>(look).await;
-            store.close().await;
-            Ok(())
-        };
-        process::until_told(stop.clone(), watching, &mut signals).await
+        with_database(&databases, storage, &mut process::signals()?, look_after).await
     })
+}
+
+/// Says how the store is whenever that changes, until a signal comes.
+async fn look_after(storage: StorageConfig, signals: &mut Signals) -> Result<(), Failure> {
+    let stop = Stop::new();
+    let watching = async {
+        let opening = Box::pin(server::open_store(&storage));
+        let Some(store) = stop.unless_stopped(opening).await else {
+            return Ok(());
+        };
+        let store = store?;
+        let mut was_well = None;
+        let look = async {
+            loop {
+                let health = store.health().await;
+                if was_well != Some(health.is_ok()) {
+                    match &health {
+                        Ok(health) => tracing::info!("the store is well ({})", health.backend),
+                        Err(error) => tracing::error!(%error, "the store cannot be used"),
+                    }
+                }
+                was_well = Some(health.is_ok());
+                sleep(PERIOD).await;
+            }
+        };
+        stop.unless_stopped::<()>(look).await;
+        store.close().await;
+        Ok(())
+    };
+    process::until_told(stop.clone(), watching, signals).await
 }

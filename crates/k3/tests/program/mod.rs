@@ -31,6 +31,8 @@ pub(crate) fn k3(args: &[&str]) -> Command {
             command.env_remove(name);
         }
     }
+    // What runs containers on this machine is nobody's business but that of tests about it.
+    command.env("K3_DATABASE_AUTOSTART", "false");
     command.args(args).stdin(Stdio::null());
     command
 }
@@ -46,8 +48,7 @@ impl Data {
         self.0.path()
     }
 
-    /// A call of `k3 start` on this folder and a free port, without a node: what runs containers on this machine is nobody's
-    /// business but that of tests about it.
+    /// A call of `k3 start` on this folder and a free port, without a node, for the same reason.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = k3(&["start", "--secure-port", "0", "--no-node", "--data-dir"]);
         command.arg(self.path()).args(args);

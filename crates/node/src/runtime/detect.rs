@@ -94,8 +94,42 @@ pub async fn detect(wanted: &Wanted, owner: &Owner) -> Result<Arc<dyn Runtime>, 
     Err(NoRuntime::NotFound(tried))
 }
 
+/// Looks for Docker or Podman: services that are of no pod need volumes with names, which runtimes of CRI do not have.
+pub async fn detect_engine(wanted: &Wanted) -> Result<Engine, NoRuntime> {
+    if wanted.choice == Choice::Nothing {
+        return Err(NoRuntime::Unwanted);
+    }
+    let mut tried = Vec::new();
+    for place in places(wanted, &Surroundings::of_this_process()) {
+        if matches!(place.kind, Some(Kind::Containerd | Kind::CriO)) {
+            tried.push(format!(
+                "{place}: it has no volumes with names, as Docker and Podman have"
+            ));
+            continue;
+        }
+        match answering(&place, Engine::for_services).await {
+            Ok(engine) => return Ok(engine),
+            Err(reason) => tried.push(format!("{place}: {reason}")),
+        }
+    }
+    Err(NoRuntime::NotFound(tried))
+}
+
 /// Talks to who listens at a place. Whoever it is will do, unless one was asked for.
 async fn try_place(place: &Place, wanted: &Wanted, owner: &Owner) -> Result<Arc<dyn Runtime>, String> {
+    let runtime = answering(place, |socket| connect(place.kind, socket, wanted, owner)).await?;
+    let version = runtime.version().await.map_err(|error| error.to_string())?;
+    match wanted.choice {
+        Choice::Only(kind) if kind.name() != version.name => Err(format!("it is {}", version.name)),
+        _ => Ok(runtime),
+    }
+}
+
+/// What is made of a connection to who listens at a place.
+async fn answering<'a, T, F>(place: &'a Place, connect: impl FnOnce(&'a Path) -> F) -> Result<T, String>
+where
+    F: Future<Output = Result<T, RuntimeError>>,
+{
     let socket = place
         .socket
         .as_deref()
@@ -103,18 +137,13 @@ async fn try_place(place: &Place, wanted: &Wanted, owner: &Owner) -> Result<Arc<
     if !socket.exists() {
         return Err("not there".to_owned());
     }
-    let runtime = timeout(LIMIT, connect(place.kind, socket, wanted, owner))
+    timeout(LIMIT, connect(socket))
         .await
         .map_err(|_| format!("no answer within {} s", LIMIT.as_secs()))?
         .map_err(|error| match error {
             RuntimeError::Unreachable { reason, .. } => reason,
             error => error.to_string(),
-        })?;
-    let version = runtime.version().await.map_err(|error| error.to_string())?;
-    match wanted.choice {
-        Choice::Only(kind) if kind.name() != version.name => Err(format!("it is {}", version.name)),
-        _ => Ok(runtime),
-    }
+        })
 }
 
 async fn connect(

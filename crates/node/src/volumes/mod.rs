@@ -56,6 +56,7 @@ use tokio::{sync::OwnedMutexGuard, task::spawn_blocking};
 pub use self::{
     error::{Failure, Trouble, VolumeError},
     layout::Layout,
+    tear_down::{remove_folder, remove_node_folder},
     usage::VolumeUsage,
 };
 use self::{

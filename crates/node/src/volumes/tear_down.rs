@@ -12,7 +12,7 @@ pub(super) fn release(layout: &Layout, uid: &str) -> Result<(), VolumeError> {
     unmount(&sub_paths, 3)?;
     unmount(&volumes, 2)?;
     for folder in [sub_paths, volumes, layout.pod(uid).join("plugins")] {
-        remove(&folder)?;
+        remove_folder(&folder)?;
     }
     Ok(())
 }
@@ -20,7 +20,16 @@ pub(super) fn release(layout: &Layout, uid: &str) -> Result<(), VolumeError> {
 /// Takes away everything of a pod.
 pub(super) fn tear_down(layout: &Layout, uid: &str) -> Result<(), VolumeError> {
     release(layout, uid)?;
-    remove(&layout.pod(uid))
+    remove_folder(&layout.pod(uid))
+}
+
+/// Takes away everything of all pods under a node's folder, whose agent has ended, and then the folder.
+pub fn remove_node_folder(root: &Path) -> Result<(), VolumeError> {
+    let layout = Layout::new(root.to_path_buf());
+    for uid in left_behind(&layout)? {
+        tear_down(&layout, &uid)?;
+    }
+    remove_folder(root)
 }
 
 /// Unmounts what is mounted so many folders below a folder.
@@ -46,8 +55,8 @@ fn unmount(folder: &Path, depth: usize) -> Result<(), VolumeError> {
     Ok(())
 }
 
-/// Removes a folder in which nothing is mounted.
-fn remove(folder: &Path) -> Result<(), VolumeError> {
+/// Removes a folder with all in it, unless something is mounted there.
+pub fn remove_folder(folder: &Path) -> Result<(), VolumeError> {
     let mounts = mount_table::at_or_below(folder)
         .map_err(|error| VolumeError::disk("cannot see what is mounted in", folder, error))?;
     if let Some(mounted) = mounts.first() {

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use super::image::{TEST_IMAGE, write_archive};
+use super::image::{Image, TEST_IMAGE, write_archive, write_images};
 use crate::{ServiceError, supervisor::Folder};
 
 /// Whether somebody answers.
@@ -18,14 +18,34 @@ pub(super) fn is_up(socket: &Path) -> bool {
 
 /// Makes the images of tests known, if they are not yet.
 pub(crate) fn load_test_images(socket: &Path) -> Result<(), ServiceError> {
+    bring(socket, TEST_IMAGE, write_archive)
+}
+
+/// Makes images known that are all of what `fill` puts into their root folder, if the first is not yet.
+pub(super) fn load_images(
+    socket: &Path,
+    images: &[Image],
+    fill: impl FnOnce(&Path) -> Result<(), ServiceError>,
+) -> Result<(), ServiceError> {
+    let first = images.first().map(|image| image.name).unwrap_or_default();
+    bring(socket, first, |folder, archive| {
+        write_images(folder, archive, images, fill)
+    })
+}
+
+fn bring(
+    socket: &Path,
+    image: &str,
+    write: impl FnOnce(&Path, &Path) -> Result<(), ServiceError>,
+) -> Result<(), ServiceError> {
     let known =
-        get(socket, &format!("/images/{TEST_IMAGE}/json")).map_err(ServiceError::io("ask for an image"))?;
+        get(socket, &format!("/images/{image}/json")).map_err(ServiceError::io("ask for an image"))?;
     if known.starts_with("HTTP/1.1 200") {
         return Ok(());
     }
     let folder = Folder::make("images", None)?;
     let archive = folder.path().join("images.tar");
-    write_archive(folder.path(), &archive)?;
+    write(folder.path(), &archive)?;
     let answer = load(socket, &archive).map_err(ServiceError::io("load images"))?;
     if answer.starts_with("HTTP/1.1 200") && !answer.contains("\"error\"") {
         return Ok(());

@@ -25,25 +25,81 @@ const BUSYBOX: Program = Program {
     variable: "K3_TEST_DOCKER, K3_TEST_PODMAN, K3_TEST_CONTAINERD",
 };
 
-/// Image, user, entry point, command.
-const IMAGES: [(&str, &str, &str, &str); 4] = [
-    (TEST_IMAGE, "", "null", r#"["/bin/sh"]"#),
-    (TEST_IMAGE_WITH_USER, "1000", "null", r#"["/bin/sh"]"#),
-    (TEST_IMAGE_WITH_NAMED_USER, "daemon", "null", r#"["/bin/sh"]"#),
-    (PAUSE_IMAGE, "", r#"["/bin/sleep","infinity"]"#, "null"),
+/// An image to be made. What is not said is as Docker has it.
+#[derive(Clone, Copy)]
+pub(super) struct Image {
+    pub(super) name: &'static str,
+    /// Whom its programs run as.
+    pub(super) user: &'static str,
+    /// As a list of JSON, or `null`.
+    pub(super) entrypoint: &'static str,
+    /// The same.
+    pub(super) command: &'static str,
+}
+
+/// The images that all tests have.
+const IMAGES: [Image; 4] = [
+    Image {
+        name: TEST_IMAGE,
+        ..Image::SHELL
+    },
+    Image {
+        name: TEST_IMAGE_WITH_USER,
+        user: "1000",
+        ..Image::SHELL
+    },
+    Image {
+        name: TEST_IMAGE_WITH_NAMED_USER,
+        user: "daemon",
+        ..Image::SHELL
+    },
+    Image {
+        name: PAUSE_IMAGE,
+        user: "",
+        entrypoint: r#"["/bin/sleep","infinity"]"#,
+        command: "null",
+    },
 ];
 
-/// Writes all images to the file `archive`, as `docker save` does; `folder` is for what is needed meanwhile.
+// --- Image ---
+
+impl Image {
+    /// One that runs a shell.
+    pub(super) const SHELL: Self = Self {
+        name: "",
+        user: "",
+        entrypoint: "null",
+        command: r#"["/bin/sh"]"#,
+    };
+}
+
+/// Writes the images of all tests to the file `archive`, as `docker save` does; `folder` is for what is needed meanwhile.
 pub(super) fn write_archive(folder: &Path, archive: &Path) -> Result<(), ServiceError> {
+    write_images(folder, archive, &IMAGES, add_busybox)
+}
+
+/// Writes images that are all of what `fill` puts into their root folder.
+pub(super) fn write_images(
+    folder: &Path,
+    archive: &Path,
+    images: &[Image],
+    fill: impl FnOnce(&Path) -> Result<(), ServiceError>,
+) -> Result<(), ServiceError> {
     let root = folder.join("image-root");
-    make_root(&root)?;
+    fill(&root)?;
     let files = folder.join("image-files");
     fs::create_dir_all(&files).map_err(ServiceError::io("make the folder of an image"))?;
     let layer = files.join("layer.tar");
     tar(&root, &layer, &["."])?;
     let layer_sum = sha256(&layer)?;
     let mut entries = Vec::new();
-    for (image, user, entrypoint, command) in IMAGES {
+    for Image {
+        name: image,
+        user,
+        entrypoint,
+        command,
+    } in images
+    {
         let config = format!(
             r#"{{"architecture":"{}","os":"linux","created":"2026-01-01T00:00:00Z","config":{{"User":"{user}","Env":["PATH=/bin"],"Entrypoint":{entrypoint},"Cmd":{command},"WorkingDir":"/"}},"rootfs":{{"type":"layers","diff_ids":["sha256:{layer_sum}"]}},"history":[{{"created":"2026-01-01T00:00:00Z","created_by":"tests of k3"}}]}}"#,
             architecture()
@@ -66,8 +122,8 @@ pub(super) fn write_archive(folder: &Path, archive: &Path) -> Result<(), Service
     Ok(())
 }
 
-/// The root folder of all images: busybox under all its names, and the folders that programs expect.
-fn make_root(root: &Path) -> Result<(), ServiceError> {
+/// What all images have: busybox under all its names, and the folders that programs expect.
+pub(super) fn add_busybox(root: &Path) -> Result<(), ServiceError> {
     let io = ServiceError::io;
     for folder in ["bin", "dev", "etc", "proc", "root", "sys", "tmp", "var/tmp"] {
         fs::create_dir_all(root.join(folder)).map_err(io("make a folder of an image"))?;

@@ -4,6 +4,7 @@
 //! by a script that the supervisor runs.
 
 mod containerd;
+mod database;
 mod docker;
 mod engine_api;
 mod image;
@@ -17,6 +18,7 @@ use crate::ServiceError;
 use self::network::Network;
 pub use self::{
     containerd::Containerd,
+    database::{TEST_ETCD_IMAGE, TEST_MYSQL_IMAGE, load_database_images},
     docker::Docker,
     image::{PAUSE_IMAGE, TEST_IMAGE, TEST_IMAGE_WITH_NAMED_USER, TEST_IMAGE_WITH_USER},
     podman::Podman,

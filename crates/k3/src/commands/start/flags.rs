@@ -11,7 +11,7 @@ use k3_apiserver::{Subnet, service_range};
 use k3_node::agent::Threshold;
 
 use super::{access::AccessFlags, audit::AuditFlags, limits::LimitFlags, storage::StorageFlags};
-use crate::{certificates::Name, duration, log::LogFlags, server::SERVICE_RANGE};
+use crate::{certificates::Name, databases::DatabaseFlags, duration, log::LogFlags, server::SERVICE_RANGE};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -24,6 +24,9 @@ Examples:
 
   k3 start --storage etcd --etcd-servers http://10.0.0.1:2379,http://10.0.0.2:2379 --bind 0.0.0.0
       keeps objects in an etcd, which several servers may share, and serves other machines
+
+  k3 start --storage mysql
+      keeps objects in the MySQL of this machine; if none runs, Docker or Podman runs one
 
 The server ends on SIGINT (Ctrl-C), SIGTERM and SIGQUIT: it ends watches, waits some seconds for requests to
 finish, and exits with 0. A second signal ends it at once.
@@ -39,6 +42,9 @@ Exit codes: 0 success, 1 failure, 2 a call that makes no sense.";
 pub(crate) struct StartFlags {
     #[command(flatten)]
     pub(in crate::commands) api: ApiFlags,
+
+    #[command(flatten)]
+    pub(in crate::commands) databases: DatabaseFlags,
 
     #[command(flatten)]
     pub(super) parts: PartFlags,
@@ -153,13 +159,8 @@ pub(crate) struct NodeFlags {
     #[arg(long, value_name = "NAME")]
     pub(super) node_name: Option<String>,
 
-    /// What runs containers: docker, podman, containerd or cri-o [default: the first of these that answers]
-    #[arg(long, value_name = "RUNTIME", value_parser = ["docker", "podman", "containerd", "cri-o"])]
-    pub(super) runtime: Option<String>,
-
-    /// Socket of that runtime, a path or `unix://PATH` [default: where it usually listens]
-    #[arg(long, value_name = "SOCKET", requires = "runtime")]
-    pub(super) runtime_endpoint: Option<String>,
+    #[command(flatten)]
+    pub(in crate::commands) runtime: RuntimeFlags,
 
     /// Port of the node's own API, for logs, exec and figures; 0 takes a free one
     #[arg(long, value_name = "PORT", default_value_t = 10250)]
@@ -189,4 +190,17 @@ pub(crate) struct NodeFlags {
     /// How many percent of the disk are in use when images that nobody needs are thrown away; 100 keeps them all
     #[arg(long, value_name = "PERCENT", default_value_t = 85, value_parser = clap::value_parser!(u8).range(1..=100))]
     pub(super) image_gc_high_threshold: u8,
+}
+
+/// What runs containers, those of pods and those of databases.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "What runs containers")]
+pub(crate) struct RuntimeFlags {
+    /// What runs containers: docker, podman, containerd or cri-o [default: the first of these that answers]
+    #[arg(long, value_name = "RUNTIME", value_parser = ["docker", "podman", "containerd", "cri-o"])]
+    pub(in crate::commands) runtime: Option<String>,
+
+    /// Socket of that runtime, a path or `unix://PATH` [default: where it usually listens]
+    #[arg(long, value_name = "SOCKET", requires = "runtime")]
+    pub(in crate::commands) runtime_endpoint: Option<String>,
 }

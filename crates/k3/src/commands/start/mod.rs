@@ -12,7 +12,7 @@ mod storage;
 pub(super) use self::{
     access::{AccessFlags, Plugin},
     audit::AuditFlags,
-    flags::{ApiFlags, NodeFlags, StartFlags},
+    flags::{ApiFlags, NodeFlags, RuntimeFlags, StartFlags},
     limits::LimitFlags,
     run::run,
     storage::StorageFlags,

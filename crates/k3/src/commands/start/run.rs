@@ -9,6 +9,6 @@ use crate::{
 /// Runs a server until it is told to stop.
 pub(crate) fn run(flags: StartFlags) -> Result<(), Failure> {
     process::begin(&flags.api.log)?;
-    let settings = flags.settings()?;
-    process::run(settings, Announce::Kubeconfig)
+    let databases = flags.databases()?;
+    process::run_with_database(databases, flags.settings()?, Announce::Kubeconfig)
 }

@@ -1,12 +1,16 @@
 //! What the flags ask for, read and checked.
 
-use k3_node::agent::default_node_name;
+use k3_node::{
+    agent::default_node_name,
+    runtime::detect::{UnknownRuntime, Wanted, socket_of},
+};
 use k3_simulator::Rules;
 
-use super::{ApiFlags, NodeFlags, StartFlags, flags::PartFlags};
+use super::{ApiFlags, NodeFlags, RuntimeFlags, StartFlags, flags::PartFlags};
 use crate::{
     control::{self, Chosen},
-    data_dir::default_data_dir,
+    data_dir::data_dir,
+    databases,
     failure::Failure,
     server::{NodeSettings, Settings},
 };
@@ -14,6 +18,12 @@ use crate::{
 // --- StartFlags ---
 
 impl StartFlags {
+    /// The databases that may be started. Where a password must be made, it is kept in the data folder.
+    pub(in crate::commands) fn databases(&self) -> Result<databases::Settings, Failure> {
+        let folder = data_dir(self.api.data_dir.as_deref())?;
+        Ok(self.databases.settings(folder, self.node.runtime.wanted()?))
+    }
+
     /// What the flags ask for. Reads the files that they name.
     pub(in crate::commands) fn settings(self) -> Result<Settings, Failure> {
         Ok(Settings {
@@ -30,10 +40,7 @@ impl StartFlags {
 impl ApiFlags {
     /// An API server alone, as the flags ask for it. Reads the files that they name.
     pub(in crate::commands) fn settings(self) -> Result<Settings, Failure> {
-        let data_dir = match &self.data_dir {
-            Some(folder) => folder.clone(),
-            None => default_data_dir()?,
-        };
+        let data_dir = data_dir(self.data_dir.as_deref())?;
         let storage = self.storage.config(&data_dir)?;
         let network = self.network;
         Ok(Settings {
@@ -72,6 +79,22 @@ impl PartFlags {
     }
 }
 
+// --- RuntimeFlags ---
+
+impl RuntimeFlags {
+    /// What runs containers, as it is looked for.
+    pub(in crate::commands) fn wanted(&self) -> Result<Wanted, Failure> {
+        let usage = |what: String| Failure::usage(what, "see --runtime and --runtime-endpoint in the help");
+        let choice = self.runtime.as_deref().unwrap_or_default().parse();
+        let socket = self.runtime_endpoint.as_deref().map(socket_of).transpose();
+        Ok(Wanted {
+            choice: choice.map_err(|error: UnknownRuntime| usage(error.to_string()))?,
+            socket: socket.map_err(|error| usage(error.to_string()))?,
+            network: None,
+        })
+    }
+}
+
 // --- NodeFlags ---
 
 impl NodeFlags {
@@ -79,8 +102,8 @@ impl NodeFlags {
     pub(in crate::commands) fn settings(self) -> NodeSettings {
         NodeSettings {
             name: self.node_name.unwrap_or_else(default_node_name),
-            runtime: self.runtime,
-            runtime_endpoint: self.runtime_endpoint,
+            runtime: self.runtime.runtime,
+            runtime_endpoint: self.runtime.runtime_endpoint,
             port: self.node_port,
             static_pods: self.pod_manifest_path,
             start_limit: self.container_start_limit,

@@ -32,9 +32,13 @@ pub(super) struct Inspected {
     pub(super) created: String,
     #[serde(deserialize_with = "or_default")]
     pub(super) image: String,
+    /// How often the engine has started it again.
+    pub(super) restart_count: u32,
     pub(super) state: State,
     #[serde(deserialize_with = "or_default")]
     pub(super) config: Config,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) host_config: HostAnswer,
     #[serde(deserialize_with = "or_default")]
     pub(super) network_settings: NetworkSettings,
     #[serde(deserialize_with = "or_default")]
@@ -69,6 +73,40 @@ pub(super) struct Config {
     pub(super) tty: bool,
     #[serde(deserialize_with = "or_default")]
     pub(super) user: String,
+}
+
+/// What it has of the machine.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub(super) struct HostAnswer {
+    /// By port of the container.
+    #[serde(deserialize_with = "or_default")]
+    pub(super) port_bindings: HashMap<String, Option<Vec<BindingAnswer>>>,
+}
+
+/// A port of the machine.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub(super) struct BindingAnswer {
+    #[serde(deserialize_with = "or_default")]
+    pub(super) host_port: String,
+}
+
+/// Volumes with names.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub(super) struct VolumeList {
+    #[serde(deserialize_with = "or_default")]
+    pub(super) volumes: Vec<VolumeAnswer>,
+}
+
+/// A volume with a name.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub(super) struct VolumeAnswer {
+    pub(super) name: String,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) labels: HashMap<String, String>,
 }
 
 /// Where it is reached.

@@ -22,7 +22,7 @@ const AT_ONCE: usize = 8;
 /// How often a name is tried to be had: each time somebody who held it made room.
 const ATTEMPTS: usize = 4;
 /// What ending a container may take beyond its grace time.
-const STOP: Duration = Duration::from_secs(30);
+pub(super) const STOP: Duration = Duration::from_secs(30);
 
 // --- Making ---
 
@@ -305,7 +305,7 @@ async fn at_once(work: Vec<impl Future<Output = Result<(), RuntimeError>>>) -> R
     stream::iter(work).buffer_unordered(AT_ONCE).try_collect().await
 }
 
-fn is_name_taken(error: &CallError, name: &str) -> bool {
+pub(super) fn is_name_taken(error: &CallError, name: &str) -> bool {
     matches!(error, CallError::Status { message, .. } if message.contains("already in use") && message.contains(name))
 }
 
@@ -316,6 +316,6 @@ fn is_image_missing(error: &CallError) -> bool {
     error.is_not_found() || message.to_ascii_lowercase().contains("no such image")
 }
 
-fn is_being_removed(error: &CallError) -> bool {
+pub(super) fn is_being_removed(error: &CallError) -> bool {
     matches!(error, CallError::Status { message, .. } if message.contains("already in progress"))
 }

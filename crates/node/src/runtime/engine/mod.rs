@@ -6,6 +6,7 @@
 //! names, plan      what is asked for, from what the agent asks for      (pure)
 //! seen, frames     what is there, from what the engine tells            (pure)
 //! containers images exec logs ports events usage                        the hands
+//! service          containers that are of no pod, such as a database
 //! pause            the image of the container that holds a pod's namespaces
 //! ```
 //!
@@ -28,6 +29,7 @@ mod pause;
 mod plan;
 mod ports;
 mod seen;
+mod service;
 mod usage;
 mod wire;
 
@@ -37,6 +39,7 @@ use async_trait::async_trait;
 use futures_util::{future::try_join_all, stream::BoxStream};
 use tokio::{net::UnixStream, sync::OnceCell};
 
+pub use self::service::{FoundService, Service, ServicePort, ServiceState, ServiceVolume};
 use self::{
     answer::{Info, VersionAnswer},
     cache::Cache,

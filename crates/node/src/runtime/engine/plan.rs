@@ -2,6 +2,7 @@
 
 mod confinement;
 mod resources;
+mod service;
 #[cfg(test)]
 mod tests;
 

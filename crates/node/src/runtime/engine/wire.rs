@@ -63,6 +63,8 @@ pub(super) struct HostConfig {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) runtime: String,
     pub(super) log_config: LogConfig,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) restart_policy: Option<RestartPolicy>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) port_bindings: BTreeMap<String, Vec<PortBinding>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -124,6 +126,13 @@ pub(super) struct LogConfig {
     #[serde(rename = "Type")]
     pub(super) driver: &'static str,
     pub(super) config: BTreeMap<&'static str, &'static str>,
+}
+
+/// When the engine starts it again.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct RestartPolicy {
+    pub(super) name: &'static str,
 }
 
 /// A port of the machine.

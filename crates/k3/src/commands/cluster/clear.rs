@@ -1,0 +1,128 @@
+//! `k3 cluster clear`: the end of a cluster, without a trace.
+
+use std::{
+    io::{self, Write},
+    path::PathBuf,
+};
+
+use clap::Args;
+use k3_node::runtime::{
+    Owner, RuntimeError,
+    detect::{NoRuntime, Wanted, detect, detect_engine},
+};
+
+use super::{
+    folder::{ClusterFolder, Removal},
+    stop,
+};
+use crate::{databases::INSTANCE_LABEL, failure::Failure};
+
+/// End a cluster, and remove it: its processes, the containers of its pods, its databases with their data, its folder.
+#[derive(Debug, Args)]
+pub(super) struct ClearFlags {
+    /// The folder of the cluster
+    #[arg(long, value_name = "DIR", default_value = ".k3")]
+    dir: PathBuf,
+
+    /// Do not ask
+    #[arg(long)]
+    force: bool,
+}
+
+/// What was removed from runtimes of containers.
+#[derive(Default)]
+struct Removed {
+    pods: usize,
+    databases: usize,
+    volumes: usize,
+}
+
+/// Ends and removes a cluster.
+pub(super) async fn run(flags: &ClearFlags) -> Result<(), Failure> {
+    let folder = ClusterFolder::find(&flags.dir)?;
+    if !flags.force && !is_wanted(&folder)? {
+        println!("nothing was removed");
+        return Ok(());
+    }
+    stop::run(&folder).await?;
+    let removed = remove_containers(&folder).await?;
+    println!(
+        "removed {} pods, {} databases and {} volumes from the container runtime",
+        removed.pods, removed.databases, removed.volumes
+    );
+    match folder.remove()? {
+        Removal::Whole => println!("removed {}", folder.path().display()),
+        Removal::OthersStay => println!(
+            "removed the cluster; {} stays, because it has files of others",
+            folder.path().display()
+        ),
+    }
+    Ok(())
+}
+
+/// Asks; only `yes` is one.
+fn is_wanted(folder: &ClusterFolder) -> Result<bool, Failure> {
+    print!(
+        "This ends the cluster {} with {} nodes and removes its containers, its data and {}.\nType yes to go on: ",
+        folder.cluster.id,
+        folder.cluster.nodes.len(),
+        folder.path().display()
+    );
+    let mut answer = String::new();
+    io::stdout()
+        .flush()
+        .and_then(|()| io::stdin().read_line(&mut answer))
+        .map_err(|error| Failure::new("cannot ask", "use --force, and nothing is asked").because(error))?;
+    Ok(answer.trim() == "yes")
+}
+
+async fn remove_containers(folder: &ClusterFolder) -> Result<Removed, Failure> {
+    let failed = |error: RuntimeError| {
+        Failure::new(
+            "cannot remove the containers of the cluster",
+            "see what the container runtime says, and call this again",
+        )
+        .because(error)
+    };
+    let mut removed = Removed::default();
+    let wanted = folder.runtime();
+    for (_, node) in folder.nodes() {
+        let owner = Owner {
+            node: node.name.clone(),
+        };
+        match detect(&wanted, &owner).await {
+            Ok(runtime) => {
+                for sandbox in runtime.sandboxes().await.map_err(failed)? {
+                    runtime.stop_sandbox(&sandbox.id).await.map_err(failed)?;
+                    runtime.remove_sandbox(&sandbox.id).await.map_err(failed)?;
+                    removed.pods += 1;
+                }
+            }
+            Err(error) => {
+                nothing_to_ask(&error);
+                return Ok(removed);
+            }
+        }
+    }
+    remove_databases(&wanted, &folder.cluster.id, &mut removed)
+        .await
+        .map_err(failed)?;
+    Ok(removed)
+}
+
+async fn remove_databases(wanted: &Wanted, id: &str, removed: &mut Removed) -> Result<(), RuntimeError> {
+    // Without Docker or Podman there never were any.
+    let Ok(engine) = detect_engine(wanted).await else {
+        return Ok(());
+    };
+    for container in engine.services_labelled(INSTANCE_LABEL, id).await? {
+        engine.remove_service(&container).await?;
+        removed.databases += 1;
+    }
+    removed.volumes = engine.remove_volumes_labelled(INSTANCE_LABEL, id).await?.len();
+    Ok(())
+}
+
+fn nothing_to_ask(error: &NoRuntime) {
+    eprintln!("containers are not looked for: {error}");
+}

@@ -1,0 +1,72 @@
+//! The configuration of a node, as a file that people can read and change.
+
+use std::fmt::Write;
+
+use serde_json::json;
+
+use super::{
+    create::CreateFlags,
+    folder::{ClusterFolder, Role},
+};
+
+/// The text of the file of a node.
+pub(super) fn text(folder: &ClusterFolder, number: usize, flags: &CreateFlags) -> String {
+    let cluster = &folder.cluster;
+    let node = &cluster.nodes[number - 1];
+    let id = &cluster.id;
+    // A text of JSON is one of YAML too, whatever is in it.
+    let path = |path: std::path::PathBuf| json!(path.display().to_string());
+    let offset = u16::try_from(number - 1).unwrap_or_default();
+    let mut text = format!(
+        "# Node {number} of the cluster {id}, made by `k3 cluster create`. Changes count from its next start.\n\
+         role: {role}\n\
+         data_dir: {data}\n\
+         web:\n  port: {web}\n\
+         node:\n  name: {name}\n  port: {port}\n",
+        role = node.role.name(),
+        data = path(folder.data(number)),
+        web = flags.web_port.saturating_add(offset),
+        name = node.name,
+        port = node.port,
+    );
+    // Writing to a string does not fail.
+    if let Some(runtime) = &flags.runtime.runtime {
+        let _ = writeln!(text, "  runtime: {runtime}");
+    }
+    if let Some(endpoint) = &flags.runtime.runtime_endpoint {
+        let _ = writeln!(text, "  runtime_endpoint: {}", json!(endpoint));
+    }
+    match node.role {
+        Role::Node => {
+            let _ = writeln!(text, "kubeconfig: {}", path(folder.kubeconfig()));
+        }
+        Role::One => {
+            let _ = write!(
+                text,
+                "api:\n  port: {}\nstorage:\n  type: {}\n{}",
+                flags.api_port,
+                cluster.storage,
+                store(&cluster.storage, id, flags.database_port)
+            );
+        }
+    }
+    text
+}
+
+/// What a database must know so that clusters do not get into each other's way.
+fn store(storage: &str, id: &str, port: Option<u16>) -> String {
+    let instance = format!("database:\n  instance: {id}\n");
+    match storage {
+        "etcd" => {
+            let port = port.unwrap_or(2379);
+            format!(
+                "  etcd:\n    endpoints: [\"http://127.0.0.1:{port}\"]\n    prefix: /k3/{id}/\n{instance}"
+            )
+        }
+        "mysql" => {
+            let port = port.unwrap_or(3306);
+            format!("  mysql:\n    port: {port}\n    user: root\n    database: k3_{id}\n{instance}")
+        }
+        _ => String::new(),
+    }
+}

@@ -1,0 +1,102 @@
+//! `k3 cluster create`: the folders and files of a cluster.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::{
+    config, counted,
+    folder::{Cluster, ClusterFolder, Node, Role},
+    registry, start,
+};
+use crate::{commands::start::RuntimeFlags, failure::Failure, random, secret_file};
+
+/// Make the folders of a cluster, each with the configuration of a node. Nothing is started without --start.
+#[derive(Debug, Args)]
+pub(super) struct CreateFlags {
+    /// The folder of the cluster
+    #[arg(long, value_name = "DIR", default_value = ".k3")]
+    dir: PathBuf,
+
+    /// How many nodes; the first has the API server, the controllers and the store
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=100))]
+    nodes: u16,
+
+    /// Port of the first node's web console; that of the second is one more, and so on
+    #[arg(long, value_name = "PORT", default_value_t = 8080, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(super) web_port: u16,
+
+    /// Port of the API server
+    #[arg(long, value_name = "PORT", default_value_t = 6443, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(super) api_port: u16,
+
+    /// Port of the first node's own API; that of the second is one more, and so on
+    #[arg(long, value_name = "PORT", default_value_t = 10250, value_parser = clap::value_parser!(u16).range(1..))]
+    node_port: u16,
+
+    /// Where objects are kept: memory, file, etcd or mysql. The last two are started as containers
+    #[arg(long, value_name = "STORE", default_value = "file", value_parser = ["memory", "file", "etcd", "mysql"])]
+    storage: String,
+
+    /// Port of that database on this machine [default: 2379 or 3306]
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(super) database_port: Option<u16>,
+
+    #[command(flatten)]
+    pub(super) runtime: RuntimeFlags,
+
+    /// Start it at once, and wait until all nodes are ready
+    #[arg(long)]
+    start: bool,
+}
+
+/// Makes a cluster.
+pub(super) async fn run(flags: &CreateFlags) -> Result<(), Failure> {
+    for (flag, first) in [("--web-port", flags.web_port), ("--node-port", flags.node_port)] {
+        if first.checked_add(flags.nodes - 1).is_none() {
+            return Err(Failure::usage(
+                format!(
+                    "{} nodes from {flag} {first} on need ports above 65535",
+                    flags.nodes
+                ),
+                format!("choose a lower port with {flag}"),
+            ));
+        }
+    }
+    // No other cluster has it.
+    let id = random::digits::<4>()?;
+    let nodes = (0..flags.nodes).map(|offset| Node {
+        name: format!("node-{}-{id}", offset + 1),
+        role: if offset == 0 { Role::One } else { Role::Node },
+        port: flags.node_port + offset,
+    });
+    let cluster = Cluster {
+        id: id.clone(),
+        nodes: nodes.collect(),
+        storage: flags.storage.clone(),
+        runtime: flags.runtime.runtime.clone(),
+        runtime_endpoint: flags.runtime.runtime_endpoint.clone(),
+    };
+    let folder = ClusterFolder::make(&flags.dir, cluster)?;
+    for number in folder.numbers() {
+        let text = config::text(&folder, number, flags);
+        secret_file::write(&folder.config(number), &text).map_err(|error| {
+            let advice = "see the disk, and call `k3 cluster clear` before you try again";
+            Failure::new("cannot write the configuration of a node", advice).because(error)
+        })?;
+    }
+    registry::add(&folder);
+    println!(
+        "made the cluster {id} with {} in {}",
+        counted(flags.nodes.into()),
+        folder.path().display()
+    );
+    if flags.start {
+        return start::run(&folder).await;
+    }
+    println!(
+        "start it with: k3 cluster start --dir {}",
+        folder.path().display()
+    );
+    Ok(())
+}

@@ -1,0 +1,169 @@
+//! The process that looks after those of a cluster: what has ended begins again.
+//!
+//! Promises: a node that runs is left alone, whoever started it; one that ends again and again is not begun more often than every
+//! half minute; nothing is ended here, that is for `k3 cluster stop`.
+
+use std::{
+    env, fs, io,
+    process::{Child, Command},
+    time::Duration,
+};
+
+use tokio::time::{Instant, sleep};
+
+use super::{folder::ClusterFolder, process::Process, start::serves};
+use crate::{commands::process, failure::Failure};
+
+/// The pause between two looks.
+const PAUSE: Duration = Duration::from_millis(500);
+/// How much time is between two beginnings of a node: at first, and at most.
+const FIRST: Duration = Duration::from_millis(500);
+const LAST: Duration = Duration::from_secs(30);
+/// Who has run for so long has not failed to start.
+const WELL: Duration = Duration::from_mins(1);
+
+/// How variables begin that say what the files of nodes say.
+const IN_FILES: &[&str] = &[
+    "CONFIG_PATH",
+    "NODE_NAME",
+    "K3_ROLE",
+    "K3_DATA_DIR",
+    "K3_SERVER",
+    "K3_TOKEN",
+    "K3_CA",
+    "K3_KUBECONFIG",
+    "K3_API_PORT",
+    "K3_WEB_PORT",
+    "K3_STORAGE_",
+    "K3_MYSQL_URL",
+    "K3_DATABASE_INSTANCE",
+    "K3_NODE_NAME",
+    "K3_NODE_PORT",
+    "K3_NODE_RUNTIME",
+    "K3_NODE_DISABLED",
+];
+
+/// A node, as its keeper sees it.
+struct Kept {
+    number: usize,
+    /// Held so that it does not stay a corpse when it has ended.
+    child: Option<Child>,
+    began: Instant,
+    /// How long after that it may begin again.
+    wait: Duration,
+    /// Whether its API was seen since then.
+    has_served: bool,
+}
+
+/// Starts the process that looks after a cluster, unless one does already.
+pub(super) fn begin(folder: &ClusterFolder) -> Result<(), Failure> {
+    if Process::find(&folder.keeper_pid()).is_some() {
+        return Ok(());
+    }
+    let mut command = program()?;
+    // Not in the folder itself, which it must not hold.
+    command
+        .args(["cluster", "keep", "--dir"])
+        .arg(folder.path())
+        .current_dir("/");
+    Process::start(&mut command, &folder.keeper_pid(), &folder.keeper_log())
+        .map(drop)
+        .map_err(|error| cannot_start("the process that looks after the nodes", error))
+}
+
+/// Looks after a cluster until a signal comes.
+pub(super) async fn run(folder: &ClusterFolder) -> Result<(), Failure> {
+    let mut signals = process::signals()?;
+    tokio::select! {
+        ended = keep(folder) => ended,
+        name = signals.next() => {
+            eprintln!("{name}: nobody looks after the nodes any more");
+            Ok(())
+        }
+    }
+}
+
+async fn keep(folder: &ClusterFolder) -> Result<(), Failure> {
+    let mut nodes: Vec<Kept> = folder.numbers().map(Kept::new).collect();
+    loop {
+        for node in &mut nodes {
+            node.look(folder)?;
+            // The others need the file by which they find the first.
+            while node.number == 1 && !node.has_served {
+                node.has_served = serves(folder).await;
+                sleep(PAUSE).await;
+                node.look(folder)?;
+            }
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+/// This program. What the files of the nodes say is not for the environment to change: there, nodes differ.
+fn program() -> Result<Command, Failure> {
+    let program = env::current_exe().map_err(|error| cannot_start("this program again", error))?;
+    let mut command = Command::new(program);
+    for (name, _) in env::vars_os() {
+        let starts = |prefix: &&str| name.to_str().is_some_and(|name| name.starts_with(*prefix));
+        if IN_FILES.iter().any(starts) {
+            command.env_remove(name);
+        }
+    }
+    Ok(command)
+}
+
+fn cannot_start(what: &str, error: io::Error) -> Failure {
+    let advice = "see that this user may start programs and write to the folder of the cluster";
+    Failure::new(format!("cannot start {what}"), advice).because(error)
+}
+
+// --- Kept ---
+
+impl Kept {
+    fn new(number: usize) -> Self {
+        Self {
+            number,
+            child: None,
+            began: Instant::now(),
+            wait: Duration::ZERO,
+            has_served: false,
+        }
+    }
+
+    /// Begins it, if it does not run and has waited for long enough.
+    fn look(&mut self, folder: &ClusterFolder) -> Result<(), Failure> {
+        let number = self.number;
+        if let Some(child) = &mut self.child
+            && let Ok(Some(status)) = child.try_wait()
+        {
+            eprintln!("node {number} ended ({status})");
+            self.child = None;
+        }
+        if Process::find(&folder.pid(number)).is_some() {
+            if self.began.elapsed() > WELL {
+                self.wait = Duration::ZERO;
+            }
+            return Ok(());
+        }
+        if self.began.elapsed() < self.wait {
+            return Ok(());
+        }
+        if number == 1 {
+            // That of an earlier start would be taken for one of a server that serves.
+            let _ = fs::remove_file(folder.kubeconfig());
+        }
+        let mut command = program()?;
+        command
+            .args(["run", "--config"])
+            .arg(folder.config(number))
+            .current_dir(folder.node(number));
+        let started = Process::start(&mut command, &folder.pid(number), &folder.log(number));
+        let child = started.map_err(|error| cannot_start(&format!("node {number}"), error))?;
+        eprintln!("started node {number} (process {})", child.id());
+        self.child = Some(child);
+        self.began = Instant::now();
+        self.has_served = false;
+        self.wait = (self.wait * 2).clamp(FIRST, LAST);
+        Ok(())
+    }
+}

@@ -1,0 +1,104 @@
+//! `k3 cluster`: several nodes on this machine, each a process with a folder of its own.
+//!
+//! Promises: two clusters on one machine share neither names nor folders; a process is only ended if it is the one that was
+//! started; `clear` removes what belongs to the cluster, and nothing else.
+
+mod clear;
+mod config;
+mod create;
+mod folder;
+mod keeper;
+mod process;
+mod registry;
+mod start;
+mod status;
+mod stop;
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use self::{clear::ClearFlags, create::CreateFlags, folder::ClusterFolder};
+use super::server_flags;
+use crate::failure::Failure;
+
+const EXAMPLES: &str = "\
+Examples:
+  k3 cluster create --nodes 3 --start
+      three nodes in the folder .k3, and prints the line `export KUBECONFIG=...` after which kubectl works
+
+  k3 cluster status
+  k3 cluster stop
+  k3 cluster start
+      how they fare; ends their processes; starts those that do not run
+
+  k3 cluster clear
+      ends and removes everything: processes, containers, volumes, the folder
+
+Each node is a process `k3 run --config .k3/node-N/.config.yaml`, which can also be run by hand.
+
+Exit codes: 0 success, 1 failure, 2 a call that makes no sense.";
+
+/// Several nodes on this machine: make, start, stop, look at and remove them.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES, arg_required_else_help = true)]
+pub(crate) struct ClusterFlags {
+    #[command(subcommand)]
+    command: ClusterCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum ClusterCommand {
+    Create(CreateFlags),
+    /// Start the nodes that do not run, and wait until all are ready. What ends later is started again
+    Start(DirFlags),
+    /// Start the nodes that do not run again and again; `start` calls it
+    #[command(hide = true)]
+    Keep(DirFlags),
+    /// End the processes of all nodes. Containers of pods go on
+    Stop(DirFlags),
+    /// Show the nodes of a cluster, and how they fare
+    Status(DirFlags),
+    /// Show the clusters of this user
+    List,
+    Clear(ClearFlags),
+}
+
+/// Which cluster.
+#[derive(Debug, Args)]
+struct DirFlags {
+    /// The folder of the cluster
+    #[arg(long, value_name = "DIR", default_value = ".k3")]
+    dir: PathBuf,
+}
+
+/// Does what is asked with a cluster.
+pub(crate) fn run(flags: ClusterFlags) -> Result<(), Failure> {
+    server_flags::wait(async {
+        match flags.command {
+            ClusterCommand::Create(flags) => create::run(&flags).await,
+            ClusterCommand::Start(flags) => start::run(&flags.find()?).await,
+            ClusterCommand::Keep(flags) => keeper::run(&flags.find()?).await,
+            ClusterCommand::Stop(flags) => stop::run(&flags.find()?).await,
+            ClusterCommand::Status(flags) => status::run(&flags.find()?).await,
+            ClusterCommand::List => status::list(),
+            ClusterCommand::Clear(flags) => clear::run(&flags).await,
+        }
+    })
+}
+
+/// So many nodes, in words.
+fn counted(nodes: usize) -> String {
+    match nodes {
+        1 => "one node".to_owned(),
+        more => format!("{more} nodes"),
+    }
+}
+
+// --- DirFlags ---
+
+impl DirFlags {
+    fn find(&self) -> Result<ClusterFolder, Failure> {
+        ClusterFolder::find(&self.dir)
+    }
+}

@@ -1,0 +1,195 @@
+//! Processes that outlive the command that started them, known by files.
+//!
+//! Promises: a number that belongs to another process by now is never taken for ours, and never signalled; what has ended is told
+//! as ended, also while nobody has waited for it.
+
+use std::{
+    fs::{self, OpenOptions},
+    io,
+    os::{fd::OwnedFd, unix::process::CommandExt},
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use tokio::time::{sleep, timeout};
+
+/// The pause between two looks at a process.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// A process that was started, told apart from all others there have been since the machine started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Process {
+    pid: i32,
+    /// When it was started, in ticks since the machine was.
+    started: u64,
+    /// Which start of the machine it was.
+    boot: String,
+}
+
+/// How a process was ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// It had ended before.
+    Before,
+    /// It ended when it was asked to.
+    Asked,
+    /// It did not end in time, and was killed.
+    Killed,
+}
+
+// --- Process ---
+
+impl Process {
+    /// Starts a program that goes on when this one ends, and writes who it is to `file`. What it prints is added to `log`.
+    pub(super) fn start(command: &mut Command, file: &Path, log: &Path) -> io::Result<Child> {
+        let log = OpenOptions::new().create(true).append(true).open(log)?;
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            // Ctrl-C at the terminal is not for it.
+            .process_group(0)
+            .spawn()?;
+        let pid = i32::try_from(child.id()).map_err(io::Error::other)?;
+        // Nobody has waited for it: it is there, if only as a corpse.
+        let (_, started) = stat(pid).ok_or_else(|| io::Error::other("it is not in /proc"))?;
+        fs::write(file, format!("{pid} {started} {}\n", boot()?))?;
+        Ok(child)
+    }
+
+    /// The process of a file, if it still runs.
+    pub(super) fn find(file: &Path) -> Option<Self> {
+        let text = fs::read_to_string(file).ok()?;
+        let mut words = text.split_whitespace();
+        let process = Self {
+            pid: words.next()?.parse().ok()?,
+            started: words.next()?.parse().ok()?,
+            boot: words.next()?.to_owned(),
+        };
+        process.is_alive().then_some(process)
+    }
+
+    pub(super) fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// Whether it runs.
+    pub(super) fn is_alive(&self) -> bool {
+        let is_same = |(state, started)| started == self.started && state != 'Z' && state != 'X';
+        stat(self.pid).is_some_and(is_same) && boot().is_ok_and(|boot| boot == self.boot)
+    }
+
+    /// Asks it to end, and kills it after `grace`.
+    pub(super) async fn end(&self, grace: Duration) -> io::Result<End> {
+        let Some(handle) = self.handle()? else {
+            return Ok(End::Before);
+        };
+        pidfd_send_signal(&handle, Signal::TERM)?;
+        if timeout(grace, self.ended()).await.is_ok() {
+            return Ok(End::Asked);
+        }
+        pidfd_send_signal(&handle, Signal::KILL)?;
+        self.ended().await;
+        Ok(End::Killed)
+    }
+
+    /// A handle that stays this process's, whoever gets its number later.
+    fn handle(&self) -> io::Result<Option<OwnedFd>> {
+        let Some(pid) = Pid::from_raw(self.pid) else {
+            return Ok(None);
+        };
+        match pidfd_open(pid, PidfdFlags::empty()) {
+            // Looked at after it was opened: what is held now is what is looked at.
+            Ok(handle) => Ok(self.is_alive().then_some(handle)),
+            Err(rustix::io::Errno::SRCH) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn ended(&self) {
+        while self.is_alive() {
+            sleep(PAUSE).await;
+        }
+    }
+}
+
+/// The state letter of a process, and when it was started, as in proc(5).
+fn stat(pid: i32) -> Option<(char, u64)> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name before stands in parentheses and may hold anything.
+    let mut fields = text.rsplit_once(") ")?.1.split_whitespace();
+    let state = fields.next()?.chars().next()?;
+    // Fields are counted from 1; the state is the third, this one the twenty-second.
+    let started = fields.nth(18)?.parse().ok()?;
+    Some((state, started))
+}
+
+fn boot() -> io::Result<String> {
+    Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?
+        .trim()
+        .to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sleeper(folder: &Path, script: &str) -> Process {
+        let (mut command, file) = (Command::new("sh"), folder.join("pid"));
+        command.args(["-c", script]);
+        Process::start(&mut command, &file, &folder.join("log")).unwrap();
+        Process::find(&file).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_process_is_found_by_its_file_until_it_is_ended() {
+        let folder = tempfile::tempdir().unwrap();
+        let process = sleeper(folder.path(), "exec sleep 600");
+        let file = folder.path().join("pid");
+        assert_eq!(Process::find(&file).as_ref(), Some(&process));
+        assert_eq!(process.end(Duration::from_secs(30)).await.unwrap(), End::Asked);
+        assert_eq!(Process::find(&file), None);
+        assert_eq!(process.end(Duration::ZERO).await.unwrap(), End::Before);
+    }
+
+    #[tokio::test]
+    async fn one_that_does_not_listen_is_killed() {
+        let folder = tempfile::tempdir().unwrap();
+        let process = sleeper(
+            folder.path(),
+            "trap '' TERM; echo ready; while :; do sleep 1; done",
+        );
+        let log = folder.path().join("log");
+        while !fs::read_to_string(&log).unwrap().contains("ready") {
+            sleep(PAUSE).await;
+        }
+        assert_eq!(
+            process.end(Duration::from_millis(200)).await.unwrap(),
+            End::Killed
+        );
+    }
+
+    #[tokio::test]
+    async fn another_process_with_the_same_number_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let process = sleeper(folder.path(), "exec sleep 600");
+        let file = folder.path().join("pid");
+        for (started, boot) in [
+            (process.started + 1, process.boot.as_str()),
+            (process.started, "other"),
+        ] {
+            fs::write(&file, format!("{} {started} {boot}\n", process.pid)).unwrap();
+            assert_eq!(Process::find(&file), None);
+            let stranger = Process {
+                pid: process.pid,
+                started,
+                boot: boot.to_owned(),
+            };
+            assert_eq!(stranger.end(Duration::ZERO).await.unwrap(), End::Before);
+            assert!(process.is_alive());
+        }
+        process.end(Duration::from_secs(30)).await.unwrap();
+    }
+}

@@ -1,0 +1,49 @@
+//! Which clusters this user has made, so that they can be listed.
+//!
+//! Promise: the list is a convenience. Nothing depends on it, and what is gone leaves it by itself.
+
+use std::{env, fs, path::PathBuf};
+
+use super::folder::ClusterFolder;
+use crate::secret_file;
+
+/// The clusters that were made and are still there.
+pub(super) fn all() -> Vec<ClusterFolder> {
+    let mut folders = paths();
+    folders.sort();
+    folders.dedup();
+    folders
+        .iter()
+        .filter_map(|path| ClusterFolder::find(path).ok())
+        .collect()
+}
+
+/// Adds a cluster, and leaves out those that are gone. Best effort: a list that cannot be written lists less.
+pub(super) fn add(folder: &ClusterFolder) {
+    let mut all: Vec<_> = all().iter().map(|known| known.path().to_owned()).collect();
+    if !all.iter().any(|path| path == folder.path()) {
+        all.push(folder.path().to_owned());
+    }
+    let Some(file) = file() else { return };
+    let text: String = all.iter().map(|path| format!("{}\n", path.display())).collect();
+    let parent = file.parent().expect("the file is in a folder of ours");
+    let written = secret_file::make_folder(parent).and_then(|()| secret_file::write(&file, &text));
+    if let Err(error) = written {
+        eprintln!("the cluster will not be listed: {error}");
+    }
+}
+
+fn paths() -> Vec<PathBuf> {
+    let text = file().and_then(|file| fs::read_to_string(file).ok());
+    text.unwrap_or_default().lines().map(PathBuf::from).collect()
+}
+
+fn file() -> Option<PathBuf> {
+    let set = |name| {
+        env::var_os(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
+    let state = set("XDG_STATE_HOME").or_else(|| Some(set("HOME")?.join(".local/state")))?;
+    Some(state.join("k3/clusters"))
+}

@@ -1,0 +1,141 @@
+//! `k3 cluster start`: the processes that do not run, and somebody who looks after them.
+
+use std::{fs, path::Path, time::Duration};
+
+use serde_json::Value;
+use tokio::time::{sleep, timeout};
+
+use super::{
+    super::{
+        process::quoted,
+        server_flags::{Cluster, ServerFlags},
+    },
+    counted,
+    folder::ClusterFolder,
+    keeper,
+    process::Process,
+};
+use crate::failure::Failure;
+
+/// How long all nodes may take to be ready: a database may have to be started, and its image brought, first.
+const LIMIT: Duration = Duration::from_mins(5);
+/// How long an answer may take.
+const ANSWER: Duration = Duration::from_secs(5);
+/// The pause between two questions.
+const PAUSE: Duration = Duration::from_millis(100);
+/// How much of the log of a node that failed is shown.
+const LOG_LINES: usize = 15;
+/// So many ends of a node, and it is told.
+const ENDS: u32 = 2;
+
+/// The process of a node, as it was seen last.
+#[derive(Default)]
+struct Seen {
+    process: Option<Process>,
+    ends: u32,
+}
+
+/// Has all nodes started and looked after, and waits until they are ready.
+pub(super) async fn run(folder: &ClusterFolder) -> Result<(), Failure> {
+    keeper::begin(folder)?;
+    println!("waiting for {} to be ready", counted(folder.cluster.nodes.len()));
+    let mut seen: Vec<Seen> = folder.numbers().map(|_| Seen::default()).collect();
+    let waited = timeout(LIMIT, async {
+        while !are_all_ready(folder).await {
+            if Process::find(&folder.keeper_pid()).is_none() {
+                return Err(unkept(folder));
+            }
+            for (number, seen) in folder.numbers().zip(&mut seen) {
+                seen.look(Process::find(&folder.pid(number)));
+                if seen.ends == ENDS {
+                    return Err(ended(folder, number));
+                }
+            }
+            sleep(PAUSE).await;
+        }
+        Ok(())
+    });
+    waited.await.unwrap_or_else(|_| {
+        Err(Failure::new(
+            format!("the cluster is not ready within {} s", LIMIT.as_secs()),
+            "see `k3 cluster status`, and the files `log` in the folders of the nodes; `k3 cluster stop` ends it",
+        ))
+    })?;
+    println!("export KUBECONFIG={}", quoted(&folder.kubeconfig()));
+    Ok(())
+}
+
+async fn are_all_ready(folder: &ClusterFolder) -> bool {
+    let ready = ready_nodes(folder).await.unwrap_or_default();
+    let is_well = |number| Process::find(&folder.pid(number)).is_some();
+    folder
+        .nodes()
+        .all(|(number, node)| ready.contains(&node.name) && is_well(number))
+}
+
+fn ended(folder: &ClusterFolder, number: usize) -> Failure {
+    let log = folder.log(number);
+    Failure::new(
+        format!("node {number} ends again and again"),
+        format!(
+            "it is tried further, until `k3 cluster stop`; the end of {}:\n{}",
+            log.display(),
+            last_lines(&log)
+        ),
+    )
+}
+
+fn unkept(folder: &ClusterFolder) -> Failure {
+    let log = folder.keeper_log();
+    Failure::new(
+        "the process that looks after the nodes ended",
+        format!("the end of {}:\n{}", log.display(), last_lines(&log)),
+    )
+}
+
+fn last_lines(file: &Path) -> String {
+    let text = fs::read_to_string(file).unwrap_or_default();
+    let lines: Vec<_> = text.lines().collect();
+    lines[lines.len().saturating_sub(LOG_LINES)..].join("\n")
+}
+
+/// Whether the first node serves.
+pub(super) async fn serves(folder: &ClusterFolder) -> bool {
+    if !folder.kubeconfig().exists() {
+        return false;
+    }
+    ready_nodes(folder).await.is_some()
+}
+
+/// The names of the nodes that are ready; `None` if the server does not answer.
+pub(super) async fn ready_nodes(folder: &ClusterFolder) -> Option<Vec<String>> {
+    let flags = ServerFlags::of(Some(folder.kubeconfig()), None);
+    let asked = async {
+        let cluster = Cluster::find(&flags).await.ok()?;
+        cluster.ask("GET", "/api/v1/nodes", None).await.ok()
+    };
+    let nodes = timeout(ANSWER, asked).await.ok()??;
+    let is_ready = |node: &&Value| {
+        let conditions = node["status"]["conditions"].as_array().into_iter().flatten();
+        conditions
+            .filter(|condition| condition["type"] == "Ready")
+            .any(|condition| condition["status"] == "True")
+    };
+    let names = nodes["items"].as_array()?.iter().filter(is_ready);
+    Some(
+        names
+            .filter_map(|node| node["metadata"]["name"].as_str().map(str::to_owned))
+            .collect(),
+    )
+}
+
+// --- Seen ---
+
+impl Seen {
+    fn look(&mut self, process: Option<Process>) {
+        if self.process.is_some() && self.process != process {
+            self.ends += 1;
+        }
+        self.process = process;
+    }
+}

@@ -1,0 +1,51 @@
+//! `k3 cluster status` and `k3 cluster list`: what there is, and how it fares.
+
+use super::{super::table::table, folder::ClusterFolder, process::Process, registry, start::ready_nodes};
+use crate::failure::Failure;
+
+/// Shows the nodes of a cluster.
+pub(super) async fn run(folder: &ClusterFolder) -> Result<(), Failure> {
+    let ready = ready_nodes(folder).await.unwrap_or_default();
+    let mut rows = vec![["NUMBER", "NAME", "ROLE", "PROCESS", "NODE", "PORT"].map(str::to_owned)];
+    for (number, node) in folder.nodes() {
+        let process = Process::find(&folder.pid(number));
+        rows.push([
+            number.to_string(),
+            node.name.clone(),
+            node.role.name().to_owned(),
+            process.map_or_else(|| "stopped".to_owned(), |process| process.pid().to_string()),
+            if ready.contains(&node.name) {
+                "ready"
+            } else {
+                "not ready"
+            }
+            .to_owned(),
+            node.port.to_string(),
+        ]);
+    }
+    print!("{}", table(&rows));
+    let is_kept = Process::find(&folder.keeper_pid()).is_some();
+    if !is_kept && rows.iter().any(|row| row[4] == "ready") {
+        eprintln!("nobody looks after the processes: `k3 cluster start` does");
+    }
+    Ok(())
+}
+
+/// Shows the clusters of this user.
+pub(super) fn list() -> Result<(), Failure> {
+    let mut rows = vec![["ID", "NODES", "RUNNING", "STORAGE", "FOLDER"].map(str::to_owned)];
+    for folder in registry::all() {
+        let running = folder
+            .numbers()
+            .filter(|number| Process::find(&folder.pid(*number)).is_some());
+        rows.push([
+            folder.cluster.id.clone(),
+            folder.cluster.nodes.len().to_string(),
+            running.count().to_string(),
+            folder.cluster.storage.clone(),
+            folder.path().display().to_string(),
+        ]);
+    }
+    print!("{}", table(&rows));
+    Ok(())
+}

@@ -1,0 +1,38 @@
+//! `k3 cluster stop`: the end of all processes.
+
+use std::{path::Path, time::Duration};
+
+use super::{
+    folder::ClusterFolder,
+    process::{End, Process},
+};
+use crate::failure::Failure;
+
+/// How long a process may take: the first one may have a database to stop.
+const GRACE: Duration = Duration::from_mins(1);
+
+/// Ends the processes: first who would start them again, then those that need the first one, then it.
+pub(super) async fn run(folder: &ClusterFolder) -> Result<(), Failure> {
+    end(&folder.keeper_pid(), "the process that looks after the nodes").await?;
+    for number in folder.numbers().rev() {
+        match end(&folder.pid(number), &format!("node {number}")).await? {
+            End::Before => println!("node {number} does not run"),
+            End::Asked => println!("stopped node {number}"),
+            End::Killed => println!(
+                "killed node {number}: it did not stop within {} s",
+                GRACE.as_secs()
+            ),
+        }
+    }
+    Ok(())
+}
+
+async fn end(file: &Path, what: &str) -> Result<End, Failure> {
+    let Some(process) = Process::find(file) else {
+        return Ok(End::Before);
+    };
+    process.end(GRACE).await.map_err(|error| {
+        let what = format!("cannot end {what} (process {})", process.pid());
+        Failure::new(what, "see whose process it is").because(error)
+    })
+}

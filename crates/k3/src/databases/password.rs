@@ -1,0 +1,59 @@
+//! The password of a database that nobody gave one.
+//!
+//! Promise: it is made once for a data folder, of random bytes, and only the folder's owner can read it.
+
+use std::path::{Path, PathBuf};
+
+use crate::{failure::Failure, random, secret_file};
+
+/// The file in which it is kept.
+pub(super) fn file(data_dir: &Path) -> PathBuf {
+    data_dir.join("databases/mysql.password")
+}
+
+/// The password that was made before, if one was.
+pub(super) fn kept(data_dir: &Path) -> Result<Option<String>, Failure> {
+    let text = secret_file::read(&file(data_dir)).map_err(unusable)?;
+    Ok(text.map(|text| text.trim_end().to_owned()))
+}
+
+/// The password that was made before, or a new one, which is kept.
+pub(super) fn kept_or_new(data_dir: &Path) -> Result<String, Failure> {
+    if let Some(password) = kept(data_dir)? {
+        return Ok(password);
+    }
+    let password = random::digits::<24>()?;
+    let file = file(data_dir);
+    let folder = file.parent().unwrap_or(data_dir);
+    secret_file::make_folder(folder).map_err(unusable)?;
+    secret_file::write(&file, &password).map_err(unusable)?;
+    Ok(password)
+}
+
+fn unusable(error: secret_file::FileError) -> Failure {
+    Failure::new(
+        "cannot keep the password of the database",
+        "see that this user may write to --data-dir, or give a password with --mysql-password-file",
+    )
+    .because(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_password_is_made_once_and_is_nobody_elses() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(kept(folder.path()).unwrap(), None);
+        let first = kept_or_new(folder.path()).unwrap();
+        assert!(first.len() >= 32, "{}", first.len());
+        assert_eq!(kept_or_new(folder.path()).unwrap(), first);
+        let mode = file(folder.path()).metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let other = tempfile::tempdir().unwrap();
+        assert_ne!(kept_or_new(other.path()).unwrap(), first);
+    }
+}

@@ -1,0 +1,100 @@
+//! What may be started, from the flags.
+
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args};
+use k3_node::runtime::detect::Wanted;
+
+/// The flags of databases on demand.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Databases on demand")]
+pub(crate) struct DatabaseFlags {
+    /// Start the MySQL or etcd of --storage as a container (Docker or Podman) if its address is of this machine and nobody
+    /// listens there. It is stopped with this process; its data stay in a volume
+    #[arg(
+        long, value_name = "BOOL", action = ArgAction::Set, default_value_t = true,
+        num_args = 0..=1, require_equals = true, default_missing_value = "true"
+    )]
+    database_autostart: bool,
+
+    /// Image of a MySQL that is started; also one of MariaDB will do
+    #[arg(long, value_name = "IMAGE", default_value = "mysql:8.0")]
+    mysql_image: String,
+
+    /// Image of an etcd that is started, 3.5 or newer, with the program at /usr/local/bin/etcd
+    #[arg(long, value_name = "IMAGE", default_value = "quay.io/coreos/etcd:v3.5.21")]
+    etcd_image: String,
+
+    /// What the names of containers and volumes end with, where several on one machine have databases of their own
+    #[arg(long, value_name = "NAME", value_parser = instance)]
+    database_instance: Option<String>,
+}
+
+/// Whether databases are started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Autostart {
+    On,
+    Off,
+}
+
+/// What may be started, and with what.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) autostart: Autostart,
+    pub(crate) mysql_image: String,
+    pub(crate) etcd_image: String,
+    /// What names end with; empty for the one database of the machine.
+    pub(crate) instance: String,
+    /// The data folder, which keeps a password that nobody gave.
+    pub(crate) folder: PathBuf,
+    /// Where Docker or Podman is looked for.
+    pub(crate) runtime: Wanted,
+}
+
+// --- DatabaseFlags ---
+
+impl DatabaseFlags {
+    /// What the flags say. `folder` keeps a password that has to be made, `runtime` is where Docker or Podman is looked for.
+    pub(crate) fn settings(&self, folder: PathBuf, runtime: Wanted) -> Settings {
+        Settings {
+            autostart: if self.database_autostart {
+                Autostart::On
+            } else {
+                Autostart::Off
+            },
+            mysql_image: self.mysql_image.clone(),
+            etcd_image: self.etcd_image.clone(),
+            instance: self.database_instance.clone().unwrap_or_default(),
+            folder,
+            runtime,
+        }
+    }
+}
+
+fn instance(text: &str) -> Result<String, String> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
+    if text.len() <= 40 && text.chars().all(is_plain) {
+        Ok(text.to_owned())
+    } else {
+        Err("it is at most 40 letters, digits, '-', '_' and '.'".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        databases: DatabaseFlags,
+    }
+
+    #[test]
+    fn a_name_that_no_container_can_have_is_refused() {
+        assert!(Line::try_parse_from(["k3", "--database-instance", "a b"]).is_err());
+        assert!(Line::try_parse_from(["k3", "--database-instance", "a-b_1.c"]).is_ok());
+    }
+}

@@ -1,0 +1,95 @@
+//! What is made, and what is not removed.
+
+use std::{env, fs};
+
+use crate::place::Place;
+
+#[test]
+fn each_node_has_a_file_with_its_role_its_name_and_its_port() {
+    let place = Place::new();
+    place.done("create --nodes 3 --storage memory");
+    let mut names = Vec::new();
+    for number in 1..=3 {
+        let text = fs::read_to_string(place.folder().join(format!("node-{number}/.config.yaml"))).unwrap();
+        let line = |start: &str| {
+            text.lines()
+                .find_map(|line| line.trim().strip_prefix(start))
+                .unwrap()
+                .to_owned()
+        };
+        assert_eq!(line("role: "), if number == 1 { "one" } else { "node" });
+        assert!(
+            text.contains(&format!("web:\n  port: {}\n", 8079 + number)),
+            "{text}"
+        );
+        assert!(text.contains(&format!("  port: {}\n", 10_249 + number)), "{text}");
+        names.push(line("name: "));
+    }
+    names.dedup();
+    assert_eq!(names.len(), 3);
+
+    let (code, _, errors) = place.cluster("create");
+    assert_eq!(code, Some(1));
+    assert!(errors.contains("already"), "{errors}");
+    assert!(place.done("list").contains(place.folder().to_str().unwrap()));
+    assert!(place.done("status").contains("stopped"));
+
+    // Another cluster of the same machine shares no name.
+    place.done("create --dir other");
+    let other = fs::read_to_string(place.path().join("other/node-1/.config.yaml")).unwrap();
+    assert!(!other.contains(&names[0]), "{other}");
+    place.done("clear --dir other --force");
+    assert_eq!(place.done("list").lines().count(), 2);
+}
+
+#[test]
+fn a_call_that_makes_no_sense_ends_with_2() {
+    let place = Place::new();
+    for line in [
+        "",
+        "create --nodes 0",
+        "create --nodes -1",
+        "create --storage tape",
+        "create --nodes 3 --web-port 65534",
+        "create --dir /",
+        "create --dir ..",
+    ] {
+        let (code, output, _) = place.cluster(line);
+        assert_eq!((code, output.as_str()), (Some(2), ""), "{line}");
+        assert!(!place.folder().exists(), "{line}");
+    }
+}
+
+#[test]
+fn nothing_is_removed_without_a_yes_or_where_there_is_no_cluster() {
+    let place = Place::new();
+    place.done("create");
+    for answer in ["no\n", "\n", "y\n", ""] {
+        let (code, output, _) = place.answered("clear", answer);
+        assert_eq!(code, Some(0));
+        assert!(output.contains("nothing was removed"), "{output}");
+        assert!(place.folder().join("node-1/.config.yaml").exists());
+    }
+    let foreign = place.path().join("foreign");
+    fs::create_dir_all(foreign.join("node-1")).unwrap();
+    let home = env::var("HOME").unwrap();
+    for (dir, expected) in [
+        ("/", 2),
+        ("..", 2),
+        (".k3/..", 2),
+        (".", 2),
+        (home.as_str(), 2),
+        (foreign.to_str().unwrap(), 1),
+        ("absent", 1),
+    ] {
+        let (code, _, errors) = place.cluster(&format!("clear --force --dir {dir}"));
+        assert_eq!(code, Some(expected), "{dir}: {errors}");
+    }
+    assert!(foreign.join("node-1").exists());
+
+    fs::write(place.folder().join("mine"), "").unwrap();
+    let (code, output, _) = place.answered("clear", "yes\n");
+    assert_eq!(code, Some(0), "{output}");
+    assert!(place.folder().join("mine").exists() && !place.folder().join("node-1").exists());
+    fs::remove_dir_all(place.folder()).unwrap();
+}

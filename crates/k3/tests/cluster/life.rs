@@ -1,0 +1,216 @@
+//! The life of clusters on a real Docker.
+
+use std::{
+    fs,
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use k3_node::runtime::{
+    Owner, Runtime,
+    engine::{Engine, Service, ServiceVolume},
+};
+use k3_test_services::{PAUSE_IMAGE, docker, load_database_images};
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::runtime::Builder;
+
+use crate::place::Place;
+
+/// Nothing here takes that long.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// Three pods that do not go to the same node.
+const DEPLOYMENT: &str = r"
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 3
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      topologySpreadConstraints:
+      - {maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: web}}}
+      containers:
+      - {name: web, image: IMAGE, imagePullPolicy: Never}
+";
+
+#[test]
+fn a_cluster_is_made_runs_pods_on_all_nodes_and_leaves_no_trace() {
+    let place = Place::new();
+    place.create(3, "file");
+    let started = place.done("start");
+    assert!(started.contains("export KUBECONFIG="), "{started}");
+    let status = place.done("status");
+    assert_eq!(status.matches(" ready").count(), 3, "{status}");
+    assert!(!status.contains("not ready"), "{status}");
+
+    let manifest = place.path().join("web.yaml");
+    fs::write(&manifest, DEPLOYMENT.replace("IMAGE", PAUSE_IMAGE)).unwrap();
+    place.kubectl(&format!("apply -f {}", manifest.display()));
+    place.kubectl("rollout status deployment/web --timeout=120s");
+    let names = node_names(&place);
+    for name in &names {
+        assert_eq!(sandboxes(name), 1, "{name}");
+    }
+
+    // What dies begins again, and the others do not notice.
+    let (first, second) = (pid(&place, 1), pid(&place, 2));
+    kill_process(second, Signal::KILL).unwrap();
+    eventually("node 2 begins again", || pid(&place, 2) != second);
+    assert_eq!(pid(&place, 1), first);
+
+    // What is stopped leaves its pods alone; what is started again has what it had.
+    let pods = "get pods -l app=web -o name";
+    let before = place.kubectl(pods);
+    place.done("stop");
+    let status = place.done("status");
+    assert_eq!(status.matches("stopped").count(), 3, "{status}");
+    assert_eq!(names.iter().map(|name| sandboxes(name)).sum::<usize>(), 3);
+    place.done("start");
+    place.kubectl("rollout status deployment/web --timeout=120s");
+    assert_eq!(place.kubectl(pods), before);
+
+    let last = pid(&place, 1);
+    let stranger = Stranger::start();
+    let said = place.done("clear --force");
+    assert!(said.contains("removed 3 pods"), "{said}");
+    assert!(!place.folder().exists());
+    for name in &names {
+        assert_eq!(sandboxes(name), 0, "{name}");
+    }
+    assert!(stranger.is_there());
+    assert!(!Path::new(&format!("/proc/{}", last.as_raw_nonzero())).exists());
+}
+
+#[test]
+fn a_cluster_on_etcd_has_a_database_of_its_own() {
+    load_database_images(docker()).unwrap();
+    let place = Place::new();
+    place.create(1, "etcd");
+    place.done("start");
+    let id = id(&place);
+    let name = format!("k8s_storage_etcd_etcd_{id}");
+    assert!(is_there(&name));
+    place.kubectl("create configmap kept");
+    place.done("stop");
+    assert!(!is_there(&name));
+    place.done("start");
+    place.kubectl("get configmap kept");
+
+    let said = place.done("clear --force");
+    assert!(said.contains("and 1 volumes"), "{said}");
+    let left = asked(async |engine| {
+        let label = "k3.io/database-instance";
+        let containers = engine.services_labelled(label, &id).await.unwrap();
+        let volumes = engine.remove_volumes_labelled(label, &id).await.unwrap();
+        (containers, volumes)
+    });
+    assert_eq!(left, (Vec::new(), Vec::new()));
+}
+
+#[test]
+fn a_node_that_cannot_run_is_told_with_its_last_words() {
+    let place = Place::new();
+    place.create(1, "memory");
+    let file = place.folder().join("node-1/.config.yaml");
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, text.replace("type: memory", "type: tape")).unwrap();
+    let (code, _, errors) = place.cluster("start");
+    assert_eq!(code, Some(1), "{errors}");
+    assert!(
+        errors.contains("node 1 ends again and again") && errors.contains("\"tape\" is not one of"),
+        "{errors}"
+    );
+    // It is tried further: once it can run it does.
+    fs::write(&file, text).unwrap();
+    place.done("start");
+}
+
+fn eventually(what: &str, is_so: impl Fn() -> bool) {
+    let since = Instant::now();
+    while !is_so() {
+        assert!(since.elapsed() < PATIENCE, "in vain: {what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn node_names(place: &Place) -> Vec<String> {
+    let listed = place.kubectl("get nodes -o name");
+    let names: Vec<_> = listed
+        .lines()
+        .map(|line| line.trim_start_matches("node/").to_owned())
+        .collect();
+    assert_eq!(names.len(), 3, "{listed}");
+    names
+}
+
+fn id(place: &Place) -> String {
+    let listed = place.done("list");
+    let row = listed.lines().nth(1).unwrap();
+    row.split_whitespace().next().unwrap().to_owned()
+}
+
+fn pid(place: &Place, number: usize) -> Pid {
+    let text = fs::read_to_string(place.folder().join(format!("node-{number}/pid"))).unwrap();
+    let number = text.split_whitespace().next().unwrap().parse().unwrap();
+    Pid::from_raw(number).unwrap()
+}
+
+/// What Docker answers.
+fn asked<T>(question: impl AsyncFnOnce(&Engine) -> T) -> T {
+    let waits = Builder::new_current_thread().enable_all().build().unwrap();
+    waits.block_on(async { question(&Engine::for_services(docker()).await.unwrap()).await })
+}
+
+fn is_there(name: &str) -> bool {
+    asked(async |engine| engine.service(name).await.unwrap().is_some())
+}
+
+/// How many pods of a node Docker has.
+fn sandboxes(node: &str) -> usize {
+    let owner = Owner {
+        node: node.to_owned(),
+    };
+    asked(async |_| {
+        let engine = Engine::connect(docker(), owner).await.unwrap();
+        engine.sandboxes().await.unwrap().len()
+    })
+}
+
+/// A container that is not of k3, with a name that looks so. It goes with this.
+struct Stranger(String);
+
+impl Stranger {
+    fn start() -> Self {
+        let name = format!("k8s_stranger_{}", std::process::id());
+        let service = Service {
+            name: name.clone(),
+            image: PAUSE_IMAGE.to_owned(),
+            volume: ServiceVolume {
+                name: name.clone(),
+                path: "/kept".to_owned(),
+            },
+            labels: [("k3.test/of".to_owned(), name.clone())].into(),
+            ..Service::default()
+        };
+        asked(async |engine| engine.run_service(&service).await.unwrap());
+        Self(name)
+    }
+
+    fn is_there(&self) -> bool {
+        is_there(&self.0)
+    }
+}
+
+impl Drop for Stranger {
+    fn drop(&mut self) {
+        // Best effort: the runtime of tests goes anyway.
+        asked(async |engine| {
+            let _ = engine.remove_service(&self.0).await;
+            let _ = engine.remove_volumes_labelled("k3.test/of", &self.0).await;
+        });
+    }
+}

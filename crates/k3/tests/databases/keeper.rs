@@ -1,0 +1,108 @@
+//! `k3 storage`: a database for processes that start none.
+
+use std::{
+    fs,
+    process::{Child, Stdio},
+    time::{Duration, Instant},
+};
+
+use k3_test_services::{docker, podman};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::{
+    machine::{Machine, kubectl},
+    program::{Data, k3, outcome},
+};
+
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// A `k3 storage` that ends with this.
+struct Keeper {
+    child: Child,
+    data: Data,
+}
+
+#[test]
+fn it_is_there_as_long_as_its_keeper_and_comes_again_after_a_crash() {
+    its_life(&Machine::new("docker", docker()));
+}
+
+#[test]
+fn podman_starts_it_again_too() {
+    its_life(&Machine::new("podman", podman()));
+}
+
+fn its_life(machine: &Machine) {
+    let (data, name) = (Data::new(), machine.name("etcd"));
+    let endpoint = format!("http://localhost:{}", machine.port);
+    let server = || {
+        let mut command = k3(&["apiserver", "--secure-port=0", "--storage=etcd", "--etcd-servers"]);
+        command.arg(&endpoint).arg("--data-dir").arg(data.path());
+        command
+    };
+    // Who serves the API alone starts none, whatever the settings say.
+    let (code, _, errors) = outcome(server().env("K3_DATABASE_AUTOSTART", "true"));
+    assert_eq!(code, Some(1), "{errors}");
+    assert!(errors.contains("cannot open the store"), "{errors}");
+    assert_eq!(machine.container(&name), None);
+
+    let keeper = Keeper::start(machine);
+    eventually("the store is well", || {
+        keeper.data.log().contains("the store is well")
+    });
+    let server = data.serve(server());
+    kubectl(&server, "create configmap kept");
+    let id = machine.container(&name).unwrap().id;
+
+    machine.crash(&name);
+    eventually("it comes again", || is_kept(&server.kubeconfig));
+    assert_eq!(machine.container(&name).unwrap().id, id);
+
+    let said = keeper.end();
+    assert_eq!(machine.container(&name), None, "{said}");
+}
+
+fn is_kept(kubeconfig: &std::path::Path) -> bool {
+    let mut command = std::process::Command::new("kubectl");
+    // A list is what the server remembers; this one asks the store.
+    command.arg("--kubeconfig").arg(kubeconfig);
+    let (code, ..) = outcome(command.args(["annotate", "--overwrite", "configmap/kept", "a=b"]));
+    code == Some(0)
+}
+
+fn eventually(what: &str, is_so: impl Fn() -> bool) {
+    let since = Instant::now();
+    while !is_so() {
+        assert!(since.elapsed() < PATIENCE, "in vain: {what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+// --- Keeper ---
+
+impl Keeper {
+    fn start(machine: &Machine) -> Self {
+        let data = Data::new();
+        let log = fs::File::create(data.path().join("log")).unwrap();
+        let mut command = k3(&["storage", "--data-dir"]);
+        command.arg(data.path()).args(machine.etcd(&[]));
+        let child = command.stdout(Stdio::null()).stderr(log).spawn().unwrap();
+        Keeper { child, data }
+    }
+
+    /// Ends it in order: what it said.
+    fn end(mut self) -> String {
+        kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
+        let status = self.child.wait().unwrap();
+        assert_eq!(status.code(), Some(0), "{}", self.data.log());
+        self.data.log()
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        // Best effort: it may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
