@@ -223,7 +223,8 @@ impl Work<'_> {
             done.again_at(self.later(AGAIN));
             return None;
         }
-        let id = match start::sandbox(&self.shared.parts, &*self.runtime, &spec).await {
+        let making = start::sandbox(&self.shared.parts, &*self.runtime, &spec);
+        let id = match self.shared.sandbox_gate.through(making).await {
             Ok(id) => id,
             Err(error) => return self.no_sandbox(&error, done),
         };
@@ -309,6 +310,7 @@ impl Work<'_> {
             parts: &self.shared.parts,
             teller: &self.shared.teller,
             images: &self.shared.images,
+            gate: &self.shared.container_gate,
             runtime: &*self.runtime,
             pod: &self.pod,
             seen: &self.seen,

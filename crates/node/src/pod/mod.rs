@@ -12,7 +12,7 @@
 //! known       what is kept of each in memory
 //! admission   whether this node takes it; grant, resize: and its resources
 //! statics     pods from files, and their mirrors
-//! backoff     how long what failed waits
+//! backoff     how long what failed waits; gate: how many start at a time
 //! told        what users are told
 //! ```
 //!
@@ -23,6 +23,7 @@
 mod act;
 mod admission;
 pub(crate) mod backoff;
+mod gate;
 mod grant;
 mod hooks;
 mod hosts;

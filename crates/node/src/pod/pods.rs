@@ -18,6 +18,7 @@ use tokio::{
 use super::{
     Parts,
     backoff::Backoff,
+    gate::Gate,
     known::{Entry, Known, Origin},
     look::Looker,
     report::Reports,
@@ -87,6 +88,8 @@ impl Pods {
                 mirrors: std::sync::Mutex::default(),
                 found_all: watch::Sender::new(false),
                 runtime_name: Mutex::default(),
+                sandbox_gate: Gate::new(),
+                container_gate: Gate::new(),
                 fitting: Mutex::default(),
             }
         });

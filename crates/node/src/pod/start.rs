@@ -10,6 +10,7 @@ use kubecontroller::events::Kind as Tone;
 
 use super::{
     Parts,
+    gate::Gate,
     hooks::{self, Hooked},
     hosts, message,
     plan::Why,
@@ -32,6 +33,8 @@ pub(super) struct Starter<'a> {
     pub teller: &'a Teller,
     /// Who brings images.
     pub images: &'a Images,
+    /// When it is their turn.
+    pub gate: &'a Gate,
     /// What runs them.
     pub runtime: &'a dyn Runtime,
     /// The pod, with the resources it was granted.
@@ -85,16 +88,28 @@ impl Starter<'_> {
         }
         let image = self.image(container, &request).await?;
         let attempt = self.attempt(&container.name).await?;
-        let made = self.make(container, kind, attempt, &image).await;
+        let started = self.begin(container, kind, attempt, &image);
+        let id = self.gate.through(started).await?;
+        self.post_start(container, &id, attempt).await
+    }
+
+    /// Makes and starts a container whose image is there.
+    async fn begin(
+        &self,
+        container: &Container,
+        kind: Kind,
+        attempt: u32,
+        image: &Image,
+    ) -> Result<ContainerId, NotStarted> {
+        let made = self.make(container, kind, attempt, image).await;
         let id = made.map_err(|(reason, message)| self.failed(container, None, reason, message))?;
         self.tell(container, &id, "Created", "Container created");
-
         let starting = self.runtime.start_container(&id);
         if let Err(error) = limited(self.parts.settings.start_limit, "StartContainer", starting).await {
             return Err(self.failed(container, Some(&id), "RunContainerError", error.to_string()));
         }
         self.tell(container, &id, "Started", "Container started");
-        self.post_start(container, &id, attempt).await
+        Ok(id)
     }
 
     /// Brings an image.

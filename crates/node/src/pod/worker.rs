@@ -17,6 +17,7 @@ use super::{
     act::{Done, Work},
     admission,
     backoff::{self, Backoff},
+    gate::Gate,
     known::{Admission, Entry, Known, Origin},
     look::{Looker, Picture},
     message,
@@ -69,6 +70,10 @@ pub(super) struct Shared {
     pub mirrors: std::sync::Mutex<Mirrors>,
     /// Whether all pods are known that there are.
     pub found_all: watch::Sender<bool>,
+    /// Lets some sandboxes be started at a time.
+    pub sandbox_gate: Gate,
+    /// Lets some containers be started at a time: not the same, so that pods that are begun come to their end.
+    pub container_gate: Gate,
     /// Held while it is decided whether a pod, or a change of one, fits: two that fit alone may not fit together.
     pub fitting: Mutex<()>,
 }

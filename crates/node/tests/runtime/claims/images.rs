@@ -64,11 +64,13 @@ pub(crate) async fn figures_are_told(world: &World) {
         world.runtime.readiness().await.unwrap().problems,
         Vec::<String>::new()
     );
-    let filesystem = world.runtime.image_filesystem().await.unwrap();
-    assert!(
-        filesystem.used > 100_000 && filesystem.path.is_absolute(),
-        "{filesystem:?}"
-    );
+    // containerd counts from time to time, and tells nothing before.
+    let filesystem = eventually("figures of images", async || {
+        let filesystem = world.runtime.image_filesystem().await.unwrap();
+        (filesystem.used > 100_000).then_some(filesystem)
+    })
+    .await;
+    assert!(filesystem.path.is_absolute(), "{filesystem:?}");
 
     let pod = world.pod().await;
     let script = "head -c 1000000 /dev/urandom >/written; i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; sleep 1000";
