@@ -1,6 +1,6 @@
 //! `k3 node`: a node in a process of its own, on any machine.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use clap::Args;
 use kubecontroller::manager::Stop;
@@ -56,17 +56,13 @@ pub(super) fn run(flags: NodeProcessFlags) -> Result<(), Failure> {
             },
             Announce::Nothing,
         ),
-        None => join(&flags.part.remote, node, flags.part.data_dir),
+        None => join(&flags.part.remote, node, flags.part.data_dir.as_deref()),
     }
 }
 
 /// Runs a node that asks a server elsewhere.
-pub(super) fn join(
-    remote: &RemoteFlags,
-    node: NodeSettings,
-    data_dir: Option<PathBuf>,
-) -> Result<(), Failure> {
-    let data_dir = self::data_dir(data_dir.as_deref())?;
+pub(super) fn join(remote: &RemoteFlags, node: NodeSettings, data_dir: Option<&Path>) -> Result<(), Failure> {
+    let data_dir = self::data_dir(data_dir)?;
     process::block_on(async {
         let mut signals = process::signals()?;
         let way = way(remote).await?;

@@ -49,7 +49,7 @@ pub(super) fn run(settings: Settings, announce: Announce) -> Result<(), Failure>
 
 /// The same with a database that is started before, if it is missing and may be started, and ended after.
 pub(super) fn run_with_database(
-    databases: databases::Settings,
+    databases: &databases::Settings,
     settings: Settings,
     announce: Announce,
 ) -> Result<(), Failure> {
@@ -58,7 +58,7 @@ pub(super) fn run_with_database(
         let work = async |storage, signals: &mut Signals| {
             serve(Settings { storage, ..settings }, announce, signals).await
         };
-        with_database(&databases, storage, &mut signals()?, work).await
+        Box::pin(with_database(databases, storage, &mut signals()?, work)).await
     })
 }
 

@@ -59,8 +59,8 @@ pub(super) fn run(flags: RunFlags) -> Result<(), Failure> {
             ..start.settings()?
         },
         Role::Node => {
-            let (storage, data_dir) = (&start.api.storage, start.api.data_dir.clone());
-            let own = remote::own_server(storage, data_dir.as_deref(), &flags.remote, "node-server")?;
+            let (storage, data_dir) = (&start.api.storage, start.api.data_dir.as_deref());
+            let own = remote::own_server(storage, data_dir, &flags.remote, "node-server")?;
             let node = start.node.settings();
             let Some(own) = own else {
                 return node::join(&flags.remote, node, data_dir);
@@ -69,10 +69,10 @@ pub(super) fn run(flags: RunFlags) -> Result<(), Failure> {
                 node: Some(node),
                 ..own
             };
-            return process::run_with_database(databases, settings, Announce::Nothing);
+            return process::run_with_database(&databases, settings, Announce::Nothing);
         }
     };
-    process::run_with_database(databases, settings, Announce::Kubeconfig)
+    process::run_with_database(&databases, settings, Announce::Kubeconfig)
 }
 
 /// A role, however it is written; nothing is everything.

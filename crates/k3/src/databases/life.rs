@@ -34,7 +34,7 @@ const LOG_LINES: u64 = 10;
 /// The database of a store: one that was started here, or one that others look after.
 #[must_use = "what was started runs until it is ended"]
 struct Database {
-    container: Option<Container>,
+    container: Option<Box<Container>>,
 }
 
 /// What became of the wish for a database.
@@ -59,7 +59,7 @@ enum Found {
     /// Somebody who is none of our business, or nobody who could be helped.
     Others,
     /// A container that serves, or is about to.
-    Running(Container),
+    Running(Box<Container>),
     /// Nothing: this can be started.
     Nothing(Box<(Engine, Service)>),
 }
@@ -171,12 +171,12 @@ async fn look(settings: &Settings, storage: &mut StorageConfig, place: &Place) -
                     fill_password(storage, password);
                 }
                 tracing::info!("using the database in the container {}", planned.name);
-                return Ok(Found::Running(Container {
+                return Ok(Found::Running(Box::new(Container {
                     service: planned,
                     id: found.id,
                     engine,
                     is_ours: false,
-                }));
+                })));
             }
             if is_taken {
                 return Ok(Found::Others);
@@ -267,7 +267,7 @@ async fn bring_image(engine: &Engine, image: &str) -> Result<(), Failure> {
 }
 
 /// Starts the container. `None` if somebody else was quicker.
-async fn begin(engine: Engine, service: Service, place: &Place) -> Result<Option<Container>, Failure> {
+async fn begin(engine: Engine, service: Service, place: &Place) -> Result<Option<Box<Container>>, Failure> {
     match engine.run_service(&service).await {
         Ok(id) => {
             tracing::info!(
@@ -277,12 +277,12 @@ async fn begin(engine: Engine, service: Service, place: &Place) -> Result<Option
                 engine.place(),
                 service.volume.name,
             );
-            Ok(Some(Container {
+            Ok(Some(Box::new(Container {
                 engine,
                 service,
                 id,
                 is_ours: true,
-            }))
+            })))
         }
         Err(RuntimeError::NameTaken { .. }) => Ok(None),
         Err(error) => Err(unable(&engine, "start the database", error)),
@@ -307,7 +307,7 @@ impl Database {
         };
         let Container {
             engine, service, id, ..
-        } = container;
+        } = *container;
         match engine.end_service(&id, GRACE).await {
             Ok(()) => tracing::info!(
                 "stopped the database in the container {}; its data are in the volume {}",
@@ -315,7 +315,7 @@ impl Database {
                 service.volume.name
             ),
             Err(error) => {
-                tracing::warn!(%error, "the database in the container {} could not be stopped", service.name)
+                tracing::warn!(%error, "the database in the container {} could not be stopped", service.name);
             }
         }
     }
@@ -343,26 +343,24 @@ impl Container {
             }
         })
         .await;
-        match waited {
-            Ok(outcome) => outcome,
-            Err(_) => {
-                let what = format!(
-                    "the database in the container {} does not answer at {place} within {} s",
-                    self.service.name,
-                    LIMIT.as_secs()
-                );
-                let advice = format!(
-                    "{}a password that was changed does not fit the data in the volume {}",
-                    self.words().await,
-                    self.service.volume.name
-                );
-                let failure = Failure::new(what, advice);
-                Err(match last {
-                    Some(error) => failure.because(error),
-                    None => failure,
-                })
-            }
+        if let Ok(outcome) = waited {
+            return outcome;
         }
+        let what = format!(
+            "the database in the container {} does not answer at {place} within {} s",
+            self.service.name,
+            LIMIT.as_secs()
+        );
+        let advice = format!(
+            "{}a password that was changed does not fit the data in the volume {}",
+            self.words().await,
+            self.service.volume.name
+        );
+        let failure = Failure::new(what, advice);
+        Err(match last {
+            Some(error) => failure.because(error),
+            None => failure,
+        })
     }
 
     async fn still_runs(&self) -> Result<(), Failure> {

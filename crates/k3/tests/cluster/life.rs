@@ -1,23 +1,17 @@
 //! The life of clusters on a real Docker.
 
-use std::{
-    fs,
-    path::Path,
-    time::{Duration, Instant},
-};
+use std::{fs, path::Path};
 
 use k3_node::runtime::{
     Owner, Runtime,
     engine::{Engine, Service, ServiceVolume},
 };
 use k3_test_services::{PAUSE_IMAGE, docker, load_database_images};
+use kubecontroller::testing::eventually;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::runtime::Builder;
 
 use crate::place::Place;
-
-/// Nothing here takes that long.
-const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Three pods that do not go to the same node.
 const DEPLOYMENT: &str = r"
@@ -59,7 +53,11 @@ fn a_cluster_is_made_runs_pods_on_all_nodes_and_leaves_no_trace() {
     // What dies begins again, and the others do not notice.
     let (first, second) = (pid(&place, 1), pid(&place, 2));
     kill_process(second, Signal::KILL).unwrap();
-    eventually("node 2 begins again", || pid(&place, 2) != second);
+    let begun = eventually(|| async {
+        let now = pid(&place, 2);
+        if now == second { Err(now) } else { Ok(()) }
+    });
+    asked(async |_| begun.await);
     assert_eq!(pid(&place, 1), first);
 
     // What is stopped leaves its pods alone; what is started again has what it had.
@@ -127,14 +125,6 @@ fn a_node_that_cannot_run_is_told_with_its_last_words() {
     // It is tried further: once it can run it does.
     fs::write(&file, text).unwrap();
     place.done("start");
-}
-
-fn eventually(what: &str, is_so: impl Fn() -> bool) {
-    let since = Instant::now();
-    while !is_so() {
-        assert!(since.elapsed() < PATIENCE, "in vain: {what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
 }
 
 fn node_names(place: &Place) -> Vec<String> {

@@ -2,19 +2,18 @@
 
 use std::{
     fs,
-    process::{Child, Stdio},
-    time::{Duration, Instant},
+    path::Path,
+    process::{Child, Command, Stdio},
 };
 
 use k3_test_services::{docker, podman};
+use kubecontroller::testing::eventually;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{
     machine::{Machine, kubectl},
     program::{Data, k3, outcome},
 };
-
-const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A `k3 storage` that ends with this.
 struct Keeper {
@@ -47,35 +46,30 @@ fn its_life(machine: &Machine) {
     assert_eq!(machine.container(&name), None);
 
     let keeper = Keeper::start(machine);
-    eventually("the store is well", || {
-        keeper.data.log().contains("the store is well")
-    });
+    machine.waits.block_on(eventually(|| async {
+        let log = keeper.data.log();
+        log.contains("the store is well").then_some(()).ok_or(log)
+    }));
     let server = data.serve(server());
     kubectl(&server, "create configmap kept");
     let id = machine.container(&name).unwrap().id;
 
     machine.crash(&name);
-    eventually("it comes again", || is_kept(&server.kubeconfig));
+    machine
+        .waits
+        .block_on(eventually(|| async { written(&server.kubeconfig) }));
     assert_eq!(machine.container(&name).unwrap().id, id);
 
     let said = keeper.end();
     assert_eq!(machine.container(&name), None, "{said}");
 }
 
-fn is_kept(kubeconfig: &std::path::Path) -> bool {
-    let mut command = std::process::Command::new("kubectl");
-    // A list is what the server remembers; this one asks the store.
+/// Whether something can be written: lists are what the server remembers, this is for the store to answer.
+fn written(kubeconfig: &Path) -> Result<(), String> {
+    let mut command = Command::new("kubectl");
     command.arg("--kubeconfig").arg(kubeconfig);
-    let (code, ..) = outcome(command.args(["annotate", "--overwrite", "configmap/kept", "a=b"]));
-    code == Some(0)
-}
-
-fn eventually(what: &str, is_so: impl Fn() -> bool) {
-    let since = Instant::now();
-    while !is_so() {
-        assert!(since.elapsed() < PATIENCE, "in vain: {what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    let (code, _, errors) = outcome(command.args(["annotate", "--overwrite", "configmap/kept", "a=b"]));
+    (code == Some(0)).then_some(()).ok_or(errors)
 }
 
 // --- Keeper ---

@@ -136,28 +136,29 @@ fn boot() -> io::Result<String> {
 mod tests {
     use super::*;
 
-    fn sleeper(folder: &Path, script: &str) -> Process {
+    fn sleeper(folder: &Path, script: &str) -> (Child, Process) {
         let (mut command, file) = (Command::new("sh"), folder.join("pid"));
         command.args(["-c", script]);
-        Process::start(&mut command, &file, &folder.join("log")).unwrap();
-        Process::find(&file).unwrap()
+        let child = Process::start(&mut command, &file, &folder.join("log")).unwrap();
+        (child, Process::find(&file).unwrap())
     }
 
     #[tokio::test]
     async fn a_process_is_found_by_its_file_until_it_is_ended() {
         let folder = tempfile::tempdir().unwrap();
-        let process = sleeper(folder.path(), "exec sleep 600");
+        let (mut child, process) = sleeper(folder.path(), "exec sleep 600");
         let file = folder.path().join("pid");
         assert_eq!(Process::find(&file).as_ref(), Some(&process));
         assert_eq!(process.end(Duration::from_secs(30)).await.unwrap(), End::Asked);
         assert_eq!(Process::find(&file), None);
         assert_eq!(process.end(Duration::ZERO).await.unwrap(), End::Before);
+        child.wait().unwrap();
     }
 
     #[tokio::test]
     async fn one_that_does_not_listen_is_killed() {
         let folder = tempfile::tempdir().unwrap();
-        let process = sleeper(
+        let (mut child, process) = sleeper(
             folder.path(),
             "trap '' TERM; echo ready; while :; do sleep 1; done",
         );
@@ -169,12 +170,13 @@ mod tests {
             process.end(Duration::from_millis(200)).await.unwrap(),
             End::Killed
         );
+        child.wait().unwrap();
     }
 
     #[tokio::test]
     async fn another_process_with_the_same_number_is_left_alone() {
         let folder = tempfile::tempdir().unwrap();
-        let process = sleeper(folder.path(), "exec sleep 600");
+        let (mut child, process) = sleeper(folder.path(), "exec sleep 600");
         let file = folder.path().join("pid");
         for (started, boot) in [
             (process.started + 1, process.boot.as_str()),
@@ -191,5 +193,6 @@ mod tests {
             assert!(process.is_alive());
         }
         process.end(Duration::from_secs(30)).await.unwrap();
+        child.wait().unwrap();
     }
 }

@@ -25,9 +25,10 @@ pub(super) fn add(folder: &ClusterFolder) {
         all.push(folder.path().to_owned());
     }
     let Some(file) = file() else { return };
-    let text: String = all.iter().map(|path| format!("{}\n", path.display())).collect();
+    let lines: Vec<_> = all.iter().map(|path| path.display().to_string()).collect();
     let parent = file.parent().expect("the file is in a folder of ours");
-    let written = secret_file::make_folder(parent).and_then(|()| secret_file::write(&file, &text));
+    let written =
+        secret_file::make_folder(parent).and_then(|()| secret_file::write(&file, &lines.join("\n")));
     if let Err(error) = written {
         eprintln!("the cluster will not be listed: {error}");
     }

@@ -10,5 +10,5 @@ use crate::{
 pub(crate) fn run(flags: StartFlags) -> Result<(), Failure> {
     process::begin(&flags.api.log)?;
     let databases = flags.databases()?;
-    process::run_with_database(databases, flags.settings()?, Announce::Kubeconfig)
+    process::run_with_database(&databases, flags.settings()?, Announce::Kubeconfig)
 }
