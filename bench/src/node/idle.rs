@@ -25,7 +25,7 @@ use crate::{
 
 const PODS: usize = 50;
 /// How long nothing happens before it is measured, and how long it is measured.
-const QUIET: Duration = Duration::from_secs(60);
+const QUIET: Duration = Duration::from_mins(1);
 
 /// Two servers at rest.
 #[derive(Clone, Debug, Serialize)]
