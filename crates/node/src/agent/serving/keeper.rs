@@ -231,7 +231,12 @@ mod tests {
     use super::*;
 
     fn keeper(api: &FakeApi, folder: &Path) -> CertificateKeeper {
+        keeper_of("authority", api, folder)
+    }
+
+    fn keeper_of(authority: &str, api: &FakeApi, folder: &Path) -> CertificateKeeper {
         let mut config = Config::new("n", folder);
+        authority.clone_into(&mut config.authority);
         config.addresses = vec![[10, 0, 0, 1].into()];
         let (_, registered) = watch::channel(Some("u".to_owned()));
         let (config, client, clock) = (Arc::new(config), api.client(), Clock::system());
@@ -303,5 +308,9 @@ mod tests {
         let again = super::tests::keeper(&api, folder.path());
         assert_eq!(again.resolver().current().cert, signed.cert);
         assert!(again.held.is_some());
+        // Of other authorities it is served until there is a new one, which is asked for.
+        let other = keeper_of("other", &api, folder.path());
+        assert_eq!(other.resolver().current().cert, signed.cert);
+        assert!(other.held.is_none());
     }
 }
