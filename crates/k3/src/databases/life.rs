@@ -19,7 +19,7 @@ use super::{
 use crate::{failure::Failure, signals::Signals};
 
 /// How long a database may take from its start to its first answer.
-const LIMIT: Duration = Duration::from_mins(1);
+const LIMIT: Duration = Duration::from_mins(2);
 /// How long a container that was made may take until somebody starts it: longer, and nobody will.
 const BETWEEN: Duration = Duration::from_secs(10);
 /// The pause between two questions.

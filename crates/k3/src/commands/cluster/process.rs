@@ -55,7 +55,10 @@ impl Process {
         let pid = i32::try_from(child.id()).map_err(io::Error::other)?;
         // Nobody has waited for it: it is there, if only as a corpse.
         let (_, started) = stat(pid).ok_or_else(|| io::Error::other("it is not in /proc"))?;
-        fs::write(file, format!("{pid} {started} {}\n", boot()?))?;
+        // At once: who reads half of it would take it for nobody.
+        let new = file.with_extension("new");
+        fs::write(&new, format!("{pid} {started} {}\n", boot()?))?;
+        fs::rename(new, file)?;
         Ok(child)
     }
 
