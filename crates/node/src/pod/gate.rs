@@ -79,7 +79,7 @@ mod tests {
             gate.through(async {}).await;
             begun.elapsed()
         };
-        let (_, waited) = futures_util::join!(slow, quick);
+        let ((), waited) = futures_util::join!(slow, quick);
         assert_eq!(waited, SLOW);
         assert_eq!(begun.elapsed(), Duration::from_mins(2));
     }
