@@ -20,6 +20,7 @@ use crate::{
     },
     cpu::CpuMeter,
     flags::{ApiOptions, Effort, RuntimeName},
+    table::mebibytes,
     workload::session,
 };
 
@@ -86,8 +87,14 @@ async fn at_rest(server: &Server, quiet: Duration) -> Result<Cost, Failure> {
     let before = meter.read()?;
     sleep(quiet).await;
     let spent = meter.read()?.since(before).server;
-    Ok(Cost {
+    let cost = Cost {
         resident_bytes: server.resident()?,
         cpu_percent: 100.0 * spent.as_secs_f64() / quiet.as_secs_f64(),
-    })
+    };
+    eprintln!(
+        "{:.1} MiB, {:.2} % of a core at rest",
+        mebibytes(cost.resident_bytes),
+        cost.cpu_percent
+    );
+    Ok(cost)
 }
