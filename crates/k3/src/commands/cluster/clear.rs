@@ -1,6 +1,7 @@
 //! `k3 cluster clear`: the end of a cluster, without a trace.
 
 use std::{
+    error::Error,
     io::{self, Write},
     path::PathBuf,
 };
@@ -8,7 +9,7 @@ use std::{
 use clap::Args;
 use k3_node::runtime::{
     Owner, RuntimeError,
-    detect::{NoRuntime, Wanted, detect, detect_engine},
+    detect::{Wanted, detect, detect_engine},
 };
 
 use super::{
@@ -77,14 +78,9 @@ fn is_wanted(folder: &ClusterFolder) -> Result<bool, Failure> {
 }
 
 async fn remove_containers(folder: &ClusterFolder) -> Result<Removed, Failure> {
-    let failed = |error: RuntimeError| {
-        Failure::new(
-            "cannot remove the containers of the cluster",
-            "see what the container runtime says, and call this again",
-        )
-        .because(error)
-    };
+    let failed = |error: RuntimeError| cannot_remove(error);
     let mut removed = Removed::default();
+    let mut has_answered = false;
     let wanted = folder.runtime();
     for (_, node) in folder.nodes() {
         let owner = Owner {
@@ -92,14 +88,17 @@ async fn remove_containers(folder: &ClusterFolder) -> Result<Removed, Failure> {
         };
         match detect(&wanted, &owner).await {
             Ok(runtime) => {
+                has_answered = true;
                 for sandbox in runtime.sandboxes().await.map_err(failed)? {
                     runtime.stop_sandbox(&sandbox.id).await.map_err(failed)?;
                     runtime.remove_sandbox(&sandbox.id).await.map_err(failed)?;
                     removed.pods += 1;
                 }
             }
+            // It was there a moment ago: what it still has must not be forgotten.
+            Err(error) if has_answered => return Err(cannot_remove(error)),
             Err(error) => {
-                nothing_to_ask(&error);
+                eprintln!("containers are not looked for: {error}");
                 return Ok(removed);
             }
         }
@@ -123,6 +122,10 @@ async fn remove_databases(wanted: &Wanted, id: &str, removed: &mut Removed) -> R
     Ok(())
 }
 
-fn nothing_to_ask(error: &NoRuntime) {
-    eprintln!("containers are not looked for: {error}");
+fn cannot_remove(error: impl Error + Send + Sync + 'static) -> Failure {
+    Failure::new(
+        "cannot remove the containers of the cluster",
+        "see what the container runtime says, and call this again",
+    )
+    .because(error)
 }
