@@ -20,7 +20,7 @@ use self::places::{Place, Surroundings, places};
 use super::{Owner, Runtime, RuntimeError, cri::Cri, engine::Engine, network::BridgeNetwork};
 
 /// What a daemon that listens may take to say who it is: on a busy machine, some time.
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(20);
 
 /// A program that runs containers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -294,7 +294,7 @@ mod tests {
             ..Wanted::default()
         };
         let reason = refused(&wanted).await;
-        assert!(reason.ends_with("no answer within 30 s"), "{reason}");
+        assert!(reason.ends_with("no answer within 20 s"), "{reason}");
     }
 
     #[tokio::test]
