@@ -10,7 +10,7 @@ use std::{collections::BTreeMap, time::Duration};
 use futures_util::{StreamExt, TryStreamExt};
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::ConfigMap};
 use kube::{
-    Api, Client, Config,
+    Api, Client, Config, ResourceExt,
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
     config::{KubeConfigOptions, Kubeconfig},
     runtime::{WatchStreamExt, watcher},
@@ -90,6 +90,36 @@ async fn objects_are_created_replaced_listed_and_deleted() {
     assert_eq!(listed.items[0].data, changed.data);
     api.delete("a", &DeleteParams::default()).await.unwrap();
     assert!(api.get_opt("a").await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_collection_of_many_is_deleted_whole_and_told_in_order() {
+    let cluster = Cluster::start().await;
+    let config_maps = cluster.config_maps();
+    // More than are deleted at once, and not a multiple of that.
+    let names: Vec<_> = (0..75).map(|number| format!("many-{number:02}")).collect();
+    for name in &names {
+        let mut one = config_map(name, "");
+        one.metadata.labels = Some([("of".to_owned(), "many".to_owned())].into());
+        config_maps.create(&PostParams::default(), &one).await.unwrap();
+    }
+    config_maps
+        .create(&PostParams::default(), &config_map("other", ""))
+        .await
+        .unwrap();
+    let many = ListParams::default().labels("of=many");
+    let deleted = config_maps
+        .delete_collection(&DeleteParams::default(), &many)
+        .await
+        .unwrap()
+        .left()
+        .expect("the answer has what was deleted");
+    let told: Vec<_> = deleted.iter().map(ResourceExt::name_any).collect();
+    assert_eq!(told, names);
+    let left = config_maps.list(&ListParams::default()).await.unwrap();
+    let left: Vec<_> = left.iter().map(ResourceExt::name_any).collect();
+    assert!(left.contains(&"other".to_owned()), "{left:?}");
+    assert!(!left.iter().any(|name| name.starts_with("many-")), "{left:?}");
 }
 
 #[tokio::test]

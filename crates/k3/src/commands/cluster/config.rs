@@ -16,7 +16,7 @@ pub(super) fn text(folder: &ClusterFolder, number: usize, flags: &CreateFlags) -
     let id = &cluster.id;
     // A text of JSON is one of YAML too, whatever is in it.
     let path = |path: std::path::PathBuf| json!(path.display().to_string());
-    let offset = u16::try_from(number - 1).unwrap_or_default();
+    let offset = u16::try_from(number - 1).expect("a cluster has at most a hundred nodes");
     let mut text = format!(
         "# Node {number} of the cluster {id}, made by `k3 cluster create`. Changes count from its next start.\n\
          role: {role}\n\
@@ -25,7 +25,7 @@ pub(super) fn text(folder: &ClusterFolder, number: usize, flags: &CreateFlags) -
          node:\n  name: {name}\n  port: {port}\n",
         role = node.role.name(),
         data = path(folder.data(number)),
-        web = flags.web_port.saturating_add(offset),
+        web = flags.web_port + offset,
         name = node.name,
         port = node.port,
     );
