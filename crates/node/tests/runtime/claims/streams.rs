@@ -1,9 +1,12 @@
 //! Commands, terminals and logs.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use futures_util::StreamExt;
-use k3_node::runtime::{Attached, ExecSpec, LogOptions, LogStream, Propagation, RuntimeError, TerminalSize};
+use k3_node::runtime::{
+    Attached, ContainerSpec, ExecSpec, LogOptions, LogStream, Mount, MountSource, Propagation, RuntimeError,
+    TerminalSize,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::world::{World, eventually, soon};
@@ -137,10 +140,25 @@ pub(crate) async fn a_container_can_be_attached_to(world: &World) {
 }
 
 pub(crate) async fn logs_are_read_in_parts(world: &World) {
+    // Runtimes read the two streams apart: what comes on both at once is in no order, so each line waits for the one before.
     // The pause in the middle: Podman tells times in seconds.
-    let script = "for i in 1 2 3 4; do echo out $i; sleep 0.02; echo err $i >&2; sleep 0.02; \
+    let script = "step() { until [ -e /go/$1 ]; do sleep 0.02; done; }; \
+                  for i in 1 2 3 4; do echo out $i; step out$i; echo err $i >&2; step err$i; \
                   [ $i != 2 ] || sleep 1.2; done; printf unended";
-    let id = world.start_script(script).await;
+    let pod = world.pod().await;
+    let mut spec = world.script(script);
+    let go = go_ahead(world, &mut spec);
+    let id = world.start(&pod, &spec).await;
+    for i in 1..=4 {
+        for line in [format!("out {i}"), format!("err {i}")] {
+            eventually(&line, async || {
+                let log = world.log(&id, &LogOptions::default()).await;
+                log.contains(&line).then_some(())
+            })
+            .await;
+            std::fs::write(go.join(line.replace(' ', "")), "").unwrap();
+        }
+    }
     world.exit(&id).await;
     let all: Vec<_> = world
         .runtime
@@ -193,16 +211,8 @@ pub(crate) async fn logs_are_read_in_parts(world: &World) {
 
 pub(crate) async fn a_log_is_followed_to_its_end(world: &World) {
     let pod = world.pod().await;
-    let folder = world.folder().join("go");
-    std::fs::create_dir(&folder).unwrap();
     let mut spec = world.script("echo first; until [ -e /go/on ]; do sleep 0.05; done; echo second");
-    spec.mounts = vec![k3_node::runtime::Mount {
-        source: k3_node::runtime::MountSource::Host(folder.clone()),
-        target: "/go".into(),
-        read_only: true,
-        propagation: Propagation::default(),
-        recursive_read_only: false,
-    }];
+    let go = go_ahead(world, &mut spec);
     let id = world.start(&pod, &spec).await;
     let follow = LogOptions {
         follow: true,
@@ -212,7 +222,7 @@ pub(crate) async fn a_log_is_followed_to_its_end(world: &World) {
     let first = soon("the first line", lines.next()).await.unwrap().unwrap();
     assert_eq!(first.bytes, "first\n");
     // Only now does it write the second.
-    std::fs::write(folder.join("on"), "").unwrap();
+    std::fs::write(go.join("on"), "").unwrap();
     let second = soon("the second line", lines.next()).await.unwrap().unwrap();
     assert_eq!(second.bytes, "second\n");
     let end = soon("the end of the log", lines.next()).await;
@@ -225,6 +235,20 @@ pub(crate) async fn the_log_of_a_terminal_is_read(world: &World) {
     (spec.tty, spec.stdin) = (true, true);
     let (output, code) = world.output_of(&pod, &spec).await;
     assert_eq!((output.replace('\r', "").as_str(), code), ("one\ntwo\n", 0));
+}
+
+/// A folder that the container sees as `/go`: files in it tell it to go on.
+fn go_ahead(world: &World, spec: &mut ContainerSpec) -> PathBuf {
+    let folder = world.folder().join("go");
+    std::fs::create_dir(&folder).unwrap();
+    spec.mounts = vec![Mount {
+        source: MountSource::Host(folder.clone()),
+        target: "/go".into(),
+        read_only: true,
+        propagation: Propagation::default(),
+        recursive_read_only: false,
+    }];
+    folder
 }
 
 /// Sends input, and waits for everything that comes back.
