@@ -218,6 +218,12 @@ pub trait Rules: Send + Sync {
         columns::name_and_creation(object)
     }
 
+    /// The names, sorted, of all fields that a row is made of, wherever they stand: of a long list nothing else is read. `None`: it
+    /// may be any.
+    fn row_fields(&self) -> Option<&'static [&'static str]> {
+        None
+    }
+
     /// Whether rows are to be arranged, for which all of them must be there.
     fn is_arranged(&self) -> bool {
         false

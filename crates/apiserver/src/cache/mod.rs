@@ -5,6 +5,7 @@
 //! resource    the objects of one resource as a persistent map, a ring of recent events, the watchers
 //! watcher     the queue of one watcher, and which events concern it
 //! object      one state of one object: the stored bytes, and what is read from them when it is asked for
+//! outline     of an object no more than somebody wants to see
 //! event       one change, and its frames, written once for all watchers
 //! ```
 //!
@@ -15,6 +16,7 @@
 mod event;
 mod feed;
 mod object;
+mod outline;
 mod resource;
 #[cfg(test)]
 mod tests;

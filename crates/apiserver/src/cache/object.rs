@@ -9,7 +9,9 @@ use serde::{
     Deserialize,
     de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Visitor},
 };
-use serde_json::{Map, Value};
+use serde_json::Value;
+
+use super::outline::Outline;
 
 /// One state of one object: the bytes that are stored, and what is read from them when somebody asks.
 pub(crate) struct Object {
@@ -118,11 +120,13 @@ impl Object {
         tree
     }
 
-    /// The tree without what says who wrote which field, which may be more than all the rest.
-    pub(crate) fn outline(&self) -> Value {
+    /// The tree of the fields with these names, wherever they stand; without names, of all but what says who wrote which
+    /// field.
+    pub(crate) fn outline(&self, names: Option<&'static [&'static str]>) -> Value {
+        let outline = names.map_or(Outline::Unmanaged, Outline::Named);
         let mut reader = serde_json::Deserializer::from_slice(&self.bytes);
         // What is not JSON is complained about there.
-        reader.deserialize_map(Outline).unwrap_or_else(|_| self.tree())
+        outline.deserialize(&mut reader).unwrap_or_else(|_| self.tree())
     }
 
     /// The bytes that are stored.
@@ -237,41 +241,6 @@ impl<'de> Deserialize<'de> for ReadLabels {
     }
 }
 
-/// Reads an object without its `managedFields`.
-struct Outline;
-
-impl<'de> Visitor<'de> for Outline {
-    type Value = Value;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
-        let mut object = Map::new();
-        while let Some(name) = fields.next_key::<String>()? {
-            let value = if name == "metadata" {
-                fields.next_value_seed(Outline)?
-            } else if name == "managedFields" {
-                fields.next_value::<IgnoredAny>()?;
-                continue;
-            } else {
-                fields.next_value()?
-            };
-            object.insert(name, value);
-        }
-        Ok(Value::Object(object))
-    }
-}
-
-impl<'de> DeserializeSeed<'de> for Outline {
-    type Value = Value;
-
-    fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<Value, D::Error> {
-        reader.deserialize_map(self)
-    }
-}
-
 // --- ObjectLabels ---
 
 impl Labels for ObjectLabels<'_> {
@@ -291,17 +260,6 @@ mod tests {
     fn object(tree: &Value) -> Object {
         let bytes = encode_stored(tree.as_object().unwrap());
         Object::new(Key::try_new("/registry/core/pods/a/b").unwrap(), bytes.into(), 7)
-    }
-
-    #[test]
-    fn an_outline_is_without_what_managers_own() {
-        let tree = json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"managedFields": [{"manager": "a"}], "name": "b"},
-            "spec": {"managedFields": "a field of somebody's"}});
-        let outline = object(&tree).outline();
-        assert_eq!(
-            outline,
-            json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "b"}, "spec": {"managedFields": "a field of somebody's"}})
-        );
     }
 
     #[test]

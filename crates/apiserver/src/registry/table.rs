@@ -189,12 +189,13 @@ impl Rows {
 
     /// Appends the row of an object.
     pub(super) fn write(&self, out: &mut Vec<u8>, object: &Object) {
+        let rules = rules::of(&self.kind);
         // The columns of custom kinds may lead anywhere.
         let tree = match self.kind.rules {
             Some(_) => object.tree(),
-            None => object.outline(),
+            None => object.outline(rules.row_fields()),
         };
-        let row = rules::of(&self.kind).row(&tree, self.now);
+        let row = rules.row(&tree, self.now);
         out.extend_from_slice(b"{\"cells\":");
         encode::write_value(out, &row.cells.into());
         if !row.conditions.is_empty() {

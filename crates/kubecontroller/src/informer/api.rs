@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use futures_util::stream::BoxStream;
+use futures_util::{StreamExt, stream::BoxStream};
 use http::{HeaderValue, Response, StatusCode, header};
 use http_body_util::{BodyExt, Collected, Limited};
 use kube::{
@@ -17,11 +17,10 @@ use kube::{
     client::Body,
     core::Request,
 };
-use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{
-    decode::{Decoder, Told, refusal, status},
+    decode::{Decoder, Told, Unknown, known, refusal, status},
     flow::{Sender, flow},
     identity::Identity,
     items::Items,
@@ -33,22 +32,22 @@ use super::{
 use crate::{causes::with_causes, object::Object};
 
 /// List and watch of a kind and scope.
-pub(super) struct Api<T> {
-    call: Arc<Call<T>>,
+pub(super) struct Api {
+    call: Arc<Call>,
 }
 
-struct Call<T> {
+struct Call {
     client: kube::Client,
     request: Request,
     identity: Identity,
-    decoder: Decoder<T>,
+    decoder: Decoder,
     page_size: Option<u32>,
     watch_timeout: Duration,
     /// Whether the next list comes as events. Not after one that did not come to its end.
     streaming: AtomicBool,
 }
 
-type Out<T> = Sender<Result<Event<T>, Trouble>>;
+type Out = Sender<Result<Event<Unknown>, Trouble>>;
 
 /// How many events may wait for the store.
 const AHEAD: usize = 4;
@@ -61,11 +60,11 @@ const MARGIN: Duration = Duration::from_secs(5);
 
 // --- Api ---
 
-impl<T: Object + DeserializeOwned> Api<T> {
-    pub(super) fn new(
+impl Api {
+    pub(super) fn new<T>(
         client: kube::Client,
         identity: Identity,
-        decoder: Decoder<T>,
+        decoder: Decoder,
         options: &InformerOptions<T>,
     ) -> Self {
         Api {
@@ -82,25 +81,29 @@ impl<T: Object + DeserializeOwned> Api<T> {
     }
 }
 
-impl<T: Object + DeserializeOwned> Source<T> for Api<T> {
+impl<T: Object> Source<T> for Api {
     fn open(&mut self, start: Start) -> BoxStream<'static, Result<Event<T>, Trouble>> {
-        let call = Arc::clone(&self.call);
+        let events = Arc::clone(&self.call).open(start);
+        events.map(|event| event.map(known)).boxed()
+    }
+}
+
+// --- Call ---
+
+impl Call {
+    fn open(self: Arc<Self>, start: Start) -> BoxStream<'static, Result<Event<Unknown>, Trouble>> {
         flow(AHEAD, |out| async move {
             let result = match start {
-                Start::List { consistent } => call.list(consistent, &out).await,
-                Start::Version(version) => call.watch(&version, &out).await,
+                Start::List { consistent } => self.list(consistent, &out).await,
+                Start::Version(version) => self.watch(&version, &out).await,
             };
             if let Err(trouble) = result {
                 out.send(Err(trouble)).await;
             }
         })
     }
-}
 
-// --- Call ---
-
-impl<T: Object + DeserializeOwned> Call<T> {
-    async fn list(&self, consistent: bool, out: &Out<T>) -> Result<(), Trouble> {
+    async fn list(&self, consistent: bool, out: &Out) -> Result<(), Trouble> {
         out.send(Ok(Event::Restarted)).await;
         if self.streaming.swap(false, Ordering::Relaxed) {
             let version = if consistent { "" } else { "0" };
@@ -117,7 +120,7 @@ impl<T: Object + DeserializeOwned> Call<T> {
     }
 
     /// Lists page by page. A server may answer with all of it at once.
-    async fn paged_list(&self, consistent: bool, out: &Out<T>) -> Result<(), Trouble> {
+    async fn paged_list(&self, consistent: bool, out: &Out) -> Result<(), Trouble> {
         let mut params = ListParams {
             label_selector: self.identity.scope.labels.clone(),
             field_selector: self.identity.scope.fields.clone(),
@@ -143,7 +146,7 @@ impl<T: Object + DeserializeOwned> Call<T> {
     async fn read_items(
         &self,
         response: Response<Body>,
-        out: &Out<T>,
+        out: &Out,
     ) -> Result<super::items::Envelope, Trouble> {
         let mut body = pin!(response.into_body());
         let mut items = Items::default();
@@ -179,12 +182,12 @@ impl<T: Object + DeserializeOwned> Call<T> {
     }
 
     /// Lists by watching.
-    async fn streaming_list(&self, version: &str, out: &Out<T>) -> Result<(), Trouble> {
+    async fn streaming_list(&self, version: &str, out: &Out) -> Result<(), Trouble> {
         let response = self.send_watch(version, true).await?;
         self.read_lines(response, true, out).await
     }
 
-    async fn watch(&self, version: &str, out: &Out<T>) -> Result<(), Trouble> {
+    async fn watch(&self, version: &str, out: &Out) -> Result<(), Trouble> {
         let response = self.send_watch(version, false).await?;
         let version = version.to_owned();
         out.send(Ok(Event::Reached { version })).await;
@@ -211,7 +214,7 @@ impl<T: Object + DeserializeOwned> Call<T> {
         &self,
         response: Response<Body>,
         mut is_list: bool,
-        out: &Out<T>,
+        out: &Out,
     ) -> Result<(), Trouble> {
         let deadline = Instant::now() + self.watch_timeout + MARGIN;
         let mut body = pin!(response.into_body());
@@ -252,7 +255,7 @@ impl<T: Object + DeserializeOwned> Call<T> {
         Ok(())
     }
 
-    async fn tell(&self, told: Vec<Told<T>>, is_list: &mut bool, out: &Out<T>) {
+    async fn tell(&self, told: Vec<Told>, is_list: &mut bool, out: &Out) {
         let mut listed = Vec::new();
         for event in told {
             let event = match event {

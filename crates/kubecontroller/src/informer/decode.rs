@@ -1,8 +1,11 @@
 //! Bytes become objects.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    any::Any,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use kube::core::Status;
@@ -16,24 +19,30 @@ use super::{
 };
 use crate::object::{Bare, Object, Slim};
 
-/// Reads the objects of an informer. Clones count together.
-pub(super) struct Decoder<T> {
-    transform: Option<Transform<T>>,
+/// An object of which only its reader knows the type. What does not depend on that is compiled once, not for each type.
+pub(super) type Unknown = dyn Any + Send + Sync;
+
+/// Reads the objects of an informer.
+#[derive(Clone)]
+pub(super) struct Decoder {
+    read: Read,
     count: Arc<AtomicU64>,
 }
 
+type Read = Arc<dyn Fn(&[u8]) -> Result<Arc<Unknown>, serde_json::Error> + Send + Sync>;
+
 /// An event of a watch.
 #[derive(Debug)]
-pub(super) enum Told<T> {
-    Applied(Arc<T>),
-    Deleted(Arc<T>),
+pub(super) enum Told {
+    Applied(Arc<Unknown>),
+    Deleted(Arc<Unknown>),
     Bookmark {
         version: String,
         /// Whether everything that was there at the beginning has been told.
         ends_list: bool,
     },
     /// An object that cannot be read.
-    Unreadable(Event<T>),
+    Unreadable(Event<Unknown>),
 }
 
 /// Of a bookmark.
@@ -55,24 +64,27 @@ const END_OF_LIST: &str = "k8s.io/initial-events-end";
 
 // --- Decoder ---
 
-impl<T> Clone for Decoder<T> {
-    fn clone(&self) -> Self {
+impl Decoder {
+    /// Reads objects of a type, and counts them.
+    pub(super) fn new<T: Object + DeserializeOwned>(
+        transform: Option<Transform<T>>,
+        count: Arc<AtomicU64>,
+    ) -> Self {
+        let read = move |bytes: &[u8]| -> Result<Arc<Unknown>, serde_json::Error> {
+            let mut object: T = serde_json::from_slice(bytes)?;
+            if let Some(transform) = &transform {
+                transform(&mut object);
+            }
+            Ok(Arc::new(object))
+        };
         Decoder {
-            transform: self.transform.clone(),
-            count: Arc::clone(&self.count),
+            read: Arc::new(read),
+            count,
         }
     }
-}
 
-impl<T> Decoder<T> {
-    pub(super) fn new(transform: Option<Transform<T>>, count: Arc<AtomicU64>) -> Self {
-        Decoder { transform, count }
-    }
-}
-
-impl<T: Object + DeserializeOwned> Decoder<T> {
     /// The items of a list: the objects together, then those that cannot be read.
-    pub(super) fn items(&self, items: &Pieces) -> Result<Vec<Event<T>>, Trouble> {
+    pub(super) fn items(&self, items: &Pieces) -> Result<Vec<Event<Unknown>>, Trouble> {
         let mut objects = Vec::with_capacity(items.len());
         let mut unreadable = Vec::new();
         for item in items.iter() {
@@ -87,7 +99,7 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
     }
 
     /// The events of a watch, as far as they can be told, and why not further.
-    pub(super) fn lines(&self, lines: &Pieces) -> (Vec<Told<T>>, Option<Trouble>) {
+    pub(super) fn lines(&self, lines: &Pieces) -> (Vec<Told>, Option<Trouble>) {
         let mut told = Vec::with_capacity(lines.len());
         for line in lines.iter().filter(|line| !line.trim_ascii().is_empty()) {
             match self.line(line) {
@@ -98,7 +110,7 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
         (told, None)
     }
 
-    fn line(&self, line: &[u8]) -> Result<Told<T>, Trouble> {
+    fn line(&self, line: &[u8]) -> Result<Told, Trouble> {
         let line = match Line::read(line) {
             Ok(line) => line,
             Err(error) => {
@@ -125,15 +137,10 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
     }
 
     /// An object; or, if it cannot be read, what can be said of it.
-    fn object(&self, bytes: &[u8]) -> Result<Result<Arc<T>, Event<T>>, Trouble> {
+    fn object(&self, bytes: &[u8]) -> Result<Result<Arc<Unknown>, Event<Unknown>>, Trouble> {
         self.count.fetch_add(1, Ordering::Relaxed);
-        match serde_json::from_slice::<T>(bytes) {
-            Ok(mut object) => {
-                if let Some(transform) = &self.transform {
-                    transform(&mut object);
-                }
-                Ok(Ok(Arc::new(object)))
-            }
+        match (self.read)(bytes) {
+            Ok(object) => Ok(Ok(object)),
             Err(error) => {
                 // Torn, or no object at all: then it is not the object's fault.
                 let known: Slim<Bare> = serde_json::from_slice(bytes).map_err(|error| unexpected(&error))?;
@@ -144,6 +151,20 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
                 }))
             }
         }
+    }
+}
+
+/// An event with the objects as what they are.
+pub(super) fn known<T: Object>(event: Event<Unknown>) -> Event<T> {
+    let object = |object: Arc<Unknown>| object.downcast().expect("the decoder reads this type");
+    match event {
+        Event::Restarted => Event::Restarted,
+        Event::Listed(objects) => Event::Listed(objects.into_iter().map(object).collect()),
+        Event::Complete { version } => Event::Complete { version },
+        Event::Applied(applied) => Event::Applied(object(applied)),
+        Event::Deleted(deleted) => Event::Deleted(object(deleted)),
+        Event::Reached { version } => Event::Reached { version },
+        Event::Unreadable { key, version, error } => Event::Unreadable { key, version, error },
     }
 }
 

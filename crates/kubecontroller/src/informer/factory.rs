@@ -24,7 +24,7 @@ use super::{
     health::{InformerFigures, Progress},
     identity::{Identity, Wire},
     options::{InformerDefaults, InformerOptions},
-    reflector::{Random, Reflector},
+    reflector::{Random, Reflection, Reflector},
     scope::Scope,
     source::Source,
     subscribers::Command,
@@ -274,20 +274,9 @@ impl Informers {
         source: impl Source<T>,
     ) -> Informer<T> {
         let (sender, commands) = mpsc::unbounded_channel();
-        let reflector = Reflector {
-            state,
-            source,
-            commands,
-            random: Arc::clone(&self.random),
-        };
-        let mut stop = self.shared.stop.subscribe();
-        let task = Box::pin(async move {
-            tokio::select! {
-                biased;
-                _ = stop.wait_for(|stop| *stop) => {}
-                () = reflector.run() => {}
-            }
-        });
+        let reflected = Box::new(Reflection::new(state, source, commands));
+        let reflector = Reflector::new(reflected, Arc::clone(&self.random));
+        let task = run(reflector, self.shared.stop.subscribe());
         let known = Known {
             core: Arc::downgrade(&core),
             commands: sender.downgrade(),
@@ -327,6 +316,17 @@ impl Informers {
     fn table(&self) -> MutexGuard<'_, Table> {
         self.shared.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The task of an informer.
+fn run(reflector: Reflector, mut stop: watch::Receiver<bool>) -> BoxFuture<'static, ()> {
+    Box::pin(async move {
+        tokio::select! {
+            biased;
+            _ = stop.wait_for(|stop| *stop) => {}
+            () = reflector.run() => {}
+        }
+    })
 }
 
 /// A number from 0 to 1, of the randomness that hash tables get.

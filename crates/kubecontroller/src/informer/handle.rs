@@ -36,6 +36,14 @@ pub(super) struct Core<T> {
     pub(super) options: InformerOptions<T>,
 }
 
+/// How an informer is, whatever its objects are.
+pub(super) struct Vitals<'c> {
+    pub(super) name: &'c str,
+    pub(super) progress: &'c watch::Sender<Progress>,
+    pub(super) counts: &'c Counts,
+    pub(super) metrics: &'c InformerMetrics,
+}
+
 // --- Informer ---
 
 impl<T> Clone for Informer<T> {

@@ -1,6 +1,11 @@
 //! The task of an informer: it lists, watches, and begins again.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    future::poll_fn,
+    sync::Arc,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
 
 use futures_util::{StreamExt, stream::BoxStream};
 use tokio::{
@@ -10,21 +15,73 @@ use tokio::{
 
 use super::{
     apply::State,
+    handle::Vitals,
     health::{InformerHealth, count},
-    source::{Event, Source, Trouble},
+    source::{Event, Source, Start, Trouble},
     subscribers::Command,
 };
-use crate::object::Object;
+use crate::{object::Object, queue::Backoff};
 
 /// A number from 0 to 1.
 pub(super) type Random = Arc<dyn Fn() -> f64 + Send + Sync>;
 
+/// What is reflected. It hides the type of the objects, so that a reflector is compiled once, not for each of them.
+pub(super) trait Reflected: Send {
+    fn settings(&self) -> Settings;
+
+    fn vitals(&self) -> Vitals<'_>;
+
+    /// Where the source has to begin, after some trouble or none.
+    fn start(&mut self, trouble: Option<&Trouble>) -> Start;
+
+    /// Begins to listen to the source.
+    fn open(&mut self, start: Start);
+
+    /// Listens no more.
+    fn close(&mut self);
+
+    /// Whether a list has to be completed.
+    fn is_listing(&self) -> bool;
+
+    /// Tells of every object again.
+    fn resync(&mut self);
+
+    /// Takes the next of what it is asked and what it hears.
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Next>;
+}
+
+/// What was taken.
+pub(super) enum Next {
+    /// Nobody is interested any more.
+    Over,
+    /// Something that it was asked.
+    Asked,
+    /// Something that it heard; true if that is a sign of health.
+    Heard(bool),
+    /// What it listened to has ended.
+    Ended(Option<Trouble>),
+}
+
+/// What a reflector goes by.
+pub(super) struct Settings {
+    pub(super) resync: Option<Duration>,
+    pub(super) list_timeout: Duration,
+    pub(super) backoff: Backoff,
+}
+
+/// The objects of a source.
+pub(super) struct Reflection<T, S> {
+    state: State<T>,
+    source: S,
+    stream: Option<BoxStream<'static, Result<Event<T>, Trouble>>>,
+    commands: mpsc::UnboundedReceiver<Command<T>>,
+}
+
 /// The task of an informer.
-pub(super) struct Reflector<T, S> {
-    pub(super) state: State<T>,
-    pub(super) source: S,
-    pub(super) commands: mpsc::UnboundedReceiver<Command<T>>,
-    pub(super) random: Random,
+pub(super) struct Reflector {
+    reflected: Box<dyn Reflected>,
+    settings: Settings,
+    random: Random,
 }
 
 /// Nobody is interested any more.
@@ -42,7 +99,15 @@ const SHORT: Duration = Duration::from_secs(1);
 
 // --- Reflector ---
 
-impl<T: Object, S: Source<T>> Reflector<T, S> {
+impl Reflector {
+    pub(super) fn new(reflected: Box<dyn Reflected>, random: Random) -> Self {
+        Reflector {
+            settings: reflected.settings(),
+            reflected,
+            random,
+        }
+    }
+
     /// Runs until the last handle is gone.
     pub(super) async fn run(mut self) {
         // That nobody is interested any more is how it ends.
@@ -50,19 +115,20 @@ impl<T: Object, S: Source<T>> Reflector<T, S> {
     }
 
     async fn reflect(&mut self) -> Result<(), Stopped> {
-        let mut resync = self.state.core.options.resync_period().map(ticks);
-        let mut start = self.state.start(None);
+        let mut resync = self.settings.resync.map(ticks);
+        let mut start = self.reflected.start(None);
         let (mut failures, mut waited) = (0_u32, Duration::ZERO);
         let mut since = None;
         loop {
-            let was_list = matches!(start, super::source::Start::List { .. });
-            let stream = self.source.open(start);
-            let end = self.follow(stream, &mut resync).await?;
+            let was_list = matches!(start, Start::List { .. });
+            self.reflected.open(start);
+            let end = self.follow(&mut resync).await?;
+            self.reflected.close();
             if end.lived >= SHORT.max(waited) {
                 failures = 0;
             }
             let trouble = match end.trouble {
-                None if self.state.is_listing() => Some(Trouble::Broken(
+                None if self.reflected.is_listing() => Some(Trouble::Broken(
                     "the list ended before it was complete".to_owned(),
                 )),
                 // The watch begins.
@@ -71,7 +137,7 @@ impl<T: Object, S: Source<T>> Reflector<T, S> {
                 None => Some(Trouble::Broken("the watch ended at once".to_owned())),
                 trouble => trouble,
             };
-            start = self.state.start(trouble.as_ref());
+            start = self.reflected.start(trouble.as_ref());
             let Some(trouble) = trouble else {
                 since = None;
                 continue;
@@ -87,30 +153,28 @@ impl<T: Object, S: Source<T>> Reflector<T, S> {
         }
     }
 
-    /// Takes what a stream tells, and does what it is asked, until the stream ends.
-    async fn follow(
-        &mut self,
-        mut stream: BoxStream<'static, Result<Event<T>, Trouble>>,
-        resync: &mut Option<Interval>,
-    ) -> Result<End, Stopped> {
-        let list_timeout = self.state.core.options.list_timeout;
+    /// Takes what it hears, and does what it is asked, until the source has nothing more to tell.
+    async fn follow(&mut self, resync: &mut Option<Interval>) -> Result<End, Stopped> {
+        let list_timeout = self.settings.list_timeout;
         let mut heard = Instant::now();
         let mut healthy: Option<Instant> = None;
         let trouble = loop {
+            let is_listing = self.reflected.is_listing();
             tokio::select! {
                 biased;
-                command = self.commands.recv() => self.state.obey(command.ok_or(Stopped)?),
-                () = tick(resync) => self.state.resync(),
-                event = stream.next() => {
-                    heard = Instant::now();
-                    match event.map(|event| event.and_then(|event| self.state.apply(event))) {
-                        Some(Ok(true)) => _ = healthy.get_or_insert(heard),
-                        Some(Ok(false)) => {}
-                        Some(Err(trouble)) => break Some(trouble),
-                        None => break None,
+                () = tick(resync) => self.reflected.resync(),
+                next = next(&mut *self.reflected) => match next {
+                    Next::Over => return Err(Stopped),
+                    Next::Asked => {}
+                    Next::Heard(is_healthy) => {
+                        heard = Instant::now();
+                        if is_healthy {
+                            healthy.get_or_insert(heard);
+                        }
                     }
-                }
-                () = sleep_until(heard + list_timeout), if self.state.is_listing() => {
+                    Next::Ended(trouble) => break trouble,
+                },
+                () = sleep_until(heard + list_timeout), if is_listing => {
                     break Some(Trouble::Broken(format!("the list brings nothing for {list_timeout:?}")));
                 }
             }
@@ -128,15 +192,19 @@ impl<T: Object, S: Source<T>> Reflector<T, S> {
         loop {
             tokio::select! {
                 biased;
-                command = self.commands.recv() => self.state.obey(command.ok_or(Stopped)?),
-                () = tick(resync) => self.state.resync(),
+                () = tick(resync) => self.reflected.resync(),
+                next = next(&mut *self.reflected) => {
+                    if let Next::Over = next {
+                        return Err(Stopped);
+                    }
+                }
                 () = &mut end => return Ok(()),
             }
         }
     }
 
     fn wait_after(&self, failures: u32, trouble: &Trouble) -> Duration {
-        let backoff = self.state.core.options.backoff;
+        let backoff = self.settings.backoff;
         let most = backoff.after(failures);
         let wait = most / 2 + (most / 2).mul_f64((self.random)().clamp(0.0, 1.0));
         match trouble {
@@ -153,7 +221,7 @@ impl<T: Object, S: Source<T>> Reflector<T, S> {
     }
 
     fn report(&self, trouble: &Trouble, since: Instant, retry_in: Duration) {
-        let core = &self.state.core;
+        let core = self.reflected.vitals();
         count(&core.counts.failures);
         core.metrics.failed();
         if retry_in.is_zero() {
@@ -170,6 +238,86 @@ impl<T: Object, S: Source<T>> Reflector<T, S> {
             };
         });
     }
+}
+
+// --- Reflection ---
+
+impl<T: Object, S: Source<T>> Reflection<T, S> {
+    pub(super) fn new(state: State<T>, source: S, commands: mpsc::UnboundedReceiver<Command<T>>) -> Self {
+        Reflection {
+            state,
+            source,
+            stream: None,
+            commands,
+        }
+    }
+}
+
+impl<T: Object, S: Source<T>> Reflected for Reflection<T, S> {
+    fn settings(&self) -> Settings {
+        let options = &self.state.core.options;
+        Settings {
+            resync: options.resync_period(),
+            list_timeout: options.list_timeout,
+            backoff: options.backoff,
+        }
+    }
+
+    fn vitals(&self) -> Vitals<'_> {
+        let core = &self.state.core;
+        Vitals {
+            name: &core.name,
+            progress: &core.progress,
+            counts: &core.counts,
+            metrics: &core.metrics,
+        }
+    }
+
+    fn start(&mut self, trouble: Option<&Trouble>) -> Start {
+        self.state.start(trouble)
+    }
+
+    fn open(&mut self, start: Start) {
+        self.stream = Some(self.source.open(start));
+    }
+
+    fn close(&mut self) {
+        self.stream = None;
+    }
+
+    fn is_listing(&self) -> bool {
+        self.state.is_listing()
+    }
+
+    fn resync(&mut self) {
+        self.state.resync();
+    }
+
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Next> {
+        if let Poll::Ready(command) = self.commands.poll_recv(context) {
+            return Poll::Ready(match command {
+                Some(command) => {
+                    self.state.obey(command);
+                    Next::Asked
+                }
+                None => Next::Over,
+            });
+        }
+        let Some(stream) = &mut self.stream else {
+            return Poll::Pending;
+        };
+        let event = ready!(stream.poll_next_unpin(context)).transpose();
+        let applied = event.and_then(|event| event.map(|event| self.state.apply(event)).transpose());
+        Poll::Ready(match applied {
+            Ok(Some(is_healthy)) => Next::Heard(is_healthy),
+            Ok(None) => Next::Ended(None),
+            Err(trouble) => Next::Ended(Some(trouble)),
+        })
+    }
+}
+
+async fn next(reflected: &mut dyn Reflected) -> Next {
+    poll_fn(|context| reflected.poll_next(context)).await
 }
 
 fn ticks(period: Duration) -> Interval {

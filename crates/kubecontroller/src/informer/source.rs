@@ -27,7 +27,7 @@ pub enum Start {
 
 /// What a source tells.
 #[derive(Debug)]
-pub enum Event<T> {
+pub enum Event<T: ?Sized> {
     /// A list begins: what is not in it is gone.
     Restarted,
     /// Some objects of the list.

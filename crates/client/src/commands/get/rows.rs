@@ -65,15 +65,8 @@ struct Column {
 #[derive(Deserialize)]
 struct Row {
     #[serde(default)]
-    cells: Vec<Cell>,
+    cells: Vec<Value>,
     object: Option<Meta>,
-}
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Cell {
-    Text(String),
-    Other(Value),
 }
 
 #[derive(Default, Deserialize)]
@@ -180,9 +173,9 @@ impl Rows {
         let object = row.object.unwrap_or_default();
         let mut line = Vec::with_capacity(self.table.header.len());
         line.extend(self.form.has_namespace.then_some(object.metadata.namespace));
-        let mut cells: Vec<Option<Cell>> = row.cells.into_iter().map(Some).collect();
+        let mut cells = row.cells;
         for &at in &self.columns {
-            line.push(text(cells.get_mut(at).and_then(Option::take)));
+            line.push(text(cells.get_mut(at).map(Value::take).unwrap_or_default()));
         }
         let name = line.get_mut(usize::from(self.form.has_namespace));
         if let (Some(name), Some(noun)) = (name, &self.form.noun) {
@@ -241,9 +234,9 @@ fn nonsense(error: &serde_json::Error) -> Failed {
     Failed::new(format!("the server sent a table that makes no sense: {error}"))
 }
 
-fn text(cell: Option<Cell>) -> String {
+fn text(cell: Value) -> String {
     match cell {
-        Some(Cell::Text(text)) => {
+        Value::String(text) => {
             // A line is a line.
             if text.contains(['\n', '\r']) {
                 text.lines().next().unwrap_or_default().to_owned() + "..."
@@ -251,8 +244,8 @@ fn text(cell: Option<Cell>) -> String {
                 text
             }
         }
-        None | Some(Cell::Other(Value::Null)) => "<none>".to_owned(),
-        Some(Cell::Other(value)) => value.to_string(),
+        Value::Null => "<none>".to_owned(),
+        value => value.to_string(),
     }
 }
 

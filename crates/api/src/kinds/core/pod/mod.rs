@@ -149,6 +149,10 @@ impl Rules for Pod {
     fn row(&self, object: &Value, now: Time) -> Row {
         table::row(object, now)
     }
+
+    fn row_fields(&self) -> Option<&'static [&'static str]> {
+        Some(table::FIELDS)
+    }
 }
 
 /// A field that is text.

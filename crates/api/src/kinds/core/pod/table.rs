@@ -27,6 +27,42 @@ pub(super) const COLUMNS: &[Column] = &[
     Column::field("Readiness Gates", "spec.readinessGates").wide(),
 ];
 
+/// What [`row`] reads.
+pub(super) const FIELDS: &[&str] = &[
+    "conditionType",
+    "conditions",
+    "containerStatuses",
+    "containers",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "exitCode",
+    "finishedAt",
+    "initContainerStatuses",
+    "initContainers",
+    "ip",
+    "lastState",
+    "metadata",
+    "name",
+    "nodeName",
+    "nominatedNodeName",
+    "phase",
+    "podIPs",
+    "readinessGates",
+    "ready",
+    "reason",
+    "restartCount",
+    "restartPolicy",
+    "running",
+    "signal",
+    "spec",
+    "started",
+    "state",
+    "status",
+    "terminated",
+    "type",
+    "waiting",
+];
+
 /// How often containers were started again, and when one ended last.
 #[derive(Clone, Copy, Default)]
 struct Restarts {
@@ -248,7 +284,60 @@ mod tests {
     fn cells(pod: &Value) -> Vec<String> {
         let now = Time::parse("2026-01-02T00:01:00Z").expect("a time");
         let text = |cell: &Value| cell.as_str().unwrap_or_default().to_owned();
-        row(pod, now).cells.iter().map(text).collect()
+        let cells = row(pod, now).cells;
+        assert_eq!(row(&outline(pod), now).cells, cells, "a field is not named");
+        cells.iter().map(text).collect()
+    }
+
+    /// A tree of the fields that are named.
+    fn outline(tree: &Value) -> Value {
+        match tree {
+            Value::Object(fields) => {
+                let named = fields.iter().filter(|(name, _)| FIELDS.contains(&name.as_str()));
+                named
+                    .map(|(name, value)| (name.clone(), outline(value)))
+                    .collect()
+            }
+            Value::Array(items) => items.iter().map(outline).collect(),
+            value => value.clone(),
+        }
+    }
+
+    #[test]
+    fn the_names_of_fields_are_sorted() {
+        assert!(FIELDS.is_sorted());
+    }
+
+    #[test]
+    fn rows_need_no_other_fields() {
+        let status = |status: Value| {
+            json!({
+                "metadata": {"name": "p", "creationTimestamp": "2026-01-02T00:00:00Z", "labels": {"a": "b"}},
+                "spec": {"containers": [{"name": "a", "image": "i"}], "initContainers": [
+                    {"name": "i", "restartPolicy": "Always"}, {"name": "j"}], "nodeName": "n", "volumes": [{"name": "v"}]},
+                "status": status,
+            })
+        };
+        let shown = |of: Value| cells(&status(of))[1..4].join(" ");
+        assert_eq!(
+            shown(json!({"reason": "Evicted", "message": "m"})),
+            "0/2 Evicted 0"
+        );
+        let gated = json!({"phase": "Pending", "conditions": [
+            {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated", "message": "m"}]});
+        assert_eq!(shown(gated), "0/2 SchedulingGated 0");
+        let sidecar = json!({"phase": "Pending", "nominatedNodeName": "n", "initContainerStatuses": [
+            {"name": "i", "started": true, "ready": true, "restartCount": 1, "state": {"running": {"startedAt": "t"}},
+             "lastState": {"terminated": {"finishedAt": "2026-01-02T00:00:30Z", "exitCode": 1}}},
+            {"name": "j", "state": {"terminated": {"exitCode": 0, "signal": 9}}}]});
+        assert_eq!(shown(sidecar), "1/2 Pending 1 (30s ago)");
+        let failed = json!({"phase": "Pending", "initContainerStatuses": [
+            {"name": "j", "state": {"terminated": {"exitCode": 1, "signal": 9}}}]});
+        assert_eq!(shown(failed), "0/2 Init:Signal:9 0");
+        let ended = json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}], "containerStatuses": [
+            {"name": "a", "ready": true, "state": {"running": {}}},
+            {"name": "b", "state": {"terminated": {"exitCode": 0, "reason": "Completed"}}}]});
+        assert_eq!(shown(ended), "1/2 Running 0");
     }
 
     #[test]
