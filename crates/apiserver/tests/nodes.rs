@@ -41,7 +41,7 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 type Reply = Response<UnsyncBoxBody<Bytes, Infallible>>;
 

@@ -7,7 +7,6 @@ mod program;
 
 use std::{
     fs,
-    net::TcpListener,
     process::{Command, Stdio},
 };
 
@@ -20,10 +19,9 @@ use kube::{
 use program::{Data, k3, outcome};
 use rcgen::KeyPair;
 
-/// A port that nobody has at the moment.
+/// A port that nobody has at the moment, and that the kernel gives to nobody's client.
 fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port()
+    k3_test_services::free_port().unwrap()
 }
 
 /// `k3 start` in the data folder, told what matters by files alone.

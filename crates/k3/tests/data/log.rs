@@ -62,6 +62,8 @@ async fn lines_are_json_in_a_file_that_is_put_aside_and_the_level_is_changed_whi
         file.with_file_name("k3.log.2").exists()
     })
     .await;
+    // And little now, so that no file is put aside while one looks.
+    assert_eq!(level(&server, &["error"]).0, Some(0));
     assert!(
         lines(&file.with_file_name("k3.log.1"))
             .iter()

@@ -2,17 +2,16 @@
 
 use std::{
     io::{Read, Write},
-    net::{TcpListener, TcpStream},
+    net::TcpStream,
 };
 
 use rcgen::{CertificateParams, DnType, KeyPair};
 
 use crate::{cluster::Cluster, program::outcome};
 
-/// A port that is free now.
+/// A port that is free now, and that the kernel gives to nobody's client.
 fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port()
+    k3_test_services::free_port().unwrap()
 }
 
 /// The first line of the answer to a request over plain HTTP.

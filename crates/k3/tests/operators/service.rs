@@ -2,24 +2,16 @@
 
 use std::{
     io::{Read, Write},
-    net::{TcpListener, TcpStream},
+    net::TcpStream,
 };
 
 use dummy::{Dummy, DummySpec};
+use k3_test_services::free_port;
 use kube::api::PostParams;
 use kubecontroller::testing::eventually;
 use rustix::process::Signal;
 
 use crate::Cluster;
-
-/// A port that nobody listens on.
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port()
-}
 
 /// The answer to a GET; nothing if nobody answers.
 fn get(port: u16, path: &str) -> Option<String> {
@@ -37,7 +29,7 @@ fn get(port: u16, path: &str) -> Option<String> {
 #[tokio::test]
 async fn health_and_figures_are_served_and_a_signal_ends_it_well() {
     let cluster = Cluster::start().await;
-    let (health, metrics) = (free_port(), free_port());
+    let (health, metrics) = (free_port().unwrap(), free_port().unwrap());
     let flags = [
         format!("--health-probe-bind-address=127.0.0.1:{health}"),
         format!("--metrics-bind-address=127.0.0.1:{metrics}"),

@@ -3,7 +3,7 @@
 
 use std::{
     fs,
-    net::{Ipv4Addr, TcpListener},
+    net::Ipv4Addr,
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
@@ -26,8 +26,8 @@ use tokio::time::{sleep, timeout};
 
 use crate::program::{k3, outcome};
 
-/// How long a start and a stop may take before an environment gives up.
-const LIMIT: Duration = Duration::from_secs(20);
+/// How long a start and a stop may take. An environment gives up after 20 s, on a machine that has nothing else to do.
+const LIMIT: Duration = Duration::from_mins(1);
 /// How long it waits between two looks.
 const INTERVAL: Duration = Duration::from_millis(100);
 
@@ -312,9 +312,9 @@ async fn stop(name: &str, running: Option<Running>) -> ExitStatus {
     status.unwrap_or_else(|_| panic!("timeout waiting for process {name} to stop"))
 }
 
+/// Not one that the kernel gives: between a stop and a start it would give it to somebody's client.
 fn free_port() -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    listener.local_addr().unwrap().port()
+    k3_test_services::free_port().unwrap()
 }
 
 /// A call of one of the programs.

@@ -14,7 +14,8 @@ use crate::{
 async fn an_entry_expires_as_a_deletion() {
     let etcd = Etcd::start().unwrap();
     let store = open(&etcd.endpoint()).await;
-    let ttl = Duration::from_secs(2);
+    // Long enough for a few requests of a busy machine.
+    let ttl = Duration::from_secs(4);
     let written = store
         .commit(Write::create(key("/a/x"), "1").expiring(ttl))
         .await
@@ -40,7 +41,8 @@ async fn an_entry_expires_as_a_deletion() {
 async fn a_later_write_without_a_time_to_live_makes_an_entry_permanent() {
     let etcd = Etcd::start().unwrap();
     let store = open(&etcd.endpoint()).await;
-    let short = Duration::from_secs(1);
+    // Long enough for a few requests of a busy machine.
+    let short = Duration::from_secs(4);
     let kept = store
         .commit(Write::create(key("/kept"), "1").expiring(short))
         .await

@@ -27,11 +27,11 @@ pub(crate) async fn until<T>(what: &str, mut attempt: impl AsyncFnMut() -> Optio
     .await
 }
 
-/// Options that give up soon.
+/// Options that give up soon, and not while a busy machine has yet to answer.
 pub(crate) fn impatient(endpoints: impl IntoIterator<Item = String>) -> EtcdOptions {
     EtcdOptions {
-        dial_timeout: Duration::from_secs(1),
-        request_timeout: Duration::from_secs(2),
+        dial_timeout: Duration::from_secs(2),
+        request_timeout: Duration::from_secs(5),
         ..EtcdOptions::at(endpoints)
     }
 }

@@ -15,7 +15,8 @@ use crate::{
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_frozen_server_means_errors_in_time_and_then_recovery() {
-    let limit = Duration::from_secs(1);
+    // Requests before and after the frost must be answered in this time, too, however busy the machine is.
+    let limit = Duration::from_secs(4);
     let server = Server::start();
     let options = MysqlOptions {
         connect_timeout: limit,
@@ -100,7 +101,7 @@ async fn a_writer_that_stands_still_does_not_stop_the_others_for_long() {
     let proxy = Proxy::start(server.options.port).await;
     let options = MysqlOptions {
         port: proxy.port,
-        request_timeout: Duration::from_secs(1),
+        request_timeout: Duration::from_secs(3),
         ..server.options.clone()
     };
     let stuck = MysqlStore::open(options).await.unwrap();

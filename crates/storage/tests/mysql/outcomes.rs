@@ -13,7 +13,8 @@ use crate::{
     server::{PATIENCE, Server, assert_whole, create, events_upto, key, number, watch},
 };
 
-const TIMEOUT: Duration = Duration::from_secs(2);
+/// Shorter than tests wait, and long enough for a busy server to find out what became of a commit.
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 async fn through(server: &Server, proxy: &Proxy) -> std::sync::Arc<MysqlStore> {
     let options = MysqlOptions {

@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -12,19 +12,33 @@ use std::{
 use k3_storage::{CommitError, Key, Revision, Store, Write, mysql::MysqlStore};
 use tokio::{task::JoinSet, time::timeout};
 
-use crate::server::{PATIENCE, Server, assert_whole, create, events_upto, key, number, run, value, watch};
+use crate::server::{
+    PATIENCE, Server, assert_whole, create, events_upto, eventually, key, number, run, value, watch,
+};
+
+/// So few acknowledged writes would show nothing.
+const FEW: usize = 20;
+
+/// What writers are told, and tell.
+#[derive(Default)]
+struct Course {
+    stop: AtomicBool,
+    /// How many writes were acknowledged so far.
+    acknowledged: AtomicUsize,
+}
 
 /// Creates keys with this prefix until told to stop, and returns what was acknowledged.
-async fn writer(store: Arc<MysqlStore>, name: String, stop: Arc<AtomicBool>) -> BTreeMap<Key, Revision> {
+async fn writer(store: Arc<MysqlStore>, name: String, course: Arc<Course>) -> BTreeMap<Key, Revision> {
     let mut acknowledged = BTreeMap::new();
     for n in 0.. {
-        if stop.load(Ordering::SeqCst) {
+        if course.stop.load(Ordering::SeqCst) {
             break;
         }
         let key = key(format!("{name}/{n}"));
         match store.commit(Write::create(key.clone(), key.to_string())).await {
             Ok(revision) => {
                 acknowledged.insert(key, revision);
+                course.acknowledged.fetch_add(1, Ordering::SeqCst);
             }
             Err(CommitError::Store(_) | CommitError::Uncertain(_)) => {}
             Err(other) => panic!("{other}"),
@@ -33,10 +47,23 @@ async fn writer(store: Arc<MysqlStore>, name: String, stop: Arc<AtomicBool>) -> 
     acknowledged
 }
 
+// --- Course ---
+
+impl Course {
+    /// Waits until writers are in the middle of their work, however slowly that goes.
+    async fn goes_on(&self) {
+        let before = self.acknowledged.load(Ordering::SeqCst);
+        eventually("writes are acknowledged", async || {
+            self.acknowledged.load(Ordering::SeqCst) > before + FEW
+        })
+        .await;
+    }
+}
+
 /// Asserts that the whole history is there and holds all that was acknowledged.
 async fn assert_history(stores: &[Arc<MysqlStore>], acknowledged: &BTreeMap<Key, Revision>) {
     assert!(
-        acknowledged.len() > 20,
+        acknowledged.len() > FEW,
         "{} writes are too few to show anything",
         acknowledged.len()
     );
@@ -58,11 +85,11 @@ async fn assert_history(stores: &[Arc<MysqlStore>], acknowledged: &BTreeMap<Key,
     }
 }
 
-fn start_writers(stores: &[Arc<MysqlStore>], stop: &Arc<AtomicBool>) -> JoinSet<BTreeMap<Key, Revision>> {
+fn start_writers(stores: &[Arc<MysqlStore>], course: &Arc<Course>) -> JoinSet<BTreeMap<Key, Revision>> {
     let mut writers = JoinSet::new();
     for (s, store) in stores.iter().enumerate() {
         for w in 0..8 {
-            writers.spawn(writer(Arc::clone(store), format!("/{s}/{w}"), Arc::clone(stop)));
+            writers.spawn(writer(Arc::clone(store), format!("/{s}/{w}"), Arc::clone(course)));
         }
     }
     writers
@@ -73,11 +100,11 @@ async fn two_processes_share_one_sequence_while_their_connections_are_killed() {
     let server = Server::start();
     let stores = [server.open().await, server.open().await];
     let mut live = watch(&stores[1], Revision::FIRST).await;
-    let stop = Arc::new(AtomicBool::new(false));
-    let writers = start_writers(&stores, &stop);
+    let course = Arc::new(Course::default());
+    let writers = start_writers(&stores, &course);
     let mut admin = server.admin().await;
     let mut kills = 0;
-    while kills < 60 {
+    while kills < 60 || course.acknowledged.load(Ordering::SeqCst) <= FEW {
         let ids: Vec<i64> = sqlx::query_scalar(
             "SELECT CAST(id AS SIGNED) FROM information_schema.processlist
              WHERE db = DATABASE() AND id <> CONNECTION_ID() ORDER BY RAND() LIMIT 2",
@@ -92,7 +119,7 @@ async fn two_processes_share_one_sequence_while_their_connections_are_killed() {
         }
         tokio::time::sleep(Duration::from_millis(25)).await;
     }
-    stop.store(true, Ordering::SeqCst);
+    course.stop.store(true, Ordering::SeqCst);
     let mut acknowledged = BTreeMap::new();
     for part in writers.join_all().await {
         acknowledged.extend(part);
@@ -112,17 +139,17 @@ async fn what_was_acknowledged_survives_kill_9_of_the_server() {
     let server = Server::start();
     let stores = [server.open().await, server.open().await];
     let mut live = watch(&stores[0], Revision::FIRST).await;
-    let stop = Arc::new(AtomicBool::new(false));
-    let writers = start_writers(&stores, &stop);
+    let course = Arc::new(Course::default());
+    let writers = start_writers(&stores, &course);
     for _ in 0..3 {
-        tokio::time::sleep(Duration::from_millis(400)).await;
+        course.goes_on().await;
         tokio::task::block_in_place(|| {
             server.process.kill().unwrap();
             server.process.restart().unwrap();
         });
     }
-    tokio::time::sleep(Duration::from_millis(200)).await;
-    stop.store(true, Ordering::SeqCst);
+    course.goes_on().await;
+    course.stop.store(true, Ordering::SeqCst);
     let mut acknowledged = BTreeMap::new();
     for part in timeout(PATIENCE, writers.join_all()).await.unwrap() {
         acknowledged.extend(part);

@@ -8,7 +8,7 @@ use k3_storage::{CommitError, Entry, Key, Page, Prefix, Range, Revision, Store, 
 use crate::follower::Follower;
 
 /// How long a test waits for something that must happen.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Short words for what tests do most.
 pub(crate) trait Acts: Store {

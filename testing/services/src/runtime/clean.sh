@@ -29,9 +29,15 @@ sockets=$(find "$folder" -name address -path '*io.containerd.runtime*' -exec cat
 
 for pid in $(helpers); do kill -KILL "$pid"; done
 unmount
-# Twice: a process may have begun another while the first list was made.
-for pid in $(contained); do kill -KILL "$pid"; done
-for pid in $(contained) $(helpers); do kill -KILL "$pid"; done
+# Until none is left: one may have begun another while the list was made, and who was killed is not gone at once.
+tries=0
+left=$(contained; helpers)
+while [ -n "$left" ] && [ "$tries" -lt 100 ]; do
+    for pid in $left; do kill -KILL "$pid"; done
+    tries=$((tries + 1))
+    sleep 0.05
+    left=$(contained; helpers)
+done
 unmount
 
 for socket in $sockets; do

@@ -43,19 +43,20 @@ pub struct Containerd {
 impl Containerd {
     /// Starts one without images and with a network, and waits until it answers.
     pub fn start() -> Result<Self, ServiceError> {
-        let (containerd, network) = Self::begin()?;
-        fs::write(containerd.networks.join("10-k3-test.conflist"), network)
-            .map_err(ServiceError::io("write the network of containerd"))?;
-        Ok(containerd)
+        Self::begin(|networks, network| {
+            fs::write(networks.join("10-k3-test.conflist"), network)
+                .map_err(ServiceError::io("write the network of containerd"))
+        })
     }
 
     /// As [`Containerd::start`], where nobody has written a configuration of CNI yet.
     pub fn start_without_network() -> Result<Self, ServiceError> {
-        Self::begin().map(|(containerd, _)| containerd)
+        Self::begin(|_, _| Ok(()))
     }
 
-    /// Starts it, and tells what a configuration of CNI for it would be: containerd sees one that comes later.
-    fn begin() -> Result<(Self, String), ServiceError> {
+    /// Starts it, after `connect` got the folder of its configurations of CNI and one for it: containerd sees one that comes later
+    /// only after a while, in which no pod can be made.
+    fn begin(connect: impl FnOnce(&Path, &str) -> Result<(), ServiceError>) -> Result<Self, ServiceError> {
         let program = PROGRAM.find()?;
         let folder = Folder::make("containerd", None)?;
         let at = folder.path().display().to_string();
@@ -63,6 +64,7 @@ impl Containerd {
         let networks = folder.path().join("net");
         fs::create_dir_all(&networks)
             .map_err(ServiceError::io("make the folder of containerd's networks"))?;
+        connect(&networks, &network.cni(&at))?;
         prepare(folder.path(), &network, "")?;
         fs::write(folder.path().join("config.toml"), configuration(&at))
             .map_err(ServiceError::io("write the configuration of containerd"))?;
@@ -76,7 +78,7 @@ impl Containerd {
             networks,
         };
         containerd.supervisor.start(|log| containerd.is_up(log))?;
-        Ok((containerd, network.cni(&at)))
+        Ok(containerd)
     }
 
     /// Where it listens.

@@ -48,7 +48,14 @@ fn what_there_is_is_told_as_kubectl_tells_it() {
         "get cm -A --show-kind",
     ] {
         let words = |text: String| -> Vec<Vec<String>> {
-            let age = |word: &str| word.ends_with('s') && word[..word.len() - 1].parse::<u64>().is_ok();
+            // Seconds, or minutes and seconds where the machine is slow.
+            let age = |word: &str| {
+                word.starts_with(|first: char| first.is_ascii_digit())
+                    && word.ends_with(['s', 'm'])
+                    && word
+                        .chars()
+                        .all(|sign| sign.is_ascii_digit() || "ms".contains(sign))
+            };
             let line = |line: &str| {
                 line.split_whitespace()
                     .filter(|word| !age(word))

@@ -137,7 +137,11 @@ fn is_described(cluster: &Cluster) {
     ] {
         assert!(deployment.contains(part), "{part} is not in\n{deployment}");
     }
-    let pods = cluster.k3("describe pods -l app=web");
+    // Events are written besides, and may come after what they tell of.
+    let mut pods = cluster.k3("describe pods -l app=web");
+    while !pods.contains("Scheduled") {
+        pods = cluster.k3("describe pods -l app=web");
+    }
     for part in [
         "Controlled By:",
         "ReplicaSet/web-",

@@ -64,7 +64,7 @@ pub(crate) fn what_ends_comes_back_and_what_fails_says_why(place: &Place) {
         "Container image \"k3.test/nothing:1\" is not present with pull policy of Never",
     );
     stage.kubectl("delete pods --all --timeout=120s");
-    assert_eq!(place.containers(&stage.name).unwrap_or_default(), [""; 0]);
+    place.comes_to(&stage.name, &[]);
 }
 
 /// Waits until what users ask first tells something.
@@ -97,7 +97,7 @@ pub(crate) fn a_crash_of_the_agent_is_not_noticed_by_pods(place: &Place) {
     }
     stage.kubectl("wait pods --all --for=condition=Ready --timeout=240s");
     let first = containers(&stage);
-    let running = place.containers(&stage.name);
+    let running = place.containers(&stage.name).unwrap_or_default();
     for cycle in 0..cycles {
         stage = stage.crash(place);
         // A pod that is made after the crash runs: by then the agent has seen to all others.
@@ -106,8 +106,8 @@ pub(crate) fn a_crash_of_the_agent_is_not_noticed_by_pods(place: &Place) {
         stage.kubectl(&format!("wait pod/{new} --for=condition=Ready --timeout=120s"));
         stage.kubectl(&format!("delete pod {new} --timeout=120s"));
         assert_eq!(containers(&stage), first);
-        assert_eq!(place.containers(&stage.name), running);
+        place.comes_to(&stage.name, &running);
     }
     stage.kubectl("delete pods --all --timeout=240s");
-    assert_eq!(place.containers(&stage.name).unwrap_or_default(), [""; 0]);
+    place.comes_to(&stage.name, &[]);
 }

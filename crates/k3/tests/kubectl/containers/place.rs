@@ -8,6 +8,7 @@ use std::{
 };
 
 use k3_test_services::{TEST_IMAGE, find_program};
+use kubecontroller::testing::eventually_within;
 use serde_json::{Value, json};
 
 use crate::{
@@ -66,7 +67,7 @@ impl Place {
         };
         stage.is_ready();
         stage.cluster.kubectl(&format!("create namespace {}", stage.name));
-        stage.kubectl("wait --for=create serviceaccount/default --timeout=60s");
+        stage.kubectl("wait --for=create serviceaccount/default --timeout=120s");
         stage
     }
 
@@ -94,6 +95,16 @@ impl Place {
         names.sort();
         Some(names)
     }
+
+    /// Waits until these are what a Docker or a Podman runs of a namespace: its list has what ended a little longer.
+    pub(crate) fn comes_to(&self, namespace: &str, wanted: &[String]) {
+        let same = eventually_within(PATIENCE, async || match self.containers(namespace) {
+            Some(names) if names != wanted => Err(names),
+            _ => Ok(()),
+        });
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.unwrap().block_on(same);
+    }
 }
 
 // --- Stage ---
@@ -103,9 +114,9 @@ impl Stage {
     pub(crate) fn is_ready(&self) {
         let node = format!("node/{}", self.name);
         self.cluster
-            .kubectl(&format!("wait --for=create {node} --timeout=60s"));
+            .kubectl(&format!("wait --for=create {node} --timeout=120s"));
         self.cluster
-            .kubectl(&format!("wait --for=condition=Ready {node} --timeout=60s"));
+            .kubectl(&format!("wait --for=condition=Ready {node} --timeout=120s"));
     }
 
     /// The same after a crash.

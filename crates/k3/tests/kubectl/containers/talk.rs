@@ -58,7 +58,7 @@ fn has_a_terminal(stage: &Stage) {
         words.join(" ")
     };
     // A runtime tells the container its size a little after the command begins.
-    let within = "tty; for i in $(seq 50); do [ \"$(stty size 2>/dev/null)\" = \"33 77\" ] && echo large && break; \
+    let within = "tty; for i in $(seq 600); do [ \"$(stty size 2>/dev/null)\" = \"33 77\" ] && echo large && break; \
                   sleep 0.1; done; exit 4";
     let exec = stage.own(&["exec", "-it", "web", "--", "sh", "-c", within]);
     let script = format!(

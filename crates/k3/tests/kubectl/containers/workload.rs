@@ -91,7 +91,7 @@ pub(crate) fn a_deployment_runs_with_all_that_pods_use(place: &Place) {
     stage.kubectl("rollout status deployment/web --timeout=120s");
     stage.kubectl("delete deployment web");
     stage.kubectl("wait pods --all --for=delete --timeout=120s");
-    assert_eq!(place.containers(&stage.name).unwrap_or_default(), [""; 0]);
+    place.comes_to(&stage.name, &[]);
 }
 
 /// What a pod is told of the API is true: an address that it can reach, an authority that the server is of, and a token that it

@@ -244,7 +244,7 @@ async fn who_does_not_answer_is_not_well() {
         &Container::default(),
         "127.0.0.1",
         Purpose::Probe,
-        Duration::from_millis(100),
+        Duration::from_secs(1),
     )
     .await;
     let late = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)";

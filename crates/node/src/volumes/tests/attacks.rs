@@ -139,7 +139,10 @@ async fn a_link_that_is_exchanged_while_we_look_wins_nothing() {
         });
         let handle = tokio::runtime::Handle::current();
         tokio::task::block_in_place(|| {
-            for _ in 0..300 {
+            let mut tries = 0;
+            // However seldom the two take turns, it is tried with the folder in place, too.
+            while tries < 300 || mounted == 0 {
+                tries += 1;
                 if let Ok(place) = handle.block_on(world.mounted(&pod)) {
                     mounted += 1;
                     assert!(!place.join("secret").exists(), "the machine's files are mounted");
@@ -148,7 +151,6 @@ async fn a_link_that_is_exchanged_while_we_look_wins_nothing() {
         });
         is_over.store(true, Ordering::Relaxed);
     });
-    assert!(mounted > 0, "it was never tried");
     assert!(outside.join("deeper/secret").exists());
     world.volumes.tear_down(&identity()).await.unwrap();
     assert!(outside.join("deeper/secret").exists());

@@ -127,7 +127,7 @@ async fn a_backup_whose_reader_goes_away_fails() {
     assert!(matches!(error, BackupError::Write(_)), "{error}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_restore_that_is_dropped_leaves_the_target_closed() {
     let bytes = backup_of(&[entry("/a", b"", 2)]).await;
     let target = MemoryStore::new();

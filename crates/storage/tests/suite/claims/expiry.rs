@@ -36,6 +36,9 @@ claims! {
 
 const SECOND: Duration = Duration::from_secs(1);
 
+/// Long enough for a few requests of a busy machine, short enough to be waited for.
+const BRIEFLY: Duration = Duration::from_secs(3);
+
 /// Clocks of databases count in steps of their own.
 const STEP: Duration = Duration::from_millis(50);
 
@@ -87,10 +90,10 @@ async fn a_shorter_time_than_a_second_counts_as_one(place: &dyn Place) {
 
 async fn an_update_without_a_time_makes_an_entry_permanent(place: &dyn Place) {
     let store = place.open().await;
-    let created = create_for(&store, "/a", SECOND).await;
+    let created = create_for(&store, "/a", BRIEFLY).await;
     let updated = store.update("/a", created, "for ever").await;
     assert_eq!(store.read("/a").await.unwrap().expiry, None);
-    let later = create_for(&store, "/later", 2 * SECOND).await;
+    let later = create_for(&store, "/later", BRIEFLY + SECOND).await;
     let mut watch = store.follow("/", later).await;
     assert_expired(&watch.event().await, "/later", later);
     assert_eq!(store.read("/a").await.unwrap().revision, updated);
@@ -98,23 +101,23 @@ async fn an_update_without_a_time_makes_an_entry_permanent(place: &dyn Place) {
 
 async fn an_update_with_a_time_prolongs_it(place: &dyn Place) {
     let store = place.open().await;
-    let created = create_for(&store, "/a", SECOND).await;
+    let created = create_for(&store, "/a", BRIEFLY).await;
     let began = Instant::now();
-    let prolonged = update_for(&store, "/a", created, 4 * SECOND).await;
-    let between = create_for(&store, "/between", SECOND).await;
+    let prolonged = update_for(&store, "/a", created, 3 * BRIEFLY).await;
+    let between = create_for(&store, "/between", BRIEFLY).await;
     let mut watch = store.follow("/", between).await;
     assert_expired(&watch.event().await, "/between", between);
     assert_eq!(store.read("/a").await.unwrap().revision, prolonged);
     assert_expired(&watch.event().await, "/a", prolonged);
-    assert!(began.elapsed() + STEP >= 4 * SECOND);
+    assert!(began.elapsed() + STEP >= 3 * BRIEFLY);
 }
 
 async fn an_update_with_a_time_can_shorten_it(place: &dyn Place) {
     let store = place.open().await;
     let created = create_for(&store, "/a", 1000 * SECOND).await;
-    let shortened = update_for(&store, "/a", created, SECOND).await;
+    let shortened = update_for(&store, "/a", created, BRIEFLY).await;
     let permanent = store.create("/b", "for ever").await;
-    let limited = update_for(&store, "/b", permanent, SECOND).await;
+    let limited = update_for(&store, "/b", permanent, BRIEFLY).await;
     let mut watch = store.follow("/", limited).await;
     let mut events = watch.take(2).await;
     events.sort_by(|one, other| one.key.cmp(&other.key));
@@ -124,10 +127,10 @@ async fn an_update_with_a_time_can_shorten_it(place: &dyn Place) {
 
 async fn a_time_does_not_outlive_its_entry(place: &dyn Place) {
     let store = place.open().await;
-    let created = create_for(&store, "/a", SECOND).await;
+    let created = create_for(&store, "/a", BRIEFLY).await;
     store.delete("/a", created).await;
     let again = store.create("/a", "another").await;
-    let later = create_for(&store, "/later", 2 * SECOND).await;
+    let later = create_for(&store, "/later", BRIEFLY + SECOND).await;
     let mut watch = store.follow("/", again).await;
     // The creation of the later one, and its end; between them nothing happens to the other.
     assert_eq!(brief(&watch.take(1).await), [("/later", '+', &b"expiring"[..])]);
@@ -177,18 +180,21 @@ async fn an_expired_entry_conflicts_like_a_deleted_one(place: &dyn Place) {
 async fn a_time_to_live_goes_on_when_the_store_is_opened_again(place: &dyn Place) {
     let store = place.open().await;
     let began = Instant::now();
-    let created = create_for(&store, "/a", 3 * SECOND).await;
+    let created = create_for(&store, "/a", 2 * BRIEFLY).await;
     store.create("/b", "for ever").await;
     store.close().await;
     drop(store);
 
     let store = place.open().await;
     let entry = store.read("/a").await.expect("its time has not come");
-    assert_eq!((entry.revision, entry.expiry.unwrap().ttl), (created, 3 * SECOND));
+    assert_eq!(
+        (entry.revision, entry.expiry.unwrap().ttl),
+        (created, 2 * BRIEFLY)
+    );
     let mut watch = store.follow("/", created).await;
     watch.event().await; // the other entry's
     assert_expired(&watch.event().await, "/a", created);
-    assert!(began.elapsed() + STEP >= 3 * SECOND);
+    assert!(began.elapsed() + STEP >= 2 * BRIEFLY);
     assert_eq!(names(&store.list("/").await), ["/b"]);
 }
 
@@ -208,13 +214,13 @@ async fn what_expired_while_the_store_was_closed_is_deleted_soon(place: &dyn Pla
 
 async fn an_entry_made_permanent_stays_so_when_the_store_is_opened_again(place: &dyn Place) {
     let store = place.open().await;
-    let created = create_for(&store, "/a", SECOND).await;
+    let created = create_for(&store, "/a", BRIEFLY).await;
     let updated = store.update("/a", created, "for ever").await;
     store.close().await;
     drop(store);
 
     let store = place.open().await;
-    let later = create_for(&store, "/later", 2 * SECOND).await;
+    let later = create_for(&store, "/later", BRIEFLY).await;
     assert_expired(&store.follow("/", later).await.event().await, "/later", later);
     let entry = store.read("/a").await.unwrap();
     assert_eq!((entry.revision, entry.expiry), (updated, None));

@@ -21,7 +21,7 @@ const LIMIT: Duration = Duration::from_mins(3);
 /// second half they are compacted.
 const COMMITS: [usize; 4] = [5, 600, 5, 600];
 /// Longer than requests of the child may take: to it, time has jumped.
-const PAUSE: Duration = Duration::from_secs(2);
+const PAUSE: Duration = Duration::from_secs(4);
 
 #[test]
 fn a_paused_client_of_etcd_is_told_everything_or_that_it_came_too_late() {

@@ -125,10 +125,12 @@ impl Process {
     fn stands_still(&self) -> bool {
         let tasks = format!("/proc/{}/task", self.pid().as_raw_nonzero());
         std::fs::read_dir(tasks).unwrap().all(|task| {
-            let stat = std::fs::read_to_string(task.unwrap().path().join("stat")).unwrap();
-            // The state follows the name, which is in parentheses and may hold any character.
-            stat.rsplit_once(") ")
-                .is_some_and(|(_, rest)| rest.starts_with('T'))
+            // A thread may have ended since it was listed. The state follows the name, which is in parentheses and may
+            // hold any character.
+            std::fs::read_to_string(task.unwrap().path().join("stat")).is_ok_and(|stat| {
+                stat.rsplit_once(") ")
+                    .is_some_and(|(_, rest)| rest.starts_with('T'))
+            })
         })
     }
 

@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// Nothing here takes that long.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 fn client(crio: &Crio) -> Cri {
     let owner = Owner {
@@ -35,13 +35,11 @@ fn client(crio: &Crio) -> Cri {
     Cri::connect(&crio.socket(), owner).unwrap()
 }
 
+/// Has no time to start something, and as much as others for everything else.
 fn impatient(crio: &Crio) -> Cri {
-    let short = Duration::from_millis(100);
     client(crio).with_limits(Limits {
-        start: short,
-        stop: short,
-        query: short,
-        pull: short,
+        start: Duration::from_millis(100),
+        ..Limits::default()
     })
 }
 
