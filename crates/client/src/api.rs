@@ -65,7 +65,7 @@ impl Api {
     }
 
     /// The bytes of an answer.
-    pub(crate) async fn bytes(&self, path: &str, accept: &str) -> Result<Bytes, Failed> {
+    pub(crate) async fn bytes(&self, path: &str, accept: &str) -> Result<Vec<u8>, Failed> {
         let answer = self.send(request(Method::GET, path, accept, None)).await?;
         self.collect(answer).await
     }
@@ -152,9 +152,15 @@ impl Api {
         Ok((TokioIo::new(upgraded), protocol))
     }
 
-    async fn collect(&self, answer: Response<Body>) -> Result<Bytes, Failed> {
-        let body = answer.into_body().collect().await;
-        Ok(body.map_err(|error| self.unreachable(&error))?.to_bytes())
+    /// All of an answer. Its parts are put together while they come: a list may be long.
+    async fn collect(&self, answer: Response<Body>) -> Result<Vec<u8>, Failed> {
+        let mut body = answer.into_body();
+        let mut all = Vec::new();
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| self.unreachable(&error))?;
+            all.extend_from_slice(frame.data_ref().map_or(&[], AsRef::as_ref));
+        }
+        Ok(all)
     }
 
     /// Why nothing came back, as kubectl says it.

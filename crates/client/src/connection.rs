@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     api::Api,
-    failed::Failed,
+    failed::{Failed, with_causes},
     session::{Session, Surroundings},
 };
 
@@ -80,8 +80,9 @@ impl ConnectFlags {
         let address = config.cluster_url.authority().map(ToString::to_string);
         let namespace = self.namespace.clone();
         let namespace = namespace.unwrap_or_else(|| config.default_namespace.clone());
-        let client = Client::try_from(config)
-            .map_err(|error| Failed::new(format!("the kubeconfig cannot be used: {}", whole(&error))))?;
+        let client = Client::try_from(config).map_err(|error| {
+            Failed::new(format!("the kubeconfig cannot be used: {}", with_causes(&error)))
+        })?;
         Ok(Session::new(
             Api::new(client, address.unwrap_or_default()),
             namespace,
@@ -114,7 +115,7 @@ impl ConnectFlags {
     pub(crate) fn files(&self, surroundings: &Surroundings) -> Result<Kubeconfig, Failed> {
         let read = |path: &Path| {
             Kubeconfig::read_from(path)
-                .map_err(|error| Failed::new(format!("{}: {}", path.display(), whole(&error))))
+                .map_err(|error| Failed::new(format!("{}: {}", path.display(), with_causes(&error))))
         };
         if let Some(file) = &self.kubeconfig {
             return read(file);
@@ -229,21 +230,7 @@ pub(crate) fn own_kubeconfig() -> Option<PathBuf> {
 }
 
 fn unusable(error: &KubeconfigError) -> Failed {
-    Failed::new(format!("no kubeconfig that can be used: {}", whole(error)))
-}
-
-/// An error with its causes.
-fn whole(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        cause = error.source();
-    }
-    text
+    Failed::new(format!("no kubeconfig that can be used: {}", with_causes(error)))
 }
 
 /// The item that is meant, made if there is none.

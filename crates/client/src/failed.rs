@@ -1,6 +1,6 @@
 //! Why a command failed, in one line that users of kubectl know.
 
-use std::{fmt, io};
+use std::{error::Error, fmt, io};
 
 use serde_json::Value;
 
@@ -11,6 +11,20 @@ pub struct Failed {
     code: u8,
     /// The `Status` of the server, if it was the server that refused.
     status: Option<Box<Value>>,
+}
+
+/// The message of an error, and those of its causes as far as they say more.
+pub fn with_causes(error: &(dyn Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = error.source();
+    }
+    text
 }
 
 // --- Failed ---

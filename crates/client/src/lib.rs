@@ -24,5 +24,9 @@ mod watch;
 mod yaml;
 
 pub use self::{
-    command::ClientCommand, connection::ConnectFlags, failed::Failed, line::in_order, session::Surroundings,
+    command::ClientCommand,
+    connection::ConnectFlags,
+    failed::{Failed, with_causes},
+    line::in_order,
+    session::Surroundings,
 };

@@ -2,6 +2,8 @@
 
 use std::{error::Error, fmt, process::ExitCode};
 
+use k3_client::with_causes;
+
 /// What failed, where, why, and what to do about it.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -81,10 +83,8 @@ impl fmt::Display for Failure {
             f.write_str("error: ")?;
         }
         f.write_str(&self.what)?;
-        let mut cause: Option<&dyn Error> = self.cause.as_deref().map(|cause| cause as _);
-        while let Some(error) = cause {
-            write!(f, ": {error}")?;
-            cause = error.source();
+        if let Some(cause) = self.cause.as_deref() {
+            write!(f, ": {}", with_causes(cause))?;
         }
         for line in self.advice.lines() {
             write!(f, "\n  {line}")?;

@@ -59,7 +59,7 @@ pub trait Store: Send + Sync + 'static {
 #[async_trait]
 pub trait Import: Send {
     /// Adds entries: with the revisions they have, where the backend can keep those, else with new
-    /// ones above the source's newest.
+    /// ones above the source's newest. What fails after the answer is told by the next call.
     async fn put(&mut self, entries: Vec<Entry>) -> Result<(), ImportError>;
 
     /// Opens the store for use and answers with where it stands: at or above the source's newest

@@ -218,9 +218,9 @@ pub trait Rules: Send + Sync {
         columns::name_and_creation(object)
     }
 
-    /// The names, sorted, of all fields that a row is made of, wherever they stand: of a long list nothing else is read. `None`: it
-    /// may be any.
-    fn row_fields(&self) -> Option<&'static [&'static str]> {
+    /// Whether a row is made of fields of a name, wherever they stand: of a long list nothing else is read. `None`: it may be made of
+    /// any.
+    fn row_reads(&self) -> Option<fn(&str) -> bool> {
         None
     }
 

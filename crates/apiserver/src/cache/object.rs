@@ -120,10 +120,10 @@ impl Object {
         tree
     }
 
-    /// The tree of the fields with these names, wherever they stand; without names, of all but what says who wrote which
-    /// field.
-    pub(crate) fn outline(&self, names: Option<&'static [&'static str]>) -> Value {
-        let outline = names.map_or(Outline::Unmanaged, Outline::Named);
+    /// The tree of the fields whose names somebody wants, wherever they stand; if that is nobody, of all but what says who
+    /// wrote which field.
+    pub(crate) fn outline(&self, wants: Option<fn(&str) -> bool>) -> Value {
+        let outline = wants.map_or(Outline::Unmanaged, Outline::Named);
         let mut reader = serde_json::Deserializer::from_slice(&self.bytes);
         // What is not JSON is complained about there.
         outline.deserialize(&mut reader).unwrap_or_else(|_| self.tree())

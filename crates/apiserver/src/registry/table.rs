@@ -193,7 +193,7 @@ impl Rows {
         // The columns of custom kinds may lead anywhere.
         let tree = match self.kind.rules {
             Some(_) => object.tree(),
-            None => object.outline(rules.row_fields()),
+            None => object.outline(rules.row_reads()),
         };
         let row = rules.row(&tree, self.now);
         out.extend_from_slice(b"{\"cells\":");

@@ -105,8 +105,9 @@ impl Place {
 
     /// What the nodes wrote.
     fn logs(&self) -> String {
-        let read = |number| fs::read_to_string(self.folder().join(format!("node-{number}/log")));
-        (1..=3).filter_map(|number| read(number).ok()).collect()
+        let read = |file: &str| fs::read_to_string(self.folder().join(file)).unwrap_or_default();
+        let both = |number| read(&format!("node-{number}/output")) + &read(&format!("node-{number}/log"));
+        (1..=3).map(both).collect()
     }
 }
 

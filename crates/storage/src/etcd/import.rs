@@ -24,10 +24,20 @@ use super::{
 use crate::{Clock, Entry, Expiry, Import, ImportError, Prefix, Revision, StoreError, SystemClock};
 
 /// Entries written at once. etcd makes those that come together durable together.
-const CONCURRENT: usize = 128;
+const CONCURRENT: usize = 256;
+/// Bytes written at once, give or take an entry.
+const CONCURRENT_BYTES: usize = 8 * 1024 * 1024;
 
-#[derive(Clone)]
 struct EtcdImport {
+    writer: Writer,
+    /// Each tells how many bytes it has written.
+    writes: JoinSet<Result<usize, ImportError>>,
+    bytes_under_way: usize,
+}
+
+/// Writes for one import.
+#[derive(Clone)]
+struct Writer {
     session: Arc<Session>,
     leases: Arc<Leases>,
     /// The state that this import has written. When another is found, somebody has begun again.
@@ -55,13 +65,17 @@ pub(super) async fn begin(
     source: Revision,
 ) -> Result<Box<dyn Import>, ImportError> {
     let state = mark(&session, source, Held::Nothing).await?;
-    let import = EtcdImport {
+    let writer = Writer {
         session,
         leases,
         state,
     };
-    import.clear().await?;
-    Ok(Box::new(import))
+    writer.clear().await?;
+    Ok(Box::new(EtcdImport {
+        writer,
+        writes: JoinSet::new(),
+        bytes_under_way: 0,
+    }))
 }
 
 async fn mark(session: &Session, source: Revision, held: Held) -> Result<State, ImportError> {
@@ -116,9 +130,9 @@ async fn mark(session: &Session, source: Revision, held: Held) -> Result<State, 
     }
 }
 
-// --- EtcdImport ---
+// --- Writer ---
 
-impl EtcdImport {
+impl Writer {
     /// Deletes what an import that did not finish has left, a part at a time: one deletion of
     /// everything would keep etcd busy for longer than a request may take.
     async fn clear(&self) -> Result<(), ImportError> {
@@ -167,8 +181,9 @@ impl EtcdImport {
     }
 
     /// Writes one entry, alone: entries of one transaction would share a revision, and so would, if
-    /// they shared a lease, their deletions.
-    async fn write(&self, entry: Entry) -> Result<(), ImportError> {
+    /// they shared a lease, their deletions. Answers with how many bytes these were.
+    async fn write(&self, entry: Entry) -> Result<usize, ImportError> {
+        let bytes = entry.value.len();
         let lease = match entry.expiry {
             Some(expiry) => self.grant(expiry).await?,
             None => 0,
@@ -179,7 +194,7 @@ impl EtcdImport {
             lease,
         };
         self.run(vec![put.into()]).await?;
-        Ok(())
+        Ok(bytes)
     }
 
     async fn grant(&self, expiry: Expiry) -> Result<i64, ImportError> {
@@ -208,40 +223,51 @@ impl EtcdImport {
     }
 }
 
+// --- EtcdImport ---
+
+impl EtcdImport {
+    /// Waits for one of the writes under way.
+    async fn written(&mut self) -> Result<(), ImportError> {
+        if let Some(outcome) = self.writes.join_next().await {
+            self.bytes_under_way -= outcome.expect("a write neither panics nor is aborted")?;
+        }
+        Ok(())
+    }
+}
+
 #[async_trait]
 impl Import for EtcdImport {
+    /// Does not wait for the last of them.
     async fn put(&mut self, entries: Vec<Entry>) -> Result<(), ImportError> {
-        let mut entries = entries.into_iter();
-        let mut writes = JoinSet::new();
-        loop {
-            while writes.len() < CONCURRENT
-                && let Some(entry) = entries.next()
-            {
-                let import = self.clone();
-                writes.spawn(async move { import.write(entry).await });
+        for entry in entries {
+            while self.writes.len() >= CONCURRENT || self.bytes_under_way >= CONCURRENT_BYTES {
+                self.written().await?;
             }
-            match writes.join_next().await {
-                Some(outcome) => outcome.expect("a write neither panics nor is aborted")?,
-                None => return Ok(()),
-            }
+            self.bytes_under_way += entry.value.len();
+            let writer = self.writer.clone();
+            self.writes.spawn(async move { writer.write(entry).await });
         }
+        Ok(())
     }
 
-    async fn finish(self: Box<Self>) -> Result<Revision, ImportError> {
+    async fn finish(mut self: Box<Self>) -> Result<Revision, ImportError> {
+        while !self.writes.is_empty() {
+            self.written().await?;
+        }
+        let Writer { session, state, .. } = &self.writer;
         let open = PutRequest {
-            key: self.session.keys.state(),
-            value: State::text(Phase::Open, self.state.offset, self.state.written),
+            key: session.keys.state(),
+            value: State::text(Phase::Open, state.offset, state.written),
             lease: 0,
         };
-        let outcome = self.run(vec![open.into()]).await;
+        let outcome = self.writer.run(vec![open.into()]).await;
         // It may have happened although the answer got lost: the state tells.
-        let (state, _) = self
-            .session
-            .read_state(self.session.deadline())
+        let (now, _) = session
+            .read_state(session.deadline())
             .await
-            .map_err(|failure| self.session.store_error(failure))?;
-        if state.phase == Phase::Open && state.import == self.state.written {
-            return Ok(state.floor());
+            .map_err(|failure| session.store_error(failure))?;
+        if now.phase == Phase::Open && now.import == state.written {
+            return Ok(now.floor());
         }
         outcome?;
         // Finished, and begun again by somebody else before we looked.

@@ -6,8 +6,9 @@ use crate::{Entry, Key, Page, Prefix, ReadError, Revision, Store, StoreError};
 /// Bytes a page should have. Values may be anything from nothing to 1.5 MiB, and a page is in memory
 /// as a whole.
 const PAGE_BYTES: usize = 4 * 1024 * 1024;
-/// Entries a page has at most: the values to come may be far larger than those so far.
-const MAX_PAGE: usize = 500;
+/// Entries a page has at most: the values to come may be far larger than those so far. And no fewer: etcd counts all that follow
+/// for each page.
+const MAX_PAGE: usize = 2000;
 /// Entries of the first page, of which nothing is known yet.
 const FIRST_PAGE: usize = 50;
 

@@ -21,10 +21,12 @@ pub(super) fn text(folder: &ClusterFolder, number: usize, flags: &CreateFlags) -
         "# Node {number} of the cluster {id}, made by `k3 cluster create`. Changes count from its next start.\n\
          role: {role}\n\
          data_dir: {data}\n\
+         log:\n  path: {log}\n\
          web:\n  port: {web}\n\
          node:\n  name: {name}\n  port: {port}\n",
         role = node.role.name(),
         data = path(folder.data(number)),
+        log = path(folder.log(number)),
         web = flags.web_port + offset,
         name = node.name,
         port = node.port,

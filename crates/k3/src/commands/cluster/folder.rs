@@ -5,7 +5,8 @@
 //! .k3/keeper.log, keeper.pid the process that looks after the others
 //! .k3/node-1/.config.yaml    how the node is run
 //! .k3/node-1/data            what it keeps
-//! .k3/node-1/log, pid        what it says, and which process it is
+//! .k3/node-1/log             what it notes of its work, and older parts of that
+//! .k3/node-1/output, pid     what its process prints, and which one it is
 //! ```
 //!
 //! Promises: a folder without that file is never changed; what is removed is what was made here, and nothing else.
@@ -204,8 +205,14 @@ impl ClusterFolder {
         self.node(number).join("data")
     }
 
+    /// What a node notes of its work. It grows no further than its settings allow.
     pub(super) fn log(&self, number: usize) -> PathBuf {
         self.node(number).join("log")
+    }
+
+    /// What the process of a node prints: why it could not start, above all.
+    pub(super) fn output(&self, number: usize) -> PathBuf {
+        self.node(number).join("output")
     }
 
     pub(super) fn pid(&self, number: usize) -> PathBuf {

@@ -157,7 +157,7 @@ impl Kept {
             .args(["run", "--config"])
             .arg(folder.config(number))
             .current_dir(folder.node(number));
-        let started = Process::start(&mut command, &folder.pid(number), &folder.log(number));
+        let started = Process::start(&mut command, &folder.pid(number), &folder.output(number));
         let child = started.map_err(|error| cannot_start(&format!("node {number}"), error))?;
         eprintln!("started node {number} (process {})", child.id());
         self.child = Some(child);

@@ -74,13 +74,13 @@ async fn are_all_ready(folder: &ClusterFolder) -> bool {
 }
 
 fn ended(folder: &ClusterFolder, number: usize) -> Failure {
-    let log = folder.log(number);
+    let output = folder.output(number);
     Failure::new(
         format!("node {number} ends again and again"),
         format!(
-            "it is tried further, until `k3 cluster stop`; the end of {}:\n{}",
-            log.display(),
-            last_lines(&log)
+            "it is tried further, until `k3 cluster stop`; the end of {} (and see `log` beside it):\n{}",
+            output.display(),
+            last_lines(&output)
         ),
     )
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use k3_client::with_causes;
 use k3_storage::{OpenError, StorageConfig};
 
 use super::{super::stores::StoreFlags, check::Check, server::Running};
@@ -31,14 +32,8 @@ pub(super) async fn check(flags: &StoreFlags, running: &Running) -> Check {
             "see what that process does, and end it if it hangs",
         ),
         Ok(Err(error)) => {
-            let mut found = error.to_string();
-            let mut cause = std::error::Error::source(&error);
-            while let Some(error) = cause {
-                found = format!("{found}: {error}");
-                cause = error.source();
-            }
             let advice = "see that it is reachable; what is damaged comes back with `k3 snapshot restore --force FILE`";
-            Check::fail(STORE, found, advice)
+            Check::fail(STORE, with_causes(&error), advice)
         }
         Err(_) => Check::fail(
             STORE,

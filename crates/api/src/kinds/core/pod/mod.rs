@@ -150,8 +150,8 @@ impl Rules for Pod {
         table::row(object, now)
     }
 
-    fn row_fields(&self) -> Option<&'static [&'static str]> {
-        Some(table::FIELDS)
+    fn row_reads(&self) -> Option<fn(&str) -> bool> {
+        Some(table::reads)
     }
 }
 
