@@ -2,6 +2,8 @@
 
 use std::{fmt, ops::RangeInclusive, path::PathBuf};
 
+use crate::choices::{Backend, Effort, Holder, NodePart, RuntimeName};
+
 pub(crate) const HELP: &str = "\
 Usage: k3-bench storage|api|hostile|informer|node|queue|scheduler|workload|scale [FLAGS]
 
@@ -89,27 +91,6 @@ pub(crate) struct NodeOptions {
     pub(crate) parts: Vec<NodePart>,
 }
 
-/// A container runtime.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RuntimeName {
-    Docker,
-    Podman,
-    Containerd,
-}
-
-/// A figure of the node agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NodePart {
-    /// Pods one after the other.
-    Start,
-    /// Pods all at once.
-    Rate,
-    /// Pods that only run.
-    Idle,
-    /// An agent that is killed.
-    Crash,
-}
-
 /// What to measure of the stores, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StorageOptions {
@@ -143,38 +124,22 @@ pub(crate) struct SyncOptions {
     pub(crate) pods: usize,
 }
 
-/// What holds objects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Holder {
-    /// A vector, and nothing else: what the objects themselves weigh.
-    Vector,
-    /// kube's reflector.
-    Reflector,
-    /// An informer of all there is to a pod.
-    Typed,
-    /// An informer of two fields.
-    Slim,
-}
-
-/// How long to measure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Effort {
-    Quick,
-    Full,
-}
-
-/// A kind of store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Backend {
-    Memory,
-    File,
-    Etcd,
-    Mysql,
-}
-
 /// What is wrong with the command line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Mistake(String);
+
+/// What all benchmarks take.
+struct Common {
+    effort: Effort,
+    dir: Option<PathBuf>,
+    json: Option<PathBuf>,
+}
+
+/// Whose flag it is.
+enum Whose {
+    Own,
+    Nobodys,
+}
 
 /// Reads the command line, without the program's name.
 pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Command, Mistake> {
@@ -197,15 +162,13 @@ pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Command, M
     }
 }
 
-fn parse_api(
+/// Reads flags: those that all take, and what `own` says are its. `None` if somebody wants help.
+fn parse_flags(
     mut args: impl Iterator<Item = String>,
-    command: fn(ApiOptions) -> Command,
-) -> Result<Command, Mistake> {
-    let mut options = ApiOptions {
+    mut own: impl FnMut(&str, &mut dyn FnMut() -> Result<String, Mistake>) -> Result<Whose, Mistake>,
+) -> Result<Option<Common>, Mistake> {
+    let mut common = Common {
         effort: Effort::Full,
-        storage: Backend::File,
-        connections: 16,
-        binary: None,
         dir: None,
         json: None,
     };
@@ -215,17 +178,44 @@ fn parse_api(
                 .ok_or_else(|| Mistake(format!("{flag} needs a value")))
         };
         match flag.as_str() {
-            "--quick" => options.effort = Effort::Quick,
-            "--storage" => options.storage = parse_storage_of_server(&value()?)?,
-            "--connections" => options.connections = parse_connections(&value()?)?,
-            "--binary" => options.binary = Some(value()?.into()),
-            "--dir" => options.dir = Some(value()?.into()),
-            "--json" => options.json = Some(value()?.into()),
-            "--help" | "-h" => return Ok(Command::Help),
-            other => return Err(Mistake(format!("there is no flag `{other}`"))),
+            "--quick" => common.effort = Effort::Quick,
+            "--dir" => common.dir = Some(value()?.into()),
+            "--json" => common.json = Some(value()?.into()),
+            "--help" | "-h" => return Ok(None),
+            other => match own(other, &mut value)? {
+                Whose::Own => {}
+                Whose::Nobodys => return Err(Mistake(format!("there is no flag `{other}`"))),
+            },
         }
     }
-    Ok(command(options))
+    Ok(Some(common))
+}
+
+fn parse_api(
+    args: impl Iterator<Item = String>,
+    command: fn(ApiOptions) -> Command,
+) -> Result<Command, Mistake> {
+    let (mut storage, mut connections, mut binary) = (Backend::File, 16, None);
+    let common = parse_flags(args, |flag, value| {
+        match flag {
+            "--storage" => storage = parse_storage_of_server(&value()?)?,
+            "--connections" => connections = parse_connections(&value()?)?,
+            "--binary" => binary = Some(value()?.into()),
+            _ => return Ok(Whose::Nobodys),
+        }
+        Ok(Whose::Own)
+    })?;
+    let Some(Common { effort, dir, json }) = common else {
+        return Ok(Command::Help);
+    };
+    Ok(command(ApiOptions {
+        effort,
+        storage,
+        connections,
+        binary,
+        dir,
+        json,
+    }))
 }
 
 fn parse_node(mut args: impl Iterator<Item = String>) -> Result<Command, Mistake> {
@@ -233,21 +223,14 @@ fn parse_node(mut args: impl Iterator<Item = String>) -> Result<Command, Mistake
     let mut parts = NodePart::ALL.to_vec();
     let mut rest = Vec::new();
     while let Some(flag) = args.next() {
-        let list = match flag.as_str() {
-            "--runtime" | "--part" => args.next(),
-            _ => {
-                rest.push(flag);
-                continue;
-            }
+        let mut list = || {
+            args.next()
+                .ok_or_else(|| Mistake(format!("{flag} needs a value")))
         };
-        let list = list.ok_or_else(|| Mistake(format!("{flag} needs a value")))?;
-        if flag == "--runtime" {
-            runtimes = list
-                .split(',')
-                .map(RuntimeName::parse)
-                .collect::<Result<_, _>>()?;
-        } else {
-            parts = list.split(',').map(NodePart::parse).collect::<Result<_, _>>()?;
+        match flag.as_str() {
+            "--runtime" => runtimes = list()?.split(',').map(parse_runtime).collect::<Result<_, _>>()?,
+            "--part" => parts = list()?.split(',').map(parse_part).collect::<Result<_, _>>()?,
+            _ => rest.push(flag),
         }
     }
     let node = match parse_api(rest.into_iter(), Command::Api)? {
@@ -258,7 +241,7 @@ fn parse_node(mut args: impl Iterator<Item = String>) -> Result<Command, Mistake
 }
 
 fn parse_storage_of_server(name: &str) -> Result<Backend, Mistake> {
-    match Backend::parse(name)? {
+    match parse_backend(name)? {
         backend @ (Backend::Memory | Backend::File) => Ok(backend),
         Backend::Etcd | Backend::Mysql => Err(Mistake(format!("--storage is memory or file, not `{name}`"))),
     }
@@ -269,54 +252,49 @@ fn parse_connections(number: &str) -> Result<usize, Mistake> {
     parsed.ok_or_else(|| Mistake(format!("--connections is a number from 1 to 256, not `{number}`")))
 }
 
-fn parse_storage(mut args: impl Iterator<Item = String>) -> Result<Command, Mistake> {
-    let mut options = StorageOptions {
-        effort: Effort::Full,
-        backends: Backend::ALL.to_vec(),
-        dir: None,
-        json: None,
-    };
-    while let Some(flag) = args.next() {
-        let mut value = || {
-            args.next()
-                .ok_or_else(|| Mistake(format!("{flag} needs a value")))
-        };
-        match flag.as_str() {
-            "--quick" => options.effort = Effort::Quick,
-            "--backend" => options.backends = parse_backends(&value()?)?,
-            "--dir" => options.dir = Some(value()?.into()),
-            "--json" => options.json = Some(value()?.into()),
-            "--help" | "-h" => return Ok(Command::Help),
-            other => return Err(Mistake(format!("there is no flag `{other}`"))),
+fn parse_storage(args: impl Iterator<Item = String>) -> Result<Command, Mistake> {
+    let mut backends = Backend::ALL.to_vec();
+    let common = parse_flags(args, |flag, value| {
+        if flag != "--backend" {
+            return Ok(Whose::Nobodys);
         }
-    }
-    Ok(Command::Storage(options))
+        backends = value()?.split(',').map(parse_backend).collect::<Result<_, _>>()?;
+        Ok(Whose::Own)
+    })?;
+    let Some(Common { effort, dir, json }) = common else {
+        return Ok(Command::Help);
+    };
+    Ok(Command::Storage(StorageOptions {
+        effort,
+        backends,
+        dir,
+        json,
+    }))
 }
 
-fn parse_queue(mut args: impl Iterator<Item = String>) -> Result<Command, Mistake> {
-    let mut options = QueueOptions {
-        effort: Effort::Full,
-        dir: None,
-        json: None,
+fn parse_queue(args: impl Iterator<Item = String>) -> Result<Command, Mistake> {
+    let common = parse_flags(args, |_, _| Ok(Whose::Nobodys))?;
+    let Some(Common { effort, dir, json }) = common else {
+        return Ok(Command::Help);
     };
-    while let Some(flag) = args.next() {
-        let mut value = || {
-            args.next()
-                .ok_or_else(|| Mistake(format!("{flag} needs a value")))
-        };
-        match flag.as_str() {
-            "--quick" => options.effort = Effort::Quick,
-            "--dir" => options.dir = Some(value()?.into()),
-            "--json" => options.json = Some(value()?.into()),
-            "--help" | "-h" => return Ok(Command::Help),
-            other => return Err(Mistake(format!("there is no flag `{other}`"))),
-        }
-    }
-    Ok(Command::Queue(options))
+    Ok(Command::Queue(QueueOptions { effort, dir, json }))
 }
 
-fn parse_backends(list: &str) -> Result<Vec<Backend>, Mistake> {
-    list.split(',').map(Backend::parse).collect()
+fn parse_backend(name: &str) -> Result<Backend, Mistake> {
+    let found = Backend::ALL.into_iter().find(|backend| backend.name() == name);
+    found.ok_or_else(|| Mistake(format!("there is no backend `{name}`")))
+}
+
+fn parse_runtime(name: &str) -> Result<RuntimeName, Mistake> {
+    let found = RuntimeName::ALL
+        .into_iter()
+        .find(|runtime| runtime.name() == name);
+    found.ok_or_else(|| Mistake(format!("there is no runtime `{name}`")))
+}
+
+fn parse_part(name: &str) -> Result<NodePart, Mistake> {
+    let found = NodePart::ALL.into_iter().find(|part| part.name() == name);
+    found.ok_or_else(|| Mistake(format!("nothing called `{name}` is measured of nodes")))
 }
 
 fn parse_weigh(args: &[String]) -> Result<Command, Mistake> {
@@ -324,7 +302,7 @@ fn parse_weigh(args: &[String]) -> Result<Command, Mistake> {
         return Err(Mistake("weigh takes a backend, a folder and a number".to_owned()));
     };
     Ok(Command::Weigh(WeighOptions {
-        backend: Backend::parse(backend)?,
+        backend: parse_backend(backend)?,
         dir: dir.into(),
         objects: objects
             .parse()
@@ -346,93 +324,6 @@ fn parse_sync(args: &[String]) -> Result<Command, Mistake> {
             .parse()
             .map_err(|error| Mistake(format!("{pods}: {error}")))?,
     }))
-}
-
-// --- Holder ---
-
-impl Holder {
-    pub(crate) const ALL: [Self; 4] = [Self::Vector, Self::Reflector, Self::Typed, Self::Slim];
-
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Vector => "vector",
-            Self::Reflector => "reflector",
-            Self::Typed => "typed",
-            Self::Slim => "slim",
-        }
-    }
-}
-
-// --- Backend ---
-
-impl Backend {
-    pub(crate) const ALL: [Self; 4] = [Self::Memory, Self::File, Self::Etcd, Self::Mysql];
-
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Memory => "memory",
-            Self::File => "file",
-            Self::Etcd => "etcd",
-            Self::Mysql => "mysql",
-        }
-    }
-
-    fn parse(name: &str) -> Result<Self, Mistake> {
-        let found = Self::ALL.into_iter().find(|backend| backend.name() == name);
-        found.ok_or_else(|| Mistake(format!("there is no backend `{name}`")))
-    }
-}
-
-// --- RuntimeName ---
-
-impl RuntimeName {
-    const ALL: [Self; 3] = [Self::Docker, Self::Podman, Self::Containerd];
-
-    /// What it calls itself.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Docker => "docker",
-            Self::Podman => "podman",
-            Self::Containerd => "containerd",
-        }
-    }
-
-    fn parse(name: &str) -> Result<Self, Mistake> {
-        let found = Self::ALL.into_iter().find(|runtime| runtime.name() == name);
-        found.ok_or_else(|| Mistake(format!("there is no runtime `{name}`")))
-    }
-}
-
-// --- NodePart ---
-
-impl NodePart {
-    const ALL: [Self; 4] = [Self::Start, Self::Rate, Self::Idle, Self::Crash];
-
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Start => "start",
-            Self::Rate => "rate",
-            Self::Idle => "idle",
-            Self::Crash => "crash",
-        }
-    }
-
-    fn parse(name: &str) -> Result<Self, Mistake> {
-        let found = Self::ALL.into_iter().find(|part| part.name() == name);
-        found.ok_or_else(|| Mistake(format!("nothing called `{name}` is measured of nodes")))
-    }
-}
-
-// --- Effort ---
-
-impl Effort {
-    /// A time or a number, or a tenth of it.
-    pub(crate) fn of<T: std::ops::Div<u32, Output = T>>(self, full: T) -> T {
-        match self {
-            Self::Quick => full / 10,
-            Self::Full => full,
-        }
-    }
 }
 
 // --- Mistake ---

@@ -4,6 +4,7 @@
 //! Figures come from release builds. A debug build runs the same code, to see that it works.
 
 mod api;
+mod choices;
 mod cpu;
 mod flags;
 mod informer;

@@ -21,7 +21,7 @@ use super::{
     objects,
     operations::{PODS, config_map_name, config_maps, make_namespace, pod_name, pods},
 };
-use crate::{Failure, flags::Effort, latency::Percentiles};
+use crate::{Failure, choices::Effort, latency::Percentiles};
 
 const NAMESPACE: &str = "k3-bench-steady";
 /// As many again as the namespace of the load has: a list of all namespaces has 10,000.

@@ -22,7 +22,8 @@ use super::{
 };
 use crate::{
     Failure,
-    flags::{ApiOptions, Effort},
+    choices::Effort,
+    flags::ApiOptions,
     latency::Percentiles,
     machine::Machine,
     place::{data_folder, results, write},

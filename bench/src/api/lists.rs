@@ -11,7 +11,7 @@ use super::{
     operations::{CONFIG_MAPS, NAMESPACE, PODS, config_maps, pods},
     upstream::OperationRow,
 };
-use crate::{Failure, flags::Effort};
+use crate::{Failure, choices::Effort};
 
 const PAGE: usize = 500;
 /// How often each; the shorter ones more often, because CPU time is counted in hundredths of a second.

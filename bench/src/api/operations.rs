@@ -11,7 +11,7 @@ use super::{
     objects::{self, MINE, ROUND},
     upstream::OperationRow,
 };
-use crate::{Failure, flags::Effort};
+use crate::{Failure, choices::Effort};
 
 /// The namespace of the load.
 pub(crate) const NAMESPACE: &str = "k3-bench";

@@ -8,7 +8,8 @@ use super::{
     upstream::{OperationRow, UPSTREAM},
 };
 use crate::{
-    flags::{ApiOptions, Effort},
+    choices::Effort,
+    flags::ApiOptions,
     machine::Machine,
     table::{Table, grouped, mebibytes},
     verdict::{self, Bound, Verdict},
@@ -206,7 +207,7 @@ impl ApiReport {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flags::Backend;
+    use crate::choices::Backend;
 
     fn report(starts: Vec<StartRow>) -> ApiReport {
         let machine = Machine {

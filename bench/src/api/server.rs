@@ -12,12 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::Instant;
 
 use super::client::{Call, Endpoint};
-use crate::{
-    Failure,
-    flags::{ApiOptions, Backend},
-    memory,
-    place::own_folder,
-};
+use crate::{Failure, choices::Backend, flags::ApiOptions, memory, place::own_folder};
 
 /// How long a server may take to be ready, and to stop.
 const PATIENCE: Duration = Duration::from_mins(1);

@@ -13,8 +13,8 @@ use super::{
 };
 use crate::{
     Failure,
+    choices::{Backend, Effort},
     cpu::CpuMeter,
-    flags::{Backend, Effort},
 };
 
 /// How many objects a server has that is not empty.

@@ -23,7 +23,7 @@ use super::{
     operations::{config_maps, make_namespace},
     upstream::OperationRow,
 };
-use crate::{Failure, flags::Effort};
+use crate::{Failure, choices::Effort};
 
 /// How long a watch may take to open, and all events to arrive.
 const PATIENCE: Duration = Duration::from_mins(2);

@@ -25,11 +25,7 @@ use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use super::report::{Row, Sharing};
-use crate::{
-    Failure,
-    flags::{Holder, SyncOptions},
-    memory,
-};
+use crate::{Failure, choices::Holder, flags::SyncOptions, memory};
 
 /// How many handlers share an informer.
 const HANDLERS: usize = 50;

@@ -19,8 +19,9 @@ use crate::{
         operations::{make_namespace, pod_name, pods},
         server::Recipe,
     },
+    choices::{Effort, Holder},
     cpu::CpuMeter,
-    flags::{ApiOptions, Effort, Holder},
+    flags::ApiOptions,
     machine::Machine,
     place::{data_folder, results, write},
 };

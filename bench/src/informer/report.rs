@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    flags::{ApiOptions, Effort, Holder},
+    choices::{Effort, Holder},
+    flags::ApiOptions,
     machine::Machine,
     table::{Table, grouped},
     verdict::{self, Bound, Verdict},

@@ -18,7 +18,8 @@ use crate::{
         server::{Recipe, Server},
         watches::Watcher,
     },
-    flags::{ApiOptions, RuntimeName},
+    choices::RuntimeName,
+    flags::ApiOptions,
     workload::{get, nodes_are_ready, session, until},
 };
 

@@ -13,7 +13,8 @@ use super::{
 };
 use crate::{
     Failure,
-    flags::{ApiOptions, Backend, Effort, RuntimeName},
+    choices::{Backend, Effort, RuntimeName},
+    flags::ApiOptions,
     workload::until,
 };
 

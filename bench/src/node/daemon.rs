@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc};
 use k3_node::runtime::{Owner, Runtime, cri::Cri, engine::Engine};
 use k3_test_services::{Containerd, Docker, Podman};
 
-use crate::{Failure, flags::RuntimeName};
+use crate::{Failure, choices::RuntimeName};
 
 /// A runtime that runs, and ends with its containers when it is dropped.
 pub(super) enum Daemon {

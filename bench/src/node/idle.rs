@@ -18,8 +18,9 @@ use crate::{
         operations::{make_namespace, pods},
         server::{Recipe, Server},
     },
+    choices::{Effort, RuntimeName},
     cpu::CpuMeter,
-    flags::{ApiOptions, Effort, RuntimeName},
+    flags::ApiOptions,
     table::mebibytes,
     workload::session,
 };

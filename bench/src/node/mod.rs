@@ -25,8 +25,9 @@ use self::{
 };
 use crate::{
     Failure,
+    choices::{Effort, NodePart, RuntimeName},
     cpu::CpuMeter,
-    flags::{ApiOptions, Effort, NodeOptions, NodePart, RuntimeName},
+    flags::{ApiOptions, NodeOptions},
     latency::Latencies,
     machine::Machine,
     place::{data_folder, results, write},

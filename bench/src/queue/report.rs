@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::{
-    flags::Effort,
+    choices::Effort,
     machine::Machine,
     table::{Table, grouped},
     verdict::{self, Bound, Verdict},

@@ -18,7 +18,8 @@ use self::{
 };
 use crate::{
     Failure,
-    flags::{ApiOptions, Effort},
+    choices::Effort,
+    flags::ApiOptions,
     machine::Machine,
     memory::resident,
     place::{results, write},

@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc};
 use k3_storage::{StorageConfig, Store, etcd::EtcdOptions, file::FileOptions, mysql::MysqlOptions};
 use k3_test_services::{self as services, Etcd, MariaDb};
 
-use crate::{Failure, flags::Backend};
+use crate::{Failure, choices::Backend};
 
 /// A store, with whatever must live as long as it.
 pub(crate) struct Service {

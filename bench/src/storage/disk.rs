@@ -15,7 +15,7 @@ use tokio::{sync::oneshot, time::Instant};
 use super::load::{Slot, Target};
 use crate::{
     Failure,
-    flags::Effort,
+    choices::Effort,
     latency::{Latencies, Percentiles},
 };
 

@@ -15,7 +15,8 @@ use super::{
 };
 use crate::{
     Failure,
-    flags::{Backend, Effort, WeighOptions},
+    choices::{Backend, Effort},
+    flags::WeighOptions,
     memory::resident,
 };
 

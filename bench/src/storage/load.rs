@@ -15,8 +15,8 @@ use tokio::{task::JoinSet, time::Instant};
 
 use crate::{
     Failure,
+    choices::Effort,
     cpu::CpuMeter,
-    flags::Effort,
     latency::{Latencies, Percentiles},
 };
 

@@ -8,7 +8,7 @@ use serde::Serialize;
 use tokio::time::Instant;
 
 use super::load::VALUE_BYTES;
-use crate::{Failure, flags::Effort};
+use crate::{Failure, choices::Effort};
 
 const TURNS: u32 = 20;
 const TIME: Duration = Duration::from_secs(8);

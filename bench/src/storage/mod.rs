@@ -23,8 +23,9 @@ use self::{
 };
 use crate::{
     Failure,
+    choices::Backend,
     cpu::CpuMeter,
-    flags::{Backend, StorageOptions},
+    flags::StorageOptions,
     machine::Machine,
     place::{data_folder, results, write},
 };

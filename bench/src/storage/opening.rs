@@ -10,7 +10,7 @@ use serde::Serialize;
 use tokio::time::Instant;
 
 use super::load::{prefill, slots_under};
-use crate::{Failure, flags::Effort};
+use crate::{Failure, choices::Effort};
 
 /// Objects in the store.
 const OBJECTS: u32 = 50_000;

@@ -11,7 +11,7 @@ use super::{
     watches::{DeliveryRow, FanOutRow},
 };
 use crate::{
-    flags::Effort,
+    choices::Effort,
     machine::Machine,
     table::{Table, grouped},
     verdict::{self, Verdict},

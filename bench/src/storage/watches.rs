@@ -12,8 +12,8 @@ use tokio::{
 use super::load::{Slot, StoreTarget, Target, VALUE_BYTES, slots_under};
 use crate::{
     Failure,
+    choices::Effort,
     cpu::CpuMeter,
-    flags::Effort,
     latency::{Latencies, Percentiles},
 };
 

@@ -16,7 +16,8 @@ use crate::{
         load::Session,
         server::{Recipe, Server},
     },
-    flags::{ApiOptions, Backend},
+    choices::Backend,
+    flags::ApiOptions,
 };
 
 /// How many pods there are.

@@ -25,8 +25,9 @@ use crate::{
         server::{Recipe, Server},
         watches::Watcher,
     },
+    choices::Effort,
     cpu::CpuMeter,
-    flags::{ApiOptions, Effort},
+    flags::ApiOptions,
     machine::Machine,
     place::{data_folder, results, write},
 };

@@ -16,7 +16,8 @@ use super::{Begun, asked_every, available, make_deployments, nodes_are_ready, se
 use crate::{
     Failure,
     api::{load::Session, server::Recipe},
-    flags::{ApiOptions, Effort},
+    choices::Effort,
+    flags::ApiOptions,
     machine::Machine,
     place::{data_folder, results, write},
 };

@@ -10,8 +10,9 @@ use super::{
 use crate::{
     field::{Error, Path, Shown},
     go, name,
-    rules::{Column, Errors, Tree, TreeMut},
+    rules::{Column, Description, Errors, Row, Tree, TreeMut, named_row},
     selector::label::{InvalidValues, Selector},
+    time::Time,
 };
 
 /// The columns with names and images of the containers.
@@ -36,6 +37,18 @@ const METADATA: [&str; 12] = [
     "finalizers",
 ];
 
+/// The columns of kinds that keep so many pods of a template.
+pub(super) const REPLICAS: &[Column] = &[
+    Column::name(),
+    Column::new("Desired", "integer", Description::Field("spec.replicas")),
+    Column::new("Current", "integer", Description::Field("status.replicas")),
+    Column::new("Ready", "integer", Description::Field("status.readyReplicas")),
+    Column::age(),
+    CONTAINERS,
+    IMAGES,
+    Column::field("Selector", "spec.selector").wide(),
+];
+
 /// How labels are told that the selector does not find.
 pub(super) const NOT_SELECTED: &str = "`selector` does not match template `labels`";
 
@@ -46,6 +59,20 @@ pub(super) fn cells(template: &Value) -> [Value; 2] {
         let texts: Vec<_> = containers.iter().map(|container| container.text(field)).collect();
         json!(texts.join(","))
     })
+}
+
+/// A row under [`REPLICAS`], with the selector as its kind shows it.
+pub(super) fn replicas_row(object: &Value, now: Time, selector: fn(&Value) -> Value) -> Row {
+    let (spec, status) = (object.at("spec"), object.at("status"));
+    let counts = [
+        spec.int("replicas"),
+        status.int("replicas"),
+        status.int("readyReplicas"),
+    ];
+    let mut row = named_row(object, now, counts.map(|count| json!(count.unwrap_or_default())));
+    row.cells.extend(cells(spec.at("template")));
+    row.cells.push(selector(spec.at("selector")));
+    row
 }
 
 /// Names of such objects begin the names of their pods, which should be host names.

@@ -33,9 +33,9 @@ use futures_util::stream::BoxStream;
 pub use self::{
     error::RuntimeError,
     spec::{
-        Capabilities, Confinement, ContainerSpec, Device, DnsSpec, HostEntry, Identity, Mount, MountSource,
-        NamespaceMode, PortMapping, Propagation, Protocol, PullSecret, Resources, SandboxSpec, Security,
-        labels,
+        Capabilities, Confinement, ContainerSpec, Device, DnsSpec, HostEntry, Identity, MASKED_PATHS, Mount,
+        MountSource, NamespaceMode, PortMapping, Propagation, Protocol, PullSecret, READ_ONLY_PATHS,
+        Resources, SandboxSpec, Security, labels,
     },
     state::{
         Change, Container, ContainerId, ContainerState, ContainerUsage, Exit, FilesystemUsage, Image,

@@ -273,6 +273,31 @@ pub struct Security {
     pub readonly_paths: Option<Vec<String>>,
 }
 
+/// What no container sees of `/proc` and `/sys` that is not asked to.
+pub const MASKED_PATHS: [&str; 12] = [
+    "/proc/asound",
+    "/proc/acpi",
+    "/proc/interrupts",
+    "/proc/kcore",
+    "/proc/keys",
+    "/proc/latency_stats",
+    "/proc/timer_list",
+    "/proc/timer_stats",
+    "/proc/sched_debug",
+    "/proc/scsi",
+    "/sys/firmware",
+    "/sys/devices/virtual/powercap",
+];
+
+/// What no container changes of `/proc` that is not asked to.
+pub const READ_ONLY_PATHS: [&str; 5] = [
+    "/proc/bus",
+    "/proc/fs",
+    "/proc/irq",
+    "/proc/sys",
+    "/proc/sysrq-trigger",
+];
+
 /// Rights of root.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities {

@@ -1,28 +1,17 @@
 //! Replica sets: so many pods of one template.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::{
     apply::managed::Reset,
     field::Path,
     kinds::{core::pod, count, immutable, label_selector, pod_template, reset},
-    rules::{self, Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, named_row},
+    rules::{self, Circumstances, Column, Errors, Row, Rules, Tree, TreeMut},
     time::Time,
 };
 
 /// The rules of replica sets.
 pub(super) struct ReplicaSet;
-
-const COLUMNS: &[Column] = &[
-    Column::name(),
-    Column::new("Desired", "integer", Description::Field("spec.replicas")),
-    Column::new("Current", "integer", Description::Field("status.replicas")),
-    Column::new("Ready", "integer", Description::Field("status.readyReplicas")),
-    Column::age(),
-    pod_template::CONTAINERS,
-    pod_template::IMAGES,
-    Column::field("Selector", "spec.selector").wide(),
-];
 
 impl Rules for ReplicaSet {
     fn default(&self, object: &mut Value) {
@@ -73,20 +62,11 @@ impl Rules for ReplicaSet {
     }
 
     fn columns(&self) -> &'static [Column] {
-        COLUMNS
+        pod_template::REPLICAS
     }
 
     fn row(&self, object: &Value, now: Time) -> Row {
-        let (spec, status) = (object.at("spec"), object.at("status"));
-        let counts = [
-            spec.int("replicas"),
-            status.int("replicas"),
-            status.int("readyReplicas"),
-        ];
-        let mut row = named_row(object, now, counts.map(|count| json!(count.unwrap_or_default())));
-        row.cells.extend(pod_template::cells(spec.at("template")));
-        row.cells.push(label_selector::cell(spec.at("selector")));
-        row
+        pod_template::replicas_row(object, now, label_selector::cell)
     }
 }
 

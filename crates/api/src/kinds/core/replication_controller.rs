@@ -2,16 +2,13 @@
 
 use std::borrow::Cow;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::{
     apply::managed::Reset,
     field::{Error, ErrorKind, Path},
     kinds::{count, label_selector, pod_template, reset},
-    rules::{
-        self, Circumstances, Column, Dependents, Description, Errors, Row, Rules, Selectable, Tree, TreeMut,
-        named_row,
-    },
+    rules::{self, Circumstances, Column, Dependents, Errors, Row, Rules, Selectable, Tree, TreeMut},
     selector::label::Selector,
     time::Time,
 };
@@ -23,17 +20,6 @@ pub(super) struct ReplicationController;
 
 /// Begins the annotations that name what an older server could not keep.
 const NON_CONVERTIBLE: &str = "non-convertible.kubernetes.io";
-
-const COLUMNS: &[Column] = &[
-    Column::name(),
-    Column::new("Desired", "integer", Description::Field("spec.replicas")),
-    Column::new("Current", "integer", Description::Field("status.replicas")),
-    Column::new("Ready", "integer", Description::Field("status.readyReplicas")),
-    Column::age(),
-    pod_template::CONTAINERS,
-    pod_template::IMAGES,
-    Column::field("Selector", "spec.selector").wide(),
-];
 
 impl Rules for ReplicationController {
     fn default(&self, object: &mut Value) {
@@ -129,20 +115,11 @@ impl Rules for ReplicationController {
     }
 
     fn columns(&self) -> &'static [Column] {
-        COLUMNS
+        pod_template::REPLICAS
     }
 
     fn row(&self, object: &Value, now: Time) -> Row {
-        let (spec, status) = (object.at("spec"), object.at("status"));
-        let counts = [
-            spec.int("replicas"),
-            status.int("replicas"),
-            status.int("readyReplicas"),
-        ];
-        let mut row = named_row(object, now, counts.map(|count| json!(count.unwrap_or_default())));
-        row.cells.extend(pod_template::cells(spec.at("template")));
-        row.cells.push(label_selector::labels_cell(spec.at("selector")));
-        row
+        pod_template::replicas_row(object, now, label_selector::labels_cell)
     }
 }
 

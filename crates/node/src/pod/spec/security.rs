@@ -8,33 +8,8 @@ use k8s_openapi::api::core::v1::{
 use super::{SpecError, said};
 use crate::{
     Facts,
-    runtime::{Capabilities, Confinement, Identity, Image, Security},
+    runtime::{Capabilities, Confinement, Identity, Image, MASKED_PATHS, READ_ONLY_PATHS, Security},
 };
-
-/// What no container sees of `/proc` and `/sys` that is not asked to.
-const MASKED: [&str; 12] = [
-    "/proc/asound",
-    "/proc/acpi",
-    "/proc/interrupts",
-    "/proc/kcore",
-    "/proc/keys",
-    "/proc/latency_stats",
-    "/proc/timer_list",
-    "/proc/timer_stats",
-    "/proc/sched_debug",
-    "/proc/scsi",
-    "/sys/firmware",
-    "/sys/devices/virtual/powercap",
-];
-
-/// What no container changes of `/proc` that is not asked to.
-const READ_ONLY: [&str; 5] = [
-    "/proc/bus",
-    "/proc/fs",
-    "/proc/irq",
-    "/proc/sys",
-    "/proc/sysrq-trigger",
-];
 
 /// The annotation by which older pods name a profile of `AppArmor`, before the name of the container.
 const APPARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
@@ -85,8 +60,8 @@ pub(super) fn security(
         )?,
         apparmor: apparmor(pod, container, own, of_pod)?,
         selinux: selinux.map(self::selinux),
-        masked_paths: paths(&MASKED),
-        readonly_paths: paths(&READ_ONLY),
+        masked_paths: paths(&MASKED_PATHS),
+        readonly_paths: paths(&READ_ONLY_PATHS),
     })
 }
 

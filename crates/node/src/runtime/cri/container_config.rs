@@ -1,7 +1,8 @@
 //! What a container is in CRI's words.
 
 use crate::runtime::{
-    ContainerSpec, Device, Mount, MountSource, Owner, Propagation, Resources, SandboxSpec, labels,
+    ContainerSpec, Device, MASKED_PATHS, Mount, MountSource, Owner, Propagation, READ_ONLY_PATHS, Resources,
+    SandboxSpec, labels,
 };
 
 use super::{messages, sandbox_config, signal};
@@ -14,31 +15,6 @@ pub(super) enum Cgroups {
     /// One tree.
     V2,
 }
-
-/// Paths that are hidden where the pod says nothing, as upstream tells them to every runtime.
-const MASKED: [&str; 12] = [
-    "/proc/asound",
-    "/proc/acpi",
-    "/proc/interrupts",
-    "/proc/kcore",
-    "/proc/keys",
-    "/proc/latency_stats",
-    "/proc/timer_list",
-    "/proc/timer_stats",
-    "/proc/sched_debug",
-    "/proc/scsi",
-    "/sys/firmware",
-    "/sys/devices/virtual/powercap",
-];
-
-/// Paths that are read-only where the pod says nothing.
-const READ_ONLY: [&str; 5] = [
-    "/proc/bus",
-    "/proc/fs",
-    "/proc/irq",
-    "/proc/sys",
-    "/proc/sysrq-trigger",
-];
 
 /// The container as the runtime is asked for it.
 pub(super) fn config(
@@ -208,8 +184,8 @@ fn security(pod: &SandboxSpec, spec: &ContainerSpec) -> messages::LinuxContainer
         supplemental_groups: identity.groups.clone(),
         supplemental_groups_policy: sandbox_config::groups_policy(security),
         no_new_privs: security.no_new_privileges,
-        masked_paths: listed(&security.masked_paths, &MASKED),
-        readonly_paths: listed(&security.readonly_paths, &READ_ONLY),
+        masked_paths: listed(&security.masked_paths, &MASKED_PATHS),
+        readonly_paths: listed(&security.readonly_paths, &READ_ONLY_PATHS),
         seccomp: Some(sandbox_config::seccomp(&security.seccomp)),
         apparmor_profile: match &apparmor {
             Some(profile) if profile.localhost_ref.is_empty() => "unconfined".to_owned(),
