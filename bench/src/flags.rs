@@ -5,7 +5,7 @@ use std::{fmt, ops::RangeInclusive, path::PathBuf};
 use crate::choices::{Backend, Effort, Holder, NodePart, RuntimeName};
 
 pub(crate) const HELP: &str = "\
-Usage: k3-bench storage|api|hostile|informer|node|queue|scheduler|workload|scale [FLAGS]
+Usage: k3-bench storage|api|command|hostile|informer|node|queue|scheduler|workload|scale [FLAGS]
 
 storage measures the stores, beside the disk's own limits, and compares with what is asked of them.
 
@@ -16,6 +16,9 @@ api starts k3, drives it over HTTPS, and sets what each operation costs beside u
   --binary FILE       the k3 to measure; by default the one beside this program
   --storage NAME      where it keeps its objects: file (the default) or memory
   --connections N     how many clients at once, 1 to 256; default 16
+
+command runs commands of k3 as a user does: test-env, get of 5,000 pods, migrate of 50,000 objects into an etcd and a MySQL,
+which it starts; and looks how large the program is. It takes --binary.
 
 hostile starts k3, attacks it with idle watches, slow, long and deep bodies and requests that are taken back, and
 measures what ordinary clients feel of it. It takes --binary and --storage.
@@ -56,6 +59,7 @@ const CONNECTIONS: RangeInclusive<usize> = 1..=256;
 pub(crate) enum Command {
     Help,
     Api(ApiOptions),
+    Commands(ApiOptions),
     Hostile(ApiOptions),
     Informer(ApiOptions),
     Node(NodeOptions),
@@ -146,6 +150,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Command, M
     let mut args = args.into_iter();
     match args.next().as_deref() {
         Some("api") => parse_api(args, Command::Api),
+        Some("command") => parse_api(args, Command::Commands),
         Some("hostile") => parse_api(args, Command::Hostile),
         Some("informer") => parse_api(args, Command::Informer),
         Some("node") => parse_node(args),

@@ -5,6 +5,7 @@
 
 mod api;
 mod choices;
+mod command;
 mod cpu;
 mod flags;
 mod informer;
@@ -56,6 +57,7 @@ fn run(command: Command) -> Result<(), Failure> {
             Ok(())
         }
         Command::Api(options) => runtime.block_on(api::run(&options)),
+        Command::Commands(options) => runtime.block_on(command::run(&options)),
         Command::Hostile(options) => runtime.block_on(api::hostile::run(&options)),
         Command::Informer(options) => runtime.block_on(informer::run(&options)),
         Command::Node(options) => runtime.block_on(node::run(&options)),

@@ -1,5 +1,5 @@
-//! `cargo xtask bench`: the stores, the API server, informers, the node agent, queues, the scheduler or all controllers, measured; or the API
-//! server, attacked.
+//! `cargo xtask bench`: the stores, the API server, commands, informers, the node agent, queues, the scheduler or all controllers, measured;
+//! or the API server, attacked.
 
 use crate::{Outcome, step, tools, workspace::Workspace};
 
@@ -15,6 +15,7 @@ pub(crate) struct BenchOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Benchmark {
     Api,
+    Command,
     Hostile,
     Informer,
     Node,
@@ -28,6 +29,7 @@ pub(crate) enum Benchmark {
 pub(crate) fn run(workspace: &Workspace, options: &BenchOptions) -> Outcome {
     let name = match options.benchmark {
         Benchmark::Api
+        | Benchmark::Command
         | Benchmark::Hostile
         | Benchmark::Informer
         | Benchmark::Node
@@ -39,6 +41,11 @@ pub(crate) fn run(workspace: &Workspace, options: &BenchOptions) -> Outcome {
                 return Outcome::Failed;
             }
             match options.benchmark {
+                Benchmark::Command => {
+                    // The benchmark starts databases of its own.
+                    tools::install_missing();
+                    "command"
+                }
                 Benchmark::Node => {
                     // The benchmark starts runtimes of its own.
                     tools::install_missing();

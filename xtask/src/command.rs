@@ -36,6 +36,7 @@ The chores of k3. Usage: cargo xtask <command>
   e2e             runs k3 with real container runtimes
   bench storage   measures the stores and prints a table
   bench api       measures the API server beside upstream's figures
+  bench command   measures commands as users wait for them
   bench hostile   measures what ordinary clients feel of an attack
   bench informer  measures informers beside kube's reflector
   bench node      measures the node agent on real container runtimes
@@ -98,13 +99,15 @@ Missing services are installed (as root, on Debian), started on free ports, and 
 ";
 
 const BENCH_HELP: &str = "\
-Usage: cargo xtask bench storage|api|hostile|informer|node|queue|scheduler|workload|scale [FLAGS]
+Usage: cargo xtask bench storage|api|command|hostile|informer|node|queue|scheduler|workload|scale [FLAGS]
 
 Builds the benchmarks in release mode, and measures.
 
   storage     the stores; installs missing services as `test` does
   api         k3 under load, each operation beside upstream's figure; builds k3 in release mode too, unless
               one is given with `--binary FILE`
+  command     test-env, get of 5,000 pods, migrate of 50,000 objects, and the size of the program; installs
+              missing services as `test` does; takes `--binary FILE` too
   hostile     k3 under attack, and what ordinary clients feel of it; takes `--binary FILE` too
   informer    informers of many pods, beside kube's reflector; takes `--binary FILE` too
   node        pods on real Docker and containerd, beside what those need by themselves; installs missing
@@ -196,6 +199,7 @@ fn parse_bench(rest: Vec<String>) -> Result<Command, Usage> {
     let mut rest = rest.into_iter();
     let benchmark = match rest.next().as_deref() {
         Some("api") => Benchmark::Api,
+        Some("command") => Benchmark::Command,
         Some("hostile") => Benchmark::Hostile,
         Some("informer") => Benchmark::Informer,
         Some("node") => Benchmark::Node,

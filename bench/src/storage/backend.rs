@@ -63,6 +63,22 @@ impl Service {
         }
     }
 
+    /// What `k3 migrate` is told of a database; a password goes into a file in the folder.
+    pub(crate) fn address(&self, folder: &Path) -> Result<Option<String>, Failure> {
+        Ok(match &self.config {
+            StorageConfig::Mysql(options) => {
+                let file = folder.canonicalize()?.join("password");
+                std::fs::write(&file, &options.password)?;
+                let MysqlOptions { host, port, user, .. } = options;
+                let file = file.display();
+                Some(format!("mysql://{user}@{host}:{port}/k3?password-file={file}"))
+            }
+            _ => self
+                .etcd_endpoint()
+                .map(|endpoint| endpoint.replace("http://", "etcd://")),
+        })
+    }
+
     /// The server's process, if there is one.
     pub(crate) fn pid(&self) -> Option<u32> {
         match &self.server {

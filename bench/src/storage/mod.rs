@@ -1,6 +1,6 @@
 //! The stores: how fast they commit and deliver, how quickly they open, what they weigh.
 
-mod backend;
+pub(crate) mod backend;
 mod bare_etcd;
 mod disk;
 mod figures;

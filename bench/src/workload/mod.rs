@@ -208,7 +208,11 @@ async fn delete_namespace(session: &Session<'_>, objects: usize) -> Result<Row, 
 // --- many deployments ---
 
 /// Makes deployments of so many pods, some in each namespace.
-async fn make_deployments(session: &Session<'_>, deployments: usize, replicas: usize) -> Result<(), Failure> {
+pub(crate) async fn make_deployments(
+    session: &Session<'_>,
+    deployments: usize,
+    replicas: usize,
+) -> Result<(), Failure> {
     for namespace in 0..deployments.div_ceil(PER_NAMESPACE) {
         make_namespace(session, &namespace_name(namespace)).await?;
     }
@@ -224,7 +228,7 @@ async fn make_deployments(session: &Session<'_>, deployments: usize, replicas: u
 }
 
 /// How many pods of all deployments are available.
-async fn available(session: &Session<'_>) -> Result<usize, Failure> {
+pub(crate) async fn available(session: &Session<'_>) -> Result<usize, Failure> {
     let deployments: List<Deployment> = get(session, "/apis/apps/v1/deployments").await?;
     let counts = deployments.items.iter();
     Ok(counts

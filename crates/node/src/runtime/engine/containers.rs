@@ -234,7 +234,11 @@ impl Engine {
                 }
                 Ok(())
             }
-            _ => Ok(()),
+            _ => {
+                // The list of an engine may have it as running a little longer, as it was known; asked for it, the engine knows.
+                self.cache.forget(id);
+                Ok(())
+            }
         }
     }
 
