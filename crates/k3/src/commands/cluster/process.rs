@@ -64,14 +64,18 @@ impl Process {
 
     /// The process of a file, if it still runs.
     pub(super) fn find(file: &Path) -> Option<Self> {
+        Self::last(file).filter(Self::is_alive)
+    }
+
+    /// The process of a file: the last that was started, whether it runs or not.
+    pub(super) fn last(file: &Path) -> Option<Self> {
         let text = fs::read_to_string(file).ok()?;
         let mut words = text.split_whitespace();
-        let process = Self {
+        Some(Self {
             pid: words.next()?.parse().ok()?,
             started: words.next()?.parse().ok()?,
             boot: words.next()?.to_owned(),
-        };
-        process.is_alive().then_some(process)
+        })
     }
 
     pub(super) fn pid(&self) -> i32 {

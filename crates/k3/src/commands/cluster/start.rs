@@ -28,26 +28,32 @@ const LOG_LINES: usize = 15;
 /// So many ends of a node, and it is told.
 const ENDS: u32 = 2;
 
-/// The process of a node, as it was seen last.
-#[derive(Default)]
+/// The process of a node that was started last, and how many have ended while one looked. None is missed, however short its life:
+/// each is in the file until the next one is.
 struct Seen {
     process: Option<Process>,
+    /// Whether its end was counted, or was before one looked.
+    has_ended: bool,
     ends: u32,
 }
 
 /// Has all nodes started and looked after, and waits until they are ready.
 pub(super) async fn run(folder: &ClusterFolder) -> Result<(), Failure> {
+    let process = |number| Process::last(&folder.pid(number));
+    let mut seen: Vec<Seen> = folder
+        .numbers()
+        .map(|number| Seen::new(process(number)))
+        .collect();
     keeper::begin(folder)?;
     println!("waiting for {} to be ready", counted(folder.cluster.nodes.len()));
-    let mut seen: Vec<Seen> = folder.numbers().map(|_| Seen::default()).collect();
     let waited = timeout(LIMIT, async {
         while !are_all_ready(folder).await {
             if Process::find(&folder.keeper_pid()).is_none() {
                 return Err(unkept(folder));
             }
             for (number, seen) in folder.numbers().zip(&mut seen) {
-                seen.look(Process::find(&folder.pid(number)));
-                if seen.ends == ENDS {
+                seen.look(process(number));
+                if seen.ends >= ENDS {
                     return Err(ended(folder, number));
                 }
             }
@@ -132,10 +138,88 @@ pub(super) async fn ready_nodes(folder: &ClusterFolder) -> Option<Vec<String>> {
 // --- Seen ---
 
 impl Seen {
-    fn look(&mut self, process: Option<Process>) {
-        if self.process.is_some() && self.process != process {
-            self.ends += 1;
+    /// Begins to look.
+    fn new(process: Option<Process>) -> Self {
+        Self {
+            has_ended: !process.as_ref().is_some_and(Process::is_alive),
+            process,
+            ends: 0,
         }
-        self.process = process;
+    }
+
+    fn look(&mut self, process: Option<Process>) {
+        if self.process != process {
+            self.ends += u32::from(!self.has_ended);
+            self.has_ended = process.is_none();
+            self.process = process;
+        }
+        if !self.has_ended && !self.process.as_ref().is_some_and(Process::is_alive) {
+            self.ends += 1;
+            self.has_ended = true;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        path::PathBuf,
+        process::{Child, Command},
+    };
+
+    use super::*;
+
+    struct Place {
+        folder: tempfile::TempDir,
+    }
+
+    impl Place {
+        fn file(&self) -> PathBuf {
+            self.folder.path().join("pid")
+        }
+
+        fn start(&self) -> Child {
+            let mut command = Command::new("sleep");
+            command.arg("1000");
+            Process::start(&mut command, &self.file(), &self.folder.path().join("output")).unwrap()
+        }
+
+        fn last(&self) -> Option<Process> {
+            Process::last(&self.file())
+        }
+    }
+
+    fn end(mut child: Child) {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn each_end_is_counted_once_whoever_saw_the_life_before_it() {
+        let place = Place {
+            folder: tempfile::tempdir().unwrap(),
+        };
+        end(place.start());
+        // What ended before is not counted.
+        let mut seen = Seen::new(place.last());
+        seen.look(place.last());
+        assert_eq!(seen.ends, 0);
+        // Nobody looked while this one lived.
+        end(place.start());
+        for _ in 0..2 {
+            seen.look(place.last());
+            assert_eq!(seen.ends, 1);
+        }
+        let child = place.start();
+        seen.look(place.last());
+        assert_eq!(seen.ends, 1);
+        // This one ended, and the next had begun when one looked.
+        end(child);
+        let child = place.start();
+        seen.look(place.last());
+        assert_eq!(seen.ends, 2);
+        end(child);
+        seen.look(None);
+        assert_eq!(seen.ends, 3);
     }
 }
