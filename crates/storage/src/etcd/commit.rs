@@ -80,8 +80,14 @@ async fn apply(
                 failure: vec![RangeRequest::of(key.clone()).into()],
             }
         })
-        .await
-        .map_err(|failure| explain(session, write, failure))?;
+        .await;
+    let answer = match answer {
+        Ok(answer) => answer,
+        Err(failure) if failure.refusal() == Some(Refusal::Full) => {
+            return Err(filled(session, write, failure).await);
+        }
+        Err(failure) => return Err(explain(session, write, failure)),
+    };
     if answer.held {
         return Ok(answer.revision());
     }
@@ -93,6 +99,21 @@ async fn apply(
         .map(|kv| read::entry(session, &state, kv))
         .transpose()?;
     Err(CommitError::Conflict(current))
+}
+
+/// What became of a write that etcd refused for want of space. The write that fills it up it applies, and
+/// refuses all the same; those after it are refused before anything happens.
+async fn filled(session: &Session, write: &Write, failure: Failure) -> CommitError {
+    let full = session.store_error(failure);
+    let expected = match write.expect {
+        Expect::Absent => None,
+        Expect::At(revision) => Some(revision),
+    };
+    match read::get(session, &write.key).await {
+        Ok(found) if found.as_ref().map(|entry| entry.revision) == expected => full.into(),
+        // It, or another's: from outside they look the same.
+        Ok(_) | Err(_) => CommitError::Uncertain(full),
+    }
 }
 
 fn explain(session: &Session, write: &Write, failure: Failure) -> CommitError {
