@@ -1,7 +1,7 @@
 //! What is kept of the metadata of an object.
 
 use k8s_openapi::jiff::Timestamp;
-use kubecontroller::object::{Owner, Pairs, SlimOwner};
+use kubecontroller::object::{Metadata, Owner, Pairs, SlimOwner};
 use serde::{Deserialize, Deserializer, de::IgnoredAny};
 
 /// What is kept of the metadata of an object.
@@ -85,32 +85,56 @@ impl Meta {
     pub(crate) fn made(&self) -> Option<Timestamp> {
         self.origin.as_ref()?.made
     }
+}
 
-    pub(crate) fn label(&self, name: &str) -> Option<&str> {
-        self.origin.as_ref()?.labels.get(name)
+impl Metadata for Meta {
+    fn name(&self) -> &str {
+        &self.name
     }
 
-    pub(crate) fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
+    fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    fn uid(&self) -> &str {
+        &self.uid
+    }
+
+    fn resource_version(&self) -> &str {
+        &self.resource_version
+    }
+
+    fn generation(&self) -> Option<i64> {
+        Some(self.generation)
+    }
+
+    fn is_going(&self) -> bool {
+        self.going.is_some()
+    }
+
+    fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
         self.origin.iter().flat_map(|origin| origin.labels.iter())
     }
 
-    pub(crate) fn annotation(&self, name: &str) -> Option<&str> {
-        self.origin.as_ref()?.annotations.get(name)
-    }
-
-    pub(crate) fn annotations(&self) -> impl Iterator<Item = (&str, &str)> {
+    fn annotations(&self) -> impl Iterator<Item = (&str, &str)> {
         self.origin.iter().flat_map(|origin| origin.annotations.iter())
     }
 
-    pub(crate) fn owners(&self) -> impl Iterator<Item = Owner<'_>> {
+    fn owners(&self) -> impl Iterator<Item = Owner<'_>> {
         let owners = self.origin.iter().flat_map(|origin| &origin.owners);
-        owners.map(|owner| Owner {
-            api_version: &owner.api_version,
-            kind: &owner.kind,
-            name: &owner.name,
-            uid: &owner.uid,
-            controls: owner.controller == Some(true),
-        })
+        owners.map(SlimOwner::as_owner)
+    }
+
+    fn finalizers(&self) -> impl Iterator<Item = &str> {
+        std::iter::empty()
+    }
+
+    fn label(&self, name: &str) -> Option<&str> {
+        self.origin.as_ref()?.labels.get(name)
+    }
+
+    fn annotation(&self, name: &str) -> Option<&str> {
+        self.origin.as_ref()?.annotations.get(name)
     }
 }
 
@@ -118,58 +142,3 @@ fn is_some<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
     let finalizers = Option::<Vec<IgnoredAny>>::deserialize(from)?;
     Ok(finalizers.is_some_and(|finalizers| !finalizers.is_empty()))
 }
-
-macro_rules! object {
-    ($type:ty) => {
-        impl kubecontroller::object::Object for $type {
-            fn name(&self) -> &str {
-                &self.metadata.name
-            }
-
-            fn namespace(&self) -> &str {
-                &self.metadata.namespace
-            }
-
-            fn uid(&self) -> &str {
-                &self.metadata.uid
-            }
-
-            fn resource_version(&self) -> &str {
-                &self.metadata.resource_version
-            }
-
-            fn generation(&self) -> Option<i64> {
-                Some(self.metadata.generation)
-            }
-
-            fn is_going(&self) -> bool {
-                self.metadata.going.is_some()
-            }
-
-            fn label(&self, name: &str) -> Option<&str> {
-                self.metadata.label(name)
-            }
-
-            fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
-                self.metadata.labels()
-            }
-
-            fn annotation(&self, name: &str) -> Option<&str> {
-                self.metadata.annotation(name)
-            }
-
-            fn annotations(&self) -> impl Iterator<Item = (&str, &str)> {
-                self.metadata.annotations()
-            }
-
-            fn owners(&self) -> impl Iterator<Item = kubecontroller::object::Owner<'_>> {
-                self.metadata.owners()
-            }
-
-            fn finalizers(&self) -> impl Iterator<Item = &str> {
-                std::iter::empty()
-            }
-        }
-    };
-}
-pub(crate) use object;

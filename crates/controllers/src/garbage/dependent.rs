@@ -1,6 +1,6 @@
 //! What the garbage collector keeps of an object, of whatever kind: its place, its owners, and how it goes.
 
-use kubecontroller::object::{Object, Owner};
+use kubecontroller::object::{Metadata, Object, Owner};
 use serde::Deserialize;
 
 use crate::objects::{Shared, pooled};
@@ -14,12 +14,12 @@ pub(super) const ORPHAN: &str = "orphan";
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub(crate) struct Dependent {
-    pub(super) metadata: Metadata,
+    pub(super) metadata: Meta,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct Metadata {
+pub(crate) struct Meta {
     pub(super) name: Box<str>,
     pub(super) namespace: Box<str>,
     pub(super) uid: Box<str>,
@@ -56,22 +56,32 @@ impl Dependent {
     }
 }
 
-/// Labels and annotations are not kept: nothing here asks for them.
 impl Object for Dependent {
+    type Metadata = Meta;
+
+    fn metadata(&self) -> &Meta {
+        &self.metadata
+    }
+}
+
+// --- Meta ---
+
+/// Labels and annotations are not kept: nothing here asks for them.
+impl Metadata for Meta {
     fn name(&self) -> &str {
-        &self.metadata.name
+        &self.name
     }
 
     fn namespace(&self) -> &str {
-        &self.metadata.namespace
+        &self.namespace
     }
 
     fn uid(&self) -> &str {
-        &self.metadata.uid
+        &self.uid
     }
 
     fn resource_version(&self) -> &str {
-        &self.metadata.resource_version
+        &self.resource_version
     }
 
     fn generation(&self) -> Option<i64> {
@@ -79,19 +89,11 @@ impl Object for Dependent {
     }
 
     fn is_going(&self) -> bool {
-        self.is_going()
-    }
-
-    fn label(&self, _: &str) -> Option<&str> {
-        None
+        self.deletion_timestamp.is_some()
     }
 
     fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
         std::iter::empty()
-    }
-
-    fn annotation(&self, _: &str) -> Option<&str> {
-        None
     }
 
     fn annotations(&self) -> impl Iterator<Item = (&str, &str)> {
@@ -100,7 +102,7 @@ impl Object for Dependent {
 
     fn owners(&self) -> impl Iterator<Item = Owner<'_>> {
         // Which one controls does not matter here, and is not kept.
-        self.metadata.owner_references.iter().map(|owner| Owner {
+        self.owner_references.iter().map(|owner| Owner {
             api_version: &owner.api_version,
             kind: &owner.kind,
             name: &owner.name,
@@ -110,6 +112,6 @@ impl Object for Dependent {
     }
 
     fn finalizers(&self) -> impl Iterator<Item = &str> {
-        self.metadata.finalizers.iter().map(|finalizer| &**finalizer)
+        self.finalizers.iter().map(|finalizer| &**finalizer)
     }
 }

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, fmt};
 use k8s_openapi::{
     api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::OwnerReference, jiff::Timestamp,
 };
+use kubecontroller::object::Metadata;
 use serde::{
     Deserialize, Deserializer, Serialize,
     de::{IgnoredAny, MapAccess, Visitor},
@@ -73,58 +74,10 @@ super::shared::pooled!(Owner);
 macro_rules! object {
     ($type:ty $(, $parameter:ident)*) => {
         impl<$($parameter: Send + Sync + 'static),*> kubecontroller::object::Object for $type {
-            fn name(&self) -> &str {
-                &self.metadata.name
-            }
+            type Metadata = $crate::objects::Meta;
 
-            fn namespace(&self) -> &str {
-                &self.metadata.namespace
-            }
-
-            fn uid(&self) -> &str {
-                &self.metadata.uid
-            }
-
-            fn resource_version(&self) -> &str {
-                &self.metadata.resource_version
-            }
-
-            fn generation(&self) -> Option<i64> {
-                Some(self.metadata.generation)
-            }
-
-            fn is_going(&self) -> bool {
-                self.metadata.is_going()
-            }
-
-            fn label(&self, name: &str) -> Option<&str> {
-                self.metadata.label(name)
-            }
-
-            fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
-                self.metadata.labels.iter().map(|(name, value)| (&**name, &**value))
-            }
-
-            fn annotation(&self, name: &str) -> Option<&str> {
-                self.metadata.annotation(name)
-            }
-
-            fn annotations(&self) -> impl Iterator<Item = (&str, &str)> {
-                self.metadata.annotations.iter().map(|(name, value)| (&**name, &**value))
-            }
-
-            fn owners(&self) -> impl Iterator<Item = kubecontroller::object::Owner<'_>> {
-                self.metadata.owner_references.iter().map(|owner| kubecontroller::object::Owner {
-                    api_version: &owner.api_version,
-                    kind: &owner.kind,
-                    name: &owner.name,
-                    uid: &owner.uid,
-                    controls: owner.controller,
-                })
-            }
-
-            fn finalizers(&self) -> impl Iterator<Item = &str> {
-                self.metadata.finalizers.iter().map(|finalizer| &**finalizer)
+            fn metadata(&self) -> &Self::Metadata {
+                &self.metadata
             }
         }
     };
@@ -132,6 +85,63 @@ macro_rules! object {
 pub(crate) use object;
 
 // --- Meta ---
+
+impl Metadata for Meta {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    fn uid(&self) -> &str {
+        &self.uid
+    }
+
+    fn resource_version(&self) -> &str {
+        &self.resource_version
+    }
+
+    fn generation(&self) -> Option<i64> {
+        Some(self.generation)
+    }
+
+    fn is_going(&self) -> bool {
+        self.is_going()
+    }
+
+    fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.labels.iter().map(|(name, value)| (&**name, &**value))
+    }
+
+    fn annotations(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.annotations.iter().map(|(name, value)| (&**name, &**value))
+    }
+
+    fn owners(&self) -> impl Iterator<Item = kubecontroller::object::Owner<'_>> {
+        let owners = self.owner_references.iter();
+        owners.map(|owner| kubecontroller::object::Owner {
+            api_version: &owner.api_version,
+            kind: &owner.kind,
+            name: &owner.name,
+            uid: &owner.uid,
+            controls: owner.controller,
+        })
+    }
+
+    fn finalizers(&self) -> impl Iterator<Item = &str> {
+        self.finalizers.iter().map(|finalizer| &**finalizer)
+    }
+
+    fn label(&self, name: &str) -> Option<&str> {
+        self.label(name)
+    }
+
+    fn annotation(&self, name: &str) -> Option<&str> {
+        self.annotation(name)
+    }
+}
 
 impl Meta {
     /// The owner that controls it.

@@ -1,8 +1,9 @@
 //! What is kept of an object.
 
+mod metadata;
 mod pairs;
 
-use std::{borrow::Cow, collections::BTreeMap, fmt, marker::PhantomData};
+use std::{borrow::Cow, fmt, marker::PhantomData};
 
 use serde::{
     Deserialize, Deserializer,
@@ -12,38 +13,82 @@ use serde::{
     },
 };
 
-use kube::Resource;
+use kube::{Resource, api::ObjectMeta};
 
 use crate::Key;
 
-pub use self::pairs::Pairs;
+pub use self::{
+    metadata::{Metadata, Owner, SlimMeta, SlimOwner},
+    pairs::Pairs,
+};
 
-/// What informers, indexes and predicates need of an object. Every kind of `kube` has it; so has [`Slim`].
+/// What informers, indexes and predicates need of an object: its metadata. Every kind of `kube` has it; so has [`Slim`].
 pub trait Object: Send + Sync + 'static {
+    /// What is kept of its metadata.
+    type Metadata: Metadata;
+
+    /// Its metadata.
+    fn metadata(&self) -> &Self::Metadata;
+
     /// The name.
-    fn name(&self) -> &str;
+    fn name(&self) -> &str {
+        self.metadata().name()
+    }
+
     /// The namespace; empty for cluster-wide objects.
-    fn namespace(&self) -> &str;
+    fn namespace(&self) -> &str {
+        self.metadata().namespace()
+    }
+
     /// What tells it apart from others that had its name.
-    fn uid(&self) -> &str;
+    fn uid(&self) -> &str {
+        self.metadata().uid()
+    }
+
     /// The version of its last change.
-    fn resource_version(&self) -> &str;
+    fn resource_version(&self) -> &str {
+        self.metadata().resource_version()
+    }
+
     /// Its generation, if its kind counts them.
-    fn generation(&self) -> Option<i64>;
+    fn generation(&self) -> Option<i64> {
+        self.metadata().generation()
+    }
+
     /// Whether it is going.
-    fn is_going(&self) -> bool;
+    fn is_going(&self) -> bool {
+        self.metadata().is_going()
+    }
+
     /// A label.
-    fn label(&self, name: &str) -> Option<&str>;
+    fn label(&self, name: &str) -> Option<&str> {
+        self.metadata().label(name)
+    }
+
     /// Its labels, in order.
-    fn labels(&self) -> impl Iterator<Item = (&str, &str)>;
+    fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.metadata().labels()
+    }
+
     /// An annotation.
-    fn annotation(&self, name: &str) -> Option<&str>;
+    fn annotation(&self, name: &str) -> Option<&str> {
+        self.metadata().annotation(name)
+    }
+
     /// Its annotations, in order.
-    fn annotations(&self) -> impl Iterator<Item = (&str, &str)>;
+    fn annotations(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.metadata().annotations()
+    }
+
     /// Its owners.
-    fn owners(&self) -> impl Iterator<Item = Owner<'_>>;
+    fn owners(&self) -> impl Iterator<Item = Owner<'_>> {
+        self.metadata().owners()
+    }
+
     /// Its finalizers.
-    fn finalizers(&self) -> impl Iterator<Item = &str>;
+    fn finalizers(&self) -> impl Iterator<Item = &str> {
+        self.metadata().finalizers()
+    }
 
     /// Namespace and name.
     fn key(&self) -> Key {
@@ -59,64 +104,6 @@ pub trait Object: Send + Sync + 'static {
     fn revision(&self) -> Option<u64> {
         self.resource_version().parse().ok()
     }
-}
-
-/// An owner of an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Owner<'object> {
-    /// Group and version of its kind.
-    pub api_version: &'object str,
-    /// Its kind.
-    pub kind: &'object str,
-    /// Its name. It is in the namespace of the object, or in none.
-    pub name: &'object str,
-    /// Its uid.
-    pub uid: &'object str,
-    /// Whether it is the one that controls the object.
-    pub controls: bool,
-}
-
-/// The part of the metadata that a framework needs. Everything else of it is skipped when an object is read.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct SlimMeta {
-    /// The name.
-    pub name: String,
-    /// The namespace; empty for cluster-wide objects.
-    pub namespace: String,
-    /// What tells it apart from others that had its name.
-    pub uid: String,
-    /// The version of its last change.
-    pub resource_version: String,
-    /// Its generation, if its kind counts them.
-    pub generation: Option<i64>,
-    /// When it began to go.
-    pub deletion_timestamp: Option<String>,
-    /// Its labels.
-    pub labels: Pairs,
-    /// Its annotations, but not the copy of the object that `kubectl apply` keeps in one.
-    #[serde(deserialize_with = "annotations")]
-    pub annotations: Pairs,
-    /// Its owners.
-    pub owner_references: Vec<SlimOwner>,
-    /// Its finalizers.
-    pub finalizers: Vec<String>,
-}
-
-/// An owner of an object.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct SlimOwner {
-    /// Group and version of its kind.
-    pub api_version: String,
-    /// Its kind.
-    pub kind: String,
-    /// Its name.
-    pub name: String,
-    /// Its uid.
-    pub uid: String,
-    /// Whether it is the one that controls the object.
-    pub controller: Option<bool>,
 }
 
 /// Of an object: nothing but its metadata.
@@ -147,137 +134,22 @@ pub struct Slim<P> {
     pub fields: P,
 }
 
-// --- Every kind of kube ---
-
 // The compiler knows that no `Slim` is a `Resource`: only this crate could make it one.
 impl<K: Resource + Send + Sync + 'static> Object for K {
-    fn name(&self) -> &str {
-        self.meta().name.as_deref().unwrap_or_default()
+    type Metadata = ObjectMeta;
+
+    fn metadata(&self) -> &ObjectMeta {
+        self.meta()
     }
-
-    fn namespace(&self) -> &str {
-        self.meta().namespace.as_deref().unwrap_or_default()
-    }
-
-    fn uid(&self) -> &str {
-        self.meta().uid.as_deref().unwrap_or_default()
-    }
-
-    fn resource_version(&self) -> &str {
-        self.meta().resource_version.as_deref().unwrap_or_default()
-    }
-
-    fn generation(&self) -> Option<i64> {
-        self.meta().generation
-    }
-
-    fn is_going(&self) -> bool {
-        self.meta().deletion_timestamp.is_some()
-    }
-
-    fn label(&self, name: &str) -> Option<&str> {
-        self.meta().labels.as_ref()?.get(name).map(String::as_str)
-    }
-
-    fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
-        pairs(self.meta().labels.as_ref())
-    }
-
-    fn annotation(&self, name: &str) -> Option<&str> {
-        self.meta().annotations.as_ref()?.get(name).map(String::as_str)
-    }
-
-    fn annotations(&self) -> impl Iterator<Item = (&str, &str)> {
-        pairs(self.meta().annotations.as_ref())
-    }
-
-    fn owners(&self) -> impl Iterator<Item = Owner<'_>> {
-        let owners = self.meta().owner_references.iter().flatten();
-        owners.map(|owner| Owner {
-            api_version: &owner.api_version,
-            kind: &owner.kind,
-            name: &owner.name,
-            uid: &owner.uid,
-            controls: owner.controller == Some(true),
-        })
-    }
-
-    fn finalizers(&self) -> impl Iterator<Item = &str> {
-        self.meta().finalizers.iter().flatten().map(String::as_str)
-    }
-}
-
-fn pairs(map: Option<&BTreeMap<String, String>>) -> impl Iterator<Item = (&str, &str)> {
-    map.into_iter()
-        .flatten()
-        .map(|(name, value)| (name.as_str(), value.as_str()))
-}
-
-// --- SlimMeta ---
-
-/// The annotation in which `kubectl apply` keeps a copy of the object: as large as all the rest, and nobody's business.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-
-fn annotations<'de, D: Deserializer<'de>>(from: D) -> Result<Pairs, D::Error> {
-    Pairs::read_without(from, LAST_APPLIED)
 }
 
 // --- Slim ---
 
 impl<P: Send + Sync + 'static> Object for Slim<P> {
-    fn name(&self) -> &str {
-        &self.metadata.name
-    }
+    type Metadata = SlimMeta;
 
-    fn namespace(&self) -> &str {
-        &self.metadata.namespace
-    }
-
-    fn uid(&self) -> &str {
-        &self.metadata.uid
-    }
-
-    fn resource_version(&self) -> &str {
-        &self.metadata.resource_version
-    }
-
-    fn generation(&self) -> Option<i64> {
-        self.metadata.generation
-    }
-
-    fn is_going(&self) -> bool {
-        self.metadata.deletion_timestamp.is_some()
-    }
-
-    fn label(&self, name: &str) -> Option<&str> {
-        self.metadata.labels.get(name)
-    }
-
-    fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.metadata.labels.iter()
-    }
-
-    fn annotation(&self, name: &str) -> Option<&str> {
-        self.metadata.annotations.get(name)
-    }
-
-    fn annotations(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.metadata.annotations.iter()
-    }
-
-    fn owners(&self) -> impl Iterator<Item = Owner<'_>> {
-        let owners = self.metadata.owner_references.iter();
-        owners.map(|owner| Owner {
-            api_version: &owner.api_version,
-            kind: &owner.kind,
-            name: &owner.name,
-            uid: &owner.uid,
-            controls: owner.controller == Some(true),
-        })
-    }
-
-    fn finalizers(&self) -> impl Iterator<Item = &str> {
-        self.metadata.finalizers.iter().map(String::as_str)
+    fn metadata(&self) -> &SlimMeta {
+        &self.metadata
     }
 }
 

@@ -10,6 +10,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use k3_api::quantity::Quantity;
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
+use kubecontroller::object::Object;
 use serde_json::{Value, json};
 
 use self::object::{OWN, TYPES};
@@ -193,9 +194,7 @@ impl Fleet {
     /// Whether a node has the labels that it should.
     fn is_labelled(&self, number: u32, node: &Node) -> bool {
         let labels = self.labels(number);
-        labels
-            .iter()
-            .all(|(name, value)| node.metadata.label(name) == Some(value))
+        labels.iter().all(|(name, value)| node.label(name) == Some(value))
     }
 }
 

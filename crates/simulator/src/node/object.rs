@@ -1,13 +1,13 @@
 //! Nodes, as far as the simulator has to know them.
 
 use k8s_openapi::jiff::Timestamp;
-use kubecontroller::object::Pairs;
+use kubecontroller::object::{Object, Pairs};
 use serde::{Deserialize, Deserializer};
 
 use super::network::Network;
 use crate::{
     condition::{Known, Read},
-    meta::{Meta, object},
+    meta::Meta,
 };
 
 /// A node.
@@ -19,7 +19,13 @@ pub(crate) struct Node {
     pub(crate) status: Status,
 }
 
-object!(Node);
+impl Object for Node {
+    type Metadata = Meta;
+
+    fn metadata(&self) -> &Meta {
+        &self.metadata
+    }
+}
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]

@@ -3,11 +3,12 @@
 use std::net::IpAddr;
 
 use k8s_openapi::jiff::Timestamp;
+use kubecontroller::object::Object;
 use serde::{Deserialize, Deserializer};
 
 use crate::{
     condition::{Known, Read, Was},
-    meta::{Meta, object},
+    meta::Meta,
     node::number,
     rules::Rules,
 };
@@ -24,7 +25,13 @@ pub(crate) struct Pod {
     pub(crate) rule: u16,
 }
 
-object!(Pod);
+impl Object for Pod {
+    type Metadata = Meta;
+
+    fn metadata(&self) -> &Meta {
+        &self.metadata
+    }
+}
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
