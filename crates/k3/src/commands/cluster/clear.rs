@@ -69,11 +69,16 @@ fn is_wanted(folder: &ClusterFolder) -> Result<bool, Failure> {
         folder.cluster.nodes.len(),
         folder.path().display()
     );
+    let unasked = |what| Failure::new(what, "use --force, and nothing is asked");
     let mut answer = String::new();
-    io::stdout()
+    let read = io::stdout()
         .flush()
         .and_then(|()| io::stdin().read_line(&mut answer))
-        .map_err(|error| Failure::new("cannot ask", "use --force, and nothing is asked").because(error))?;
+        .map_err(|error| unasked("cannot ask").because(error))?;
+    if read == 0 {
+        // A script must not take this for done.
+        return Err(unasked("nobody answered, so nothing was removed"));
+    }
     Ok(answer.trim() == "yes")
 }
 
