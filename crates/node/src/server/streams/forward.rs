@@ -4,16 +4,16 @@ use std::{collections::HashMap, io, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
+use futures_util::{StreamExt, stream};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, duplex, split},
-    sync::mpsc,
     task::JoinSet,
     time,
 };
 
 use super::{
     channels::Output,
-    spdy::{Connection, Gone, Stream, StreamWriter},
+    spdy::{Connection, Gone, Stream},
     upgrade::Carrier,
     websocket::Socket,
 };
@@ -169,9 +169,10 @@ async fn one(data: Stream, error: Stream, port: u16, ports: Arc<dyn Ports>) {
     } = error;
     // Nobody says anything there; but if so, it must not hold up the others.
     let ignore = async { while unused.recv().await.is_some() {} };
+    let input = stream::poll_fn(|context| input.poll_recv(context));
     let talk = async {
         match ports.connect(port).await {
-            Ok(stream) => connected(stream, &mut input, &output).await,
+            Ok(stream) => connected(stream, input, &output).await,
             Err(error) => {
                 let message = forward_error(port, &*ports, &error);
                 let _ = errors.write(message.into()).await;
@@ -199,13 +200,13 @@ fn forward_error(port: u16, ports: &dyn Ports, error: &RuntimeError) -> String {
 /// Moves bytes between a stream and a port until the port's side ends, or the stream is broken off.
 async fn connected(
     stream: Box<dyn PortStream>,
-    input: &mut mpsc::Receiver<Result<Bytes, Gone>>,
-    output: &StreamWriter,
+    mut input: impl stream::Stream<Item = Result<Bytes, Gone>> + Unpin,
+    output: &dyn Output,
 ) {
     let (mut from, mut to) = split(stream);
     let incoming = async {
         loop {
-            match input.recv().await {
+            match input.next().await {
                 Some(Ok(bytes)) => {
                     if to.write_all(&bytes).await.is_err() {
                         break;
@@ -262,12 +263,14 @@ where
                 channel.write(Bytes::copy_from_slice(&port.to_le_bytes())).await?;
             }
             let (port, ports) = (*port, Arc::clone(&ports));
-            let Some(input) = inputs.get_mut(2 * at).and_then(Option::take) else {
+            let Some(mut input) = inputs.get_mut(2 * at).and_then(Option::take) else {
                 continue;
             };
+            // Who breaks off ends the whole socket, and this with it.
+            let input = stream::poll_fn(move |context| input.poll_recv(context)).map(Ok);
             connections.spawn(async move {
                 match ports.connect(port).await {
-                    Ok(stream) => connected_channel(stream, input, &*data).await,
+                    Ok(stream) => connected(stream, input, &*data).await,
                     Err(error) => {
                         let message = forward_error(port, &*ports, &error);
                         let _ = errors.write(message.into()).await;
@@ -285,44 +288,9 @@ where
     }
 }
 
-async fn connected_channel(
-    stream: Box<dyn PortStream>,
-    mut input: mpsc::Receiver<Bytes>,
-    output: &dyn Output,
-) {
-    let (mut from, mut to) = split(stream);
-    let incoming = async {
-        while let Some(bytes) = input.recv().await {
-            if to.write_all(&bytes).await.is_err() {
-                break;
-            }
-        }
-        let _ = to.shutdown().await;
-        std::future::pending::<()>().await;
-    };
-    let outgoing = async {
-        let mut buffer = BytesMut::new();
-        loop {
-            buffer.reserve(PIECE);
-            match from.read_buf(&mut buffer).await {
-                Ok(1..) => {
-                    if output.write(buffer.split().freeze()).await.is_err() {
-                        return;
-                    }
-                }
-                _ => return,
-            }
-        }
-    };
-    tokio::select! {
-        () = incoming => {}
-        () = outgoing => {}
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use futures_util::{SinkExt, StreamExt};
+    use futures_util::SinkExt;
     use tokio::io::DuplexStream;
     use tokio_tungstenite::{
         WebSocketStream,
