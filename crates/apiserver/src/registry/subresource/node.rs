@@ -268,7 +268,7 @@ fn check_log_options(ask: &Ask) -> Result<(), Status> {
     }
     if query.has("sinceSeconds") && query.has("sinceTime") {
         let detail = "at most one of `sinceTime` or `sinceSeconds` may be specified";
-        errors.push(Error::forbidden(&Path::NOWHERE, detail));
+        errors.push(Error::forbidden(&Path::new(""), detail));
     } else if let Some(seconds) = query.int("sinceSeconds")?.filter(|seconds| *seconds < 1) {
         errors.push(Error::invalid(
             &Path::new("sinceSeconds"),
