@@ -318,7 +318,7 @@ impl Cluster {
 
     /// Begins a conversation.
     async fn exec(&self) -> (Response<Incoming>, JoinSet<()>) {
-        let request = Request::post("/api/v1/namespaces/default/pods/p/exec?container=a&command=echo&command=a+b&stdout=true&stdin=true&stderr=false")
+        let request = Request::post("/api/v1/namespaces/default/pods/p/exec?container=a&command=echo&command=a+b&stdout=true&stdin=true")
             .header(header::HOST, "localhost")
             .header(header::CONNECTION, "Upgrade")
             .header(header::UPGRADE, "SPDY/3.1")

@@ -87,7 +87,7 @@ impl Registry {
 
     /// Takes a request for a stream through admission. Its options stand for an object.
     async fn admit_connection(&self, ask: &Ask, path: &str) -> Result<(), Status> {
-        let mut options = connection::options(ask, path);
+        let mut options = connection::options(ask, path)?;
         let mut warnings = Warnings::default();
         for phase in [Phase::Change, Phase::Judge] {
             self.admit_as(
