@@ -498,6 +498,38 @@ async fn what_is_for_a_node_is_passed_on() {
 }
 
 #[tokio::test]
+async fn what_is_for_a_service_is_passed_on_to_pods_alone() {
+    let cluster = Cluster::start().await;
+    // Nobody is called there, which shows that somebody would have been.
+    let address = "239.0.0.1";
+    let pod = "/api/v1/namespaces/default/pods/p";
+    let mut changed: Value = serde_json::from_str(&cluster.get(pod).await.1).unwrap();
+    changed["status"]["podIPs"] = json!([{"ip": address}]);
+    cluster
+        .write(Method::PUT, &format!("{pod}/status"), &changed)
+        .await;
+    let slices = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
+    let mut slice = json!({
+        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+        "metadata": {"name": "s", "labels": {"kubernetes.io/service-name": "s"}},
+        "endpoints": [{"addresses": [address]}],
+        "ports": [{"name": "", "port": 80}],
+    });
+    cluster.write(Method::POST, slices, &slice).await;
+    let service = "/api/v1/namespaces/default/services/s/proxy/";
+    assert_eq!(
+        cluster.message(service).await,
+        (503, "no endpoints available for service \"s\"".to_owned())
+    );
+    slice["endpoints"][0]["targetRef"] = json!({"kind": "Pod", "namespace": "default", "name": "p"});
+    cluster.write(Method::PUT, &format!("{slices}/s"), &slice).await;
+    assert_eq!(
+        cluster.message(service).await,
+        (400, "address not allowed".to_owned())
+    );
+}
+
+#[tokio::test]
 async fn what_is_used_is_asked_once_in_a_while() {
     let cluster = Cluster::start().await;
     let get = async |path: &str| -> Value { serde_json::from_str(&cluster.get(path).await.1).unwrap() };
