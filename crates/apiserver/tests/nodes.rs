@@ -318,7 +318,7 @@ impl Cluster {
 
     /// Begins a conversation.
     async fn exec(&self) -> (Response<Incoming>, JoinSet<()>) {
-        let request = Request::post("/api/v1/namespaces/default/pods/p/exec?container=a&command=echo&command=a+b&stdout=true&stdin=true&stderr=false")
+        let request = Request::post("/api/v1/namespaces/default/pods/p/exec?container=a&command=echo&command=a+b&stdout=true&stdin=true")
             .header(header::HOST, "localhost")
             .header(header::CONNECTION, "Upgrade")
             .header(header::UPGRADE, "SPDY/3.1")
@@ -493,6 +493,38 @@ async fn what_is_for_a_node_is_passed_on() {
     assert_eq!(code, 301);
     assert_eq!(
         cluster.message("/api/v1/nodes/n:1234/proxy/").await,
+        (400, "address not allowed".to_owned())
+    );
+}
+
+#[tokio::test]
+async fn what_is_for_a_service_is_passed_on_to_pods_alone() {
+    let cluster = Cluster::start().await;
+    // Nobody is called there, which shows that somebody would have been.
+    let address = "239.0.0.1";
+    let pod = "/api/v1/namespaces/default/pods/p";
+    let mut changed: Value = serde_json::from_str(&cluster.get(pod).await.1).unwrap();
+    changed["status"]["podIPs"] = json!([{"ip": address}]);
+    cluster
+        .write(Method::PUT, &format!("{pod}/status"), &changed)
+        .await;
+    let slices = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
+    let mut slice = json!({
+        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+        "metadata": {"name": "s", "labels": {"kubernetes.io/service-name": "s"}},
+        "endpoints": [{"addresses": [address]}],
+        "ports": [{"name": "", "port": 80}],
+    });
+    cluster.write(Method::POST, slices, &slice).await;
+    let service = "/api/v1/namespaces/default/services/s/proxy/";
+    assert_eq!(
+        cluster.message(service).await,
+        (503, "no endpoints available for service \"s\"".to_owned())
+    );
+    slice["endpoints"][0]["targetRef"] = json!({"kind": "Pod", "namespace": "default", "name": "p"});
+    cluster.write(Method::PUT, &format!("{slices}/s"), &slice).await;
+    assert_eq!(
+        cluster.message(service).await,
         (400, "address not allowed".to_owned())
     );
 }

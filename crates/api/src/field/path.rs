@@ -79,6 +79,8 @@ impl fmt::Display for Path<'_> {
         }
         match self.step {
             Step::Nowhere => f.write_str("<nil>"),
+            // A name that is empty reads like a key that is.
+            Step::Name("") => f.write_str("[]"),
             Step::Name(name) if above.is_some() => write!(f, ".{name}"),
             Step::Name(name) => f.write_str(name),
             Step::Index(index) => write!(f, "[{index}]"),
@@ -103,6 +105,12 @@ mod tests {
             spec.child("nodeSelector").key("a.b/c").to_string(),
             "spec.nodeSelector[a.b/c]"
         );
+    }
+
+    #[test]
+    fn a_place_without_a_name_is_shown_as_one() {
+        assert_eq!(Path::new("").to_string(), "[]");
+        assert_eq!(Path::new("a").child("").child("b").to_string(), "a[].b");
     }
 
     #[test]

@@ -37,7 +37,7 @@ pub(super) fn resolve(
     }
     let found =
         found.ok_or_else(|| format!("no service port {port} found for service {}", go::quote(name)))?;
-    let ready = endpoints(caches, namespace, name, found.text("name"));
+    let ready = endpoints(caches, namespace, name, found.text("name"), |_| true);
     if ready.is_empty() {
         return Ok((spec.text("clusterIP").to_owned(), port));
     }
@@ -48,8 +48,14 @@ pub(super) fn resolve(
         .expect("the position is within the list"))
 }
 
-/// The endpoints of a service's port that take requests.
-pub(crate) fn endpoints(caches: &Caches, namespace: &str, service: &str, port: &str) -> Vec<(String, u16)> {
+/// The endpoints of a service's port that take requests and are `good`.
+pub(crate) fn endpoints(
+    caches: &Caches,
+    namespace: &str,
+    service: &str,
+    port: &str,
+    good: impl Fn(&Value) -> bool,
+) -> Vec<(String, u16)> {
     let slices = resource("discovery.k8s.io", "endpointslices", caches);
     let snapshot = slices.cache.snapshot(0);
     let prefix = slices.under(namespace);
@@ -69,8 +75,10 @@ pub(crate) fn endpoints(caches: &Caches, namespace: &str, service: &str, port: &
             .find(|found| found.text("name") == port)
             .and_then(|found| u16::try_from(found.int("port")?).ok());
         let Some(number) = number else { continue };
-        let is_ready = |endpoint: &&Value| endpoint.at("conditions").at("ready") != &Value::Bool(false);
-        for endpoint in slice.items("endpoints").iter().filter(is_ready) {
+        let is_taken = |endpoint: &&Value| {
+            endpoint.at("conditions").at("ready") != &Value::Bool(false) && good(endpoint)
+        };
+        for endpoint in slice.items("endpoints").iter().filter(is_taken) {
             if let Some(address) = endpoint.texts("addresses").next() {
                 ready.push((address.to_owned(), number));
             }

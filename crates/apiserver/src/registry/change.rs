@@ -469,18 +469,29 @@ pub(super) fn check_version(
     Ok(())
 }
 
-fn uid_conflict(resource: &Resource, ask: &Ask, wanted: &str, found: &str) -> Status {
+/// The answer to who means an object of another uid, or another state of it, than there is: `what` says which.
+pub(super) fn precondition_failed(
+    resource: &Resource,
+    (namespace, name): (&str, &str),
+    what: &str,
+    wanted: &str,
+    found: &str,
+) -> Status {
     let mut key = format!("/registry/{}/", resource.kind.plural);
-    if !ask.target.namespace.is_empty() {
-        key.push_str(&ask.target.namespace);
+    if !namespace.is_empty() {
+        key.push_str(namespace);
         key.push('/');
     }
     let why = format!(
-        "StorageError: invalid object, Code: 4, Key: {key}{}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID \
-         in precondition: {wanted}, UID in object meta: {found}",
-        ask.target.name
+        "StorageError: invalid object, Code: 4, Key: {key}{name}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: \
+         {what} in precondition: {wanted}, {what} in object meta: {found}"
     );
-    Status::conflict(resource.grouped(), &ask.target.name, why)
+    Status::conflict(resource.grouped(), name, why)
+}
+
+fn uid_conflict(resource: &Resource, ask: &Ask, wanted: &str, found: &str) -> Status {
+    let object = (ask.target.namespace.as_str(), ask.target.name.as_str());
+    precondition_failed(resource, object, "UID", wanted, found)
 }
 
 // --- Attempt ---

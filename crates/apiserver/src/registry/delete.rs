@@ -304,28 +304,49 @@ pub(crate) fn options_body(ask: &Ask) -> Result<Option<Value>, Status> {
     Ok(Some(decoded.value))
 }
 
-fn check_preconditions(object: &Value, options: &DeleteOptions, resource: &Resource) -> Result<(), Status> {
+/// Refuses to delete an object of another uid, or another state of it, than is meant.
+pub(super) fn check_preconditions(
+    object: &Value,
+    options: &DeleteOptions,
+    resource: &Resource,
+) -> Result<(), Status> {
     let metadata = object.at("metadata");
-    let conflict = |why: String| {
+    for (what, field, wanted, happened) in [
+        ("UID", "uid", &options.uid, "deleted and then recreated"),
+        (
+            "ResourceVersion",
+            "resourceVersion",
+            &options.resource_version,
+            "modified",
+        ),
+    ] {
+        let there = metadata.text(field);
+        let Some(wanted) = wanted.as_deref().filter(|wanted| *wanted != there) else {
+            continue;
+        };
+        let name = metadata.text("name");
+        // What goes by steps of its own has words of its own.
+        if let Some(failed) = own_words(&resource.kind) {
+            let why = format!("{failed}: {what} in precondition: {wanted}, {what} in object meta: {there}");
+            return Err(Status::conflict(resource.grouped(), name, why));
+        }
+        let why = format!(
+            "the {what} in the precondition ({wanted}) does not match the {what} in record ({there}). The object might have \
+             been {happened}"
+        );
         let kind = Grouped::new(&resource.kind.group, &resource.kind.kind);
-        Status::conflict(kind, metadata.text("name"), why)
-    };
-    if let Some(uid) = options.uid.as_deref().filter(|uid| *uid != metadata.text("uid")) {
-        return Err(conflict(format!(
-            "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been deleted and \
-             then recreated",
-            metadata.text("uid")
-        )));
-    }
-    let version = options.resource_version.as_deref();
-    if let Some(version) = version.filter(|version| *version != metadata.text("resourceVersion")) {
-        return Err(conflict(format!(
-            "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record ({}). The object \
-             might have been modified",
-            metadata.text("resourceVersion")
-        )));
+        return Err(Status::conflict(kind, name, why));
     }
     Ok(())
+}
+
+/// How a kind whose objects go by steps of their own tells that others are meant.
+fn own_words(kind: &Kind) -> Option<&'static str> {
+    match (&*kind.group, &*kind.kind) {
+        ("", "Namespace") => Some("Precondition failed"),
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => Some("precondition failed"),
+        _ => None,
+    }
 }
 
 fn plan(object: &Value, resource: &Resource, options: &DeleteOptions, now: Time) -> Plan {

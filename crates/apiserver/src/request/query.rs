@@ -1,6 +1,8 @@
 //! The query of a URL.
 
-use k3_api::{go, status::Status};
+use std::num::ParseIntError;
+
+use k3_api::{go, status::Status, time::Time};
 
 /// The parameters of a query, decoded, in order.
 #[derive(Clone, Debug, Default)]
@@ -53,15 +55,41 @@ impl Query {
         let Some(value) = self.all(name).next() else {
             return Ok(None);
         };
-        value.parse().map(Some).map_err(|error: std::num::ParseIntError| {
-            use std::num::IntErrorKind::{NegOverflow, PosOverflow};
-            let why = match error.kind() {
-                PosOverflow | NegOverflow => "value out of range",
-                _ => "invalid syntax",
-            };
-            Status::bad_request(format!("strconv.ParseInt: parsing {}: {why}", go::quote(value)))
-        })
+        let parsed = value.parse().map(Some);
+        parsed.map_err(|error| Status::bad_request(unread("ParseInt", value, &error)))
     }
+
+    /// A parameter that is a list of ports, or several of them.
+    pub(crate) fn ports(&self, name: &str) -> Result<Vec<u16>, Status> {
+        let ports = self.all(name).flat_map(|list| list.split(','));
+        let read = |port: &str| {
+            port.parse().map_err(|error| {
+                let why = unread("ParseUint", port, &error);
+                Status::bad_request(format!("cannot convert to []int32: {why}"))
+            })
+        };
+        ports.map(read).collect()
+    }
+
+    /// A parameter that is a time; old clients write "null" for none.
+    pub(crate) fn time(&self, name: &str) -> Result<Option<Time>, Status> {
+        match self.text(name) {
+            "" | "null" => Ok(None),
+            text => Time::parse(text)
+                .map(Some)
+                .map_err(|error| Status::bad_request(error.to_string())),
+        }
+    }
+}
+
+/// What Go says of a number that one of its functions cannot read.
+fn unread(function: &str, value: &str, error: &ParseIntError) -> String {
+    use std::num::IntErrorKind::{NegOverflow, PosOverflow};
+    let why = match error.kind() {
+        PosOverflow | NegOverflow => "value out of range",
+        _ => "invalid syntax",
+    };
+    format!("strconv.{function}: parsing {}: {why}", go::quote(value))
 }
 
 /// Writes a query, sorted by name, as Go does.
@@ -154,6 +182,22 @@ mod tests {
         assert_eq!(
             ["t", "u", "v", "w", "x"].map(|name| query.flag(name)),
             [Some(true), Some(false), Some(false), Some(true), None]
+        );
+    }
+
+    #[test]
+    fn ports_and_times_are_read_as_go_does() {
+        let query = Query::parse("p=1,2&p=3&q=70000&t=1970-01-01T00:00:01Z&u=null&v=soon");
+        assert_eq!(query.ports("p").unwrap(), [1, 2, 3]);
+        assert_eq!(
+            query.ports("q").unwrap_err().message,
+            "cannot convert to []int32: strconv.ParseUint: parsing \"70000\": value out of range"
+        );
+        assert_eq!(query.time("t").unwrap(), Some(Time::from_unix(1, 0)));
+        assert_eq!(query.time("u").unwrap(), None);
+        assert_eq!(
+            query.time("v").unwrap_err().message,
+            "parsing time \"soon\" as \"2006-01-02T15:04:05Z07:00\": cannot parse \"soon\" as \"2006\""
         );
     }
 }

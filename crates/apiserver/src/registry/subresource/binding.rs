@@ -7,13 +7,16 @@ use k3_api::{
 };
 use serde_json::{Value, json};
 
-use super::done;
+use super::{Phase, made};
 use crate::{
+    admission::Operation,
     http::Answer,
     registry::{
         Ask, Registry, Resource,
         ask::Warnings,
         body::{self, Expected},
+        change::precondition_failed,
+        create::match_namespace,
     },
     request::{WriteOptions, Writing},
 };
@@ -28,17 +31,25 @@ impl Registry {
         let kind = builtin().kind("", "v1", "Binding").expect("the kind is built in");
         let mut warnings = Warnings::default();
         let mut binding = body::read(ask, Expected::of(kind), &options, &mut warnings)?;
-        self.admit_part(ask, &mut binding, options.dry_run, &mut warnings)
+        let pods = Resource::of(
+            builtin().kind("", "v1", "Pod").expect("the kind is built in"),
+            &self.caches,
+        );
+        match_namespace(&mut binding, &pods, &ask.target.namespace)?;
+        let is_part = !ask.target.name.is_empty();
+        if !is_part {
+            // Only under a pod does a binding say which one of its name is meant.
+            binding.make("metadata").remove("uid");
+        }
+        let (phase, dry_run) = ((Operation::Create, Phase::Change), options.dry_run);
+        self.admit_as(phase, ask, &mut binding, dry_run, &mut warnings)
             .await?;
-        let name = match ask.target.name.as_str() {
-            "" => binding.at("metadata").text("name"),
-            name if name == binding.at("metadata").text("name") => name,
-            _ => {
-                return Err(Status::bad_request(
-                    "name in URL does not match name in Binding object",
-                ));
-            }
-        };
+        let name = binding.at("metadata").text("name").to_owned();
+        if is_part && name != ask.target.name {
+            return Err(Status::bad_request(
+                "name in URL does not match name in Binding object",
+            ));
+        }
         let at = Circumstances {
             kind,
             now: ask.now,
@@ -49,28 +60,36 @@ impl Registry {
         if let Some(text) = field::aggregate(&errors) {
             return Err(Status::unknown(text));
         }
-        let pods = Resource::of(
-            builtin().kind("", "v1", "Pod").expect("the kind is built in"),
-            &self.caches,
-        );
-        let node = binding.at("target").text("name");
-        self.modify(&pods, &ask.target.namespace, name, options.dry_run, |pod| {
-            assign(pod, &binding, name, node, ask)
+        let phase = (Operation::Create, Phase::Judge);
+        self.admit_as(phase, ask, &mut binding, dry_run, &mut warnings)
+            .await?;
+        if name.is_empty() {
+            return Err(Status::bad_request("Name parameter required."));
+        }
+        self.modify(&pods, &ask.target.namespace, &name, dry_run, |pod| {
+            check(pod, &binding, &pods)?;
+            assign(pod, &binding, &name, ask)
         })
         .await?;
-        Ok(done(ask, 201))
+        Ok(made(ask, &warnings))
     }
 }
 
-fn assign(pod: &mut Value, binding: &Value, name: &str, node: &str, ask: &Ask) -> Result<(), Status> {
-    let conflict = |why: String| Status::conflict(Grouped::new("", "pods/binding"), name, why);
-    let uid = binding.at("metadata").text("uid");
-    if !uid.is_empty() && uid != pod.at("metadata").text("uid") {
-        let there = pod.at("metadata").text("uid");
-        return Err(conflict(format!(
-            "Precondition failed: UID in precondition: {uid}, UID in object meta: {there}"
-        )));
+/// A binding may say which pod of a name it means, and which state of it.
+fn check(pod: &Value, binding: &Value, pods: &Resource) -> Result<(), Status> {
+    let (there, meant) = (pod.at("metadata"), binding.at("metadata"));
+    for (what, field) in [("UID", "uid"), ("ResourceVersion", "resourceVersion")] {
+        let (wanted, found) = (meant.text(field), there.text(field));
+        if !wanted.is_empty() && wanted != found {
+            let object = (there.text("namespace"), there.text("name"));
+            return Err(precondition_failed(pods, object, what, wanted, found));
+        }
     }
+    Ok(())
+}
+
+fn assign(pod: &mut Value, binding: &Value, name: &str, ask: &Ask) -> Result<(), Status> {
+    let conflict = |why: String| Status::conflict(Grouped::new("", "pods/binding"), name, why);
     if pod.at("metadata").has("deletionTimestamp") {
         return Err(conflict(format!(
             "pod {name} is being deleted, cannot be assigned to a host"
@@ -88,7 +107,10 @@ fn assign(pod: &mut Value, binding: &Value, name: &str, node: &str, ask: &Ask) -
             "pod {name} has non-empty .spec.schedulingGates"
         )));
     }
-    pod.make("spec").set("nodeName", node);
+    pod.make("spec")
+        .set("nodeName", binding.at("target").text("name"));
+    // Where it was to go is no longer of interest.
+    pod.make("status").remove("nominatedNodeName");
     for map in ["annotations", "labels"] {
         for (key, value) in binding.at("metadata").entries(map) {
             pod.make("metadata").make(map).set(key, value.clone());

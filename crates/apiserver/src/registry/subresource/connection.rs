@@ -1,26 +1,20 @@
 //! The options of a stream, as an object: admission sees no other.
 
-use k3_api::rules::TreeMut;
+use k3_api::{rules::TreeMut, status::Status};
 use serde_json::{Value, json};
 
 use crate::registry::Ask;
 
 /// What a client asks of a stream, in the URL. `path` is that which a request is passed on to.
-pub(super) fn options(ask: &Ask, path: &str) -> Value {
+pub(super) fn options(ask: &Ask, path: &str) -> Result<Value, Status> {
     let part = ask.target.kind.subresource(ask.target.part());
     let (kind, version) = part.map_or(("", ""), |part| (&*part.kind, &*part.version));
     let mut options = json!({"kind": kind, "apiVersion": version});
     let query = &ask.query;
     let name = ask.target.part();
     if matches!(name, "exec" | "attach") {
-        for flag in ["stdin", "tty"] {
+        for flag in ["stdin", "stdout", "stderr", "tty"] {
             if query.flag(flag).unwrap_or_default() {
-                options.set(flag, true);
-            }
-        }
-        // Who wants none of what is written has to say so.
-        for flag in ["stdout", "stderr"] {
-            if query.flag(flag).unwrap_or(true) {
                 options.set(flag, true);
             }
         }
@@ -31,7 +25,7 @@ pub(super) fn options(ask: &Ask, path: &str) -> Value {
     match name {
         "exec" => options.set("command", query.all("command").collect::<Vec<_>>()),
         "portforward" => {
-            let ports: Vec<i64> = query.all("ports").filter_map(|port| port.parse().ok()).collect();
+            let ports = query.ports("ports")?;
             if !ports.is_empty() {
                 options.set("ports", ports);
             }
@@ -39,5 +33,5 @@ pub(super) fn options(ask: &Ask, path: &str) -> Value {
         "proxy" if !path.is_empty() => options.set("path", path),
         _ => {}
     }
-    options
+    Ok(options)
 }

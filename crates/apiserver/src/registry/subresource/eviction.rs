@@ -11,19 +11,24 @@ use k3_api::{
 };
 use serde_json::{Value, json};
 
-use super::{binding::set_condition, done, judge};
+use super::{Phase, binding::set_condition, judge, made};
 use crate::{
+    admission::Operation,
     http::Answer,
     registry::{
         Ask, Registry, Resource,
         ask::Warnings,
         body::{self, Expected},
+        create::match_namespace,
+        delete::check_preconditions,
     },
     request::{DeleteOptions, Query, WriteOptions, Writing},
 };
 
 /// After how many seconds to ask again when a budget allows nothing now.
 const RETRY: u32 = 10;
+/// The condition of a budget that allows something.
+const ALLOWED: &str = "DisruptionAllowed";
 /// How many pods a budget may have on their way out.
 const MOST_DISRUPTED: usize = 2000;
 
@@ -42,7 +47,10 @@ impl Registry {
         };
         let mut warnings = Warnings::default();
         let mut eviction = body::read(ask, expected, &options, &mut warnings)?;
-        self.admit_part(ask, &mut eviction, options.dry_run, &mut warnings)
+        let pods = Resource::of(ask.target.kind.clone(), &self.caches);
+        match_namespace(&mut eviction, &pods, &ask.target.namespace)?;
+        let (phase, dry_run) = ((Operation::Create, Phase::Change), options.dry_run);
+        self.admit_as(phase, ask, &mut eviction, dry_run, &mut warnings)
             .await?;
         if eviction.at("metadata").text("name") != ask.target.name {
             return Err(Status::bad_request(
@@ -55,14 +63,17 @@ impl Registry {
                 now: ask.now,
                 user: &ask.user,
             };
-            judge(rules, &eviction, &at, Grouped::new("policy", "Eviction"))?;
+            let told = (Grouped::new("policy", "Eviction"), ask.target.name.as_str());
+            judge(rules, &eviction, &at, told)?;
         }
+        let phase = (Operation::Create, Phase::Judge);
+        self.admit_as(phase, ask, &mut eviction, dry_run, &mut warnings)
+            .await?;
         let delete = eviction.at("deleteOptions");
         let delete = (!delete.is_null()).then_some(delete);
         let mut delete = DeleteOptions::read(&Query::default(), Some(delete.unwrap_or(&json!({}))))?;
-        delete.dry_run |= options.dry_run;
+        delete.dry_run |= dry_run;
         self.fresh().await?;
-        let pods = Resource::of(ask.target.kind.clone(), &self.caches);
         let key = pods.key(&ask.target.namespace, &ask.target.name)?;
         let pod = pods
             .cache
@@ -73,7 +84,7 @@ impl Registry {
             self.ask_budget(ask, &tree, delete.dry_run).await?;
         }
         self.mark_and_delete(ask, &pods, &delete).await?;
-        Ok(done(ask, 201))
+        Ok(made(ask, &warnings))
     }
 
     /// Asks the budget of a pod, and counts the disruption.
@@ -126,42 +137,33 @@ impl Registry {
         options: &DeleteOptions,
     ) -> Result<(), Status> {
         let key = pods.key(&ask.target.namespace, &ask.target.name)?;
-        if !options.dry_run && options.resource_version.is_none() {
+        let mut options = options.clone();
+        if !options.dry_run {
             let why = json!({
                 "status": "True",
                 "reason": "EvictionByEvictionAPI",
                 "message": "Eviction API: evicting",
             });
-            let wanted = options.uid.as_deref();
-            self.modify(pods, &ask.target.namespace, &ask.target.name, false, |pod| {
-                check_uid(pod, wanted)?;
-                set_condition(pod, "DisruptionTarget", &why, ask);
-                Ok(())
-            })
-            .await?;
+            let marked = self
+                .modify(pods, &ask.target.namespace, &ask.target.name, false, |pod| {
+                    check_preconditions(pod, &options, pods)?;
+                    set_condition(pod, "DisruptionTarget", &why, ask);
+                    Ok(())
+                })
+                .await?;
+            // The mark itself is no reason to let the pod be.
+            if options.resource_version.is_some() {
+                let version = marked.at("metadata").text("resourceVersion");
+                options.resource_version = Some(version.to_owned());
+            }
         }
         let pod = pods
             .cache
             .get(&key)
             .ok_or_else(|| pods.not_found(&ask.target.name))?;
-        self.delete_object(ask, pods, pod, options, &mut Warnings::default())
+        self.delete_object(ask, pods, pod, &options, &mut Warnings::default())
             .await?;
         Ok(())
-    }
-}
-
-fn check_uid(pod: &Value, wanted: Option<&str>) -> Result<(), Status> {
-    let (name, uid) = (pod.at("metadata").text("name"), pod.at("metadata").text("uid"));
-    match wanted.filter(|wanted| !wanted.is_empty() && *wanted != uid) {
-        None => Ok(()),
-        Some(wanted) => Err(Status::conflict(
-            Grouped::new("", "Pod"),
-            name,
-            format!(
-                "the UID in the precondition ({wanted}) does not match the UID in record ({uid}). The object might have been \
-                 deleted and then recreated"
-            ),
-        )),
     }
 }
 
@@ -198,29 +200,30 @@ fn covers(budget: &Value, labels: &serde_json::Map<String, Value>) -> bool {
 /// Counts a disruption, if one is allowed.
 fn take(budget: &mut Value, pod: &str, now: &str) -> Result<(), Status> {
     let name = budget.at("metadata").text("name").to_owned();
-    let forbidden =
-        |why: String| Status::forbidden(Grouped::new("policy", "poddisruptionbudgets"), &name, why);
+    let forbidden = |why: &str, cause: &str| {
+        let status = Status::forbidden(Grouped::new("policy", "poddisruptionbudget"), &name, why);
+        let not_now = format!("The disruption budget {name} does not allow evicting pods currently: {cause}");
+        Err(because(status, not_now))
+    };
     let status = budget.at("status");
     let count = |name: &str| status.int(name).unwrap_or_default();
     if count("observedGeneration") < budget.at("metadata").int("generation").unwrap_or_default() {
-        return Err(refused(format!(
-            "The disruption budget {name} is still being processed by the server."
-        )));
+        let why = format!("The disruption budget {name} is still being processed by the server.");
+        return Err(refused(why, RETRY));
     }
     if count("disruptionsAllowed") < 0 {
-        return Err(forbidden("pdb disruptions allowed is negative".to_owned()));
+        let why = "pdb disruptions allowed is negative";
+        return forbidden(why, why);
     }
     if status.entries("disruptedPods").len() > MOST_DISRUPTED {
-        return Err(forbidden(
-            "DisruptedPods map too big - too many evictions not confirmed by PDB controller".to_owned(),
-        ));
+        return forbidden(
+            "DisruptedPods map too big - too many evictions not confirmed by PDB controller",
+            "too many pending evictions not confirmed by PDB controller",
+        );
     }
     if count("disruptionsAllowed") == 0 {
-        return Err(refused(format!(
-            "The disruption budget {name} needs {} healthy pods and has {} currently",
-            count("desiredHealthy"),
-            count("currentHealthy")
-        )));
+        // Nobody knows when to ask again.
+        return Err(refused(not_now(&name, status), 0));
     }
     let left = count("disruptionsAllowed") - 1;
     let status = budget.make("status");
@@ -232,22 +235,65 @@ fn take(budget: &mut Value, pod: &str, now: &str) -> Result<(), Status> {
     Ok(())
 }
 
-/// Says in the conditions of a budget that it allows nothing any more.
-fn disallow(status: &mut Value, now: &str) {
-    for condition in status.items_mut("conditions") {
-        if condition.text("type") == "DisruptionAllowed" && condition.text("status") == "True" {
-            condition.set("status", "False");
-            condition.set("reason", "InsufficientPods");
-            condition.set("lastTransitionTime", now);
-        }
+/// Why a budget allows nothing at the moment.
+fn not_now(name: &str, status: &Value) -> String {
+    let count = |name: &str| status.int(name).unwrap_or_default();
+    let mut conditions = status.items("conditions").iter();
+    let said = conditions
+        .find(|condition| condition.text("type") == ALLOWED)
+        .filter(|condition| condition.text("status") == "False" && !condition.text("message").is_empty());
+    let begin = format!("The disruption budget {name}");
+    let (healthy, needed) = (count("currentHealthy"), count("desiredHealthy"));
+    match said {
+        // What was counted before it failed is not to be trusted.
+        Some(condition) if condition.text("reason") == "SyncFailed" => format!(
+            "{begin} does not allow evicting pods currently because it failed sync: {}",
+            condition.text("message")
+        ),
+        _ if healthy <= needed => format!("{begin} needs {needed} healthy pods and has {healthy} currently"),
+        Some(condition) => format!(
+            "{begin} does not allow evicting pods currently ({}): {}",
+            condition.text("reason"),
+            condition.text("message")
+        ),
+        None => format!("{begin} does not allow evicting pods currently"),
     }
 }
 
-fn refused(why: String) -> Status {
-    let mut status = Status::too_many_requests(
-        "Cannot evict pod as it would violate the pod's disruption budget.",
-        RETRY,
-    );
+/// Says in the conditions of a budget that it allows nothing any more.
+fn disallow(status: &mut Value, now: &str) {
+    let mut condition = json!({
+        "type": ALLOWED,
+        "status": "False",
+        "lastTransitionTime": now,
+        "reason": "InsufficientPods",
+        "message": "",
+    });
+    if let Some(generation) = status.int("observedGeneration") {
+        condition.set("observedGeneration", generation);
+    }
+    status.fill("conditions", json!([]));
+    let Some(Value::Array(conditions)) = status.at_mut("conditions") else {
+        return;
+    };
+    match conditions.iter_mut().find(|other| other.text("type") == ALLOWED) {
+        Some(other) => {
+            if other.text("status") == "False" {
+                condition.copy_from("lastTransitionTime", other);
+            }
+            *other = condition;
+        }
+        None => conditions.push(condition),
+    }
+}
+
+fn refused(why: String, retry: u32) -> Status {
+    let message = "Cannot evict pod as it would violate the pod's disruption budget.";
+    because(Status::too_many_requests(message, retry), why)
+}
+
+/// A refusal with what the budget has to do with it.
+fn because(mut status: Status, why: String) -> Status {
     let details = status.details.get_or_insert_default();
     details.causes.push(Cause {
         reason: "DisruptionBudget".into(),
@@ -255,4 +301,70 @@ fn refused(why: String) -> Status {
         field: String::new(),
     });
     status
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn budget(status: &Value) -> Value {
+        json!({"metadata": {"name": "b"}, "status": status})
+    }
+
+    fn cause(status: &Value) -> (u16, u32, String) {
+        let refused = take(&mut budget(status), "p", "now").expect_err("it allows nothing");
+        let details = refused.details.expect("it says why");
+        let cause = details.causes.into_iter().next().expect("it says why");
+        (refused.code, details.retry_after_seconds, cause.message)
+    }
+
+    #[test]
+    fn a_budget_says_why_it_allows_nothing() {
+        let condition =
+            |reason: &str| json!([{"type": ALLOWED, "status": "False", "reason": reason, "message": "m"}]);
+        let spent = |conditions: Value| json!({"disruptionsAllowed": 0, "currentHealthy": 2, "desiredHealthy": 1, "conditions": conditions});
+        for (status, wanted) in [
+            (
+                json!({"disruptionsAllowed": 0, "currentHealthy": 1, "desiredHealthy": 2}),
+                "The disruption budget b needs 2 healthy pods and has 1 currently",
+            ),
+            (
+                spent(condition("SyncFailed")),
+                "The disruption budget b does not allow evicting pods currently because it failed sync: m",
+            ),
+            (
+                spent(condition("Other")),
+                "The disruption budget b does not allow evicting pods currently (Other): m",
+            ),
+            (
+                spent(json!([])),
+                "The disruption budget b does not allow evicting pods currently",
+            ),
+        ] {
+            assert_eq!(cause(&status), (429, 0, wanted.to_owned()));
+        }
+        let negative = "The disruption budget b does not allow evicting pods currently: pdb disruptions allowed is negative";
+        assert_eq!(
+            cause(&json!({"disruptionsAllowed": -1})),
+            (403, 0, negative.to_owned())
+        );
+    }
+
+    #[test]
+    fn the_last_disruption_closes_a_budget() {
+        let mut budget = budget(&json!({"disruptionsAllowed": 1, "observedGeneration": 3}));
+        take(&mut budget, "p", "now").expect("one is left");
+        assert_eq!(
+            budget.at("status"),
+            &json!({
+                "disruptionsAllowed": 0,
+                "observedGeneration": 3,
+                "disruptedPods": {"p": "now"},
+                "conditions": [{
+                    "type": ALLOWED, "status": "False", "observedGeneration": 3, "lastTransitionTime": "now",
+                    "reason": "InsufficientPods", "message": "",
+                }],
+            })
+        );
+    }
 }

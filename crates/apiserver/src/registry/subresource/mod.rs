@@ -14,7 +14,7 @@ pub(super) use self::scale::NewScale;
 
 use k3_api::{
     kinds::Persistence,
-    rules::{Rules, Tree},
+    rules::Rules,
     status::{Details, Grouped, Status},
 };
 use k3_storage::{Revision, Write};
@@ -70,24 +70,9 @@ impl Registry {
         }
     }
 
-    /// Takes what is made under an object, and not stored itself, through admission.
-    async fn admit_part(
-        &self,
-        ask: &Ask,
-        object: &mut Value,
-        dry_run: bool,
-        warnings: &mut Warnings,
-    ) -> Result<(), Status> {
-        for phase in [Phase::Change, Phase::Judge] {
-            self.admit_as((Operation::Create, phase), ask, object, dry_run, warnings)
-                .await?;
-        }
-        Ok(())
-    }
-
     /// Takes a request for a stream through admission. Its options stand for an object.
     async fn admit_connection(&self, ask: &Ask, path: &str) -> Result<(), Status> {
-        let mut options = connection::options(ask, path);
+        let mut options = connection::options(ask, path)?;
         let mut warnings = Warnings::default();
         for phase in [Phase::Change, Phase::Judge] {
             self.admit_as(
@@ -102,6 +87,7 @@ impl Registry {
         Ok(())
     }
 
+    /// Takes what is made under an object, and not stored itself, through half of admission.
     async fn admit_as(
         &self,
         (operation, phase): (Operation, Phase),
@@ -183,31 +169,29 @@ impl Registry {
     }
 }
 
-/// A `Status` that says no more than that it went well.
-fn done(ask: &Ask, code: u16) -> Answer {
+/// A `Status` that says no more than that it was made.
+fn made(ask: &Ask, warnings: &Warnings) -> Answer {
     let status = Status {
-        success: true,
-        code,
+        code: 201,
+        details: None,
         ..Status::success(Details::default())
     };
-    let status = Status {
-        details: None,
-        ..status
-    };
-    web::status(&status, ask.accepted.format, ask.accepted.pretty)
+    let mut made = web::status(&status, ask.accepted.format, ask.accepted.pretty);
+    answer::warn(&mut made, &warnings.0);
+    made
 }
 
-/// The answer to what the rules of a kind find wrong.
+/// The answer to what the rules of a kind find wrong with an object that is told of by a name.
 fn judge(
     rules: &dyn Rules,
     object: &Value,
     at: &k3_api::rules::Circumstances<'_>,
-    kind: Grouped<'_>,
+    (kind, name): (Grouped<'_>, &str),
 ) -> Result<(), Status> {
     let mut errors = Vec::new();
     rules.validate(object, at, &mut errors);
     if errors.is_empty() {
         return Ok(());
     }
-    Err(Status::invalid(kind, object.at("metadata").text("name"), &errors))
+    Err(Status::invalid(kind, name, &errors))
 }

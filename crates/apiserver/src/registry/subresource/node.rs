@@ -64,10 +64,10 @@ impl Registry {
 
     /// A command in a container, its terminal, or its ports.
     pub(super) async fn stream(&self, ask: &Ask, verb: Verb, passed: Passed) -> Result<Answer, Status> {
+        self.admit_connection(ask, "").await?;
         if verb != Verb::Create {
             self.require_create(ask)?;
         }
-        self.admit_connection(ask, "").await?;
         let pod = self.pod(ask).await?;
         let part = ask.target.part();
         let mut path = match part {
@@ -87,7 +87,7 @@ impl Registry {
             }
             node => node,
         };
-        let location = self.node_location(node, true, path, stream_query(ask))?;
+        let location = self.node_location(node, true, path, stream_query(ask)?)?;
         if !passed.wants_upgrade() {
             return Err(Status::bad_request("Upgrade request required"));
         }
@@ -183,32 +183,31 @@ fn log_query(ask: &Ask) -> Result<String, Status> {
             pairs.push((number, value.to_string()));
         }
     }
-    if !query.text("sinceTime").is_empty() {
-        pairs.push(("sinceTime", query.text("sinceTime").to_owned()));
+    if let Some(time) = query.time("sinceTime")? {
+        pairs.push(("sinceTime", time.truncated().to_string()));
     }
     Ok(encode(&mut pairs))
 }
 
 /// The options of a stream as a node reads them.
-fn stream_query(ask: &Ask) -> String {
+fn stream_query(ask: &Ask) -> Result<String, Status> {
     let query = &ask.query;
     let mut pairs: Vec<(&str, String)> = Vec::new();
     match ask.target.part() {
         "portforward" => {
-            let ports: Vec<&str> = query.all("ports").collect();
+            let ports: Vec<_> = query.ports("ports")?.iter().map(u16::to_string).collect();
             if !ports.is_empty() {
                 pairs.push(("port", ports.join(",")));
             }
         }
         part => {
-            // Who wants none of what is written has to say so.
-            for (name, flag, usually) in [
-                ("input", "stdin", false),
-                ("output", "stdout", true),
-                ("error", "stderr", true),
-                ("tty", "tty", false),
+            for (name, flag) in [
+                ("input", "stdin"),
+                ("output", "stdout"),
+                ("error", "stderr"),
+                ("tty", "tty"),
             ] {
-                if query.flag(flag).unwrap_or(usually) {
+                if query.flag(flag).unwrap_or_default() {
                     pairs.push((name, "1".to_owned()));
                 }
             }
@@ -217,7 +216,7 @@ fn stream_query(ask: &Ask) -> String {
             }
         }
     }
-    encode(&mut pairs)
+    Ok(encode(&mut pairs))
 }
 
 /// Finds the container that is meant, or says which there are.
@@ -251,25 +250,28 @@ fn container<'p>(pod: &'p Value, name: &'p str) -> Result<&'p str, Status> {
 
 fn check_log_options(ask: &Ask) -> Result<(), Status> {
     let query = &ask.query;
+    let seconds = query.int("sinceSeconds")?;
+    query.time("sinceTime")?;
+    let (lines, bytes) = (query.int("tailLines")?, query.int("limitBytes")?);
     let mut errors = Vec::new();
-    if let Some(lines) = query.int("tailLines")?.filter(|lines| *lines < 0) {
+    if let Some(lines) = lines.filter(|lines| *lines < 0) {
         errors.push(Error::invalid(
             &Path::new("tailLines"),
             lines,
             "must be greater than or equal to 0",
         ));
     }
-    if let Some(bytes) = query.int("limitBytes")?.filter(|bytes| *bytes < 1) {
+    if let Some(bytes) = bytes.filter(|bytes| *bytes < 1) {
         errors.push(Error::invalid(
             &Path::new("limitBytes"),
             bytes,
             "must be greater than 0",
         ));
     }
-    if query.has("sinceSeconds") && query.has("sinceTime") {
+    if seconds.is_some() && query.has("sinceTime") {
         let detail = "at most one of `sinceTime` or `sinceSeconds` may be specified";
-        errors.push(Error::forbidden(&Path::NOWHERE, detail));
-    } else if let Some(seconds) = query.int("sinceSeconds")?.filter(|seconds| *seconds < 1) {
+        errors.push(Error::forbidden(&Path::new(""), detail));
+    } else if let Some(seconds) = seconds.filter(|seconds| *seconds < 1) {
         errors.push(Error::invalid(
             &Path::new("sinceSeconds"),
             seconds,

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use http::{HeaderValue, Method, header};
-use k3_api::{go, rules::Tree, status::Status};
+use k3_api::{go, kinds::builtin, rules::Tree, status::Status};
 use serde_json::Value;
 
 use crate::{
@@ -119,7 +119,9 @@ impl Registry {
             })?;
             found.text("name").clone_into(&mut port);
         }
-        let ready = endpoints(&self.caches, namespace, named.name, &port);
+        let ready = endpoints(&self.caches, namespace, named.name, &port, |endpoint| {
+            self.is_pod(endpoint, namespace)
+        });
         if ready.is_empty() {
             return Err(Status::service_unavailable(format!(
                 "no endpoints available for service {quoted}"
@@ -131,6 +133,18 @@ impl Registry {
             .nth(chosen)
             .expect("the position is within the list");
         Ok(self.elsewhere(named, allowed(&host)?, Some(port)))
+    }
+
+    /// Whether an endpoint is a pod of a namespace: whoever writes endpoints must not reach everything the server reaches.
+    fn is_pod(&self, endpoint: &Value, namespace: &str) -> bool {
+        let target = endpoint.at("targetRef");
+        let kind = builtin().kind("", "v1", "Pod").expect("the kind is built in");
+        let pods = Resource::of(kind, &self.caches);
+        target.text("namespace") == namespace
+            && object(&pods, namespace, target.text("name")).is_ok_and(|pod| {
+                let mut addresses = pod.at("status").items("podIPs").iter();
+                addresses.any(|address| endpoint.texts("addresses").next() == Some(address.text("ip")))
+            })
     }
 
     /// A node's own API, or another port of the same machine.

@@ -184,12 +184,8 @@ impl NewScale {
                 now: ask.now,
                 user: &ask.user,
             };
-            judge(
-                rules,
-                &new,
-                &at,
-                Grouped::new(&subresource.group, &subresource.kind),
-            )?;
+            let grouped = Grouped::new(&subresource.group, &subresource.kind);
+            judge(rules, &new, &at, (grouped, new.at("metadata").text("name")))?;
         }
         if !matches!(self, NewScale::Patch(Patch::Apply(_))) {
             manage::with_subject(&kind, resource.rules(), "scale", None, |subject| {

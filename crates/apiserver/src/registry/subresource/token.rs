@@ -101,7 +101,7 @@ impl Registry {
             now: ask.now,
             user: &ask.user,
         };
-        judge(rules, &request, &at, grouped)?;
+        judge(rules, &request, &at, (grouped, ""))?;
         self.admit_as(
             (Operation::Create, Phase::Judge),
             ask,

@@ -42,6 +42,8 @@ const NOT_EPHEMERAL: [&str; 9] = [
 pub(super) struct Pod<'p> {
     /// Its spec.
     pub(super) spec: &'p Value,
+    /// Its volumes without faults.
+    pub(super) volumes: &'p [&'p Value],
     /// The names of its resource claims.
     pub(super) claims: &'p [&'p str],
     /// The rules that are relaxed for it.
@@ -161,9 +163,8 @@ impl Pod<'_> {
         ports(container.items("ports"), &at.child("ports"), errors);
         env::validate(container.items("env"), &at.child("env"), errors);
         env::validate_from(container.items("envFrom"), &at.child("envFrom"), errors);
-        let volumes = self.spec.items("volumes");
-        mount::validate(container, volumes, &at.child("volumeMounts"), errors);
-        mount::validate_devices(container, volumes, &at.child("volumeDevices"), errors);
+        mount::validate(container, self.volumes, &at.child("volumeMounts"), errors);
+        mount::validate_devices(container, self.volumes, &at.child("volumeDevices"), errors);
         let policy = container.text("imagePullPolicy");
         errors.word(&at.child("imagePullPolicy"), policy, &PULL_POLICIES);
         resources::validate_requirements(

@@ -106,6 +106,10 @@ impl Rules for Pod {
         warnings::pod(new)
     }
 
+    fn status_warnings(&self, new: &Value, _old: &Value) -> Vec<String> {
+        warnings::addresses(new.at("status"))
+    }
+
     fn has_generation(&self) -> bool {
         true
     }

@@ -16,13 +16,13 @@ const PROPAGATIONS: [&str; 3] = ["Bidirectional", "HostToContainer", "None"];
 const READ_ONLY: [&str; 3] = ["Disabled", "Enabled", "IfPossible"];
 const BIND_OPTIONS: [&str; 3] = ["nodev", "noexec", "nosuid"];
 
-/// The volume of a name. Of two with one name, the last counts.
-fn volume<'v>(volumes: &'v [Value], name: &str) -> Option<&'v Value> {
-    volumes.iter().rfind(|volume| volume.text("name") == name)
+/// The volume of a name.
+fn volume<'v>(volumes: &[&'v Value], name: &str) -> Option<&'v Value> {
+    volumes.iter().find(|volume| volume.text("name") == name).copied()
 }
 
-/// What is wrong with the mounts of a container.
-pub(super) fn validate(container: &Value, volumes: &[Value], at: &Path<'_>, errors: &mut Errors) {
+/// What is wrong with the mounts of a container; `volumes` are those that can be mounted.
+pub(super) fn validate(container: &Value, volumes: &[&Value], at: &Path<'_>, errors: &mut Errors) {
     let mounts = container.items("volumeMounts");
     let devices = container.items("volumeDevices");
     let repeated = demand::repeated(mounts.iter().map(|mount| mount.text("mountPath")));
@@ -119,7 +119,7 @@ fn bind_options(mount: &Value, volume: Option<&Value>, at: &Path<'_>, errors: &m
 }
 
 /// What is wrong with the devices of a container.
-pub(super) fn validate_devices(container: &Value, volumes: &[Value], at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_devices(container: &Value, volumes: &[&Value], at: &Path<'_>, errors: &mut Errors) {
     let mounts = container.items("volumeMounts");
     let mut paths: Vec<&str> = Vec::new();
     let mut names: Vec<&str> = Vec::new();

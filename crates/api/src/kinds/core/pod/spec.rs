@@ -72,7 +72,7 @@ pub(super) fn validate(
     if !spec.has("terminationGracePeriodSeconds") {
         errors.required(&at.child("terminationGracePeriodSeconds"), "");
     }
-    volume::validate_volumes(spec.items("volumes"), &at.child("volumes"), metadata, errors);
+    let volumes = volume::validate_volumes(spec.items("volumes"), &at.child("volumes"), metadata, errors);
     let claims: Vec<&str> = spec
         .items("resourceClaims")
         .iter()
@@ -87,6 +87,7 @@ pub(super) fn validate(
     );
     let pod = Pod {
         spec,
+        volumes: &volumes,
         claims: &claims,
         options,
     };

@@ -179,6 +179,19 @@ fn variables_and_mounts_refer_to_what_is_there() {
 }
 
 #[test]
+fn a_volume_with_faults_cannot_be_mounted() {
+    let mut pod = container(json!({"volumeMounts": [{"name": "v", "mountPath": "/a"}]}));
+    pod["spec"]["volumes"] = json!([{"name": "v", "emptyDir": {}, "hostPath": {"path": "/", "type": ""}}]);
+    claims(vec![(
+        pod,
+        &[
+            "spec.volumes[0].hostPath: Forbidden: may not specify more than 1 volume type",
+            "spec.containers[0].volumeMounts[0].name: Not found: \"v\"",
+        ],
+    )]);
+}
+
+#[test]
 fn what_is_shared_with_the_host_fits_together() {
     claims(vec![
         (

@@ -84,6 +84,7 @@ const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 /// What the user should be told about a new pod.
 pub(super) fn pod(pod: &Value) -> Vec<String> {
     let mut told = Vec::new();
+    moved_profiles(pod, &mut told);
     let faults = dns1123_label(pod.at("metadata").text("name"));
     if !faults.is_empty() {
         told.push(format!(
@@ -92,8 +93,21 @@ pub(super) fn pod(pod: &Value) -> Vec<String> {
             faults.join(" ")
         ));
     }
-    moved_profiles(pod, &mut told);
     all(pod, &Path::NOWHERE, Subject::Pod, &mut told);
+    told
+}
+
+/// What who writes the status of a pod should be told: addresses that are read in more than one way.
+pub(super) fn addresses(status: &Value) -> Vec<String> {
+    let status_at = Path::new("status");
+    let mut told = Vec::new();
+    for list in ["podIPs", "hostIPs"] {
+        let list_at = status_at.child(list);
+        for (index, address) in status.items(list).iter().enumerate() {
+            let place = list_at.index(index);
+            told.extend(ip_warning(&place.child("ip"), address.text("ip")));
+        }
+    }
     told
 }
 
@@ -403,6 +417,19 @@ mod tests {
             [
                 "spec.containers[0].env[2]: hides previous definition of \"A\", which may be dropped when using apply",
                 "spec.containers[0].ports[1]: duplicate port definition with spec.containers[0].ports[0]",
+            ]
+        );
+    }
+
+    #[test]
+    fn addresses_in_a_status_are_told_of_that_have_another_form() {
+        let status =
+            json!({"podIPs": [{"ip": "10.0.0.1"}, {"ip": "FD00::1"}], "hostIPs": [{"ip": "fd00::0:2"}]});
+        assert_eq!(
+            addresses(&status),
+            [
+                "status.podIPs[1].ip: IPv6 address \"FD00::1\" should be in RFC 5952 canonical format (\"fd00::1\")",
+                "status.hostIPs[0].ip: IPv6 address \"fd00::0:2\" should be in RFC 5952 canonical format (\"fd00::2\")",
             ]
         );
     }

@@ -92,10 +92,16 @@ const SOURCES: &[Source] = &[
     source("image", source::image),
 ];
 
-/// What is wrong with the volumes of a pod, or of a template without a name.
-pub(crate) fn validate_volumes(volumes: &[Value], at: &Path<'_>, pod_metadata: &Value, errors: &mut Errors) {
+/// What is wrong with the volumes of a pod, or of a template without a name. Gives those without faults: nothing else can
+/// be mounted, and no two of them have one name.
+pub(crate) fn validate_volumes<'v>(
+    volumes: &'v [Value],
+    at: &Path<'_>,
+    pod_metadata: &Value,
+    errors: &mut Errors,
+) -> Vec<&'v Value> {
     let pod = pod_metadata.text("name");
-    let mut taken = Vec::with_capacity(volumes.len());
+    let mut sound: Vec<&Value> = Vec::with_capacity(volumes.len());
     for (index, volume) in volumes.iter().enumerate() {
         let place = at.index(index);
         let before = errors.len();
@@ -106,12 +112,12 @@ pub(crate) fn validate_volumes(volumes: &[Value], at: &Path<'_>, pod_metadata: &
         } else {
             demand::label(name, &place.child("name"), errors);
         }
-        if taken.contains(&name) {
+        if sound.iter().any(|other| other.text("name") == name) {
             errors.push(Error::duplicate(&place.child("name"), name));
         }
         // A volume with faults takes no name: a second one by that name is no duplicate.
         if errors.len() == before {
-            taken.push(name);
+            sound.push(volume);
         }
         let claim = volume.at("persistentVolumeClaim").text("claimName");
         let is_created = |volume: &Value| {
@@ -130,6 +136,7 @@ pub(crate) fn validate_volumes(volumes: &[Value], at: &Path<'_>, pod_metadata: &
             ));
         }
     }
+    sound
 }
 
 fn validate_source(volume: &Value, at: &Path<'_>, pod: &str, errors: &mut Errors) {
