@@ -187,6 +187,11 @@ pub trait Rules: Send + Sync {
         &[]
     }
 
+    /// Whether lists and watches can be narrowed by `metadata.namespace`. Most can, even where there are no namespaces.
+    fn selects_by_namespace(&self) -> bool {
+        true
+    }
+
     /// What is told to who selects by another field.
     fn not_selectable(&self, field: &str) -> String {
         if self.selectable().is_empty() {

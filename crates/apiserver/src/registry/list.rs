@@ -489,7 +489,9 @@ impl Selection {
         for term in options.fields.terms() {
             match term.field.as_str() {
                 "metadata.name" => selection.names.push(term.clone()),
-                "metadata.namespace" => selection.namespaces.push(term.clone()),
+                "metadata.namespace" if resource.rules().selects_by_namespace() => {
+                    selection.namespaces.push(term.clone());
+                }
                 field => match resource.cache.field_position(field) {
                     Some(position) if resource.selects_by(field) => {
                         selection.fields.push((position, term.clone()));
