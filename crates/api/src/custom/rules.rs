@@ -31,6 +31,7 @@ use crate::{
 pub struct CustomRules {
     api_version: String,
     kind: String,
+    namespaced: bool,
     has_status: bool,
     scale: Option<Scale>,
     columns: Columns,
@@ -76,6 +77,7 @@ impl CustomRules {
         CustomRules {
             api_version: format!("{}/{}", spec.text("group"), version.text("name")),
             kind: spec.at("names").text("kind").to_owned(),
+            namespaced: spec.text("scope") == "Namespaced",
             has_status: subresources.has("status"),
             scale: subresources
                 .has("scale")
@@ -352,6 +354,10 @@ impl Rules for CustomRules {
 
     fn selectable(&self) -> &[Selectable] {
         &self.selectable
+    }
+
+    fn selects_by_namespace(&self) -> bool {
+        self.namespaced
     }
 
     fn not_selectable(&self, field: &str) -> String {

@@ -86,7 +86,12 @@ pub fn update(
     let place = Path::new("metadata");
     let after = new.at("metadata");
     let mut errors = meta::object_meta(after, &place, Rule::PathSegment, at.kind.is_namespaced());
-    errors.extend(meta::object_meta_update(after, before, &place));
+    let changed = meta::object_meta_update(after, before, &place);
+    errors.extend_from_slice(&changed);
+    if !tells_once(at.kind) {
+        // Once more, as the kind's own rules do.
+        errors.extend(once(&changed));
+    }
     if asks_for_standard_finalizers(at.kind) {
         meta::standard_finalizers(after, &place, &mut errors);
     }
@@ -135,14 +140,31 @@ fn asks_for_standard_finalizers(kind: &Kind) -> bool {
     )
 }
 
-/// The answer to an object with errors. What several rules say alike is told once.
-fn invalid(kind: &Kind, object: &Value, errors: &Errors) -> Status {
+/// Whether what several rules of a kind say alike is told once. It is where rules are declared along with the types: there
+/// they are brought together. Kinds that users define, definitions, and API services have no such types.
+fn tells_once(kind: &Kind) -> bool {
+    let group = kind.group.as_str();
+    kind.rules.is_none() && !matches!(group, "apiextensions.k8s.io" | "apiregistration.k8s.io")
+}
+
+/// Errors, each once.
+fn once(errors: &Errors) -> Errors {
     let mut told = Errors::new();
     for error in errors {
         if !told.contains(error) {
             told.push(error.clone());
         }
     }
+    told
+}
+
+/// The answer to an object with errors.
+fn invalid(kind: &Kind, object: &Value, errors: &Errors) -> Status {
+    let told = if tells_once(kind) {
+        once(errors)
+    } else {
+        errors.clone()
+    };
     let name = object.at("metadata").text("name");
     // Events of both groups are one kind, of the core group.
     let group = match kind.group.as_str() {

@@ -187,6 +187,11 @@ pub trait Rules: Send + Sync {
         &[]
     }
 
+    /// Whether lists and watches can be narrowed by `metadata.namespace`. Most can, even where there are no namespaces.
+    fn selects_by_namespace(&self) -> bool {
+        true
+    }
+
     /// What is told to who selects by another field.
     fn not_selectable(&self, field: &str) -> String {
         if self.selectable().is_empty() {
@@ -275,34 +280,7 @@ pub fn of(kind: &Kind) -> &dyn Rules {
     }
 }
 
-/// Whether lists and watches of a kind can be narrowed by the namespace. Kinds without one that know fields of their own, and
-/// all custom ones, do not know that field; the others take it for one that is empty.
-pub fn selects_by_namespace(kind: &Kind) -> bool {
-    kind.is_namespaced() || (kind.rules.is_none() && of(kind).selectable().is_empty())
-}
-
 /// The rules of a kind that asks nothing beside its shape.
 struct Plain;
 
 impl Rules for Plain {}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::kinds::builtin;
-
-    #[test]
-    fn only_kinds_that_know_the_field_are_selected_by_namespace() {
-        for (plural, wanted) in [
-            ("pods", true),
-            ("nodes", false),
-            ("namespaces", false),
-            ("persistentvolumes", true),
-        ] {
-            let kind = builtin()
-                .resource("", "v1", plural)
-                .expect("the resource is built in");
-            assert_eq!(selects_by_namespace(kind), wanted, "{plural}");
-        }
-    }
-}

@@ -9,7 +9,7 @@ use std::{
 use bytes::Bytes;
 use k3_api::{
     base64, decode, encode, go, protobuf,
-    rules::{self, Tree, TreeMut},
+    rules::{Tree, TreeMut},
     selector::{field, label},
     status::{Cause, Status},
 };
@@ -489,7 +489,7 @@ impl Selection {
         for term in options.fields.terms() {
             match term.field.as_str() {
                 "metadata.name" => selection.names.push(term.clone()),
-                "metadata.namespace" if rules::selects_by_namespace(&resource.kind) => {
+                "metadata.namespace" if resource.rules().selects_by_namespace() => {
                     selection.namespaces.push(term.clone());
                 }
                 field => match resource.cache.field_position(field) {

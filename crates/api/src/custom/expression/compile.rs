@@ -79,6 +79,7 @@ impl Scope {
             &self.plain
         };
         let program = match Program::compile(environment, &rule.expression) {
+            Err(error) if error.is_instantiation() => Err(format!("program instantiation failed: {error}")),
             Err(error) => Err(format!("compilation failed: {error}")),
             Ok(program) if *program.result_type() != Type::Bool => {
                 Err("cel expression must evaluate to a bool".to_owned())
@@ -89,6 +90,9 @@ impl Scope {
             compiled.uses_old = program.uses(OLD);
             if !rule.message_expression.is_empty() {
                 compiled.message = Some(match Program::compile(environment, &rule.message_expression) {
+                    Err(error) if error.is_instantiation() => {
+                        Err(format!("messageExpression instantiation failed: {error}"))
+                    }
                     Err(error) => Err(format!("messageExpression compilation failed: {error}")),
                     Ok(program) if *program.result_type() != Type::String => {
                         Err("messageExpression must evaluate to a string".to_owned())

@@ -20,6 +20,7 @@ const MOST_IN_ALL: u64 = 100_000_000;
 const TOLD: usize = 4;
 
 const RULES: &str = "x-kubernetes-validations";
+const MAP_TYPE: &str = "x-kubernetes-map-type";
 
 /// Whether the cost of single expressions is judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +38,7 @@ struct Place<'p> {
     whole: bool,
     /// How often a value of it can be in an object; `None` if there is no bound but the size of a request.
     most: Option<u64>,
-    /// The place of the list above in which old and new items cannot be told apart.
+    /// The place of the list above in which old and new items cannot be told apart, or of the object that is one value.
     uncorrelated: Option<&'p str>,
 }
 
@@ -87,23 +88,26 @@ impl Judging<'_> {
         if additional.is_object() {
             self.level(additional, inside(additional), &at.child("additionalProperties"));
         }
+        let here = at.to_string();
         let properties = at.child("properties");
+        let is_atomic = schema.has(MAP_TYPE) && schema.text(MAP_TYPE) != "granular";
         for (name, property) in schema.entries("properties") {
-            self.level(property, inside(property), &properties.key(name));
+            let mut inside = inside(property);
+            if is_atomic {
+                inside.uncorrelated = inside.uncorrelated.or(Some(&here));
+            }
+            self.level(property, inside, &properties.key(name));
         }
         if let Some(items) = schema::items(schema) {
-            let here = at.to_string();
             let mut inside = inside(items);
             if schema.text("x-kubernetes-list-type") != "map" {
                 inside.uncorrelated = inside.uncorrelated.or(Some(&here));
             }
             self.level(items, inside, &at.child("items"));
         }
-        if !schema.items(RULES).is_empty() {
-            let here = at.to_string();
-            if !self.known.iter().any(|error| error.field.starts_with(&here)) {
-                self.rules(schema, place, at);
-            }
+        let is_good = || !self.known.iter().any(|error| error.field.starts_with(&here));
+        if !schema.items(RULES).is_empty() && is_good() {
+            self.rules(schema, place, at);
         }
     }
 

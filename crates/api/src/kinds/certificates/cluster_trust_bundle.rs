@@ -55,6 +55,10 @@ impl Rules for ClusterTrustBundle {
         false
     }
 
+    fn selects_by_namespace(&self) -> bool {
+        false
+    }
+
     fn selectable(&self) -> &'static [Selectable] {
         const FIELDS: &[Selectable] = &[Selectable::rule("spec.signerName", |object| {
             Cow::Borrowed(object.at("spec").text("signerName"))

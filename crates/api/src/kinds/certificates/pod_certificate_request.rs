@@ -82,6 +82,10 @@ impl Rules for PodCertificateRequest {
         Some(Reset::Fields(FieldSet::of_fields(fields)))
     }
 
+    fn selects_by_namespace(&self) -> bool {
+        false
+    }
+
     fn selectable(&self) -> &'static [Selectable] {
         const FIELDS: &[Selectable] = &[
             Selectable::rule("spec.signerName", |object| {

@@ -148,6 +148,10 @@ impl Rules for SigningRequest {
         Some(Reset::Fields(FieldSet::of_fields(&[&["spec"], other])))
     }
 
+    fn selects_by_namespace(&self) -> bool {
+        false
+    }
+
     fn selectable(&self) -> &'static [Selectable] {
         const FIELDS: &[Selectable] = &[Selectable::rule("spec.signerName", |object| {
             Cow::Borrowed(object.at("spec").text("signerName"))

@@ -94,6 +94,10 @@ impl Rules for Namespace {
         reset::spec(subresource)
     }
 
+    fn selects_by_namespace(&self) -> bool {
+        false
+    }
+
     fn selectable(&self) -> &'static [Selectable] {
         SELECTABLE
     }

@@ -38,7 +38,7 @@ impl Rules for ServiceCidr {
         let before: Vec<_> = old.at("spec").texts("cidrs").collect();
         let grown = (before.len(), after.len()) == (1, 2);
         if before.len() != after.len() && !grown {
-            let shown = spec.at("cidrs").clone();
+            let shown = Shown::Json(spec.items("cidrs").into());
             errors.push(Error::invalid(&at, shown, demand::IMMUTABLE));
             return;
         }

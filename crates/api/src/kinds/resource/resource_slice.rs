@@ -66,6 +66,10 @@ impl Rules for ResourceSlice {
         true
     }
 
+    fn selects_by_namespace(&self) -> bool {
+        false
+    }
+
     fn selectable(&self) -> &'static [Selectable] {
         const FIELDS: &[Selectable] = &[
             Selectable::rule("spec.nodeName", |slice| {
@@ -79,6 +83,10 @@ impl Rules for ResourceSlice {
             }),
         ];
         FIELDS
+    }
+
+    fn not_selectable(&self, field: &str) -> String {
+        format!("field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: {field}")
     }
 
     fn columns(&self) -> &'static [Column] {

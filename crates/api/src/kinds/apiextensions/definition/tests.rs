@@ -202,3 +202,54 @@ fn lists_are_narrowed_by_single_values_outside_the_metadata() {
         "spec.selectableFields[3].jsonPath: Invalid value: \".x\": is an invalid path: does not refer to a valid field"
     );
 }
+
+#[test]
+fn an_object_that_is_one_value_has_no_old_fields() {
+    let object = |map_type: &str| {
+        let field = json!({"type": "string", "x-kubernetes-validations": [{"rule": "self == oldSelf"}]});
+        let whole = json!({"type": "object", "x-kubernetes-map-type": map_type, "properties": {"f": field}});
+        definition(&json!([version(
+            "v1",
+            true,
+            &json!({"type": "object", "properties": {"o": whole}})
+        )]))
+    };
+    assert_eq!(created(&mut object("granular")), [] as [&str; 0]);
+    let place = "spec.validation.openAPIV3Schema.properties[o]";
+    assert_eq!(
+        created(&mut object("atomic")),
+        [format!(
+            "{place}.properties[f].x-kubernetes-validations[0].rule: Invalid value: \"self == oldSelf\": oldSelf cannot be \
+             used on the uncorrelatable portion of the schema within {place}"
+        )]
+    );
+}
+
+#[test]
+fn what_is_wrong_with_metadata_is_told_as_often_as_it_is_found() {
+    let mut old = definition(&json!([version("v1", true, &json!({"type": "object"}))]));
+    created(&mut old);
+    let mut new = old.clone();
+    new["metadata"]["ownerReferences"] = json!([{"apiVersion": "v1", "kind": "A", "name": "a"}]);
+    let told = "metadata.ownerReferences[0].uid: Required value: must not be empty";
+    assert_eq!(updated(&mut new, &old), [told; 3]);
+}
+
+#[test]
+fn a_constant_without_a_value_is_told_as_what_keeps_the_program_from_being_made() {
+    let rule = json!({"rule": "self.find('(') == ''"});
+    let message = json!({"rule": "self == ''", "messageExpression": "self.find('(')"});
+    let schema = json!({"type": "object", "properties": {
+        "s": {"type": "string", "maxLength": 9, "x-kubernetes-validations": [rule, message]},
+    }});
+    let mut object = definition(&json!([version("v1", true, &schema)]));
+    let told = created(&mut object);
+    let fault = "instantiation failed: error parsing regexp: missing closing ): `(`";
+    assert_eq!(told.len(), 2);
+    assert!(told[0].ends_with(&format!(": program {fault}")), "{}", told[0]);
+    assert!(
+        told[1].ends_with(&format!(": messageExpression {fault}")),
+        "{}",
+        told[1]
+    );
+}

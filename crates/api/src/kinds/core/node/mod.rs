@@ -144,6 +144,10 @@ impl Rules for Node {
         reset::spec(subresource)
     }
 
+    fn selects_by_namespace(&self) -> bool {
+        false
+    }
+
     fn selectable(&self) -> &'static [Selectable] {
         SELECTABLE
     }
