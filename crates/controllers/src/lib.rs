@@ -23,6 +23,7 @@ mod network;
 mod news;
 mod node_ipam;
 mod node_lifecycle;
+mod node_ttl;
 pub mod objects;
 mod pod_garbage;
 mod podautoscaler;
@@ -44,8 +45,10 @@ mod table;
 mod taint_eviction;
 #[cfg(test)]
 mod testing;
+mod trust_bundle;
 mod ttl_after_finished;
 mod volume_binder;
+mod volume_expander;
 mod volume_protection;
 pub mod writer;
 pub mod written;

@@ -1,6 +1,5 @@
 //! Tells authors of validating policies where their expressions do not suit the kinds that the policies are about.
 
-use http::Method;
 use k3_api::{
     admission::{GroupVersionKind, Matched, Types, check, declared, declared_custom, kinds},
     custom::Definition,
@@ -22,7 +21,6 @@ use crate::{
     writer::{Made, Page, Place, Writer, is},
 };
 
-const APPLY: &str = "application/apply-patch+yaml";
 const MANAGER: &str = "validatingadmissionpolicy-status";
 
 /// A policy.
@@ -78,11 +76,9 @@ impl Reconciler for Checker {
         };
         let types = types(&policy, &self.definitions().await?);
         let applied = applied(&policy, &types);
-        let path = VALIDATING_ADMISSION_POLICIES.path("");
-        let path = format!("{path}/{name}/status?fieldManager={MANAGER}&force=true");
         match self
             .writer
-            .send::<Made>(Method::PATCH, &path, APPLY, Some(&applied))
+            .apply::<Made>(place.part("status"), MANAGER, &applied)
             .await
         {
             Ok(made) => request.wrote_at(&self.policies, &made.metadata.resource_version),

@@ -31,6 +31,7 @@ macro_rules! resources {
 resources! {
     CERTIFICATE_SIGNING_REQUESTS = "certificates.k8s.io" "v1" "certificatesigningrequests" "CertificateSigningRequest" false;
     CLUSTER_ROLES = "rbac.authorization.k8s.io" "v1" "clusterroles" "ClusterRole" false;
+    CLUSTER_TRUST_BUNDLES = "certificates.k8s.io" "v1" "clustertrustbundles" "ClusterTrustBundle" false;
     CONFIG_MAPS = "" "v1" "configmaps" "ConfigMap" true;
     CONTROLLER_REVISIONS = "apps" "v1" "controllerrevisions" "ControllerRevision" true;
     CRON_JOBS = "batch" "v1" "cronjobs" "CronJob" true;
@@ -64,6 +65,7 @@ resources! {
     SUBJECT_ACCESS_REVIEWS = "authorization.k8s.io" "v1" "subjectaccessreviews" "SubjectAccessReview" false;
     STORAGE_VERSION_MIGRATIONS = "storagemigration.k8s.io" "v1" "storageversionmigrations" "StorageVersionMigration" false;
     VALIDATING_ADMISSION_POLICIES = "admissionregistration.k8s.io" "v1" "validatingadmissionpolicies" "ValidatingAdmissionPolicy" false;
+    VOLUME_ATTRIBUTES_CLASSES = "storage.k8s.io" "v1" "volumeattributesclasses" "VolumeAttributesClass" false;
 }
 
 // --- Resource ---

@@ -15,6 +15,9 @@ use crate::{
     writer::{Made, Place, is},
 };
 
+/// In whose name the rules are.
+const MANAGER: &str = "clusterrole-aggregation-controller";
+
 /// A cluster role.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -67,10 +70,9 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
                 if role.rules.as_deref().unwrap_or_default() == rules {
                     return Ok(Outcome::Done);
                 }
-                let patch =
-                    json!({"metadata": {"resourceVersion": role.metadata.resource_version}, "rules": rules});
                 let place = Place::new(&CLUSTER_ROLES, "", request.key.name());
-                match writer.merge::<Made>(place, &patch).await {
+                let applied = applied(&role, &rules);
+                match writer.apply::<Made>(place, MANAGER, &applied).await {
                     Ok(made) => request.wrote_at(&roles, &made.metadata.resource_version),
                     Err(error) if is(&error, 404) => {}
                     Err(error) => return Err(error.into()),
@@ -79,6 +81,20 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
             }
         }));
     vec![Box::new(runner)]
+}
+
+/// What is applied. Where no role is meant nothing is said of rules: those that somebody else wrote stay. With the uid, so that
+/// a role that is gone is not made anew.
+fn applied(role: &Role, rules: &[Value]) -> Value {
+    let Meta { name, uid, .. } = &role.metadata;
+    let mut applied = json!({
+        "apiVersion": CLUSTER_ROLES.api_version(), "kind": CLUSTER_ROLES.kind,
+        "metadata": {"name": name, "uid": uid},
+    });
+    if !rules.is_empty() {
+        applied["rules"] = rules.into();
+    }
+    applied
 }
 
 /// The rules of the roles that are meant, each once, in the order of the selectors and then of the roles.
@@ -128,5 +144,13 @@ mod tests {
             .map(|rule| rule["verbs"][0].as_str().unwrap().to_owned())
             .collect();
         assert_eq!(verbs, ["get", "list", "watch"]);
+    }
+
+    #[test]
+    fn nothing_is_said_of_rules_where_none_are_gathered() {
+        let role = Role::default();
+        assert_eq!(applied(&role, &[]).get("rules"), None);
+        let rules = [json!({"verbs": ["get"]})];
+        assert_eq!(applied(&role, &rules)["rules"], json!(rules));
     }
 }

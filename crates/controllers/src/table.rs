@@ -4,10 +4,10 @@ use crate::{
     bootstrap, certificates,
     context::{Context, Task},
     cronjob, daemonset, deployment, disruption, endpoint_mirroring, endpoint_slice, endpoints,
-    ephemeral_volume, garbage, job, local_path, namespace, node_ipam, node_lifecycle, pod_garbage,
+    ephemeral_volume, garbage, job, local_path, namespace, node_ipam, node_lifecycle, node_ttl, pod_garbage,
     podautoscaler, policy_status, replicaset, replication, resourcequota, role_aggregation, root_ca,
     service_account, service_account_token, service_cidr, statefulset, storage_migration, taint_eviction,
-    ttl_after_finished, volume_binder, volume_protection,
+    trust_bundle, ttl_after_finished, volume_binder, volume_expander, volume_protection,
 };
 
 /// A controller, by the name under which it can be turned on and off.
@@ -55,12 +55,14 @@ pub static CONTROLLERS: &[Descriptor] = controllers! {
     "garbage-collector-controller" "garbagecollector" "generic-garbage-collector" garbage::make;
     "horizontal-pod-autoscaler-controller" "horizontalpodautoscaling" "horizontal-pod-autoscaler" podautoscaler::make;
     "job-controller" "job" "job-controller" job::make;
+    "kube-apiserver-serving-clustertrustbundle-publisher-controller" "" "kube-apiserver-serving-clustertrustbundle-publisher" trust_bundle::make;
     "kubelet-serving-approver" "kubeletservingapprover" "kubelet-serving-approver" certificates::make_serving_approver;
     "local-path-provisioner" "local-path" "persistent-volume-binder" local_path::make;
     "namespace-controller" "namespace" "namespace-controller" namespace::make;
     "node-ipam-controller" "nodeipam" "node-controller" node_ipam::make;
     "node-lifecycle-controller" "nodelifecycle" "node-controller" node_lifecycle::make;
     "persistentvolume-binder-controller" "persistentvolume-binder" "persistent-volume-binder" volume_binder::make;
+    "persistentvolume-expander-controller" "persistentvolume-expander" "expand-controller" volume_expander::make;
     "persistentvolume-protection-controller" "pv-protection" "pv-protection-controller" volume_protection::make_for_volumes;
     "persistentvolumeclaim-protection-controller" "pvc-protection" "pvc-protection-controller" volume_protection::make_for_claims;
     "pod-garbage-collector-controller" "podgc" "pod-garbage-collector" pod_garbage::make;
@@ -76,5 +78,7 @@ pub static CONTROLLERS: &[Descriptor] = controllers! {
     "taint-eviction-controller" "taint-eviction" "node-controller" taint_eviction::make;
     "token-cleaner-controller" "tokencleaner" "token-cleaner" bootstrap::make_cleaner, off;
     "ttl-after-finished-controller" "ttl-after-finished" "ttl-after-finished-controller" ttl_after_finished::make;
+    "ttl-controller" "ttl" "ttl-controller" node_ttl::make;
     "validatingadmissionpolicy-status-controller" "validatingadmissionpolicy-status-controller" "validatingadmissionpolicy-status-controller" policy_status::make;
+    "volumeattributesclass-protection-controller" "" "volumeattributesclass-protection-controller" volume_protection::make_for_classes;
 };

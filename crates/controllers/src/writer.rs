@@ -10,6 +10,7 @@ use crate::resource::Resource;
 const JSON: &str = "application/json";
 const MERGE: &str = "application/merge-patch+json";
 const JSON_PATCH: &str = "application/json-patch+json";
+const APPLY: &str = "application/apply-patch+yaml";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 
 /// Makes requests in the name of a controller. Clones are the same.
@@ -213,6 +214,18 @@ impl Writer {
     ) -> kube::Result<T> {
         self.send(Method::PATCH, &place.path(), JSON_PATCH, Some(steps))
             .await
+    }
+
+    /// Makes fields of an object so, in the name of who looks after them and whoever set them before. Those that were set so
+    /// before and are not among them any more are taken away.
+    pub async fn apply<T: DeserializeOwned>(
+        &self,
+        place: Place<'_>,
+        manager: &str,
+        fields: &impl Serialize,
+    ) -> kube::Result<T> {
+        let path = format!("{}?fieldManager={manager}&force=true", place.path());
+        self.send(Method::PATCH, &path, APPLY, Some(fields)).await
     }
 
     /// Deletes an object. What is gone already is success: that is what was wanted.

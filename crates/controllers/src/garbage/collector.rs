@@ -6,16 +6,19 @@ use std::{
 };
 
 use futures_util::{TryStreamExt, stream};
+use k8s_openapi::api::core::v1::ObjectReference;
+use kubecontroller::events::Recorder;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
     absent::Absent,
     dependent::{Dependent, FOREGROUND, ORPHAN, Reference},
-    graph::{Graph, Node, Uid, Work},
+    graph::{self, Graph, Node, Uid, Work},
     verdict::{Owner, Verdict, judge},
 };
 use crate::{
+    news::News,
     resource::Resource,
     writer::{Place, Writer, is},
 };
@@ -26,6 +29,7 @@ const AT_ONCE: usize = 20;
 /// What collects. All that changes is behind locks, none of which is held while something is waited for.
 pub(super) struct Collector {
     writer: Writer,
+    recorder: Recorder,
     graph: Mutex<Graph>,
     absent: Mutex<Absent>,
     /// The resources that are served, by group and kind.
@@ -64,9 +68,10 @@ pub(super) enum Problem {
 // --- Collector ---
 
 impl Collector {
-    pub(super) fn new(writer: Writer) -> Self {
+    pub(super) fn new(writer: Writer, recorder: Recorder) -> Self {
         Collector {
             writer,
+            recorder,
             graph: Mutex::default(),
             absent: Mutex::default(),
             resources: RwLock::default(),
@@ -97,7 +102,38 @@ impl Collector {
         match work {
             Work::Judge(uid) => self.judge(uid).await,
             Work::Orphan(uid) => self.orphan(uid).await.map(|()| Vec::new()),
+            Work::Report { dependent, owner } => {
+                self.report(dependent, owner);
+                Ok(Vec::new())
+            }
         }
+    }
+
+    /// Tells that an object names an owner that is in another namespace.
+    fn report(&self, dependent: &Uid, owner: &Uid) {
+        let Some(node) = self.graph().get(dependent).cloned() else {
+            return;
+        };
+        let Some(owner) = node.owner(owner) else { return };
+        let graph::Place {
+            api_version,
+            kind,
+            namespace,
+            name,
+        } = &node.place;
+        let about = ObjectReference {
+            api_version: Some(api_version.to_string()),
+            kind: Some(kind.to_string()),
+            namespace: (!namespace.is_empty()).then(|| namespace.to_string()),
+            name: Some(name.to_string()),
+            uid: Some(dependent.to_string()),
+            ..ObjectReference::default()
+        };
+        let message = format!(
+            "ownerRef [{}/{}, namespace: {namespace}, name: {}, uid: {}] does not exist in namespace {namespace:?}",
+            owner.api_version, owner.kind, owner.name, owner.uid
+        );
+        News::warning("OwnerRefInvalidNamespace", message).tell(&self.recorder, &about);
     }
 
     async fn judge(&self, uid: &Uid) -> Result<Vec<Work>, Problem> {

@@ -24,6 +24,8 @@ pub(super) enum Work {
     Judge(Uid),
     /// Take it out of the owners of its dependents, and let it go.
     Orphan(Uid),
+    /// Tell that it names an owner that is in another namespace, where it cannot own it.
+    Report { dependent: Uid, owner: Uid },
 }
 
 /// Where an object is.
@@ -39,12 +41,14 @@ pub(super) struct Place {
 #[derive(Clone, Debug)]
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "four facts that do not depend on each other"
+    reason = "five facts that do not depend on each other"
 )]
 pub(super) struct Node {
     pub(super) place: Place,
     /// Whether an event told of it. If not, only its dependents did, and they may be wrong.
     pub(super) is_seen: bool,
+    /// Whether it was looked for in vain. Who names it from then on has to be judged: nobody looks for it again.
+    is_lost: bool,
     pub(super) is_going: bool,
     /// Whether it waits for its dependents to go.
     pub(super) waits: bool,
@@ -80,7 +84,10 @@ impl Graph {
             .remove(&uid)
             .unwrap_or_else(|| Node::new(place.clone()));
         node.place = place;
-        node.is_seen = true;
+        node.is_lost = false;
+        if !std::mem::replace(&mut node.is_seen, true) {
+            self.look_at_misled(&uid, &node, &mut work);
+        }
         let before = std::mem::replace(&mut node.owners, object.metadata.owner_references.clone());
         let (waited, orphaned) = (node.waits, node.orphans);
         node.is_going = object.is_going();
@@ -124,6 +131,7 @@ impl Graph {
             // Its dependents still name it: should it come again, they are found.
             let left = Node {
                 is_seen: false,
+                is_lost: true,
                 is_going: false,
                 waits: false,
                 orphans: false,
@@ -180,10 +188,9 @@ impl Graph {
         });
         node.dependents.insert(Arc::clone(uid));
         if node.is_seen && !node.place.is_named(owner, namespace) {
-            // It says of its owner what is not so: whether it has one at all must be seen.
-            work.push(Work::Judge(Arc::clone(uid)));
+            node.mislead(&told, uid, namespace, work);
         }
-        if node.waits {
+        if node.waits || node.is_lost {
             work.push(Work::Judge(Arc::clone(uid)));
         }
     }
@@ -194,6 +201,22 @@ impl Graph {
             node.dependents.remove(uid);
             if !node.is_seen && node.dependents.is_empty() {
                 self.nodes.remove(&*owner.uid);
+            }
+        }
+    }
+
+    /// Those who named it before it was seen may have been wrong about it.
+    fn look_at_misled(&self, uid: &Uid, node: &Node, work: &mut Vec<Work>) {
+        for dependent in &node.dependents {
+            let Some(known) = self.nodes.get(dependent) else {
+                continue;
+            };
+            let namespace = &known.place.namespace;
+            if known
+                .owner(uid)
+                .is_some_and(|owner| !node.place.is_named(owner, namespace))
+            {
+                node.mislead(uid, dependent, namespace, work);
             }
         }
     }
@@ -212,6 +235,7 @@ impl Node {
         Node {
             place,
             is_seen: false,
+            is_lost: false,
             is_going: false,
             waits: false,
             orphans: false,
@@ -220,11 +244,24 @@ impl Node {
         }
     }
 
+    /// What it says of an owner, if it has that.
+    pub(super) fn owner(&self, uid: &str) -> Option<&Reference> {
+        self.owners.iter().find(|owner| *owner.uid == *uid)
+    }
+
+    /// What follows when an object in a namespace says of this owner what is not so: whether it has one at all must be seen.
+    fn mislead(&self, uid: &Uid, dependent: &Uid, namespace: &str, work: &mut Vec<Work>) {
+        work.push(Work::Judge(Arc::clone(dependent)));
+        if !self.place.namespace.is_empty() && *self.place.namespace != *namespace {
+            work.push(Work::Report {
+                dependent: Arc::clone(dependent),
+                owner: Arc::clone(uid),
+            });
+        }
+    }
+
     fn blocks(&self, owner: &str) -> bool {
-        let is_it = |reference: &&Reference| &*reference.uid == owner;
-        self.owners
-            .iter()
-            .find(is_it)
+        self.owner(owner)
             .is_some_and(|reference| reference.block_owner_deletion)
     }
 }
@@ -339,7 +376,29 @@ mod tests {
         saw(&mut graph, "owner", &[], &[]);
         let mut liar = object("liar", &["owner"], &[]);
         liar.metadata.namespace = "elsewhere".into();
-        assert_eq!(graph.saw(&CONFIG_MAPS, &liar), judge(&["liar"]));
+        let mut misled = judge(&["liar"]);
+        misled.push(Work::Report {
+            dependent: Arc::from("liar"),
+            owner: Arc::from("owner"),
+        });
+        assert_eq!(graph.saw(&CONFIG_MAPS, &liar), misled);
+        let mut graph = Graph::default();
+        assert_eq!(graph.saw(&CONFIG_MAPS, &liar), judge(&["owner"]));
+        assert_eq!(
+            saw(&mut graph, "owner", &[], &[]),
+            misled,
+            "the owner is seen later"
+        );
+    }
+
+    #[test]
+    fn who_names_an_owner_that_was_looked_for_in_vain_is_judged() {
+        let mut graph = Graph::default();
+        saw(&mut graph, "a", &["owner"], &[]);
+        assert_eq!(graph.lost("owner"), judge(&["a"]));
+        assert_eq!(saw(&mut graph, "b", &["owner"], &[]), judge(&["b"]));
+        saw(&mut graph, "owner", &[], &[]);
+        assert_eq!(saw(&mut graph, "c", &["owner"], &[]), []);
     }
 
     #[test]

@@ -20,6 +20,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::{FutureExt, future::BoxFuture};
 use kubecontroller::{
+    events::Recorder,
     informer::{Informer, Informers},
     manager::{BoxError, Runnable, Stop},
     metrics::{Figure, Metrics},
@@ -50,6 +51,7 @@ const SYNC_ERRORS: Figure = Figure::counter(
 struct GarbageCollector {
     metrics: Metrics,
     writer: Writer,
+    recorder: Recorder,
     informers: Informers,
     definitions: Informer<Definition>,
 }
@@ -59,6 +61,7 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
     vec![Box::new(GarbageCollector {
         metrics: context.metrics.clone(),
         writer: context.writer.clone(),
+        recorder: context.recorder.clone(),
         informers: context.informers.clone(),
         definitions: context.informer(&CUSTOM_RESOURCE_DEFINITIONS),
     })]
@@ -82,7 +85,7 @@ impl Runnable for GarbageCollector {
                 ..Options::default()
             };
             let queue = Queue::new(options);
-            let collector = Arc::new(Collector::new(self.writer.clone()));
+            let collector = Arc::new(Collector::new(self.writer.clone(), self.recorder.clone()));
             let mut monitors = Monitors::new(self.informers.clone(), Arc::clone(&collector), queue.clone());
             let mut workers = JoinSet::new();
             for _ in 0..WORKERS {

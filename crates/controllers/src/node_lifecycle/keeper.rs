@@ -32,7 +32,8 @@ pub(super) struct Keeper {
     pub(super) clock: Clock,
     pub(super) nodes: Informer<Node>,
     pub(super) leases: Informer<Lease>,
-    pub(super) pods: By<Pod>,
+    pub(super) pods: Informer<Pod>,
+    pub(super) on_node: By<Pod>,
     pub(super) shared: Arc<Shared>,
 }
 
@@ -51,8 +52,12 @@ impl Reconciler for Keeper {
         }
         self.mark(&node, &look, &request).await?;
         if node.condition("Ready") == Some(ConditionStatus::Unknown) {
-            for pod in self.pods.get(name) {
-                pods::mark(&self.writer, &self.recorder, &self.clock, &pod).await?;
+            for pod in self.on_node.get(name) {
+                let marked = pods::mark(&self.writer, &self.recorder, &self.clock, &pod).await?;
+                if let Some(version) = marked {
+                    // Who looks again before that is seen would tell it again.
+                    request.wrote_at(&self.pods, &version);
+                }
             }
         }
         Ok(Outcome::Done)

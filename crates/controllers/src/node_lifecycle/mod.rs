@@ -91,7 +91,8 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
         clock: context.clock.clone(),
         leases: context.informers.projected(&LEASES.api_resource(), scope),
         nodes: nodes.clone(),
-        pods: context.pods_by_node(),
+        on_node: context.pods_by_node(),
+        pods: pods.clone(),
         shared: Arc::new(Shared::default()),
     });
     let runner = context
@@ -108,7 +109,7 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
             recorder,
             clock: context.clock.clone(),
             nodes: nodes.store().clone(),
-            pods: pods.store().clone(),
+            pods: pods.clone(),
         });
     let lifecycle = Lifecycle {
         metrics: context.metrics.clone(),

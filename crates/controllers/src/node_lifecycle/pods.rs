@@ -4,16 +4,16 @@ use kubecontroller::{
     Clock,
     controller::{Error, Outcome, Predicate, Reconciler, Request},
     events::Recorder,
-    informer::Delta,
+    informer::{Delta, Informer},
     store::Store,
 };
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::{
     news::News,
     objects::{ConditionStatus, Node, Pod},
     resource::PODS,
-    writer::{Place, Writer, is},
+    writer::{Made, Place, Writer, is},
     written::second,
 };
 
@@ -23,7 +23,7 @@ pub(super) struct Arrivals {
     pub(super) recorder: Recorder,
     pub(super) clock: Clock,
     pub(super) nodes: Store<Node>,
-    pub(super) pods: Store<Pod>,
+    pub(super) pods: Informer<Pod>,
 }
 
 /// Whether a pod is seen on a node for the first time, and says that it is ready.
@@ -39,33 +39,33 @@ pub(super) fn arrives() -> Predicate<Pod> {
     })
 }
 
-/// Writes down that a pod is not ready, unless that is known.
+/// Writes down that a pod is not ready, unless that is known. Gives its version then.
 pub(super) async fn mark(
     writer: &Writer,
     recorder: &Recorder,
     clock: &Clock,
     pod: &Pod,
-) -> Result<(), Error> {
+) -> Result<Option<Box<str>>, Error> {
     if !pod.is_ready() {
-        return Ok(());
+        return Ok(None);
     }
     let place = Place::new(&PODS, &pod.metadata.namespace, &pod.metadata.name).part("status");
     let condition = json!({"type": "Ready", "status": "False", "lastTransitionTime": second(clock.now())});
     let patch = json!({"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [condition]}});
-    match writer.merge_lists::<Value>(place, &patch).await {
+    let made = match writer.merge_lists::<Made>(place, &patch).await {
         // It is gone; another may have its name.
-        Err(error) if is(&error, 404) || is(&error, 409) => return Ok(()),
+        Err(error) if is(&error, 404) || is(&error, 409) => return Ok(None),
         other => other?,
     };
     News::warning("NodeNotReady", "Node is not ready").tell(recorder, &pod.metadata.reference(&PODS));
-    Ok(())
+    Ok(Some(made.metadata.resource_version))
 }
 
 // --- Arrivals ---
 
 impl Reconciler for Arrivals {
     async fn reconcile(&self, request: Request) -> Result<Outcome, Error> {
-        let Some(pod) = self.pods.get(&request.key) else {
+        let Some(pod) = self.pods.store().get(&request.key) else {
             return Ok(Outcome::Done);
         };
         let node = self.nodes.get(&kubecontroller::Key::new("", &pod.spec.node_name));
@@ -73,7 +73,10 @@ impl Reconciler for Arrivals {
             .and_then(|node| node.condition("Ready"))
             .is_some_and(|status| status != ConditionStatus::True);
         if is_down {
-            mark(&self.writer, &self.recorder, &self.clock, &pod).await?;
+            let marked = mark(&self.writer, &self.recorder, &self.clock, &pod).await?;
+            if let Some(version) = marked {
+                request.wrote_at(&self.pods, &version);
+            }
         }
         Ok(Outcome::Done)
     }

@@ -160,6 +160,7 @@ impl Zones {
 
     /// Whether it is the turn of a node. If not, it waits from now on.
     pub(super) fn ask(&mut self, name: &str, now: Instant) -> bool {
+        let is_open = self.is_open();
         let Some(place) = self.nodes.get_mut(name) else {
             return false;
         };
@@ -172,7 +173,7 @@ impl Zones {
             place.turn = Turn::Waits(self.turns);
         }
         let is_first = zone.waiting.first_key_value().map(|(turn, _)| Turn::Waits(*turn)) == Some(place.turn);
-        if self.is_known && is_first && zone.pace.take(now) {
+        if is_open && is_first && zone.pace.take(now) {
             zone.waiting.pop_first();
             place.turn = Turn::Now;
         }
@@ -195,7 +196,7 @@ impl Zones {
     /// The nodes whose turn it is now, of those that wait.
     pub(super) fn release(&mut self, now: Instant) -> Vec<Box<str>> {
         let mut released = Vec::new();
-        if !self.is_known {
+        if !self.is_open() {
             return released;
         }
         for zone in self.by_name.values_mut() {
@@ -215,17 +216,24 @@ impl Zones {
     pub(super) fn next_release(&self) -> Option<Instant> {
         let waiting = self.by_name.values().filter(|zone| !zone.waiting.is_empty());
         let times = waiting.filter_map(|zone| zone.pace.interval.map(|_| zone.pace.next));
-        times.min().filter(|_| self.is_known)
+        times.min().filter(|_| self.is_open())
+    }
+
+    /// Whether it can be anybody's turn. When the last node has gone down it cannot, even before that was looked at.
+    fn is_open(&self) -> bool {
+        self.is_known && !self.are_all_down()
+    }
+
+    fn are_all_down(&self) -> bool {
+        let mut counted = self.by_name.values().filter(|zone| zone.ready + zone.down > 0);
+        counted.clone().next().is_some() && counted.all(|zone| zone.new_state() == State::Down)
     }
 
     /// Looks at the state of all zones, and lets nodes go slower or faster.
     pub(super) fn evaluate(&mut self, now: Instant) -> Change {
         self.is_known = true;
         self.by_name.retain(|_, zone| zone.members > 0);
-        let mut counted = self.by_name.values().filter(|zone| zone.ready + zone.down > 0);
-        let is_any = counted.clone().next().is_some();
-        let are_all_down = is_any && counted.all(|zone| zone.new_state() == State::Down);
-        if are_all_down {
+        if self.are_all_down() {
             for zone in self.by_name.values_mut() {
                 zone.state = State::Down;
                 zone.pace.change(None, now);
@@ -414,6 +422,18 @@ mod tests {
         assert_eq!(zones.evaluate(start), Change::Resumed);
         assert!(!zones.is_stopped() && !zones.ask("a0", start));
         assert_eq!(zones.next_release(), Some(start + NORMAL));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn when_the_last_node_goes_down_it_is_nobodys_turn_at_once() {
+        let start = Instant::now();
+        let mut zones = zones(&[("a", 1, 0)], start);
+        assert_eq!(zones.evaluate(start), Change::None);
+        zones.observe(&node("a0", "a", false), start);
+        assert!(!zones.ask("a0", start) && zones.release(start).is_empty());
+        assert_eq!(zones.next_release(), None);
+        zones.observe(&node("a1", "a", true), start);
+        assert_eq!(zones.release(start), ["a0".into()]);
     }
 
     #[tokio::test(start_paused = true)]

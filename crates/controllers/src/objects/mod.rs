@@ -51,7 +51,9 @@ pub use self::{
         BindingMode, ClaimRef, HostPath, PersistentVolume, PersistentVolumeSpec, PersistentVolumeStatus,
         Storage, StorageClass, VolumeMode, VolumePhase,
     },
-    persistent_volume_claim::{ClaimPhase, ClaimResources, ClaimSpec, ClaimStatus, PersistentVolumeClaim},
+    persistent_volume_claim::{
+        ClaimPhase, ClaimResources, ClaimSpec, ClaimStatus, ModifyVolumeStatus, PersistentVolumeClaim,
+    },
     pod::{
         Container, ContainerState, ContainerStatus, Pod, PodPhase, PodSpec, PodStatus, Port, Running,
         Terminated, Volume,

@@ -1,5 +1,6 @@
 //! Persistent volumes, and the classes they come from, as controllers see them.
 
+use k3_api::quantity::Quantity;
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 
 use super::{Meta, PersistentVolumeClaim, Thing, object};
@@ -126,6 +127,15 @@ pub enum BindingMode {
     #[default]
     #[serde(other)]
     Immediate,
+}
+
+// --- Storage ---
+
+impl Storage {
+    /// How much it is. What cannot be read is nothing; the server takes no such thing.
+    pub fn amount(&self) -> Quantity {
+        self.storage.parse().unwrap_or_else(|_| Quantity::zero())
+    }
 }
 
 // --- PersistentVolume ---

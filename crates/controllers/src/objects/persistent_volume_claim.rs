@@ -47,8 +47,18 @@ pub struct ClaimStatus {
     pub capacity: Option<Storage>,
     /// The class of the attributes of its volume.
     pub current_volume_attributes_class_name: Option<Box<str>>,
+    /// Of which class the attributes of its volume are to become.
+    pub modify_volume_status: Option<ModifyVolumeStatus>,
     /// The conditions.
     pub conditions: Vec<Condition>,
+}
+
+/// How far the change of the attributes of a volume is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ModifyVolumeStatus {
+    /// The class.
+    pub target_volume_attributes_class_name: Box<str>,
 }
 
 /// How far a claim is.

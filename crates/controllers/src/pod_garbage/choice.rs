@@ -1,8 +1,17 @@
-//! Which pods nobody will end any more.
+//! Which pods nobody will end any more, and what is said of them before they go.
 
 use std::{cmp::Reverse, sync::Arc};
 
-use crate::objects::Pod;
+use k8s_openapi::jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::{
+    objects::{Condition, Pod},
+    written::second,
+};
+
+/// The condition of a pod that somebody else than its owner ends.
+const TARGET: &str = "DisruptionTarget";
 
 /// Why a pod has to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +59,21 @@ pub(super) fn ended(mut pods: Vec<Arc<Pod>>, threshold: usize) -> Vec<Arc<Pod>> 
     pods
 }
 
+/// The patch of the status of a pod that has not ended: as it goes, it has failed. Who holds it back with a finalizer sees why.
+pub(super) fn failed(pod: &Pod, why: Why, now: Timestamp) -> Value {
+    let generation = pod.metadata.generation;
+    let mut status = json!({"phase": "Failed", "observedGeneration": generation});
+    if why == Why::Orphaned {
+        let mut condition = json!({"type": TARGET, "status": "True", "observedGeneration": generation,
+            "reason": "DeletionByPodGC", "message": "PodGC: node no longer exists"});
+        if !Condition::holds(&pod.status.conditions, TARGET) {
+            condition["lastTransitionTime"] = json!(second(now));
+        }
+        status["conditions"] = json!([condition]);
+    }
+    json!({"metadata": {"uid": pod.metadata.uid}, "status": status})
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -76,5 +100,29 @@ mod tests {
         assert_eq!(names(2), ["evicted", "older"]);
         assert_eq!(names(4), [""; 0]);
         assert_eq!(names(0), [""; 0]);
+    }
+
+    #[test]
+    fn a_pod_whose_node_is_gone_says_so_of_its_generation() {
+        let now = Timestamp::from_second(60).unwrap();
+        let pod = |conditions: Value| -> Pod {
+            let pod =
+                json!({"metadata": {"uid": "u", "generation": 3}, "status": {"conditions": conditions}});
+            serde_json::from_value(pod).unwrap()
+        };
+        let fresh = pod(json!([]));
+        assert_eq!(
+            failed(&fresh, Why::Unscheduled, now)["status"],
+            json!({"phase": "Failed", "observedGeneration": 3})
+        );
+        assert_eq!(
+            failed(&fresh, Why::Orphaned, now),
+            json!({"metadata": {"uid": "u"}, "status": {"phase": "Failed", "observedGeneration": 3, "conditions": [
+                {"type": TARGET, "status": "True", "observedGeneration": 3, "lastTransitionTime": "1970-01-01T00:01:00Z",
+                "reason": "DeletionByPodGC", "message": "PodGC: node no longer exists"}]}})
+        );
+        let marked = pod(json!([{"type": TARGET, "status": "True"}]));
+        let patch = failed(&marked, Why::Orphaned, now);
+        assert_eq!(patch["status"]["conditions"][0].get("lastTransitionTime"), None);
     }
 }

@@ -163,13 +163,7 @@ impl PodGarbage {
     async fn end(&self, pod: &Pod, why: Why) -> kube::Result<()> {
         let place = Place::new(&PODS, &pod.metadata.namespace, &pod.metadata.name);
         if !pod.has_ended() {
-            let mut status = json!({"phase": "Failed"});
-            if why == Why::Orphaned {
-                status["conditions"] = json!([{"type": "DisruptionTarget", "status": "True",
-                    "lastTransitionTime": self.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-                    "reason": "DeletionByPodGC", "message": "PodGC: node no longer exists"}]);
-            }
-            let patch = json!({"metadata": {"uid": pod.metadata.uid}, "status": status});
+            let patch = choice::failed(pod, why, self.clock.now());
             match self
                 .writer
                 .merge_lists::<Value>(place.part("status"), &patch)

@@ -23,6 +23,8 @@ use crate::{
 
 const FINALIZER: &str = "networking.k8s.io/service-cidr-finalizer";
 const READY: &str = "Ready";
+/// In whose name the condition is.
+const MANAGER: &str = "service-cidr-controller";
 /// Who gives out addresses has heard by then that there are none to be given any more.
 const GRACE: SignedDuration = SignedDuration::from_secs(10);
 
@@ -107,12 +109,20 @@ impl Keeper {
         }
         let time = written::second(self.clock.now());
         let condition = json!({"type": READY, "status": holds, "reason": reason, "message": message, "lastTransitionTime": time});
-        let patch = json!({"status": {"conditions": [condition]}});
-        self.patch(request, place(cidr).part("status"), &patch).await
+        let applied = json!({
+            "apiVersion": SERVICE_CIDRS.api_version(), "kind": SERVICE_CIDRS.kind,
+            "metadata": {"name": cidr.metadata.name}, "status": {"conditions": [condition]},
+        });
+        let place = place(cidr).part("status");
+        self.wrote(request, self.writer.apply(place, MANAGER, &applied).await)
     }
 
     async fn patch(&self, request: &Request, place: Place<'_>, patch: &Value) -> kube::Result<()> {
-        match self.writer.merge_lists::<Made>(place, patch).await {
+        self.wrote(request, self.writer.merge_lists(place, patch).await)
+    }
+
+    fn wrote(&self, request: &Request, written: kube::Result<Made>) -> kube::Result<()> {
+        match written {
             Ok(made) => {
                 request.wrote_at(&self.cidrs, &made.metadata.resource_version);
                 Ok(())

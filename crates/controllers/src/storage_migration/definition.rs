@@ -1,6 +1,5 @@
 //! What the definition of a custom resource is told of migrations: that one runs, and which versions are stored when it is over.
 
-use http::Method;
 use k3_api::rules::Tree;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
@@ -12,7 +11,6 @@ use crate::{
 };
 
 const MIGRATING: &str = "StorageMigrating";
-const APPLY: &str = "application/apply-patch+yaml";
 const MANAGER: &str = "migration-runner-controller";
 
 /// How a migration ended.
@@ -66,9 +64,7 @@ async fn tell(
         "apiVersion": CUSTOM_RESOURCE_DEFINITIONS.api_version(), "kind": CUSTOM_RESOURCE_DEFINITIONS.kind,
         "metadata": {"name": name, "resourceVersion": version}, "status": status(&definition),
     });
-    let path = CUSTOM_RESOURCE_DEFINITIONS.path("");
-    let path = format!("{path}/{name}/status?fieldManager={MANAGER}&force=true");
-    let _: Value = writer.send(Method::PATCH, &path, APPLY, Some(&applied)).await?;
+    let _: Value = writer.apply(place.part("status"), MANAGER, &applied).await?;
     Ok(())
 }
 

@@ -9,12 +9,12 @@ use super::{
     claims::Sight,
     known::Known,
     marks::{BETA_STORAGE_PROVISIONER, BIND_COMPLETED, BOUND_BY_CONTROLLER, STORAGE_PROVISIONER},
-    matching::{amount, best},
+    matching::best,
 };
 use crate::{
     context::Context,
     news::News,
-    objects::{ClaimPhase, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass, VolumePhase},
+    objects::{ClaimPhase, PersistentVolume, PersistentVolumeClaim, Pod, Storage, StorageClass, VolumePhase},
     resource::{PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, Resource, STORAGE_CLASSES},
     writer::{Place, Writer, is},
     written::list,
@@ -333,12 +333,12 @@ fn claim_status(
             }
         }
         Some(volume) if status.phase != phase => {
-            let held = status.capacity.as_ref().map(amount);
+            let held = status.capacity.as_ref().map(Storage::amount);
             let before = volume.metadata.annotation(RESIZED_FROM);
             let before = before.filter(|text| text.parse::<k3_api::quantity::Quantity>().is_ok());
             if let Some(before) = before {
                 put("capacity", json!({"storage": before}));
-            } else if held != Some(amount(&volume.spec.capacity)) {
+            } else if held != Some(volume.spec.capacity.amount()) {
                 put("capacity", json!({"storage": volume.spec.capacity.storage}));
             }
             let class = &volume.spec.volume_attributes_class_name;

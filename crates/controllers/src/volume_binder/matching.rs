@@ -2,9 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use k3_api::quantity::Quantity;
-
-use crate::objects::{PersistentVolume, PersistentVolumeClaim, Storage, VolumePhase};
+use crate::objects::{PersistentVolume, PersistentVolumeClaim, VolumePhase};
 
 /// Why a claim cannot have the volume that it asks for by name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -36,7 +34,7 @@ pub(super) fn best(
         (
             modes.len(),
             !volume.is_for(claim),
-            amount(&volume.spec.capacity),
+            volume.spec.capacity.amount(),
             volume.metadata.name.clone(),
         )
     })
@@ -50,7 +48,7 @@ pub(super) fn suits(claim: &PersistentVolumeClaim, volume: &PersistentVolume, wa
     }
     let (want, have) = (&claim.spec, &volume.spec);
     let is_possible = has_modes(claim, volume)
-        && amount(&have.capacity) >= amount(&want.resources.requests)
+        && have.capacity.amount() >= want.resources.requests.amount()
         && want.volume_mode == have.volume_mode
         && has_attributes(claim, volume)
         && !volume.metadata.is_going();
@@ -73,7 +71,7 @@ pub(super) fn check(claim: &PersistentVolumeClaim, volume: &PersistentVolume) ->
     let (want, have) = (&claim.spec, &volume.spec);
     if volume.metadata.is_going() {
         Err(Unfit::Going(volume.metadata.name.clone()))
-    } else if amount(&have.capacity).value() < amount(&want.resources.requests).value() {
+    } else if have.capacity.amount().value() < want.resources.requests.amount().value() {
         Err(Unfit::Small)
     } else if volume.class() != claim.class() {
         Err(Unfit::Class)
@@ -86,11 +84,6 @@ pub(super) fn check(claim: &PersistentVolumeClaim, volume: &PersistentVolume) ->
     } else {
         Ok(())
     }
-}
-
-/// An amount that cannot be read is nothing; the server takes no such thing.
-pub(super) fn amount(storage: &Storage) -> Quantity {
-    storage.storage.parse().unwrap_or_else(|_| Quantity::zero())
 }
 
 fn has_modes(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> bool {

@@ -8,7 +8,7 @@ use kubecontroller::{
 };
 use serde_json::{Value, json};
 
-use super::{binder::Binder, matching::amount};
+use super::binder::Binder;
 use crate::{
     news::News,
     objects::{PersistentVolume, Pod, PodPhase, VolumePhase},
@@ -117,7 +117,7 @@ impl Binder {
 
 /// A pod that wipes a volume.
 fn recycler(volume: &PersistentVolume, spec: &Value, name: &str) -> Value {
-    let gibibytes = amount(&volume.spec.capacity).value() >> 30;
+    let gibibytes = volume.spec.capacity.amount().value() >> 30;
     let (source, least) = if volume.spec.host_path.is_some() {
         (
             json!({"name": "vol", "hostPath": {"path": spec["hostPath"]["path"]}}),

@@ -1,6 +1,8 @@
-//! Volumes and claims that are deleted while somebody uses them stay until nobody does: a finalizer holds them.
+//! Volumes, claims and classes of attributes that are deleted while somebody uses them stay until nobody does: a finalizer
+//! holds them.
 
 mod claims;
+mod classes;
 #[cfg(test)]
 mod tests;
 mod volumes;
@@ -8,7 +10,9 @@ mod volumes;
 use kubecontroller::object::Object;
 use serde_json::{Value, json};
 
-pub(crate) use self::{claims::make as make_for_claims, volumes::make as make_for_volumes};
+pub(crate) use self::{
+    claims::make as make_for_claims, classes::make as make_for_classes, volumes::make as make_for_volumes,
+};
 use crate::{
     objects::Meta,
     resource::Resource,

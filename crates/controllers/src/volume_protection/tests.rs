@@ -1,16 +1,19 @@
-//! Volumes and claims that are deleted while somebody uses them, against an API in memory.
+//! What is deleted while somebody uses it, against an API in memory.
 
 use k8s_openapi::{
-    api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod},
+    api::{
+        core::v1::{PersistentVolume, PersistentVolumeClaim, Pod},
+        storage::v1::VolumeAttributesClass,
+    },
     apimachinery::pkg::apis::meta::v1::Time,
 };
 use kubecontroller::testing::FakeApi;
 use serde_json::{Value, json};
 
-use super::{make_for_claims, make_for_volumes};
+use super::{make_for_claims, make_for_classes, make_for_volumes};
 use crate::{
     context::{Context, Task},
-    resource::{PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS},
+    resource::{PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, VOLUME_ATTRIBUTES_CLASSES},
     testing::{Stage, Story},
 };
 
@@ -158,4 +161,58 @@ async fn a_claim_that_is_used_stays_and_says_so() {
     assert!(stage.api.get::<PersistentVolumeClaim>("shop", "free").is_none());
     assert!(stage.api.get::<PersistentVolume>("", "v-used").is_some());
     assert!(stage.api.get::<PersistentVolume>("", "v-free").is_none());
+}
+
+/// Classes of attributes that are named by nobody, by a claim that lets go of one, and by a volume; all are to go.
+const CLASSES: Story = Story {
+    make: make_for_classes,
+    setup: |stage| {
+        for name in ["free", "asked", "left", "held"] {
+            let class = json!({"metadata": {"name": name}, "driverName": "d", "parameters": {"a": "b"}});
+            stage.put(&VOLUME_ATTRIBUTES_CLASSES, class);
+        }
+        stage.put(
+            &PERSISTENT_VOLUMES,
+            json!({"metadata": {"name": "v"}, "spec": {"volumeAttributesClassName": "held"}}),
+        );
+        stage.put(
+            &PERSISTENT_VOLUME_CLAIMS,
+            json!({"metadata": {"name": "c", "namespace": "shop"}, "spec": {"volumeAttributesClassName": "asked"},
+                "status": {"currentVolumeAttributesClassName": "left"}}),
+        );
+    },
+    play: |stage| {
+        let (api, seconds) = (&stage.api, stage.now().as_second() - 1_767_225_630);
+        if seconds >= 10 {
+            for name in ["free", "asked", "left", "held"] {
+                if held::<VolumeAttributesClass>(api, "", name).is_some_and(|held| !held.is_null()) {
+                    go::<VolumeAttributesClass>(api, "", name, &Time(stage.now()));
+                }
+            }
+        }
+        if seconds >= 30 {
+            api.edit::<PersistentVolumeClaim>("shop", "c", |claim| {
+                claim
+                    .status
+                    .get_or_insert_default()
+                    .current_volume_attributes_class_name = None;
+            });
+        }
+    },
+    end: |stage| {
+        let classes = stage.api.list::<VolumeAttributesClass>().into_iter();
+        let left: Vec<_> = classes
+            .map(|class| (class.metadata.name, class.metadata.finalizers))
+            .collect();
+        (stage.now().as_second() > 1_767_225_630 + 40).then(|| json!(left))
+    },
+};
+
+#[tokio::test(start_paused = true)]
+async fn a_class_of_attributes_stays_until_nobody_names_it() {
+    let (end, _) = CLASSES.run().await;
+    let held = ["kubernetes.io/vac-protection"];
+    assert_eq!(end, json!([["asked", held], ["held", held]]));
+    CLASSES.survives_crashes().await;
+    CLASSES.survives_copies().await;
 }

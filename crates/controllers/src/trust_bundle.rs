@@ -1,0 +1,205 @@
+//! The certificates of the authority of the API server are a trust bundle of the cluster, for pods that mount it by its signer.
+
+use futures_util::{FutureExt, future::BoxFuture};
+use kubecontroller::{
+    Key,
+    controller::{Error, Outcome, Reconciler, Request, Runner},
+    informer::{Informer, Scope},
+    manager::{BoxError, Runnable, Stop},
+};
+use ring::digest::{SHA256, digest};
+use serde::{Deserialize, de::IgnoredAny};
+use serde_json::{Value, json};
+
+use crate::{
+    context::{Authority, Context, Task},
+    objects::Thing,
+    resource::CLUSTER_TRUST_BUNDLES,
+    writer::{Place, Writer, is_taken},
+};
+
+const SIGNER: &str = "kubernetes.io/kube-apiserver-serving";
+/// So many bytes of the hash of a bundle are in its name.
+const HASHED: usize = 12;
+
+type Bundle = Thing<BundleSpec, IgnoredAny>;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct BundleSpec {
+    signer_name: Box<str>,
+    trust_bundle: Box<str>,
+}
+
+/// Publishes the bundle, whoever changes it.
+struct Publisher {
+    writer: Writer,
+    bundles: Informer<Bundle>,
+    authority: Authority,
+}
+
+/// What runs: there may be nothing yet whose change would wake the publisher, so it is woken once.
+struct Woken {
+    runner: Runner<Publisher>,
+}
+
+/// What runs.
+pub(crate) fn make(context: &Context) -> Vec<Task> {
+    let scope = Scope::default().fields(format!("spec.signerName={SIGNER}"));
+    let bundles = context
+        .informers
+        .projected::<Bundle>(&CLUSTER_TRUST_BUNDLES.api_resource(), scope);
+    let runner = context
+        .controller("ca_cert_publisher_cluster_trust_bundles")
+        .watches(&bundles, |_| vec![all()])
+        .reconciler(Publisher {
+            writer: context.writer.clone(),
+            bundles,
+            authority: context.cluster.authority.clone(),
+        });
+    vec![Box::new(Woken { runner })]
+}
+
+/// All bundles of the signer are looked at together.
+fn all() -> Key {
+    Key::new("", SIGNER)
+}
+
+/// The name of a bundle: with its certificates it changes.
+fn name(certificates: &str) -> String {
+    let hash = digest(&SHA256, certificates.as_bytes());
+    let hash = hash.as_ref().iter().take(HASHED);
+    let hash: String = hash.map(|byte| format!("{byte:02x}")).collect();
+    format!("{}:{hash}", SIGNER.replace('/', ":"))
+}
+
+// --- Woken ---
+
+impl Runnable for Woken {
+    fn name(&self) -> &'static str {
+        "kube-apiserver-serving-clustertrustbundle-publisher"
+    }
+
+    fn run(&self, stop: Stop) -> BoxFuture<'_, Result<(), BoxError>> {
+        async move {
+            self.runner.handle().queue().add(all());
+            self.runner.run(stop).await
+        }
+        .boxed()
+    }
+}
+
+// --- Publisher ---
+
+impl Reconciler for Publisher {
+    async fn reconcile(&self, _: Request) -> Result<Outcome, Error> {
+        let certificates = self.authority.get();
+        if certificates.is_empty() {
+            return Ok(Outcome::Done);
+        }
+        let name = name(&certificates);
+        self.publish(&name, &certificates).await?;
+        for bundle in self.bundles.store().all() {
+            let other = &*bundle.metadata.name;
+            if *bundle.spec.signer_name == *SIGNER && other != name {
+                let place = Place::new(&CLUSTER_TRUST_BUNDLES, "", other);
+                self.writer.delete(place, &json!({})).await?;
+            }
+        }
+        Ok(Outcome::Done)
+    }
+}
+
+impl Publisher {
+    async fn publish(&self, name: &str, certificates: &str) -> kube::Result<()> {
+        let spec = json!({"signerName": SIGNER, "trustBundle": certificates});
+        match self.bundles.store().get(&Key::new("", name)) {
+            Some(bundle) if *bundle.spec.trust_bundle == *certificates => {}
+            Some(bundle) => {
+                let version = &bundle.metadata.resource_version;
+                let object = json!({
+                    "apiVersion": CLUSTER_TRUST_BUNDLES.api_version(), "kind": CLUSTER_TRUST_BUNDLES.kind,
+                    "metadata": {"name": name, "resourceVersion": version}, "spec": spec,
+                });
+                let place = Place::new(&CLUSTER_TRUST_BUNDLES, "", name);
+                self.writer.replace::<Value>(place, &object).await?;
+            }
+            None => {
+                let object = json!({
+                    "apiVersion": CLUSTER_TRUST_BUNDLES.api_version(), "kind": CLUSTER_TRUST_BUNDLES.kind,
+                    "metadata": {"name": name}, "spec": spec,
+                });
+                match self
+                    .writer
+                    .create::<Value>(&CLUSTER_TRUST_BUNDLES, "", &object)
+                    .await
+                {
+                    // Another copy was faster; it will be seen.
+                    Err(error) if is_taken(&error) => {}
+                    other => drop(other?),
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use k8s_openapi::api::certificates::v1::ClusterTrustBundle;
+
+    use super::*;
+    use crate::{context::Cluster, testing::Story};
+
+    #[test]
+    fn the_name_is_what_others_compute() {
+        assert_eq!(
+            name("abc"),
+            "kubernetes.io:kube-apiserver-serving:ba7816bf8f01cfea414140de"
+        );
+    }
+
+    /// One bundle is of certificates of before, one was changed by somebody, one is another signer's.
+    const STORY: Story = Story {
+        make: |context| {
+            let cluster = Cluster {
+                authority: Authority::from("abc".to_owned()),
+                ..Cluster::default()
+            };
+            make(&Context {
+                cluster: Arc::new(cluster),
+                ..context.clone()
+            })
+        },
+        setup: |stage| {
+            for (name, signer) in [
+                ("kubernetes.io:kube-apiserver-serving:old", SIGNER),
+                (&*name("abc"), SIGNER),
+                ("other", "example.com/signer"),
+            ] {
+                stage.put(
+                    &CLUSTER_TRUST_BUNDLES,
+                    json!({"metadata": {"name": name}, "spec": {"signerName": signer, "trustBundle": "x"}}),
+                );
+            }
+        },
+        play: |_| {},
+        end: |stage| {
+            let bundles = stage.api.list::<ClusterTrustBundle>().into_iter();
+            let bundles: Vec<_> = bundles
+                .map(|bundle| json!([bundle.metadata.name, bundle.spec.trust_bundle]))
+                .collect();
+            (bundles.len() == 2).then(|| bundles.into())
+        },
+    };
+
+    #[tokio::test(start_paused = true)]
+    async fn the_bundle_is_that_of_the_authority_and_the_only_one_of_its_signer() {
+        let (end, _) = STORY.run().await;
+        assert_eq!(end, json!([[name("abc"), "abc"], ["other", "x"]]));
+        STORY.survives_crashes().await;
+        STORY.survives_copies().await;
+    }
+}
