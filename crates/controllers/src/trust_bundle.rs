@@ -1,5 +1,7 @@
 //! The certificates of the authority of the API server are a trust bundle of the cluster, for pods that mount it by its signer.
 
+use std::fmt::Write;
+
 use futures_util::{FutureExt, future::BoxFuture};
 use kubecontroller::{
     Key,
@@ -67,10 +69,13 @@ fn all() -> Key {
 
 /// The name of a bundle: with its certificates it changes.
 fn name(certificates: &str) -> String {
+    let mut name = SIGNER.replace('/', ":") + ":";
     let hash = digest(&SHA256, certificates.as_bytes());
-    let hash = hash.as_ref().iter().take(HASHED);
-    let hash: String = hash.map(|byte| format!("{byte:02x}")).collect();
-    format!("{}:{hash}", SIGNER.replace('/', ":"))
+    for byte in hash.as_ref().iter().take(HASHED) {
+        // Writing to a text does not fail.
+        let _ = write!(name, "{byte:02x}");
+    }
+    name
 }
 
 // --- Woken ---

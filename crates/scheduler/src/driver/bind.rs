@@ -24,6 +24,8 @@ pub(super) async fn bind(
 ) -> Result<(), String> {
     if !volumes.bind.is_empty() || !volumes.provision.is_empty() {
         let why = |reason| format!("running PreBind plugin \"VolumeBinding\": {reason}");
+        // Volumes take their time; who adds and removes nodes is to know meanwhile where the pod will be.
+        writer.nominate(pod, node).await;
         write_volumes(writer, node, volumes).await.map_err(why)?;
         wait(claims, node, volumes)
             .await

@@ -315,6 +315,8 @@ async fn a_volume_is_made_for_the_node_before_the_pod_is_bound() {
     assert_eq!(eventually(|| async { chosen() }).await, "n");
     tokio::time::sleep(Duration::from_secs(30)).await;
     assert_eq!(node_of(&api, "p"), None);
+    let promised = api.get::<Pod>("default", "p").unwrap().status.unwrap();
+    assert_eq!(promised.nominated_node_name.as_deref(), Some("n"));
     api.edit::<PersistentVolumeClaim>("default", "c", |claim| {
         claim.spec.as_mut().unwrap().volume_name = Some("made".into());
         let annotations = claim.metadata.annotations.as_mut().unwrap();

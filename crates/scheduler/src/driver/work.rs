@@ -120,7 +120,8 @@ impl Work {
                 self.core.not_bound(&uid, now);
                 // Who has it now, or nobody any more, needs no telling.
                 if let Some(pod) = self.core.waiting_pod(&uid).cloned() {
-                    self.refuse(&pod, &message, false, &Nominate::Keep);
+                    // What it was promised while it was to be bound does not hold.
+                    self.refuse(&pod, &message, false, &Nominate::Nowhere);
                 }
             }
             Told::Preempted(uid, done) => self.core.preempted(&uid, done, now),

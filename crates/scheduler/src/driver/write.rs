@@ -99,6 +99,15 @@ impl Writer {
         (!status.is_empty()).then(|| json!({"metadata": {"uid": &*pod.uid}, "status": status}))
     }
 
+    /// Says where a pod is about to be bound, unless its status does.
+    pub(super) async fn nominate(&self, pod: &Pod, node: &Text) {
+        if pod.nominated.as_ref() != Some(node) {
+            let status = json!({"nominatedNodeName": &**node});
+            let patch = json!({"metadata": {"uid": &*pod.uid}, "status": status});
+            self.patch_status(pod, &patch).await;
+        }
+    }
+
     /// Pushes others away for a pod. Says whether all are going.
     pub(super) async fn preempt(&self, pod: &Pod, preempt: &Preempt) -> bool {
         for weaker in &preempt.disappointed {
