@@ -33,12 +33,12 @@ pub fn create(object: &mut Value, at: &Circumstances<'_>) -> Result<Vec<String>,
         object.make("metadata").set("generation", 1);
     }
     let place = Path::new("metadata");
-    let mut errors = meta::object_meta(
-        object.at("metadata"),
-        &place,
-        rules.names(),
-        at.kind.is_namespaced(),
-    );
+    let judge = |names| meta::object_meta(object.at("metadata"), &place, names, at.kind.is_namespaced());
+    let mut errors = if rules.metadata_first() {
+        judge(rules.names())
+    } else {
+        Errors::new()
+    };
     if asks_for_standard_finalizers(at.kind) {
         meta::standard_finalizers(object.at("metadata"), &place, &mut errors);
     }
@@ -47,12 +47,7 @@ pub fn create(object: &mut Value, at: &Circumstances<'_>) -> Result<Vec<String>,
         return Err(invalid(at.kind, object, &errors));
     }
     // Once more, as for kinds that judge no names themselves: a name must fit into a path.
-    let errors = meta::object_meta(
-        object.at("metadata"),
-        &place,
-        Rule::PathSegment,
-        at.kind.is_namespaced(),
-    );
+    let errors = judge(Rule::PathSegment);
     if !errors.is_empty() {
         return Err(invalid(at.kind, object, &errors));
     }

@@ -98,6 +98,11 @@ pub trait Rules: Send + Sync {
         Rule::Subdomain
     }
 
+    /// Whether the metadata of a new object is judged before the rest of it, and not only when nothing else is wrong.
+    fn metadata_first(&self) -> bool {
+        true
+    }
+
     /// Fills in what was left out. Runs on every object that is decoded, be it new or the result of a patch.
     fn default(&self, object: &mut Value) {
         let _ = object;

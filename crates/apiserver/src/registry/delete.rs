@@ -352,20 +352,12 @@ fn own_words(kind: &Kind) -> Option<&'static str> {
 fn plan(object: &Value, resource: &Resource, options: &DeleteOptions, now: Time) -> Plan {
     let metadata = object.at("metadata");
     let mut marked = object.clone();
-    // A definition goes when its objects are gone.
-    if resource.kind.kind == "CustomResourceDefinition"
-        && resource.kind.group == "apiextensions.k8s.io"
-        && !metadata.has("deletionTimestamp")
-    {
-        custom::mark_deleted(&mut marked, now);
-        return Plan::Mark {
-            object: marked,
-            then_remove: false,
-        };
-    }
     let finalizers = finalizers(object, resource, options);
-    let has_finalizers = !finalizers.is_empty() || is_held_namespace(object, &resource.kind);
+    let has_finalizers = !finalizers.is_empty();
     set_finalizers(&mut marked, &finalizers);
+    if let Some(own) = own_plan(object, &marked, &resource.kind, now) {
+        return own;
+    }
     let asked = options.grace.map(|seconds| if seconds < 0 { 1 } else { seconds });
     let graceful = if metadata.has("deletionTimestamp") {
         match metadata.int("deletionGracePeriodSeconds") {
@@ -410,11 +402,7 @@ fn plan(object: &Value, resource: &Resource, options: &DeleteOptions, now: Time)
         raise_generation(marked_metadata);
         marked_metadata.set("deletionTimestamp", now.truncated().to_string());
     }
-    if is_held_namespace(object, &resource.kind) {
-        marked.make("status").set("phase", "Terminating");
-    } else {
-        marked_metadata.set("deletionGracePeriodSeconds", 0);
-    }
+    marked_metadata.set("deletionGracePeriodSeconds", 0);
     if marked == *object {
         return Plan::Leave;
     }
@@ -424,9 +412,30 @@ fn plan(object: &Value, resource: &Resource, options: &DeleteOptions, now: Time)
     }
 }
 
-/// A namespace is held by finalizers of its own, until what is in it is gone.
-fn is_held_namespace(object: &Value, kind: &Kind) -> bool {
-    kind.kind == "Namespace" && kind.group.is_empty() && !object.at("spec").items("finalizers").is_empty()
+/// The plan for what goes by steps of its own: a definition when its objects are gone, a namespace when all in it is. `marked`
+/// has the finalizers that the client asks for.
+fn own_plan(object: &Value, marked: &Value, kind: &Kind, now: Time) -> Option<Plan> {
+    let is_new = !object.at("metadata").has("deletionTimestamp");
+    let marked = match (&*kind.group, &*kind.kind) {
+        ("apiextensions.k8s.io", "CustomResourceDefinition") if is_new => {
+            let mut marked = object.clone();
+            custom::mark_deleted(&mut marked, now);
+            marked
+        }
+        ("", "Namespace") if is_new => {
+            let mut marked = marked.clone();
+            let end = now.truncated().to_string();
+            marked.make("metadata").set("deletionTimestamp", end);
+            marked.make("status").set("phase", "Terminating");
+            marked
+        }
+        ("", "Namespace") if !object.at("spec").items("finalizers").is_empty() => return Some(Plan::Leave),
+        _ => return None,
+    };
+    Some(Plan::Mark {
+        object: marked,
+        then_remove: false,
+    })
 }
 
 fn raise_generation(metadata: &mut Value) {
@@ -489,5 +498,36 @@ fn set_finalizers(object: &mut Value, finalizers: &[String]) {
         metadata.remove("finalizers");
     } else {
         metadata.set("finalizers", finalizers.to_vec());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k3_api::kinds::builtin;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_namespace_goes_by_steps_of_its_own() {
+        let kind = builtin()
+            .kind("", "v1", "Namespace")
+            .expect("the kind is built in");
+        let plan = |object: &Value| own_plan(object, object, kind, Time::from_unix(0, 0));
+        let Some(Plan::Mark {
+            object: marked,
+            then_remove: false,
+        }) = plan(&json!({"metadata": {"name": "a"}}))
+        else {
+            panic!("even one that nothing holds is marked at first");
+        };
+        let metadata = json!({"name": "a", "deletionTimestamp": "1970-01-01T00:00:00Z"});
+        assert_eq!(
+            marked,
+            json!({"metadata": metadata, "status": {"phase": "Terminating"}})
+        );
+        assert!(plan(&marked).is_none());
+        let held = json!({"metadata": metadata, "spec": {"finalizers": ["kubernetes"]}});
+        assert!(matches!(plan(&held), Some(Plan::Leave)));
     }
 }

@@ -160,11 +160,14 @@ pub(crate) fn deprecated(label: &str) -> Option<&'static str> {
 pub(crate) fn warnings(term: &Value, at: &Path<'_>, warnings: &mut Vec<String>) {
     let place = at.child("matchExpressions");
     for (index, requirement) in term.items("matchExpressions").iter().enumerate() {
-        let key = requirement.text("key");
-        if let Some(detail) = deprecated(key) {
-            warnings.push(format!("{}: {key} is {detail}", place.index(index).child("key")));
-        }
+        warnings.extend(warning(requirement, &place.index(index)));
     }
+}
+
+/// A warning about the label that a requirement names.
+pub(crate) fn warning(requirement: &Value, at: &Path<'_>) -> Option<String> {
+    let key = requirement.text("key");
+    deprecated(key).map(|detail| format!("{}: {key} is {detail}", at.child("key")))
 }
 
 /// A selector as errors show it: under the names and in the order that upstream declares.

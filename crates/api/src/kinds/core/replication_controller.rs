@@ -49,7 +49,16 @@ impl Rules for ReplicationController {
     }
 
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        validate(object.at("spec"), None, errors);
+        // Names are told of after the spec, and what they were to begin with is not.
+        let of = |error: &Error, field| error.kind == ErrorKind::Invalid && error.field == field;
+        errors.retain(|error| !of(error, "metadata.generateName"));
+        let names: Errors = errors
+            .extract_if(.., |error| of(error, "metadata.name"))
+            .collect();
+        let spec = object.at("spec");
+        validate(spec, None, errors);
+        errors.extend(names);
+        counts(spec, errors);
     }
 
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
@@ -76,6 +85,7 @@ impl Rules for ReplicationController {
                 ));
             }
         }
+        counts(new.at("spec"), errors);
     }
 
     fn validate_status(&self, new: &Value, _: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
@@ -137,5 +147,45 @@ fn validate(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
         pod::validate_template_with(template, &pod_template::options(old), &place, errors);
         pod_template::restarted_for_ever(template, "ReplicationController", &place, errors);
     }
+}
+
+fn counts(spec: &Value, errors: &mut Errors) {
+    let at = Path::new("spec");
     count::nonnegative(spec, &["replicas", "minReadySeconds"], &at, errors);
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{kinds::builtin, rules::User};
+
+    #[test]
+    fn names_are_told_of_after_the_spec() {
+        let kind = builtin()
+            .kind("", "v1", "ReplicationController")
+            .expect("the kind is built in");
+        let at = Circumstances {
+            kind,
+            now: Time::from_unix(0, 0),
+            user: &User::default(),
+        };
+        let metadata =
+            json!({"generateName": "A", "name": "Abc", "namespace": "default", "labels": {"-": ""}});
+        let mut object = json!({"metadata": metadata, "spec": {"replicas": -1}});
+        let refused = rules::create(&mut object, &at).expect_err("it has faults");
+        let causes = refused.details.expect("it says which").causes;
+        let places: Vec<_> = causes.into_iter().map(|cause| cause.field).collect();
+        assert_eq!(
+            places,
+            [
+                "metadata.labels",
+                "spec.selector",
+                "spec.template",
+                "metadata.name",
+                "spec.replicas"
+            ]
+        );
+    }
 }

@@ -79,6 +79,10 @@ impl Rules for Event {
         Rule::PathSegment
     }
 
+    fn metadata_first(&self) -> bool {
+        false
+    }
+
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         judgement::loosely(errors, object, self.0);
         if self.0 == Form::Events {
@@ -115,5 +119,44 @@ impl Rules for Event {
 
     fn row(&self, object: &Value, now: Time) -> Row {
         table::row(object, now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{
+        kinds::builtin,
+        rules::{self, User},
+    };
+
+    fn faults(group: &str, event: &Value) -> Vec<String> {
+        let kind = builtin()
+            .kind(group, "v1", "Event")
+            .expect("the kind is built in");
+        let at = Circumstances {
+            kind,
+            now: Time::from_unix(0, 0),
+            user: &User::default(),
+        };
+        let refused = rules::create(&mut event.clone(), &at).expect_err("it has faults");
+        let causes = refused.details.expect("it says which").causes;
+        causes.into_iter().map(|cause| cause.field).collect()
+    }
+
+    #[test]
+    fn the_metadata_of_an_event_is_judged_after_the_rest() {
+        let metadata = json!({"name": "A", "namespace": "default", "labels": {"-": ""}});
+        let event = json!({"metadata": metadata, "involvedObject": {"namespace": "other"}});
+        assert_eq!(faults("", &event), ["involvedObject.namespace"]);
+        assert_eq!(faults("", &json!({"metadata": metadata})), ["metadata.labels"]);
+        let event = json!({"metadata": metadata, "regarding": {"namespace": "other"}});
+        let first: Vec<_> = faults("events.k8s.io", &event).into_iter().take(3).collect();
+        assert_eq!(
+            first,
+            ["involvedObject.namespace", "metadata.name", "metadata.labels"]
+        );
     }
 }

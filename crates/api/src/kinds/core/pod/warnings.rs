@@ -232,9 +232,7 @@ fn labels(spec: &Value, at: &Path<'_>, told: &mut Vec<String>) {
     let preferred_at = node_at.child(PREFERRED);
     for (index, term) in nodes.items(PREFERRED).iter().enumerate() {
         let place = preferred_at.index(index);
-        let preference_at = place.child("preference");
-        node_selector::warnings(term.at("preference"), &preference_at, told);
-        open_values(term.at("preference"), &preference_at, told);
+        wish(term.at("preference"), &place.child("preference"), told);
     }
     let spread_at = at.child("topologySpreadConstraints");
     for (index, constraint) in spec.items("topologySpreadConstraints").iter().enumerate() {
@@ -254,10 +252,11 @@ fn no_selector(at: &Path<'_>) -> String {
 }
 
 /// A wish may have values no label can have; they are told of, as no error is.
-fn open_values(term: &Value, at: &Path<'_>, told: &mut Vec<String>) {
+fn wish(term: &Value, at: &Path<'_>, told: &mut Vec<String>) {
     let list_at = at.child("matchExpressions");
     for (index, expression) in term.items("matchExpressions").iter().enumerate() {
         let place = list_at.index(index);
+        told.extend(node_selector::warning(expression, &place));
         let values_at = place.child("values");
         for (number, value) in expression.texts("values").enumerate() {
             for fault in label_value(value) {
@@ -419,6 +418,21 @@ mod tests {
                 "spec.containers[0].ports[1]: duplicate port definition with spec.containers[0].ports[0]",
             ]
         );
+    }
+
+    #[test]
+    fn each_requirement_of_a_wish_is_told_of_as_a_whole() {
+        let expression = |value: &str| json!({"key": "beta.kubernetes.io/os", "values": [value]});
+        let term = json!({"matchExpressions": [expression("-"), expression("linux")]});
+        let mut told = Vec::new();
+        wish(&term, &Path::new("preference"), &mut told);
+        let old =
+            |index| format!("preference.matchExpressions[{index}].key: beta.kubernetes.io/os is deprecated");
+        let open = "preference.matchExpressions[0].values[0]: - is invalid, ";
+        assert_eq!(told.len(), 3, "{told:?}");
+        for (told, wanted) in told.iter().zip([&old(0), open, &old(1)]) {
+            assert!(told.starts_with(wanted), "{told}");
+        }
     }
 
     #[test]
