@@ -12,6 +12,8 @@ pub(crate) enum Route {
     Resource(Target),
     /// Something else, by its decoded path: discovery, health, documents.
     Other,
+    /// A part of a custom object that objects of its kind do not have.
+    Missing(KindRef, String),
     /// Nothing.
     Nowhere,
 }
@@ -45,12 +47,12 @@ pub(crate) fn route(path: &str, definitions: &Definitions) -> Route {
     let parts: Option<Vec<String>> = parts.map(|part| query::decode(part, false)).collect();
     match parts {
         Some(parts) if parts.is_empty() => Route::Other,
-        Some(parts) => target(&group, version, &parts, definitions).map_or(Route::Nowhere, Route::Resource),
+        Some(parts) => resource(&group, version, &parts, definitions).unwrap_or(Route::Nowhere),
         None => Route::Nowhere,
     }
 }
 
-fn target(group: &str, version: &str, parts: &[String], definitions: &Definitions) -> Option<Target> {
+fn resource(group: &str, version: &str, parts: &[String], definitions: &Definitions) -> Option<Route> {
     let (watch, parts) = match parts {
         [first, rest @ ..] if first == "watch" => (true, rest),
         parts => (false, parts),
@@ -78,20 +80,23 @@ fn target(group: &str, version: &str, parts: &[String], definitions: &Definition
         None => ("", rest),
     };
     let subresource = match rest.first() {
-        Some(name) => Some(kind.subresources.iter().position(|part| part.name == name)?),
+        Some(part) => match kind.subresources.iter().position(|known| known.name == part) {
+            None if kind.rules.is_some() => return Some(Route::Missing(kind, name.to_owned())),
+            found => Some(found?),
+        },
         None => None,
     };
     let rest = rest.get(1..).unwrap_or_default();
     if !rest.is_empty() && subresource.is_none_or(|at| kind.subresources[at].name != "proxy") {
         return None;
     }
-    Some(Target {
+    Some(Route::Resource(Target {
         kind,
         namespace: namespace.to_owned(),
         name: name.to_owned(),
         subresource,
         watch,
-    })
+    }))
 }
 
 /// Whether what follows a namespace is about the namespace itself: nothing, or one of its subresources.

@@ -11,7 +11,11 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use http::{HeaderMap, HeaderValue, Method, Request, Version, header};
 use hyper::upgrade::OnUpgrade;
-use k3_api::{rules::User, status::Status};
+use k3_api::{
+    kinds::builtin,
+    rules::User,
+    status::{Grouped, Status},
+};
 use tokio::{sync::Notify, time};
 
 use super::{
@@ -260,6 +264,10 @@ impl Handler {
         decision?;
         match place {
             Route::Resource(target) => self.resource(head, target, identity, body, exchange).await,
+            Route::Missing(kind, name) => {
+                let resource = Grouped::new(&kind.group, &kind.plural);
+                Err(Status::not_found(resource, &name))
+            }
             Route::Nowhere => match (&self.usage, Asked::read(&head.path)) {
                 (Some(usage), Some(asked)) => self.usage(head, usage, &asked).await,
                 _ => self.nowhere(head),
@@ -333,13 +341,17 @@ impl Handler {
         body: Sent,
         exchange: &mut Exchange,
     ) -> Result<Answer, Status> {
+        let is_custom = target.kind.rules.is_some();
+        let everywhere = target.kind.is_namespaced() && target.namespace.is_empty();
+        if is_custom && everywhere && !matches!(head.method, Method::GET | Method::HEAD) {
+            return Ok(no_page());
+        }
         let watches = head.query.flag("watch").unwrap_or_default();
         let verb = Verb::of(&head.method, &target, watches)?;
         // Two readers of one path that differ would let somebody do what they were not asked about.
         if !head.info.means(&target, verb.word()) {
             return Err(verb::not_allowed());
         }
-        let is_custom = target.kind.rules.is_some();
         let offer = match verb {
             Verb::List | Verb::Watch if is_custom => Offer::CustomCollection,
             Verb::List | Verb::Watch => Offer::Collection,
@@ -500,14 +512,29 @@ impl Handler {
         ))
     }
 
-    /// The answer to a path that leads to nothing: within a group that is there a `Status`, else a text.
+    /// The answer to a path that leads to nothing: within a group that is there a `Status`, else a text. A group that has
+    /// nothing but custom kinds is not there for paths that lead to none of them.
     fn nowhere(&self, head: &Head) -> Result<Answer, Status> {
-        let group = head.path.split('/').take(3).collect::<Vec<_>>().join("/");
-        if head.path.starts_with("/api/") || self.discovery().legacy(&group).is_some() {
+        let path: Vec<_> = head.path.split('/').take(3).collect();
+        let is_served = head.path.starts_with("/api/") || self.discovery().legacy(&path.join("/")).is_some();
+        if is_served && !self.is_custom(path.last().unwrap_or(&"")) {
             return Err(verb::not_found());
         }
-        Ok(web::text(404, "404 page not found\n"))
+        Ok(no_page())
     }
+
+    /// Whether a group has custom kinds and no others.
+    fn is_custom(&self, group: &str) -> bool {
+        let definitions = self.registry.caches.definitions().all();
+        let mut definitions = definitions.values();
+        definitions.any(|served| served.definition.group == group)
+            && !builtin().all().iter().any(|kind| kind.group == group)
+    }
+}
+
+/// The answer to a path that leads to nothing the server knows of.
+fn no_page() -> Answer {
+    web::text(404, "404 page not found\n")
 }
 
 /// The answer when too many requests are being served.

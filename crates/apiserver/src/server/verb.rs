@@ -1,7 +1,7 @@
 //! Which verb of the registry a method and a path mean.
 
 use http::Method;
-use k3_api::status::{Reason, Status};
+use k3_api::status::{Grouped, Reason, Status};
 
 use crate::request::Target;
 
@@ -33,6 +33,9 @@ impl Verb {
             ("PATCH", true) => Verb::Patch,
             ("DELETE", true) => Verb::Delete,
             ("DELETE", false) => Verb::DeleteCollection,
+            ("PUT" | "PATCH", false) if target.kind.rules.is_some() => {
+                return Err(Status::bad_request("name must be provided"));
+            }
             _ => return Err(not_allowed()),
         };
         verb.check(target, is_one)?;
@@ -44,6 +47,9 @@ impl Verb {
         if let Some(subresource) = target.subresource() {
             return if subresource.verbs.contains(&self.word()) {
                 Ok(())
+            } else if kind.rules.is_some() {
+                let resource = Grouped::new(&kind.group, &kind.plural);
+                Err(Status::method_not_supported(resource, self.word()))
             } else {
                 Err(not_allowed())
             };

@@ -97,3 +97,53 @@ fn a_namespace_has_nothing_cluster_wide_in_it() {
         200
     );
 }
+
+#[test]
+fn a_path_beside_custom_objects_says_what_it_lacks() {
+    let cluster = Cluster::start(&[]);
+    let schema = json!({"openAPIV3Schema": {"type": "object"}});
+    let version = json!({"name": "v1", "served": true, "storage": true, "schema": schema, "subresources": {"status": {}}});
+    let definition = json!({
+        "metadata": {"name": "as.b.c"},
+        "spec": {
+            "group": "b.c", "scope": "Namespaced", "names": {"plural": "as", "kind": "A"}, "versions": [version],
+        },
+    });
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let answer = cluster.ask("POST", definitions, definition.to_string().as_bytes());
+    assert_eq!(answer.code, 201, "{}", answer.text());
+    let is_served = |_| cluster.get("/apis/b.c/v1/as").code == 200;
+    assert!((0..10_000).any(is_served), "it is not served");
+    // What leads to none of its objects leads to no page at all.
+    for (method, path) in [
+        ("GET", "/apis/b.c/v1/bs"),
+        ("GET", "/apis/b.c/v2/as"),
+        ("GET", "/apis/b.c/v1/as/x"),
+        ("POST", "/apis/b.c/v1/as"),
+        ("DELETE", "/apis/b.c/v1/as"),
+    ] {
+        let answer = cluster.ask(method, path, b"");
+        assert_eq!(
+            (answer.code, answer.text().as_str()),
+            (404, "404 page not found\n"),
+            "{method} {path}"
+        );
+    }
+    let objects = "/apis/b.c/v1/namespaces/default/as";
+    let told = |method: &str, path: &str| {
+        let status = cluster.ask(method, &format!("{objects}{path}"), b"{}").tree();
+        (status["code"].clone(), status["message"].clone())
+    };
+    assert_eq!(
+        told("GET", "/x/scale"),
+        (json!(404), json!("as.b.c \"x\" not found"))
+    );
+    assert_eq!(
+        told("POST", "/x/status"),
+        (
+            json!(405),
+            json!("create is not supported on resources of kind \"as.b.c\"")
+        )
+    );
+    assert_eq!(told("PUT", ""), (json!(400), json!("name must be provided")));
+}
