@@ -146,4 +146,24 @@ fn a_path_beside_custom_objects_says_what_it_lacks() {
         )
     );
     assert_eq!(told("PUT", ""), (json!(400), json!("name must be provided")));
+    let object = json!({"apiVersion": "b.c/v1", "kind": "A", "metadata": {"name": "x"}}).to_string();
+    let created = cluster.ask("POST", &format!("{objects}/another"), object.as_bytes());
+    assert_eq!(
+        (created.code, &created.tree()["metadata"]["name"]),
+        (201, &json!("x"))
+    );
+    let media = "Content-Type: application/strategic-merge-patch+json\r\n";
+    let refused = cluster
+        .admin()
+        .ask("PATCH", &format!("{objects}/x"), media, b"{}");
+    assert_eq!(
+        (refused.code, &refused.tree()["message"]),
+        (
+            415,
+            &json!(
+                "the body of the request was in an unknown format - accepted media types include: \
+                 application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"
+            )
+        )
+    );
 }
