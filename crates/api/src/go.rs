@@ -80,7 +80,7 @@ pub fn type_name(value: &Value) -> &'static str {
 }
 
 /// Whether Go calls a character printable: letters, marks, numbers, punctuation, symbols and the ASCII space.
-pub(crate) fn is_print(c: char) -> bool {
+pub fn is_print(c: char) -> bool {
     match c {
         ' '..='~' => true,
         _ if c.is_ascii() => false,

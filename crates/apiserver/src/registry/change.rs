@@ -78,7 +78,7 @@ impl Registry {
 
     /// Changes an object as the patch in the body says.
     pub(crate) async fn patch(&self, ask: &Ask) -> Result<Answer, Status> {
-        let writing = Patch::writing(&ask.media)?;
+        let writing = Patch::writing(ask)?;
         let options = WriteOptions::read(&ask.query, writing, &ask.agent)?;
         let mut warnings = Warnings::default();
         let resource = Resource::of(ask.target.kind.clone(), &self.caches);

@@ -30,8 +30,13 @@ const MERGE: &str = "application/merge-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
 
-/// The answer to a patch of a sort that is not known.
-fn not_a_patch() -> Status {
+/// The answer to a patch of a sort that a kind does not take. Custom kinds tell which they do.
+fn not_a_patch(kind: &Kind) -> Status {
+    if kind.rules.is_some() {
+        return Status::unsupported_media_type(format!(
+            "the body of the request was in an unknown format - accepted media types include: {JSON}, {MERGE}, {APPLY}"
+        ));
+    }
     let mut status = Status::unsupported_media_type("415: Unsupported Media Type");
     status.details = Some(Box::default());
     status
@@ -44,22 +49,21 @@ fn media_type(media: &str) -> &str {
 // --- Patch ---
 
 impl Patch {
-    /// Which options a patch of a media type takes.
-    pub(super) fn writing(media: &str) -> Result<Writing, Status> {
-        match media_type(media) {
-            JSON | MERGE | STRATEGIC => Ok(Writing::Patch),
+    /// Which options the patch in the body takes, by its media type.
+    pub(super) fn writing(ask: &Ask) -> Result<Writing, Status> {
+        let kind = &ask.target.kind;
+        match media_type(&ask.media) {
+            JSON | MERGE => Ok(Writing::Patch),
+            // A strategic merge needs to know more of a type than a definition tells.
+            STRATEGIC if kind.rules.is_none() => Ok(Writing::Patch),
             APPLY => Ok(Writing::Apply),
-            _ => Err(not_a_patch()),
+            _ => Err(not_a_patch(kind)),
         }
     }
 
     /// Reads the patch in the body.
     pub(super) fn read(ask: &Ask, options: &WriteOptions, warnings: &mut Warnings) -> Result<Self, Status> {
         let media = media_type(&ask.media);
-        // A strategic merge needs to know more of a type than a definition tells.
-        if media == STRATEGIC && ask.target.kind.rules.is_some() {
-            return Err(not_a_patch());
-        }
         if media == APPLY {
             let decoded = decode::yaml_to_json(&ask.body)
                 .map_err(|error| Status::bad_request(format!("error encoding patch: {error}")))?;

@@ -2,6 +2,7 @@
 
 use k3_api::{
     field::{Error, Path},
+    go,
     rules::Tree,
     selector::{field, label},
     status::{Grouped, Status},
@@ -123,9 +124,14 @@ impl WriteOptions {
         if manager.len() > LONGEST_MANAGER {
             errors.push(Error::too_long(&Path::new("fieldManager"), LONGEST_MANAGER));
         }
-        if manager.chars().any(char::is_control) {
-            let detail = "should only contain printable characters";
-            errors.push(Error::invalid(&Path::new("fieldManager"), manager, detail));
+        for (position, letter) in manager.char_indices() {
+            if !go::is_print(letter) {
+                let detail = format!(
+                    "invalid character U+{:04X} (at position {position})",
+                    u32::from(letter)
+                );
+                errors.push(Error::invalid(&Path::new("fieldManager"), manager, detail));
+            }
         }
         let dry_run: Vec<_> = query.all("dryRun").collect();
         check_dry_run(&dry_run, &mut errors);
@@ -165,7 +171,7 @@ impl WriteOptions {
 /// The program a user agent names: what stands before its version.
 fn agent_name(agent: &str) -> String {
     let name = agent.split('/').next().unwrap_or_default();
-    let printable: String = name.chars().filter(|letter| !letter.is_control()).collect();
+    let printable: String = name.chars().filter(|letter| go::is_print(*letter)).collect();
     let mut end = printable.len().min(LONGEST_MANAGER);
     while !printable.is_char_boundary(end) {
         end -= 1;
@@ -327,5 +333,27 @@ impl DeleteOptions {
             uid: preconditions.at("uid").as_str().map(str::to_owned),
             resource_version: preconditions.at("resourceVersion").as_str().map(str::to_owned),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manager_is_printable_and_each_letter_that_is_not_is_told() {
+        let told = |query: &str| {
+            let read = WriteOptions::read(&Query::parse(query), Writing::Create, "agent/1");
+            read.map(|options| options.manager)
+                .map_err(|status| status.message)
+        };
+        assert_eq!(told("").as_deref(), Ok("agent"));
+        assert_eq!(told("fieldManager=me").as_deref(), Ok("me"));
+        assert_eq!(
+            told("fieldManager=a%0Ab%C2%A0").unwrap_err(),
+            "CreateOptions.meta.k8s.io \"\" is invalid: [fieldManager: Invalid value: \"a\\nb\\u00a0\": invalid \
+             character U+000A (at position 1), fieldManager: Invalid value: \"a\\nb\\u00a0\": invalid character U+00A0 \
+             (at position 3)]"
+        );
     }
 }

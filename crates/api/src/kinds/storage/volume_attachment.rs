@@ -5,7 +5,10 @@ use serde_json::{Value, json};
 use crate::{
     field::{Error, Path},
     kinds::{
-        core::persistent_volume::{Context, default_sources, validate_volume_spec},
+        core::{
+            persistent_volume::{Context, default_sources, validate_volume_spec},
+            volume::source::driver_name,
+        },
         demand, status_meta,
     },
     name::Rule,
@@ -42,8 +45,13 @@ impl Rules for VolumeAttachment {
     }
 
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+        let at = Path::new("spec");
+        let (spec, before) = (new.at("spec"), old.at("spec"));
+        if spec != before {
+            driver_name(spec.text("attacher"), &at.child("attacher"), errors);
+        }
         validate(new, errors);
-        demand::immutable(new.at("spec"), old.at("spec"), &Path::new("spec"), errors);
+        demand::immutable(spec, before, &at, errors);
     }
 
     fn validate_status(&self, new: &Value, old: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
@@ -170,5 +178,24 @@ mod tests {
                 "spec.attacher: Invalid value: \"A_\": an RFC 1123 subdomain must consist of alphanumeric characters, '",
             ]
         );
+    }
+
+    #[test]
+    fn a_change_is_refused_and_what_is_wrong_with_it_is_told_first() {
+        let object = |attacher: &str| json!({"spec": {"attacher": attacher, "nodeName": "n", "source": {"persistentVolumeName": "p"}}});
+        let user = crate::rules::User::default();
+        let at = Circumstances {
+            kind: crate::kinds::builtin()
+                .kind("storage.k8s.io", "v1", "VolumeAttachment")
+                .unwrap(),
+            now: Time::from_unix(0, 0),
+            user: &user,
+        };
+        let mut errors = Errors::new();
+        VolumeAttachment.validate_update(&object("B_"), &object("a"), &at, &mut errors);
+        let told: Vec<_> = errors.iter().map(ToString::to_string).collect();
+        assert_eq!(told.len(), 2);
+        assert!(told[0].starts_with("spec.attacher: Invalid value: \"B_\": a lowercase RFC 1123 subdomain"));
+        assert_eq!(told[1], "spec: Invalid value: null: field is immutable");
     }
 }

@@ -57,7 +57,7 @@ impl Registry {
         }
         let mut warnings = Warnings::default();
         let (new, options) = if verb == Verb::Patch {
-            let options = WriteOptions::read(&ask.query, Patch::writing(&ask.media)?, &ask.agent)?;
+            let options = WriteOptions::read(&ask.query, Patch::writing(ask)?, &ask.agent)?;
             (
                 NewScale::Patch(Patch::read(ask, &options, &mut warnings)?),
                 options,
