@@ -1,6 +1,6 @@
 //! The certificates of the authority of the API server are a trust bundle of the cluster, for pods that mount it by its signer.
 
-use std::fmt::Write;
+use std::{fmt::Write, time::Duration};
 
 use futures_util::{FutureExt, future::BoxFuture};
 use kubecontroller::{
@@ -23,6 +23,8 @@ use crate::{
 const SIGNER: &str = "kubernetes.io/kube-apiserver-serving";
 /// So many bytes of the hash of a bundle are in its name.
 const HASHED: usize = 12;
+/// How often it is looked whether the authority is another one now: nobody tells when it is rotated.
+const LOOK: Duration = Duration::from_secs(30);
 
 type Bundle = Thing<BundleSpec, IgnoredAny>;
 
@@ -100,7 +102,7 @@ impl Reconciler for Publisher {
     async fn reconcile(&self, _: Request) -> Result<Outcome, Error> {
         let certificates = self.authority.get();
         if certificates.is_empty() {
-            return Ok(Outcome::Done);
+            return Ok(Outcome::After(LOOK));
         }
         let name = name(&certificates);
         self.publish(&name, &certificates).await?;
@@ -111,7 +113,7 @@ impl Reconciler for Publisher {
                 self.writer.delete(place, &json!({})).await?;
             }
         }
-        Ok(Outcome::Done)
+        Ok(Outcome::After(LOOK))
     }
 }
 
@@ -154,9 +156,24 @@ mod tests {
     use std::sync::Arc;
 
     use k8s_openapi::api::certificates::v1::ClusterTrustBundle;
+    use tokio::time::{sleep, timeout};
 
     use super::*;
-    use crate::{context::Cluster, testing::Story};
+    use crate::{
+        context::Cluster,
+        testing::{Stage, Story},
+    };
+
+    fn make_for(authority: Authority, context: &Context) -> Vec<Task> {
+        let cluster = Cluster {
+            authority,
+            ..Cluster::default()
+        };
+        make(&Context {
+            cluster: Arc::new(cluster),
+            ..context.clone()
+        })
+    }
 
     #[test]
     fn the_name_is_what_others_compute() {
@@ -168,16 +185,7 @@ mod tests {
 
     /// One bundle is of certificates of before, one was changed by somebody, one is another signer's.
     const STORY: Story = Story {
-        make: |context| {
-            let cluster = Cluster {
-                authority: Authority::from("abc".to_owned()),
-                ..Cluster::default()
-            };
-            make(&Context {
-                cluster: Arc::new(cluster),
-                ..context.clone()
-            })
-        },
+        make: |context| make_for("abc".to_owned().into(), context),
         setup: |stage| {
             for (name, signer) in [
                 ("kubernetes.io:kube-apiserver-serving:old", SIGNER),
@@ -206,5 +214,28 @@ mod tests {
         assert_eq!(end, json!([[name("abc"), "abc"], ["other", "x"]]));
         STORY.survives_crashes().await;
         STORY.survives_copies().await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_authority_that_was_rotated_is_published_though_nobody_tells_of_it() {
+        let stage = Stage::new();
+        let authority = Authority::from("abc".to_owned());
+        let running = stage.start("one", |context| make_for(authority.clone(), context));
+        for certificates in ["abc", "def"] {
+            authority.set(certificates);
+            let is_published = || {
+                let bundles = stage.api.list::<ClusterTrustBundle>();
+                let mut names = bundles.iter().map(|bundle| bundle.metadata.name.as_deref());
+                names.next() == Some(Some(&*name(certificates))) && names.next().is_none()
+            };
+            let published = async {
+                while !is_published() {
+                    sleep(Duration::from_secs(1)).await;
+                }
+            };
+            let in_time = timeout(2 * LOOK, published).await;
+            assert!(in_time.is_ok(), "{certificates} is not published");
+        }
+        drop(running);
     }
 }

@@ -21,7 +21,7 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
     let claims = context.informer::<PersistentVolumeClaim>(&PERSISTENT_VOLUME_CLAIMS);
     let volumes = context.informer::<PersistentVolume>(&PERSISTENT_VOLUMES);
     let recorder = context.recorder.clone().component(COMPONENT);
-    let (known, store) = (claims.store().clone(), volumes.store().clone());
+    let known = claims.store().clone();
     let runner = context
         .controller("volume_expand")
         .for_where(&claims, Predicate::new(grows))
@@ -29,9 +29,7 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
             let claim = known.get(&request.key);
             let volume = claim
                 .as_ref()
-                .and_then(|claim| store.get(&Key::new("", &claim.spec.volume_name)));
-            // The informer of volumes runs for as long as this holds it.
-            let _ = &volumes;
+                .and_then(|claim| volumes.store().get(&Key::new("", &claim.spec.volume_name)));
             if let (Some(claim), Some(volume)) = (claim, volume)
                 && wants_more(&claim, &volume)
             {

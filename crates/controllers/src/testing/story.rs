@@ -79,7 +79,7 @@ impl Stage {
     }
 
     /// Starts a copy of controllers, whose requests are told from others by its name.
-    pub(crate) fn start(&self, name: &str, make: fn(&Context) -> Vec<Task>) -> Running {
+    pub(crate) fn start(&self, name: &str, make: impl FnOnce(&Context) -> Vec<Task>) -> Running {
         let client = self.api.client_of(name);
         let informers = Informers::new(client.clone());
         let events = Events::new(self.api.client_of("events")).clock(self.clock.clone());
