@@ -3,6 +3,12 @@
 //! Promises: 0 is success, 1 a failure, 2 a call that makes no sense; every error says what failed, where,
 //! and what to do; secrets are never printed.
 
+#![cfg_attr(not(test), deny(clippy::print_stdout))]
+
+// Its macros are for all modules below.
+#[macro_use]
+mod stdout;
+
 mod certificates;
 mod commands;
 mod config;
@@ -28,6 +34,7 @@ mod tls;
 
 use std::{env, process::ExitCode};
 
+use self::failure::Failure;
 pub use self::test_env::{TestEnv, TestEnvBuilder, TestEnvError, TestStorage};
 
 /// The whole command: does what the arguments of the process ask for, under the name that it was called by.
@@ -39,11 +46,23 @@ pub fn main() -> ExitCode {
         Some(part) => part.run(arguments),
         None => commands::run(),
     };
-    match done {
+    match done.and_then(|()| written_output()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("{failure}");
             failure.exit_code()
         }
+    }
+}
+
+/// Fails if a part of the output could not be written.
+fn written_output() -> Result<(), Failure> {
+    match stdout::take_error() {
+        None => Ok(()),
+        Some(error) => Err(Failure::new(
+            "failed to write to standard output",
+            "check the disk or the program that the output goes to",
+        )
+        .because(error)),
     }
 }

@@ -13,6 +13,9 @@ use crate::{
     session::Session,
 };
 
+/// The API has 32 bits with a sign for it.
+const MAX_REPLICAS: i64 = i32::MAX as i64;
+
 /// Set how many replicas run
 #[derive(Debug, Args)]
 pub struct ScaleFlags {
@@ -24,11 +27,11 @@ pub struct ScaleFlags {
     files: FileFlags,
 
     /// How many
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(..=MAX_REPLICAS))]
     replicas: u32,
 
     /// Only if so many are asked for now
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(..=MAX_REPLICAS))]
     current_replicas: Option<u32>,
 
     #[command(flatten)]

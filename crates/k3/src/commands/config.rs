@@ -22,7 +22,7 @@ Examples:
       what is in force with this file, this flag and this environment, and where each value comes from
 
   k3 config check cluster.yaml
-      whether a file is all right; if not, every fault with line and key
+      whether a file is valid; if not, every error with line and key
 
 Exit codes: 0 success, 1 failure, 2 a call or a file that makes no sense.";
 
@@ -51,7 +51,7 @@ struct ShowFlags {
     output: Output,
 }
 
-/// Say whether a file is all right.
+/// Check whether `k3 run` would take a file. Files that it names are read too.
 #[derive(Debug, Args)]
 struct CheckFlags {
     /// The file
@@ -71,27 +71,33 @@ pub(super) fn run(flags: &ConfigFlags, settings: &Settings) -> Result<(), Failur
         Command::Show(flags) => {
             let args = config::args(&command());
             match flags.output {
-                Output::Yaml => println!("{}", settings.yaml(&args)),
-                Output::Json => println!("{:#}", settings.json(&args)),
+                Output::Yaml => print_line!("{}", settings.yaml(&args)),
+                Output::Json => print_line!("{:#}", settings.json(&args)),
             }
         }
         Command::Check(flags) => check(&flags.file)?,
-        Command::Example => print!("{}", config::example(&config::args(&command()))),
+        Command::Example => print_text!("{}", config::example(&config::args(&command()))),
     }
     Ok(())
 }
 
-/// A file is all right if it can be shown with nothing else said.
+/// A file is valid if `k3 run` takes it with nothing else said.
 fn check(file: &Path) -> Result<(), Failure> {
     let world = World {
         variable: &|_| None,
+        variable_names: &Vec::new,
         folder: Path::new(""),
     };
-    let mut words: Vec<OsString> = ["k3", "config", "show", "--config"].map(OsString::from).into();
+    let mut words: Vec<OsString> = ["k3", "run", "--config"].map(OsString::from).into();
     words.push(file.into());
     match config::read(&command(), words, &world) {
-        Ok(_) => {
-            println!("{} is all right", file.display());
+        Ok(line) => {
+            let validated = super::validate_run(&line.matches);
+            validated.map_err(|failure| {
+                let notes = line.settings.notes(&failure.to_string());
+                failure.with_notes(&notes)
+            })?;
+            print_line!("{} is valid", file.display());
             Ok(())
         }
         Err(Unread::Settings(failure)) => Err(failure),

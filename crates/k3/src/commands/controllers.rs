@@ -42,7 +42,7 @@ pub(super) fn run(flags: &ControllersFlags) -> Result<(), Failure> {
         let cluster = Cluster::find(&flags.server).await?;
         let report = cluster.ask("GET", CONTROLLERS_PATH, None).await?;
         if flags.json {
-            println!("{report:#}");
+            print_line!("{report:#}");
             return Ok(());
         }
         let lease = if report["elects"] == true {
@@ -50,7 +50,7 @@ pub(super) fn run(flags: &ControllersFlags) -> Result<(), Failure> {
         } else {
             Value::Null
         };
-        print!("{}", text(&report, &lease));
+        print_text!("{}", text(&report, &lease));
         Ok(())
     })
 }

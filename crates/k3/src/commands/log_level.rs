@@ -37,7 +37,7 @@ pub(super) fn run(flags: &LogLevelFlags) -> Result<(), Failure> {
             None => cluster.ask_text("GET", LEVEL_PATH, "").await?,
             Some(levels) => cluster.ask_text("PUT", LEVEL_PATH, levels).await?,
         };
-        println!("{}", told.trim_end());
+        print_line!("{}", told.trim_end());
         Ok(())
     })
 }

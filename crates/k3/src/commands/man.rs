@@ -24,7 +24,7 @@ Exit codes: 0 success, 1 failure, 2 a call that makes no sense.";
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct ManFlags {
-    /// Folder to write the pages of all commands to
+    /// Directory to write the pages of all commands to
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }
@@ -33,17 +33,22 @@ pub(crate) struct ManFlags {
 pub(super) fn run(flags: &ManFlags, command: Command) -> Result<(), Failure> {
     let unwritten = |error: io::Error| {
         Failure::new(
-            "cannot write the manual",
-            "name a folder that this user may write to with --dir",
+            "failed to write the manual pages",
+            "name a directory that this user may write to with --dir",
         )
         .because(error)
     };
     match &flags.dir {
-        None => Man::new(command).render(&mut io::stdout()).map_err(unwritten),
+        None => {
+            let mut page = Vec::new();
+            Man::new(command).render(&mut page).map_err(unwritten)?;
+            print_text!("{}", String::from_utf8_lossy(&page));
+            Ok(())
+        }
         Some(folder) => {
             fs::create_dir_all(folder).map_err(unwritten)?;
             let written = pages(&command, "", folder).map_err(unwritten)?;
-            println!("{written} pages in {}", folder.display());
+            print_line!("{written} pages in {}", folder.display());
             Ok(())
         }
     }

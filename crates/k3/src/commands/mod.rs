@@ -42,7 +42,6 @@ use crate::{
 #[command(
     name = "k3",
     version,
-    disable_help_subcommand = true,
     arg_required_else_help = true
 )]
 struct Cli {
@@ -81,6 +80,7 @@ enum Command {
 pub(crate) fn run() -> Result<(), Failure> {
     let world = World {
         variable: &|name| env::var_os(name),
+        variable_names: &|| env::vars_os().filter_map(|(name, _)| name.into_string().ok()).collect(),
         folder: Path::new(""),
     };
     let words = k3_client::in_order(&command(), env::args_os().collect());
@@ -117,6 +117,15 @@ pub(crate) fn run() -> Result<(), Failure> {
         let notes = line.settings.notes(&failure.to_string());
         failure.with_notes(&notes)
     })
+}
+
+/// Validates what a command line for `k3 run` asks for, and starts nothing.
+fn validate_run(matches: &clap::ArgMatches) -> Result<(), Failure> {
+    match Cli::from_arg_matches(matches).map(|cli| cli.command) {
+        Ok(Command::Run(flags)) => run::validate(*flags),
+        Ok(_) => Ok(()),
+        Err(error) => Err(Failure::usage(error.to_string(), "")),
+    }
 }
 
 /// Ends the process with help, or with what is wrong with its arguments.

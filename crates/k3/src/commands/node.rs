@@ -47,7 +47,7 @@ pub(crate) struct NodeProcessFlags {
 pub(super) fn run(flags: NodeProcessFlags) -> Result<(), Failure> {
     process::begin(&flags.part.log)?;
     let own = flags.part.own_server("node-server")?;
-    let node = flags.node.settings();
+    let node = flags.node.settings()?;
     match own {
         Some(own) => process::run(
             Settings {

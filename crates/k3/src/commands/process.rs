@@ -77,7 +77,7 @@ pub(super) async fn serve(
     };
     if announce == Announce::Kubeconfig {
         let file = quoted(plane.kubeconfig().0);
-        println!("export KUBECONFIG={file}");
+        print_line!("export KUBECONFIG={file}");
         if io::stderr().is_terminal() {
             eprintln!("{}", next_steps(&file));
         }

@@ -26,7 +26,7 @@ use crate::{
 pub(super) struct RemoteFlags {
     /// Address of the API server, such as `https://10.0.0.1:6443`. A node takes several, with commas: it asks the next one
     /// when one does not answer
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URLS")]
     pub(super) server: Option<Servers>,
 
     /// Token to show there. Everybody on the machine can read a command line: the variable `K3_TOKEN` is safer

@@ -46,6 +46,18 @@ enum Role {
     One,
 }
 
+/// Validates what `k3 run` would be told, and starts nothing. Files that the settings name are read.
+pub(super) fn validate(flags: RunFlags) -> Result<(), Failure> {
+    let start = flags.start;
+    start.databases()?;
+    if flags.role != Role::Node {
+        return start.settings().map(drop);
+    }
+    let data_dir = start.api.data_dir.as_deref();
+    remote::own_server(&start.api.storage, data_dir, &flags.remote, "node-server")?;
+    start.node.settings().map(drop)
+}
+
 pub(super) fn run(flags: RunFlags) -> Result<(), Failure> {
     let start = flags.start;
     process::begin(&start.api.log)?;
@@ -61,7 +73,7 @@ pub(super) fn run(flags: RunFlags) -> Result<(), Failure> {
         Role::Node => {
             let (storage, data_dir) = (&start.api.storage, start.api.data_dir.as_deref());
             let own = remote::own_server(storage, data_dir, &flags.remote, "node-server")?;
-            let node = start.node.settings();
+            let node = start.node.settings()?;
             let Some(own) = own else {
                 return node::join(&flags.remote, node, data_dir);
             };

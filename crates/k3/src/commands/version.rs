@@ -54,13 +54,13 @@ pub(super) fn run(flags: &VersionFlags) -> Result<(), Failure> {
             if let Some(server) = server {
                 told["serverVersion"] = server;
             }
-            println!("{told:#}");
+            print_line!("{told:#}");
             return Ok(());
         }
-        println!("k3 {}", env!("CARGO_PKG_VERSION"));
-        println!("Client Version: {}", name(&client));
+        print_line!("k3 {}", env!("CARGO_PKG_VERSION"));
+        print_line!("Client Version: {}", name(&client));
         if let Some(server) = server {
-            println!("Server Version: {}", name(&server));
+            print_line!("Server Version: {}", name(&server));
         }
         Ok(())
     })

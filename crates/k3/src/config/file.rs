@@ -74,6 +74,11 @@ pub(super) fn checked(
             faults.push(format!("{path}:{}: {}: {why}", entry.line, entry.key));
             continue;
         };
+        if entry.is_list && !value::takes_list(arg) {
+            let place = format!("{path}:{}: {}", entry.line, entry.key);
+            faults.push(format!("{place}: is a list, but takes one value; write it without brackets and dashes"));
+            continue;
+        }
         let set = Given {
             key,
             flag: value::flag(arg),

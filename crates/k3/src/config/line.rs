@@ -14,7 +14,7 @@ use super::{
     given::{Given, Origin},
     keys::{KEYS, Key},
     settings::Settings,
-    value,
+    value, variables,
 };
 use crate::failure::Failure;
 
@@ -22,6 +22,8 @@ use crate::failure::Failure;
 pub(crate) struct World<'a> {
     /// The variables of the environment.
     pub(crate) variable: &'a dyn Fn(&str) -> Option<OsString>,
+    /// The names of all of them.
+    pub(crate) variable_names: &'a dyn Fn() -> Vec<String>,
     /// The folder that files are looked for in.
     pub(crate) folder: &'a Path,
 }
@@ -47,7 +49,15 @@ pub(crate) fn read(command: &Command, mut words: Vec<OsString>, world: &World<'_
     let wrong = |error| Unread::Line(Box::new(error), String::new());
     let names = names(command, &words);
     if !is_reader(&names) {
-        let matches = command.clone().try_get_matches_from(words).map_err(wrong)?;
+        let matches = match command.clone().try_get_matches_from(&words) {
+            Ok(matches) => matches,
+            // `k3 help COMMAND` shows what `k3 COMMAND --help` does, environment variables included.
+            Err(error) if is_help(error.kind()) => {
+                let shown = documented(command.clone()).try_get_matches_from(&words);
+                return Err(wrong(shown.err().unwrap_or(error)));
+            }
+            Err(error) => return Err(wrong(error)),
+        };
         let settings = Settings::default();
         return Ok(Line { matches, settings });
     }
@@ -131,7 +141,11 @@ fn settings(
         Some(path) => file::read(path, &args(all))?,
         None => Vec::new(),
     };
-    let (mut given, mut faults) = (Vec::new(), Vec::new());
+    let mut given = Vec::new();
+    let mut faults: Vec<String> = (world.variable_names)()
+        .iter()
+        .filter_map(|name| variables::fault(name))
+        .collect();
     for key in KEYS {
         let Some(arg) = command.get_arguments().find(|arg| arg.get_id() == key.arg) else {
             continue;

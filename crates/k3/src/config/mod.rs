@@ -19,6 +19,7 @@ mod settings;
 #[cfg(test)]
 mod tests;
 mod value;
+mod variables;
 
 pub(crate) use self::{
     decoration::{args, documented},

@@ -43,6 +43,7 @@ fn told_in(folder: &Path, line: &str, env: &[(&str, &str)]) -> Result<Line, Stri
     };
     let world = World {
         variable: &variable,
+        variable_names: &|| env.iter().map(|(name, _)| (*name).to_owned()).collect(),
         folder,
     };
     let words = line.split_whitespace().map(OsString::from).collect();

@@ -17,6 +17,12 @@ pub(super) fn is_list(arg: &Arg) -> bool {
     matches!(arg.get_action(), ArgAction::Append)
 }
 
+/// Whether a file may give an argument a list. Some take one as a text with commas.
+pub(super) fn takes_list(arg: &Arg) -> bool {
+    let names = arg.get_value_names().unwrap_or_default();
+    is_list(arg) || names.iter().any(|name| ["LIST", "URLS"].contains(&name.as_str()))
+}
+
 /// Whether an argument is `true` or `false`.
 pub(super) fn is_switch(arg: &Arg) -> bool {
     matches!(arg.get_action(), ArgAction::SetTrue)

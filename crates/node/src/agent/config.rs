@@ -185,6 +185,27 @@ impl Default for LogLimits {
     }
 }
 
+/// A name that no node can have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{name:?} is not a valid node name: {why}")]
+pub struct InvalidNodeName {
+    name: String,
+    why: String,
+}
+
+/// Reads the name of a node: in lower case, as the API takes it.
+pub fn parse_node_name(text: &str) -> Result<String, InvalidNodeName> {
+    let name = text.trim().to_lowercase();
+    let faults = k3_api::name::dns1123_subdomain(&name);
+    match faults.first() {
+        None => Ok(name),
+        Some(fault) => Err(InvalidNodeName {
+            why: fault.clone(),
+            name,
+        }),
+    }
+}
+
 /// The name of this node where none is given: `NODE_NAME`, or the name of the machine, in lower case; `node-1` on one that has
 /// none.
 pub fn default_node_name() -> String {

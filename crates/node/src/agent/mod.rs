@@ -26,7 +26,10 @@ mod tls;
 mod view;
 
 pub use self::{
-    config::{Config, Eviction as EvictionLimits, ImageLimits, LogLimits, Shutdown, default_node_name},
+    config::{
+        Config, Eviction as EvictionLimits, ImageLimits, LogLimits, Shutdown, default_node_name,
+        InvalidNodeName, parse_node_name,
+    },
     pressure::{Least, Signal, Threshold},
     running::{Agent, AgentError},
     serving::Resolver,

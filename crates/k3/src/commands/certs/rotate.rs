@@ -39,7 +39,7 @@ pub(super) fn run(flags: &RotateFlags) -> Result<(), Failure> {
         certificates::rotate(&folder, parts, &SystemClock)
     };
     replaced.map_err(unreplaced)?;
-    println!("replaced in {}", folder.display());
+    print_line!("replaced in {}", folder.display());
     eprintln!(
         "a server that runs uses it within some seconds, one that starts at once; its admin.kubeconfig is new then"
     );

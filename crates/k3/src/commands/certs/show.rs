@@ -11,6 +11,9 @@ use crate::{
     failure::Failure,
 };
 
+/// How wide a line of names may be.
+const WIDTH: usize = 98;
+
 /// Show what certificates and keys there are, until when, and for which names.
 #[derive(Debug, Args)]
 pub(super) struct ShowFlags {
@@ -41,27 +44,54 @@ pub(super) fn run(flags: &ShowFlags) -> Result<(), Failure> {
                     "daysLeft": held.days_left, "names": held.names, "flaw": held.flaw})
             })
             .collect();
-        println!("{:#}", json!(told));
+        print_line!("{:#}", json!(told));
         return Ok(());
     }
-    print!("{}", text(&held));
+    print_text!("{}", text(&held));
     Ok(())
 }
 
 fn text(held: &[Held]) -> String {
-    let mut rows = vec![["NAME", "UNTIL", "DAYS", "STATE", "FOR", "WHAT"].map(str::to_owned)];
+    let mut rows = vec![["NAME", "UNTIL", "DAYS", "STATE", "USED FOR"].map(str::to_owned)];
     for held in held {
         rows.push([
             held.name.to_owned(),
             held.ends.map_or_else(|| "-".to_owned(), date),
             held.days_left
                 .map_or_else(|| "-".to_owned(), |days| days.to_string()),
-            held.flaw.clone().unwrap_or_else(|| "good".to_owned()),
-            held.names.join(","),
+            if held.flaw.is_some() { "bad" } else { "good" }.to_owned(),
             held.purpose.to_owned(),
         ]);
     }
-    table(&rows)
+    let mut text = table(&rows);
+    for held in held {
+        if let Some(flaw) = &held.flaw {
+            text.push_str(&wrapped(&format!("\n{} is bad:", held.name), flaw.split_whitespace()));
+        }
+        if !held.names.is_empty() {
+            let names = held.names.iter().map(String::as_str);
+            text.push_str(&wrapped(&format!("\n{} is valid for:", held.name), names));
+        }
+    }
+    text
+}
+
+/// A title, and words below it in lines that fit a terminal.
+fn wrapped<'a>(title: &str, words: impl Iterator<Item = &'a str>) -> String {
+    let mut text = format!("{title}\n");
+    let mut line = String::new();
+    for word in words {
+        if !line.is_empty() && line.len() + 1 + word.len() > WIDTH {
+            text.push_str(&format!("  {line}\n"));
+            line.clear();
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    text.push_str(&format!("  {line}\n"));
+    text
 }
 
 /// The day of a moment, in seconds since 1970.
@@ -69,5 +99,28 @@ fn date(seconds: i64) -> String {
     match UtcDateTime::from_unix_timestamp(seconds) {
         Ok(day) => format!("{:04}-{:02}-{:02}", day.year(), u8::from(day.month()), day.day()),
         Err(_) => "-".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certificate_with_many_names_fits_a_terminal() {
+        let names: Vec<String> = (0..40)
+            .map(|number| format!("name-{number}.default.svc.cluster.local"))
+            .collect();
+        let held = Held {
+            name: "serving",
+            purpose: "the API server",
+            ends: Some(2_000_000_000),
+            days_left: Some(364),
+            names: names.clone(),
+            flaw: None,
+        };
+        let text = text(&[held]);
+        assert!(text.lines().all(|line| line.len() <= 100), "{text}");
+        assert!(names.iter().all(|name| text.contains(name.as_str())), "{text}");
     }
 }

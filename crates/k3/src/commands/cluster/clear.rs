@@ -42,18 +42,20 @@ struct Removed {
 pub(super) async fn run(flags: &ClearFlags) -> Result<(), Failure> {
     let folder = ClusterFolder::find(&flags.dir)?;
     if !flags.force && !is_wanted(&folder)? {
-        println!("nothing was removed");
-        return Ok(());
+        return Err(Failure::new(
+            "nothing was removed: the answer was not yes",
+            "type yes, or use --force to skip the question",
+        ));
     }
     stop::run(&folder).await?;
     let removed = remove_containers(&folder).await?;
-    println!(
+    print_line!(
         "removed {} pods, {} databases and {} volumes from the container runtime",
         removed.pods, removed.databases, removed.volumes
     );
     match folder.remove()? {
-        Removal::Whole => println!("removed {}", folder.path().display()),
-        Removal::OthersStay => println!(
+        Removal::Whole => print_line!("removed {}", folder.path().display()),
+        Removal::OthersStay => print_line!(
             "removed the cluster; {} stays, because it has files of others",
             folder.path().display()
         ),
@@ -63,7 +65,7 @@ pub(super) async fn run(flags: &ClearFlags) -> Result<(), Failure> {
 
 /// Asks; only `yes` is one.
 fn is_wanted(folder: &ClusterFolder) -> Result<bool, Failure> {
-    print!(
+    print_text!(
         "This ends the cluster {} with {} nodes and removes its containers, its data and {}.\nType yes to go on: ",
         folder.cluster.id,
         folder.cluster.nodes.len(),

@@ -86,7 +86,7 @@ pub(super) async fn run(flags: &CreateFlags) -> Result<(), Failure> {
         })?;
     }
     registry::add(&folder);
-    println!(
+    print_line!(
         "made the cluster {id} with {} in {}",
         counted(flags.nodes.into()),
         folder.path().display()
@@ -94,7 +94,7 @@ pub(super) async fn run(flags: &CreateFlags) -> Result<(), Failure> {
     if flags.start {
         return start::run(&folder).await;
     }
-    println!(
+    print_line!(
         "start it with: k3 cluster start --dir {}",
         folder.path().display()
     );

@@ -45,7 +45,7 @@ pub(super) async fn run(folder: &ClusterFolder) -> Result<(), Failure> {
         .map(|number| Seen::new(process(number)))
         .collect();
     keeper::begin(folder)?;
-    println!("waiting for {} to be ready", counted(folder.cluster.nodes.len()));
+    print_line!("waiting for {} to be ready", counted(folder.cluster.nodes.len()));
     let waited = timeout(LIMIT, async {
         while !are_all_ready(folder).await {
             if Process::find(&folder.keeper_pid()).is_none() {
@@ -67,7 +67,7 @@ pub(super) async fn run(folder: &ClusterFolder) -> Result<(), Failure> {
             "see `k3 cluster status`, and the files `log` in the folders of the nodes; `k3 cluster stop` ends it",
         ))
     })?;
-    println!("export KUBECONFIG={}", quoted(&folder.kubeconfig()));
+    print_line!("export KUBECONFIG={}", quoted(&folder.kubeconfig()));
     Ok(())
 }
 

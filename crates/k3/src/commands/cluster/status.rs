@@ -23,7 +23,7 @@ pub(super) async fn run(folder: &ClusterFolder) -> Result<(), Failure> {
             node.port.to_string(),
         ]);
     }
-    print!("{}", table(&rows));
+    print_text!("{}", table(&rows));
     let is_kept = Process::find(&folder.keeper_pid()).is_some();
     if !is_kept && rows.iter().any(|row| row[4] == "ready") {
         eprintln!("nobody looks after the processes: `k3 cluster start` does");
@@ -46,6 +46,6 @@ pub(super) fn list() -> Result<(), Failure> {
             folder.path().display().to_string(),
         ]);
     }
-    print!("{}", table(&rows));
+    print_text!("{}", table(&rows));
     Ok(())
 }

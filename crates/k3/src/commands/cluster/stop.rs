@@ -16,9 +16,9 @@ pub(super) async fn run(folder: &ClusterFolder) -> Result<(), Failure> {
     end(&folder.keeper_pid(), "the process that looks after the nodes").await?;
     for number in folder.numbers().rev() {
         match end(&folder.pid(number), &format!("node {number}")).await? {
-            End::Before => println!("node {number} does not run"),
-            End::Asked => println!("stopped node {number}"),
-            End::Killed => println!(
+            End::Before => print_line!("node {number} does not run"),
+            End::Asked => print_line!("stopped node {number}"),
+            End::Killed => print_line!(
                 "killed node {number}: it did not stop within {} s",
                 GRACE.as_secs()
             ),

@@ -62,13 +62,13 @@ pub(super) fn run(flags: &DoctorFlags) -> Result<(), Failure> {
         let checks = all(flags).await?;
         if flags.output == "json" {
             let told: Vec<_> = checks.iter().map(Check::json).collect();
-            println!(
+            print_line!(
                 "{:#}",
                 json!({"checks": told, "verdict": check::worst(&checks).word()})
             );
         } else {
             for check in &checks {
-                print!("{check}");
+                print_text!("{check}");
             }
         }
         let failed = checks

@@ -54,7 +54,7 @@ pub(crate) fn run(flags: &AssetsFlags) -> Result<(), Failure> {
         Some(kubectl) => link(&kubectl, &folder.join("kubectl")).map_err(failed)?,
         None => eprintln!("no kubectl is installed: suites that call it do not work"),
     }
-    println!("export KUBEBUILDER_ASSETS={}", quoted(&folder));
+    print_line!("export KUBEBUILDER_ASSETS={}", quoted(&folder));
     Ok(())
 }
 

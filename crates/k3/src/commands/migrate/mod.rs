@@ -78,14 +78,14 @@ pub(super) fn run(flags: &MigrateFlags) -> Result<(), Failure> {
         from.close().await;
         let copied = outcome?;
         let spent = progress.end();
-        println!(
+        print_line!(
             "{}, from revision {} to {}; read again and compared",
             progress::line("copied", copied.moved, spent),
             copied.source,
             copied.target
         );
         if copied.expired > 0 {
-            println!("{} of them had a time to end at, which has come", copied.expired);
+            print_line!("{} of them had a time to end at, which has come", copied.expired);
         }
         if copied.missed > 0 {
             eprintln!(

@@ -34,10 +34,10 @@ pub(super) async fn run(flags: &InspectFlags) -> Result<(), Failure> {
             "objects": summary.moved.entries,
             "bytes": summary.moved.bytes,
         });
-        println!("{told:#}");
+        print_line!("{told:#}");
         return Ok(());
     }
-    println!(
+    print_line!(
         "{}: whole, format {}, taken {taken}, revision {}, {} objects, {}",
         flags.file.display(),
         summary.format,

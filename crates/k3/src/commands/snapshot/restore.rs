@@ -53,13 +53,13 @@ pub(super) async fn run(flags: &RestoreFlags) -> Result<(), Failure> {
     store.close().await;
     let (restored, expired) = outcome?;
     let spent = progress.end();
-    println!(
+    print_line!(
         "{}, now at revision {}; read again and compared",
         progress::line("restored", restored.backup.moved, spent),
         restored.revision
     );
     if expired > 0 {
-        println!("{expired} of them had a time to end at, which has come");
+        print_line!("{expired} of them had a time to end at, which has come");
     }
     Ok(())
 }

@@ -54,7 +54,7 @@ pub(super) async fn run(flags: &SaveFlags) -> Result<(), Failure> {
     }
     fresh.keep().map_err(unwritten)?;
     let spent = progress.end();
-    println!(
+    print_line!(
         "{} to {}, at revision {}; read again and found whole",
         progress::line("saved", saved.moved, spent),
         file.display(),

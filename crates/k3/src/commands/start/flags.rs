@@ -8,7 +8,7 @@ use std::{
 
 use clap::{ArgAction, Args};
 use k3_apiserver::{Subnet, service_range};
-use k3_node::agent::Threshold;
+use k3_node::agent::{Threshold, parse_node_name};
 
 use super::{access::AccessFlags, audit::AuditFlags, limits::LimitFlags, storage::StorageFlags};
 use crate::{certificates::Name, databases::DatabaseFlags, duration, log::LogFlags, server::SERVICE_RANGE};
@@ -90,7 +90,9 @@ pub(crate) struct ApiFlags {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Addresses and names")]
 pub(crate) struct NetworkFlags {
-    /// Address to listen on; 0.0.0.0 or :: for all of this machine
+    /// Address to listen on; 0.0.0.0 or :: for all of this machine. With a loopback address and a node in this process
+    /// the server also listens on --advertise-address, because pods cannot reach a loopback address; --no-node prevents
+    /// that
     #[arg(long, value_name = "ADDRESS", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     pub(super) bind: IpAddr,
 
@@ -155,8 +157,8 @@ pub(crate) struct PartFlags {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "The node in this process")]
 pub(crate) struct NodeFlags {
-    /// Name of the node [default: the name of this machine]
-    #[arg(long, value_name = "NAME")]
+    /// Name of the node: lower case letters, digits, '-' and '.' [default: the host name]
+    #[arg(long, value_name = "NAME", value_parser = parse_node_name)]
     pub(super) node_name: Option<String>,
 
     #[command(flatten)]

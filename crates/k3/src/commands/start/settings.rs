@@ -1,7 +1,7 @@
 //! What the flags ask for, read and checked.
 
 use k3_node::{
-    agent::default_node_name,
+    agent::{default_node_name, parse_node_name},
     runtime::detect::{UnknownRuntime, Wanted, socket_of},
 };
 use k3_simulator::Rules;
@@ -29,7 +29,7 @@ impl StartFlags {
         Ok(Settings {
             chosen: self.parts.chosen()?,
             has_nodes: !self.no_node,
-            node: (!self.no_node).then(|| self.node.settings()),
+            node: if self.no_node { None } else { Some(self.node.settings()?) },
             ..self.api.settings()?
         })
     }
@@ -99,9 +99,16 @@ impl RuntimeFlags {
 
 impl NodeFlags {
     /// The node that is asked for.
-    pub(in crate::commands) fn settings(self) -> NodeSettings {
-        NodeSettings {
-            name: self.node_name.unwrap_or_else(default_node_name),
+    pub(in crate::commands) fn settings(self) -> Result<NodeSettings, Failure> {
+        let name = match self.node_name {
+            Some(name) => name,
+            // The name of the machine may be one that the API does not take.
+            None => parse_node_name(&default_node_name()).map_err(|error| {
+                Failure::usage(error.to_string(), "choose a name with --node-name").because("it is the host name")
+            })?,
+        };
+        Ok(NodeSettings {
+            name,
             runtime: self.runtime.runtime,
             runtime_endpoint: self.runtime.runtime_endpoint,
             port: self.node_port,
@@ -110,6 +117,6 @@ impl NodeFlags {
             stop_limit: self.container_stop_limit,
             eviction: self.eviction_hard,
             images_high: self.image_gc_high_threshold,
-        }
+        })
     }
 }

@@ -45,7 +45,7 @@ pub(super) async fn run(flags: &CreateFlags) -> Result<(), Failure> {
         "token {} for {} is good until {}",
         token.id, token.user, token.expires
     );
-    println!("{text}");
+    print_line!("{text}");
     Ok(())
 }
 

@@ -76,7 +76,7 @@ pub(super) async fn run(flags: &ServerFlags, ttl: Duration) -> Result<(), Failur
         .await?;
     let server = reachable(&cluster, &config.cluster_url).await;
     eprintln!("on the machine that is to join, until {expires}:");
-    println!("k3 node --server {server} --token {token}");
+    print_line!("k3 node --server {server} --token {token}");
     Ok(())
 }
 

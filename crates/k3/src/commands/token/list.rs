@@ -42,7 +42,7 @@ pub(super) async fn run(flags: &ListFlags) -> Result<(), Failure> {
             rows.push([token.id, "nodes that join".to_owned(), token.groups, expires]);
         }
     }
-    print!("{}", table(&rows));
+    print_text!("{}", table(&rows));
     Ok(())
 }
 

@@ -30,7 +30,7 @@ pub(super) async fn run(flags: &RevokeFlags) -> Result<(), Failure> {
             ),
         };
         cluster.ask("DELETE", &path, None).await?;
-        println!("revoked {id}");
+        print_line!("revoked {id}");
     }
     Ok(())
 }

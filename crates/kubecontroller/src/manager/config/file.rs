@@ -14,6 +14,8 @@ pub struct Entry {
     pub key: String,
     /// Its value as it is written; several for a list, and an empty one for nothing.
     pub values: Vec<String>,
+    /// Whether the value is written as a list, even of one.
+    pub is_list: bool,
     /// The line that the value begins on.
     pub line: u64,
 }
@@ -95,6 +97,7 @@ pub(super) fn read(path: &str, text: &str) -> Result<Vec<Given>, BadConfig> {
 
 fn flatten(text: &str, key: String, node: Spanned<Node>, found: &mut Vec<Entry>) {
     let line = node.referenced.line();
+    let is_list = matches!(node.value, Node::List(_));
     let values = match node.value {
         Node::Map(entries) => {
             for (inner, node) in entries {
@@ -105,7 +108,12 @@ fn flatten(text: &str, key: String, node: Spanned<Node>, found: &mut Vec<Entry>)
         Node::Text(_) | Node::Number(_) => vec![scalar(text, node)],
         Node::List(items) => items.into_iter().map(|item| scalar(text, item)).collect(),
     };
-    found.push(Entry { key, values, line });
+    found.push(Entry {
+        key,
+        values,
+        is_list,
+        line,
+    });
 }
 
 fn scalar(text: &str, node: Spanned<Node>) -> String {

@@ -1,0 +1,81 @@
+//! Variables of the environment that look like settings and are none.
+//!
+//! Promise: `K3_STROAGE_TYPE=etcd` is a usage error, as a misspelt key in the file is; variables that are not meant for
+//! the configuration are left alone.
+
+use kubecontroller::manager::config::nearest;
+
+use super::keys::KEYS;
+
+/// Beginnings of variables that are read elsewhere: by other flags, by tests, or set by Kubernetes in the containers of
+/// a pod for a Service that is named `k3`.
+const OTHER_USES: &[&str] = &[
+    "K3_CHILD_",
+    "K3_CRASH_",
+    "K3_ENVTEST_",
+    "K3_FACTS",
+    "K3_FUZZ_",
+    "K3_GOLDEN",
+    "K3_KEEP_NAMES",
+    "K3_MIGRATE_",
+    "K3_OBJECTS",
+    "K3_PORT",
+    "K3_REQUIRE_",
+    "K3_SERVICE_",
+    "K3_TEST_",
+    "K3_UPDATE_DOCS",
+];
+
+/// What is wrong with a variable's name, if it was meant as a setting.
+pub(super) fn fault(name: &str) -> Option<String> {
+    let rest = name.strip_prefix("K3_")?;
+    let known: Vec<String> = KEYS.iter().flat_map(|key| key.variables()).collect();
+    if known.iter().any(|known| known == name) || OTHER_USES.iter().any(|other| name.starts_with(other)) {
+        return None;
+    }
+    let is_in_section = KEYS.iter().any(|key| {
+        let (section, _) = key.path();
+        let section = section.split('.').next().unwrap_or_default();
+        !section.is_empty() && rest.starts_with(&format!("{}_", section.to_uppercase()))
+    });
+    match nearest(name, known.iter().map(String::as_str)) {
+        Some(meant) => Some(format!(
+            "environment variable {name}: no such setting; did you mean {meant}?"
+        )),
+        None if is_in_section => Some(format!("environment variable {name}: no such setting")),
+        None => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_misspelt_variable_is_an_error_that_names_the_right_one() {
+        for (name, meant) in [
+            ("K3_STROAGE_TYPE", "K3_STORAGE_TYPE"),
+            ("K3_DATADIR", "K3_DATA_DIR"),
+            ("K3_API_PROT", "K3_API_PORT"),
+        ] {
+            let why = fault(name).unwrap();
+            assert!(why.ends_with(&format!("did you mean {meant}?")), "{why}");
+        }
+        assert!(fault("K3_STORAGE_POSTGRES_ADDRESS_LIST").is_some());
+    }
+
+    #[test]
+    fn other_variables_are_left_alone() {
+        for name in [
+            "K3_API_PORT",
+            "K3_MYSQL_URL",
+            "NODE_NAME",
+            "K3_TEST_ETCD",
+            "K3_SERVICE_HOST",
+            "K3_PORT_6443_TCP_ADDR",
+            "K3_BACKUP_BUCKET_NAME",
+        ] {
+            assert_eq!(fault(name), None, "{name}");
+        }
+    }
+}
