@@ -29,8 +29,8 @@ pub struct ConnectFlags {
     #[arg(short, long, value_name = "NAME")]
     pub(crate) namespace: Option<String>,
 
-    /// File that says where the server is and proves who one is [default: the files that `$KUBECONFIG` names, or
-    /// `~/.kube/config`, or the admin's in the data folder]
+    /// Path to a kubeconfig [default: `$K3_KUBECONFIG`, admin.kubeconfig in `$K3_DATA_DIR`, the files that `$KUBECONFIG`
+    /// names, what the configuration file says, `~/.kube/config`, or admin.kubeconfig in the data directory]
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
 
@@ -123,9 +123,15 @@ impl ConnectFlags {
         if let Some(folder) = &self.data_dir {
             return read(&folder.join(ADMIN));
         }
+        if let Some(file) = &surroundings.preferred_kubeconfig {
+            return read(file);
+        }
         if env::var_os("KUBECONFIG").is_some_and(|files| !files.is_empty()) {
             let merged = Kubeconfig::from_env().map_err(|error| unusable(&error))?;
             return Ok(merged.unwrap_or_default());
+        }
+        if let Some(file) = &surroundings.configured_kubeconfig {
+            return read(file);
         }
         if let Some(own) = own_kubeconfig().filter(|path| path.exists()) {
             return read(&own);

@@ -13,6 +13,10 @@ use crate::{api::Api, discovery::Discovery, failed::Failed, screen::Screen};
 /// What the program around the commands knows.
 #[derive(Debug)]
 pub struct Surroundings {
+    /// The kubeconfig that counts before `$KUBECONFIG`.
+    pub preferred_kubeconfig: Option<PathBuf>,
+    /// The kubeconfig that counts after `$KUBECONFIG` and before `~/.kube/config`.
+    pub configured_kubeconfig: Option<PathBuf>,
     /// The kubeconfig that counts when there is no other.
     pub admin_kubeconfig: PathBuf,
     /// The whole command line, for completion.

@@ -93,6 +93,20 @@ impl fmt::Display for Failure {
     }
 }
 
+/// What to do about an answer of a server, by its code.
+pub(crate) fn advice_for_status(code: u16) -> &'static str {
+    match code {
+        401 | 403 => {
+            "use the kubeconfig of a member of system:masters, such as the admin.kubeconfig in the data directory"
+        }
+        404 => "check that the server is a k3 of this version: `k3 version` shows both",
+        409 => "another client changed it at the same time: try again",
+        429 | 503 | 504 => "the server is overloaded or not ready: try again in some seconds",
+        400..500 => "correct what the message names, and try again",
+        _ => "check the log of the server; `k3 doctor` checks what it needs",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::io;

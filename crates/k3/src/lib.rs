@@ -40,6 +40,7 @@ pub use self::test_env::{TestEnv, TestEnvBuilder, TestEnvError, TestStorage};
 /// The whole command: does what the arguments of the process ask for, under the name that it was called by.
 pub fn main() -> ExitCode {
     limits::use_small_pages();
+    silence_handled_panics();
     let mut arguments = env::args_os();
     let part = arguments.next().and_then(|name| commands::Part::called(&name));
     let done = match part {
@@ -53,6 +54,16 @@ pub fn main() -> ExitCode {
             failure.exit_code()
         }
     }
+}
+
+/// A panic that the store turns into an error is reported as that error, and not printed too.
+fn silence_handled_panics() {
+    let print = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if !k3_storage::file::is_panic_handled() {
+            print(panic);
+        }
+    }));
 }
 
 /// Fails if a part of the output could not be written.

@@ -18,6 +18,7 @@ mod feed;
 mod format;
 mod key;
 mod page;
+mod plain_error;
 mod revision;
 mod store;
 mod write;

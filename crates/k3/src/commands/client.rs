@@ -2,11 +2,17 @@
 
 use k3_client::{ClientCommand, Surroundings};
 
-use crate::{data_dir::default_data_dir, failure::Failure};
+use crate::{config::ServerLocation, data_dir::default_data_dir, failure::Failure};
 
 /// Does what is asked for. `program` is the whole command line.
-pub(super) fn run(command: ClientCommand, program: fn() -> clap::Command) -> Result<(), Failure> {
+pub(super) fn run(
+    command: ClientCommand,
+    location: ServerLocation,
+    program: fn() -> clap::Command,
+) -> Result<(), Failure> {
     let surroundings = Surroundings {
+        preferred_kubeconfig: location.variable,
+        configured_kubeconfig: location.file,
         // Who has no home has no server of their own either.
         admin_kubeconfig: default_data_dir().unwrap_or_default().join("admin.kubeconfig"),
         program,

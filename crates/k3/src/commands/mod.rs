@@ -33,7 +33,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub(crate) use self::envtest::Part;
 use crate::{
-    config::{Unread, World, documented, read},
+    config::{Unread, World, documented, read, read_server_location},
     failure::Failure,
 };
 
@@ -111,7 +111,10 @@ pub(crate) fn run() -> Result<(), Failure> {
         Command::EnvtestAssets(flags) => envtest::run(&flags),
         Command::Version(flags) => version::run(&flags),
         Command::Man(flags) => man::run(&flags, documented(command())),
-        Command::Client(command) => client::run(*command, || documented(self::command())),
+        Command::Client(client_command) => {
+            let location = read_server_location(&command(), &world)?;
+            client::run(*client_command, location, || documented(self::command()))
+        }
     };
     done.map_err(|failure| {
         let notes = line.settings.notes(&failure.to_string());

@@ -142,6 +142,7 @@ pub(super) fn own_server(
     Ok(Some(Settings {
         has_nodes: true,
         audience: Audience::Process,
+        storage_wait: storage.wait(),
         ..Settings::new(folder.join(name), config)
     }))
 }

@@ -11,7 +11,10 @@ use kube::{
 use serde_json::Value;
 use tokio::runtime::Builder;
 
-use crate::{data_dir::default_data_dir, failure::Failure};
+use crate::{
+    data_dir::default_data_dir,
+    failure::{Failure, advice_for_status},
+};
 
 /// How the server is reached.
 #[derive(Debug, Args)]
@@ -128,15 +131,12 @@ fn request(method: &str, path: &str, media: &str, body: Vec<u8>) -> Request<Vec<
 
 fn unanswered(error: kube::Error) -> Failure {
     let advice = match &error {
-        kube::Error::Api(status) if status.code == 403 || status.code == 401 => {
-            "use the kubeconfig of a member of system:masters, such as the admin.kubeconfig in the data folder"
-        }
-        kube::Error::Api(_) => "see what the server says",
-        _ => "see that the server runs, and that the kubeconfig is its own",
+        kube::Error::Api(status) => advice_for_status(status.code),
+        _ => "check that the server runs, and that the kubeconfig is for it",
     };
     match error {
         kube::Error::Api(status) => {
-            Failure::new(format!("the server says: {}", status.message.trim_end()), advice)
+            Failure::new(format!("the server answered: {}", status.message.trim_end()), advice)
         }
         error => Failure::new("cannot ask the server", advice).because(error),
     }

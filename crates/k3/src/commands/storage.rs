@@ -62,17 +62,23 @@ pub(super) fn run(flags: &StorageProcessFlags) -> Result<(), Failure> {
             "name one that is a process of its own with --storage etcd or --storage mysql",
         ));
     }
+    let wait = flags.storage.wait();
     let databases = flags.databases.settings(data_dir, flags.runtime.wanted()?);
     process::block_on(async {
-        with_database(&databases, storage, &mut process::signals()?, look_after).await
+        let work = async |storage, signals: &mut Signals| look_after(storage, wait, signals).await;
+        with_database(&databases, storage, &mut process::signals()?, work).await
     })
 }
 
 /// Says how the store is whenever that changes, until a signal comes.
-async fn look_after(storage: StorageConfig, signals: &mut Signals) -> Result<(), Failure> {
+async fn look_after(
+    storage: StorageConfig,
+    wait: Duration,
+    signals: &mut Signals,
+) -> Result<(), Failure> {
     let stop = Stop::new();
     let watching = async {
-        let opening = Box::pin(server::open_store(&storage));
+        let opening = Box::pin(server::open_store(&storage, wait));
         let Some(store) = stop.unless_stopped(opening).await else {
             return Ok(());
         };

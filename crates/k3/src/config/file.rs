@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
@@ -21,16 +22,42 @@ const VARIABLE: &str = "CONFIG_PATH";
 /// The files that are looked for where none is named.
 const USUAL: [&str; 2] = [".config.yaml", "configs/config-example.yaml"];
 
-/// The file that is meant: the one that is named, else the first one there is.
-pub(super) fn find(named: Option<&PathBuf>, world: &World<'_>) -> Option<PathBuf> {
+/// The file that is meant: the one that is named, else the first one there is. A file that is only found must belong to
+/// this user or to root, and must not be writable for everybody: in a shared directory it could be another user's, and what
+/// it says (a kubeconfig, a store, a runtime) is used with the rights of this one.
+pub(super) fn find(named: Option<&PathBuf>, world: &World<'_>) -> Result<Option<PathBuf>, Failure> {
     if let Some(path) = named {
-        return Some(path.clone());
+        return Ok(Some(path.clone()));
     }
     if let Some(path) = (world.variable)(VARIABLE).filter(|path| !path.is_empty()) {
-        return Some(path.into());
+        return Ok(Some(path.into()));
     }
     let mut usual = USUAL.iter().map(|name| world.folder.join(name));
-    usual.find(|path| path.exists())
+    let Some(path) = usual.find(|path| path.exists()) else {
+        return Ok(None);
+    };
+    match fs::metadata(&path) {
+        Ok(file) => {
+            check_owner(&path, file.uid(), file.mode(), rustix::process::geteuid().as_raw())?;
+        }
+        // Reading it fails with the reason.
+        Err(_) => return Ok(Some(path)),
+    }
+    Ok(Some(path))
+}
+
+fn check_owner(path: &Path, owner: u32, mode: u32, user: u32) -> Result<(), Failure> {
+    let why = if owner != user && owner != 0 {
+        format!("it belongs to the user with id {owner}")
+    } else if mode & 0o002 != 0 {
+        "every user of this machine may write to it".to_owned()
+    } else {
+        return Ok(());
+    };
+    Err(Failure::usage(
+        format!("the configuration {} is not trusted: {why}", path.display()),
+        "name it with --config or CONFIG_PATH to use it all the same, or change to another directory",
+    ))
 }
 
 /// What a file says. `args` are the arguments that take its keys.
@@ -133,5 +160,21 @@ fn unknown(name: &str) -> String {
     match meant {
         Some(meant) => format!("no such key; did you mean {meant}?"),
         None => "no such key".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_another_user_could_have_written_is_not_used_unless_it_is_named() {
+        let path = Path::new(".config.yaml");
+        assert!(check_owner(path, 1000, 0o600, 1000).is_ok());
+        assert!(check_owner(path, 0, 0o644, 1000).is_ok());
+        for (owner, mode, user) in [(1000, 0o600, 0), (1000, 0o600, 1001), (0, 0o666, 0)] {
+            let refused = check_owner(path, owner, mode, user).unwrap_err().to_string();
+            assert!(refused.contains("not trusted") && refused.contains("--config"), "{refused}");
+        }
     }
 }

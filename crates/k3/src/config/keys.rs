@@ -54,6 +54,7 @@ pub(super) const KEYS: &[Key] = &[
     key("log.max_size", "log_max_size"),
     key("log.max_files", "log_max_files"),
     key("storage.type", "storage"),
+    key("storage.wait", "storage_wait"),
     key("storage.file.path", "file_rootpath"),
     key("storage.file.durability", "file_durability").default("synced"),
     key("storage.etcd.endpoints", "etcd_servers"),

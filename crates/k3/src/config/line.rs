@@ -35,6 +35,18 @@ pub(crate) struct Line {
     pub(crate) settings: Settings,
 }
 
+/// Kubeconfigs that settings name.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct ServerLocation {
+    /// By `K3_KUBECONFIG` or `K3_DATA_DIR`.
+    pub(crate) variable: Option<PathBuf>,
+    /// By `kubeconfig` or `data_dir` in the file.
+    pub(crate) file: Option<PathBuf>,
+}
+
+/// The admin's kubeconfig in a data directory.
+const ADMIN_KUBECONFIG: &str = "admin.kubeconfig";
+
 /// Why a command line is not followed.
 #[derive(Debug)]
 pub(crate) enum Unread {
@@ -93,6 +105,34 @@ pub(crate) fn read(command: &Command, mut words: Vec<OsString>, world: &World<'_
     }
 }
 
+/// Where the environment and the file of settings say that the server is, for the commands of the client. The environment
+/// goes before the file.
+pub(crate) fn read_server_location(command: &Command, world: &World<'_>) -> Result<ServerLocation, Failure> {
+    let by_variable = |name: &str| {
+        let key = Key::named(name).expect("the table has it");
+        let mut variables = key.variables();
+        variables.find_map(|name| (world.variable)(&name).filter(|text| !text.is_empty()))
+    };
+    let mut location = ServerLocation {
+        variable: match (by_variable("kubeconfig"), by_variable("data_dir")) {
+            (Some(file), _) => Some(file.into()),
+            (None, Some(directory)) => Some(PathBuf::from(directory).join(ADMIN_KUBECONFIG)),
+            (None, None) => None,
+        },
+        file: None,
+    };
+    if let Some(path) = file::find(None, world)? {
+        let set = file::read(&path, &args(command))?;
+        let value = |name: &str| {
+            let found = set.iter().find(|set| set.key.name == name);
+            found.map(|set| PathBuf::from(set.values.concat()))
+        };
+        location.file =
+            value("kubeconfig").or_else(|| Some(value("data_dir")?.join(ADMIN_KUBECONFIG)));
+    }
+    Ok(location)
+}
+
 /// The names of the commands that the first words are.
 fn names(command: &Command, words: &[OsString]) -> Vec<String> {
     let mut at = command;
@@ -136,7 +176,7 @@ fn settings(
     let matches = names
         .iter()
         .fold(first, |at, name| at.subcommand_matches(name).unwrap_or(at));
-    let found = file::find(matches.try_get_one::<PathBuf>("config").ok().flatten(), world);
+    let found = file::find(matches.try_get_one::<PathBuf>("config").ok().flatten(), world)?;
     let in_file = match &found {
         Some(path) => file::read(path, &args(all))?,
         None => Vec::new(),

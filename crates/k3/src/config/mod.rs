@@ -24,6 +24,6 @@ mod variables;
 pub(crate) use self::{
     decoration::{args, documented},
     example::example,
-    line::{Unread, World, read},
+    line::{ServerLocation, Unread, World, read, read_server_location},
     settings::Settings,
 };

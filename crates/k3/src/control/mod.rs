@@ -39,6 +39,42 @@ const SIMULATOR_AGENT: &str = concat!("k3-simulator/", env!("CARGO_PKG_VERSION")
 /// The names of the scheduler in a list of controllers.
 const SCHEDULER_NAMES: [&str; 2] = ["scheduler", k3_scheduler::NAME];
 
+/// The names of work queues, which logs and metrics show, where they are not the name of their controller.
+const QUEUE_NAMES: &[(&str, &str)] = &[
+    ("bootstrap_signer_queue", "bootstrap-signer-controller"),
+    ("ca_cert_publisher_cluster_trust_bundles", "kube-apiserver-serving-clustertrustbundle-publisher-controller"),
+    ("certificate_approving", "certificatesigningrequest-approving-controller"),
+    ("certificate_cleaning", "certificatesigningrequest-cleaner-controller"),
+    ("certificate_signing", "certificatesigningrequest-signing-controller"),
+    ("cidrallocator_node", "node-ipam-controller"),
+    ("claims", "persistentvolume-binder-controller"),
+    ("endpoint_slice", "endpointslice-controller"),
+    ("endpoint_slice_mirroring", "endpointslice-mirroring-controller"),
+    ("horizontalpodautoscaler", "horizontal-pod-autoscaler-controller"),
+    ("ipaddresses", "service-cidr-controller"),
+    ("job_orphan_pod", "job-controller"),
+    ("kubelet_serving_approving", "kubelet-serving-approver"),
+    ("local_path_claims", "local-path-provisioner"),
+    ("local_path_volumes", "local-path-provisioner"),
+    ("node_lifecycle_controller", "node-lifecycle-controller"),
+    ("node_lifecycle_controller_pods", "node-lifecycle-controller"),
+    ("pvcprotection", "persistentvolumeclaim-protection-controller"),
+    ("pvprotection", "persistentvolume-protection-controller"),
+    ("resourcequota_primary", "resourcequota-controller"),
+    ("root-ca-certificate-publisher", "root-ca-certificate-publisher-controller"),
+    ("serviceaccount_tokens_secret", "serviceaccount-token-controller"),
+    ("serviceaccount_tokens_service", "serviceaccount-token-controller"),
+    ("stale_pod_disruption", "disruption-controller"),
+    ("taint_eviction_controller", "taint-eviction-controller"),
+    ("token_cleaner", "token-cleaner-controller"),
+    ("ttl_jobs_to_delete", "ttl-after-finished-controller"),
+    ("ttlcontroller", "ttl-controller"),
+    ("vacprotection", "volumeattributesclass-protection-controller"),
+    ("validatingadmissionpolicy-status", "validatingadmissionpolicy-status-controller"),
+    ("volume_expand", "persistentvolume-expander-controller"),
+    ("volumes", "persistentvolume-binder-controller"),
+];
+
 /// What runs beside the API server.
 #[derive(Default)]
 pub(crate) struct Chosen {
@@ -48,11 +84,21 @@ pub(crate) struct Chosen {
     simulated: Option<(u32, Rules)>,
 }
 
+/// A word of a list, with the name of a work queue replaced by that of its controller.
+fn controller_name(word: &str) -> String {
+    let (sign, name) = match word.strip_prefix('-') {
+        Some(name) => ("-", name),
+        None => ("", word),
+    };
+    let known = QUEUE_NAMES.iter().find(|(queue, _)| *queue == name);
+    format!("{sign}{}", known.map_or(name, |(_, controller)| controller))
+}
+
 /// The controllers that a list names, as `--controllers` has it.
 pub(crate) fn listed(list: &str) -> Result<Chosen, Failure> {
     let words: Vec<String> = list
         .split(',')
-        .map(|word| word.trim().to_owned())
+        .map(|word| controller_name(word.trim()))
         .filter(|word| !word.is_empty())
         .collect();
     if words.is_empty() {
@@ -122,7 +168,7 @@ impl Control {
         }
         if !needed.is_empty() {
             let (client, needed) = (door.master(MANAGER, AGENT)?, Arc::new(needed));
-            manager.add(task("needs-of-controllers", move |_| {
+            manager.add(task("controller-bootstrap", move |_| {
                 let (client, needed) = (client.clone(), Arc::clone(&needed));
                 async move { needs::make(&client, &needed).await }
             }));
@@ -254,6 +300,14 @@ mod tests {
         ] {
             assert_eq!(listed(list).unwrap().scheduler, runs, "{list}");
         }
+    }
+
+    #[test]
+    fn names_of_work_queues_as_logs_show_them_are_taken() {
+        for (queue, controller) in QUEUE_NAMES {
+            assert_eq!(names(queue), [*controller], "{queue}");
+        }
+        assert_eq!(names("*,-volumes,-claims").len(), names("*").len() - 1);
     }
 
     #[test]

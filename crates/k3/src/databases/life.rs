@@ -292,7 +292,7 @@ async fn begin(engine: Engine, service: Service, place: &Place) -> Result<Option
 fn unable(engine: &Engine, what: &str, error: RuntimeError) -> Failure {
     Failure::new(
         format!("cannot {what} ({})", engine.place()),
-        "see what the container runtime says; or start the database yourself, and use --database-autostart=false",
+        "check the log of the container runtime; or start the database yourself, and use --database-autostart=false",
     )
     .because(error)
 }

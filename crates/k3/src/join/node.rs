@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use super::{JoinToken, NodeIdentity, Pin, Servers, authority, renewal::Renewal, servers::Current};
 use crate::{
     certificates,
-    failure::Failure,
+    failure::{Failure, advice_for_status},
     server::{self, Api, NodeSettings},
 };
 
@@ -196,7 +196,7 @@ fn refused(error: kube::Error) -> Failure {
         kube::Error::Api(status) if status.code == 403 => {
             "use a token that `k3 token create --join` made, or the kubeconfig of an administrator"
         }
-        kube::Error::Api(_) => "see what the server says",
+        kube::Error::Api(status) => advice_for_status(status.code),
         _ => {
             "see that the server runs, and that it is called as in --server: --tls-san gives it further names"
         }

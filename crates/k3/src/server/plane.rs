@@ -10,10 +10,15 @@ use std::{
 
 use k3_apiserver::{Config, Presence, Server, kubernetes_address};
 use k3_controllers::{Authority, Cluster, TokenSigner};
-use k3_storage::{Compactor, OpenError, StorageConfig, Store, SystemClock};
+use k3_storage::{Compactor, OpenError, StorageConfig, Store, StoreError, SystemClock};
 use kubecontroller::manager::Stop;
 use rustls::ServerConfig;
-use tokio::{net::TcpListener, sync::watch, task::JoinSet};
+use tokio::{
+    net::TcpListener,
+    sync::watch,
+    task::JoinSet,
+    time::{Instant, sleep},
+};
 
 use super::{
     Audience, Keys, Settings, address,
@@ -38,6 +43,9 @@ const HISTORY: Duration = Duration::from_mins(5);
 
 /// How long controllers may take to finish what they have begun.
 const GRACE: Duration = Duration::from_secs(5);
+
+/// The pause before a store that does not answer is tried again.
+const STORE_RETRY: Duration = Duration::from_secs(1);
 
 /// A control plane that serves. Dropping it cuts everything off; [`ControlPlane::stop`] ends it in order.
 pub(crate) struct ControlPlane {
@@ -72,7 +80,7 @@ impl ControlPlane {
     pub(crate) async fn start(settings: Settings) -> Result<Self, Failure> {
         let data_dir = usable_data_dir(&settings.data_dir)?;
         let listeners = Listeners::open(&settings).await?;
-        let store = open_store(&settings.storage).await?;
+        let store = open_store(&settings.storage, settings.storage_wait).await?;
         let started = Self::serve(settings, &data_dir, listeners, Arc::clone(&store)).await;
         if started.is_err() {
             store.close().await;
@@ -362,12 +370,22 @@ impl Listeners {
     }
 }
 
-/// Opens the store.
-pub(crate) async fn open_store(storage: &StorageConfig) -> Result<Arc<dyn Store>, Failure> {
+/// Opens the store. One that cannot be reached is tried again until `wait` is over.
+pub(crate) async fn open_store(storage: &StorageConfig, wait: Duration) -> Result<Arc<dyn Store>, Failure> {
     tracing::info!("opening the store ({})", store_name(storage));
-    k3_storage::open(storage.clone())
-        .await
-        .map_err(|error| cannot_open(storage, error))
+    let end = Instant::now() + wait;
+    loop {
+        let error = match k3_storage::open(storage.clone()).await {
+            Ok(store) => return Ok(store),
+            Err(error) => error,
+        };
+        let is_reachable_later = matches!(error, OpenError::Store(StoreError::Unavailable { .. }));
+        if !is_reachable_later || Instant::now() + STORE_RETRY > end {
+            return Err(cannot_open(storage, error));
+        }
+        tracing::warn!(%error, "waiting for the store");
+        sleep(STORE_RETRY).await;
+    }
 }
 
 fn cannot_open(storage: &StorageConfig, error: OpenError) -> Failure {

@@ -27,6 +27,8 @@ pub(crate) struct Settings {
     pub(crate) data_dir: PathBuf,
     /// Where objects are kept.
     pub(crate) storage: StorageConfig,
+    /// How long a store that does not answer is waited for.
+    pub(crate) storage_wait: Duration,
     /// Where its certificates and keys come from.
     pub(crate) keys: Keys,
     /// The address to listen on.
@@ -124,6 +126,7 @@ impl Settings {
         Settings {
             data_dir,
             storage,
+            storage_wait: Duration::ZERO,
             keys: Keys::Kept,
             bind: Ipv4Addr::LOCALHOST.into(),
             port: 0,

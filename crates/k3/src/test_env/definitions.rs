@@ -109,7 +109,7 @@ pub(super) async fn install(client: &Client, definitions: Vec<Definition>) -> Re
             .body(text.into_bytes())
             .expect("a path of ours makes a request");
         let made: Value = client.request(request).await.map_err(|error| {
-            let advice = "see what the server says of it";
+            let advice = "correct the file as the message says";
             Failure::new(format!("cannot use the {KIND} in {}", file.display()), advice).because(error)
         })?;
         names.extend(made["metadata"]["name"].as_str().map(str::to_owned));
@@ -133,7 +133,7 @@ async fn until_served(client: &Client, name: &str) -> Result<(), Failure> {
             .body(Vec::new())
             .expect("a name that the server gave makes a path");
         let definition: Value = client.request(request).await.map_err(|error| {
-            Failure::new(format!("cannot see {name}"), "see what the server says").because(error)
+            Failure::new(format!("failed to read {name}"), "check the log of the server").because(error)
         })?;
         let conditions = definition["status"]["conditions"].as_array();
         let is_served = conditions

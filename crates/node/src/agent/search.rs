@@ -1,95 +1,62 @@
-//! Looks for the runtime that was chosen, or for any.
+//! Looks for the runtime that was chosen, or for any, as `k3 doctor` does.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use tokio::{sync::watch, time::timeout};
 
 use super::{Config, link::Detect};
-use crate::runtime::{Owner, Runtime, RuntimeError, cri::Cri, engine::Engine, network::BridgeNetwork};
+use crate::runtime::{
+    Owner, Runtime,
+    detect::{UnknownRuntime, Wanted, detect_with_network, socket_of},
+    network::BridgeNetwork,
+};
 
-/// How long each may take to answer.
-const LIMIT: Duration = Duration::from_secs(5);
-/// How long it is waited for the networks of the node's pods, which a controller gives it.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// The network of pods where nobody gives the node one.
+/// How long the agent waits for the networks of the node's pods, which a controller assigns.
+const NETWORK_WAIT: Duration = Duration::from_secs(5);
+/// The network of pods where no controller assigns one.
 const NETWORK: &str = "10.88.0.0/16";
-
-/// The runtimes in the order in which they are looked for, and where each usually listens.
-const KNOWN: [(&str, &[&str]); 4] = [
-    ("docker", &["/var/run/docker.sock"]),
-    ("podman", &["/run/podman/podman.sock"]),
-    ("containerd", &["/run/containerd/containerd.sock"]),
-    ("cri-o", &["/var/run/crio/crio.sock"]),
-];
 
 /// Looks as an agent is set up.
 pub(super) fn detect(config: &Arc<Config>, networks: &watch::Sender<Vec<String>>) -> Detect {
-    let (config, networks) = (Arc::clone(config), networks.clone());
+    let config = Arc::clone(config);
+    let networks = networks.clone();
     Box::new(move || {
-        let (config, networks) = (Arc::clone(&config), networks.subscribe());
-        Box::pin(async move { search(&config, networks).await })
+        let config = Arc::clone(&config);
+        let networks = networks.subscribe();
+        Box::pin(async move { search(&config, &networks).await })
     })
 }
 
-async fn search(config: &Config, networks: watch::Receiver<Vec<String>>) -> Result<Arc<dyn Runtime>, String> {
-    let mut problems = Vec::new();
-    for (name, sockets) in KNOWN {
-        if config.runtime.as_ref().is_some_and(|wanted| wanted != name) {
-            continue;
-        }
-        let given = config.runtime_endpoint.as_deref();
-        let given = given.map(|given| PathBuf::from(given.strip_prefix("unix://").unwrap_or(given)));
-        let sockets = given.map_or_else(
-            || sockets.iter().map(PathBuf::from).collect(),
-            |given| vec![given],
-        );
-        for socket in sockets {
-            match connect(name, &socket, config, networks.clone()).await {
-                Ok(runtime) => return Ok(runtime),
-                Err(problem) => problems.push(format!("{name}: {problem}")),
-            }
-        }
-    }
-    Err(format!("no container runtime was found: {}", problems.join("; ")))
-}
-
-async fn connect(
-    name: &str,
-    socket: &std::path::Path,
+async fn search(
     config: &Config,
-    mut networks: watch::Receiver<Vec<String>>,
+    networks: &watch::Receiver<Vec<String>>,
 ) -> Result<Arc<dyn Runtime>, String> {
+    let choice = config.runtime.as_deref().unwrap_or_default().parse();
+    let socket = config.runtime_endpoint.as_deref().map(socket_of).transpose();
+    let wanted = Wanted {
+        choice: choice.map_err(|error: UnknownRuntime| error.to_string())?,
+        socket: socket.map_err(|error| error.to_string())?,
+    };
     let owner = Owner {
         node: config.node_name.clone(),
     };
-    if ["docker", "podman"].contains(&name) {
-        return Ok(Arc::new(answered(socket, Engine::connect(socket, owner)).await?));
-    }
-    let runtime = Cri::connect(socket, owner).map_err(|error| error.to_string())?;
-    answered(socket, runtime.version()).await?;
+    let network = || -> std::pin::Pin<Box<dyn Future<Output = Option<BridgeNetwork>> + Send + '_>> {
+        Box::pin(async { Some(pod_network(config, networks.clone()).await) })
+    };
+    detect_with_network(&wanted, &owner, &network)
+        .await
+        .map_err(|error| error.to_string())
+}
+
+/// The network of the node's pods: as configured, else as the controller assigns it.
+async fn pod_network(config: &Config, mut networks: watch::Receiver<Vec<String>>) -> BridgeNetwork {
     let mut ranges = config.pod_networks.clone();
     if ranges.is_empty() {
-        let given = timeout(PATIENCE, networks.wait_for(|given| !given.is_empty())).await;
-        ranges = match given {
-            Ok(Ok(given)) => given.clone(),
+        let assigned = timeout(NETWORK_WAIT, networks.wait_for(|assigned| !assigned.is_empty())).await;
+        ranges = match assigned {
+            Ok(Ok(assigned)) => assigned.clone(),
             _ => vec![NETWORK.to_owned()],
         };
     }
-    let network = BridgeNetwork::new(&config.node_name, ranges);
-    Ok(Arc::new(runtime.with_network(network)))
-}
-
-/// What somebody answered, or why not.
-async fn answered<T>(
-    socket: &std::path::Path,
-    question: impl Future<Output = Result<T, RuntimeError>>,
-) -> Result<T, String> {
-    match timeout(LIMIT, question).await {
-        Ok(answer) => answer.map_err(|error| error.to_string()),
-        Err(_) => Err(format!(
-            "no answer at {} within {} s",
-            socket.display(),
-            LIMIT.as_secs()
-        )),
-    }
+    BridgeNetwork::new(&config.node_name, ranges)
 }

@@ -9,6 +9,7 @@ mod places;
 use std::{
     fmt,
     path::{Path, PathBuf},
+    pin::Pin,
     str::FromStr,
     sync::Arc,
     time::Duration,
@@ -42,9 +43,10 @@ pub struct Wanted {
     pub choice: Choice,
     /// Where it listens. Default: where it usually does.
     pub socket: Option<PathBuf>,
-    /// A network for pods on a runtime that has none of its own; Docker and Podman have. Default: none.
-    pub network: Option<BridgeNetwork>,
 }
+
+/// The network for pods on a runtime that has none of its own; Docker and Podman have. Called once such a runtime answers.
+pub type NetworkSource<'a> = dyn Fn() -> Pin<Box<dyn Future<Output = Option<BridgeNetwork>> + Send + 'a>> + Send + Sync + 'a;
 
 /// Which runtime is looked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -81,12 +83,21 @@ pub enum NoRuntime {
 
 /// Looks for the runtime that is wanted. To be called again while there is none.
 pub async fn detect(wanted: &Wanted, owner: &Owner) -> Result<Arc<dyn Runtime>, NoRuntime> {
+    detect_with_network(wanted, owner, &|| Box::pin(std::future::ready(None))).await
+}
+
+/// The same, with a network for the pods.
+pub async fn detect_with_network(
+    wanted: &Wanted,
+    owner: &Owner,
+    network: &NetworkSource<'_>,
+) -> Result<Arc<dyn Runtime>, NoRuntime> {
     if wanted.choice == Choice::Nothing {
         return Err(NoRuntime::Unwanted);
     }
     let mut tried = Vec::new();
     for place in places(wanted, &Surroundings::of_this_process()) {
-        match try_place(&place, wanted, owner).await {
+        match try_place(&place, wanted, owner, network).await {
             Ok(runtime) => return Ok(runtime),
             Err(reason) => tried.push(format!("{place}: {reason}")),
         }
@@ -116,8 +127,13 @@ pub async fn detect_engine(wanted: &Wanted) -> Result<Engine, NoRuntime> {
 }
 
 /// Talks to who listens at a place. Whoever it is will do, unless one was asked for.
-async fn try_place(place: &Place, wanted: &Wanted, owner: &Owner) -> Result<Arc<dyn Runtime>, String> {
-    let runtime = answering(place, |socket| connect(place.kind, socket, wanted, owner)).await?;
+async fn try_place(
+    place: &Place,
+    wanted: &Wanted,
+    owner: &Owner,
+    network: &NetworkSource<'_>,
+) -> Result<Arc<dyn Runtime>, String> {
+    let runtime = answering(place, |socket| connect(place.kind, socket, owner, network)).await?;
     let version = runtime.version().await.map_err(|error| error.to_string())?;
     match wanted.choice {
         Choice::Only(kind) if kind.name() != version.name => Err(format!("it is {}", version.name)),
@@ -149,8 +165,8 @@ where
 async fn connect(
     kind: Option<Kind>,
     socket: &Path,
-    wanted: &Wanted,
     owner: &Owner,
+    network: &NetworkSource<'_>,
 ) -> Result<Arc<dyn Runtime>, RuntimeError> {
     let engine = || async {
         let engine = Engine::connect(socket, owner.clone()).await?;
@@ -158,12 +174,12 @@ async fn connect(
     };
     let cri = || async {
         let cri = Cri::connect(socket, owner.clone())?;
-        let cri = match &wanted.network {
-            Some(network) => cri.with_network(network.clone()),
-            None => cri,
-        };
         // It has not been talked to before this.
         cri.version().await?;
+        let cri = match network().await {
+            Some(network) => cri.with_network(network),
+            None => cri,
+        };
         Ok(Arc::new(cri) as Arc<dyn Runtime>)
     };
     match kind {

@@ -5,7 +5,7 @@ use std::error::Error;
 use tonic::{Code, ConnectError, Status};
 
 use super::BACKEND;
-use crate::StoreError;
+use crate::{StoreError, plain_error};
 
 /// A request that got no good answer.
 #[derive(Debug)]
@@ -92,7 +92,14 @@ impl Failure {
         match Refusal::of(&status) {
             Refusal::Full => full(place),
             Refusal::Corrupt => StoreError::Corrupt(status.message().to_owned()),
-            _ => StoreError::unavailable(BACKEND, describe(&status), status),
+            _ => {
+                tracing::debug!(%status, "etcd request failed");
+                StoreError::Unavailable {
+                    backend: BACKEND,
+                    message: format!("{place}: {}", describe(&status)),
+                    source: None,
+                }
+            }
         }
     }
 }
@@ -107,14 +114,13 @@ pub(super) fn full(place: &str) -> StoreError {
 }
 
 fn describe(status: &Status) -> String {
-    // Of a transport error, tonic's own message says nothing; the cause at the end says it all.
-    let mut cause: Option<&dyn Error> = status.source();
-    while let Some(deeper) = cause.and_then(Error::source) {
-        cause = Some(deeper);
-    }
-    match cause {
-        Some(cause) => format!("{}: {cause}", status.message()),
-        None => status.message().to_owned(),
+    match status.source() {
+        // Of a transport error, the library's own message says nothing; the cause says it all.
+        Some(cause) => plain_error::describe(cause),
+        None if status.code() == Code::DeadlineExceeded => {
+            "no answer in time; check that etcd is healthy and not overloaded".to_owned()
+        }
+        None => format!("etcd answered: {}", status.message()),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use async_trait::async_trait;
+use tokio::time::Instant;
 
 use super::{
     BACKEND,
@@ -55,6 +56,9 @@ impl EtcdStore {
         let (endpoints, keys) = options.check()?;
         let connection = Connection::new(endpoints, &options);
         let place = format!("etcd ({}) under {}", options.endpoints.join(", "), keys.prefix());
+        find_member(&connection, &options)
+            .await
+            .map_err(|failure| refused(failure, &place))?;
         let founded: Result<TxnResponse, Failure> = connection
             .call(
                 method::TXN,
@@ -98,6 +102,21 @@ impl Drop for EtcdStore {
     fn drop(&mut self) {
         // Watches may outlive the handle. Without the pump they would wait for ever.
         self.end();
+    }
+}
+
+/// Finds a member that answers. One that accepts the connection and then sends nothing may not take longer than one that
+/// does not accept it.
+async fn find_member(connection: &Connection, options: &EtcdOptions) -> Result<(), Failure> {
+    let members = u32::try_from(options.endpoints.len()).unwrap_or(u32::MAX);
+    let deadline = Instant::now() + options.dial_timeout.saturating_mul(members);
+    let answer: Result<StatusResponse, Failure> = connection
+        .call(method::STATUS, StatusRequest {}, Repeat::Harmless, deadline)
+        .await;
+    match answer {
+        // Who refuses answers.
+        Ok(_) | Err(Failure::Refused(_)) => Ok(()),
+        Err(failure) => Err(failure),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::{
     any::Any,
+    cell::Cell,
     io,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
@@ -21,6 +22,11 @@ use crate::StoreError;
 
 /// The file's name on its volume.
 pub(super) const FILE: &str = "store.redb";
+
+thread_local! {
+    /// Whether engine code runs on this thread whose panics are caught.
+    static GUARDED: Cell<bool> = const { Cell::new(false) };
+}
 
 /// How long a reader waits for the writer to open a failed file again.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -220,10 +226,19 @@ fn open_checked(file: GatedFile, cache_bytes: usize, place: &str) -> Result<redb
 /// Runs engine code, and turns a panic into a fault: the engine asserts what its file should look
 /// like, and a damaged file breaks that.
 pub(super) fn guarded<T>(work: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
-        let message = format!("the engine gave up: {}", panic_message(&*panic));
+    let outer = GUARDED.replace(true);
+    let outcome = catch_unwind(AssertUnwindSafe(work));
+    GUARDED.set(outer);
+    outcome.unwrap_or_else(|panic| {
+        tracing::debug!(panic = panic_message(&*panic), "the storage engine panicked");
+        let message = format!("{FILE} does not have the structure that it should");
         Err(Fault::Store(StoreError::Corrupt(message)))
     })
+}
+
+/// Whether a panic of this thread is caught and reported as an error of the store. A panic hook then prints nothing.
+pub fn is_panic_handled() -> bool {
+    GUARDED.get()
 }
 
 /// What a panic said.
@@ -245,8 +260,19 @@ fn explain(place: &str, fault: Fault) -> StoreError {
             place: place.to_owned(),
             message: error.to_string(),
         },
-        redb::Error::Corrupted(message) => StoreError::Corrupt(format!("{place}: {message}")),
-        error => StoreError::unavailable("file", format!("{place}: {error}"), error),
+        redb::Error::Io(error) => StoreError::unavailable("file", place, error),
+        redb::Error::Corrupted(message) => {
+            tracing::debug!(message, "the storage engine reports corruption");
+            StoreError::Corrupt(format!("{place}: {FILE} does not have the content that it should"))
+        }
+        error => {
+            tracing::debug!(%error, "the storage engine failed");
+            StoreError::Unavailable {
+                backend: "file",
+                message: format!("{place}: {FILE} cannot be used as a store"),
+                source: None,
+            }
+        }
     }
 }
 

@@ -26,6 +26,7 @@ pub mod volume;
 mod writer;
 
 pub use self::{
+    engine::is_panic_handled,
     options::{Durability, FileOptions, Repair},
     store::FileStore,
 };

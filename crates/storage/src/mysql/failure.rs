@@ -3,7 +3,7 @@
 use sqlx::mysql::MySqlDatabaseError;
 
 use super::BACKEND;
-use crate::StoreError;
+use crate::{StoreError, plain_error};
 
 /// Why a statement failed. The transaction it was part of is over: its connection is dropped, and the
 /// server rolls back.
@@ -40,6 +40,8 @@ const FULL: [u16; 4] = [1021, 1026, 1114, 1637];
 const DUPLICATE: u16 = 1062;
 /// "Got error N from storage engine": the text tells which.
 const ENGINE_ERROR: u16 = 1030;
+const ACCESS_DENIED_TO_DATABASE: u16 = 1044;
+const ACCESS_DENIED: u16 = 1045;
 const UNKNOWN_DATABASE: u16 = 1049;
 const NO_SUCH_TABLE: u16 = 1146;
 
@@ -58,7 +60,7 @@ impl Failure {
         match &error {
             sqlx::Error::Database(said) => {
                 let Some(number) = number(&error) else {
-                    return Self::Lasting(from_driver(error));
+                    return Self::Lasting(from_driver(error, place));
                 };
                 let message = said.message();
                 let no_space =
@@ -73,21 +75,24 @@ impl Failure {
                     return Self::Lasting(StoreError::Corrupt(format!("{place}: {message}")));
                 }
                 if PASSING.contains(&number) {
-                    return Self::Passing(from_driver(error));
+                    return Self::Passing(from_driver(error, place));
                 }
-                Self::Lasting(from_driver(error))
+                Self::Lasting(from_driver(error, place))
             }
             // After these the stream of packets is in an unknown state, or has ended.
             sqlx::Error::Io(_) | sqlx::Error::Tls(_) | sqlx::Error::Protocol(_) => {
-                Self::Passing(from_driver(error))
+                Self::Passing(from_driver(error, place))
             }
             sqlx::Error::ColumnDecode { .. }
             | sqlx::Error::ColumnIndexOutOfBounds { .. }
             | sqlx::Error::Decode(_)
-            | sqlx::Error::RowNotFound => Self::Lasting(StoreError::Corrupt(format!(
-                "{place} answers with odd rows: {error}"
-            ))),
-            _ => Self::Lasting(from_driver(error)),
+            | sqlx::Error::RowNotFound => {
+                tracing::debug!(%error, "unexpected rows");
+                Self::Lasting(StoreError::Corrupt(format!(
+                    "{place}: the tables do not have the rows or columns that they should"
+                )))
+            }
+            _ => Self::Lasting(from_driver(error, place)),
         }
     }
 }
@@ -121,6 +126,18 @@ fn number(error: &sqlx::Error) -> Option<u16> {
     Some(said.try_downcast_ref::<MySqlDatabaseError>()?.number())
 }
 
-fn from_driver(error: sqlx::Error) -> StoreError {
-    StoreError::unavailable(BACKEND, error.to_string(), error)
+fn from_driver(error: sqlx::Error, place: &str) -> StoreError {
+    let message = match (&error, number(&error)) {
+        (_, Some(ACCESS_DENIED | ACCESS_DENIED_TO_DATABASE)) => {
+            "access denied; check the user, the password and the user's grants".to_owned()
+        }
+        (sqlx::Error::Database(said), Some(number)) => {
+            format!("the server answered: {} (error {number})", said.message())
+        }
+        (sqlx::Error::Protocol(_), _) => "the server does not speak the MySQL protocol; check the port".to_owned(),
+        (sqlx::Error::Tls(cause), _) => plain_error::describe(&**cause),
+        _ => plain_error::describe(&error),
+    };
+    tracing::debug!(%error, "MySQL request failed");
+    unavailable(format!("{place}: {message}"))
 }

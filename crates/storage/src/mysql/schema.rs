@@ -19,6 +19,9 @@ enum Step {}
 
 const STEPS: &[Step] = &[];
 
+/// What a server that does not answer is described as.
+const NO_ANSWER: &str = "no answer in time; check that the server runs and is not overloaded";
+
 /// Every commit since the last compaction, and before it those that still hold a live value: here,
 /// and only here, is the value. Between `k3_store.compacted` and `k3_store.revision` no number is
 /// missing.
@@ -72,7 +75,10 @@ pub(super) async fn prepare(options: &MysqlOptions) -> Result<(), OpenError> {
 async fn create(options: &MysqlOptions) -> Result<(), OpenError> {
     let place = options.place();
     let store_error = |error| OpenError::Store(Failure::of(error, &place).into_error());
-    let mut connection = connect(options).await.map_err(store_error)?;
+    let mut connection = timeout(options.connect_timeout, connect(options))
+        .await
+        .map_err(|_| OpenError::Store(unavailable(format!("{place}: {NO_ANSWER}"))))?
+        .map_err(store_error)?;
     let mut found = stored_format(&mut connection).await.map_err(store_error)?;
     if format::plan(&place, found, STEPS)? != Plan::Current {
         lock(&mut connection, options).await?;

@@ -132,7 +132,7 @@ async fn remove_databases(wanted: &Wanted, id: &str, removed: &mut Removed) -> R
 fn cannot_remove(error: impl Error + Send + Sync + 'static) -> Failure {
     Failure::new(
         "cannot remove the containers of the cluster",
-        "see what the container runtime says, and call this again",
+        "check that the container runtime is healthy, and call this again",
     )
     .because(error)
 }

@@ -243,7 +243,6 @@ impl ClusterFolder {
                 .and_then(|name| name.parse().ok())
                 .unwrap_or_default(),
             socket: endpoint.as_ref().and_then(|endpoint| socket_of(endpoint).ok()),
-            network: None,
         }
     }
 

@@ -2,8 +2,9 @@
 
 use std::{fs, path::Path, time::Duration};
 
+use k3_node::runtime::{Owner, detect::detect};
 use serde_json::Value;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::{
     super::{
@@ -21,6 +22,8 @@ use crate::failure::Failure;
 const LIMIT: Duration = Duration::from_mins(5);
 /// How long an answer may take.
 const ANSWER: Duration = Duration::from_secs(5);
+/// How often it is said what is waited for.
+const REPORT_PERIOD: Duration = Duration::from_secs(10);
 /// The pause between two questions.
 const PAUSE: Duration = Duration::from_millis(100);
 /// How much of the log of a node that failed is shown.
@@ -44,10 +47,16 @@ pub(super) async fn run(folder: &ClusterFolder) -> Result<(), Failure> {
         .numbers()
         .map(|number| Seen::new(process(number)))
         .collect();
+    require_runtime(folder).await?;
     keeper::begin(folder)?;
     print_line!("waiting for {} to be ready", counted(folder.cluster.nodes.len()));
+    let mut next_report = Instant::now() + REPORT_PERIOD;
     let waited = timeout(LIMIT, async {
         while !are_all_ready(folder).await {
+            if Instant::now() >= next_report {
+                next_report += REPORT_PERIOD;
+                report_waiting(folder).await;
+            }
             if Process::find(&folder.keeper_pid()).is_none() {
                 return Err(unkept(folder));
             }
@@ -69,6 +78,32 @@ pub(super) async fn run(folder: &ClusterFolder) -> Result<(), Failure> {
     })?;
     print_line!("export KUBECONFIG={}", quoted(&folder.kubeconfig()));
     Ok(())
+}
+
+/// Nodes without a container runtime are never ready: that is an error at once, not after minutes.
+async fn require_runtime(folder: &ClusterFolder) -> Result<(), Failure> {
+    let owner = Owner {
+        node: String::new(),
+    };
+    match detect(&folder.runtime(), &owner).await {
+        Ok(_) => Ok(()),
+        Err(error) => Err(Failure::new(
+            error.to_string(),
+            "start Docker, Podman, containerd or CRI-O, and call this again",
+        )),
+    }
+}
+
+/// Prints which nodes are not ready yet.
+async fn report_waiting(folder: &ClusterFolder) {
+    let ready = ready_nodes(folder).await;
+    let waiting: Vec<_> = folder
+        .nodes()
+        .map(|(_, node)| node.name.as_str())
+        .filter(|name| !ready.iter().flatten().any(|ready| ready == name))
+        .collect();
+    let server = if ready.is_some() { "" } else { "the API server does not answer yet; " };
+    eprintln!("{server}not ready: {}", waiting.join(", "));
 }
 
 async fn are_all_ready(folder: &ClusterFolder) -> bool {

@@ -19,7 +19,7 @@ use self::{
     check::{Check, Verdict},
     server::Running,
 };
-use super::{server_flags, stores::StoreFlags};
+use super::{server_flags, start::RuntimeFlags, stores::StoreFlags};
 use crate::failure::Failure;
 
 const EXAMPLES: &str = "\
@@ -50,6 +50,9 @@ pub(crate) struct DoctorFlags {
     /// There is no node in the server's process: neither its port nor a container runtime is looked at
     #[arg(long)]
     no_node: bool,
+
+    #[command(flatten)]
+    runtime: RuntimeFlags,
 
     /// How it is told
     #[arg(long, short, value_name = "FORMAT", value_parser = ["text", "json"], default_value = "text")]
@@ -105,7 +108,7 @@ async fn all(flags: &DoctorFlags) -> Result<Vec<Check>, Failure> {
             "--node-port",
             &running,
         ));
-        checks.push(runtime::check().await);
+        checks.push(runtime::check(&flags.runtime.wanted()?).await);
     }
     checks.push(machine::clock(&running));
     checks.push(machine::open_files());

@@ -9,11 +9,12 @@ use super::check::Check;
 
 const RUNTIME: &str = "container runtime";
 
-pub(super) async fn check() -> Check {
+/// Looks as the node does.
+pub(super) async fn check(wanted: &Wanted) -> Check {
     let owner = Owner {
         node: "doctor".into(),
     };
-    match detect(&Wanted::default(), &owner).await {
+    match detect(wanted, &owner).await {
         Ok(runtime) => match runtime.version().await {
             Ok(version) => Check::ok(RUNTIME, format!("{} {} answers", version.name, version.version)),
             Err(error) => Check::warn(RUNTIME, error.to_string(), "see its log"),

@@ -42,8 +42,10 @@ impl ApiFlags {
     pub(in crate::commands) fn settings(self) -> Result<Settings, Failure> {
         let data_dir = data_dir(self.data_dir.as_deref())?;
         let storage = self.storage.config(&data_dir)?;
+        let storage_wait = self.storage.wait();
         let network = self.network;
         Ok(Settings {
+            storage_wait,
             bind: network.bind,
             port: network.secure_port,
             plain_port: Some(network.insecure_port).filter(|port| *port != 0),
@@ -90,7 +92,6 @@ impl RuntimeFlags {
         Ok(Wanted {
             choice: choice.map_err(|error: UnknownRuntime| usage(error.to_string()))?,
             socket: socket.map_err(|error| usage(error.to_string()))?,
-            network: None,
         })
     }
 }

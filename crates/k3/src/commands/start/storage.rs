@@ -24,6 +24,10 @@ pub(crate) struct StorageFlags {
     #[arg(long, visible_alias = "backend", value_enum, default_value_t = Backend::File, value_name = "STORE")]
     storage: Backend,
 
+    /// With `etcd` and `mysql`: how long a start waits for a store that does not answer; 0s tries once
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration)]
+    storage_wait: Duration,
+
     /// With `file`: the folder of the objects [default: `objects` in the data folder]
     #[arg(long, value_name = "DIR", value_parser = some_path)]
     file_rootpath: Option<PathBuf>,
@@ -155,6 +159,11 @@ impl StorageFlags {
     /// Whether the store is one that several servers may use at the same time.
     pub(in crate::commands) fn is_shared(&self) -> bool {
         matches!(self.storage, Backend::Etcd | Backend::Mysql)
+    }
+
+    /// How long a start waits for a store that does not answer.
+    pub(in crate::commands) fn wait(&self) -> Duration {
+        self.storage_wait
     }
 
     /// The store that the flags ask for.
