@@ -10,4 +10,5 @@ mod migration;
 #[path = "../program/mod.rs"]
 mod program;
 mod snapshots;
+mod usability;
 mod words;

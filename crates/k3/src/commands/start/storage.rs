@@ -25,7 +25,7 @@ pub(crate) struct StorageFlags {
     storage: Backend,
 
     /// With `etcd` and `mysql`: how long a start waits for a store that does not answer; 0s tries once
-    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = k3_apiserver::parse_duration)]
     storage_wait: Duration,
 
     /// With `file`: the folder of the objects [default: `objects` in the data folder]
