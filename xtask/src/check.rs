@@ -1,6 +1,6 @@
 //! `cargo xtask check`: everything that can be said about the code without running it.
 
-use crate::{Outcome, counts::Counts, step, tidy, workspace::Workspace};
+use crate::{Outcome, counts::Counts, deny, step, tidy, unused, workspace::Workspace};
 
 pub(crate) fn run(workspace: &Workspace) -> Outcome {
     let counts = count(workspace);
@@ -21,7 +21,8 @@ pub(crate) fn count(workspace: &Workspace) -> Counts {
             .cargo("doc --quiet --no-deps --workspace")
             .env("RUSTDOCFLAGS", "-D warnings"),
     );
-    [format, lints, docs, tidiness(workspace)]
+    let dependencies = deny::run(workspace);
+    [format, lints, docs, tidiness(workspace), dependencies]
         .map(Counts::of)
         .into_iter()
         .sum()
@@ -29,7 +30,11 @@ pub(crate) fn count(workspace: &Workspace) -> Counts {
 
 fn tidiness(workspace: &Workspace) -> Outcome {
     step::headline("tidiness");
-    match tidy::complaints(workspace.root()) {
+    let complaints = tidy::complaints(workspace.root()).and_then(|mut complaints| {
+        complaints.extend(unused::complaints(workspace.root())?);
+        Ok(complaints)
+    });
+    match complaints {
         Ok(complaints) if complaints.is_empty() => Outcome::Done,
         Ok(complaints) => {
             for complaint in complaints {

@@ -30,7 +30,7 @@ pub(crate) struct Usage {
 const HELP: &str = "\
 The chores of k3. Usage: cargo xtask <command>
 
-  check           format, lints, documentation, tidiness; changes nothing
+  check           format, lints, documentation, tidiness, dependencies; changes no sources
   test            check, then every test; as root it installs the services that are missing
   golden          plays recorded upstream requests against k3
   e2e             runs k3 with real container runtimes
@@ -55,7 +55,8 @@ Runs, in this order, all of:
   cargo fmt --all --check
   cargo clippy --workspace --all-targets -- -D warnings
   cargo doc --no-deps --workspace, with warnings denied
-  the tidiness rules of CONTRIBUTING.md
+  the tidiness rules of CONTRIBUTING.md, and that every dependency is used
+  cargo-deny with the rules of deny.toml; it is built if it is missing
 ";
 
 const TEST_HELP: &str = "\

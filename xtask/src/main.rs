@@ -7,6 +7,7 @@ mod bench;
 mod check;
 mod command;
 mod counts;
+mod deny;
 mod e2e;
 mod golden;
 mod services;
@@ -14,6 +15,7 @@ mod step;
 mod test;
 mod tidy;
 mod tools;
+mod unused;
 mod workspace;
 
 use std::{env, process::ExitCode};
