@@ -582,14 +582,8 @@ async fn nothing_is_dialled_for_a_simulated_node() {
 async fn what_is_for_a_pod_is_passed_on_by_what_its_address_means() {
     let cluster = Cluster::start().await;
     let pod = "/api/v1/namespaces/default/pods/p";
-    for address in [
-        "127.0.0.1",
-        "::ffff:127.0.0.1",
-        "::ffff:169.254.169.254",
-        "64:ff9b::169.254.169.254",
-        "0.0.0.0",
-        "::",
-    ] {
+    // IPv4-mapped addresses are refused when they are written, too; the unit tests of the dialer have them.
+    for address in ["127.0.0.1", "64:ff9b::7f00:1", "64:ff9b::a9fe:a9fe", "2002:7f00:1::", "0.0.0.0", "::"] {
         let mut changed: Value = serde_json::from_str(&cluster.get(pod).await.1).unwrap();
         changed["status"]["podIPs"] = json!([{"ip": address}]);
         changed["status"]["podIP"] = json!(address);
