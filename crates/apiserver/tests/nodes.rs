@@ -511,7 +511,9 @@ async fn what_is_for_a_node_is_passed_on() {
 async fn a_node_that_names_the_server_itself_is_not_called() {
     let cluster = Cluster::start().await;
     for address in ["127.0.0.1", "::ffff:127.0.0.1", "localhost", "2130706433"] {
-        cluster.put_node("n", address, cluster.api.port(), &json!({})).await;
+        cluster
+            .put_node("n", address, cluster.api.port(), &json!({}))
+            .await;
         for path in [
             "/api/v1/nodes/n/proxy/api/v1/secrets",
             "/api/v1/namespaces/default/pods/p/log?container=a",
@@ -532,7 +534,9 @@ async fn a_node_that_names_the_server_itself_is_not_called() {
 #[tokio::test]
 async fn a_node_at_the_address_of_another_node_is_not_taken_for_it() {
     let cluster = Cluster::start().await;
-    cluster.put_node("m", "127.0.0.1", cluster.node.port(), &json!({})).await;
+    cluster
+        .put_node("m", "127.0.0.1", cluster.node.port(), &json!({}))
+        .await;
     let (code, message) = cluster.message("/api/v1/nodes/m/proxy/pods").await;
     assert_eq!(code, 503);
     assert!(
@@ -547,7 +551,9 @@ async fn nothing_is_dialled_for_a_simulated_node() {
     let cluster = Cluster::start().await;
     // It names an address where somebody would answer, as if it were on the network of a user.
     let info = json!({"nodeInfo": {"containerRuntimeVersion": "simulated://1"}});
-    cluster.put_node("n", "127.0.0.1", cluster.node.port(), &info).await;
+    cluster
+        .put_node("n", "127.0.0.1", cluster.node.port(), &info)
+        .await;
     let pod = "/api/v1/namespaces/default/pods/p";
     let simulated = "node \"n\" is simulated: its pods have no containers, so logs, exec, attach, port-forward and proxy \
         are not available";
@@ -561,7 +567,11 @@ async fn nothing_is_dialled_for_a_simulated_node() {
         "/api/v1/nodes/n/proxy/pods".to_owned(),
         "/api/v1/nodes/n:80/proxy/pods".to_owned(),
     ] {
-        assert_eq!(cluster.message(&path).await, (400, simulated.to_owned()), "{path}");
+        assert_eq!(
+            cluster.message(&path).await,
+            (400, simulated.to_owned()),
+            "{path}"
+        );
     }
     let (response, _task) = cluster.exec().await;
     assert_eq!(response.status(), 400);
@@ -570,7 +580,7 @@ async fn nothing_is_dialled_for_a_simulated_node() {
     assert_eq!(metrics["items"], json!([]));
     assert!(cluster.seen.asked.lock().unwrap().is_empty());
     // The address alone is enough: what a node says of its runtime does not matter.
-    for address in ["198.18.0.1", "::ffff:198.19.1.2", "192.0.2.1"] {
+    for address in ["198.18.0.1", "::ffff:198.19.1.2", "240.0.0.2"] {
         cluster.put_node("n", address, 10250, &json!({})).await;
         let (code, message) = cluster.message("/api/v1/nodes/n/proxy/pods").await;
         assert_eq!(code, 400, "{message}");
@@ -583,7 +593,14 @@ async fn what_is_for_a_pod_is_passed_on_by_what_its_address_means() {
     let cluster = Cluster::start().await;
     let pod = "/api/v1/namespaces/default/pods/p";
     // IPv4-mapped addresses are refused when they are written, too; the unit tests of the dialer have them.
-    for address in ["127.0.0.1", "64:ff9b::7f00:1", "64:ff9b::a9fe:a9fe", "2002:7f00:1::", "0.0.0.0", "::"] {
+    for address in [
+        "127.0.0.1",
+        "64:ff9b::7f00:1",
+        "64:ff9b::a9fe:a9fe",
+        "2002:7f00:1::",
+        "0.0.0.0",
+        "::",
+    ] {
         let mut changed: Value = serde_json::from_str(&cluster.get(pod).await.1).unwrap();
         changed["status"]["podIPs"] = json!([{"ip": address}]);
         changed["status"]["podIP"] = json!(address);

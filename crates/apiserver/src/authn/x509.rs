@@ -222,7 +222,11 @@ mod tests {
     fn what_the_server_shows_to_nodes_is_no_user_here() {
         for groups in [&[][..], &["system:masters"]] {
             let mut names = vec![(DnType::CommonName, NODE_CLIENT_USER.into())];
-            names.extend(groups.iter().map(|group| (DnType::OrganizationName, (*group).into())));
+            names.extend(
+                groups
+                    .iter()
+                    .map(|group| (DnType::OrganizationName, (*group).into())),
+            );
             assert_eq!(
                 certificate_user(&made(&[], &names)),
                 Err(CertificateUserError::NodeClient)

@@ -17,18 +17,15 @@ pub(crate) enum DialRule {
     WebhookService,
 }
 
-/// Networks that route nowhere: simulated nodes and pods have addresses of the first ones, examples in documents those of
-/// the others.
-const NOWHERE_V4: [(Ipv4Addr, u32); 5] = [
+/// Networks that route nowhere (RFC 2544, RFC 1112, RFC 5737, RFC 3849, RFC 6666). Simulated nodes and pods have addresses of
+/// some of them.
+const NOWHERE_V4: [(Ipv4Addr, u32); 3] = [
     (Ipv4Addr::new(198, 18, 0, 0), 15),
     (Ipv4Addr::new(240, 0, 0, 0), 4),
     (Ipv4Addr::new(192, 0, 2, 0), 24),
-    (Ipv4Addr::new(198, 51, 100, 0), 24),
-    (Ipv4Addr::new(203, 0, 113, 0), 24),
 ];
-const NOWHERE_V6: [(Ipv6Addr, u32); 3] = [
+const NOWHERE_V6: [(Ipv6Addr, u32); 2] = [
     (Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0), 32),
-    (Ipv6Addr::new(0x3fff, 0, 0, 0, 0, 0, 0, 0), 20),
     (Ipv6Addr::new(0x100, 0, 0, 0, 0, 0, 0, 0), 64),
 ];
 
@@ -42,9 +39,9 @@ pub(super) fn meanings(ip: IpAddr) -> impl Iterator<Item = IpAddr> {
     [Some(canonical), inside].into_iter().flatten()
 }
 
-/// Why an address must not be dialled, which is one of [`meanings`].
-pub(super) fn check(rule: DialRule, ip: IpAddr) -> Result<(), String> {
-    if leads_nowhere(ip) {
+/// Why an address must not be dialled, which is one of [`meanings`]. `is_local`: whether this machine has it.
+pub(super) fn check(rule: DialRule, ip: IpAddr, is_local: impl Fn() -> bool) -> Result<(), String> {
+    if leads_nowhere(ip) && !is_local() {
         return Err(format!(
             "address not allowed: {ip} is in a network that routes nowhere, such as those of simulated nodes and pods"
         ));
@@ -55,7 +52,7 @@ pub(super) fn check(rule: DialRule, ip: IpAddr) -> Result<(), String> {
         || match rule {
             // upstream: pkg/registry/core/node/strategy.go isProxyableHostname
             DialRule::Proxy | DialRule::WebhookService => ip.is_loopback() || is_link_local(ip),
-            DialRule::Node => is_link_local(ip),
+            DialRule::Node => is_link_local(ip) && !is_local(),
             DialRule::Webhook => false,
         };
     if is_refused {
@@ -66,25 +63,28 @@ pub(super) fn check(rule: DialRule, ip: IpAddr) -> Result<(), String> {
 
 /// The IPv4 address inside an address of NAT64 (RFC 6052, RFC 8215), of 6to4 (RFC 3056) or of the deprecated form `::a.b.c.d`.
 fn inside(ip: Ipv6Addr) -> Option<Ipv4Addr> {
-    let [a, b, c, d, e, f, g, h] = ip.segments();
-    let joined = |high: u16, low: u16| Some(Ipv4Addr::from((u32::from(high) << 16) | u32::from(low)));
-    match [a, b, c, d, e, f] {
-        [0x64, 0xff9b, 0, 0, 0, 0] | [0x64, 0xff9b, 1, ..] => joined(g, h),
-        [0x2002, ..] => joined(b, c),
-        [0, 0, 0, 0, 0, 0] if !ip.is_unspecified() && !ip.is_loopback() => joined(g, h),
+    if ip.is_unspecified() || ip.is_loopback() {
+        return None;
+    }
+    match ip.segments() {
+        [0x64, 0xff9b, 0, 0, 0, 0, high, low]
+        | [0x64, 0xff9b, 1, .., high, low]
+        | [0x2002, high, low, ..]
+        | [0, 0, 0, 0, 0, 0, high, low] => Some(Ipv4Addr::from((u32::from(high) << 16) | u32::from(low))),
         _ => None,
     }
 }
 
 fn leads_nowhere(ip: IpAddr) -> bool {
     match ip {
-        IpAddr::V4(ip) => NOWHERE_V4
-            .iter()
-            .any(|(network, prefix)| u32::from(ip) >> (32 - prefix) == u32::from(*network) >> (32 - prefix))
-            && !ip.is_broadcast(),
-        IpAddr::V6(ip) => NOWHERE_V6
-            .iter()
-            .any(|(network, prefix)| u128::from(ip) >> (128 - prefix) == u128::from(*network) >> (128 - prefix)),
+        IpAddr::V4(ip) => {
+            NOWHERE_V4.iter().any(|(network, prefix)| {
+                u32::from(ip) >> (32 - prefix) == u32::from(*network) >> (32 - prefix)
+            }) && !ip.is_broadcast()
+        }
+        IpAddr::V6(ip) => NOWHERE_V6.iter().any(|(network, prefix)| {
+            u128::from(ip) >> (128 - prefix) == u128::from(*network) >> (128 - prefix)
+        }),
     }
 }
 
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     fn is_allowed(rule: DialRule, text: &str) -> bool {
-        meanings(text.parse().unwrap()).all(|ip| check(rule, ip).is_ok())
+        meanings(text.parse().unwrap()).all(|ip| check(rule, ip, || false).is_ok())
     }
 
     #[test]
@@ -134,7 +134,13 @@ mod tests {
         ] {
             assert!(!is_allowed(DialRule::Proxy, address), "{address}");
         }
-        for address in ["10.1.2.3", "172.16.0.1", "fd00::1", "2a00::1", "64:ff9b::10.1.2.3"] {
+        for address in [
+            "10.1.2.3",
+            "172.16.0.1",
+            "fd00::1",
+            "2a00::1",
+            "64:ff9b::10.1.2.3",
+        ] {
             assert!(is_allowed(DialRule::Proxy, address), "{address}");
         }
     }
@@ -153,8 +159,6 @@ mod tests {
                 "::ffff:198.18.0.1",
                 "64:ff9b::198.18.0.1",
                 "192.0.2.1",
-                "198.51.100.1",
-                "203.0.113.1",
                 "240.0.0.2",
                 "2001:db8::2",
                 "100::1",

@@ -17,9 +17,7 @@ use rustls::pki_types::ServerName;
 use tokio::{task::JoinHandle, time::Instant};
 use tokio_rustls::TlsConnector;
 
-use super::{
-    CallError, Destination, DialRule, Dialer, destination::Place, error::handshake, service, trust,
-};
+use super::{CallError, Destination, DialRule, Dialer, destination::Place, error::handshake, service, trust};
 use crate::cache::Caches;
 
 /// How many connections are kept for one destination, and for how long.

@@ -1,8 +1,8 @@
 //! Connections to addresses that objects name: the only place in the API server where they are made.
 //!
 //! Promises: an address is checked after its name is resolved, in its canonical form, and the checked address is the one
-//! that is dialled. The server never dials itself, and never an address that nobody can have, such as those of simulated
-//! nodes and pods. A name of which one address is refused is refused.
+//! that is dialled. The server never dials itself, and never an address that no machine should have, such as those of
+//! simulated nodes and pods, unless it is one of this machine. A name of which one address is refused is refused.
 
 use std::{
     fmt, io,
@@ -95,7 +95,12 @@ impl Dialer {
     }
 
     /// Connects to the first address of a host that answers.
-    pub(crate) async fn connect(&self, rule: DialRule, host: &str, port: u16) -> Result<TcpStream, DialError> {
+    pub(crate) async fn connect(
+        &self,
+        rule: DialRule,
+        host: &str,
+        port: u16,
+    ) -> Result<TcpStream, DialError> {
         let unknown = || DialError::Failed(format!("dial tcp: lookup {host}: no such host"));
         let resolved = self.network.resolve(host, port).await;
         let addresses = resolved.map_err(|_| unknown())?;
@@ -119,7 +124,7 @@ impl Dialer {
     /// Why an address must not be dialled.
     fn check(&self, rule: DialRule, address: SocketAddr) -> Result<(), String> {
         for ip in address::meanings(address.ip()) {
-            address::check(rule, ip)?;
+            address::check(rule, ip, || self.network.is_local(ip))?;
             let is_service = self.services.is_some_and(|services| services.contains(ip));
             if is_service && matches!(rule, DialRule::Node | DialRule::Proxy) {
                 return Err("address not allowed: it is an address of a service".to_owned());
@@ -221,7 +226,9 @@ pub(crate) mod tests {
                 ("2130706433", vec!["127.0.0.1"]),
                 ("0x7f.1", vec!["127.0.0.1"]),
             ]),
-            local: vec!["192.168.7.7".parse().unwrap()],
+            local: ["192.168.7.7", "169.254.7.7", "192.0.2.7"]
+                .map(|ip| ip.parse().unwrap())
+                .to_vec(),
             ..FakeNetwork::default()
         });
         let error = dialer(&network).connect(rule, host, port).await.unwrap_err();
@@ -258,6 +265,13 @@ pub(crate) mod tests {
     async fn nodes_of_this_machine_are_dialled_and_pods_at_loopback_are_not() {
         assert!(!is_refused(DialRule::Node, "127.0.0.1", 10250).await);
         assert!(!is_refused(DialRule::Node, "192.168.7.7", 10250).await);
+        assert!(!is_refused(DialRule::Node, "169.254.7.7", 10250).await);
+        assert!(is_refused(DialRule::Node, "169.254.7.7", 6444).await);
+        assert!(is_refused(DialRule::Node, "169.254.7.8", 10250).await);
+        // A machine has the addresses that it has, also where they are those of examples.
+        assert!(!is_refused(DialRule::Node, "192.0.2.7", 10250).await);
+        assert!(is_refused(DialRule::Node, "192.0.2.8", 10250).await);
+        assert!(is_refused(DialRule::Proxy, "169.254.7.7", 10250).await);
         assert!(!is_refused(DialRule::Webhook, "127.0.0.1", 9443).await);
         assert!(is_refused(DialRule::Proxy, "127.0.0.1", 10250).await);
         assert!(!is_refused(DialRule::Proxy, "192.168.7.7", 6443).await);

@@ -135,7 +135,10 @@ impl JoinPolicy {
         let now = self.clock.now();
         let is_valid = |other: &SigningRequest| {
             let ends = certificate_end(other);
-            other.is_approved() && !other.is_denied() && !other.has_failed() && ends.is_none_or(|end| end > now)
+            other.is_approved()
+                && !other.is_denied()
+                && !other.has_failed()
+                && ends.is_none_or(|end| end > now)
         };
         let mut others = self.by_node.get(node).into_iter();
         let seen = others
@@ -152,7 +155,10 @@ impl JoinPolicy {
 
     /// Counts a use of a token, if it is good for this node.
     async fn use_token(&self, id: &str, request: &SigningRequest, node: &str) -> Decision {
-        let is_id = id.len() == ID_LETTERS && id.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+        let is_id = id.len() == ID_LETTERS
+            && id
+                .bytes()
+                .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
         let absent = || JoinDenial::new("TokenNotFound", "the join token was revoked or has expired");
         if !is_id {
             return Ok(Err(absent()));
@@ -205,8 +211,15 @@ impl TokenLimits {
         let uses = text(JOIN_USES_KEY)?.unwrap_or_default();
         Some(TokenLimits {
             node: text(JOIN_NODE_NAME_KEY)?,
-            use_limit: text(JOIN_USE_LIMIT_KEY)?.map(|limit| limit.parse()).transpose().ok()?,
-            uses: uses.split(',').filter(|entry| !entry.is_empty()).map(ToOwned::to_owned).collect(),
+            use_limit: text(JOIN_USE_LIMIT_KEY)?
+                .map(|limit| limit.parse())
+                .transpose()
+                .ok()?,
+            uses: uses
+                .split(',')
+                .filter(|entry| !entry.is_empty())
+                .map(ToOwned::to_owned)
+                .collect(),
             expires: text("expiration")?.map(|time| time.parse()).transpose().ok()?,
         })
     }
@@ -222,7 +235,10 @@ impl TokenLimits {
         let is_counted = self.uses.iter().any(|known| known == entry);
         match self.use_limit {
             Some(limit) if !is_counted && self.uses.len() >= limit => {
-                let message = format!("the join token was used {} times, which is its limit", self.uses.len());
+                let message = format!(
+                    "the join token was used {} times, which is its limit",
+                    self.uses.len()
+                );
                 Err(JoinDenial::new("TokenUsed", message))
             }
             _ => Ok(()),

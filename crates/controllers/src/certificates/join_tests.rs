@@ -115,14 +115,22 @@ async fn many_at_once_get_one_certificate() {
 #[tokio::test(start_paused = true)]
 async fn the_limits_of_a_token_are_enforced() {
     for (data, reason, word) in [
-        (&[("join-node-name", "m")][..], "NodeNameMismatch", "is for node \"m\""),
+        (
+            &[("join-node-name", "m")][..],
+            "NodeNameMismatch",
+            "is for node \"m\"",
+        ),
         (&[("join-use-limit", "0")], "TokenUsed", "limit"),
         (
             &[("join-use-limit", "2"), ("join-uses", "u-1=a,u-2=b")],
             "TokenUsed",
             "used 2 times",
         ),
-        (&[("expiration", "2026-01-01T00:00:00Z")], "TokenExpired", "expired"),
+        (
+            &[("expiration", "2026-01-01T00:00:00Z")],
+            "TokenExpired",
+            "expired",
+        ),
         (&[("join-use-limit", "many")], "InvalidToken", "invalid"),
         (&[("expiration", "soon")], "InvalidToken", "invalid"),
     ] {

@@ -18,11 +18,11 @@ mod subject;
 #[cfg(test)]
 mod tests;
 
-pub use self::{
-    join::{JOIN_NODE_NAME_KEY, JOIN_USE_LIMIT_KEY, JOIN_USES_KEY, join_approver_roles},
-    serving::roles as serving_approver_roles,
-};
 pub(crate) use self::{
     approver::make as make_approver, cleaner::make as make_cleaner, serving::make as make_serving_approver,
     signer::make as make_signer,
+};
+pub use self::{
+    join::{JOIN_NODE_NAME_KEY, JOIN_USE_LIMIT_KEY, JOIN_USES_KEY, join_approver_roles},
+    serving::roles as serving_approver_roles,
 };

@@ -61,6 +61,12 @@ async fn a_machine_joins_with_a_token_once_and_needs_none_again() {
     );
     let uid = async || Some(nodes.get_opt("n2").await.unwrap()?.metadata.uid);
     let known = eventually(uid).await;
+    // The server proves to the node who it is, the node that it is this node, and the role lets the server in.
+    let health = async || {
+        let request = http::Request::get("/api/v1/nodes/n2/proxy/healthz").body(Vec::new());
+        client.request_text(request.unwrap()).await.ok()
+    };
+    assert_eq!(eventually(health).await, "ok");
     let (code, log) = first.end();
     assert_eq!(code, Some(0), "{log}");
 
@@ -153,7 +159,10 @@ async fn a_token_gives_out_the_identity_of_a_new_node_within_its_limits() {
 
     let bound = bearer(&server.kubeconfig, &["--node-name", "bound"]).await;
     let error = ask(&bound, "other").await.unwrap_err();
-    assert!(error.contains(r#"for node "bound", not for node "other""#), "{error}");
+    assert!(
+        error.contains(r#"for node "bound", not for node "other""#),
+        "{error}"
+    );
     assert_eq!(ask(&bound, "bound").await, Ok(()));
 
     let once = bearer(&server.kubeconfig, &["--uses", "1"]).await;
@@ -196,7 +205,10 @@ async fn what_the_server_shows_to_nodes_is_nobody_at_the_server() {
     let path = "/api/v1/nodes/mirror/proxy/api/v1/secrets";
     let request = http::Request::get(path).body(Vec::new()).unwrap();
     let error = admin.request::<Value>(request).await.unwrap_err();
-    assert!(error.to_string().contains("an address of this API server"), "{error}");
+    assert!(
+        error.to_string().contains("an address of this API server"),
+        "{error}"
+    );
 }
 
 fn file(machine: &Path) -> std::path::PathBuf {

@@ -31,7 +31,7 @@ impl Network {
         let first = if number < 1 << 8 {
             Ipv4Addr::new(198, 19, low, 0)
         } else {
-            Ipv4Addr::new(240 | (high & 7), middle, low, 0)
+            Ipv4Addr::new(240 + high % 8, middle, low, 0)
         };
         Network {
             first: first.into(),
@@ -127,7 +127,8 @@ mod tests {
             }
             IpAddr::V6(ip) => ip.segments().starts_with(&[0x2001, 0xdb8]),
         };
-        let given: [Network; 3] = ["10.244.3.0/24", "10.0.0.0/8", "fd00:1::/64"].map(|text| text.parse().unwrap());
+        let given: [Network; 3] =
+            ["10.244.3.0/24", "10.0.0.0/8", "fd00:1::/64"].map(|text| text.parse().unwrap());
         for number in [0, 1, 255, 256, 65_023, 65_024, 100_000, 500_000, u32::MAX] {
             assert!(routes_nowhere(address_of(number)), "{number}");
             for network in given {

@@ -78,7 +78,9 @@ fn node_name(text: &str) -> Result<String, &'static str> {
     let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let is_part = |part: &str| {
         let bytes = part.as_bytes();
-        let ends_well = [bytes.first(), bytes.last()].iter().all(|end| end.is_some_and(|end| is_plain(*end)));
+        let ends_well = [bytes.first(), bytes.last()]
+            .iter()
+            .all(|end| end.is_some_and(|end| is_plain(*end)));
         ends_well && bytes.iter().all(|byte| is_plain(*byte) || *byte == b'-')
     };
     if name.len() > 253 || !name.split('.').all(is_part) {

@@ -88,7 +88,10 @@ pub(super) async fn run(flags: &ServerFlags, limits: &JoinLimits) -> Result<(), 
         .await?;
     let server = reachable(&cluster, &config.cluster_url).await;
     eprintln!("on the machine that is to join, until {expires}:");
-    let name = limits.node_name.as_ref().map(|name| format!(" --node-name {name}"));
+    let name = limits
+        .node_name
+        .as_ref()
+        .map(|name| format!(" --node-name {name}"));
     println!(
         "k3 node --server {server}{} --token {token}",
         name.unwrap_or_default()
@@ -168,17 +171,12 @@ impl Listed {
     }
 }
 
+/// For whom a token is, within which limits.
 fn purpose(node: Option<&str>, limit: Option<&str>, uses: &str) -> String {
-    let mut purpose = "nodes that join".to_owned();
-    if let Some(node) = node {
-        purpose.push_str(" as ");
-        purpose.push_str(node);
-    }
-    if let Some(limit) = limit {
-        let used = uses.split(',').filter(|entry| !entry.is_empty()).count();
-        purpose.push_str(&format!(" ({used} of {limit} uses)"));
-    }
-    purpose
+    let name = node.map_or_else(String::new, |node| format!(" as {node}"));
+    let used = uses.split(',').filter(|entry| !entry.is_empty()).count();
+    let limit = limit.map_or_else(String::new, |limit| format!(" ({used} of {limit} uses)"));
+    format!("nodes that join{name}{limit}")
 }
 
 fn expiry(ttl: Duration) -> String {
