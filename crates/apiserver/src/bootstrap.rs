@@ -12,7 +12,7 @@ use k3_api::{
 use serde_json::{Value, json};
 
 use crate::{
-    Config, Presence, StartError,
+    Config, NODE_CLIENT_USER, Presence, StartError,
     registry::{Registry, Resource, own_user},
     service_range::kubernetes_address,
     usage,
@@ -28,6 +28,7 @@ pub(crate) async fn run(registry: &Registry, config: &Config) -> Result<(), Star
     let (first, others): (Vec<_>, Vec<_>) = objects
         .chain(of_cluster(config))
         .chain(config.usage.then(of_usage).into_iter().flatten())
+        .chain(config.nodes.is_some().then(node_client_binding))
         .partition(|object| ["Namespace", "ServiceCIDR"].contains(&object.text("kind")));
     for objects in [first, others] {
         try_join_all(objects.into_iter().map(|object| make(registry, object))).await?;
@@ -63,6 +64,21 @@ fn of_usage() -> Vec<Value> {
             "rules": [{"apiGroups": [group], "resources": ["pods", "nodes"], "verbs": ["get", "list", "watch"]}],
         }),
     ]
+}
+
+/// What lets the server call nodes. Upstream's tools make the like.
+fn node_client_binding() -> Value {
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "k3.io:kube-apiserver-kubelet-client"},
+        "roleRef": {
+            "apiGroup": "rbac.authorization.k8s.io",
+            "kind": "ClusterRole",
+            "name": "system:kubelet-api-admin",
+        },
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": NODE_CLIENT_USER}],
+    })
 }
 
 /// What depends on how the cluster is set up: how servers are reached from inside. Which ones there are, `presence` tells.

@@ -50,8 +50,11 @@ pub enum PodAccounts {
     Free,
 }
 
-/// Who the server is to nodes: a client with a certificate of the cluster's authority, in the group `system:masters` or allowed
-/// `nodes/proxy` and the like.
+/// The user that the server is to nodes. It is bound to the role `system:kubelet-api-admin`, and its certificate is refused by
+/// API servers: who makes the server call itself gains nothing.
+pub const NODE_CLIENT_USER: &str = "kube-apiserver-kubelet-client";
+
+/// Who the server is to nodes: a client with a certificate of the cluster's authority for the user [`NODE_CLIENT_USER`].
 #[derive(Clone)]
 pub struct NodeClient {
     /// Its certificate, and those between it and the authority: PEM.

@@ -30,7 +30,7 @@ pub use self::{
         Anonymous, Authentication, BadCertificate, BadEphemeralToken, BadPublicKey, BadSigningKey,
         Certificate, EphemeralToken, KubectlRule, PublicKey, TokenFile, TokenFileError, TokenFileProblem,
     },
-    config::{Config, Limits, NodeClient, PodAccounts, parse_duration},
+    config::{Config, Limits, NODE_CLIENT_USER, NodeClient, PodAccounts, parse_duration},
     discovery::version,
     http::Broken,
     outgoing::{Judge, Judged},

@@ -174,6 +174,7 @@ fn node_reply(
 /// A server, a node, and what lies between them.
 struct Cluster {
     api: SocketAddr,
+    node: SocketAddr,
     seen: Arc<Seen>,
     stop: watch::Sender<bool>,
     tasks: JoinSet<()>,
@@ -230,12 +231,26 @@ impl Cluster {
         });
         let cluster = Cluster {
             api,
+            node,
             seen,
             stop,
             tasks,
         };
         cluster.fill(node).await;
         cluster
+    }
+
+    /// Makes a node, or has it say something else of itself.
+    async fn put_node(&self, name: &str, address: &str, port: u16, more: &Value) {
+        let mut object = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}});
+        if self.get(&format!("/api/v1/nodes/{name}")).await.0 == 404 {
+            self.write(Method::POST, "/api/v1/nodes", &object).await;
+        }
+        object["status"] = more.clone();
+        object["status"]["addresses"] = json!([{"type": "InternalIP", "address": address}]);
+        object["status"]["daemonEndpoints"] = json!({"kubeletEndpoint": {"Port": port}});
+        let path = format!("/api/v1/nodes/{name}/status");
+        self.write(Method::PUT, &path, &object).await;
     }
 
     /// A node, a pod on it, and one that is on none.
@@ -247,13 +262,8 @@ impl Cluster {
             &account,
         )
         .await;
-        let mut object = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}});
-        self.write(Method::POST, "/api/v1/nodes", &object).await;
-        object["status"] = json!({
-            "addresses": [{"type": "InternalIP", "address": node.ip().to_string()}],
-            "daemonEndpoints": {"kubeletEndpoint": {"Port": node.port()}},
-        });
-        self.write(Method::PUT, "/api/v1/nodes/n/status", &object).await;
+        self.put_node("n", &node.ip().to_string(), node.port(), &json!({}))
+            .await;
         for (name, node) in [("p", "n"), ("lonely", "gone")] {
             let mut pod = json!({
                 "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
@@ -495,6 +505,124 @@ async fn what_is_for_a_node_is_passed_on() {
         cluster.message("/api/v1/nodes/n:1234/proxy/").await,
         (400, "address not allowed".to_owned())
     );
+}
+
+#[tokio::test]
+async fn a_node_that_names_the_server_itself_is_not_called() {
+    let cluster = Cluster::start().await;
+    for address in ["127.0.0.1", "::ffff:127.0.0.1", "localhost", "2130706433"] {
+        cluster
+            .put_node("n", address, cluster.api.port(), &json!({}))
+            .await;
+        for path in [
+            "/api/v1/nodes/n/proxy/api/v1/secrets",
+            "/api/v1/namespaces/default/pods/p/log?container=a",
+            "/api/v1/namespaces/default/pods/p/log?container=a&insecureSkipTLSVerifyBackend=true",
+        ] {
+            assert_eq!(
+                cluster.message(path).await,
+                (
+                    400,
+                    "address not allowed: it is an address of this API server".to_owned()
+                ),
+                "{address} {path}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_node_at_the_address_of_another_node_is_not_taken_for_it() {
+    let cluster = Cluster::start().await;
+    cluster
+        .put_node("m", "127.0.0.1", cluster.node.port(), &json!({}))
+        .await;
+    let (code, message) = cluster.message("/api/v1/nodes/m/proxy/pods").await;
+    assert_eq!(code, 503);
+    assert!(
+        message.ends_with(r#"certificate is valid for "system:node:n", not for node "m""#),
+        "{message}"
+    );
+    assert!(cluster.seen.asked.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn nothing_is_dialled_for_a_simulated_node() {
+    let cluster = Cluster::start().await;
+    // It names an address where somebody would answer, as if it were on the network of a user.
+    let info = json!({"nodeInfo": {"containerRuntimeVersion": "simulated://1"}});
+    cluster
+        .put_node("n", "127.0.0.1", cluster.node.port(), &info)
+        .await;
+    let pod = "/api/v1/namespaces/default/pods/p";
+    let simulated = "node \"n\" is simulated: its pods have no containers, so logs, exec, attach, port-forward and proxy \
+        are not available";
+    for path in [
+        format!("{pod}/log?container=a"),
+        format!("{pod}/log?container=a&insecureSkipTLSVerifyBackend=true"),
+        format!("{pod}/exec?container=a&command=ls"),
+        format!("{pod}/attach?container=a"),
+        format!("{pod}/portforward"),
+        format!("{pod}/proxy/"),
+        "/api/v1/nodes/n/proxy/pods".to_owned(),
+        "/api/v1/nodes/n:80/proxy/pods".to_owned(),
+    ] {
+        assert_eq!(
+            cluster.message(&path).await,
+            (400, simulated.to_owned()),
+            "{path}"
+        );
+    }
+    let (response, _task) = cluster.exec().await;
+    assert_eq!(response.status(), 400);
+    let (_, metrics) = cluster.get("/apis/metrics.k8s.io/v1beta1/nodes").await;
+    let metrics: Value = serde_json::from_str(&metrics).unwrap();
+    assert_eq!(metrics["items"], json!([]));
+    assert!(cluster.seen.asked.lock().unwrap().is_empty());
+    // The address alone is enough: what a node says of its runtime does not matter.
+    for address in ["198.18.0.1", "::ffff:198.19.1.2", "240.0.0.2"] {
+        cluster.put_node("n", address, 10250, &json!({})).await;
+        let (code, message) = cluster.message("/api/v1/nodes/n/proxy/pods").await;
+        assert_eq!(code, 400, "{message}");
+        assert!(message.contains("routes nowhere"), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_for_a_pod_is_passed_on_by_what_its_address_means() {
+    let cluster = Cluster::start().await;
+    let pod = "/api/v1/namespaces/default/pods/p";
+    // IPv4-mapped addresses are refused when they are written, too; the unit tests of the dialer have them.
+    for address in [
+        "127.0.0.1",
+        "64:ff9b::7f00:1",
+        "64:ff9b::a9fe:a9fe",
+        "2002:7f00:1::",
+        "0.0.0.0",
+        "::",
+    ] {
+        let mut changed: Value = serde_json::from_str(&cluster.get(pod).await.1).unwrap();
+        changed["status"]["podIPs"] = json!([{"ip": address}]);
+        changed["status"]["podIP"] = json!(address);
+        cluster
+            .write(Method::PUT, &format!("{pod}/status"), &changed)
+            .await;
+        let path = format!("/api/v1/namespaces/default/pods/p:{}/proxy/", cluster.node.port());
+        assert_eq!(
+            cluster.message(&path).await,
+            (400, "address not allowed".to_owned()),
+            "{address}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn the_server_may_call_nodes_by_a_role() {
+    let cluster = Cluster::start().await;
+    let path = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/k3.io:kube-apiserver-kubelet-client";
+    let binding: Value = serde_json::from_str(&cluster.get(path).await.1).unwrap();
+    assert_eq!(binding["roleRef"]["name"], "system:kubelet-api-admin");
+    assert_eq!(binding["subjects"][0]["name"], k3_apiserver::NODE_CLIENT_USER);
 }
 
 #[tokio::test]

@@ -54,7 +54,9 @@ pub mod writer;
 pub mod written;
 
 pub use self::{
-    certificates::serving_approver_roles,
+    certificates::{
+        JOIN_NODE_NAME_KEY, JOIN_USE_LIMIT_KEY, JOIN_USES_KEY, join_approver_roles, serving_approver_roles,
+    },
     context::{
         Authority, CertificateOrder, CertificateSigner, Cluster, Context, NodeNetworks, Task, TokenSigner,
     },

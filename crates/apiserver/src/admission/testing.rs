@@ -229,7 +229,7 @@ impl World {
     /// All of admission.
     pub(super) fn admission(&self) -> Admission {
         let authorizer = Arc::new(Authorizer::new(Arc::clone(&self.caches)));
-        let outgoing = Arc::new(Outgoing::new(Arc::clone(&self.caches)));
+        let outgoing = Arc::new(Outgoing::new(Arc::clone(&self.caches), Arc::default()));
         Admission::new(&authorizer, &outgoing)
     }
 

@@ -62,12 +62,12 @@ impl Cluster {
         let allocation = Allocation::new(Arc::clone(&caches), clock.clone(), &config.service_range);
         allocation.repair(&mut Orphans::new()).await.unwrap();
         let authorizer = Arc::new(Authorizer::new(Arc::clone(&caches)));
-        let outgoing = Arc::new(Outgoing::new(Arc::clone(&caches)));
+        let outgoing = Arc::new(Outgoing::new(Arc::clone(&caches), Arc::default()));
         let converter = Arc::new(Converter::new(Arc::clone(&outgoing)));
         let signer = Signer::new(config.issuer.clone(), &config.signing_key).unwrap();
         let authenticator = Authenticator::new(Authentication::default(), signer, Arc::clone(&caches));
         let registry = Registry {
-            nodes: Arc::new(Nodes::new(Arc::clone(&caches), None).unwrap()),
+            nodes: Arc::new(Nodes::new(Arc::clone(&caches), None, Arc::default()).unwrap()),
             caches,
             admission: Admission::new(&authorizer, &outgoing),
             authorizer,

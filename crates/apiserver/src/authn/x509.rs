@@ -14,6 +14,7 @@ use rustls::{
 };
 
 use super::{BadCertificate, Certificate};
+use crate::NODE_CLIENT_USER;
 
 pub(super) const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 /// How long a verdict holds.
@@ -38,6 +39,9 @@ enum CertificateUserError {
     /// It cannot be read.
     #[error(transparent)]
     Certificate(#[from] BadCertificate),
+    /// It is for connections to nodes.
+    #[error("the certificate of {NODE_CLIENT_USER} is for connections to nodes, and is not accepted here")]
+    NodeClient,
     /// Its uid makes no sense.
     #[error("the certificate's subject: {0}")]
     Uid(BadUid),
@@ -96,6 +100,10 @@ fn certificate_user(der: &[u8]) -> Result<Option<User>, CertificateUserError> {
     let certificate = Certificate::read(der)?;
     if certificate.common_name.is_empty() {
         return Ok(None);
+    }
+    // A server that is made to call itself, or another one of its cluster, must not be known by what it shows to nodes.
+    if certificate.common_name == NODE_CLIENT_USER {
+        return Err(CertificateUserError::NodeClient);
     }
     let uid = match certificate.uids.as_slice() {
         [] => String::new(),
@@ -208,6 +216,22 @@ mod tests {
             &[(DnType::OrganizationName, "system:masters".into())],
         );
         assert_eq!(certificate_user(&der), Ok(None));
+    }
+
+    #[test]
+    fn what_the_server_shows_to_nodes_is_no_user_here() {
+        for groups in [&[][..], &["system:masters"]] {
+            let mut names = vec![(DnType::CommonName, NODE_CLIENT_USER.into())];
+            names.extend(
+                groups
+                    .iter()
+                    .map(|group| (DnType::OrganizationName, (*group).into())),
+            );
+            assert_eq!(
+                certificate_user(&made(&[], &names)),
+                Err(CertificateUserError::NodeClient)
+            );
+        }
     }
 
     #[test]

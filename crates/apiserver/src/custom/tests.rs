@@ -41,11 +41,11 @@ impl Node {
         let key = ring::signature::EcdsaKeyPair::generate_pkcs8(algorithm, &random).unwrap();
         let clock = Arc::new(SystemClock);
         let authorizer = Arc::new(Authorizer::new(Arc::clone(&caches)));
-        let outgoing = Arc::new(Outgoing::new(Arc::clone(&caches)));
+        let outgoing = Arc::new(Outgoing::new(Arc::clone(&caches), Arc::default()));
         let signer = Signer::new("https://issuer".to_owned(), key.as_ref()).unwrap();
         let authenticator = Authenticator::new(Authentication::default(), signer, Arc::clone(&caches));
         let registry = Registry {
-            nodes: Arc::new(Nodes::new(Arc::clone(&caches), None).unwrap()),
+            nodes: Arc::new(Nodes::new(Arc::clone(&caches), None, Arc::default()).unwrap()),
             allocation: Allocation::new(
                 Arc::clone(&caches),
                 clock.clone(),
@@ -264,7 +264,7 @@ fn served(webhook: &Value) -> Arc<Served> {
 async fn converted(callee: &Callee, objects: Vec<Value>) -> Result<Vec<Value>, String> {
     let store = k3_storage::open(k3_storage::StorageConfig::Memory).await.unwrap();
     let (caches, _feed) = Caches::fill(store, registry::selectable).await.unwrap();
-    let converter = Converter::new(Arc::new(Outgoing::new(caches)));
+    let converter = Converter::new(Arc::new(Outgoing::new(caches, Arc::default())));
     let served = served(&callee.client("/convert"));
     let converted = converter.show(&served, objects, "v2").await;
     converted.map_err(|error| error.to_string())

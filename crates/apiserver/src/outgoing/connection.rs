@@ -14,15 +14,10 @@ use hyper::{
 };
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
-use tokio::{net::TcpStream, task::JoinHandle, time::Instant};
+use tokio::{task::JoinHandle, time::Instant};
 use tokio_rustls::TlsConnector;
 
-use super::{
-    CallError, Destination,
-    destination::Place,
-    error::{dial, handshake},
-    service, trust,
-};
+use super::{CallError, Destination, DialRule, Dialer, destination::Place, error::handshake, service, trust};
 use crate::cache::Caches;
 
 /// How many connections are kept for one destination, and for how long.
@@ -35,6 +30,7 @@ const LONGEST_ANSWER: usize = 64 << 20;
 pub(super) struct Endpoint {
     to: Destination,
     connector: TlsConnector,
+    dialer: Arc<Dialer>,
     /// Connections nobody uses, the oldest first.
     idle: Mutex<Vec<(Instant, Connection)>>,
 }
@@ -55,11 +51,12 @@ impl Drop for Connection {
 
 impl Endpoint {
     /// A destination without connections.
-    pub(super) fn new(to: Destination) -> Result<Self, CallError> {
+    pub(super) fn new(to: Destination, dialer: Arc<Dialer>) -> Result<Self, CallError> {
         let config = trust::client(&to.authorities)?;
         Ok(Endpoint {
             to,
             connector: TlsConnector::from(Arc::new(config)),
+            dialer,
             idle: Mutex::default(),
         })
     }
@@ -151,15 +148,20 @@ impl Endpoint {
 
     async fn connect(&self, url: &str, caches: &Caches) -> Result<Connection, CallError> {
         let failed = |why: String| CallError::post(url, why);
+        let mut rule = DialRule::Webhook;
         let (host, port) = match &self.to.place {
             Place::Host { host, port, .. } => (host.clone(), *port),
             Place::Service {
                 namespace,
                 name,
                 port,
-            } => service::resolve(caches, namespace, name, *port).map_err(failed)?,
+            } => {
+                rule = DialRule::WebhookService;
+                service::resolve(caches, namespace, name, *port).map_err(failed)?
+            }
         };
-        let stream = connect_tcp(&host, port).await.map_err(failed)?;
+        let dialled = self.dialer.connect(rule, &host, port).await;
+        let stream = dialled.map_err(|error| failed(error.to_string()))?;
         let server = self.to.server_name();
         let name = ServerName::try_from(server.clone()).map_err(|error| failed(error.to_string()))?;
         let stream = self
@@ -193,23 +195,4 @@ impl Endpoint {
             idle.push((Instant::now(), connection));
         }
     }
-}
-
-/// Connects to the first address of a host that answers.
-pub(super) async fn connect_tcp(host: &str, port: u16) -> Result<TcpStream, String> {
-    let Ok(addresses) = tokio::net::lookup_host((host, port)).await else {
-        return Err(format!("dial tcp: lookup {host}: no such host"));
-    };
-    let mut why = format!("dial tcp: lookup {host}: no such host");
-    for address in addresses {
-        match TcpStream::connect(address).await {
-            Ok(stream) => {
-                // A review is one small write; waiting to fill a packet only delays it.
-                let _ = stream.set_nodelay(true);
-                return Ok(stream);
-            }
-            Err(error) => why = dial(&address.to_string(), &error),
-        }
-    }
-    Err(why)
 }

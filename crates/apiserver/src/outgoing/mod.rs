@@ -5,6 +5,8 @@
 //! service       the address behind a service
 //! judge         who judges the certificates of servers
 //! trust         whose certificates are believed
+//! address       which addresses may be dialled
+//! dial          connections to addresses that objects name
 //! connection    one connection, and those that are kept for the next call
 //! nodes         where nodes are, and what the server shows them
 //! passing       requests of clients that are passed on
@@ -14,8 +16,10 @@
 //! Promises: a call ends within its time. A connection is used again when the other side leaves it open, and a call is sent
 //! twice only when it is certain that the first one never left. Nothing here outlives its [`Outgoing`].
 
+mod address;
 mod connection;
 mod destination;
+mod dial;
 mod error;
 mod judge;
 mod nodes;
@@ -38,9 +42,11 @@ use bytes::Bytes;
 use self::connection::Endpoint;
 pub use self::judge::{Judge, Judged};
 pub(crate) use self::{
+    address::DialRule,
     destination::Destination,
+    dial::{DialError, Dialer},
     error::CallError,
-    nodes::{Nodes, Reached, unreachable_node},
+    nodes::{Nodes, Reached, simulated_node, unreachable_node},
     passing::{Location, NotPassed, Passed, Stream, Tunnel},
     service::endpoints,
 };
@@ -52,6 +58,7 @@ const MOST_ENDPOINTS: usize = 200;
 /// The clients of all destinations.
 pub(crate) struct Outgoing {
     caches: Arc<Caches>,
+    dialer: Arc<Dialer>,
     endpoints: Mutex<HashMap<Destination, Arc<Endpoint>>>,
 }
 
@@ -59,9 +66,10 @@ pub(crate) struct Outgoing {
 
 impl Outgoing {
     /// Clients that find services in these caches.
-    pub(crate) fn new(caches: Arc<Caches>) -> Self {
+    pub(crate) fn new(caches: Arc<Caches>, dialer: Arc<Dialer>) -> Self {
         Outgoing {
             caches,
+            dialer,
             endpoints: Mutex::default(),
         }
     }
@@ -89,7 +97,7 @@ impl Outgoing {
         if let Some(endpoint) = endpoints.get(to) {
             return Ok(Arc::clone(endpoint));
         }
-        let endpoint = Arc::new(Endpoint::new(to.clone())?);
+        let endpoint = Arc::new(Endpoint::new(to.clone(), Arc::clone(&self.dialer))?);
         if endpoints.len() >= MOST_ENDPOINTS {
             // Configurations come and go; who is still called is back with the next call.
             endpoints.clear();

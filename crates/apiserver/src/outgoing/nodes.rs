@@ -6,7 +6,7 @@ use k3_api::{go, kinds::builtin, rules::Tree, status::Status};
 use rustls::ClientConfig;
 use serde_json::Value;
 
-use super::{Location, trust};
+use super::{DialRule, Dialer, Location, trust};
 use crate::{NodeClient, cache::Caches, registry::Resource};
 
 /// The port of a node's own API if it does not say another.
@@ -14,9 +14,13 @@ const PORT: u16 = 10250;
 /// Which address of a node is taken, the first that it has.
 const PREFERRED: [&str; 3] = ["InternalIP", "ExternalIP", "Hostname"];
 
+/// What the version of a simulated node's runtime begins with.
+const SIMULATED_RUNTIME: &str = "simulated://";
+
 /// The nodes of the cluster, as servers that are called.
 pub(crate) struct Nodes {
     caches: Arc<Caches>,
+    dialer: Arc<Dialer>,
     /// How TLS is spoken to nodes; `None` if the server has no identity to show them.
     tls: RwLock<Option<NodeTls>>,
     /// How it is spoken to pods and services: anybody is believed, nothing is shown.
@@ -40,10 +44,19 @@ pub(crate) struct Reached {
 
 impl Nodes {
     /// Nodes that are found in these caches.
-    pub(crate) fn new(caches: Arc<Caches>, client: Option<&NodeClient>) -> Result<Self, String> {
+    pub(crate) fn new(
+        caches: Arc<Caches>,
+        client: Option<&NodeClient>,
+        dialer: Arc<Dialer>,
+    ) -> Result<Self, String> {
         let tls = RwLock::new(client.map(NodeTls::new).transpose()?);
         let anybody = Arc::new(trust::unverified(None).map_err(|error| error.to_string())?);
-        Ok(Nodes { caches, tls, anybody })
+        Ok(Nodes {
+            caches,
+            dialer,
+            tls,
+            anybody,
+        })
     }
 
     /// Shows nodes another identity from now on.
@@ -67,15 +80,30 @@ impl Nodes {
         self.tls().is_some()
     }
 
-    /// Where a node is.
+    /// What connects to nodes, pods and services.
+    pub(crate) fn dialer(&self) -> Arc<Dialer> {
+        Arc::clone(&self.dialer)
+    }
+
+    /// Where a node is. A simulated one is nowhere.
     pub(crate) fn find(&self, name: &str) -> Result<Reached, Status> {
         let nodes = self.resource();
         let key = nodes.key("", name)?;
-        let node = nodes.cache.get(&key).ok_or_else(|| nodes.not_found(name))?;
-        reached(&node.tree()).map_err(Status::unknown)
+        let node = nodes.cache.get(&key).ok_or_else(|| nodes.not_found(name))?.tree();
+        if is_simulated(&node) {
+            return Err(simulated_node(name));
+        }
+        reached(&node).map_err(Status::unknown)
     }
 
-    /// A path of a node's own API. With `verify` its certificate must be of the cluster.
+    /// Whether a node is known to be simulated.
+    pub(crate) fn is_simulated(&self, name: &str) -> bool {
+        let nodes = self.resource();
+        let node = nodes.key("", name).ok().and_then(|key| nodes.cache.get(&key));
+        node.is_some_and(|node| is_simulated(&node.tree()))
+    }
+
+    /// A path of a node's own API. With `verify` its certificate must be of the cluster, and for this node.
     pub(crate) fn location(
         &self,
         name: &str,
@@ -93,6 +121,9 @@ impl Nodes {
             port: reached.port,
             path,
             query,
+            dialer: self.dialer(),
+            rule: DialRule::Node,
+            node: verify.then(|| name.to_owned()),
         })
     }
 
@@ -119,6 +150,20 @@ pub(crate) fn unreachable_node(node: &str) -> Status {
         "node {} cannot be reached: no node agent serves it; start one, then try again",
         go::quote(node)
     ))
+}
+
+/// The answer of a server that is asked for something that only a real node has.
+pub(crate) fn simulated_node(node: &str) -> Status {
+    Status::bad_request(format!(
+        "node {} is simulated: its pods have no containers, so logs, exec, attach, port-forward and proxy are not available",
+        go::quote(node)
+    ))
+}
+
+/// Whether a node says that it is simulated. One that says so falsely is never called.
+fn is_simulated(node: &Value) -> bool {
+    let runtime = node.at("status").at("nodeInfo").text("containerRuntimeVersion");
+    runtime.starts_with(SIMULATED_RUNTIME)
 }
 
 /// The address and port that a node tells.

@@ -32,7 +32,7 @@ use tokio::{
 };
 use tokio_rustls::TlsConnector;
 
-use super::{connection::connect_tcp, error::handshake};
+use super::{DialError, DialRule, Dialer, error::handshake, trust};
 use crate::http::{Answer, Body, Pieces, Sent};
 
 /// How long it may take until somebody takes a connection.
@@ -61,6 +61,12 @@ pub(crate) struct Location {
     pub path: String,
     /// The query as it is written in URLs; perhaps empty.
     pub query: String,
+    /// What makes the connection.
+    pub dialer: Arc<Dialer>,
+    /// Which addresses may be dialled.
+    pub rule: DialRule,
+    /// The node whose certificate the other side must have; `None` if it need not be a node.
+    pub node: Option<String>,
 }
 
 /// A client's request.
@@ -82,6 +88,8 @@ pub(crate) struct Passed {
 /// Why a request was not answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NotPassed {
+    /// The address must not be dialled, and was not.
+    NotAllowed(String),
     /// Nobody took the connection.
     Dial(String),
     /// It broke off.
@@ -134,19 +142,29 @@ impl Location {
         }
     }
 
-    async fn connect(&self) -> Result<Box<dyn Stream>, String> {
-        let dialled = time::timeout(DIAL, connect_tcp(&self.host, self.port))
+    async fn connect(&self) -> Result<Box<dyn Stream>, NotPassed> {
+        let dialling = self.dialer.connect(self.rule, &self.host, self.port);
+        let dialled = time::timeout(DIAL, dialling)
             .await
-            .unwrap_or_else(|_| Err(format!("dial tcp {}: i/o timeout", self.authority())))?;
+            .map_err(|_| NotPassed::Dial(format!("dial tcp {}: i/o timeout", self.authority())))?
+            .map_err(|error| match error {
+                DialError::NotAllowed(why) => NotPassed::NotAllowed(why),
+                DialError::Failed(why) => NotPassed::Dial(why),
+            })?;
         let Some(tls) = &self.tls else {
             return Ok(Box::new(dialled));
         };
-        let name = ServerName::try_from(self.host.clone()).map_err(|error| error.to_string())?;
+        let name = ServerName::try_from(self.host.clone());
+        let name = name.map_err(|error| NotPassed::Dial(error.to_string()))?;
         let shaken = TlsConnector::from(Arc::clone(tls)).connect(name, dialled);
         let stream = time::timeout(DIAL, shaken)
             .await
-            .map_err(|_| "net/http: TLS handshake timeout".to_owned())?
-            .map_err(|error| handshake(&error, &self.host))?;
+            .map_err(|_| NotPassed::Dial("net/http: TLS handshake timeout".to_owned()))?
+            .map_err(|error| NotPassed::Dial(handshake(&error, &self.host)))?;
+        if let Some(node) = &self.node {
+            let shown = stream.get_ref().1.peer_certificates().unwrap_or_default();
+            trust::check_node(shown, node).map_err(NotPassed::Dial)?;
+        }
         Ok(Box::new(stream))
     }
 
@@ -182,7 +200,7 @@ impl Location {
     }
 
     async fn send(&self, request: Request<Sent>) -> Result<(Response<Incoming>, Task), NotPassed> {
-        let stream = self.connect().await.map_err(NotPassed::Dial)?;
+        let stream = self.connect().await?;
         let broken = |error: hyper::Error| {
             NotPassed::Broken(if error.is_incomplete_message() || error.is_closed() {
                 "EOF".to_owned()
@@ -445,7 +463,7 @@ impl Pieces for Relayed {
 impl std::fmt::Display for NotPassed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            NotPassed::Dial(why) | NotPassed::Broken(why) => f.write_str(why),
+            NotPassed::NotAllowed(why) | NotPassed::Dial(why) | NotPassed::Broken(why) => f.write_str(why),
         }
     }
 }
@@ -509,6 +527,9 @@ mod tests {
             port: 80,
             path: String::new(),
             query: "a=b".to_owned(),
+            dialer: Arc::default(),
+            rule: DialRule::Proxy,
+            node: None,
         };
         assert_eq!(location.url(), "http://[fd00::1]:80/?a=b");
         location.host = "10.0.0.1".to_owned();
@@ -527,6 +548,9 @@ mod tests {
             port,
             path: "/".to_owned(),
             query: String::new(),
+            dialer: Arc::default(),
+            rule: DialRule::Node,
+            node: None,
         };
         let Err(NotPassed::Dial(why)) = location.get().await else {
             panic!("somebody answered");

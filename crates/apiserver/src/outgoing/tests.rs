@@ -26,7 +26,7 @@ impl Caller {
         let store = k3_storage::open(StorageConfig::Memory).await.unwrap();
         let (caches, feed) = Caches::fill(store, registry::selectable).await.unwrap();
         Caller {
-            outgoing: Outgoing::new(Arc::clone(&caches)),
+            outgoing: Outgoing::new(Arc::clone(&caches), Arc::default()),
             _feed: feed,
         }
     }

@@ -2,6 +2,7 @@
 
 use std::{fs, sync::Arc};
 
+use k3_api::go;
 use rustls::{
     CertificateError, ClientConfig, RootCertStore,
     client::{WebPkiServerVerifier, danger::ServerCertVerifier, verify_server_name},
@@ -98,6 +99,24 @@ pub(super) fn unverified(of: Option<&NodeClient>) -> Result<ClientConfig, CallEr
     builder
         .with_client_auth_cert(chain, key)
         .map_err(|error| CallError::new(error.to_string()))
+}
+
+/// Whether the certificate that a server showed is that of a node: its user, or, if it names no node at all, a host name.
+pub(super) fn check_node(shown: &[CertificateDer<'_>], node: &str) -> Result<(), String> {
+    let certificate = shown.first().and_then(|shown| Certificate::read(shown).ok());
+    let certificate = certificate.ok_or("tls: failed to verify certificate: x509: it cannot be read")?;
+    let is_named = match certificate.common_name.strip_prefix("system:node:") {
+        Some(name) => name == node,
+        None => certificate.names.iter().any(|name| name == node),
+    };
+    if is_named {
+        return Ok(());
+    }
+    let subject = go::quote(&certificate.common_name);
+    let node = go::quote(node);
+    Err(format!(
+        "tls: failed to verify certificate: x509: certificate is valid for {subject}, not for node {node}"
+    ))
 }
 
 fn identity(of: &NodeClient) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), CallError> {

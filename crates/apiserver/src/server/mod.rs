@@ -38,7 +38,7 @@ mod verb;
 mod watchers;
 mod writers;
 
-use std::{future::Future, io, sync::Arc};
+use std::{future::Future, io, net::SocketAddr, sync::Arc};
 
 use futures_util::future::BoxFuture;
 use k3_storage::{Clock, ReadError, Store, SystemClock};
@@ -57,14 +57,17 @@ use crate::{
     cache::{Caches, Feed},
     custom::{self, Converter},
     metrics::Metrics,
-    outgoing::{Nodes, Outgoing},
+    outgoing::{Dialer, Nodes, Outgoing},
     presence,
     registry::{self, Registry},
+    service_range::kubernetes_address,
 };
 
 /// A server that is ready to take requests.
 pub struct Server {
     handler: Arc<Handler>,
+    /// Must not be made to dial this server.
+    dialer: Arc<Dialer>,
     /// Ends with the server.
     _feed: Feed,
     _keeper: Keeper,
@@ -122,7 +125,13 @@ impl Server {
         let allocation = Allocation::new(Arc::clone(&caches), Arc::clone(&clock), &config.service_range);
         let keeper = allocation.keep_true().await.map_err(ReadError::from)?;
         let authorizer = Arc::new(Authorizer::new(Arc::clone(&caches)));
-        let outgoing = Arc::new(Outgoing::new(Arc::clone(&caches)));
+        let (ip, port) = config.advertise;
+        let dialer = Arc::new(Dialer::new(
+            SocketAddr::new(ip, port),
+            kubernetes_address(&config.service_range),
+            config.service_range,
+        ));
+        let outgoing = Arc::new(Outgoing::new(Arc::clone(&caches), Arc::clone(&dialer)));
         let mut admission = Admission::new(&authorizer, &outgoing);
         if config.guard_owners {
             admission.guard_owners(&authorizer);
@@ -130,7 +139,8 @@ impl Server {
         if config.pod_accounts == PodAccounts::Free {
             admission.leave_out("ServiceAccount");
         }
-        let nodes = Nodes::new(Arc::clone(&caches), config.nodes.as_ref()).map_err(StartError::NodeClient)?;
+        let nodes = Nodes::new(Arc::clone(&caches), config.nodes.as_ref(), Arc::clone(&dialer))
+            .map_err(StartError::NodeClient)?;
         let converter = Arc::new(Converter::new(outgoing));
         let signer = Signer::new(config.issuer.clone(), &config.signing_key)?;
         let authentication = std::mem::take(&mut config.authentication);
@@ -153,6 +163,7 @@ impl Server {
             presence: presence::Keeper::start(Arc::clone(&registry), &config).await,
             _definitions: custom::Keeper::start(Arc::clone(&registry)),
             handler: Arc::new(Handler::new(config, registry, auditor)),
+            dialer,
             _feed: feed,
             _keeper: keeper,
         })
@@ -214,12 +225,20 @@ impl Server {
         tls: Arc<rustls::ServerConfig>,
         stop: impl Future<Output = ()> + Send,
     ) {
+        self.add_own_address(&listener);
         connection::serve(&self.handler, listener, Some(tls), Box::pin(stop)).await;
     }
 
     /// The same without TLS: whoever is on the way reads and changes everything. For a listener that only this machine can
     /// reach.
     pub async fn serve_plain(&self, listener: TcpListener, stop: impl Future<Output = ()> + Send) {
+        self.add_own_address(&listener);
         connection::serve(&self.handler, listener, None, Box::pin(stop)).await;
+    }
+
+    fn add_own_address(&self, listener: &TcpListener) {
+        if let Ok(address) = listener.local_addr() {
+            self.dialer.add_own(address);
+        }
     }
 }

@@ -1,4 +1,5 @@
-//! Approves the requests of kubelets for their own certificates, if the authorizer says that they may ask.
+//! Approves the requests of kubelets for their own certificates, if the authorizer says that they may ask; of those who join,
+//! if their token is good for it.
 
 use kubecontroller::{
     controller::{Error, Outcome, Reconciler, Request},
@@ -7,6 +8,7 @@ use kubecontroller::{
 use serde_json::{Value, json};
 
 use super::{
+    join::{JoinDenial, JoinPolicy},
     request::SigningRequest,
     subject::{KUBELET_CLIENT, kubelet_client},
 };
@@ -31,6 +33,7 @@ const KINDS: [(&str, &str); 2] = [
 struct Approver {
     writer: Writer,
     requests: Store<SigningRequest>,
+    joining: JoinPolicy,
     /// Reads the answer of the authorizer.
     allows: fn(&Value) -> bool,
 }
@@ -45,6 +48,11 @@ pub(super) fn make_with(context: &Context, allows: fn(&Value) -> bool) -> Vec<Ta
     let approver = Approver {
         writer: context.writer.clone(),
         requests: requests.store().clone(),
+        joining: JoinPolicy::new(
+            context.writer.clone(),
+            context.clock.clone(),
+            requests.store().clone(),
+        ),
         allows,
     };
     let runner = context
@@ -81,7 +89,12 @@ impl Reconciler for Approver {
         let kinds = recognized(&request).map_err(Error::permanent)?;
         for (kind, message) in kinds {
             if self.may(&request, kind).await? {
-                self.approve(&request, message).await?;
+                // Until it is approved: the next one of those who join must see that it is.
+                let mut turn = self.joining.lock().await;
+                match self.joining.decide(&request, &mut turn).await? {
+                    Ok(()) => self.approve(&request, message).await?,
+                    Err(denial) => self.deny(&request, &denial).await?,
+                }
                 return Ok(Outcome::Done);
             }
         }
@@ -117,9 +130,26 @@ impl Approver {
     async fn approve(&self, request: &SigningRequest, message: &str) -> kube::Result<()> {
         let approved =
             json!({"type": "Approved", "status": "True", "reason": "AutoApproved", "message": message});
+        self.add_condition(request, approved).await
+    }
+
+    async fn deny(&self, request: &SigningRequest, denial: &JoinDenial) -> kube::Result<()> {
+        tracing::warn!(
+            request = %request.metadata.name,
+            user = %request.spec.username,
+            reason = denial.reason,
+            message = denial.message,
+            "denied a request to join"
+        );
+        let denied =
+            json!({"type": "Denied", "status": "True", "reason": denial.reason, "message": denial.message});
+        self.add_condition(request, denied).await
+    }
+
+    async fn add_condition(&self, request: &SigningRequest, condition: Value) -> kube::Result<()> {
         let mut conditions = json!(request.status.conditions);
         if let Value::Array(conditions) = &mut conditions {
-            conditions.push(approved);
+            conditions.push(condition);
         }
         let meta = &request.metadata;
         let patch = json!({

@@ -1,11 +1,18 @@
 //! Deletes requests for certificates that are old: there is a new one for every kubelet, every few weeks.
+//!
+//! Promise: the request of a node that got a certificate with a join token is kept until that node exists, or its certificate
+//! has ended: it is how the approver knows that the name is taken.
 
 use std::time::Duration;
 
+use k3_api::name::dns1123_subdomain;
 use k8s_openapi::jiff::Timestamp;
 use kubecontroller::controller::{Outcome, reconcile_fn};
 
-use super::request::SigningRequest;
+use super::{
+    join::{certificate_end, client_node, is_joining, node_exists},
+    request::SigningRequest,
+};
 use crate::{
     context::{Context, Task},
     resource::CERTIFICATE_SIGNING_REQUESTS,
@@ -39,6 +46,11 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
                 match end(&request) {
                     None => {}
                     Some(end) if now > end => {
+                        if let Some(node) = reserved_node(&request, now)
+                            && !node_exists(&writer, &node).await?
+                        {
+                            return Ok(Outcome::After(ANSWERED));
+                        }
                         let meta = &request.metadata;
                         let place = Place::new(&CERTIFICATE_SIGNING_REQUESTS, "", &meta.name);
                         writer.delete(place, &only(&meta.uid)).await?;
@@ -65,14 +77,17 @@ fn end(request: &SigningRequest) -> Option<Timestamp> {
         after(request.since("Failed"), ANSWERED),
         after(meta.creation_timestamp.filter(|_| is_untouched), WAITING),
         after(approved, if request.is_issued() { ANSWERED } else { WAITING }),
-        certificate_end(request),
+        certificate_end(request).filter(|_| request.is_approved()),
     ];
     ends.into_iter().flatten().min()
 }
 
-fn certificate_end(request: &SigningRequest) -> Option<Timestamp> {
-    let end = k3_api::kinds::certificate_end(&request.status.certificate)?;
-    end.to_string().parse().ok().filter(|_| request.is_approved())
+/// The node whose name a request keeps: it has a certificate that was got with a join token and is still valid.
+fn reserved_node(request: &SigningRequest, now: Timestamp) -> Option<String> {
+    let is_valid = certificate_end(request).is_some_and(|end| end > now);
+    let node = client_node(request)?;
+    let is_name = dns1123_subdomain(&node).is_empty();
+    (is_valid && is_name && is_joining(request)).then_some(node)
 }
 
 #[cfg(test)]

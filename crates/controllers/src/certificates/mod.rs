@@ -3,11 +3,14 @@
 //! ```text
 //! request   what is kept of a request      subject   what a signer lets a certificate say
 //! approver  approves what nodes may have   signer    signs     cleaner   deletes
-//! serving   approves what nodes may serve with
+//! serving   approves what nodes may serve with      join     what a join token may have approved
 //! ```
 
 mod approver;
 mod cleaner;
+mod join;
+#[cfg(test)]
+mod join_tests;
 mod request;
 mod serving;
 mod signer;
@@ -15,8 +18,11 @@ mod subject;
 #[cfg(test)]
 mod tests;
 
-pub use self::serving::roles as serving_approver_roles;
 pub(crate) use self::{
     approver::make as make_approver, cleaner::make as make_cleaner, serving::make as make_serving_approver,
     signer::make as make_signer,
+};
+pub use self::{
+    join::{JOIN_NODE_NAME_KEY, JOIN_USE_LIMIT_KEY, JOIN_USES_KEY, join_approver_roles},
+    serving::roles as serving_approver_roles,
 };

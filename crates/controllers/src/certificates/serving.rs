@@ -107,12 +107,24 @@ fn asking(request: &SigningRequest, subject: &Requested) -> Option<String> {
     (is_node && is_own && is_signed && !subject.has_strange_names).then(|| node.to_owned())
 }
 
+/// Whether a host name belongs to services, that of the API server among them: a node that serves under it could be taken for
+/// the API server by who trusts the cluster's authority. `localhost` is a node's only if that is its name.
+fn is_reserved(host: &str, node: &str) -> bool {
+    let host = host.to_ascii_lowercase();
+    let host = host.trim_end_matches('.');
+    let is_service = ["kubernetes", "kubernetes.default"].contains(&host)
+        || host.split('.').nth(2).is_some_and(|label| label == "svc")
+        || host.ends_with(".cluster.local");
+    is_service || (host == "localhost" && node != "localhost")
+}
+
 /// Whether a node has every name that is asked for.
-fn has_all(node: &Node, subject: &Requested) -> bool {
+fn has_all(node: &Node, name: &str, subject: &Requested) -> bool {
     let addresses = &node.status.addresses;
-    let is_host = |name: &String| {
-        let mut named = addresses.iter().filter(|known| known.address == *name);
-        named.any(|known| ["Hostname", "InternalDNS", "ExternalDNS"].contains(&&*known.kind))
+    let is_host = |host: &String| {
+        let mut named = addresses.iter().filter(|known| known.address == *host);
+        !is_reserved(host, name)
+            && named.any(|known| ["Hostname", "InternalDNS", "ExternalDNS"].contains(&&*known.kind))
     };
     let is_address = |wanted: &IpAddr| {
         let mut known = addresses
@@ -145,7 +157,7 @@ impl Reconciler for Approver {
             Err(kube::Error::Api(status)) if status.code == 404 => Node::default(),
             other => other?,
         };
-        if has_all(&node, &subject) {
+        if has_all(&node, &name, &subject) {
             self.approve(&request).await?;
             return Ok(Outcome::Done);
         }
@@ -302,9 +314,28 @@ mod tests {
         let host = json!({"type": "Hostname", "address": "n"});
         let address = json!({"type": "InternalIP", "address": "10.0.0.1"});
         let other = json!({"type": "InternalIP", "address": "10.0.0.2"});
-        assert!(has_all(&node(json!([address, host])), &subject()));
-        assert!(!has_all(&node(json!([other, host])), &subject()));
-        assert!(!has_all(&node(json!([address])), &subject()));
-        assert!(!has_all(&node(json!([])), &subject()));
+        assert!(has_all(&node(json!([address, host])), "n", &subject()));
+        assert!(!has_all(&node(json!([other, host])), "n", &subject()));
+        assert!(!has_all(&node(json!([address])), "n", &subject()));
+        assert!(!has_all(&node(json!([])), "n", &subject()));
+        for (reserved, is_allowed) in [
+            ("kubernetes.default.svc", false),
+            ("kubernetes", false),
+            ("Kubernetes.default.svc.cluster.local", false),
+            ("hook.tests.svc", false),
+            ("localhost", false),
+            ("worker.example.com", true),
+        ] {
+            let named = Requested {
+                hosts: vec![reserved.to_owned()],
+                ..subject()
+            };
+            let host = json!({"type": "Hostname", "address": reserved});
+            assert_eq!(
+                has_all(&node(json!([address, host])), "n", &named),
+                is_allowed,
+                "{reserved}"
+            );
+        }
     }
 }

@@ -11,6 +11,9 @@ pub(super) const KUBELET_SERVING: &str = "kubernetes.io/kubelet-serving";
 /// For whatever was signed before there were signers; nobody has to trust it.
 pub(super) const LEGACY: &str = "kubernetes.io/legacy-unknown";
 
+/// What the user name of a node begins with.
+pub(super) const NODE_PREFIX: &str = "system:node:";
+
 const SIGNATURE: &str = "digital signature";
 const ENCIPHERMENT: &str = "key encipherment";
 const CLIENT_AUTH: &str = "client auth";
@@ -103,7 +106,7 @@ fn is_nodes(subject: &Requested) -> Result<(), Refused> {
 }
 
 fn is_node(subject: &Requested) -> Result<(), Refused> {
-    if subject.common_name.starts_with("system:node:") {
+    if subject.common_name.starts_with(NODE_PREFIX) {
         Ok(())
     } else {
         Err(Refused::CommonName)

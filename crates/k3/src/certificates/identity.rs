@@ -36,8 +36,11 @@ pub(crate) struct Identity {
 pub(super) enum Purpose<'p> {
     /// The server, under these names.
     Server(&'p Names),
-    /// A user of this name that may do all.
-    Master(&'static str),
+    /// A user of the API with these groups.
+    Client {
+        name: &'static str,
+        groups: &'static [&'static str],
+    },
 }
 
 // --- Identity ---
@@ -126,31 +129,33 @@ impl Purpose<'_> {
     fn names(&self) -> Vec<String> {
         match self {
             Self::Server(names) => names.to_vec(),
-            Self::Master(_) => Vec::new(),
+            Self::Client { .. } => Vec::new(),
         }
     }
 
     fn subject(&self) -> Vec<(DnType, &'static str)> {
         match self {
             Self::Server(_) => vec![(DnType::CommonName, "k3")],
-            Self::Master(name) => vec![
-                (DnType::OrganizationName, "system:masters"),
-                (DnType::CommonName, name),
-            ],
+            Self::Client { name, groups } => {
+                let groups = groups.iter().map(|group| (DnType::OrganizationName, *group));
+                groups.chain([(DnType::CommonName, *name)]).collect()
+            }
         }
     }
 
     fn usage(&self) -> ExtendedKeyUsagePurpose {
         match self {
             Self::Server(_) => ExtendedKeyUsagePurpose::ServerAuth,
-            Self::Master(_) => ExtendedKeyUsagePurpose::ClientAuth,
+            Self::Client { .. } => ExtendedKeyUsagePurpose::ClientAuth,
         }
     }
 
     fn is_met(&self, certificate: &Certificate) -> bool {
         match self {
             Self::Server(names) => names.are(&certificate.names),
-            Self::Master(_) => certificate.organizations == ["system:masters"],
+            Self::Client { name, groups } => {
+                certificate.common_name == *name && certificate.organizations == *groups
+            }
         }
     }
 
@@ -169,7 +174,7 @@ impl Purpose<'_> {
                     now,
                     provider.signature_verification_algorithms.all,
                 ),
-                Self::Master(_) => WebPkiClientVerifier::builder_with_provider(roots.into(), provider)
+                Self::Client { .. } => WebPkiClientVerifier::builder_with_provider(roots.into(), provider)
                     .build()
                     .map_err(|error| rustls::Error::General(error.to_string()))?
                     .verify_client_cert(der, &[], now)

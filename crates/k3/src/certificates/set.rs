@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use k3_apiserver::PublicKey;
+use k3_apiserver::{NODE_CLIENT_USER, PublicKey};
 use k3_storage::Clock;
 use rcgen::KeyPair;
 use rustls::pki_types::{CertificateDer, pem::PemObject};
@@ -21,8 +21,15 @@ pub(super) const ADMIN: &str = "admin";
 pub(super) const TO_NODES: &str = "apiserver-kubelet-client";
 pub(super) const SIGNING_KEY: &str = "service-account.key";
 
-const FOR_ADMIN: Purpose<'_> = Purpose::Master("kubernetes-admin");
-const FOR_NODES: Purpose<'_> = Purpose::Master("kube-apiserver-kubelet-client");
+const FOR_ADMIN: Purpose<'_> = Purpose::Client {
+    name: "kubernetes-admin",
+    groups: &["system:masters"],
+};
+/// Without groups: it may do to nodes what its role says, and nothing at API servers.
+const FOR_NODES: Purpose<'_> = Purpose::Client {
+    name: NODE_CLIENT_USER,
+    groups: &[],
+};
 
 /// The certificates and keys of a server.
 pub(crate) struct Certificates {
@@ -300,8 +307,8 @@ mod tests {
         let new = Authority::ensure(folder.path(), late).unwrap();
         assert_ne!(old.der(), new.der());
         for (maker, judge) in [(&old, &new), (&new, &old)] {
-            let made = Identity::issue(maker, &Purpose::Master("kubernetes-admin"), late).unwrap();
-            assert_eq!(made.flaw(judge, &Purpose::Master("kubernetes-admin"), late), None);
+            let made = Identity::issue(maker, &FOR_ADMIN, late).unwrap();
+            assert_eq!(made.flaw(judge, &FOR_ADMIN, late), None);
         }
     }
 
@@ -325,6 +332,29 @@ mod tests {
         let admin = read(&ensure(folder.path(), TODAY).admin);
         assert_eq!(admin.common_name, "kubernetes-admin");
         assert_eq!(admin.organizations, ["system:masters"]);
+    }
+
+    #[test]
+    fn the_client_of_nodes_has_no_groups_and_that_of_older_versions_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = ensure(folder.path(), TODAY);
+        let authority = Authority::ensure(folder.path(), i64::try_from(TODAY).unwrap() * DAY).unwrap();
+        // As commit 6ea0c3a made it.
+        let older = Purpose::Client {
+            name: NODE_CLIENT_USER,
+            groups: &["system:masters"],
+        };
+        let older = Identity::issue(&authority, &older, i64::try_from(TODAY).unwrap() * DAY).unwrap();
+        fs::write(folder.path().join(format!("{TO_NODES}.crt")), &older.certificate).unwrap();
+        fs::write(folder.path().join(format!("{TO_NODES}.key")), &older.key).unwrap();
+        let second = ensure(folder.path(), TODAY);
+        let shown = read(&second.to_nodes);
+        assert_eq!(shown.common_name, "kube-apiserver-kubelet-client");
+        assert!(shown.organizations.is_empty());
+        assert!(second.to_nodes != older);
+        // Nothing else is replaced: nodes and users that know the cluster go on.
+        assert_eq!(second.authority, first.authority);
+        assert!(second.server == first.server && second.admin == first.admin);
     }
 
     #[test]

@@ -34,6 +34,8 @@ const SCHEDULER_AGENT: &str = concat!("kube-scheduler/", env!("CARGO_PKG_VERSION
 const LOCAL_PATH: &str = "local-path-provisioner";
 /// The controller that approves what nodes serve with.
 const SERVING_APPROVER: &str = "kubelet-serving-approver";
+const APPROVER: &str = "certificatesigningrequest-approving-controller";
+const CLEANER: &str = "certificatesigningrequest-cleaner-controller";
 const SIMULATOR: &str = "system:k3-simulator";
 const SIMULATOR_AGENT: &str = concat!("k3-simulator/", env!("CARGO_PKG_VERSION"));
 /// The names of the scheduler in a list of controllers.
@@ -165,6 +167,9 @@ impl Control {
         }
         if chosen.has(SERVING_APPROVER) {
             needed.extend(needs::approver_roles());
+        }
+        if chosen.has(APPROVER) || chosen.has(CLEANER) {
+            needed.extend(needs::join_roles());
         }
         if !needed.is_empty() {
             let (client, needed) = (door.master(MANAGER, AGENT)?, Arc::new(needed));

@@ -4,7 +4,7 @@
 //! Promise: each is made once. What is there already stays as it is: an administrator may have changed it.
 
 use http::Request;
-use k3_controllers::serving_approver_roles;
+use k3_controllers::{join_approver_roles, serving_approver_roles};
 use kube::Client;
 use kubecontroller::manager::BoxError;
 use serde_json::{Value, json};
@@ -46,6 +46,11 @@ pub(super) fn approver_roles() -> [Need; 2] {
             object: binding,
         },
     ]
+}
+
+/// The rights of who approves the requests of nodes that join.
+pub(super) fn join_roles() -> [Need; 4] {
+    join_approver_roles().map(|(path, object)| Need { path, object })
 }
 
 /// Makes what is missing.

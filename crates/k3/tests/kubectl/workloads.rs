@@ -53,6 +53,10 @@ fn pods_leave_a_node_that_is_drained() {
     let cluster = Cluster::with_nodes(NODES);
     cluster.kubectl("create deployment web --image=example.com/web:1 --replicas=6");
     cluster.kubectl("rollout status deployment/web --timeout=120s");
+    for command in ["logs deployment/web", "exec deployment/web -- ls"] {
+        let (_, said) = cluster.refused(command);
+        assert!(said.contains("is simulated"), "{command}: {said}");
+    }
     cluster.kubectl("drain simulated-0 --timeout=120s");
     let left = "get pods --field-selector=spec.nodeName=simulated-0 -o name";
     assert_eq!(cluster.kubectl(left), "");

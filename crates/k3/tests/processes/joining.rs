@@ -2,8 +2,14 @@
 
 use std::{fs, path::Path};
 
+use base64::{Engine, engine::general_purpose::STANDARD};
+use k3_node::signing::client_certificate;
 use k8s_openapi::api::core::v1::Node;
-use kube::Api;
+use kube::{
+    Api, Client, Config,
+    api::PostParams,
+    config::{AuthInfo, KubeConfigOptions, Kubeconfig},
+};
 use kubecontroller::testing::eventually;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
@@ -55,6 +61,12 @@ async fn a_machine_joins_with_a_token_once_and_needs_none_again() {
     );
     let uid = async || Some(nodes.get_opt("n2").await.unwrap()?.metadata.uid);
     let known = eventually(uid).await;
+    // The server proves to the node who it is, the node that it is this node, and the role lets the server in.
+    let health = async || {
+        let request = http::Request::get("/api/v1/nodes/n2/proxy/healthz").body(Vec::new());
+        client.request_text(request.unwrap()).await.ok()
+    };
+    assert_eq!(eventually(health).await, "ok");
     let (code, log) = first.end();
     assert_eq!(code, Some(0), "{log}");
 
@@ -101,6 +113,102 @@ async fn a_certificate_that_comes_near_its_end_is_renewed_and_the_node_goes_on()
     };
     eventually(renewed).await;
     beats(&client, NAME).await;
+}
+
+/// A client that shows a token and has not asked whether a name is taken, as `k3 node` does.
+async fn bearer(kubeconfig: &Path, limits: &[&str]) -> Client {
+    let mut command = k3(&["token", "create", "--join", "--kubeconfig"]);
+    let (code, line, errors) = outcome(command.arg(kubeconfig).args(limits));
+    assert_eq!(code, Some(0), "{errors}");
+    let token = line.trim_end().rsplit_once("::").unwrap().1;
+    let mut config = admin_config(kubeconfig).await;
+    config.auth_info = AuthInfo {
+        token: Some(token.to_owned().into()),
+        ..AuthInfo::default()
+    };
+    Client::try_from(config).unwrap()
+}
+
+async fn admin_config(kubeconfig: &Path) -> Config {
+    let file = Kubeconfig::read_from(kubeconfig).unwrap();
+    let options = KubeConfigOptions::default();
+    Config::from_custom_kubeconfig(file, &options).await.unwrap()
+}
+
+/// What becomes of a request for the identity of a node: nothing is wrong, or what the server says.
+async fn ask(client: &Client, node: &str) -> Result<(), String> {
+    let signed = client_certificate(client, node).await;
+    signed.map(drop).map_err(|error| error.to_string())
+}
+
+#[tokio::test]
+async fn a_token_gives_out_the_identity_of_a_new_node_within_its_limits() {
+    let cluster = Data::new();
+    let server = cluster.start(&["--storage=memory"]);
+    let admin = client(&server.kubeconfig).await;
+    let node: Node = serde_json::from_value(json!({"metadata": {"name": "taken"}})).unwrap();
+    let nodes = Api::<Node>::all(admin.clone());
+    nodes.create(&PostParams::default(), &node).await.unwrap();
+
+    let any = bearer(&server.kubeconfig, &[]).await;
+    let error = ask(&any, "taken").await.unwrap_err();
+    assert!(error.contains(r#"node "taken" exists"#), "{error}");
+    assert_eq!(ask(&any, "new").await, Ok(()));
+    let error = ask(&any, "new").await.unwrap_err();
+    assert!(error.contains("kubectl delete csr"), "{error}");
+
+    let bound = bearer(&server.kubeconfig, &["--node-name", "bound"]).await;
+    let error = ask(&bound, "other").await.unwrap_err();
+    assert!(
+        error.contains(r#"for node "bound", not for node "other""#),
+        "{error}"
+    );
+    assert_eq!(ask(&bound, "bound").await, Ok(()));
+
+    let once = bearer(&server.kubeconfig, &["--uses", "1"]).await;
+    assert_eq!(ask(&once, "first").await, Ok(()));
+    let error = ask(&once, "second").await.unwrap_err();
+    assert!(error.contains("limit"), "{error}");
+    let mut list = k3(&["token", "list", "--kubeconfig"]);
+    let (_, list, _) = outcome(list.arg(&server.kubeconfig));
+    assert!(list.contains("nodes that join as bound"), "{list}");
+    assert!(list.contains("nodes that join (1 of 1 uses)"), "{list}");
+}
+
+#[tokio::test]
+async fn what_the_server_shows_to_nodes_is_nobody_at_the_server() {
+    let cluster = Data::new();
+    let server = cluster.start(&["--storage=memory"]);
+    let read = |name: &str| fs::read(cluster.path().join("tls").join(name)).unwrap();
+    let mut config = admin_config(&server.kubeconfig).await;
+    config.auth_info = AuthInfo {
+        client_certificate_data: Some(STANDARD.encode(read("apiserver-kubelet-client.crt"))),
+        client_key_data: Some(STANDARD.encode(read("apiserver-kubelet-client.key")).into()),
+        ..AuthInfo::default()
+    };
+    let deputy = Client::try_from(config).unwrap();
+    let error = deputy.list_api_groups().await.unwrap_err();
+    assert!(
+        matches!(&error, kube::Error::Api(status) if status.code == 401),
+        "{error}"
+    );
+
+    // And a node that names the server is not called.
+    let admin = client(&server.kubeconfig).await;
+    let nodes = Api::<Node>::all(admin.clone());
+    let node = json!({"metadata": {"name": "mirror"}, "status": {
+        "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": server.port()}},
+    }});
+    let node: Node = serde_json::from_value(node).unwrap();
+    nodes.create(&PostParams::default(), &node).await.unwrap();
+    let path = "/api/v1/nodes/mirror/proxy/api/v1/secrets";
+    let request = http::Request::get(path).body(Vec::new()).unwrap();
+    let error = admin.request::<Value>(request).await.unwrap_err();
+    assert!(
+        error.to_string().contains("an address of this API server"),
+        "{error}"
+    );
 }
 
 fn file(machine: &Path) -> std::path::PathBuf {

@@ -184,7 +184,9 @@ impl Fleet {
                 .and_then(|known| known.parse::<Quantity>().ok());
             known.is_some_and(|known| amount.parse::<Quantity>().is_ok_and(|amount| amount == known))
         };
-        OWN.iter().all(|(kind, holds, ..)| says(kind, *holds))
+        // Older versions gave out addresses that machines may have.
+        status.internal_ip == Some(address_of(number))
+            && OWN.iter().all(|(kind, holds, ..)| says(kind, *holds))
             && self
                 .capacity(number)
                 .into_iter()

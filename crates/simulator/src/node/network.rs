@@ -1,4 +1,8 @@
 //! The addresses of nodes and pods.
+//!
+//! Promise: all of them are in networks that route nowhere and that API servers refuse to dial: `198.18.0.0/15` (RFC 2544), then
+//! `240.0.0.0/4` (RFC 1112) for fleets that are larger than that, and `2001:db8::/32` (RFC 3849). What a node is given as its
+//! `podCIDRs` says how many addresses of which family there are, not which: those may be addresses of machines.
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
@@ -21,12 +25,38 @@ const LARGEST: u32 = 1 << 16;
 // --- Network ---
 
 impl Network {
-    /// The network of a node to which nobody has given one: a part of `10.128.0.0/9`.
+    /// The network of a node: a part of `198.19.0.0/16`, then of `240.0.0.0/5`.
     pub(crate) fn of(number: u32) -> Self {
-        let [.., high, low] = number.to_be_bytes();
+        let [_, high, middle, low] = number.to_be_bytes();
+        let first = if number < 1 << 8 {
+            Ipv4Addr::new(198, 19, low, 0)
+        } else {
+            Ipv4Addr::new(240 + high % 8, middle, low, 0)
+        };
         Network {
-            first: Ipv4Addr::new(10, 128 | high, low, 0).into(),
+            first: first.into(),
             size: 256,
+        }
+    }
+
+    /// The network of a node that stands for this one: of the same family, no larger, and routed nowhere.
+    pub(crate) fn simulated(self, number: u32) -> Self {
+        match self.first {
+            IpAddr::V4(_) => {
+                let own = Network::of(number);
+                Network {
+                    size: self.size.min(own.size),
+                    ..own
+                }
+            }
+            IpAddr::V6(_) => {
+                let documentation = u128::from(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0));
+                let first = documentation | (u128::from(number) << 64);
+                Network {
+                    first: Ipv6Addr::from(first).into(),
+                    ..self
+                }
+            }
         }
     }
 
@@ -62,11 +92,16 @@ impl FromStr for Network {
     }
 }
 
-/// The address of a node, in `172.16.0.0/12`.
+/// The address of a node, in `198.18.0.0/16`, then in `248.0.0.0/6`.
 pub(crate) fn address_of(number: u32) -> IpAddr {
-    let (net, host) = (number / 254, number % 254 + 1);
-    let first = u32::from(Ipv4Addr::new(172, 16, 0, 0));
-    Ipv4Addr::from(first.wrapping_add((net << 8) + host)).into()
+    let net = number / 254;
+    let host = number % 254 + 1;
+    let first = if net < 1 << 8 {
+        Ipv4Addr::new(198, 18, 0, 0)
+    } else {
+        Ipv4Addr::new(248, 0, 0, 0)
+    };
+    Ipv4Addr::from(u32::from(first) | ((net << 8) & 0x03ff_ff00) | host).into()
 }
 
 #[cfg(test)]
@@ -75,11 +110,34 @@ mod tests {
 
     #[test]
     fn nodes_and_pods_have_addresses_of_their_own() {
-        assert_eq!(address_of(0).to_string(), "172.16.0.1");
-        assert_eq!(address_of(254).to_string(), "172.16.1.1");
-        assert_eq!(Network::of(0).address(0).to_string(), "10.128.0.2");
-        assert_eq!(Network::of(300).address(252).to_string(), "10.129.44.254");
+        assert_eq!(address_of(0).to_string(), "198.18.0.1");
+        assert_eq!(address_of(254).to_string(), "198.18.1.1");
+        assert_eq!(address_of(256 * 254).to_string(), "248.1.0.1");
+        assert_eq!(Network::of(0).address(0).to_string(), "198.19.0.2");
+        assert_eq!(Network::of(300).address(252).to_string(), "240.1.44.254");
         assert_eq!(Network::of(300).room(), 253);
+    }
+
+    #[test]
+    fn no_address_routes_anywhere() {
+        let routes_nowhere = |ip: IpAddr| match ip {
+            IpAddr::V4(ip) => {
+                let [a, b, ..] = ip.octets();
+                (a == 198 && b & 0xfe == 18) || (a >= 240 && !ip.is_broadcast())
+            }
+            IpAddr::V6(ip) => ip.segments().starts_with(&[0x2001, 0xdb8]),
+        };
+        let given: [Network; 3] =
+            ["10.244.3.0/24", "10.0.0.0/8", "fd00:1::/64"].map(|text| text.parse().unwrap());
+        for number in [0, 1, 255, 256, 65_023, 65_024, 100_000, 500_000, u32::MAX] {
+            assert!(routes_nowhere(address_of(number)), "{number}");
+            for network in given {
+                let network = network.simulated(number);
+                for pod in [0, network.room() - 1] {
+                    assert!(routes_nowhere(network.address(pod)), "{number} {pod}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Nodes, as far as the simulator has to know them.
 
+use std::net::IpAddr;
+
 use k8s_openapi::jiff::Timestamp;
 use kubecontroller::object::{Object, Pairs};
 use serde::{Deserialize, Deserializer};
@@ -40,6 +42,9 @@ pub(crate) struct Spec {
 pub(crate) struct Status {
     pub(crate) capacity: Pairs,
     pub(crate) conditions: Conditions,
+    /// Its address in the cluster.
+    #[serde(rename = "addresses", deserialize_with = "internal_ip")]
+    pub(crate) internal_ip: Option<IpAddr>,
 }
 
 /// The conditions of a node.
@@ -79,6 +84,21 @@ pub(crate) const TYPES: [&str; 4] = [OWN[0].0, OWN[1].0, OWN[2].0, OWN[3].0];
 fn networks<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Network>, D::Error> {
     let texts = Option::<Vec<Box<str>>>::deserialize(from)?.unwrap_or_default();
     Ok(texts.iter().filter_map(|text| text.parse().ok()).collect())
+}
+
+fn internal_ip<'de, D: Deserializer<'de>>(from: D) -> Result<Option<IpAddr>, D::Error> {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Address {
+        #[serde(rename = "type")]
+        kind: Option<Box<str>>,
+        address: Option<Box<str>>,
+    }
+    let addresses = Option::<Vec<Address>>::deserialize(from)?.unwrap_or_default();
+    let internal = addresses
+        .into_iter()
+        .find(|found| found.kind.as_deref() == Some("InternalIP"));
+    Ok(internal.and_then(|found| found.address?.parse().ok()))
 }
 
 impl<'de> Deserialize<'de> for Conditions {

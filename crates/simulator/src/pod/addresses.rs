@@ -32,10 +32,9 @@ impl Addresses {
         pod: &Pod,
         neighbours: &[Arc<Pod>],
     ) -> Option<Vec<IpAddr>> {
-        let own = [Network::of(number)];
-        let networks = match &*node.spec.networks {
-            [] => &own[..],
-            networks => networks,
+        let networks: Vec<Network> = match &*node.spec.networks {
+            [] => vec![Network::of(number)],
+            networks => networks.iter().map(|network| network.simulated(number)).collect(),
         };
         let room = networks.iter().map(|network| network.room()).min()?;
         let first = networks.first()?;

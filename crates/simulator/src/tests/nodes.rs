@@ -31,7 +31,7 @@ async fn a_node_registers_as_a_kubelet_does() {
     assert_eq!(status["capacity"], status["allocatable"]);
     assert_eq!(
         status["addresses"],
-        json!([{"type": "InternalIP", "address": "172.16.0.2"}, {"type": "Hostname", "address": "simulated-1"}])
+        json!([{"type": "InternalIP", "address": "198.18.0.2"}, {"type": "Hostname", "address": "simulated-1"}])
     );
     let ready = &status["conditions"][3];
     assert_eq!(
@@ -46,6 +46,23 @@ async fn a_node_registers_as_a_kubelet_does() {
         lease["metadata"]["ownerReferences"],
         json!([{"apiVersion": "v1", "kind": "Node", "name": "simulated-1", "uid": node["metadata"]["uid"]}])
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn addresses_of_older_versions_are_replaced() {
+    let stage = Stage::new();
+    let _running = stage.start("one", 1, "");
+    stage.until_nodes(1).await;
+    let older = json!([{"type": "InternalIP", "address": "172.16.0.1"}, {"type": "Hostname", "address": "simulated-0"}]);
+    stage
+        .api
+        .edit::<k8s_openapi::api::core::v1::Node>("", "simulated-0", |node| {
+            node.status.get_or_insert_default().addresses = serde_json::from_value(older.clone()).unwrap();
+        });
+    kubecontroller::testing::eventually(async || {
+        stage.node("simulated-0").unwrap()["status"]["addresses"][0]["address"] == "198.18.0.1"
+    })
+    .await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -39,9 +39,9 @@ async fn a_pod_runs_as_a_kubelet_says_it() {
     assert_eq!(began, "2026-01-01T00:00:00Z");
     assert_eq!(
         (&status["hostIP"], &status["hostIPs"]),
-        (&json!("172.16.0.1"), &json!([{"ip": "172.16.0.1"}]))
+        (&json!("198.18.0.1"), &json!([{"ip": "198.18.0.1"}]))
     );
-    assert!(status["podIP"].as_str().unwrap().starts_with("10.128.0."));
+    assert!(status["podIP"].as_str().unwrap().starts_with("198.19.0."));
     assert_eq!(status["podIPs"], json!([{"ip": status["podIP"]}]));
     let expected = [
         "PodReadyToStartContainers",
@@ -77,7 +77,7 @@ async fn a_pod_runs_as_a_kubelet_says_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_of_a_node_have_addresses_of_its_network() {
+async fn pods_of_a_node_have_addresses_that_route_nowhere_whatever_network_it_is_given() {
     let stage = Stage::new();
     let _running = stage.start("one", 1, "");
     stage.until_nodes(1).await;
@@ -94,11 +94,11 @@ async fn pods_of_a_node_have_addresses_of_its_network() {
     for pod in 0..100 {
         let pod = stage.until(&format!("pod-{pod}"), is("Running")).await;
         let ip = pod["status"]["podIP"].as_str().unwrap().to_owned();
-        assert!(ip.starts_with("10.244.7."), "{ip}");
+        assert!(ip.starts_with("198.19.0."), "{ip}");
         assert!(seen.insert(ip.clone()), "{ip} is there twice");
     }
     let pod = stage.until("host", is("Running")).await;
-    assert_eq!(pod["status"]["podIP"], "172.16.0.1");
+    assert_eq!(pod["status"]["podIP"], "198.18.0.1");
 }
 
 #[tokio::test(start_paused = true)]

@@ -9,11 +9,11 @@ use k3_api::{
 };
 use serde_json::Value;
 
-use super::passed::failed_call;
+use super::passed::{failed_call, failed_stream};
 use crate::{
     authz::{Action, Decision, Object, What},
     http::{self as web, Answer, Body},
-    outgoing::{Location, NotPassed, Passed},
+    outgoing::{Location, Passed},
     registry::{Ask, Registry, Resource},
     request::encode,
     server::Verb,
@@ -91,10 +91,7 @@ impl Registry {
         if !passed.wants_upgrade() {
             return Err(Status::bad_request("Upgrade request required"));
         }
-        location.converse(passed).await.map_err(|failed| match failed {
-            NotPassed::Dial(why) => Status::unknown(format!("error dialing backend: {why}")),
-            NotPassed::Broken(why) => Status::unknown(why),
-        })
+        location.converse(passed).await.map_err(failed_stream)
     }
 
     fn node_location(

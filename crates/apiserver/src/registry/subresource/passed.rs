@@ -1,14 +1,14 @@
 //! Requests that are passed on to a pod, a service or a node.
 
-use std::net::IpAddr;
+use std::cell::RefCell;
 
 use http::{HeaderValue, Method, header};
-use k3_api::{go, kinds::builtin, rules::Tree, status::Status};
+use k3_api::{go, kinds::builtin, name::parse_ip_sloppy, rules::Tree, status::Status};
 use serde_json::Value;
 
 use crate::{
     http::{self as web, Answer},
-    outgoing::{Location, NotPassed, Passed, Reached, endpoints, unreachable_node},
+    outgoing::{DialRule, Location, NotPassed, Passed, Reached, endpoints, simulated_node, unreachable_node},
     registry::{Ask, Registry, Resource, random_number},
 };
 
@@ -52,10 +52,7 @@ impl Registry {
         location.path = path;
         location.query.clone_from(&passed.query);
         if passed.wants_upgrade() {
-            return location.converse(passed).await.map_err(|failed| match failed {
-                NotPassed::Dial(why) => Status::unknown(format!("error dialing backend: {why}")),
-                NotPassed::Broken(why) => Status::unknown(why),
-            });
+            return location.converse(passed).await.map_err(failed_stream);
         }
         // Without a slash at its end pages would look for their parts in the wrong place.
         if location.path.is_empty() && matches!(passed.method, Method::GET | Method::HEAD) {
@@ -70,8 +67,9 @@ impl Registry {
             passed.headers.insert("x-forwarded-uri", value);
         }
         let hosts = [authority(&location), passed.host.clone()];
-        let mut answer = location.pass(passed).await.map_err(|failed| {
-            Status::service_unavailable(format!("error trying to reach service: {failed}"))
+        let mut answer = location.pass(passed).await.map_err(|failed| match failed {
+            NotPassed::NotAllowed(why) => Status::bad_request(why),
+            failed => Status::service_unavailable(format!("error trying to reach service: {failed}")),
         })?;
         for name in FOR_OTHER_SITES {
             answer.headers_mut().remove(name);
@@ -83,6 +81,10 @@ impl Registry {
     fn pod_location(&self, ask: &Ask, named: &Named<'_>) -> Result<Location, Status> {
         let resource = Resource::of(ask.target.kind.clone(), &self.caches);
         let pod = object(&resource, &ask.target.namespace, named.name)?;
+        let node = pod.at("spec").text("nodeName");
+        if self.nodes.is_simulated(node) {
+            return Err(simulated_node(node));
+        }
         let first = || {
             let mut containers = pod.at("spec").items("containers").iter();
             containers.find_map(|container| container.items("ports").first()?.int("containerPort"))
@@ -99,7 +101,7 @@ impl Registry {
             Some(first) => first.text("ip"),
             None => pod.at("status").text("podIP"),
         };
-        Ok(self.elsewhere(named, allowed(address)?, port))
+        Ok(self.elsewhere(named, literal(address)?, port))
     }
 
     fn service_location(&self, ask: &Ask, named: &Named<'_>) -> Result<Location, Status> {
@@ -119,9 +121,22 @@ impl Registry {
             })?;
             found.text("name").clone_into(&mut port);
         }
+        // The last simulated node that an endpoint is on.
+        let simulated = RefCell::new(None);
         let ready = endpoints(&self.caches, namespace, named.name, &port, |endpoint| {
-            self.is_pod(endpoint, namespace)
+            let Some(pod) = self.endpoint_pod(endpoint, namespace) else {
+                return false;
+            };
+            let node = pod.at("spec").text("nodeName");
+            let is_simulated = self.nodes.is_simulated(node);
+            if is_simulated {
+                simulated.replace(Some(node.to_owned()));
+            }
+            !is_simulated
         });
+        if let (Some(node), true) = (simulated.take(), ready.is_empty()) {
+            return Err(simulated_node(&node));
+        }
         if ready.is_empty() {
             return Err(Status::service_unavailable(format!(
                 "no endpoints available for service {quoted}"
@@ -132,19 +147,22 @@ impl Registry {
             .into_iter()
             .nth(chosen)
             .expect("the position is within the list");
-        Ok(self.elsewhere(named, allowed(&host)?, Some(port)))
+        Ok(self.elsewhere(named, literal(&host)?, Some(port)))
     }
 
-    /// Whether an endpoint is a pod of a namespace: whoever writes endpoints must not reach everything the server reaches.
-    fn is_pod(&self, endpoint: &Value, namespace: &str) -> bool {
+    /// The pod of a namespace that an endpoint is: whoever writes endpoints must not reach everything the server reaches.
+    fn endpoint_pod(&self, endpoint: &Value, namespace: &str) -> Option<Value> {
         let target = endpoint.at("targetRef");
         let kind = builtin().kind("", "v1", "Pod").expect("the kind is built in");
         let pods = Resource::of(kind, &self.caches);
-        target.text("namespace") == namespace
-            && object(&pods, namespace, target.text("name")).is_ok_and(|pod| {
-                let mut addresses = pod.at("status").items("podIPs").iter();
-                addresses.any(|address| endpoint.texts("addresses").next() == Some(address.text("ip")))
-            })
+        if target.text("namespace") != namespace {
+            return None;
+        }
+        let pod = object(&pods, namespace, target.text("name")).ok()?;
+        let wanted = parse_ip_sloppy(endpoint.texts("addresses").next()?)?;
+        let mut addresses = pod.at("status").items("podIPs").iter();
+        let has_address = addresses.any(|address| parse_ip_sloppy(address.text("ip")) == Some(wanted));
+        has_address.then_some(pod)
     }
 
     /// A node's own API, or another port of the same machine.
@@ -163,7 +181,7 @@ impl Registry {
             .port
             .parse()
             .map_err(|_| Status::bad_request(format!("invalid node request {}", go::quote(named.port))))?;
-        Ok(self.elsewhere(named, allowed(&host)?, Some(port)))
+        Ok(self.elsewhere(named, host, Some(port)))
     }
 
     fn elsewhere(&self, named: &Named<'_>, host: String, port: Option<u16>) -> Location {
@@ -173,6 +191,9 @@ impl Registry {
             port: port.unwrap_or(if named.is_tls { 443 } else { 80 }),
             path: String::new(),
             query: String::new(),
+            dialer: self.nodes.dialer(),
+            rule: DialRule::Proxy,
+            node: None,
         }
     }
 }
@@ -199,7 +220,19 @@ impl<'n> Named<'n> {
 
 /// What a call that was not answered is told as.
 pub(super) fn failed_call(verb: &str, location: &Location, failed: &NotPassed) -> Status {
-    Status::unknown(format!("{verb} {}: {failed}", go::quote(&location.url())))
+    match failed {
+        NotPassed::NotAllowed(why) => Status::bad_request(why.clone()),
+        failed => Status::unknown(format!("{verb} {}: {failed}", go::quote(&location.url()))),
+    }
+}
+
+/// What a conversation that did not begin is told as.
+pub(super) fn failed_stream(failed: NotPassed) -> Status {
+    match failed {
+        NotPassed::NotAllowed(why) => Status::bad_request(why),
+        NotPassed::Dial(why) => Status::unknown(format!("error dialing backend: {why}")),
+        NotPassed::Broken(why) => Status::unknown(why),
+    }
 }
 
 fn object(resource: &Resource, namespace: &str, name: &str) -> Result<Value, Status> {
@@ -208,26 +241,10 @@ fn object(resource: &Resource, namespace: &str, name: &str) -> Result<Value, Sta
     Ok(object.ok_or_else(|| resource.not_found(name))?.tree())
 }
 
-/// The server must not be made to call itself, or what only it can reach.
-fn allowed(address: &str) -> Result<String, Status> {
-    let is_allowed = match address.parse() {
-        Ok(IpAddr::V4(v4)) => {
-            !(v4.is_loopback()
-                || v4.is_link_local()
-                || v4.is_multicast()
-                || v4.is_unspecified()
-                || v4.is_broadcast())
-        }
-        Ok(IpAddr::V6(v6)) => {
-            !(v6.is_loopback() || v6.is_unicast_link_local() || v6.is_multicast() || v6.is_unspecified())
-        }
-        Err(_) => false,
-    };
-    if is_allowed {
-        Ok(address.to_owned())
-    } else {
-        Err(Status::bad_request("address not allowed"))
-    }
+/// An address of a pod, which is never a name. Whether it may be dialled is checked when it is.
+fn literal(address: &str) -> Result<String, Status> {
+    let ip = parse_ip_sloppy(address).ok_or_else(|| Status::bad_request("address not allowed"))?;
+    Ok(ip.to_string())
 }
 
 /// The part of a path that comes after `proxy`, as it was written.
@@ -329,21 +346,12 @@ mod tests {
     }
 
     #[test]
-    fn the_server_calls_neither_itself_nor_its_neighbours() {
-        for address in [
-            "",
-            "127.0.0.1",
-            "::1",
-            "169.254.169.254",
-            "0.0.0.0",
-            "224.0.0.1",
-            "fe80::1",
-            "host",
-        ] {
-            assert_eq!(allowed(address).unwrap_err().message, "address not allowed");
+    fn a_pod_has_an_address_and_no_name() {
+        for address in ["", "host", "localhost", "2130706433", "0x7f000001"] {
+            assert_eq!(literal(address).unwrap_err().message, "address not allowed");
         }
-        assert!(allowed("10.1.2.3").is_ok());
-        assert!(allowed("fd00::1").is_ok());
+        assert_eq!(literal("10.01.2.3").unwrap(), "10.1.2.3");
+        assert_eq!(literal("::ffff:127.0.0.1").unwrap(), "127.0.0.1");
     }
 
     #[test]

@@ -6,7 +6,10 @@ use clap::Args;
 use k3_apiserver::EphemeralToken;
 use k3_storage::{Clock, SystemClock};
 
-use super::{Cluster, ServerFlags, join};
+use super::{
+    Cluster, ServerFlags,
+    join::{self, JoinLimits},
+};
 use crate::{duration, failure::Failure};
 
 /// Make a token, and print it: this one time, and nowhere else.
@@ -19,6 +22,14 @@ pub(super) struct CreateFlags {
     /// Make a token with which a machine joins the cluster as a node, and print the command to run there
     #[arg(long, conflicts_with_all = ["user", "group"])]
     join: bool,
+
+    /// With --join: the only name that a node may join by
+    #[arg(long, value_name = "NAME", requires = "join", value_parser = node_name)]
+    node_name: Option<String>,
+
+    /// With --join: how many nodes may join, 1000 at most; as many as come if it is not given
+    #[arg(long, value_name = "NUMBER", requires = "join", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    uses: Option<u32>,
 
     /// A group that they are in; may be repeated, or a list with commas
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = name)]
@@ -34,7 +45,12 @@ pub(super) struct CreateFlags {
 
 pub(super) async fn run(flags: &CreateFlags) -> Result<(), Failure> {
     let Some(user) = &flags.user else {
-        return join::run(&flags.server, flags.ttl).await;
+        let limits = JoinLimits {
+            ttl: flags.ttl,
+            node_name: flags.node_name.clone(),
+            uses: flags.uses,
+        };
+        return join::run(&flags.server, &limits).await;
     };
     let cluster = Cluster::find(&flags.server).await?;
     let (token, text) = EphemeralToken::issue(user, &flags.group, flags.ttl, SystemClock.now());
@@ -55,6 +71,22 @@ fn life(text: &str) -> Result<Duration, &'static str> {
         return Err("longer than a year: that is not for a while");
     }
     Ok(life)
+}
+
+fn node_name(text: &str) -> Result<String, &'static str> {
+    let name = text.to_lowercase();
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let is_part = |part: &str| {
+        let bytes = part.as_bytes();
+        let ends_well = [bytes.first(), bytes.last()]
+            .iter()
+            .all(|end| end.is_some_and(|end| is_plain(*end)));
+        ends_well && bytes.iter().all(|byte| is_plain(*byte) || *byte == b'-')
+    };
+    if name.len() > 253 || !name.split('.').all(is_part) {
+        return Err("not the name of a node, which has small letters, digits, - and .");
+    }
+    Ok(name)
 }
 
 fn name(text: &str) -> Result<String, &'static str> {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use http::Uri;
+use k3_controllers::{JOIN_NODE_NAME_KEY, JOIN_USE_LIMIT_KEY, JOIN_USES_KEY};
 use k3_storage::{Clock, SystemClock};
 use k8s_openapi::jiff::{Timestamp, Unit};
 use serde_json::{Value, json};
@@ -43,9 +44,20 @@ const RIGHTS: [(&str, &str, &str); 4] = [
     (ROLE, ROLE, GROUP),
 ];
 
+/// What a join token is good for.
+pub(super) struct JoinLimits {
+    pub(super) ttl: Duration,
+    /// The only node name; any if there is none.
+    pub(super) node_name: Option<String>,
+    /// How many nodes may join; as many as come if there is none.
+    pub(super) uses: Option<u32>,
+}
+
 /// A join token as its secret tells of it, without what is secret.
 pub(super) struct Listed {
     pub(super) id: String,
+    /// For whom it is, within which limits.
+    pub(super) purpose: String,
     pub(super) groups: String,
     /// Nothing for one that never ends.
     pub(super) expires: Option<String>,
@@ -57,7 +69,7 @@ pub(super) fn secret_name(id: &str) -> String {
 }
 
 /// Makes a token, and prints the command by which a machine joins.
-pub(super) async fn run(flags: &ServerFlags, ttl: Duration) -> Result<(), Failure> {
+pub(super) async fn run(flags: &ServerFlags, limits: &JoinLimits) -> Result<(), Failure> {
     let config = flags.config().await?;
     let Some(authority) = config.root_cert.as_ref().and_then(|known| known.first()) else {
         return Err(Failure::new(
@@ -70,13 +82,20 @@ pub(super) async fn run(flags: &ServerFlags, ttl: Duration) -> Result<(), Failur
     for (path, object) in rights() {
         cluster.ensure(path, &object).await?;
     }
-    let expires = expiry(ttl);
+    let expires = expiry(limits.ttl);
     cluster
-        .ask("POST", SECRETS, Some(&secret(&token, &expires)))
+        .ask("POST", SECRETS, Some(&secret(&token, &expires, limits)))
         .await?;
     let server = reachable(&cluster, &config.cluster_url).await;
     eprintln!("on the machine that is to join, until {expires}:");
-    print_line!("k3 node --server {server} --token {token}");
+    let name = limits
+        .node_name
+        .as_ref()
+        .map(|name| format!(" --node-name {name}"));
+    print_line!(
+        "k3 node --server {server}{} --token {token}",
+        name.unwrap_or_default()
+    );
     Ok(())
 }
 
@@ -101,8 +120,8 @@ fn rights() -> impl Iterator<Item = (&'static str, Value)> {
     std::iter::once((ROLES, role)).chain(bindings)
 }
 
-fn secret(token: &JoinToken, expires: &str) -> Value {
-    json!({
+fn secret(token: &JoinToken, expires: &str, limits: &JoinLimits) -> Value {
+    let mut secret = json!({
         "apiVersion": "v1",
         "kind": "Secret",
         "metadata": {"name": secret_name(&token.id), "namespace": "kube-system"},
@@ -116,7 +135,15 @@ fn secret(token: &JoinToken, expires: &str) -> Value {
             "usage-bootstrap-signing": "true",
             "auth-extra-groups": GROUP,
         },
-    })
+    });
+    let data = &mut secret["stringData"];
+    if let Some(name) = &limits.node_name {
+        data[JOIN_NODE_NAME_KEY] = name.as_str().into();
+    }
+    if let Some(uses) = limits.uses {
+        data[JOIN_USE_LIMIT_KEY] = uses.to_string().into();
+    }
+    secret
 }
 
 // --- Listed ---
@@ -133,10 +160,23 @@ impl Listed {
         }
         Some(Listed {
             id: text("token-id")?,
+            purpose: purpose(
+                text(JOIN_NODE_NAME_KEY).as_deref(),
+                text(JOIN_USE_LIMIT_KEY).as_deref(),
+                &text(JOIN_USES_KEY).unwrap_or_default(),
+            ),
             groups: text("auth-extra-groups").unwrap_or_default(),
             expires: text("expiration"),
         })
     }
+}
+
+/// For whom a token is, within which limits.
+fn purpose(node: Option<&str>, limit: Option<&str>, uses: &str) -> String {
+    let name = node.map_or_else(String::new, |node| format!(" as {node}"));
+    let used = uses.split(',').filter(|entry| !entry.is_empty()).count();
+    let limit = limit.map_or_else(String::new, |limit| format!(" ({used} of {limit} uses)"));
+    format!("nodes that join{name}{limit}")
 }
 
 fn expiry(ttl: Duration) -> String {
@@ -181,7 +221,12 @@ mod tests {
     #[test]
     fn a_token_is_known_to_the_cluster_as_any_bootstrap_token() {
         let token = JoinToken::issue(Pin::of(b"certificate"));
-        let secret = secret(&token, "2026-01-01T00:00:00Z");
+        let limits = JoinLimits {
+            ttl: Duration::from_hours(1),
+            node_name: Some("n1".to_owned()),
+            uses: Some(2),
+        };
+        let secret = secret(&token, "2026-01-01T00:00:00Z", &limits);
         let data = &secret["stringData"];
         assert_eq!(
             format!(
@@ -200,6 +245,17 @@ mod tests {
                 .as_str()
                 .unwrap()
                 .starts_with("system:bootstrappers:")
+        );
+        assert_eq!(data["join-node-name"], "n1");
+        assert_eq!(data["join-use-limit"], "2");
+    }
+
+    #[test]
+    fn a_list_shows_what_a_token_is_good_for() {
+        assert_eq!(purpose(None, None, ""), "nodes that join");
+        assert_eq!(
+            purpose(Some("n1"), Some("3"), "u-1=n1"),
+            "nodes that join as n1 (1 of 3 uses)"
         );
     }
 }

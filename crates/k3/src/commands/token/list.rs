@@ -39,7 +39,7 @@ pub(super) async fn run(flags: &ListFlags) -> Result<(), Failure> {
     for secret in secrets(&cluster, join::SECRETS, &of_nodes).await? {
         if let Some(token) = Listed::read(&secret) {
             let expires = token.expires.unwrap_or_else(|| "never".to_owned());
-            rows.push([token.id, "nodes that join".to_owned(), token.groups, expires]);
+            rows.push([token.id, token.purpose, token.groups, expires]);
         }
     }
     print_text!("{}", table(&rows));

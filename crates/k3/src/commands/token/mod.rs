@@ -20,6 +20,9 @@ Examples:
   k3 token create --join --ttl 1h
       prints the command by which another machine becomes a node of this cluster
 
+  k3 token create --join --node-name worker-1 --uses 1 --ttl 10m
+      the same for one node of this name, for ten minutes
+
   k3 token list
       shows the tokens that are still good for something, also those to join with
 
