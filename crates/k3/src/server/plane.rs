@@ -96,7 +96,7 @@ impl ControlPlane {
         let certificates = certificates.with_signing_key(signing_key.as_deref());
         let tls = Tls::new(&certificates).map_err(no_certificates)?;
         settings.authentication.certificates = Some(Arc::clone(&tls.clients));
-        let compactor = Compactor::start(Arc::clone(&store), HISTORY);
+        let compactor = Compactor::start(Arc::clone(&store), HISTORY, Arc::new(SystemClock));
         let config = api_config(&mut settings, &certificates, &listeners);
         tracing::info!("starting the API server");
         let starting = Box::pin(Server::start(config, Arc::clone(&store)));

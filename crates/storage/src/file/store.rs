@@ -21,13 +21,13 @@ use super::{
     migration,
     options::{FileOptions, Repair},
     shrink::COPY,
-    tables::{LOG, Meta, Snapshot},
+    tables::{LOG, Meta, Snapshot, read_history_mark},
     volume::{Folder, Volume},
     writer::{Job, Position, Writer},
 };
 use crate::{
-    Clock, CommitError, Entry, Event, Events, Health, Import, ImportError, Key, OpenError, Page, Prefix,
-    Range, ReadError, Revision, Store, StoreError, WatchError, Write,
+    Clock, CommitError, Entry, Event, Events, Health, HistoryMark, Import, ImportError, Key, OpenError, Page,
+    Prefix, Range, ReadError, Revision, Store, StoreError, WatchError, Write,
     expiry::{Deadlines, Sweeper},
     feed::{Feed, FeedWatch, History},
 };
@@ -186,6 +186,22 @@ impl Store for FileStore {
         let (answer, answered) = oneshot::channel();
         self.jobs
             .send(Job::Compact(upto, answer))
+            .map_err(|_| StoreError::Closed)?;
+        answered.await.map_err(|_| StoreError::Closed)?
+    }
+
+    async fn history_mark(&self) -> Result<Option<HistoryMark>, StoreError> {
+        self.read(|_, file| read_history_mark(&file.begin_read()?)).await
+    }
+
+    async fn replace_history_mark(
+        &self,
+        expected: Option<HistoryMark>,
+        mark: HistoryMark,
+    ) -> Result<bool, StoreError> {
+        let (answer, answered) = oneshot::channel();
+        self.jobs
+            .send(Job::ReplaceMark(expected, mark, answer))
             .map_err(|_| StoreError::Closed)?;
         answered.await.map_err(|_| StoreError::Closed)?
     }

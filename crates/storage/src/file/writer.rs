@@ -8,7 +8,7 @@ use std::{
     thread::JoinHandle,
 };
 
-use redb::ReadableTable;
+use redb::{ReadableDatabase, ReadableTable};
 use tokio::{sync::oneshot, time::Instant};
 
 use super::{
@@ -19,9 +19,9 @@ use super::{
     options::Repair,
     shrink::{self, Shrunk},
     store::Shared,
-    tables::Snapshot,
+    tables::{Snapshot, read_history_mark, write_history_mark},
 };
-use crate::{CommitError, ImportError, Operation, Revision, StoreError, Write};
+use crate::{CommitError, HistoryMark, ImportError, Operation, Revision, StoreError, Write};
 
 /// Most commits, and about the most bytes, of one transaction.
 const GROUP_COMMITS: usize = 1024;
@@ -39,6 +39,8 @@ const SPREAD: u64 = 8;
 pub(super) enum Job {
     Commit(Write, Answer<Revision, CommitError>),
     Compact(Revision, Answer<(), StoreError>),
+    /// Replaces the mark of compactors, if it is the first of these.
+    ReplaceMark(Option<HistoryMark>, HistoryMark, Answer<bool, StoreError>),
     /// A step of an import, told from others by its token.
     Import(Arc<()>, ImportStep, Answer<Revision, ImportError>),
     /// A copy of the live data is ready to take the file's place, or could not be made.
@@ -130,6 +132,9 @@ impl Writer {
                 None => {}
                 Some(Job::Commit(..)) => unreachable!("gather puts every commit into the group"),
                 Some(Job::Compact(upto, answer)) => self.begin_compaction(upto, answer),
+                Some(Job::ReplaceMark(expected, mark, answer)) => {
+                    let _ = answer.send(self.replace_mark(expected, mark));
+                }
                 Some(Job::Import(token, step, answer)) => self.import(token, step, answer),
                 Some(Job::Shrunk(copy)) => self.end_shrinking(copy),
                 Some(Job::Probe(answer)) => {
@@ -426,6 +431,30 @@ impl Writer {
         }
         for answer in waiting {
             let _ = answer.send(Ok(()));
+        }
+    }
+
+    fn replace_mark(&mut self, expected: Option<HistoryMark>, mark: HistoryMark) -> Result<bool, StoreError> {
+        self.admit(&[])?;
+        let open = self.shared.engine.current()?;
+        let replaced = guarded(|| {
+            if read_history_mark(&open.database.begin_read()?)? != expected {
+                return Ok(false);
+            }
+            let mut txn = open.database.begin_write()?;
+            txn.set_quick_repair(self.shared.repair == Repair::Record);
+            write_history_mark(&txn, mark)?;
+            txn.commit()?;
+            Ok(true)
+        });
+        match replaced {
+            Ok(replaced) => Ok(replaced),
+            // Nobody relies on the mark, so it does not matter whether it has been written.
+            Err(fault) => match self.recover(&open, fault, None) {
+                Err(CommitError::Store(error) | CommitError::Uncertain(error)) => Err(error),
+                Err(error) => Err(StoreError::Corrupt(error.to_string())),
+                Ok(()) => Ok(false),
+            },
         }
     }
 

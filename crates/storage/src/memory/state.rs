@@ -8,8 +8,8 @@ use std::{
 use bytes::Bytes;
 
 use crate::{
-    Change, CommitError, Entry, Event, Expect, Expiry, Key, Page, Prefix, Range, ReadError, Revision,
-    WatchError,
+    Change, CommitError, Entry, Event, Expect, Expiry, HistoryMark, Key, Page, Prefix, Range, ReadError,
+    Revision, WatchError,
 };
 
 /// Everything the store knows.
@@ -25,6 +25,8 @@ pub(super) struct State {
     log: VecDeque<Event>,
     /// How many keys hold a value now.
     live: usize,
+    /// What compactors remember.
+    pub(super) history_mark: Option<HistoryMark>,
 }
 
 /// What a key held from one commit to its next.
@@ -50,6 +52,7 @@ impl State {
             keys: BTreeMap::new(),
             log: VecDeque::new(),
             live: 0,
+            history_mark: None,
         }
     }
 
