@@ -12,6 +12,7 @@ mod databases;
 mod door;
 mod duration;
 mod failure;
+mod file_format;
 mod join;
 mod kubeconfig;
 mod limits;

@@ -28,7 +28,7 @@ use crate::{
     certificates::{CertificateError, Certificates, Names},
     door::Door,
     failure::Failure,
-    kubeconfig, log,
+    file_format, kubeconfig, log,
     secret_file::{self, FileError},
     tls::Tls,
 };
@@ -430,6 +430,7 @@ fn usable_data_dir(folder: &Path) -> Result<PathBuf, Failure> {
         )
         .because(error)
     })?;
+    file_format::claim_data_dir(folder)?;
     // Absolute: what is told of it must hold wherever it is used.
     std::path::absolute(folder).map_err(|error| {
         Failure::new("cannot tell the current folder", "give --data-dir a path from /").because(error)

@@ -264,14 +264,17 @@ impl Shared {
         };
         // Left by a process that ended while it made a copy.
         volume.remove(COPY).map_err(io)?;
-        let mark = Mark::read(&*volume)?;
-        if mark.is_some() && volume.open(FILE).and_then(|file| file.is_empty()).map_err(io)? {
+        // A newer version may write the mark otherwise: the format, which is in the store's file, is checked first.
+        let mark = Mark::read(&*volume);
+        let is_used = !matches!(mark, Ok(None));
+        if is_used && volume.open(FILE).and_then(|file| file.is_empty()).map_err(io)? {
             return Err(StoreError::Corrupt(format!("{FILE} in {place} is missing or empty")).into());
         }
         let engine = Engine::open(volume, options)?;
         let open = engine.current()?;
         let explain = |fault| engine.explain(fault);
         migration::run(&engine, migration::STEPS)?;
+        let mark = mark?;
         let (meta, survey) = guarded(|| survey(&open)).map_err(explain)?;
         let current = survey.current();
         match mark {
