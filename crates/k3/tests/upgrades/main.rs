@@ -6,6 +6,7 @@
 
 mod expectations;
 mod fixture;
+mod leaders;
 mod newer;
 mod old_data;
 #[path = "../program/mod.rs"]
