@@ -17,6 +17,7 @@ mod event;
 mod expiry;
 mod feed;
 mod format;
+mod history_budget;
 mod history_mark;
 mod key;
 mod page;

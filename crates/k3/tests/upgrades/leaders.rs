@@ -19,7 +19,8 @@ use crate::{
 };
 
 const PATIENCE: Duration = Duration::from_mins(2);
-const CONTROLLERS: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-controller-manager";
+const CONTROLLERS: &str =
+    "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-controller-manager";
 
 #[tokio::test]
 async fn a_lease_that_an_old_server_holds_is_respected_and_taken_over_when_it_is_released() {
@@ -91,7 +92,10 @@ async fn leases_and_shared_keys_have_the_names_that_old_servers_know() {
         own.iter().any(|key| key.starts_with("/k3/data//k3/servers/")),
         "{own:?}"
     );
-    assert!(own.contains("/k3/meta/format") && own.contains("/k3/meta/state"), "{own:?}");
+    assert!(
+        own.contains("/k3/meta/format") && own.contains("/k3/meta/state"),
+        "{own:?}"
+    );
 }
 
 /// The fields of a record and how they are written, which are those of commit 6ea0c3a and of upstream.
@@ -122,7 +126,10 @@ fn lease(kubeconfig: &Path) -> Value {
 
 fn get(kubeconfig: &Path, path: &str) -> Value {
     let mut kubectl = Command::new("kubectl");
-    kubectl.arg("--kubeconfig").arg(kubeconfig).args(["get", "--raw", path]);
+    kubectl
+        .arg("--kubeconfig")
+        .arg(kubeconfig)
+        .args(["get", "--raw", path]);
     let (code, output, errors) = outcome(&mut kubectl);
     assert_eq!(code, Some(0), "{errors}");
     serde_json::from_str(&output).unwrap()

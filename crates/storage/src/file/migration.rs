@@ -211,7 +211,10 @@ mod tests {
             }
             killed += 1;
         }
-        assert!(killed > 0 && formats.contains(&1), "{killed} kills, formats {formats:?}");
+        assert!(
+            killed > 0 && formats.contains(&1),
+            "{killed} kills, formats {formats:?}"
+        );
         let backup = directory.path().join("store.redb.format-1");
         assert_eq!(state(&redb::Database::open(backup).unwrap()), (1, 1));
     }

@@ -293,6 +293,7 @@ impl Shared {
         let position = Position {
             compacted: meta.compacted,
             bytes: survey.bytes,
+            history_bytes: survey.history_bytes,
         };
         let deadlines = Arc::new(Deadlines::default());
         expect_expiries(&deadlines, &*options.clock, &survey);

@@ -21,7 +21,10 @@ use super::{
     store::Shared,
     tables::{Snapshot, read_history_mark, write_history_mark},
 };
-use crate::{CommitError, HistoryMark, ImportError, Operation, Revision, StoreError, Write};
+use crate::{
+    CommitError, HistoryMark, ImportError, Operation, Revision, StoreError, Write,
+    history_budget::HistoryBudget,
+};
 
 /// Most commits, and about the most bytes, of one transaction.
 const GROUP_COMMITS: usize = 1024;
@@ -63,6 +66,8 @@ pub(super) struct Position {
     pub(super) compacted: Revision,
     /// Bytes of all records.
     pub(super) bytes: u64,
+    /// Bytes of the records above `compacted` when the store was opened.
+    pub(super) history_bytes: u64,
 }
 
 pub(super) struct Writer {
@@ -71,6 +76,8 @@ pub(super) struct Writer {
     /// For threads that report back.
     sender: mpsc::Sender<Job>,
     position: Position,
+    /// How much history is kept.
+    budget: HistoryBudget,
     /// The compaction under way.
     compaction: Option<Compaction>,
     /// The copy under way. While there is one, nothing is compacted, so that catching up means only
@@ -109,11 +116,15 @@ impl Writer {
         (sender, jobs): (mpsc::Sender<Job>, mpsc::Receiver<Job>),
         position: Position,
     ) -> Self {
+        let mut budget = HistoryBudget::default();
+        // How old it is, nobody knows: it counts as young.
+        budget.add(shared.index.current(), position.history_bytes, Instant::now());
         Self {
             shared,
             jobs,
             sender,
             position,
+            budget,
             compaction: None,
             shrinking: None,
             importing: None,
@@ -196,6 +207,7 @@ impl Writer {
                     let _ = waiting.send(answer);
                 }
                 self.end_compaction_if_done();
+                self.bound_history();
             }
             Err(error) => {
                 for waiting in waiting {
@@ -245,6 +257,7 @@ impl Writer {
         self.tell(&done);
         if let Some(step) = step {
             self.position.compacted = step.compacted;
+            self.budget.compact(step.compacted);
             self.position.bytes -= step.removed;
             self.shared.index.forget(&step.deletions);
         }
@@ -281,9 +294,29 @@ impl Writer {
         Ok(())
     }
 
+    /// Begins to compact the oldest history when there is too much of it.
+    fn bound_history(&mut self) {
+        let Some(upto) = self.budget.take_excess(Instant::now()) else {
+            return;
+        };
+        match &mut self.compaction {
+            Some(compaction) => compaction.upto = compaction.upto.max(upto),
+            None if upto <= self.position.compacted => {}
+            None => {
+                self.compaction = Some(Compaction {
+                    upto,
+                    waiting: Vec::new(),
+                });
+            }
+        }
+    }
+
     /// Publishes what became durable.
     fn tell(&mut self, done: &Done) {
         self.position.bytes += done.bytes;
+        if let Some(last) = done.events.last() {
+            self.budget.add(last.revision, done.bytes, Instant::now());
+        }
         self.shared.index.follow(&done.events);
         for (event, expiry) in done.events.iter().zip(&done.expiries) {
             match expiry {
@@ -475,6 +508,7 @@ impl Writer {
         let outcome = match outcome {
             Ok(Ok(position)) => {
                 self.position = position;
+                self.budget = HistoryBudget::default();
                 self.importing = Some(token);
                 Ok(self.shared.index.current())
             }

@@ -236,3 +236,23 @@ fn the_file_stays_small_in_quick_restarts() {
         assert!(largest < 12 << 20, "the file has grown to {largest} bytes");
     });
 }
+
+/// The rate of writes does not decide how large a store is, nor how long it takes to open one. There is no compactor here.
+#[test]
+fn churn_within_one_period_is_compacted_by_its_size() {
+    place::run(async {
+        let folder = tempfile::tempdir().unwrap();
+        let store: Arc<dyn Store> = FileStore::open(FileOptions::new(folder.path())).await.unwrap();
+        let start = store.stands().await;
+        for _ in 0..35 {
+            churn(&store, &[7; 400_000]).await;
+        }
+        let large = store.stands().await;
+        // What is young stays for some seconds.
+        while is_kept(store.as_ref(), start).await {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            store.put("/small", "x").await;
+        }
+        assert!(is_kept(store.as_ref(), large).await, "half of the budget is kept");
+    });
+}
