@@ -18,6 +18,7 @@ mod databases;
 mod door;
 mod duration;
 mod failure;
+mod file_format;
 mod join;
 mod kubeconfig;
 mod limits;

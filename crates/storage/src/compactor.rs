@@ -4,25 +4,29 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::task::JoinHandle;
 
-use crate::{Revision, Store};
+use crate::{Clock, CompactionSchedule, Store};
 
-/// Compacts a store again and again, and keeps the history of the last period: what happened within
+/// How long to wait after a failure.
+const RETRY: Duration = Duration::from_secs(10);
+
+/// Compacts a store periodically, and keeps the history of the last period: what happened within
 /// it can always be watched. Dropping it stops it.
 ///
-/// Several processes may run one each on a shared store: compacting twice changes nothing.
+/// Several processes may run one each on a shared store: the mark in the store decides who compacts what.
 #[derive(Debug)]
 pub struct Compactor(JoinHandle<()>);
 
 // --- Compactor ---
 
 impl Compactor {
-    /// Starts to compact every `period` what is older than `period`.
+    /// Starts to compact every `period` what is older than `period`: at once, if the mark in the store is that
+    /// old already.
     #[expect(
         clippy::disallowed_methods,
         reason = "the handle is kept, and aborts the task on drop"
     )]
-    pub fn start(store: Arc<dyn Store>, period: Duration) -> Self {
-        Self(tokio::spawn(run(store, period)))
+    pub fn start(store: Arc<dyn Store>, period: Duration, clock: Arc<dyn Clock>) -> Self {
+        Self(tokio::spawn(run(store, CompactionSchedule::new(period, clock))))
     }
 }
 
@@ -32,27 +36,24 @@ impl Drop for Compactor {
     }
 }
 
-async fn run(store: Arc<dyn Store>, period: Duration) {
-    let mut seen: Option<Revision> = None;
+async fn run(store: Arc<dyn Store>, mut schedule: CompactionSchedule) {
     loop {
-        if let Some(revision) = seen
-            && let Err(error) = store.compact(revision).await
-        {
-            // The next round compacts all that this one left.
-            tracing::warn!(%error, %revision, "cannot compact the store, will try again in {period:?}");
-        }
-        match store.current_revision().await {
-            Ok(revision) => seen = Some(revision),
-            Err(error) => tracing::warn!(%error, "cannot ask the store for its revision"),
-        }
-        tokio::time::sleep(period).await;
+        let pause = match schedule.run(store.as_ref()).await {
+            Ok(pause) => pause,
+            Err(error) => {
+                // The next round compacts all that this one left.
+                tracing::warn!(%error, "failed to compact the store, will retry in {RETRY:?}");
+                RETRY
+            }
+        };
+        tokio::time::sleep(pause).await;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Key, Prefix, WatchError, Write, memory::MemoryStore};
+    use crate::{Key, Prefix, SystemClock, WatchError, Write, memory::MemoryStore};
 
     const PERIOD: Duration = Duration::from_mins(5);
 
@@ -61,7 +62,7 @@ mod tests {
         let store = MemoryStore::new();
         let watch = async |after| store.watch(&Prefix::all(), after).await.map(|_| ());
         let start = store.current_revision().await.unwrap();
-        let _compactor = Compactor::start(store.clone(), PERIOD);
+        let _compactor = Compactor::start(store.clone(), PERIOD, Arc::new(SystemClock));
         let mut made = Vec::new();
         for number in 0..12 {
             let key = Key::try_new(format!("/{number}")).unwrap();

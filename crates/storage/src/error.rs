@@ -125,7 +125,11 @@ pub enum OpenError {
         holder: String,
     },
     /// The data was written by a newer program.
-    #[error("{place} has data of format {found}, this program reads up to {known}; use a newer k3")]
+    #[error(
+        "{place} has data of format {found}, this program reads up to {known}; use a newer k3 than {}, or restore \
+         a snapshot that was saved before the upgrade",
+        env!("CARGO_PKG_VERSION")
+    )]
     NewerFormat {
         /// Where the data is.
         place: String,

@@ -98,7 +98,9 @@ mod tests {
             assert_eq!(
                 error.to_string(),
                 format!(
-                    "the folder data has data of format {found}, this program reads up to 4; use a newer k3"
+                    "the folder data has data of format {found}, this program reads up to 4; use a newer k3 than {}, \
+                     or restore a snapshot that was saved before the upgrade",
+                    env!("CARGO_PKG_VERSION")
                 )
             );
         }

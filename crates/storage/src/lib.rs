@@ -8,6 +8,7 @@
 //! The crate knows nothing of Kubernetes, HTTP or JSON: keys are paths, values are bytes.
 
 mod clock;
+mod compaction_schedule;
 mod compactor;
 mod config;
 mod entry;
@@ -16,6 +17,8 @@ mod event;
 mod expiry;
 mod feed;
 mod format;
+mod history_budget;
+mod history_mark;
 mod key;
 mod page;
 mod plain_error;
@@ -31,11 +34,13 @@ pub mod transfer;
 
 pub use self::{
     clock::{Clock, SystemClock},
+    compaction_schedule::CompactionSchedule,
     compactor::Compactor,
     config::{StorageConfig, open},
     entry::{Entry, Expiry},
     error::{CommitError, ImportError, OpenError, ReadError, StoreError, WatchError},
     event::{Batch, Change, Event, EventSource, Events},
+    history_mark::HistoryMark,
     key::{InvalidKey, Key, Prefix},
     page::{Page, Range},
     revision::Revision,

@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 
 use crate::{
-    CommitError, Entry, Events, ImportError, Key, Page, Prefix, Range, ReadError, Revision, StoreError,
-    WatchError, Write,
+    CommitError, Entry, Events, HistoryMark, ImportError, Key, Page, Prefix, Range, ReadError, Revision,
+    StoreError, WatchError, Write,
 };
 
 /// A revisioned key-value store.
@@ -29,6 +29,24 @@ pub trait Store: Send + Sync + 'static {
     /// after a revision lower than it. Live entries stay. A revision in the future counts as the
     /// newest, one that is compacted already changes nothing.
     async fn compact(&self, upto: Revision) -> Result<(), StoreError>;
+
+    /// The mark that the compactors of all processes on this store share; `None` before the first one.
+    ///
+    /// The default is that of a store which keeps none: a compactor then knows only what it has seen itself. A store
+    /// that wraps another passes both methods on.
+    async fn history_mark(&self) -> Result<Option<HistoryMark>, StoreError> {
+        Ok(None)
+    }
+
+    /// Replaces the mark if it still is `expected`, and returns whether it did. Changes no entry, and no watch
+    /// shows it.
+    async fn replace_history_mark(
+        &self,
+        _expected: Option<HistoryMark>,
+        _mark: HistoryMark,
+    ) -> Result<bool, StoreError> {
+        Ok(true)
+    }
 
     /// The newest revision, asked of the store itself: what a fresh read must wait for.
     ///

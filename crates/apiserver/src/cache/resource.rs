@@ -23,6 +23,8 @@ const FRESH: Duration = Duration::from_secs(90);
 /// So many are kept however old they are.
 const FEWEST_EVENTS: usize = 128;
 const MOST_EVENTS: usize = 102_400;
+/// So many bytes of objects are kept at most, however young they are: otherwise memory would follow the rate of writes.
+const MOST_EVENT_BYTES: usize = 32 << 20;
 /// How long the snapshot behind a paged list is kept, and how many at most.
 const SNAPSHOT_AGE: Duration = Duration::from_mins(5);
 const MOST_SNAPSHOTS: usize = 32;
@@ -45,6 +47,8 @@ struct State {
     /// Watchers by field: how many there are. Without any, no event is asked for its fields.
     by_field: usize,
     kept: VecDeque<(Instant, Snapshot)>,
+    /// The bytes of the objects in `events`; of no meaning while there are none.
+    event_bytes: usize,
 }
 
 /// The objects of a resource at one revision.
@@ -78,6 +82,7 @@ impl ResourceCache {
             watchers: HashMap::new(),
             by_field: 0,
             kept: VecDeque::new(),
+            event_bytes: 0,
         };
         ResourceCache {
             state: Mutex::new(state),
@@ -316,15 +321,21 @@ impl ResourceCache {
 
 impl State {
     fn keep(&mut self, event: Arc<Event>, now: Instant) {
+        if self.events.is_empty() {
+            self.event_bytes = 0;
+        }
+        self.event_bytes += event.object().len();
         self.events.push_back((now, event));
-        while self.events.len() > FEWEST_EVENTS {
-            let Some((time, event)) = self.events.front() else {
-                break;
-            };
-            if now.duration_since(*time) < FRESH && self.events.len() <= MOST_EVENTS {
+        while let Some((time, event)) = self.events.front()
+            && self.events.len() > 1
+        {
+            let count = self.events.len();
+            let is_young = now.duration_since(*time) < FRESH && count <= MOST_EVENTS;
+            if (count <= FEWEST_EVENTS || is_young) && self.event_bytes <= MOST_EVENT_BYTES {
                 break;
             }
             self.horizon = event.revision;
+            self.event_bytes -= event.object().len();
             self.events.pop_front();
         }
     }
@@ -356,5 +367,27 @@ impl Snapshot {
             .range::<_, str>((from, Bound::Unbounded))
             .take_while(move |(key, _)| key.starts_with(prefix))
             .map(|(_, object)| object)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bytes_of_recent_events_are_bounded_however_young_they_are() {
+        let cache = ResourceCache::new([].into(), 0);
+        let key = Key::try_new("/registry/core/configmaps/default/large").unwrap();
+        let value = vec![b' '; 1 << 20];
+        let now = Instant::now();
+        for revision in 1..=200 {
+            cache.apply(&key, &Change::Updated(value.clone().into()), revision, now);
+        }
+        let state = cache.lock();
+        let kept: usize = state.events.iter().map(|(_, event)| event.object().len()).sum();
+        assert_eq!(kept, MOST_EVENT_BYTES);
+        assert_eq!(state.event_bytes, kept);
+        // A watch can begin where the events that are kept follow on.
+        assert_eq!(state.horizon, 200 - 32);
     }
 }

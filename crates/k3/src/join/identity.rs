@@ -13,10 +13,13 @@ use serde::{Deserialize, Serialize};
 use crate::{
     door::KUBELET,
     failure::Failure,
+    file_format::FileFormat,
     secret_file::{self, FileError},
 };
 
 const FILE: &str = "identity.json";
+/// The format that this version reads and writes. Format 1 has no field that says so.
+const FORMAT: u32 = 1;
 
 /// Who a node is. It is kept in one file, so that it is there whole or not at all.
 #[derive(Clone, Serialize, Deserialize)]
@@ -72,7 +75,11 @@ impl NodeIdentity {
         };
         match secret_file::read(&path).map_err(|error| unusable(error.into()))? {
             None => Ok(None),
-            Some(text) => serde_json::from_str(&text).map_err(|error| unusable(error.into())),
+            Some(text) => {
+                FileFormat::of_json(text.as_bytes())
+                    .check(&format!("the identity of the node in {}", path.display()), FORMAT)?;
+                serde_json::from_str(&text).map_err(|error| unusable(error.into()))
+            }
         }
     }
 

@@ -14,6 +14,7 @@ use super::{JoinToken, NodeIdentity, Pin, Servers, authority, renewal::Renewal, 
 use crate::{
     certificates,
     failure::{Failure, advice_for_status},
+    file_format, secret_file,
     server::{self, Api, NodeSettings},
 };
 
@@ -27,6 +28,15 @@ pub(crate) enum Way {
     Through(Box<Config>),
 }
 
+/// Makes the data directory, or refuses one of a newer version.
+fn claim(data_dir: &Path) -> Result<(), Failure> {
+    secret_file::make_folder(data_dir).map_err(|error| {
+        let advice = "choose one that this user may write to with --data-dir";
+        Failure::new("cannot use the data directory", advice).because(error)
+    })?;
+    file_format::claim_data_dir(data_dir)
+}
+
 /// Joins if need be, and runs a node until it is told to stop.
 pub(crate) async fn run(
     way: Way,
@@ -35,6 +45,7 @@ pub(crate) async fn run(
     data_dir: &Path,
     stop: Stop,
 ) -> Result<(), Failure> {
+    claim(data_dir)?;
     let folder = data_dir.join("node");
     let name = settings.name.to_lowercase();
     let mut identity = if let Some(known) = known(&way, &name, &folder)? {

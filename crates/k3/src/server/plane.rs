@@ -33,7 +33,7 @@ use crate::{
     certificates::{CertificateError, Certificates, Names},
     door::Door,
     failure::Failure,
-    kubeconfig, log,
+    file_format, kubeconfig, log,
     secret_file::{self, FileError},
     tls::Tls,
 };
@@ -104,7 +104,7 @@ impl ControlPlane {
         let certificates = certificates.with_signing_key(signing_key.as_deref());
         let tls = Tls::new(&certificates).map_err(no_certificates)?;
         settings.authentication.certificates = Some(Arc::clone(&tls.clients));
-        let compactor = Compactor::start(Arc::clone(&store), HISTORY);
+        let compactor = Compactor::start(Arc::clone(&store), HISTORY, Arc::new(SystemClock));
         let config = api_config(&mut settings, &certificates, &listeners);
         tracing::info!("starting the API server");
         let starting = Box::pin(Server::start(config, Arc::clone(&store)));
@@ -448,6 +448,7 @@ fn usable_data_dir(folder: &Path) -> Result<PathBuf, Failure> {
         )
         .because(error)
     })?;
+    file_format::claim_data_dir(folder)?;
     // Absolute: what is told of it must hold wherever it is used.
     std::path::absolute(folder).map_err(|error| {
         Failure::new("cannot tell the current folder", "give --data-dir a path from /").because(error)

@@ -13,6 +13,7 @@ use super::plane::no_certificates;
 use crate::{
     certificates::{Kept, Memory, SharedKeys},
     failure::Failure,
+    file_format::FileFormat,
 };
 
 /// Where they are in the store: beside the objects, which all begin with `/registry/`.
@@ -158,7 +159,12 @@ fn bytes(keys: &SharedKeys) -> Vec<u8> {
     serde_json::to_vec(keys).expect("texts can be written")
 }
 
+/// The format of what is stored. It carries none, and must not before all versions ignore one: what is stored is compared
+/// with what is in the directory.
+const FORMAT: u32 = 1;
+
 fn read(bytes: &[u8]) -> Result<SharedKeys, Failure> {
+    FileFormat::of_json(bytes).check(&format!("{KEY} in the store"), FORMAT)?;
     serde_json::from_slice(bytes).map_err(|error| {
         let advice = "it is of another version of k3, or damaged: restore the store from a backup";
         Failure::new(format!("cannot read {KEY} in the store"), advice).because(error)

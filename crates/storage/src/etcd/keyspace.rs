@@ -64,6 +64,10 @@ impl Keyspace {
         format!("{}meta/state", self.prefix).into()
     }
 
+    pub(super) fn history_mark(&self) -> Bytes {
+        format!("{}meta/history-mark", self.prefix).into()
+    }
+
     pub(super) fn beat(&self) -> Bytes {
         format!("{}meta/beat", self.prefix).into()
     }

@@ -7,6 +7,7 @@
 //! | `<prefix>data/<key>` | the value of an entry, byte for byte |
 //! | `<prefix>meta/format` | the number of this layout |
 //! | `<prefix>meta/state` | whether the store is open or being imported, and the offset of its revisions |
+//! | `<prefix>meta/history-mark` | the revision and the time that compactors remember |
 //! | `<prefix>meta/beat` | nothing; it is written to see how far a watch has come |
 //!
 //! A revision of the store is etcd's own revision plus the offset, which is zero until an import from
@@ -25,6 +26,7 @@ mod commit;
 mod connection;
 mod credentials;
 mod failure;
+mod history_mark;
 mod import;
 mod keyspace;
 mod lease;

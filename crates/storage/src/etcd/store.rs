@@ -11,7 +11,7 @@ use super::{
     commit,
     connection::{Connection, Repeat},
     failure::{self, Failure, Refusal},
-    import,
+    history_mark, import,
     lease::Leases,
     messages::{CompactionRequest, Done, StatusRequest, StatusResponse, TxnResponse, method},
     options::EtcdOptions,
@@ -23,8 +23,8 @@ use super::{
     state,
 };
 use crate::{
-    CommitError, Entry, Events, Health, Import, ImportError, Key, OpenError, Page, Prefix, Range, ReadError,
-    Revision, Store, StoreError, WatchError, Write,
+    CommitError, Entry, Events, Health, HistoryMark, Import, ImportError, Key, OpenError, Page, Prefix,
+    Range, ReadError, Revision, Store, StoreError, WatchError, Write,
     feed::{Feed, FeedWatch},
 };
 
@@ -183,6 +183,18 @@ impl Store for EtcdStore {
             Err(failure) if failure.refusal() == Some(Refusal::Compacted) => Ok(()),
             Err(failure) => Err(explain(failure)),
         }
+    }
+
+    async fn history_mark(&self) -> Result<Option<HistoryMark>, StoreError> {
+        history_mark::read(&self.session).await
+    }
+
+    async fn replace_history_mark(
+        &self,
+        expected: Option<HistoryMark>,
+        mark: HistoryMark,
+    ) -> Result<bool, StoreError> {
+        history_mark::replace(&self.session, expected, mark).await
     }
 
     async fn current_revision(&self) -> Result<Revision, StoreError> {

@@ -82,7 +82,11 @@ pub(super) fn perform(
             shared.index.replace(survey);
             shared.feed.jump(current);
             shared.phase.set_importing(false);
-            Position { compacted, bytes }
+            Position {
+                compacted,
+                bytes,
+                history_bytes: 0,
+            }
         }
     };
     Ok(Ok(position))

@@ -44,6 +44,8 @@ pub(super) struct Survey {
     keys: Keys,
     /// Bytes of all records.
     pub(super) bytes: u64,
+    /// Bytes of the records above the compacted revision.
+    pub(super) history_bytes: u64,
     /// The live entries that expire.
     pub(super) expiring: BTreeMap<Key, (Revision, Expiry)>,
 }
@@ -60,6 +62,7 @@ impl Survey {
         Self {
             keys,
             bytes: 0,
+            history_bytes: 0,
             expiring: BTreeMap::new(),
         }
     }
@@ -75,7 +78,11 @@ impl Survey {
             let (revision, stored) = found?;
             let record = Record::read(Revision::new(revision.value()), stored.value())?;
             survey.add(&record, compacted)?;
-            survey.bytes += stored.value().len() as u64;
+            let bytes = stored.value().len() as u64;
+            survey.bytes += bytes;
+            if record.revision > compacted {
+                survey.history_bytes += bytes;
+            }
             count += 1;
         }
         // The engine counts too: a part of the log that is out of reach is not passed over.

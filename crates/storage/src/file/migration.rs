@@ -60,7 +60,7 @@ fn migrate(open: &Open, step: Step, to: u32) -> Result<(), Fault> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::{path::Path, sync::Arc, time::Duration};
 
     use super::*;
     use crate::{
@@ -137,5 +137,85 @@ mod tests {
             "{error}"
         );
         assert_eq!(state(&engine.current().unwrap().database), (2, 11));
+    }
+
+    /// Set for the process that migrates until it is killed: the directory of the store.
+    const VICTIM: &str = "K3_TEST_MIGRATION_VICTIM";
+    /// How far the victim has come, in its directory.
+    const BEGUN: &str = "begun";
+
+    /// A step that takes long enough to be killed in, before it changes something and after.
+    fn leave_a_trace_slowly(txn: &WriteTransaction) -> Result<(), Fault> {
+        std::thread::sleep(Duration::from_millis(3));
+        leave_a_trace(txn)?;
+        let mut log = txn.open_table(LOG)?;
+        for number in 0..200 {
+            log.insert(1_000_000 + number, &[7_u8; 1000][..])?;
+        }
+        drop(log);
+        std::thread::sleep(Duration::from_millis(3));
+        Ok(())
+    }
+
+    const SLOW_STEPS: [Step; 4] = [leave_a_trace_slowly; 4];
+
+    fn engine_at(directory: &Path) -> Engine {
+        let volume = Arc::new(Folder::claim(directory).unwrap());
+        Engine::open(volume, &FileOptions::new(directory)).unwrap()
+    }
+
+    /// Not a test of its own: what the test below runs in another process.
+    #[test]
+    fn migration_victim() {
+        let Some(directory) = std::env::var_os(VICTIM) else {
+            return;
+        };
+        let directory = Path::new(&directory);
+        let engine = engine_at(directory);
+        std::fs::write(directory.join(BEGUN), "").unwrap();
+        run(&engine, &SLOW_STEPS).unwrap();
+    }
+
+    #[test]
+    fn a_migration_that_is_killed_is_continued_and_takes_no_step_twice() {
+        let (directory, engine) = old_store();
+        drop(engine);
+        let program = std::env::current_exe().unwrap();
+        let mut killed = 0;
+        let mut formats = std::collections::BTreeSet::new();
+        // Each process is killed a little later than the one before, so that all stages are hit.
+        for delay in 0.. {
+            let mut victim = std::process::Command::new(&program)
+                .args(["--exact", "file::migration::tests::migration_victim"])
+                .env(VICTIM, directory.path())
+                .stdout(std::process::Stdio::null())
+                .spawn()
+                .unwrap();
+            let begun = directory.path().join(BEGUN);
+            while !begun.exists() && victim.try_wait().unwrap().is_none() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            std::thread::sleep(Duration::from_millis(delay));
+            victim.kill().unwrap();
+            let ended = victim.wait().unwrap();
+            std::fs::remove_file(&begun).unwrap();
+            // Whatever it had done, each step it had taken was taken once and whole.
+            let engine = engine_at(directory.path());
+            let (format, trace) = state(&engine.current().unwrap().database);
+            let once_each: u64 = "1".repeat(format as usize).parse().unwrap();
+            assert_eq!(trace, once_each, "after {killed} kills");
+            formats.insert(format);
+            if ended.success() {
+                assert_eq!(format, 5);
+                break;
+            }
+            killed += 1;
+        }
+        assert!(
+            killed > 0 && formats.contains(&1),
+            "{killed} kills, formats {formats:?}"
+        );
+        let backup = directory.path().join("store.redb.format-1");
+        assert_eq!(state(&redb::Database::open(backup).unwrap()), (1, 1));
     }
 }

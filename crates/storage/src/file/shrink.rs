@@ -15,7 +15,7 @@ use redb::ReadableDatabase;
 use super::{
     engine::{FILE, Fault, Open, guarded},
     store::Shared,
-    tables::{LOG, Meta},
+    tables::{LOG, Meta, read_history_mark, write_history_mark},
     writer::Job,
 };
 use crate::{Revision, StoreError};
@@ -74,7 +74,11 @@ fn copy(shared: &Shared) -> Result<Shrunk, Fault> {
     let source = shared.engine.current()?;
     let txn = copy.database.begin_write()?;
     txn.open_table(LOG)?;
-    Meta::read(&source.database.begin_read()?)?.write(&txn)?;
+    let from = source.database.begin_read()?;
+    Meta::read(&from)?.write(&txn)?;
+    if let Some(mark) = read_history_mark(&from)? {
+        write_history_mark(&txn, mark)?;
+    }
     txn.commit()?;
     catch_up(
         shared,

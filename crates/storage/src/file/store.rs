@@ -21,13 +21,13 @@ use super::{
     migration,
     options::{FileOptions, Repair},
     shrink::COPY,
-    tables::{LOG, Meta, Snapshot},
+    tables::{LOG, Meta, Snapshot, read_history_mark},
     volume::{Folder, Volume},
     writer::{Job, Position, Writer},
 };
 use crate::{
-    Clock, CommitError, Entry, Event, Events, Health, Import, ImportError, Key, OpenError, Page, Prefix,
-    Range, ReadError, Revision, Store, StoreError, WatchError, Write,
+    Clock, CommitError, Entry, Event, Events, Health, HistoryMark, Import, ImportError, Key, OpenError, Page,
+    Prefix, Range, ReadError, Revision, Store, StoreError, WatchError, Write,
     expiry::{Deadlines, Sweeper},
     feed::{Feed, FeedWatch, History},
 };
@@ -190,6 +190,22 @@ impl Store for FileStore {
         answered.await.map_err(|_| StoreError::Closed)?
     }
 
+    async fn history_mark(&self) -> Result<Option<HistoryMark>, StoreError> {
+        self.read(|_, file| read_history_mark(&file.begin_read()?)).await
+    }
+
+    async fn replace_history_mark(
+        &self,
+        expected: Option<HistoryMark>,
+        mark: HistoryMark,
+    ) -> Result<bool, StoreError> {
+        let (answer, answered) = oneshot::channel();
+        self.jobs
+            .send(Job::ReplaceMark(expected, mark, answer))
+            .map_err(|_| StoreError::Closed)?;
+        answered.await.map_err(|_| StoreError::Closed)?
+    }
+
     async fn current_revision(&self) -> Result<Revision, StoreError> {
         self.shared.phase.check()?;
         let revision = self.shared.feed.position();
@@ -248,14 +264,17 @@ impl Shared {
         };
         // Left by a process that ended while it made a copy.
         volume.remove(COPY).map_err(io)?;
-        let mark = Mark::read(&*volume)?;
-        if mark.is_some() && volume.open(FILE).and_then(|file| file.is_empty()).map_err(io)? {
+        // A newer version may write the mark otherwise: the format, which is in the store's file, is checked first.
+        let mark = Mark::read(&*volume);
+        let is_used = !matches!(mark, Ok(None));
+        if is_used && volume.open(FILE).and_then(|file| file.is_empty()).map_err(io)? {
             return Err(StoreError::Corrupt(format!("{FILE} in {place} is missing or empty")).into());
         }
         let engine = Engine::open(volume, options)?;
         let open = engine.current()?;
         let explain = |fault| engine.explain(fault);
         migration::run(&engine, migration::STEPS)?;
+        let mark = mark?;
         let (meta, survey) = guarded(|| survey(&open)).map_err(explain)?;
         let current = survey.current();
         match mark {
@@ -274,6 +293,7 @@ impl Shared {
         let position = Position {
             compacted: meta.compacted,
             bytes: survey.bytes,
+            history_bytes: survey.history_bytes,
         };
         let deadlines = Arc::new(Deadlines::default());
         expect_expiries(&deadlines, &*options.clock, &survey);

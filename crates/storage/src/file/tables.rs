@@ -7,12 +7,15 @@
 use redb::{ReadOnlyTable, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition, TableError};
 
 use super::{engine::Fault, record::Record};
-use crate::{Event, Prefix, Revision, StoreError, WatchError};
+use crate::{Event, HistoryMark, Prefix, Revision, StoreError, WatchError};
 
 /// Revision -> record. Every revision above the compacted one has its record; at or below it only those
 /// that are a key's newest value.
 pub(super) const LOG: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("log");
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
+
+/// The mark of compactors under an empty key, as revision and time. Older programs do not know this table and leave it alone.
+const HISTORY_MARK: TableDefinition<'_, &str, (u64, u64)> = TableDefinition::new("history_mark");
 
 const FORMAT: &str = "format";
 const COMPACTED: &str = "compacted";
@@ -107,6 +110,27 @@ impl Meta {
         }
         hasher.finalize().into()
     }
+}
+
+/// The mark of compactors, if there is one.
+pub(super) fn read_history_mark(txn: &ReadTransaction) -> Result<Option<HistoryMark>, Fault> {
+    match txn.open_table(HISTORY_MARK) {
+        Ok(table) => Ok(table.get("")?.map(|stored| {
+            let (revision, time_ms) = stored.value();
+            HistoryMark {
+                revision: Revision::new(revision),
+                time_ms,
+            }
+        })),
+        Err(TableError::TableDoesNotExist(_)) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+pub(super) fn write_history_mark(txn: &redb::WriteTransaction, mark: HistoryMark) -> Result<(), Fault> {
+    let mut table = txn.open_table(HISTORY_MARK)?;
+    table.insert("", (mark.revision.get(), mark.time_ms))?;
+    Ok(())
 }
 
 // --- Snapshot ---

@@ -8,7 +8,7 @@ use std::{
     thread::JoinHandle,
 };
 
-use redb::ReadableTable;
+use redb::{ReadableDatabase, ReadableTable};
 use tokio::{sync::oneshot, time::Instant};
 
 use super::{
@@ -19,9 +19,12 @@ use super::{
     options::Repair,
     shrink::{self, Shrunk},
     store::Shared,
-    tables::Snapshot,
+    tables::{Snapshot, read_history_mark, write_history_mark},
 };
-use crate::{CommitError, ImportError, Operation, Revision, StoreError, Write};
+use crate::{
+    CommitError, HistoryMark, ImportError, Operation, Revision, StoreError, Write,
+    history_budget::HistoryBudget,
+};
 
 /// Most commits, and about the most bytes, of one transaction.
 const GROUP_COMMITS: usize = 1024;
@@ -39,6 +42,8 @@ const SPREAD: u64 = 8;
 pub(super) enum Job {
     Commit(Write, Answer<Revision, CommitError>),
     Compact(Revision, Answer<(), StoreError>),
+    /// Replaces the mark of compactors, if it is the first of these.
+    ReplaceMark(Option<HistoryMark>, HistoryMark, Answer<bool, StoreError>),
     /// A step of an import, told from others by its token.
     Import(Arc<()>, ImportStep, Answer<Revision, ImportError>),
     /// A copy of the live data is ready to take the file's place, or could not be made.
@@ -61,6 +66,8 @@ pub(super) struct Position {
     pub(super) compacted: Revision,
     /// Bytes of all records.
     pub(super) bytes: u64,
+    /// Bytes of the records above `compacted` when the store was opened.
+    pub(super) history_bytes: u64,
 }
 
 pub(super) struct Writer {
@@ -69,6 +76,8 @@ pub(super) struct Writer {
     /// For threads that report back.
     sender: mpsc::Sender<Job>,
     position: Position,
+    /// How much history is kept.
+    budget: HistoryBudget,
     /// The compaction under way.
     compaction: Option<Compaction>,
     /// The copy under way. While there is one, nothing is compacted, so that catching up means only
@@ -107,11 +116,15 @@ impl Writer {
         (sender, jobs): (mpsc::Sender<Job>, mpsc::Receiver<Job>),
         position: Position,
     ) -> Self {
+        let mut budget = HistoryBudget::default();
+        // How old it is, nobody knows: it counts as young.
+        budget.add(shared.index.current(), position.history_bytes, Instant::now());
         Self {
             shared,
             jobs,
             sender,
             position,
+            budget,
             compaction: None,
             shrinking: None,
             importing: None,
@@ -130,6 +143,9 @@ impl Writer {
                 None => {}
                 Some(Job::Commit(..)) => unreachable!("gather puts every commit into the group"),
                 Some(Job::Compact(upto, answer)) => self.begin_compaction(upto, answer),
+                Some(Job::ReplaceMark(expected, mark, answer)) => {
+                    let _ = answer.send(self.replace_mark(expected, mark));
+                }
                 Some(Job::Import(token, step, answer)) => self.import(token, step, answer),
                 Some(Job::Shrunk(copy)) => self.end_shrinking(copy),
                 Some(Job::Probe(answer)) => {
@@ -191,6 +207,7 @@ impl Writer {
                     let _ = waiting.send(answer);
                 }
                 self.end_compaction_if_done();
+                self.bound_history();
             }
             Err(error) => {
                 for waiting in waiting {
@@ -240,6 +257,7 @@ impl Writer {
         self.tell(&done);
         if let Some(step) = step {
             self.position.compacted = step.compacted;
+            self.budget.compact(step.compacted);
             self.position.bytes -= step.removed;
             self.shared.index.forget(&step.deletions);
         }
@@ -276,9 +294,29 @@ impl Writer {
         Ok(())
     }
 
+    /// Begins to compact the oldest history when there is too much of it.
+    fn bound_history(&mut self) {
+        let Some(upto) = self.budget.take_excess(Instant::now()) else {
+            return;
+        };
+        match &mut self.compaction {
+            Some(compaction) => compaction.upto = compaction.upto.max(upto),
+            None if upto <= self.position.compacted => {}
+            None => {
+                self.compaction = Some(Compaction {
+                    upto,
+                    waiting: Vec::new(),
+                });
+            }
+        }
+    }
+
     /// Publishes what became durable.
     fn tell(&mut self, done: &Done) {
         self.position.bytes += done.bytes;
+        if let Some(last) = done.events.last() {
+            self.budget.add(last.revision, done.bytes, Instant::now());
+        }
         self.shared.index.follow(&done.events);
         for (event, expiry) in done.events.iter().zip(&done.expiries) {
             match expiry {
@@ -429,6 +467,30 @@ impl Writer {
         }
     }
 
+    fn replace_mark(&mut self, expected: Option<HistoryMark>, mark: HistoryMark) -> Result<bool, StoreError> {
+        self.admit(&[])?;
+        let open = self.shared.engine.current()?;
+        let replaced = guarded(|| {
+            if read_history_mark(&open.database.begin_read()?)? != expected {
+                return Ok(false);
+            }
+            let mut txn = open.database.begin_write()?;
+            txn.set_quick_repair(self.shared.repair == Repair::Record);
+            write_history_mark(&txn, mark)?;
+            txn.commit()?;
+            Ok(true)
+        });
+        match replaced {
+            Ok(replaced) => Ok(replaced),
+            // Nobody relies on the mark, so it does not matter whether it has been written.
+            Err(fault) => match self.recover(&open, fault, None) {
+                Err(CommitError::Store(error) | CommitError::Uncertain(error)) => Err(error),
+                Err(error) => Err(StoreError::Corrupt(error.to_string())),
+                Ok(()) => Ok(false),
+            },
+        }
+    }
+
     fn import(&mut self, token: Arc<()>, step: ImportStep, answer: Answer<Revision, ImportError>) {
         let begins = matches!(step, ImportStep::Begin { .. } | ImportStep::Discard);
         let goes_on = self
@@ -446,6 +508,7 @@ impl Writer {
         let outcome = match outcome {
             Ok(Ok(position)) => {
                 self.position = position;
+                self.budget = HistoryBudget::default();
                 self.importing = Some(token);
                 Ok(self.shared.index.current())
             }

@@ -6,10 +6,11 @@ use std::{
 };
 
 use bytes::Bytes;
+use tokio::time::Instant;
 
 use crate::{
-    Change, CommitError, Entry, Event, Expect, Expiry, Key, Page, Prefix, Range, ReadError, Revision,
-    WatchError,
+    Change, CommitError, Entry, Event, Expect, Expiry, HistoryMark, Key, Page, Prefix, Range, ReadError,
+    Revision, WatchError, history_budget::HistoryBudget,
 };
 
 /// Everything the store knows.
@@ -25,6 +26,10 @@ pub(super) struct State {
     log: VecDeque<Event>,
     /// How many keys hold a value now.
     live: usize,
+    /// How much of the log is kept.
+    budget: HistoryBudget,
+    /// What compactors remember.
+    pub(super) history_mark: Option<HistoryMark>,
 }
 
 /// What a key held from one commit to its next.
@@ -50,6 +55,8 @@ impl State {
             keys: BTreeMap::new(),
             log: VecDeque::new(),
             live: 0,
+            budget: HistoryBudget::default(),
+            history_mark: None,
         }
     }
 
@@ -144,7 +151,22 @@ impl State {
             change,
         };
         self.log.push_back(event.clone());
+        self.bound_history(&event);
         Ok(event)
+    }
+
+    /// Compacts the oldest history when there is too much of it.
+    fn bound_history(&mut self, newest: &Event) {
+        let value_bytes = match &newest.change {
+            Change::Created(value) | Change::Updated(value) => value.len(),
+            Change::Deleted => 0,
+        };
+        let now = Instant::now();
+        let bytes = newest.key.len() + value_bytes;
+        self.budget.add(newest.revision, bytes as u64, now);
+        if let Some(upto) = self.budget.take_excess(now) {
+            self.compact(upto);
+        }
     }
 
     pub(super) fn past(
@@ -184,6 +206,7 @@ impl State {
             self.forget_before(&event.key, upto);
         }
         self.compacted = self.compacted.max(upto);
+        self.budget.compact(upto);
     }
 
     /// Drops the versions of a key that no state from `upto` on shows.
@@ -217,6 +240,7 @@ impl State {
         self.current = current.max(past);
         self.compacted = self.current;
         self.log.clear();
+        self.budget = HistoryBudget::default();
         self.live = entries.len();
         self.keys = entries
             .into_iter()

@@ -7,8 +7,8 @@ use tokio::time::Instant;
 
 use super::state::State;
 use crate::{
-    Clock, CommitError, Entry, Event, Events, Expiry, Health, Import, ImportError, Key, Operation, Page,
-    Prefix, Range, ReadError, Revision, Store, StoreError, SystemClock, WatchError, Write,
+    Clock, CommitError, Entry, Event, Events, Expiry, Health, HistoryMark, Import, ImportError, Key,
+    Operation, Page, Prefix, Range, ReadError, Revision, Store, StoreError, SystemClock, WatchError, Write,
     expiry::{Deadlines, Sweeper},
     feed::{Feed, FeedWatch, History},
 };
@@ -161,6 +161,24 @@ impl Store for MemoryStore {
     async fn compact(&self, upto: Revision) -> Result<(), StoreError> {
         self.shared.lock().open()?.compact(upto);
         Ok(())
+    }
+
+    async fn history_mark(&self) -> Result<Option<HistoryMark>, StoreError> {
+        Ok(self.shared.lock().open()?.history_mark)
+    }
+
+    async fn replace_history_mark(
+        &self,
+        expected: Option<HistoryMark>,
+        mark: HistoryMark,
+    ) -> Result<bool, StoreError> {
+        let mut phase = self.shared.lock();
+        let state = phase.open()?;
+        let holds = state.history_mark == expected;
+        if holds {
+            state.history_mark = Some(mark);
+        }
+        Ok(holds)
     }
 
     async fn current_revision(&self) -> Result<Revision, StoreError> {

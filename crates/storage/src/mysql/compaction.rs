@@ -67,14 +67,14 @@ async fn sweep(pool: &Pool, target: Revision) -> Result<Revision, Failure> {
 }
 
 async fn sweep_piece(connection: &mut Connection, target: Revision) -> Result<Revision, Failure> {
-    connection.plain("START TRANSACTION").await?;
+    connection.begin().await?;
     let rows = connection.rows(sqlx::query(LOCK)).await?;
     let row = rows
         .first()
         .ok_or_else(|| Failure::Lasting(StoreError::Corrupt("the row of k3_sweep is missing".to_owned())))?;
     let swept: u64 = row.try_get(0).map_err(|error| connection.misread(error))?;
     if swept >= target.get() {
-        connection.plain("ROLLBACK").await?;
+        connection.roll_back().await?;
         return Ok(Revision::new(swept));
     }
     let commits = sqlx::query(COMMITS).bind(swept).bind(target.get()).bind(PIECE);
@@ -85,7 +85,7 @@ async fn sweep_piece(connection: &mut Connection, target: Revision) -> Result<Re
     let reached = waste.last.unwrap_or(target);
     let advance = sqlx::query("UPDATE k3_sweep SET revision = ? WHERE id = 1").bind(reached.get());
     connection.run(advance).await?;
-    connection.plain("COMMIT").await?;
+    connection.commit().await?;
     Ok(reached)
 }
 

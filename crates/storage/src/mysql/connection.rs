@@ -21,6 +21,17 @@ const MIN_PACKET: usize = 256 * 1024;
 /// nothing, some after a minute.
 const REST: Duration = Duration::from_secs(30);
 
+/// Set before anything is locked. A process that stops in the middle of a transaction, or whose machine vanishes,
+/// holds its locks until the server gives its session up: after hours by default. So the server gives up a session
+/// that is silent for a second, or that takes longer for the rest of a packet. Both MySQL and MariaDB do so by
+/// themselves; no other process has to find out who holds a lock, or needs the right to end it.
+const LIMIT_SILENCE: &str =
+    "SET SESSION wait_timeout = 1, SESSION net_read_timeout = 2, SESSION net_write_timeout = 2";
+
+/// Set when nothing is locked any more, so that the session can rest for longer than [`REST`].
+const ALLOW_SILENCE: &str = "SET SESSION wait_timeout = 60, SESSION net_read_timeout = DEFAULT, \
+     SESSION net_write_timeout = DEFAULT";
+
 /// A statement with its arguments.
 pub(super) type Statement<'q> = Query<'q, MySql, MySqlArguments>;
 
@@ -52,6 +63,18 @@ pub(super) struct Connection {
     pub(super) max_packet: usize,
     /// When it was last known to work.
     used: Instant,
+    silence: Silence,
+}
+
+/// How long the server lets a session be silent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Silence {
+    /// As long as sessions may that hold no locks.
+    Allowed,
+    /// For a second.
+    Limited,
+    /// Unknown, because the server did not answer when it was changed.
+    Unknown,
 }
 
 // --- Connector ---
@@ -95,6 +118,7 @@ impl Connector {
             place: self.place.as_str().into(),
             max_packet,
             used: Instant::now(),
+            silence: Silence::Allowed,
         })
     }
 
@@ -106,10 +130,6 @@ impl Connector {
     /// locks gaps between keys, over which writers and compaction would deadlock.
     ///
     /// Strict mode: a value that does not fit is an error, not cut.
-    ///
-    /// A writer whose machine vanishes, or stands still, holds the counter until the server gives its
-    /// session up: after hours by default. MariaDB, which alone reads the first comment, can limit the
-    /// time a transaction may be silent; MySQL, which alone reads the second, only that of a session.
     fn session(&self, role: Role) -> String {
         let lock_wait = self.options.request_timeout.as_secs().max(1);
         let common = format!(
@@ -119,14 +139,7 @@ impl Connector {
         );
         match role {
             Role::Reader => common,
-            Role::Writer => {
-                let silence = self.options.request_timeout.as_secs().max(1) * 2;
-                let rest = REST.as_secs() * 2;
-                format!(
-                    "{common}, autocommit = 0 /*M!, idle_transaction_timeout = {silence} */ \
-                     /*!80000 , wait_timeout = {rest} */"
-                )
-            }
+            Role::Writer => format!("{common}, autocommit = 0; {ALLOW_SILENCE}"),
         }
     }
 }
@@ -152,9 +165,54 @@ impl Connection {
         self.checked(done).map(drop)
     }
 
+    /// Begins a transaction that locks rows. It ends by [`Connection::commit`] or [`Connection::roll_back`], or
+    /// with the connection.
+    pub(super) async fn begin(&mut self) -> Result<(), Failure> {
+        self.limit_silence().await?;
+        self.plain("START TRANSACTION").await
+    }
+
+    /// Ends a transaction.
+    pub(super) async fn commit(&mut self) -> Result<(), Failure> {
+        self.plain("COMMIT").await?;
+        self.allow_silence().await;
+        Ok(())
+    }
+
+    /// Takes a transaction back.
+    pub(super) async fn roll_back(&mut self) -> Result<(), Failure> {
+        self.plain("ROLLBACK").await?;
+        self.allow_silence().await;
+        Ok(())
+    }
+
+    /// From now on the server ends the session, and frees its locks, when it hears nothing for a second.
+    pub(super) async fn limit_silence(&mut self) -> Result<(), Failure> {
+        if self.silence != Silence::Limited {
+            self.plain(LIMIT_SILENCE).await?;
+            self.silence = Silence::Limited;
+        }
+        Ok(())
+    }
+
+    /// Lets the session rest, after a transaction has ended. A connection on which that fails is stale.
+    pub(super) async fn allow_silence(&mut self) {
+        if self.silence == Silence::Limited {
+            self.silence = Silence::Unknown;
+            if self.plain(ALLOW_SILENCE).await.is_ok() {
+                self.silence = Silence::Allowed;
+            }
+        }
+    }
+
+    /// Whether the server closes it soon if it is not used.
+    pub(super) fn is_silence_limited(&self) -> bool {
+        self.silence != Silence::Allowed
+    }
+
     /// Whether the server may have closed it because nobody used it.
     pub(super) fn is_stale(&self) -> bool {
-        self.used.elapsed() > REST
+        self.silence == Silence::Unknown || self.used.elapsed() > REST
     }
 
     /// The meaning of a failure to read a row this connection returned.

@@ -170,12 +170,12 @@ impl Pursuit {
 /// Moves the store above everything that was ever told and forgets the history: watchers, here and in
 /// every other process, must read anew, and no revision that was seen comes again with other content.
 async fn leave_history(connection: &mut Connection, told: Told) -> Result<(), Failure> {
-    connection.plain("START TRANSACTION").await?;
+    connection.begin().await?;
     let head = lock(connection).await?;
     let above = head.revision.max(told.revision).next().get();
     let statement = sqlx::query("UPDATE k3_store SET revision = ?, compacted = ? WHERE id = 1");
     connection.run(statement.bind(above).bind(above)).await?;
-    connection.plain("COMMIT").await
+    connection.commit().await
 }
 
 // --- Finding ---

@@ -7,11 +7,11 @@ use super::{failure::Failure, pool::Pool, row::Head, transaction::lock};
 pub(super) async fn probe(pool: &Pool) -> Result<Head, Failure> {
     let mut lease = pool.lease().await?;
     let connection = &mut lease.connection;
-    connection.plain("START TRANSACTION").await?;
+    connection.begin().await?;
     let head = lock(connection).await?.open().map_err(Failure::Lasting)?;
     let nothing = "UPDATE k3_store SET revision = revision WHERE id = 1";
     connection.plain(nothing).await?;
-    connection.plain("ROLLBACK").await?;
+    connection.roll_back().await?;
     lease.release();
     Ok(head)
 }

@@ -52,7 +52,7 @@ impl MysqlImport {
         let import = Self::new(shared, Revision::ZERO);
         let mark = async {
             let mut lease = import.shared.pool.lease().await?;
-            lease.connection.plain("START TRANSACTION").await?;
+            lease.connection.begin().await?;
             lock(&mut lease.connection).await?;
             import.take_over(&mut lease.connection).await?;
             lease.release();
@@ -77,13 +77,13 @@ impl MysqlImport {
     async fn claim(&self) -> Result<bool, Failure> {
         let mut lease = self.shared.pool.lease().await?;
         let connection = &mut lease.connection;
-        connection.plain("START TRANSACTION").await?;
+        connection.begin().await?;
         let head = lock(connection).await?;
         let free = head.importing.is_some() || !holds_entries(connection).await?;
         if free {
             self.take_over(connection).await?;
         } else {
-            connection.plain("ROLLBACK").await?;
+            connection.roll_back().await?;
         }
         lease.release();
         Ok(free)
@@ -93,7 +93,7 @@ impl MysqlImport {
     async fn take_over(&self, connection: &mut Connection) -> Result<(), Failure> {
         let claim = sqlx::query("UPDATE k3_store SET importing = ? WHERE id = 1").bind(self.token);
         connection.run(claim).await?;
-        connection.plain("COMMIT").await?;
+        connection.commit().await?;
         Ok(())
     }
 
@@ -114,7 +114,7 @@ impl MysqlImport {
             return Ok(None);
         }
         let cleared = lease.connection.run(sqlx::query(sql)).await?;
-        lease.connection.plain("COMMIT").await?;
+        lease.connection.commit().await?;
         lease.release();
         Ok(Some(cleared))
     }
@@ -138,7 +138,7 @@ impl MysqlImport {
         insert_log(connection, &commits).await?;
         let names: Vec<_> = commits.iter().map(|commit| &commit.logged).collect();
         upsert_names(connection, &names).await?;
-        connection.plain("COMMIT").await?;
+        connection.commit().await?;
         lease.release();
         Ok(Some(()))
     }
@@ -164,14 +164,14 @@ impl MysqlImport {
         connection
             .run(open.bind(current.get()).bind(current.get()))
             .await?;
-        connection.plain("COMMIT").await?;
+        connection.commit().await?;
         lease.release();
         Ok(Some(current))
     }
 
     /// Begins a transaction in which this is the import under way, if it still is.
     async fn begin_step(&self, connection: &mut Connection) -> Result<Option<Head>, Failure> {
-        connection.plain("START TRANSACTION").await?;
+        connection.begin().await?;
         let head = lock(connection).await?;
         Ok((head.importing == Some(self.token)).then_some(head))
     }

@@ -15,6 +15,7 @@ mod expiries;
 mod failure;
 mod follower;
 mod health;
+mod history_mark;
 mod import;
 mod options;
 mod plan;

@@ -14,7 +14,7 @@ use super::{
     expiries,
     failure::{Failure, timed_out},
     follower::Follower,
-    health,
+    health, history_mark,
     import::MysqlImport,
     options::MysqlOptions,
     pool::Pool,
@@ -23,8 +23,8 @@ use super::{
     writer::Writer,
 };
 use crate::{
-    CommitError, Entry, Event, Events, Health, Import, ImportError, Key, OpenError, Page, Prefix, Range,
-    ReadError, Revision, Store, StoreError, WatchError, Write,
+    CommitError, Entry, Event, Events, Health, HistoryMark, Import, ImportError, Key, OpenError, Page,
+    Prefix, Range, ReadError, Revision, Store, StoreError, WatchError, Write,
     expiry::Sweeper,
     feed::{FeedWatch, History},
 };
@@ -130,6 +130,20 @@ impl Store for MysqlStore {
     async fn compact(&self, upto: Revision) -> Result<(), StoreError> {
         self.shared.check_open()?;
         compaction::compact(&self.shared.pool, upto).await
+    }
+
+    async fn history_mark(&self) -> Result<Option<HistoryMark>, StoreError> {
+        self.shared.check_open()?;
+        history_mark::read(&self.shared.pool).await
+    }
+
+    async fn replace_history_mark(
+        &self,
+        expected: Option<HistoryMark>,
+        mark: HistoryMark,
+    ) -> Result<bool, StoreError> {
+        self.shared.check_open()?;
+        history_mark::replace(&self.shared.pool, expected, mark).await
     }
 
     async fn current_revision(&self) -> Result<Revision, StoreError> {

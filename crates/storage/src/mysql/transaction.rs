@@ -81,7 +81,7 @@ pub(super) async fn fate(connection: &mut Connection, group: &Staged) -> Result<
         .bind(first.get())
         .bind(newest.get());
     let rows = connection.rows(statement).await?;
-    connection.plain("ROLLBACK").await?;
+    connection.roll_back().await?;
     // The numbers of the group are taken by the group, or by somebody who came after it had failed.
     match rows.first() {
         Some(row) => {

@@ -6,12 +6,13 @@
 use std::{
     hash::{BuildHasher as _, RandomState},
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use tokio::{
     sync::{Notify, mpsc, oneshot},
     task::JoinHandle,
-    time::{Instant, timeout_at},
+    time::{Instant, sleep, timeout, timeout_at},
 };
 
 use super::{
@@ -29,6 +30,12 @@ use crate::{CommitError, Operation, Revision, StoreError, Write};
 const QUEUE: usize = 1024;
 /// The bytes of one transaction, about: a group of large values must not keep small ones waiting long.
 const GROUP_BYTES: usize = 8 * 1024 * 1024;
+
+/// After how long without a write the connection is prepared to rest. Well below the second after which the server
+/// closes a connection that is in use: a busy writer does not pay for it.
+const IDLE: Duration = Duration::from_millis(200);
+/// How long that may take, while writes that arrive wait.
+const REST_LIMIT: Duration = Duration::from_secs(1);
 
 type Answer = Result<Revision, CommitError>;
 
@@ -152,6 +159,10 @@ async fn run(mut scribe: Scribe, mut requests: mpsc::Receiver<Request>, stop: Ar
                 }
             }
             () = std::future::ready(()), if !waiting.is_empty() => {}
+            () = sleep(IDLE), if waiting.is_empty() && scribe.is_silence_limited() => {
+                scribe.rest().await;
+                continue;
+            }
         }
         let group = next_group(&mut waiting);
         scribe.serve(group).await;
@@ -285,9 +296,29 @@ impl Scribe {
     /// The connection of the group before, or a new one. It is put back when it has no transaction
     /// open: whatever ends early drops it.
     async fn connect(&mut self) -> Result<Connection, Failure> {
-        match self.connection.take().filter(|rested| !rested.is_stale()) {
-            Some(connection) => Ok(connection),
-            None => self.connector.connect(Role::Writer).await,
+        let mut connection = match self.connection.take().filter(|rested| !rested.is_stale()) {
+            Some(connection) => connection,
+            None => self.connector.connect(Role::Writer).await?,
+        };
+        connection.limit_silence().await?;
+        Ok(connection)
+    }
+
+    /// Whether the server would soon close the connection.
+    fn is_silence_limited(&self) -> bool {
+        self.connection
+            .as_ref()
+            .is_some_and(Connection::is_silence_limited)
+    }
+
+    /// Lets the connection rest until the next group.
+    async fn rest(&mut self) {
+        let Some(mut connection) = self.connection.take() else {
+            return;
+        };
+        // Otherwise the next group makes a new one.
+        if timeout(REST_LIMIT, connection.allow_silence()).await.is_ok() {
+            self.connection = Some(connection);
         }
     }
 

@@ -14,7 +14,10 @@ pub enum StreamError {
     #[error("this is not a k3 backup")]
     NotABackup,
     /// It was written by a newer program.
-    #[error("the backup is of format {found}, this program reads up to {known}; use a newer k3")]
+    #[error(
+        "the backup is of format {found}, this program reads up to {known}; use a newer k3 than {}",
+        env!("CARGO_PKG_VERSION")
+    )]
     NewerFormat {
         /// Its format.
         found: u32,

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use crate::{data_dir::default_data_dir, failure::Failure};
+use crate::{data_dir::default_data_dir, failure::Failure, file_format};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -72,6 +72,7 @@ impl FolderFlags {
             Some(folder) => folder.clone(),
             None => default_data_dir()?,
         };
+        file_format::check_data_dir(&data_dir)?;
         Ok(data_dir.join("tls"))
     }
 }

@@ -22,7 +22,7 @@ use k3_node::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{failure::Failure, secret_file};
+use crate::{failure::Failure, file_format::FileFormat, secret_file};
 
 /// The file by which a folder is known.
 const MARKER: &str = ".k3-cluster";
@@ -39,8 +39,18 @@ pub(super) struct ClusterFolder {
 struct Marker {
     /// Where the cluster was made: what is written in its files holds there only.
     folder: PathBuf,
+    /// Of this file and of everything in the directory that is not a node's data.
+    #[serde(default = "first_format")]
+    format: u32,
     #[serde(flatten)]
     cluster: Cluster,
+}
+
+/// The format of the directory of a cluster that this version writes.
+const FORMAT: u32 = 1;
+
+fn first_format() -> u32 {
+    1
 }
 
 /// What a cluster is.
@@ -143,6 +153,7 @@ impl ClusterFolder {
         }
         let marker = Marker {
             folder: folder.path.clone(),
+            format: FORMAT,
             cluster: folder.cluster.clone(),
         };
         let text = serde_json::to_string_pretty(&marker).expect("what a cluster is can be written");
@@ -163,7 +174,9 @@ impl ClusterFolder {
             io::ErrorKind::NotFound => none(&format!("it has no file {MARKER}")),
             _ => none(&format!("its file {MARKER} cannot be read")).because(error),
         })?;
-        let Marker { folder, cluster } = serde_json::from_str(&text)
+        let place = format!("the cluster in {}", path.display());
+        FileFormat::of_json(text.as_bytes()).check(&place, FORMAT)?;
+        let Marker { folder, cluster, .. } = serde_json::from_str(&text)
             .map_err(|error| none(&format!("its file {MARKER} makes no sense")).because(error))?;
         if folder != path {
             return Err(Failure::new(

@@ -215,7 +215,10 @@ async fn a_newer_format_is_refused_and_the_message_says_what_to_do() {
     let error = refusal(&Forgery::with_header(2, 9).end(0)).await;
     assert_eq!(
         error.to_string(),
-        "the backup is of format 2, this program reads up to 1; use a newer k3"
+        format!(
+            "the backup is of format 2, this program reads up to 1; use a newer k3 than {}",
+            env!("CARGO_PKG_VERSION")
+        )
     );
 }
 

@@ -7,6 +7,7 @@ mod import;
 mod peers;
 mod ranges;
 mod reads;
+mod restarts;
 mod transfer;
 mod watches;
 mod writers;
