@@ -117,7 +117,7 @@ async fn follow(registry: &Registry) {
     let begun = resource
         .cache
         .watch(&Interest::Everything, Since::Now, registry.caches.applied());
-    let Some((mut watcher, snapshot)) = begun else {
+    let Ok((mut watcher, snapshot)) = begun else {
         return;
     };
     let mut pending: BTreeSet<String> = snapshot

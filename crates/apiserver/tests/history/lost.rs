@@ -1,0 +1,181 @@
+//! The store has compacted events before a server read them.
+
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use http::Method;
+use k3_storage::Store;
+use serde_json::Value;
+use tokio::task::JoinSet;
+
+use crate::{
+    backend::Backend,
+    client::{Client, Watch},
+    decisions,
+    gap_store::GapStore,
+    kinds::{StoredResource, define, for_all, version},
+};
+
+on_every_backend!(a_server_that_lost_history_serves_the_new_state_and_no_other);
+
+async fn a_server_that_lost_history_serves_the_new_state_and_no_other(backend: &Backend) {
+    let store = backend.open().await;
+    let store = store.as_ref();
+    let gap = GapStore::new(backend.open().await);
+    let behind = Arc::new(Client::start(Arc::clone(&gap) as Arc<dyn Store>).await);
+    let current = Client::start(backend.open().await).await;
+    define(&current, "widgets", "Widget").await;
+    decisions::store_first(&current).await;
+    let all = StoredResource::all();
+    let owned = StoredResource::with_own_objects();
+    for_all(&owned, |resource| async {
+        resource.create(store, "stays").await;
+        resource.create(store, "changes").await;
+        resource.create(store, "deleted").await;
+    })
+    .await;
+    decisions::use_first(&behind).await;
+    let old = version(&behind.get("/api/v1/configmaps").await.body);
+    let watches = for_all(&all, |resource| begin_watch(&behind, resource, old)).await;
+
+    gap.stall();
+    for_all(&owned, |resource| async {
+        resource.update(store, "changes").await;
+        resource.delete(store, "deleted").await;
+        resource.create(store, "added").await;
+    })
+    .await;
+    let address = decisions::change(&current).await;
+    let reads = read_meanwhile(&behind, &all);
+    gap.lose_history().await;
+    reads.join_all().await;
+
+    for (resource, mut watch) in all.iter().zip(watches) {
+        expect_expired(&behind, resource, &mut watch, old).await;
+    }
+    decisions::check_changed(&behind, &address).await;
+    for_all(&all, |resource| check_reads(&behind, store, resource, old)).await;
+
+    // What comes is delivered as ever.
+    let watches = for_all(&all, |resource| async {
+        let listed = resource.check_list(&behind, store, "").await;
+        begin_watch(&behind, resource, listed).await
+    })
+    .await;
+    let updated = for_all(&owned, |resource| resource.update(store, "added")).await;
+    for (resource, mut watch) in all.iter().zip(watches) {
+        let updated = resource.last_of(&owned, &updated);
+        let mut last = 0;
+        while last < updated {
+            let event = watch.next().await.unwrap();
+            assert_eq!(event["type"], "MODIFIED", "{}: {event}", resource.path);
+            let revision = version(&event["object"]);
+            // The status of definitions is written by the servers.
+            let is_ours = revision == updated || resource.path.ends_with("definitions");
+            assert!(is_ours && revision > last, "{}: {event}", resource.path);
+            last = revision;
+        }
+        assert_eq!(last, updated, "{}", resource.path);
+    }
+}
+
+async fn begin_watch(client: &Client, resource: &StoredResource, revision: u64) -> Watch {
+    let path = format!("{}?watch=true&resourceVersion={revision}", resource.path);
+    client.watch(&path).await
+}
+
+/// Reads while the server finds out what it missed. Whatever is answered must be of one state, and a consistent read of the new
+/// one.
+fn read_meanwhile(client: &Arc<Client>, all: &[StoredResource]) -> JoinSet<()> {
+    let mut reads = JoinSet::new();
+    for resource in all {
+        for name in ["added", "deleted"] {
+            let path = resource.object_path(name);
+            let client = Arc::clone(client);
+            reads.spawn(async move {
+                let reply = client.get(&path).await;
+                let expected = if path.ends_with("added") { 200 } else { 404 };
+                assert_eq!(reply.code, expected, "{path}: {}", reply.text);
+            });
+        }
+        let path = format!("{}?resourceVersion=0", resource.path);
+        let client = Arc::clone(client);
+        reads.spawn(async move {
+            for _ in 0..20 {
+                let reply = client.send(Method::GET, &path, None).await;
+                if reply.code == 200 {
+                    expect_one_state(&reply.body, &path);
+                }
+                tokio::task::yield_now().await;
+            }
+        });
+    }
+    reads
+}
+
+/// A list has the objects of before the gap, or of after it.
+fn expect_one_state(list: &Value, path: &str) {
+    let items = list["items"].as_array().unwrap();
+    let names: Vec<_> = items.iter().map(|item| &item["metadata"]["name"]).collect();
+    let has = |name: &str| names.iter().any(|found| *found == name);
+    assert!(has("stays") && has("changes"), "{path}: {names:?}");
+    assert_ne!(has("added"), has("deleted"), "{path}: {names:?}");
+}
+
+/// A watch from before the gap ends, and no other can begin there; the answer names a version where one can.
+async fn expect_expired(client: &Client, resource: &StoredResource, watch: &mut Watch, old: u64) {
+    let path = &resource.path;
+    let mut oldest = Vec::new();
+    let mut again = begin_watch(client, resource, old).await;
+    for watch in [watch, &mut again] {
+        let event = watch.next().await.unwrap_or_default();
+        assert_eq!(event["type"], "ERROR", "{path}: {event}");
+        assert_eq!(event["object"]["code"], 410, "{path}: {event}");
+        assert_eq!(event["object"]["reason"], "Expired", "{path}: {event}");
+        let message = event["object"]["message"].as_str().unwrap();
+        let rest = message.strip_prefix(&format!("too old resource version: {old} ("));
+        let number = rest.and_then(|rest| rest.strip_suffix(')'));
+        oldest.push(
+            number
+                .unwrap_or_else(|| panic!("{path}: {message}"))
+                .parse::<u64>()
+                .unwrap(),
+        );
+        assert_eq!(watch.next().await, None, "{path}");
+    }
+    assert_eq!(oldest[0], oldest[1], "{path}");
+    let mut accepted = begin_watch(client, resource, oldest[0]).await;
+    // A refusal is there at once.
+    if let Some(event) = accepted.next().now_or_never().flatten() {
+        assert_ne!(event["type"], "ERROR", "{path}: {event}");
+    }
+}
+
+/// Lists and gets in every way of asking.
+async fn check_reads(client: &Client, store: &dyn Store, resource: &StoredResource, old: u64) {
+    let fresh = resource.check_list(client, store, "").await;
+    assert!(fresh > old, "{}", resource.path);
+    let cached = resource.check_list(client, store, "resourceVersion=0").await;
+    assert!(cached > old, "{}", resource.path);
+    let not_older = format!("resourceVersion={fresh}&resourceVersionMatch=NotOlderThan");
+    resource.check_list(client, store, &not_older).await;
+    let exact = format!("resourceVersion={fresh}&resourceVersionMatch=Exact");
+    assert_eq!(resource.check_list(client, store, &exact).await, fresh);
+    let path = format!(
+        "{}?resourceVersion={old}&resourceVersionMatch=Exact",
+        resource.path
+    );
+    let reply = client.get(&path).await;
+    assert_eq!(reply.code, 410, "{path}: {}", reply.text);
+    for options in [
+        String::new(),
+        "?resourceVersion=0".to_owned(),
+        format!("?resourceVersion={fresh}"),
+    ] {
+        for (name, code) in [("stays", 200), ("changes", 200), ("added", 200), ("deleted", 404)] {
+            let path = format!("{}{options}", resource.object_path(name));
+            let reply = client.get(&path).await;
+            assert_eq!(reply.code, code, "{path}: {}", reply.text);
+        }
+    }
+}
