@@ -34,6 +34,8 @@ pub(crate) async fn store_first(client: &Client) {
 
 /// Has a server use all that it has stored, so that it remembers it.
 pub(crate) async fn use_first(client: &Client) {
+    // A consistent read: what was stored until now is known.
+    client.get(CONFIG_MAPS).await;
     assert_eq!(list_as(client, "early").await, 200);
     assert_eq!(list_as(client, "late").await, 403);
     for label in ["old", "retired"] {

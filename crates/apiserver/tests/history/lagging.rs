@@ -22,7 +22,8 @@ async fn a_server_that_lags_does_not_take_clients_back_in_time(backend: &Backend
     define(&current, "widgets", "Widget").await;
     let all = StoredResource::all();
     let owned = StoredResource::with_own_objects();
-    behind.get("/apis/history.example.com/v1/widgets").await;
+    // A consistent read: what was stored until now is known, the definition too.
+    behind.get("/api/v1/configmaps").await;
 
     gap.stall();
     for_all(&owned, |resource| resource.create(store, "one")).await;
