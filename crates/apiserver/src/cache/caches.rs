@@ -279,14 +279,16 @@ impl Caches {
         self.freshness.prove(asked);
     }
 
+    /// Whether the caches had everything that was stored a short while ago.
+    pub(crate) fn is_recent(&self) -> bool {
+        self.freshness.is_recent()
+    }
+
     /// Makes sure that what decides about requests (roles, bindings, policies, webhooks, definitions) is not older than some
     /// seconds: waits for what other servers have stored if that has not been proven for a while.
     pub(crate) async fn ensure_recent(&self) -> Result<(), StoreError> {
-        if self.freshness.is_recent() {
-            return Ok(());
-        }
         let _proof = self.proof.lock().await;
-        if self.freshness.is_recent() {
+        if self.is_recent() {
             return Ok(());
         }
         self.fresh().await.map(drop)

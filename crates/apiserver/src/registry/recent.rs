@@ -20,8 +20,7 @@ const ALWAYS: [&str; 5] = ["healthz", "livez", "metrics", "readyz", "version"];
 impl Registry {
     /// Waits until the caches are known to be recent, for a request of a path; refuses if they do not get there in time.
     pub(crate) async fn ensure_recent(&self, path: &str) -> Result<(), Status> {
-        let first = path.split('/').nth(1).unwrap_or_default();
-        if ALWAYS.contains(&first) {
+        if self.caches.is_recent() || is_always_answered(path) {
             return Ok(());
         }
         let mut refusal = match tokio::time::timeout(PATIENCE, self.caches.ensure_recent()).await {
@@ -32,4 +31,9 @@ impl Registry {
         refusal.details.get_or_insert_default().retry_after_seconds = 1;
         Err(refusal)
     }
+}
+
+fn is_always_answered(path: &str) -> bool {
+    let first = path.split('/').nth(1);
+    first.is_some_and(|first| ALWAYS.contains(&first))
 }

@@ -2,6 +2,7 @@
 
 use std::{
     hash::{BuildHasher, Hasher, RandomState},
+    net::SocketAddr,
     sync::Arc,
     time::Duration,
 };
@@ -112,6 +113,37 @@ impl Backend {
                 ..MysqlOptions::default()
             },
         })
+    }
+
+    /// Where the database listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        match self {
+            Backend::Memory(_) | Backend::File(..) => unreachable!("it listens nowhere"),
+            Backend::Etcd(etcd) => etcd.endpoint().strip_prefix("http://").unwrap().parse().unwrap(),
+            Backend::Mysql(database) => {
+                let options = &database.options;
+                format!("{}:{}", options.host, options.port).parse().unwrap()
+            }
+        }
+    }
+
+    /// A handle on the store that reaches the database at another address.
+    pub(crate) async fn open_through(&self, address: SocketAddr) -> Arc<dyn Store> {
+        match self {
+            Backend::Memory(_) | Backend::File(..) => unreachable!("it listens nowhere"),
+            Backend::Etcd(_) => {
+                let options = EtcdOptions::at([format!("http://{address}")]);
+                EtcdStore::open(options).await.unwrap()
+            }
+            Backend::Mysql(database) => {
+                let options = MysqlOptions {
+                    host: address.ip().to_string(),
+                    port: address.port(),
+                    ..database.options.clone()
+                };
+                MysqlStore::open(options).await.unwrap()
+            }
+        }
     }
 
     /// A handle on the store: one of its own where the backend can be shared.

@@ -13,16 +13,43 @@ use crate::{
     client::{Client, Watch},
     decisions,
     gap_store::GapStore,
+    proxy::Proxy,
     kinds::{StoredResource, define, for_all, version},
 };
 
 on_every_backend!(a_server_that_lost_history_serves_the_new_state_and_no_other);
 
+mod cut_off {
+    on_backend!(etcd, [a_server_that_was_cut_off_serves_the_new_state_and_no_other]);
+    on_backend!(mysql, [a_server_that_was_cut_off_serves_the_new_state_and_no_other]);
+
+    use super::a_server_that_was_cut_off_serves_the_new_state_and_no_other;
+}
+
+/// Why a server misses events.
+enum Gap {
+    /// Its watch of the store is held up.
+    Stalled(Arc<GapStore>),
+    /// It cannot reach the store.
+    CutOff(Proxy),
+}
+
 async fn a_server_that_lost_history_serves_the_new_state_and_no_other(backend: &Backend) {
+    let store = GapStore::new(backend.open().await);
+    let gap = Gap::Stalled(Arc::clone(&store));
+    serves_the_new_state_and_no_other(backend, store, &gap).await;
+}
+
+async fn a_server_that_was_cut_off_serves_the_new_state_and_no_other(backend: &Backend) {
+    let proxy = Proxy::start(backend.address()).await;
+    let store = backend.open_through(proxy.address).await;
+    serves_the_new_state_and_no_other(backend, store, &Gap::CutOff(proxy)).await;
+}
+
+async fn serves_the_new_state_and_no_other(backend: &Backend, own: Arc<dyn Store>, gap: &Gap) {
     let store = backend.open().await;
     let store = store.as_ref();
-    let gap = GapStore::new(backend.open().await);
-    let behind = Arc::new(Client::start(Arc::clone(&gap) as Arc<dyn Store>).await);
+    let behind = Arc::new(Client::start(own).await);
     let current = Client::start(backend.open().await).await;
     define(&current, "widgets", "Widget").await;
     decisions::store_first(&current).await;
@@ -38,7 +65,7 @@ async fn a_server_that_lost_history_serves_the_new_state_and_no_other(backend: &
     let old = version(&behind.get("/api/v1/configmaps").await.body);
     let watches = for_all(&all, |resource| begin_watch(&behind, resource, old)).await;
 
-    gap.stall();
+    gap.begin();
     for_all(&owned, |resource| async {
         resource.update(store, "changes").await;
         resource.delete(store, "deleted").await;
@@ -47,7 +74,7 @@ async fn a_server_that_lost_history_serves_the_new_state_and_no_other(backend: &
     .await;
     let address = decisions::change(&current).await;
     let reads = read_meanwhile(&behind, &all);
-    gap.lose_history().await;
+    gap.end_without_history(store).await;
     reads.join_all().await;
 
     for (resource, mut watch) in all.iter().zip(watches) {
@@ -76,6 +103,29 @@ async fn a_server_that_lost_history_serves_the_new_state_and_no_other(backend: &
             last = revision;
         }
         assert_eq!(last, updated, "{}", resource.path);
+    }
+}
+
+// --- Gap ---
+
+impl Gap {
+    fn begin(&self) {
+        match self {
+            Gap::Stalled(store) => store.stall(),
+            Gap::CutOff(proxy) => proxy.cut(),
+        }
+    }
+
+    /// Ends it, after the store has compacted all that was missed.
+    async fn end_without_history(&self, store: &dyn Store) {
+        match self {
+            Gap::Stalled(store) => store.lose_history().await,
+            Gap::CutOff(proxy) => {
+                let current = store.current_revision().await.unwrap();
+                store.compact(current).await.unwrap();
+                proxy.restore();
+            }
+        }
     }
 }
 

@@ -10,4 +10,5 @@ mod gap_store;
 mod kinds;
 mod lagging;
 mod lost;
+mod proxy;
 mod refused;
