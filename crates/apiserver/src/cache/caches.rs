@@ -6,6 +6,7 @@ use std::{
         Arc, Mutex, PoisonError, RwLock,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use k3_api::rules::Selectable;
@@ -19,6 +20,10 @@ use super::{
     waiters::RevisionWaiters,
 };
 use crate::custom::{self, Definitions};
+
+/// How often, and with which pause, a store is asked that seems to have gone back.
+const LOOKS: usize = 20;
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// The caches of all resources, fed from one watch of the store.
 ///
@@ -244,21 +249,25 @@ impl Caches {
         }
     }
 
-    /// The newest revision of the store.
+    /// The newest revision of the store. It is never below what was read before, unless the store was restored from a backup.
     pub(crate) async fn current_revision(&self) -> Result<u64, StoreError> {
         let applied = self.applied();
-        let current = self.store.current_revision().await?.get();
-        if current < applied {
-            return Err(StoreError::Unavailable {
-                backend: "shared",
-                message: format!(
-                    "it is at revision {current}, below revision {applied} that was read from it; if it was restored from a \
-                     backup, restart this server"
-                ),
-                source: None,
-            });
+        for _ in 0..LOOKS {
+            let current = self.store.current_revision().await?.get();
+            if current >= applied {
+                return Ok(current);
+            }
+            // A store in this process may count a commit a moment after it can be read.
+            tokio::time::sleep(PAUSE).await;
         }
-        Ok(current)
+        Err(StoreError::Unavailable {
+            backend: "shared",
+            message: format!(
+                "it is behind revision {applied}, which was read from it before; if it was restored from a backup, restart \
+                 this server"
+            ),
+            source: None,
+        })
     }
 
     /// Waits until the caches have everything that is stored now, whichever server stored it.

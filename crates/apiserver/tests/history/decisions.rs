@@ -139,7 +139,7 @@ async fn list_as(client: &Client, user: &str) -> u16 {
     client.with_user(user, "people").get(CONFIG_MAPS).await.code
 }
 
-/// A policy that refuses ConfigMaps with a label.
+/// A policy that refuses config maps with a label.
 async fn forbid(client: &Client, label: &str) {
     let policy = json!({
         "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
@@ -163,7 +163,7 @@ async fn forbid(client: &Client, label: &str) {
     client.create(path, &binding).await;
 }
 
-/// A webhook that nobody answers for, about ConfigMaps with a label.
+/// A webhook that nobody answers for, about config maps with a label.
 async fn hook(client: &Client, label: &str) {
     let hook = json!({
         "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",

@@ -13,15 +13,21 @@ use crate::{
     client::{Client, Watch},
     decisions,
     gap_store::GapStore,
-    proxy::Proxy,
     kinds::{StoredResource, define, for_all, version},
+    proxy::Proxy,
 };
 
 on_every_backend!(a_server_that_lost_history_serves_the_new_state_and_no_other);
 
 mod cut_off {
-    on_backend!(etcd, [a_server_that_was_cut_off_serves_the_new_state_and_no_other]);
-    on_backend!(mysql, [a_server_that_was_cut_off_serves_the_new_state_and_no_other]);
+    on_backend!(
+        etcd,
+        [a_server_that_was_cut_off_serves_the_new_state_and_no_other]
+    );
+    on_backend!(
+        mysql,
+        [a_server_that_was_cut_off_serves_the_new_state_and_no_other]
+    );
 
     use super::a_server_that_was_cut_off_serves_the_new_state_and_no_other;
 }
