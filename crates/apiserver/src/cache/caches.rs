@@ -11,11 +11,14 @@ use std::{
 
 use k3_api::rules::Selectable;
 use k3_storage::{Batch, ReadError, Store, StoreError};
-use tokio::{sync::watch, time::Instant};
+use tokio::{
+    sync::{Notify, watch},
+    time::Instant,
+};
 
 use super::{
     Feed, Object, ResourceCache,
-    freshness::{Freshness, Moment},
+    freshness::{Age, Freshness, Moment},
     loaded::{LoadedState, resource_prefix},
     waiters::RevisionWaiters,
 };
@@ -24,6 +27,9 @@ use crate::custom::{self, Definitions};
 /// How often, and with which pause, a store is asked that seems to have gone back.
 const LOOKS: usize = 20;
 const PAUSE: Duration = Duration::from_millis(50);
+
+/// How long it is waited for a proof that no request waits for.
+const PROOF_TIME: Duration = Duration::from_secs(10);
 
 /// The caches of all resources, fed from one watch of the store.
 ///
@@ -46,6 +52,8 @@ pub(crate) struct Caches {
     freshness: Freshness,
     /// Held by the request that asks the store for the others.
     proof: tokio::sync::Mutex<()>,
+    /// Somebody should ask the store soon, so that no request has to wait for it.
+    proof_due: Notify,
     /// The kinds that users define.
     definitions: Definitions,
     /// Which fields objects can be selected by, by the prefix of their keys.
@@ -71,6 +79,7 @@ impl Caches {
             follows: watch::Sender::new(true),
             freshness: Freshness::unknown(),
             proof: tokio::sync::Mutex::new(()),
+            proof_due: Notify::new(),
             definitions: Definitions::default(),
             selectable,
         });
@@ -290,7 +299,23 @@ impl Caches {
 
     /// Whether the caches had everything that was stored a short while ago.
     pub(crate) fn is_recent(&self) -> bool {
-        self.freshness.is_recent()
+        match self.freshness.age() {
+            Age::Recent => true,
+            Age::Aging => {
+                self.proof_due.notify_one();
+                true
+            }
+            Age::Old => false,
+        }
+    }
+
+    /// Asks the store whenever requests will soon need it.
+    pub(super) async fn prove_in_time(&self) {
+        loop {
+            self.proof_due.notified().await;
+            // A request that needs it asks itself, and is told what is wrong.
+            let _ = tokio::time::timeout(PROOF_TIME, self.fresh()).await;
+        }
     }
 
     /// Makes sure that what decides about requests (roles, bindings, policies, webhooks, definitions) is not older than some

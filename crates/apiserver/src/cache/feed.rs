@@ -3,33 +3,31 @@
 use std::{sync::Arc, time::Duration};
 
 use k3_storage::{Prefix, ReadError, Revision, StoreError, WatchError};
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 
 use super::{Caches, loaded::ROOT};
 
 /// How long to wait before a store that failed is asked again.
 const RETRY: Duration = Duration::from_millis(200);
 
-/// The task that feeds the caches. Ends with this handle.
-pub(crate) struct Feed(JoinHandle<()>);
+/// The tasks that keep the caches up to date. They end with this handle.
+pub(crate) struct Feed {
+    _tasks: JoinSet<()>,
+}
 
 // --- Feed ---
 
 impl Feed {
     /// Feeds caches that have everything up to a revision.
     pub(super) fn start(caches: Arc<Caches>, revision: u64) -> Self {
-        #[expect(clippy::disallowed_methods, reason = "the handle is kept, and ends the task")]
-        let task = tokio::spawn(async move {
+        let mut tasks = JoinSet::new();
+        let prover = Arc::clone(&caches);
+        tasks.spawn(async move { prover.prove_in_time().await });
+        tasks.spawn(async move {
             follow(&caches, revision).await;
             caches.close();
         });
-        Feed(task)
-    }
-}
-
-impl Drop for Feed {
-    fn drop(&mut self) {
-        self.0.abort();
+        Feed { _tasks: tasks }
     }
 }
 

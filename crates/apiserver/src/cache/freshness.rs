@@ -12,6 +12,19 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// For so long after a proof the caches count as current.
 const RECENT: Duration = Duration::from_secs(2);
+/// After this time another proof is worth having.
+const AGING: Duration = Duration::from_secs(1);
+
+/// How long ago it was known that the caches have everything that is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Age {
+    /// A moment ago.
+    Recent,
+    /// Not long ago, and soon it will be too long.
+    Aging,
+    /// Too long ago.
+    Old,
+}
 
 /// A moment, by two clocks, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,17 +77,22 @@ impl Freshness {
         self.wall.store(at.wall, Ordering::Release);
     }
 
-    /// Whether that was a short while ago.
-    pub(super) fn is_recent(&self) -> bool {
-        self.is_recent_at(Moment::now())
+    /// How long ago that was, by the clock that says more.
+    pub(super) fn age(&self) -> Age {
+        self.age_at(Moment::now())
     }
 
-    fn is_recent_at(&self, now: Moment) -> bool {
-        let is_near = |then: &AtomicI64, now: i64| {
-            let then = then.load(Ordering::Acquire);
-            u128::from(now.abs_diff(then)) <= RECENT.as_millis()
-        };
-        is_near(&self.since_boot, now.since_boot) && is_near(&self.wall, now.wall)
+    fn age_at(&self, now: Moment) -> Age {
+        let since_boot = now.since_boot.abs_diff(self.since_boot.load(Ordering::Acquire));
+        let wall = now.wall.abs_diff(self.wall.load(Ordering::Acquire));
+        let age = Duration::from_millis(since_boot.max(wall));
+        if age <= AGING {
+            Age::Recent
+        } else if age <= RECENT {
+            Age::Aging
+        } else {
+            Age::Old
+        }
     }
 }
 
@@ -89,16 +107,17 @@ mod tests {
             since_boot: 50_000,
             wall: 1_000_000,
         };
-        assert!(!freshness.is_recent_at(proven));
+        assert_eq!(freshness.age_at(proven), Age::Old);
         freshness.prove(proven);
         let later = |since_boot, wall| Moment {
             since_boot: proven.since_boot + since_boot,
             wall: proven.wall + wall,
         };
-        assert!(freshness.is_recent_at(later(1_900, 1_900)));
+        assert_eq!(freshness.age_at(later(900, 900)), Age::Recent);
+        assert_eq!(freshness.age_at(later(1_900, 1_900)), Age::Aging);
         // The machine was suspended, or a virtual machine was, or the wall clock was set back.
-        assert!(!freshness.is_recent_at(later(2_100, 0)));
-        assert!(!freshness.is_recent_at(later(0, 600_000)));
-        assert!(!freshness.is_recent_at(later(0, -600_000)));
+        assert_eq!(freshness.age_at(later(2_100, 0)), Age::Old);
+        assert_eq!(freshness.age_at(later(0, 600_000)), Age::Old);
+        assert_eq!(freshness.age_at(later(0, -600_000)), Age::Old);
     }
 }

@@ -7,6 +7,7 @@
 //! waiters     requests that wait until a revision is in the caches
 //! freshness   when the caches were last known to have everything that is stored
 //! resource    the objects of one resource as a persistent map, a ring of recent events, the watchers
+//! snapshot    the objects of one resource, as they were at one moment
 //! watcher     the queue of one watcher, and which events concern it
 //! object      one state of one object: the stored bytes, and what is read from them when it is asked for
 //! outline     of an object no more than somebody wants to see
@@ -30,6 +31,7 @@ mod loaded;
 mod object;
 mod outline;
 mod resource;
+mod snapshot;
 #[cfg(test)]
 mod tests;
 mod waiters;
@@ -40,6 +42,7 @@ pub(crate) use self::{
     event::{Delivery, EventType, Wire, frame},
     feed::Feed,
     object::Object,
-    resource::{ResourceCache, Since, Snapshot, TooOld},
+    resource::{ResourceCache, Since, TooOld},
+    snapshot::Snapshot,
     watcher::{Interest, Watcher},
 };

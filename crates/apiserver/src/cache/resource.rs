@@ -13,7 +13,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{
-    Delivery, Interest, Object, Watcher,
+    Delivery, Interest, Object, Snapshot, Watcher,
     event::Event,
     watcher::{self, Outlet},
 };
@@ -47,17 +47,6 @@ struct State {
     /// Watchers by field: how many there are. Without any, no event is asked for its fields.
     by_field: usize,
     kept: VecDeque<(Instant, Snapshot)>,
-}
-
-/// The objects of a resource at one revision.
-#[derive(Clone)]
-pub(crate) struct Snapshot {
-    /// Everything up to here is in it, and nothing after.
-    pub revision: u64,
-    /// Which state of the cache it is of; 0 if it is of none.
-    pub version: u64,
-    /// The objects, by key.
-    pub objects: OrdMap<Key, Arc<Object>>,
 }
 
 /// A watch cannot begin so far back: events are missing.
@@ -398,26 +387,5 @@ impl State {
         {
             self.kept.pop_front();
         }
-    }
-}
-
-// --- Snapshot ---
-
-impl Snapshot {
-    /// The objects under a prefix, behind a key if one is given, in order.
-    pub(crate) fn under<'s>(
-        &'s self,
-        prefix: &'s str,
-        after: Option<&'s str>,
-    ) -> impl Iterator<Item = &'s Arc<Object>> + use<'s> {
-        use std::ops::Bound;
-        let from = match after {
-            Some(after) => Bound::Excluded(after),
-            None => Bound::Included(prefix),
-        };
-        self.objects
-            .range::<_, str>((from, Bound::Unbounded))
-            .take_while(move |(key, _)| key.starts_with(prefix))
-            .map(|(_, object)| object)
     }
 }
