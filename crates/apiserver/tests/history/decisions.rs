@@ -17,14 +17,7 @@ pub(crate) async fn store_first(client: &Client) {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
         client.create("/api/v1/namespaces", &namespace).await;
     }
-    let role = json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "reader"},
-        "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list"]}],
-    });
-    client
-        .create("/apis/rbac.authorization.k8s.io/v1/clusterroles", &role)
-        .await;
-    client.create(ROLE_BINDINGS, &role_binding("early")).await;
+    grant(client, "early").await;
     forbid(client, "old").await;
     forbid(client, "retired").await;
     hook(client, "old").await;
@@ -56,7 +49,7 @@ pub(crate) async fn use_first(client: &Client) {
 
 /// Changes what decides, in the gap. Gives an address that is in use from then on.
 pub(crate) async fn change(client: &Client) -> String {
-    client.delete(&format!("{ROLE_BINDINGS}/early")).await;
+    revoke(client, "early").await;
     client.create(ROLE_BINDINGS, &role_binding("late")).await;
     forbid(client, "new").await;
     let policies = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings";
@@ -125,6 +118,23 @@ pub(crate) async fn check_changed(client: &Client, address: &str) {
     let twice = service("twice", address.into());
     let refused = client.retry(Method::POST, path, Some(&twice)).await;
     assert_eq!(refused.code, 422, "an address was given: {}", refused.text);
+}
+
+/// Lets a user read config maps.
+pub(crate) async fn grant(client: &Client, user: &str) {
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "reader"},
+        "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list"]}],
+    });
+    client
+        .create("/apis/rbac.authorization.k8s.io/v1/clusterroles", &role)
+        .await;
+    client.create(ROLE_BINDINGS, &role_binding(user)).await;
+}
+
+/// Takes back what `grant` gave.
+pub(crate) async fn revoke(client: &Client, user: &str) {
+    client.delete(&format!("{ROLE_BINDINGS}/{user}")).await;
 }
 
 fn role_binding(user: &str) -> Value {

@@ -8,6 +8,7 @@ use k3_storage::Store;
 use crate::{
     backend::{Backend, run},
     client::Client,
+    decisions,
     gap_store::GapStore,
     kinds::{StoredResource, version},
 };
@@ -49,6 +50,36 @@ fn requests_are_refused_while_the_cache_is_loaded() {
         let path = config_maps.object_path("after");
         assert_eq!(client.get(&path).await.code, 200);
         client.get_until("/readyz", |reply| reply.code == 200).await;
+    });
+}
+
+/// A server that lags does not go on for long with what another server has revoked.
+#[test]
+fn a_revoked_role_does_not_allow_for_long() {
+    run(async {
+        let backend = Backend::memory().await;
+        let gap = GapStore::new(backend.open().await);
+        let behind = Client::start(Arc::clone(&gap) as Arc<dyn Store>).await;
+        let current = Client::start(backend.open().await).await;
+        decisions::grant(&current, "early").await;
+        let path = "/api/v1/configmaps";
+        behind.get(path).await;
+        let user = behind.with_user("early", "people");
+        assert_eq!(user.get(path).await.code, 200);
+
+        gap.stall();
+        decisions::revoke(&current, "early").await;
+        let cached = format!("{path}?resourceVersion=0");
+        let refused = user.get_until(&cached, |reply| reply.code != 200).await;
+        assert_eq!(refused.code, 504, "{}", refused.text);
+        assert!(
+            refused.text.contains("Too large resource version"),
+            "{}",
+            refused.text
+        );
+        assert_eq!(refused.headers[header::RETRY_AFTER], "1");
+        gap.resume();
+        assert_eq!(user.get(&cached).await.code, 403);
     });
 }
 
