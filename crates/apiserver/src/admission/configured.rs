@@ -8,15 +8,15 @@ use std::{
 use k3_storage::Key;
 use serde_json::Value;
 
-use crate::registry::Resource;
+use crate::{cache::Object, registry::Resource};
 
-/// What was made of the objects of a resource, and at which revision.
+/// What was made of the objects of a resource, and from which version of the cache.
 pub(super) struct Configured<I, A>(Mutex<Option<Known<I, A>>>);
 
 struct Known<I, A> {
-    revision: u64,
-    /// By key, with the revision of the object.
-    items: HashMap<Key, (u64, Arc<I>)>,
+    version: u64,
+    /// By key, with the state of the object.
+    items: HashMap<Key, (Arc<Object>, Arc<I>)>,
     all: Arc<A>,
 }
 
@@ -48,7 +48,7 @@ impl<I, A> Configured<I, A> {
         let snapshot = of.cache.snapshot(0);
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = &*known
-            && known.revision == snapshot.revision
+            && known.version == snapshot.version
         {
             return Arc::clone(&known.all);
         }
@@ -57,15 +57,15 @@ impl<I, A> Configured<I, A> {
         let mut list = Vec::new();
         for (key, object) in &snapshot.objects {
             let item = match before.remove(key) {
-                Some((revision, item)) if revision == object.revision => item,
+                Some((state, item)) if Arc::ptr_eq(&state, object) => item,
                 _ => Arc::new(each(&object.tree())),
             };
-            items.insert(key.clone(), (object.revision, Arc::clone(&item)));
+            items.insert(key.clone(), (Arc::clone(object), Arc::clone(&item)));
             list.push(item);
         }
         let all = Arc::new(all(list));
         *known = Some(Known {
-            revision: snapshot.revision,
+            version: snapshot.version,
             items,
             all: Arc::clone(&all),
         });

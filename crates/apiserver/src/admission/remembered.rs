@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::{cache::Object, registry::Resource};
 
-/// Something that was found out, and at which revision of the resource.
+/// Something that was found out, and from which version of the cache.
 pub(super) struct Remembered<T>(Mutex<Option<(u64, T)>>);
 
 /// Something that was found out about each of some namespaces, and from which states of its objects.
@@ -34,8 +34,8 @@ impl<T: Clone> Remembered<T> {
     pub(super) fn get(&self, of: &Resource, find: impl FnOnce(&[Value]) -> T) -> T {
         let snapshot = of.cache.snapshot(0);
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((revision, value)) = &*known
-            && *revision == snapshot.revision
+        if let Some((version, value)) = &*known
+            && *version == snapshot.version
         {
             return value.clone();
         }
@@ -46,7 +46,7 @@ impl<T: Clone> Remembered<T> {
             .map(Object::tree)
             .collect();
         let value = find(&objects);
-        *known = Some((snapshot.revision, value.clone()));
+        *known = Some((snapshot.version, value.clone()));
         value
     }
 }

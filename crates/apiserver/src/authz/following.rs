@@ -15,8 +15,8 @@ use crate::{
 pub(super) struct Following {
     /// The beginning of their keys.
     prefix: String,
-    /// The revision of the cache that `known` is of; `None` before the first look.
-    revision: Option<u64>,
+    /// The version of the cache that `known` is of; `None` before the first look.
+    version: Option<u64>,
     known: OrdMap<Key, Arc<Object>>,
 }
 
@@ -33,20 +33,20 @@ impl Following {
             .expect("the resource is built in");
         Following {
             prefix: Resource::of(kind, caches).under(""),
-            revision: None,
+            version: None,
             known: OrdMap::new(),
         }
     }
 
     /// Whether there is nothing new.
     pub(super) fn is_current(&self, caches: &Caches) -> bool {
-        self.revision == Some(self.cache(caches).revision())
+        self.version == Some(self.cache(caches).version())
     }
 
     /// What has changed since the last look. The cost follows the changes, not the objects: states share what is the same.
     pub(super) fn changes(&mut self, caches: &Caches) -> Vec<Change> {
         let snapshot = self.cache(caches).snapshot(0);
-        if self.revision.replace(snapshot.revision) == Some(snapshot.revision) {
+        if self.version.replace(snapshot.version) == Some(snapshot.version) {
             return Vec::new();
         }
         let changes = self.known.diff(&snapshot.objects).map(|item| match item {
@@ -59,7 +59,6 @@ impl Following {
         changes
     }
 
-    // The cache is looked up each time: it is another one when the store's history was lost.
     fn cache(&self, caches: &Caches) -> Arc<ResourceCache> {
         caches.resource(&self.prefix)
     }

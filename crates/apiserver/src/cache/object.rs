@@ -171,10 +171,10 @@ impl Object {
     }
 }
 
-/// Two are the same state if the same commit wrote them.
+/// Two are the same state if the same commit wrote the same bytes. A store that was restored from a backup uses revisions twice.
 impl PartialEq for Object {
     fn eq(&self, other: &Self) -> bool {
-        self.revision == other.revision && self.key == other.key
+        self.revision == other.revision && self.key == other.key && self.bytes == other.bytes
     }
 }
 

@@ -13,7 +13,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{
-    Delivery, Interest, Object, Watcher,
+    Delivery, Interest, Object, Snapshot, Watcher,
     event::Event,
     watcher::{self, Outlet},
 };
@@ -40,6 +40,8 @@ struct State {
     objects: OrdMap<Key, Arc<Object>>,
     /// The last event, or where the cache began.
     revision: u64,
+    /// Counts the states of the objects. Unlike revisions, it also differs when the content was replaced.
+    version: u64,
     /// Events in order; all of those after `horizon`.
     events: VecDeque<(Instant, Arc<Event>)>,
     horizon: u64,
@@ -51,13 +53,17 @@ struct State {
     event_bytes: usize,
 }
 
-/// The objects of a resource at one revision.
-#[derive(Clone)]
-pub(crate) struct Snapshot {
-    /// Everything up to here is in it, and nothing after.
-    pub revision: u64,
-    /// The objects, by key.
-    pub objects: OrdMap<Key, Arc<Object>>,
+/// A watch cannot begin so far back: events are missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TooOld {
+    /// The oldest revision that a watch can begin after.
+    pub oldest: u64,
+}
+
+/// A cache whose content is being replaced. Nobody reads it or begins a watch until this is dropped.
+pub(super) struct CacheReplacement<'c> {
+    cache: &'c ResourceCache,
+    state: MutexGuard<'c, State>,
 }
 
 /// Where a watch begins.
@@ -77,6 +83,7 @@ impl ResourceCache {
         let state = State {
             objects: OrdMap::new(),
             revision,
+            version: 1,
             events: VecDeque::new(),
             horizon: revision,
             watchers: HashMap::new(),
@@ -90,9 +97,12 @@ impl ResourceCache {
         }
     }
 
-    /// Puts an object in that was there before the cache began.
-    pub(super) fn load(&self, object: Object) {
-        self.lock().objects.insert(object.key.clone(), Arc::new(object));
+    /// Begins to replace the content. Holds readers up, so that several caches can be replaced at once.
+    pub(super) fn begin_replacement(&self) -> CacheReplacement<'_> {
+        CacheReplacement {
+            cache: self,
+            state: self.lock(),
+        }
     }
 
     /// Takes in a commit, and tells whoever it concerns.
@@ -102,6 +112,7 @@ impl ResourceCache {
             return;
         }
         state.revision = revision;
+        state.version += 1;
         let (before, after) = match change {
             Change::Created(bytes) | Change::Updated(bytes) => {
                 let object = Arc::new(Object::new(key.clone(), bytes.clone(), revision));
@@ -166,13 +177,14 @@ impl ResourceCache {
         let state = self.lock();
         Snapshot {
             revision: state.revision.max(applied),
+            version: state.version,
             objects: state.objects.clone(),
         }
     }
 
-    /// The last event, or where the cache began.
-    pub(crate) fn revision(&self) -> u64 {
-        self.lock().revision
+    /// Changes with the objects. Equal versions of a cache mean equal objects.
+    pub(crate) fn version(&self) -> u64 {
+        self.lock().version
     }
 
     /// One object as it is.
@@ -208,6 +220,7 @@ impl ResourceCache {
         if revision >= state.revision && revision <= applied.max(state.revision) {
             return Some(Snapshot {
                 revision,
+                version: state.version,
                 objects: state.objects.clone(),
             });
         }
@@ -217,19 +230,21 @@ impl ResourceCache {
             .map(|(_, kept)| kept.clone())
     }
 
-    /// Begins a watch. With [`Since::Now`] the objects there are come back too, for the watcher to begin with. `None`: events
-    /// after the revision are no longer kept.
+    /// Begins a watch. With [`Since::Now`] the objects there are come back too, for the watcher to begin with. A revision that
+    /// the cache has not reached yet is fine: the watcher gets no event up to it.
     pub(crate) fn watch(
         &self,
         interest: &Interest,
         since: Since,
         applied: u64,
-    ) -> Option<(Watcher, Snapshot)> {
+    ) -> Result<(Watcher, Snapshot), TooOld> {
         let mut state = self.lock();
         let mut backlog = Vec::new();
         if let Since::Revision(revision) = since {
             if revision < state.horizon {
-                return None;
+                return Err(TooOld {
+                    oldest: state.horizon,
+                });
             }
             let concerns =
                 |object: &Arc<Object>| interest.concerns(object, |object, at| self.field(object, at));
@@ -242,7 +257,11 @@ impl ResourceCache {
                 }
             }
         }
-        let (outlet, watcher) = watcher::queue(backlog);
+        let after = match since {
+            Since::Revision(revision) => revision,
+            Since::Now => 0,
+        };
+        let (outlet, watcher) = watcher::queue(backlog, after);
         if matches!(interest, Interest::Field(..)) {
             state.by_field += 1;
         }
@@ -257,13 +276,14 @@ impl ResourceCache {
         }
         let snapshot = Snapshot {
             revision: state.revision.max(applied),
+            version: state.version,
             objects: if since == Since::Now {
                 state.objects.clone()
             } else {
                 OrdMap::new()
             },
         };
-        Some((watcher, snapshot))
+        Ok((watcher, snapshot))
     }
 
     /// Begins anew with the objects there are, because they are to be seen otherwise from now on. All watches end, and none can
@@ -276,6 +296,7 @@ impl ResourceCache {
         state.kept.clear();
         state.horizon = state.horizon.max(revision);
         state.revision = state.revision.max(revision);
+        state.version += 1;
         // What was read from them by what was told before is forgotten.
         state.objects = state
             .objects
@@ -317,6 +338,37 @@ impl ResourceCache {
     }
 }
 
+// --- CacheReplacement ---
+
+impl CacheReplacement<'_> {
+    /// Puts other objects in, which are complete at a revision, and the fields that they can be selected by. How they follow from
+    /// those before is not known, so no watch spans it: those that run are told that the history is lost, and none can begin
+    /// before the revision.
+    pub(super) fn put(
+        &mut self,
+        objects: OrdMap<Key, Arc<Object>>,
+        selectable: Arc<[Selectable]>,
+        revision: u64,
+    ) {
+        let state = &mut *self.state;
+        for outlet in state.watchers.drain().flat_map(|(_, outlets)| outlets) {
+            outlet.lose_history(revision);
+        }
+        state.by_field = 0;
+        state.events.clear();
+        state.kept.clear();
+        state.horizon = revision;
+        state.revision = revision;
+        state.version += 1;
+        state.objects = objects;
+        *self
+            .cache
+            .selectable
+            .write()
+            .unwrap_or_else(PoisonError::into_inner) = selectable;
+    }
+}
+
 // --- State ---
 
 impl State {
@@ -346,27 +398,6 @@ impl State {
         {
             self.kept.pop_front();
         }
-    }
-}
-
-// --- Snapshot ---
-
-impl Snapshot {
-    /// The objects under a prefix, behind a key if one is given, in order.
-    pub(crate) fn under<'s>(
-        &'s self,
-        prefix: &'s str,
-        after: Option<&'s str>,
-    ) -> impl Iterator<Item = &'s Arc<Object>> + use<'s> {
-        use std::ops::Bound;
-        let from = match after {
-            Some(after) => Bound::Excluded(after),
-            None => Bound::Included(prefix),
-        };
-        self.objects
-            .range::<_, str>((from, Bound::Unbounded))
-            .take_while(move |(key, _)| key.starts_with(prefix))
-            .map(|(_, object)| object)
     }
 }
 

@@ -18,7 +18,7 @@ use proptest::prelude::*;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::{Caches, Interest, Object, ResourceCache, Since, Watcher};
+use super::{Caches, Interest, Object, ResourceCache, Since, TooOld, Watcher};
 
 const PODS: &str = "/registry/core/pods/";
 
@@ -150,17 +150,14 @@ async fn a_watcher_that_is_too_slow_is_cut_off_and_nobody_waits() {
 }
 
 #[tokio::test]
-async fn a_watch_from_too_long_ago_is_refused() {
+async fn a_watch_from_too_long_ago_is_refused_with_the_oldest_revision() {
     let cache = ResourceCache::new([].into(), 10);
+    let refused = cache.watch(&Interest::Everything, Since::Revision(9), 20).err();
+    assert_eq!(refused, Some(TooOld { oldest: 10 }));
     assert!(
         cache
-            .watch(&Interest::Everything, Since::Revision(9), 10)
-            .is_none()
-    );
-    assert!(
-        cache
-            .watch(&Interest::Everything, Since::Revision(10), 10)
-            .is_some()
+            .watch(&Interest::Everything, Since::Revision(10), 20)
+            .is_ok()
     );
 }
 
@@ -185,4 +182,92 @@ async fn caches_have_what_another_server_wrote() {
             assert_eq!(pod.labels().get("at"), Some("1"));
         }
     }
+}
+
+/// The events that wait for a watcher, by revision; and whether the watch has ended.
+fn drain(watcher: &mut Watcher) -> (Vec<u64>, bool) {
+    let mut context = Context::from_waker(Waker::noop());
+    let mut revisions = Vec::new();
+    loop {
+        match watcher.poll(&mut context) {
+            Poll::Ready(Some(delivery)) => revisions.push(delivery.event.revision),
+            Poll::Ready(None) => return (revisions, true),
+            Poll::Pending => return (revisions, false),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_watch_from_a_revision_ahead_leaves_out_events_up_to_it() {
+    let cache = ResourceCache::new([].into(), 0);
+    let step = Step {
+        namespace: 0,
+        name: 0,
+        node: Some(0),
+    };
+    let steps = vec![step; 10];
+    let revision = apply(&cache, &steps[..2], 0);
+    let (mut ahead, _) = cache
+        .watch(&Interest::Everything, Since::Revision(5), revision)
+        .unwrap();
+    apply(&cache, &steps[2..], revision);
+    assert_eq!(drain(&mut ahead), ((6..=10).collect(), false));
+}
+
+#[tokio::test]
+async fn a_replacement_ends_watches_and_moves_horizon_and_revision_together() {
+    let cache = ResourceCache::new([].into(), 0);
+    let step = |name| Step {
+        namespace: 0,
+        name,
+        node: Some(0),
+    };
+    let revision = apply(&cache, &[step(0), step(1)], 0);
+    let before = cache.snapshot(revision);
+    let (mut watcher, _) = cache
+        .watch(&Interest::Everything, Since::Revision(1), revision)
+        .unwrap();
+    let object = Object::new(key(&step(2)), stored(0, 30), 30);
+    let objects = [(object.key.clone(), Arc::new(object))].into_iter().collect();
+    cache.begin_replacement().put(objects, [].into(), 40);
+
+    // What had happened is still delivered, then the watch learns that events are missing.
+    assert_eq!(drain(&mut watcher), (vec![2], true));
+    assert_eq!(watcher.lost_history(), Some(40));
+    let after = cache.snapshot(0);
+    assert_eq!(after.revision, 40);
+    assert_ne!(after.version, before.version);
+    assert_eq!(
+        state(after.objects.values()),
+        State::from([(key(&step(2)).to_string(), 30)])
+    );
+    assert!(cache.at(revision, 40).is_none());
+    let refused = cache.watch(&Interest::Everything, Since::Revision(39), 40).err();
+    assert_eq!(refused, Some(TooOld { oldest: 40 }));
+    // Events from before the replacement are not applied again.
+    apply(&cache, &[step(3)], 38);
+    assert_eq!(cache.snapshot(0).version, after.version);
+}
+
+#[tokio::test]
+async fn a_cache_that_nobody_asked_for_knows_that_there_were_no_events() {
+    let store = MemoryStore::new();
+    let (caches, _feed) = Caches::fill(store.clone(), |_| [].into()).await.unwrap();
+    let began = caches.applied();
+    let step = Step {
+        namespace: 0,
+        name: 0,
+        node: Some(0),
+    };
+    store
+        .commit(Write::create(key(&step), stored(0, 1)))
+        .await
+        .unwrap();
+    let now = caches.fresh().await.unwrap();
+    let nodes = caches.resource("/registry/core/nodes/");
+    assert!(
+        nodes
+            .watch(&Interest::Everything, Since::Revision(began), now)
+            .is_ok()
+    );
 }

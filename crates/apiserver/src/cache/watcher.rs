@@ -1,7 +1,7 @@
 //! One watcher: which events concern it, and the queue they wait in.
 
 use std::{
-    sync::Arc,
+    sync::{Arc, OnceLock},
     task::{Context, Poll},
 };
 
@@ -31,16 +31,33 @@ pub(crate) struct Watcher {
     queue: mpsc::Receiver<Arc<Delivery>>,
     /// Events that happened before the watch began, and are to be told first.
     backlog: std::vec::IntoIter<Arc<Delivery>>,
+    /// Events up to here are left out.
+    after: u64,
+    /// Set when events were lost for good: the oldest revision that a new watch can begin after.
+    lost: Arc<OnceLock<u64>>,
 }
 
 /// The sending end.
-pub(super) struct Outlet(mpsc::Sender<Arc<Delivery>>);
+pub(super) struct Outlet {
+    queue: mpsc::Sender<Arc<Delivery>>,
+    lost: Arc<OnceLock<u64>>,
+}
 
-/// A queue, with what is to be told first.
-pub(super) fn queue(backlog: Vec<Arc<Delivery>>) -> (Outlet, Watcher) {
+/// A queue for events after a revision, with what is to be told first.
+pub(super) fn queue(backlog: Vec<Arc<Delivery>>, after: u64) -> (Outlet, Watcher) {
     let (sender, queue) = mpsc::channel(QUEUE);
-    let backlog = backlog.into_iter();
-    (Outlet(sender), Watcher { queue, backlog })
+    let lost = Arc::new(OnceLock::new());
+    let outlet = Outlet {
+        queue: sender,
+        lost: Arc::clone(&lost),
+    };
+    let watcher = Watcher {
+        queue,
+        backlog: backlog.into_iter(),
+        after,
+        lost,
+    };
+    (outlet, watcher)
 }
 
 // --- Interest ---
@@ -64,12 +81,24 @@ impl Interest {
 // --- Watcher ---
 
 impl Watcher {
-    /// The next event. `None`: the watcher was too slow, or the server ends.
+    /// The next event. `None`: the watcher was too slow, the server ends, or the history is lost.
     pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Arc<Delivery>>> {
-        match self.backlog.next() {
-            Some(delivery) => Poll::Ready(Some(delivery)),
-            None => self.queue.poll_recv(context),
+        if let Some(delivery) = self.backlog.next() {
+            return Poll::Ready(Some(delivery));
         }
+        loop {
+            match self.queue.poll_recv(context) {
+                // The server lags behind the one that the client comes from: the client has seen it.
+                Poll::Ready(Some(delivery)) if delivery.event.revision <= self.after => {}
+                other => return other,
+            }
+        }
+    }
+
+    /// Whether the watch ended because events were lost: the oldest revision that a new watch can begin after. To be asked when
+    /// there are no more events.
+    pub(crate) fn lost_history(&self) -> Option<u64> {
+        self.lost.get().copied()
     }
 }
 
@@ -78,10 +107,16 @@ impl Watcher {
 impl Outlet {
     /// Puts an event into the queue. `false`: the watcher is gone, or too slow and will be told so by the end of its queue.
     pub(super) fn send(&self, delivery: &Arc<Delivery>) -> bool {
-        self.0.try_send(Arc::clone(delivery)).is_ok()
+        self.queue.try_send(Arc::clone(delivery)).is_ok()
+    }
+
+    /// Ends the watch, because events are missing from here on. What is in the queue is still delivered.
+    pub(super) fn lose_history(self, oldest: u64) {
+        // Set before the queue ends, which is when the watcher looks.
+        let _ = self.lost.set(oldest);
     }
 
     pub(super) fn is_closed(&self) -> bool {
-        self.0.is_closed()
+        self.queue.is_closed()
     }
 }

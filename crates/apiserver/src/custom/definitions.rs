@@ -15,6 +15,7 @@ use k3_api::{
 use serde_json::Value;
 
 use super::Served;
+use crate::cache::Object;
 
 /// Where definitions are stored.
 pub(crate) const PREFIX: &str = "/registry/apiextensions.k8s.io/customresourcedefinitions/";
@@ -22,10 +23,16 @@ pub(crate) const PREFIX: &str = "/registry/apiextensions.k8s.io/customresourcede
 /// The definitions whose objects are served. Follows the feed of the caches.
 #[derive(Default)]
 pub(crate) struct Definitions {
-    table: RwLock<Arc<BTreeMap<Box<str>, Arc<Served>>>>,
+    table: RwLock<Arc<Entries>>,
     /// Counts the changes of what is served.
     generation: AtomicU64,
 }
+
+/// Definitions by name.
+type Entries = BTreeMap<Box<str>, Arc<Served>>;
+
+/// The definitions whose objects are served, as of one revision.
+pub(crate) struct DefinitionTable(Arc<Entries>);
 
 /// What a change of a definition means for the cache of its objects.
 pub(crate) struct Change {
@@ -73,11 +80,43 @@ impl Definitions {
         })
     }
 
-    /// Forgets all of them.
-    pub(crate) fn clear(&self) {
-        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
-        *table = Arc::default();
+    /// The table of definitions that are stored. Those that `is_known` are the ones that are served already.
+    pub(crate) fn read_all<'o>(
+        &self,
+        stored: impl Iterator<Item = &'o Arc<Object>>,
+        is_known: impl Fn(&Arc<Object>) -> bool,
+    ) -> DefinitionTable {
+        let mut entries = Entries::new();
+        for object in stored {
+            let name = object.name();
+            let served = if is_known(object) {
+                self.named(name)
+            } else {
+                let crd = object.tree();
+                // What it said before does not count: it may have said something else in between.
+                let served = if overlaps(&crd) {
+                    None
+                } else {
+                    Served::read(&crd, object.revision, None)
+                };
+                served.map(Arc::new)
+            };
+            if let Some(served) = served {
+                entries.insert(name.into(), served);
+            }
+        }
+        DefinitionTable(Arc::new(entries))
+    }
+
+    /// Replaces all of them.
+    pub(crate) fn replace(&self, table: DefinitionTable) {
+        *self.table.write().unwrap_or_else(PoisonError::into_inner) = table.0;
         self.generation.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// All of them, as they are.
+    pub(crate) fn table(&self) -> DefinitionTable {
+        DefinitionTable(self.all())
     }
 
     /// The definition of a resource.
@@ -91,7 +130,7 @@ impl Definitions {
     }
 
     /// All of them, by name.
-    pub(crate) fn all(&self) -> Arc<BTreeMap<Box<str>, Arc<Served>>> {
+    pub(crate) fn all(&self) -> Arc<Entries> {
         Arc::clone(&self.table.read().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -103,6 +142,17 @@ impl Definitions {
     fn named(&self, name: &str) -> Option<Arc<Served>> {
         let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
         table.get(name).cloned()
+    }
+}
+
+// --- DefinitionTable ---
+
+impl DefinitionTable {
+    /// The fields that the objects of each can be selected by, with the prefix of their keys.
+    pub(crate) fn selectable(&self) -> impl Iterator<Item = (String, Arc<[Selectable]>)> {
+        self.0
+            .values()
+            .map(|served| (prefix(served), served.selectable()))
     }
 }
 

@@ -117,7 +117,7 @@ async fn follow(registry: &Registry) {
     let begun = resource
         .cache
         .watch(&Interest::Everything, Since::Now, registry.caches.applied());
-    let Some((mut watcher, snapshot)) = begun else {
+    let Ok((mut watcher, snapshot)) = begun else {
         return;
     };
     let mut pending: BTreeSet<String> = snapshot
@@ -322,7 +322,7 @@ async fn end(registry: &Registry, resource: &Resource, mut crd: Value, late: boo
         let message = "instances overlap with built-in resources in storage".to_owned();
         terminating(false, "OverlappingBuiltInResource", message)
     } else if conditions::is_true(&crd, "Established") {
-        match delete_objects(registry, &crd).await {
+        match delete_objects(registry, resource, &crd).await {
             Ok(0) => terminating(
                 false,
                 "InstanceDeletionCompleted",
@@ -340,6 +340,8 @@ async fn end(registry: &Registry, resource: &Resource, mut crd: Value, late: boo
                 )
                 .await;
             }
+            // The definition is another one by now.
+            Err(status) if status.code == 409 => return Err(status),
             Err(status) => {
                 let message = format!("could not issue all deletes: {}", status.message);
                 return tell(
@@ -386,8 +388,18 @@ async fn tell(
 }
 
 /// Deletes the objects of a definition. Tells how many are left, held by their finalizers.
-async fn delete_objects(registry: &Registry, crd: &Value) -> Result<usize, Status> {
+async fn delete_objects(registry: &Registry, definitions: &Resource, crd: &Value) -> Result<usize, Status> {
     let spec = crd.at("spec");
+    let metadata = crd.at("metadata");
+    let key = definitions.key("", metadata.text("name"))?;
+    // Another server may have ended it, and objects of a new definition of the same name are not to be deleted.
+    let is_ending = || {
+        definitions.cache.get(&key).is_some_and(|stored| {
+            let stored = stored.tree();
+            let stored = stored.at("metadata");
+            stored.text("uid") == metadata.text("uid") && stored.has("deletionTimestamp")
+        })
+    };
     let served = registry
         .caches
         .definitions()
@@ -395,7 +407,7 @@ async fn delete_objects(registry: &Registry, crd: &Value) -> Result<usize, Statu
     match served {
         Some(served) => {
             let resource = Resource::of(served.stored(), &registry.caches);
-            registry.delete_own(&resource).await
+            registry.delete_own(&resource, is_ending).await
         }
         None => Ok(0),
     }

@@ -213,6 +213,22 @@ async fn two_servers_serve_a_definition_and_end_it_when_its_objects_are_gone() {
     tokio::time::timeout(Duration::from_mins(1), ended).await.unwrap();
 }
 
+/// A server that was behind wakes up, and wants to end a definition that another server has ended since.
+#[tokio::test(flavor = "multi_thread")]
+async fn objects_are_left_alone_when_their_definition_is_not_the_one_that_ends() {
+    let store = Arc::new(MemoryStore::new());
+    let node = Node::start(&store).await;
+    node.create(definition(&["v1"])).await.unwrap();
+    until("it is served", || node.serves()).await;
+    node.create(widget("a", &[])).await.unwrap();
+    let widgets = Resource::of(node.widgets("v1"), &node.registry.caches);
+    let refused = node.registry.delete_own(&widgets, || false).await.unwrap_err();
+    assert_eq!(refused.code, 409, "{}", refused.message);
+    assert_eq!(widgets.cache.count(), 1);
+    assert_eq!(node.registry.delete_own(&widgets, || true).await, Ok(0));
+    assert_eq!(widgets.cache.count(), 0);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_server_left_undone_is_done_by_the_next() {
     let store = Arc::new(MemoryStore::new());

@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use k3_api::{kinds::Kind, status::Status, time::Time};
+use k3_api::{
+    kinds::Kind,
+    status::{Cause, Status},
+    time::Time,
+};
 use k3_storage::{CommitError, Entry, Expect, Operation, StoreError, Write};
 use serde_json::Value;
 use tokio::time::Instant;
@@ -12,6 +16,8 @@ use crate::authn::EphemeralToken;
 
 /// How long a read waits for the cache to have what is stored. Longer than a store takes to come back from a short failure.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// How long the store may take to say how far it is, when its events did not come in time.
+const ONE_ANSWER: Duration = Duration::from_secs(1);
 
 /// Why a write did not happen.
 pub(super) enum NotCommitted {
@@ -45,12 +51,39 @@ impl Registry {
     pub(super) async fn fresh(&self) -> Result<u64, Status> {
         match tokio::time::timeout(PATIENCE, self.caches.fresh()).await {
             Ok(fresh) => fresh.map_err(|error| unavailable(&error)),
-            Err(_) => Err(Status::timeout(
-                "the store is ahead and its events do not come",
-                1,
-            )),
+            Err(_) => Err(self.describe_lag().await),
         }
     }
+
+    /// The answer when the cache did not get everything that is stored in time.
+    pub(super) async fn describe_lag(&self) -> Status {
+        if !self.caches.follows() {
+            let mut status = Status::service_unavailable(
+                "the server missed events of the store and loads its watch cache again; try again",
+            );
+            status.details.get_or_insert_default().retry_after_seconds = 1;
+            return status;
+        }
+        match tokio::time::timeout(ONE_ANSWER, self.caches.current_revision()).await {
+            Ok(Ok(current)) => too_large_version(current, self.caches.applied()),
+            Ok(Err(error)) => unavailable(&error),
+            Err(_) => Status::timeout("the store does not answer", 1),
+        }
+    }
+}
+
+/// The answer to a request for a resource version that the cache does not have, and did not get in time.
+// upstream: staging/src/k8s.io/apiserver/pkg/storage/errors.go NewTooLargeResourceVersionError
+pub(super) fn too_large_version(revision: u64, current: u64) -> Status {
+    let why = format!("Too large resource version: {revision}, current: {current}");
+    let mut status = Status::timeout(why, 1);
+    let details = status.details.get_or_insert_default();
+    details.causes.push(Cause {
+        reason: "ResourceVersionTooLarge".into(),
+        message: "Too large resource version".into(),
+        field: String::new(),
+    });
+    status
 }
 
 /// What figures call a write.

@@ -133,11 +133,21 @@ impl Registry {
     }
 
     /// Deletes all objects of a resource by the server's own doing. Tells how many are left, held by their finalizers.
-    pub(crate) async fn delete_own(&self, resource: &Resource) -> Result<usize, Status> {
+    ///
+    /// `is_due` is asked once the objects are known: a server that was behind may have decided by a state that is over.
+    pub(crate) async fn delete_own(
+        &self,
+        resource: &Resource,
+        is_due: impl Fn() -> bool,
+    ) -> Result<usize, Status> {
         let revision = self.fresh().await?;
         let options = DeleteOptions::read(&Query::default(), None)?;
         let mut left = 0;
         let snapshot = resource.cache.snapshot(revision);
+        if !is_due() {
+            let why = "the reason to delete all objects no longer holds";
+            return Err(Status::conflict(resource.grouped(), "", why));
+        }
         let objects: Vec<_> = snapshot.objects.values().collect();
         for some in objects.chunks(AT_ONCE) {
             let deletions = some.iter().map(|object| async {

@@ -11,7 +11,7 @@ use k3_api::{
     base64, decode, encode, go, protobuf,
     rules::{Tree, TreeMut},
     selector::{field, label},
-    status::{Cause, Status},
+    status::Status,
 };
 use k3_storage::{Key, Page, Prefix, ReadError, Revision};
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ use super::{
     Ask, Registry, Resource,
     answer::{self, Made},
     ask::Warnings,
-    commit::unavailable,
+    commit::{too_large_version, unavailable},
     table::{self, Rows},
     version,
 };
@@ -162,7 +162,13 @@ impl Registry {
             Some(token) => self
                 .snapshot_at(resource, token.revision)
                 .await
-                .map_err(|_| expired(token))?,
+                .map_err(|status| {
+                    if status.code == 410 {
+                        expired(token)
+                    } else {
+                        status
+                    }
+                })?,
             None => self.snapshot(resource, options).await?,
         };
         let after = token.map(|token| format!("{prefix}{}", token.after));
@@ -231,37 +237,32 @@ impl Registry {
                 });
                 Ok(Snapshot {
                     revision,
+                    version: 0,
                     objects: objects.collect::<imbl::OrdMap<Key, _>>(),
                 })
             }
             Err(ReadError::Store(error)) => Err(unavailable(&error)),
+            Err(ReadError::Future { current, .. }) => Err(too_large_version(revision, current.get())),
             Err(_) => Err(too_old()),
         }
     }
 
     /// Waits for a revision, but not for ever.
-    async fn wait_for(&self, revision: u64) -> Result<(), Status> {
+    // upstream: staging/src/k8s.io/apiserver/pkg/storage/cacher/watch_cache.go waitUntilFreshLocked
+    pub(super) async fn wait_for(&self, revision: u64) -> Result<(), Status> {
         if self.caches.applied() >= revision {
             return Ok(());
         }
-        // Another server may have written it.
-        self.fresh().await?;
-        if tokio::time::timeout(PATIENCE, self.caches.reach(revision))
-            .await
-            .is_ok()
-        {
-            return Ok(());
+        let reached = async {
+            // Another server may have written it. Asking also has the store deliver what nobody waited for until now.
+            self.caches.fresh().await?;
+            self.caches.reach(revision).await;
+            Ok(())
+        };
+        match tokio::time::timeout(PATIENCE, reached).await {
+            Ok(reached) => reached.map_err(|error| unavailable(&error)),
+            Err(_) => Err(too_large_version(revision, self.caches.applied())),
         }
-        let current = self.caches.applied();
-        let why = format!("Too large resource version: {revision}, current: {current}");
-        let mut status = Status::timeout(why, 1);
-        let details = status.details.get_or_insert_default();
-        details.causes.push(Cause {
-            reason: "ResourceVersionTooLarge".into(),
-            message: "Too large resource version".into(),
-            field: String::new(),
-        });
-        Err(status)
     }
 }
 

@@ -13,6 +13,7 @@
 //! step       a step of admission, whose time is counted
 //! conversion from there to the version of a request, and back
 //! own        objects of the server's own making
+//! recent     no request is decided by an old state
 //! commit     to the store, and into the cache before anybody is told
 //! ```
 //!
@@ -32,6 +33,7 @@ mod list;
 mod manage;
 mod own;
 mod patch;
+mod recent;
 mod resource;
 mod step;
 mod subresource;

@@ -20,7 +20,7 @@ use super::{
     table, version,
 };
 use crate::{
-    cache::{Caches, Delivery, EventType, Interest, Object, Since, Watcher, Wire, frame},
+    cache::{Caches, Delivery, EventType, Interest, Object, Since, TooOld, Watcher, Wire, frame},
     custom::{Converter, NotConverted},
     http::{self as web, Answer, Body, Form, Format, Pieces},
     metrics::WatchSeries,
@@ -93,20 +93,32 @@ impl Registry {
         };
         if options.resource_version.is_empty() {
             self.fresh().await?;
+        } else if options.initial_events == Some(true)
+            && let Err(status) = self.wait_for(revision).await
+        {
+            // A watch without initial events begins at once, and leaves out what the client has seen.
+            // upstream: staging/src/k8s.io/apiserver/pkg/storage/cacher/cacher.go waitUntilWatchCacheFreshAndForceAllEvents
+            return Ok(one_error(&status, ask));
         }
         let interest = interest(&selection, &resource, &ask.target.namespace);
-        // Version 0, or none, begins with what is there; unless the client wants no more than what comes.
-        let since = match (revision, options.initial_events) {
-            (_, Some(true)) | (0, None) => Since::Now,
-            (0, Some(false)) => Since::Revision(self.caches.applied()),
-            (revision, _) => Since::Revision(revision),
-        };
         let seconds = match options.timeout {
             Some(seconds) if seconds > 0 => u64::try_from(seconds).unwrap_or(SHORTEST),
             _ => SHORTEST + u64::from(ask.now.nanos()) % SHORTEST,
         };
-        let Some((watcher, snapshot)) = resource.cache.watch(&interest, since, self.caches.applied()) else {
-            return Ok(expired(revision, self.caches.applied(), ask));
+        let (watcher, snapshot) = loop {
+            let applied = self.caches.applied();
+            // Version 0, or none, begins with what is there; unless the client wants no more than what comes.
+            let since = match (revision, options.initial_events) {
+                (_, Some(true)) | (0, None) => Since::Now,
+                (0, Some(false)) => Since::Revision(applied),
+                (revision, _) => Since::Revision(revision),
+            };
+            match resource.cache.watch(&interest, since, applied) {
+                Ok(begun) => break begun,
+                // The cache was loaded again in this moment; the client did not ask for what was before.
+                Err(_) if revision == 0 => {}
+                Err(TooOld { oldest }) => return Ok(one_error(&too_old(revision, oldest), ask)),
+            }
         };
         let prefix = resource.under(&ask.target.namespace);
         let initial = snapshot
@@ -155,11 +167,16 @@ fn media(format: Format) -> &'static str {
     }
 }
 
-/// The answer to a watch from a version that is too old: a watch of one event, which says so.
-fn expired(revision: u64, current: u64, ask: &Ask) -> Answer {
-    let status = Status::expired(format!("too old resource version: {revision} ({current})"));
-    let frame = error_frame(&status, ask.accepted.format);
+/// The answer to a watch that cannot begin: a watch of one event, which says why.
+fn one_error(status: &Status, ask: &Ask) -> Answer {
+    let frame = error_frame(status, ask.accepted.format);
     web::answer(200, media(ask.accepted.format), frame)
+}
+
+/// What a watch is told when events after a version are missing: it names the oldest version that a watch can begin at.
+// upstream: staging/src/k8s.io/apiserver/pkg/storage/cacher/watch_cache.go getAllEventsSinceLocked
+fn too_old(revision: u64, oldest: u64) -> Status {
+    Status::expired(format!("too old resource version: {revision} ({oldest})"))
 }
 
 fn error_frame(status: &Status, format: Format) -> Vec<u8> {
@@ -235,7 +252,16 @@ impl WatchBody {
                         self.figures.figures.sent(out.len() - before);
                     }
                 }
-                Poll::Ready(None) => self.watcher = None,
+                Poll::Ready(None) => {
+                    if let Some(oldest) = watcher.lost_history() {
+                        if let Some(first) = alone.take() {
+                            out.extend_from_slice(&first);
+                        }
+                        let status = too_old(self.sent, oldest);
+                        out.extend_from_slice(&error_frame(&status, self.form.format));
+                    }
+                    self.watcher = None;
+                }
                 Poll::Pending => break,
             }
         }

@@ -157,9 +157,15 @@ impl Handler {
         let mut head = Head::read(&parts);
         head.peer = peer.address.map(|address| address.ip());
         head.upgrade = Mutex::new(parts.extensions.remove());
+        // First of all: what a path leads to depends on what is stored.
+        let recent = self.registry.ensure_recent(&head.path).await;
         let place = route(&head.path, self.registry.caches.definitions());
         let mut exchange = Exchange::begin(self.ids.of(&head.headers), &head, &place, &self.registry.metrics);
-        let mut answer = match self.limited(&head, place, body, peer, &mut exchange).await {
+        let answered = match recent {
+            Ok(()) => self.limited(&head, place, body, peer, &mut exchange).await,
+            Err(status) => Err(status),
+        };
+        let mut answer = match answered {
             Ok(answer) => answer,
             Err(status) => web::status(&status, head.error_format(), head.pretty),
         };
@@ -464,9 +470,9 @@ impl Handler {
 
     /// What the server says of itself.
     async fn document(&self, head: &Head) -> Result<Answer, Status> {
-        let store = self.registry.caches.store();
+        let caches = &self.registry.caches;
         let metrics = &self.registry.metrics;
-        if let Some(answer) = health::answer(&head.path, &head.query, store.as_ref(), metrics).await {
+        if let Some(answer) = health::answer(&head.path, &head.query, caches, metrics).await {
             return Ok(answer);
         }
         let figures = match head.path.as_str() {

@@ -1,9 +1,9 @@
 //! Whether the server is alive and ready.
 
 use http::{HeaderValue, header::CACHE_CONTROL};
-use k3_storage::Store;
 
 use crate::{
+    cache::Caches,
     http::{self as web, Answer},
     metrics::Metrics,
     request::Query,
@@ -22,18 +22,13 @@ pub(super) fn is_asked_for(path: &str) -> bool {
 }
 
 /// Answers `/healthz`, `/livez`, `/readyz`, and `/<of them>/<check>`; `None` for other paths.
-pub(super) async fn answer(
-    path: &str,
-    query: &Query,
-    store: &dyn Store,
-    metrics: &Metrics,
-) -> Option<Answer> {
+pub(super) async fn answer(path: &str, query: &Query, caches: &Caches, metrics: &Metrics) -> Option<Answer> {
     let mut parts = path.trim_start_matches('/').splitn(2, '/');
     let endpoint = parts.next()?;
     if !ENDPOINTS.contains(&endpoint) {
         return None;
     }
-    let checks = checks(endpoint, store).await;
+    let checks = checks(endpoint, caches).await;
     for (name, result) in &checks {
         metrics.checked(name, endpoint, result.is_ok());
     }
@@ -53,13 +48,18 @@ pub(super) async fn answer(
     Some(answer)
 }
 
-async fn checks(endpoint: &str, store: &dyn Store) -> Vec<Check> {
+async fn checks(endpoint: &str, caches: &Caches) -> Vec<Check> {
     let mut checks = vec![("ping", Ok(())), ("log", Ok(()))];
-    let health = store.health().await;
+    let health = caches.store().health().await;
     checks.push(("storage", health.map(drop).map_err(|error| error.to_string())));
     if endpoint == "readyz" {
-        // A server takes no request before these are done.
-        checks.push(("informer-sync", Ok(())));
+        let follows = if caches.follows() {
+            Ok(())
+        } else {
+            Err("the watch cache is loaded again after the store's history was lost".to_owned())
+        };
+        checks.push(("informer-sync", follows));
+        // A server takes no request before this is done.
         checks.push(("poststarthook/bootstrap", Ok(())));
     }
     checks

@@ -42,7 +42,7 @@ static COMMON: LazyLock<Vec<Rule>> = LazyLock::new(|| {
 pub(super) struct Nodes {
     caches: Arc<Caches>,
     graph: RwLock<Graph>,
-    /// How far the caches were when the graph was last compared with them. The graph is not behind that.
+    /// The version of the caches that the graph was last compared with. The graph is not behind that.
     seen: AtomicU64,
 }
 
@@ -207,14 +207,14 @@ impl Nodes {
 
     /// The graph, as of now.
     fn graph(&self) -> RwLockReadGuard<'_, Graph> {
-        // What is answered is in the caches before they say how far they are.
-        let applied = self.caches.applied();
-        if self.seen.load(Ordering::Acquire) != applied {
+        // What is answered is in the caches before their version changes.
+        let version = self.caches.version();
+        if self.seen.load(Ordering::Acquire) != version {
             if !self.read().is_current(&self.caches) {
                 let mut graph = self.graph.write().unwrap_or_else(PoisonError::into_inner);
                 graph.follow(&self.caches);
             }
-            self.seen.fetch_max(applied, Ordering::AcqRel);
+            self.seen.store(version, Ordering::Release);
         }
         self.read()
     }

@@ -32,7 +32,7 @@ const LOOKS: usize = 100;
 pub(super) struct Rbac {
     caches: Arc<Caches>,
     state: RwLock<State>,
-    /// How far the caches were when the index was last compared with them. The index is not behind that.
+    /// The version of the caches that the index was last compared with. The index is not behind that.
     seen: AtomicU64,
 }
 
@@ -102,14 +102,14 @@ impl Rbac {
 
     /// The index, as of now.
     fn state(&self) -> RwLockReadGuard<'_, State> {
-        // What is answered is in the caches before they say how far they are.
-        let applied = self.caches.applied();
-        if self.seen.load(Ordering::Acquire) != applied {
+        // What is answered is in the caches before their version changes.
+        let version = self.caches.version();
+        if self.seen.load(Ordering::Acquire) != version {
             if !self.read().is_current(&self.caches) {
                 let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
                 state.follow(&self.caches);
             }
-            self.seen.fetch_max(applied, Ordering::AcqRel);
+            self.seen.store(version, Ordering::Release);
         }
         self.read()
     }

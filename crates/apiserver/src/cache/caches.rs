@@ -1,0 +1,360 @@
+//! The caches of all resources.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::{
+        Arc, Mutex, PoisonError, RwLock,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use k3_api::rules::Selectable;
+use k3_storage::{Batch, ReadError, Store, StoreError};
+use tokio::{
+    sync::{Notify, watch},
+    time::Instant,
+};
+
+use super::{
+    Feed, Object, ResourceCache,
+    freshness::{Age, Freshness, Moment},
+    loaded::{LoadedState, resource_prefix},
+    waiters::RevisionWaiters,
+};
+use crate::custom::{self, Definitions};
+
+/// How often, and with which pause, a store is asked that seems to have gone back.
+const LOOKS: usize = 20;
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// How long it is waited for a proof that no request waits for.
+const PROOF_TIME: Duration = Duration::from_secs(10);
+
+/// The caches of all resources, fed from one watch of the store.
+///
+/// The cache of a resource stays the same one for as long as somebody holds it: what is stored changes its content.
+pub(crate) struct Caches {
+    store: Arc<dyn Store>,
+    /// By the prefix of their keys.
+    resources: RwLock<HashMap<Box<str>, Arc<ResourceCache>>>,
+    /// Custom resources whose definition is deleted. Their caches are removed when nobody holds them.
+    abandoned: Mutex<BTreeSet<String>>,
+    /// A cache that is created now knows of all events after this revision: there were none.
+    began: AtomicU64,
+    /// Everything up to here is in the caches.
+    applied: AtomicU64,
+    /// Counts the states of all caches together.
+    version: AtomicU64,
+    waiters: RevisionWaiters,
+    /// Whether the caches follow the store; false while they are loaded after events were lost.
+    follows: watch::Sender<bool>,
+    freshness: Freshness,
+    /// Held by the request that asks the store for the others.
+    proof: tokio::sync::Mutex<()>,
+    /// Somebody should ask the store soon, so that no request has to wait for it.
+    proof_due: Notify,
+    /// The kinds that users define.
+    definitions: Definitions,
+    /// Which fields objects can be selected by, by the prefix of their keys.
+    selectable: fn(&str) -> Arc<[Selectable]>,
+}
+
+// --- Caches ---
+
+impl Caches {
+    /// Fills the caches with what is stored, and keeps them up to date.
+    pub(crate) async fn fill(
+        store: Arc<dyn Store>,
+        selectable: fn(&str) -> Arc<[Selectable]>,
+    ) -> Result<(Arc<Self>, Feed), ReadError> {
+        let caches = Arc::new(Caches {
+            store,
+            resources: RwLock::default(),
+            abandoned: Mutex::default(),
+            began: AtomicU64::new(0),
+            applied: AtomicU64::new(0),
+            version: AtomicU64::new(0),
+            waiters: RevisionWaiters::default(),
+            follows: watch::Sender::new(true),
+            freshness: Freshness::unknown(),
+            proof: tokio::sync::Mutex::new(()),
+            proof_due: Notify::new(),
+            definitions: Definitions::default(),
+            selectable,
+        });
+        let revision = caches.load().await?;
+        let feed = Feed::start(Arc::clone(&caches), revision);
+        Ok((caches, feed))
+    }
+
+    /// Reads everything that is stored, and then replaces the content of all caches at once. Answers with its revision.
+    pub(super) async fn load(&self) -> Result<u64, ReadError> {
+        let known = |key: &k3_storage::Key| self.existing(resource_prefix(key))?.get(key);
+        let loaded = LoadedState::read(self.store.as_ref(), known).await?;
+        let revision = loaded.revision;
+        self.replace(loaded);
+        Ok(revision)
+    }
+
+    /// Replaces the content of all caches and the table of definitions. Nobody sees some of it old and some of it new, nor a
+    /// revision that the caches do not have.
+    fn replace(&self, mut loaded: LoadedState) {
+        let revision = loaded.revision;
+        let stored_definitions = loaded.resources.get(custom::PREFIX);
+        let is_known = |object: &Arc<Object>| {
+            let cache = self.existing(custom::PREFIX);
+            let known = cache.and_then(|cache| cache.get(&object.key));
+            known.is_some_and(|known| Arc::ptr_eq(&known, object))
+        };
+        let definitions = self.definitions.read_all(
+            stored_definitions.into_iter().flat_map(|all| all.values()),
+            is_known,
+        );
+        let mut selectable: HashMap<String, Arc<[Selectable]>> = definitions.selectable().collect();
+        // Those of a definition that is deleted have none.
+        let mut abandoned = self.abandoned.lock().unwrap_or_else(PoisonError::into_inner);
+        for (prefix, _) in self.definitions.table().selectable() {
+            if !selectable.contains_key(&prefix) {
+                selectable.insert(prefix.clone(), [].into());
+                abandoned.insert(prefix);
+            }
+        }
+        drop(abandoned);
+
+        let mut resources = self.resources.write().unwrap_or_else(PoisonError::into_inner);
+        for prefix in loaded.resources.keys() {
+            if !resources.contains_key(prefix) {
+                let cache = ResourceCache::new((self.selectable)(prefix), revision);
+                resources.insert(prefix.clone(), Arc::new(cache));
+            }
+        }
+        let mut replacements: Vec<_> = resources
+            .iter()
+            .map(|(prefix, cache)| (prefix, cache.begin_replacement()))
+            .collect();
+        for (prefix, replacement) in &mut replacements {
+            let mut objects = loaded.resources.remove(*prefix).unwrap_or_default();
+            let fields = match selectable.get(&***prefix) {
+                Some(fields) => {
+                    // The values of fields were read as the definition said before.
+                    let renewed = objects
+                        .iter()
+                        .map(|(key, object)| (key.clone(), Arc::new(object.anew())));
+                    objects = renewed.collect();
+                    Arc::clone(fields)
+                }
+                None => (self.selectable)(prefix),
+            };
+            replacement.put(objects, fields, revision);
+        }
+        self.definitions.replace(definitions);
+        self.began.store(revision, Ordering::Release);
+        self.version.fetch_add(1, Ordering::AcqRel);
+        self.applied.store(revision, Ordering::Release);
+        drop(replacements);
+        drop(resources);
+        self.waiters.notify(revision);
+    }
+
+    /// Takes in what the store's watch delivers.
+    pub(super) fn apply(&self, batch: &Batch) {
+        let now = Instant::now();
+        for event in batch.events.iter() {
+            let revision = event.revision.get();
+            let cache = self.resource(resource_prefix(&event.key));
+            cache.apply(&event.key, &event.change, revision, now);
+            if event.key.starts_with(custom::PREFIX) {
+                self.define(&event.key, cache.get(&event.key).as_deref(), revision);
+            }
+        }
+        if !batch.events.is_empty() {
+            self.version.fetch_add(1, Ordering::AcqRel);
+        }
+        let revision = batch.revision.get();
+        self.applied.store(revision, Ordering::Release);
+        self.waiters.notify(revision);
+    }
+
+    /// Takes a definition in, or its end, as a commit wrote it: from then on its objects are served as it says.
+    fn define(&self, key: &str, object: Option<&Object>, revision: u64) {
+        let Some(name) = key.strip_prefix(custom::PREFIX) else {
+            return;
+        };
+        let tree = object.map(Object::tree);
+        let Some(change) = self.definitions.follow(name, tree.as_ref(), revision) else {
+            return;
+        };
+        self.resource(&change.prefix).renew(change.selectable, revision);
+        let mut abandoned = self.abandoned.lock().unwrap_or_else(PoisonError::into_inner);
+        if change.gone {
+            abandoned.insert(change.prefix);
+        } else {
+            abandoned.remove(&change.prefix);
+        }
+        let mut resources = self.resources.write().unwrap_or_else(PoisonError::into_inner);
+        abandoned.retain(|prefix| {
+            let cache = resources.get(prefix.as_str());
+            // A request that holds it must not be left with one that is fed no more.
+            let is_unused = cache.is_some_and(|cache| cache.count() == 0 && Arc::strong_count(cache) == 1);
+            if is_unused {
+                resources.remove(prefix.as_str());
+                self.began.store(revision, Ordering::Release);
+            }
+            resources.contains_key(prefix.as_str())
+        });
+    }
+
+    /// The kinds that users define.
+    pub(crate) fn definitions(&self) -> &Definitions {
+        &self.definitions
+    }
+
+    /// The cache of the resource whose keys have this prefix; it is created if it is not there.
+    pub(crate) fn resource(&self, prefix: &str) -> Arc<ResourceCache> {
+        if let Some(cache) = self.existing(prefix) {
+            return cache;
+        }
+        let mut resources = self.resources.write().unwrap_or_else(PoisonError::into_inner);
+        // Read under the lock: it changes together with the caches.
+        let began = self.began.load(Ordering::Acquire);
+        let cache = resources
+            .entry(prefix.into())
+            .or_insert_with(|| Arc::new(ResourceCache::new((self.selectable)(prefix), began)));
+        Arc::clone(cache)
+    }
+
+    fn existing(&self, prefix: &str) -> Option<Arc<ResourceCache>> {
+        let resources = self.resources.read().unwrap_or_else(PoisonError::into_inner);
+        resources.get(prefix).cloned()
+    }
+
+    /// Everything up to here is in the caches.
+    pub(crate) fn applied(&self) -> u64 {
+        self.applied.load(Ordering::Acquire)
+    }
+
+    /// Changes with the content of the caches.
+    pub(crate) fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// Whether the caches follow the store. They do not while they are loaded after events were lost.
+    pub(crate) fn follows(&self) -> bool {
+        *self.follows.borrow()
+    }
+
+    pub(super) fn set_follows(&self, follows: bool) {
+        self.follows.send_replace(follows);
+    }
+
+    /// Waits until a commit is in the caches.
+    pub(crate) async fn reach(&self, revision: u64) {
+        if self.applied() < revision {
+            let reached = self.waiters.add(revision);
+            // It may have been applied between the look and the queue.
+            self.waiters.notify(self.applied());
+            let _ = reached.await;
+        }
+    }
+
+    /// The newest revision of the store. It is never below what was read before, unless the store was restored from a backup.
+    pub(crate) async fn current_revision(&self) -> Result<u64, StoreError> {
+        let applied = self.applied();
+        for _ in 0..LOOKS {
+            let current = self.store.current_revision().await?.get();
+            if current >= applied {
+                return Ok(current);
+            }
+            // A store in this process may count a commit a moment after it can be read.
+            tokio::time::sleep(PAUSE).await;
+        }
+        Err(StoreError::Unavailable {
+            backend: "shared",
+            message: format!(
+                "it is behind revision {applied}, which was read from it before; if it was restored from a backup, restart \
+                 this server"
+            ),
+            source: None,
+        })
+    }
+
+    /// Waits until the caches have everything that is stored now, whichever server stored it.
+    pub(crate) async fn fresh(&self) -> Result<u64, StoreError> {
+        let asked = Moment::now();
+        let revision = self.current_revision().await?;
+        self.wait_until_current(revision, asked).await;
+        Ok(revision)
+    }
+
+    /// Waits until the caches have everything up to a revision that was the store's newest at a moment.
+    async fn wait_until_current(&self, revision: u64, asked: Moment) {
+        self.reach(revision).await;
+        if !self.follows() {
+            // Ends with an error only when the caches are gone.
+            let _ = self.follows.subscribe().wait_for(|follows| *follows).await;
+        }
+        self.freshness.prove(asked);
+    }
+
+    /// Whether the caches had everything that was stored a short while ago.
+    pub(crate) fn is_recent(&self) -> bool {
+        match self.freshness.age() {
+            Age::Recent => true,
+            Age::Aging => {
+                self.proof_due.notify_one();
+                true
+            }
+            Age::Old => false,
+        }
+    }
+
+    /// Asks the store whenever requests will soon need it.
+    pub(super) async fn prove_in_time(&self) {
+        loop {
+            self.proof_due.notified().await;
+            // A request that needs it asks itself, and is told what is wrong.
+            let _ = tokio::time::timeout(PROOF_TIME, self.fresh()).await;
+        }
+    }
+
+    /// Makes sure that what decides about requests (roles, bindings, policies, webhooks, definitions) is not older than some
+    /// seconds: waits for what other servers have stored if that has not been proven for a while.
+    pub(crate) async fn ensure_recent(&self) -> Result<(), StoreError> {
+        let _proof = self.proof.lock().await;
+        if self.is_recent() {
+            return Ok(());
+        }
+        self.fresh().await.map(drop)
+    }
+
+    /// How many objects each resource has, by group and name.
+    pub(crate) fn counts(&self) -> Vec<(String, String, usize)> {
+        let resources = self.resources.read().unwrap_or_else(PoisonError::into_inner);
+        let mut counts: Vec<_> = resources
+            .iter()
+            .filter_map(|(prefix, cache)| {
+                let mut parts = prefix.trim_end_matches('/').rsplit('/');
+                let resource = parts.next()?;
+                let group = parts.next()?;
+                let group = if group == "core" { "" } else { group };
+                Some((group.to_owned(), resource.to_owned(), cache.count()))
+            })
+            .collect();
+        counts.sort();
+        counts
+    }
+
+    /// The store behind the caches.
+    pub(crate) fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    /// Ends all watches.
+    pub(crate) fn close(&self) {
+        let resources = self.resources.read().unwrap_or_else(PoisonError::into_inner);
+        for cache in resources.values() {
+            cache.close();
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! When the caches were last known to have everything that is stored.
+//!
+//! Promise: asking costs two readings of clocks. Time that the process or the machine slept counts: one clock goes on while the
+//! machine is suspended, the other is set right when a paused virtual machine wakes up.
+
+use std::{
+    sync::atomic::{AtomicI64, Ordering},
+    time::Duration,
+};
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// For so long after a proof the caches count as current.
+const RECENT: Duration = Duration::from_secs(2);
+/// After this time another proof is worth having.
+const AGING: Duration = Duration::from_secs(1);
+
+/// How long ago it was known that the caches have everything that is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Age {
+    /// A moment ago.
+    Recent,
+    /// Not long ago, and soon it will be too long.
+    Aging,
+    /// Too long ago.
+    Old,
+}
+
+/// A moment, by two clocks, in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Moment {
+    /// Since the machine started, with the time it was suspended.
+    since_boot: i64,
+    /// By the wall clock.
+    wall: i64,
+}
+
+/// When the caches were last known to have everything that is stored.
+pub(super) struct Freshness {
+    since_boot: AtomicI64,
+    wall: AtomicI64,
+}
+
+// --- Moment ---
+
+impl Moment {
+    pub(super) fn now() -> Self {
+        Moment {
+            since_boot: read(ClockId::Boottime),
+            wall: read(ClockId::Realtime),
+        }
+    }
+}
+
+fn read(clock: ClockId) -> i64 {
+    let time = clock_gettime(clock);
+    time.tv_sec
+        .saturating_mul(1000)
+        .saturating_add(time.tv_nsec / 1_000_000)
+}
+
+// --- Freshness ---
+
+impl Freshness {
+    /// Nothing is known yet.
+    pub(super) fn unknown() -> Self {
+        Freshness {
+            since_boot: AtomicI64::new(i64::MIN),
+            wall: AtomicI64::new(i64::MIN),
+        }
+    }
+
+    /// The caches have everything that was stored at a moment.
+    pub(super) fn prove(&self, at: Moment) {
+        // Moments may get mixed up when two are stored at once: both are true, and so is the older of each.
+        self.since_boot.store(at.since_boot, Ordering::Release);
+        self.wall.store(at.wall, Ordering::Release);
+    }
+
+    /// How long ago that was, by the clock that says more.
+    pub(super) fn age(&self) -> Age {
+        self.age_at(Moment::now())
+    }
+
+    fn age_at(&self, now: Moment) -> Age {
+        let since_boot = now.since_boot.abs_diff(self.since_boot.load(Ordering::Acquire));
+        let wall = now.wall.abs_diff(self.wall.load(Ordering::Acquire));
+        let age = Duration::from_millis(since_boot.max(wall));
+        if age <= AGING {
+            Age::Recent
+        } else if age <= RECENT {
+            Age::Aging
+        } else {
+            Age::Old
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_proof_holds_for_a_while_by_both_clocks() {
+        let freshness = Freshness::unknown();
+        let proven = Moment {
+            since_boot: 50_000,
+            wall: 1_000_000,
+        };
+        assert_eq!(freshness.age_at(proven), Age::Old);
+        freshness.prove(proven);
+        let later = |since_boot, wall| Moment {
+            since_boot: proven.since_boot + since_boot,
+            wall: proven.wall + wall,
+        };
+        assert_eq!(freshness.age_at(later(900, 900)), Age::Recent);
+        assert_eq!(freshness.age_at(later(1_900, 1_900)), Age::Aging);
+        // The machine was suspended, or a virtual machine was, or the wall clock was set back.
+        assert_eq!(freshness.age_at(later(2_100, 0)), Age::Old);
+        assert_eq!(freshness.age_at(later(0, 600_000)), Age::Old);
+        assert_eq!(freshness.age_at(later(0, -600_000)), Age::Old);
+    }
+}

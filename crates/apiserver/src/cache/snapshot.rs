@@ -1,0 +1,40 @@
+//! The objects of one resource, as they were at one moment.
+
+use std::sync::Arc;
+
+use imbl::OrdMap;
+use k3_storage::Key;
+
+use super::Object;
+
+/// The objects of a resource at one revision.
+#[derive(Clone)]
+pub(crate) struct Snapshot {
+    /// Everything up to here is in it, and nothing after.
+    pub revision: u64,
+    /// Which state of the cache it is of; 0 if it is of none.
+    pub version: u64,
+    /// The objects, by key.
+    pub objects: OrdMap<Key, Arc<Object>>,
+}
+
+// --- Snapshot ---
+
+impl Snapshot {
+    /// The objects under a prefix, behind a key if one is given, in order.
+    pub(crate) fn under<'s>(
+        &'s self,
+        prefix: &'s str,
+        after: Option<&'s str>,
+    ) -> impl Iterator<Item = &'s Arc<Object>> + use<'s> {
+        use std::ops::Bound;
+        let from = match after {
+            Some(after) => Bound::Excluded(after),
+            None => Bound::Included(prefix),
+        };
+        self.objects
+            .range::<_, str>((from, Bound::Unbounded))
+            .take_while(move |(key, _)| key.starts_with(prefix))
+            .map(|(_, object)| object)
+    }
+}

@@ -1,0 +1,101 @@
+//! Requests that wait until a revision is in the caches.
+
+use std::{
+    cmp::Reverse,
+    collections::BinaryHeap,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use tokio::sync::oneshot;
+
+/// Beyond this many, those whose request has ended are removed before another one is added.
+const MANY: usize = 1024;
+
+/// Everybody who waits, the lowest revision first.
+#[derive(Default)]
+pub(super) struct RevisionWaiters(Mutex<BinaryHeap<Reverse<Waiter>>>);
+
+struct Waiter {
+    revision: u64,
+    done: oneshot::Sender<()>,
+}
+
+// --- RevisionWaiters ---
+
+impl RevisionWaiters {
+    /// Adds one, who hears when the revision is reached.
+    pub(super) fn add(&self, revision: u64) -> oneshot::Receiver<()> {
+        let (done, reached) = oneshot::channel();
+        let mut waiters = self.lock();
+        if waiters.len() >= MANY {
+            waiters.retain(|Reverse(waiter)| !waiter.done.is_closed());
+        }
+        waiters.push(Reverse(Waiter { revision, done }));
+        reached
+    }
+
+    /// Notifies those who wait for a revision up to this one.
+    pub(super) fn notify(&self, revision: u64) {
+        let mut waiters = self.lock();
+        while let Some(Reverse(first)) = waiters.peek()
+            && first.revision <= revision
+        {
+            if let Some(Reverse(first)) = waiters.pop() {
+                // Its request may have ended.
+                let _ = first.done.send(());
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BinaryHeap<Reverse<Waiter>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// --- Waiter ---
+
+impl PartialEq for Waiter {
+    fn eq(&self, other: &Self) -> bool {
+        self.revision == other.revision
+    }
+}
+
+impl Eq for Waiter {}
+
+impl PartialOrd for Waiter {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Waiter {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.revision.cmp(&other.revision)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waiters_hear_of_their_revision_and_no_other() {
+        let waiters = RevisionWaiters::default();
+        let mut at_seven = waiters.add(7);
+        let mut at_five = waiters.add(5);
+        waiters.notify(6);
+        assert!(at_five.try_recv().is_ok());
+        assert!(at_seven.try_recv().is_err());
+        waiters.notify(7);
+        assert!(at_seven.try_recv().is_ok());
+    }
+
+    #[test]
+    fn requests_that_ended_do_not_pile_up() {
+        let waiters = RevisionWaiters::default();
+        for revision in 0..10 * MANY as u64 {
+            drop(waiters.add(revision));
+        }
+        assert!(waiters.lock().len() <= MANY);
+    }
+}

@@ -1,0 +1,39 @@
+//! No request is decided by a state of the cluster that is older than some seconds.
+//!
+//! A server that was paused, or cut off from a store that others use too, does not know which roles, policies, webhooks and
+//! definitions changed meanwhile. It asks the store before it decides, and refuses while it cannot know.
+
+use std::time::Duration;
+
+use k3_api::status::Status;
+
+use super::{Registry, commit::unavailable};
+
+/// How long a request waits for what other servers have stored: as upstream waits for a resource version.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// What shows the state of the server itself, and must do so when the store is lost.
+const ALWAYS: [&str; 5] = ["healthz", "livez", "metrics", "readyz", "version"];
+
+// --- Registry ---
+
+impl Registry {
+    /// Waits until the caches are known to be recent, for a request of a path; refuses if they do not get there in time.
+    pub(crate) async fn ensure_recent(&self, path: &str) -> Result<(), Status> {
+        if self.caches.is_recent() || is_always_answered(path) {
+            return Ok(());
+        }
+        let mut refusal = match tokio::time::timeout(PATIENCE, self.caches.ensure_recent()).await {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(error)) => unavailable(&error),
+            Err(_) => self.describe_lag().await,
+        };
+        refusal.details.get_or_insert_default().retry_after_seconds = 1;
+        Err(refusal)
+    }
+}
+
+fn is_always_answered(path: &str) -> bool {
+    let first = path.split('/').nth(1);
+    first.is_some_and(|first| ALWAYS.contains(&first))
+}
