@@ -15,7 +15,7 @@ use super::{
     target::Targets,
 };
 use crate::{
-    resource::{PODS, Resource},
+    resource::{PODS, Resource, push_segment},
     writer::{Page, Writer, words},
 };
 
