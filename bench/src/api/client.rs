@@ -188,7 +188,12 @@ impl Call {
     }
 
     /// A request with a body of some type.
-    pub(crate) fn of(method: Method, path: impl Into<String>, content_type: &'static str, body: Bytes) -> Self {
+    pub(crate) fn of(
+        method: Method,
+        path: impl Into<String>,
+        content_type: &'static str,
+        body: Bytes,
+    ) -> Self {
         Self {
             method,
             path: path.into(),

@@ -98,7 +98,10 @@ pub(super) async fn measure(server: &Server, effort: Effort) -> Result<CostlyRep
 fn report(mut requests: Vec<CostlyRequest>, tally: Tally) -> CostlyReport {
     requests.sort_by_key(|request| std::cmp::Reverse(request.cpu_ms));
     let errors = requests.iter().filter(|request| request.status >= 400);
-    let largest_error = errors.map(|request| request.answer_bytes).max().unwrap_or_default();
+    let largest_error = errors
+        .map(|request| request.answer_bytes)
+        .max()
+        .unwrap_or_default();
     let ordinary_requests = tally.latencies.count();
     let failed = tally.errors;
     if let Some(error) = &tally.first_error {
@@ -108,7 +111,11 @@ fn report(mut requests: Vec<CostlyRequest>, tally: Tally) -> CostlyReport {
     let worst = requests.first().map_or(0, |request| request.cpu_ms);
     #[expect(clippy::cast_precision_loss, reason = "small numbers")]
     let verdicts = vec![
-        Verdict::new("worst costly request, ms of CPU", Bound::AtMost(300.0), Some(worst as f64)),
+        Verdict::new(
+            "worst costly request, ms of CPU",
+            Bound::AtMost(300.0),
+            Some(worst as f64),
+        ),
         Verdict::new(
             "p99 of ordinary requests beside costly ones, ms",
             Bound::AtMost(50.0),
@@ -186,7 +193,9 @@ impl Session {
             let mut all = oversized::of_document(&document, is_chosen);
             // Pods are within many kinds: a quick run sends what is next to them only.
             if effort == Effort::Quick {
-                all.retain(|one| !one.label.contains("spec.template.spec.volumes[]") && !one.label.contains("ontainers[]."));
+                all.retain(|one| {
+                    !one.label.contains("spec.template.spec.volumes[]") && !one.label.contains("ontainers[].")
+                });
             }
             for one in all {
                 self.send_both(one).await?;
@@ -199,8 +208,12 @@ impl Session {
     async fn documents(&mut self) -> Result<Vec<String>, Failure> {
         let index = self.connection.call(Call::get("/openapi/v3")).await?;
         let index: Value = serde_json::from_slice(&index.body)?;
-        let paths = index["paths"].as_object().ok_or("the index of OpenAPI v3 has no paths")?;
-        let urls = paths.values().filter_map(|path| path["serverRelativeURL"].as_str());
+        let paths = index["paths"]
+            .as_object()
+            .ok_or("the index of OpenAPI v3 has no paths")?;
+        let urls = paths
+            .values()
+            .filter_map(|path| path["serverRelativeURL"].as_str());
         Ok(urls.map(str::to_owned).collect())
     }
 
@@ -222,21 +235,36 @@ impl Session {
         let config_maps = "/api/v1/namespaces/default/configmaps";
         let deployments = "/apis/apps/v1/namespaces/default/deployments";
         let config_map = json!({"metadata": {"name": "patched"}, "data": {"a": "b"}});
-        self.connection.call(Call::post(config_maps, &config_map)).await?.expect(&[201])?;
+        self.connection
+            .call(Call::post(config_maps, &config_map))
+            .await?
+            .expect(&[201])?;
         let containers = json!([{"name": "c", "image": "i", "env": [{"name": "A", "value": "a"}]}]);
         let deployment = json!({"metadata": {"name": "patched"}, "spec": {
             "replicas": 0, "selector": {"matchLabels": {"a": "b"}},
             "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": containers}},
         }});
-        self.connection.call(Call::post(deployments, &deployment)).await?.expect(&[201])?;
+        self.connection
+            .call(Call::post(deployments, &deployment))
+            .await?
+            .expect(&[201])?;
         for (collection, name, media, patch) in patches() {
-            let collection = if collection == "configmaps" { config_maps } else { deployments };
+            let collection = if collection == "configmaps" {
+                config_maps
+            } else {
+                deployments
+            };
             let patch = Bytes::from(patch);
             for query in ["dryRun=All", ""] {
-                let manager = if media == APPLY { "&fieldManager=hostile&force=true" } else { "" };
+                let manager = if media == APPLY {
+                    "&fieldManager=hostile&force=true"
+                } else {
+                    ""
+                };
                 let path = format!("{collection}/patched?{query}{manager}");
                 let label = format!("{name} ({media}) {query}");
-                self.send(label, Call::of(Method::PATCH, path, media, patch.clone())).await?;
+                self.send(label, Call::of(Method::PATCH, path, media, patch.clone()))
+                    .await?;
             }
         }
         Ok(())
@@ -293,14 +321,21 @@ fn patches() -> Vec<(&'static str, &'static str, &'static str, String)> {
         fill(|number| format!(r#"{{"apiVersion":"v1","kind":"Node","name":"n{number}","uid":"u{number}"}}"#))
     };
     let in_container = |env: String| {
-        format!(r#"{{"spec":{{"template":{{"spec":{{"containers":[{{"name":"c","image":"i","env":[{env}]}}]}}}}}}}}"#)
+        format!(
+            r#"{{"spec":{{"template":{{"spec":{{"containers":[{{"name":"c","image":"i","env":[{env}]}}]}}}}}}}}"#
+        )
     };
-    let in_pod = |containers: String| format!(r#"{{"spec":{{"template":{{"spec":{{"containers":[{containers}]}}}}}}}}"#);
+    let in_pod = |containers: String| {
+        format!(r#"{{"spec":{{"template":{{"spec":{{"containers":[{containers}]}}}}}}}}"#)
+    };
     let operations = |operation: &'static str| {
         let part = move |number: usize| match operation {
             "test" => r#"{"op":"test","path":"/data/a","value":"b"}"#.to_owned(),
             "copy" => format!(r#"{{"op":"copy","from":"/data","path":"/data/c{number}"}}"#),
-            _ => format!(r#"{{"op":"add","path":"/data/k{number}","value":"{}"}}"#, "v".repeat(260)),
+            _ => format!(
+                r#"{{"op":"add","path":"/data/k{number}","value":"{}"}}"#,
+                "v".repeat(260)
+            ),
         };
         let parts: Vec<_> = (0..10_000).map(part).collect();
         format!("[{}]", parts.join(","))
@@ -319,15 +354,45 @@ fn patches() -> Vec<(&'static str, &'static str, &'static str, String)> {
         ("configmaps", "add 10,000 values", JSON_PATCH, operations("add")),
         ("configmaps", "test 10,000 times", JSON_PATCH, operations("test")),
         ("configmaps", "copy 10,000 times", JSON_PATCH, operations("copy")),
-        ("configmaps", "merge keys", MERGE_PATCH, format!(r#"{{"data":{{{}}}}}"#, keys(r#""v""#))),
-        ("configmaps", "remove keys", MERGE_PATCH, format!(r#"{{"data":{{{}}}}}"#, keys("null"))),
-        ("configmaps", "merge owners", MERGE_PATCH, format!(r#"{{"metadata":{{"ownerReferences":[{}]}}}}"#, owners())),
+        (
+            "configmaps",
+            "merge keys",
+            MERGE_PATCH,
+            format!(r#"{{"data":{{{}}}}}"#, keys(r#""v""#)),
+        ),
+        (
+            "configmaps",
+            "remove keys",
+            MERGE_PATCH,
+            format!(r#"{{"data":{{{}}}}}"#, keys("null")),
+        ),
+        (
+            "configmaps",
+            "merge owners",
+            MERGE_PATCH,
+            format!(r#"{{"metadata":{{"ownerReferences":[{}]}}}}"#, owners()),
+        ),
         ("deployments", "merge variables", MERGE_PATCH, in_container(env())),
-        ("configmaps", "merge keys", STRATEGIC, format!(r#"{{"data":{{{}}}}}"#, keys(r#""v""#))),
-        ("configmaps", "merge owners", STRATEGIC, format!(r#"{{"metadata":{{"ownerReferences":[{}]}}}}"#, owners())),
+        (
+            "configmaps",
+            "merge keys",
+            STRATEGIC,
+            format!(r#"{{"data":{{{}}}}}"#, keys(r#""v""#)),
+        ),
+        (
+            "configmaps",
+            "merge owners",
+            STRATEGIC,
+            format!(r#"{{"metadata":{{"ownerReferences":[{}]}}}}"#, owners()),
+        ),
         ("deployments", "merge variables", STRATEGIC, in_container(env())),
         ("deployments", "merge containers", STRATEGIC, in_pod(containers())),
-        ("deployments", "delete variables", STRATEGIC, in_container(deletions)),
+        (
+            "deployments",
+            "delete variables",
+            STRATEGIC,
+            in_container(deletions),
+        ),
         (
             "deployments",
             "order variables",
@@ -336,8 +401,18 @@ fn patches() -> Vec<(&'static str, &'static str, &'static str, String)> {
                 r#"{{"spec":{{"template":{{"spec":{{"containers":[{{"name":"c","$setElementOrder/env":[{order}]}}]}}}}}}}}"#
             ),
         ),
-        ("configmaps", "apply keys", APPLY, applied("ConfigMap", "v1", format!(r#""data":{{{}}}"#, keys(r#""v""#)))),
-        ("deployments", "apply containers", APPLY, applied("Deployment", "apps/v1", deployment(containers()))),
+        (
+            "configmaps",
+            "apply keys",
+            APPLY,
+            applied("ConfigMap", "v1", format!(r#""data":{{{}}}"#, keys(r#""v""#))),
+        ),
+        (
+            "deployments",
+            "apply containers",
+            APPLY,
+            applied("Deployment", "apps/v1", deployment(containers())),
+        ),
         (
             "deployments",
             "apply variables",
@@ -359,7 +434,11 @@ mod tests {
     fn patches_are_json_of_less_than_three_mebibytes() {
         for (_, name, media, patch) in patches() {
             assert!(serde_json::from_str::<Value>(&patch).is_ok(), "{name} ({media})");
-            assert!(patch.len() <= 3 * 1024 * 1024, "{name} ({media}): {}", patch.len());
+            assert!(
+                patch.len() <= 3 * 1024 * 1024,
+                "{name} ({media}): {}",
+                patch.len()
+            );
         }
     }
 }

@@ -11,7 +11,16 @@ const BYTES: usize = 2_900_000;
 const DEPTH: usize = 12;
 /// Fields that entries of lists get although they are not required: most lists are keyed by one of these.
 const USUAL_KEYS: [&str; 10] = [
-    "name", "key", "uid", "kind", "apiVersion", "path", "mountPath", "type", "containerPort", "port",
+    "name",
+    "key",
+    "uid",
+    "kind",
+    "apiVersion",
+    "path",
+    "mountPath",
+    "type",
+    "containerPort",
+    "port",
 ];
 
 /// What to send.
@@ -53,7 +62,9 @@ pub(super) fn of_document(document: &Value, is_chosen: impl Fn(&str) -> bool) ->
     for (path, operations) in paths {
         let post = &operations["post"];
         let schema = &post["requestBody"]["content"]["application/json"]["schema"];
-        let kind = post["x-kubernetes-group-version-kind"]["kind"].as_str().unwrap_or_default();
+        let kind = post["x-kubernetes-group-version-kind"]["kind"]
+            .as_str()
+            .unwrap_or_default();
         if schema.is_null() || path.contains("{name}") || kind.is_empty() || !is_chosen(kind) {
             continue;
         }
@@ -125,7 +136,9 @@ fn put(object: &mut Value, steps: &[Step], value: Value) {
 impl Types<'_> {
     /// The type that a reference means, with the name of it; the type itself if it is none.
     fn resolve<'s>(&'s self, schema: &'s Value) -> (&'s str, &'s Value) {
-        let reference = schema["$ref"].as_str().or_else(|| schema["allOf"][0]["$ref"].as_str());
+        let reference = schema["$ref"]
+            .as_str()
+            .or_else(|| schema["allOf"][0]["$ref"].as_str());
         let Some(name) = reference.and_then(|reference| reference.rsplit('/').next()) else {
             return ("", schema);
         };
@@ -133,7 +146,13 @@ impl Types<'_> {
     }
 
     /// Finds all lists and maps in a type, also those in entries of others.
-    fn find_places(&self, schema: &Value, steps: &mut Vec<Step>, within: &mut Vec<String>, found: &mut Vec<Place>) {
+    fn find_places(
+        &self,
+        schema: &Value,
+        steps: &mut Vec<Step>,
+        within: &mut Vec<String>,
+        found: &mut Vec<Place>,
+    ) {
         let (name, resolved) = self.resolve(schema);
         if steps.len() > DEPTH || (!name.is_empty() && within.iter().any(|known| known == name)) {
             return;
@@ -144,7 +163,10 @@ impl Types<'_> {
             self.find_places(schema, steps, within, found);
             steps.pop();
         }
-        for (part, step, is_map) in [("items", Step::Item, false), ("additionalProperties", Step::Entry, true)] {
+        for (part, step, is_map) in [
+            ("items", Step::Item, false),
+            ("additionalProperties", Step::Entry, true),
+        ] {
             let entry = &resolved[part];
             if entry.is_object() {
                 found.push(Place {
@@ -169,7 +191,9 @@ impl Types<'_> {
             (bytes < BYTES).then_some((number, sample))
         });
         if place.is_map {
-            samples.map(|(number, sample)| (format!("k{number}"), sample)).collect()
+            samples
+                .map(|(number, sample)| (format!("k{number}"), sample))
+                .collect()
         } else {
             Value::Array(samples.by_ref().map(|(_, sample)| sample).collect())
         }
@@ -198,11 +222,17 @@ impl Types<'_> {
     }
 
     fn object_sample(&self, schema: &Value, number: usize, depth: usize) -> Value {
-        let required: Vec<&str> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let required: Vec<&str> = schema["required"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect();
         let properties = schema["properties"].as_object().into_iter().flatten();
         properties
             .filter(|(name, property)| {
-                let is_key = depth == 0 && USUAL_KEYS.contains(&name.as_str()) && property["type"].is_string();
+                let is_key =
+                    depth == 0 && USUAL_KEYS.contains(&name.as_str()) && property["type"].is_string();
                 required.contains(&name.as_str()) || is_key
             })
             .map(|(name, property)| (name.clone(), self.sample(property, number, depth + 1)))
@@ -211,7 +241,10 @@ impl Types<'_> {
 }
 
 fn text_sample(schema: &Value, number: usize) -> Value {
-    if let Some(first) = schema["enum"].as_array().and_then(|words| words.iter().find(|word| *word != "")) {
+    if let Some(first) = schema["enum"]
+        .as_array()
+        .and_then(|words| words.iter().find(|word| *word != ""))
+    {
         return first.clone();
     }
     match schema["format"].as_str().unwrap_or_default() {
@@ -250,11 +283,20 @@ mod tests {
         });
         let all = of_document(&document, |_| true);
         let labels: Vec<_> = all.iter().map(|one| one.label.as_str()).collect();
-        assert_eq!(labels, ["Thing children", "Thing children[].tags", "Thing labels"]);
-        let bodies: Vec<Value> = all.iter().map(|one| serde_json::from_str(&one.body).unwrap()).collect();
+        assert_eq!(
+            labels,
+            ["Thing children", "Thing children[].tags", "Thing labels"]
+        );
+        let bodies: Vec<Value> = all
+            .iter()
+            .map(|one| serde_json::from_str(&one.body).unwrap())
+            .collect();
         assert_eq!(bodies[0]["children"].as_array().unwrap().len(), ENTRIES);
         assert_eq!(bodies[0]["children"][7], json!({"name": "v7", "size": 7}));
-        assert_eq!(bodies[1]["children"][0]["tags"].as_array().unwrap().len(), ENTRIES);
+        assert_eq!(
+            bodies[1]["children"][0]["tags"].as_array().unwrap().len(),
+            ENTRIES
+        );
         assert_eq!(bodies[2]["labels"].as_object().unwrap().len(), ENTRIES);
         assert_eq!(all[0].path, "/api/v1/namespaces/default/things");
         assert!(of_document(&document, |kind| kind != "Thing").is_empty());

@@ -111,7 +111,11 @@ impl Cluster {
     async fn stop(self) {
         drop(self.stop);
         let mut serving = self.serving;
-        time::timeout(PATIENCE, serving.join_next()).await.unwrap().unwrap().unwrap();
+        time::timeout(PATIENCE, serving.join_next())
+            .await
+            .unwrap()
+            .unwrap()
+            .unwrap();
     }
 
     fn client(&self) -> Client {
@@ -223,11 +227,18 @@ async fn posts_that_are_refused_before_their_body_is_read_get_their_status_over_
         for round in 0..20 {
             sender.ready().await.unwrap();
             let request = client.request(Method::POST, path, late(length));
-            let answered = time::timeout(PATIENCE, sender.send_request(request)).await.unwrap();
+            let answered = time::timeout(PATIENCE, sender.send_request(request))
+                .await
+                .unwrap();
             let answer = answered.unwrap_or_else(|error| panic!("{code}, round {round}: {error:?}"));
             assert_eq!(answer.status().as_u16(), code);
             let body = answer.into_body().collect().await;
-            assert!(!body.unwrap_or_else(|error| panic!("{code}: {error:?}")).to_bytes().is_empty());
+            assert!(
+                !body
+                    .unwrap_or_else(|error| panic!("{code}: {error:?}"))
+                    .to_bytes()
+                    .is_empty()
+            );
         }
     }
     cluster.stop().await;
@@ -265,7 +276,9 @@ async fn a_client_without_credentials_reads_401_although_it_sends_its_body_first
         }
         stream.write_all(&frame(0, 1, 1, b"")).await.unwrap();
         let mut received = Vec::new();
-        let read = time::timeout(PATIENCE, stream.read_to_end(&mut received)).await.unwrap();
+        let read = time::timeout(PATIENCE, stream.read_to_end(&mut received))
+            .await
+            .unwrap();
         let text = String::from_utf8_lossy(&received);
         assert!(text.contains("\"code\":401"), "round {round}: {read:?} {text:?}");
     }
@@ -276,7 +289,11 @@ async fn a_client_without_credentials_reads_401_although_it_sends_its_body_first
 async fn a_post_that_is_refused_over_http1_gets_its_status_with_and_without_expect() {
     let cluster = Cluster::start(Trust::Nobody).await;
     let client = cluster.client();
-    for (expect, length) in [("", BODY), ("Expect: 100-continue\r\n", BODY), ("", 20 * 1024 * 1024)] {
+    for (expect, length) in [
+        ("", BODY),
+        ("Expect: 100-continue\r\n", BODY),
+        ("", 20 * 1024 * 1024),
+    ] {
         let mut stream = client.connect("http/1.1").await.unwrap();
         let head = format!(
             "POST {CONFIG_MAPS} HTTP/1.1\r\nHost: k3\r\nContent-Type: application/json\r\n{expect}Content-Length: {length}\r\n\r\n"
@@ -291,7 +308,10 @@ async fn a_post_that_is_refused_over_http1_gets_its_status_with_and_without_expe
         let mut received = Vec::new();
         let mut piece = [0; 4096];
         while !received.windows(4).any(|end| end == b"\r\n\r\n") {
-            let read = time::timeout(PATIENCE, stream.read(&mut piece)).await.unwrap().unwrap();
+            let read = time::timeout(PATIENCE, stream.read(&mut piece))
+                .await
+                .unwrap()
+                .unwrap();
             assert!(read > 0, "{}", String::from_utf8_lossy(&received));
             received.extend_from_slice(&piece[..read]);
         }
@@ -303,9 +323,11 @@ async fn a_post_that_is_refused_over_http1_gets_its_status_with_and_without_expe
 
 /// A ConfigMap that names many owners, none of them as it should be.
 fn many_owners(count: usize) -> String {
-    let owner = |number: usize| json!({"apiVersion": "v1", "kind": "Node", "name": format!("n{number}"), "uid": ""});
+    let owner =
+        |number: usize| json!({"apiVersion": "v1", "kind": "Node", "name": format!("n{number}"), "uid": ""});
     let owners: Vec<Value> = (0..count).map(owner).collect();
-    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "owned", "ownerReferences": owners}}).to_string()
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "owned", "ownerReferences": owners}})
+        .to_string()
 }
 
 /// The only thread serves connections: a request that computed on it would keep out all others.
@@ -341,7 +363,10 @@ async fn a_costly_request_does_not_keep_out_others_and_its_error_is_short() {
         .unwrap();
     assert_eq!(code, 422);
     assert!(length <= LIMIT, "{length}");
-    assert!(answers >= 10, "{answers} requests of others were answered meanwhile");
+    assert!(
+        answers >= 10,
+        "{answers} requests of others were answered meanwhile"
+    );
     cluster.stop().await;
 }
 
@@ -355,8 +380,14 @@ struct Outcomes {
 /// Whether the server said in good order that it did not look at a request, or the request was never sent.
 fn is_orderly(error: &hyper::Error) -> bool {
     let text = format!("{error:?}");
-    let cause = error.source().map(|cause| format!("{cause:?}")).unwrap_or_default();
-    error.is_canceled() || [text, cause].iter().any(|text| text.contains("GoAway") && text.contains("NO_ERROR"))
+    let cause = error
+        .source()
+        .map(|cause| format!("{cause:?}"))
+        .unwrap_or_default();
+    error.is_canceled()
+        || [text, cause]
+            .iter()
+            .any(|text| text.contains("GoAway") && text.contains("NO_ERROR"))
 }
 
 async fn load_http2(client: Client, outcomes: Arc<Outcomes>) {
@@ -372,7 +403,13 @@ async fn load_http2(client: Client, outcomes: Arc<Outcomes>) {
         match answered.await {
             Ok(_) => drop(outcomes.answered.fetch_add(1, Relaxed)),
             Err(error) if is_orderly(&error) => return,
-            Err(error) => return outcomes.unanswered.lock().unwrap().push(format!("http2: {error:?}")),
+            Err(error) => {
+                return outcomes
+                    .unanswered
+                    .lock()
+                    .unwrap()
+                    .push(format!("http2: {error:?}"));
+            }
         }
     }
 }
@@ -387,13 +424,20 @@ async fn load_http1(client: Client, outcomes: Arc<Outcomes>, number: usize) {
             if sender.ready().await.is_err() {
                 break;
             }
-            let object = json!({"metadata": {"name": format!("c-{number}-{round}-{part}")}, "data": {"a": "b"}});
+            let object =
+                json!({"metadata": {"name": format!("c-{number}-{round}-{part}")}, "data": {"a": "b"}});
             let request = client.request(Method::POST, CONFIG_MAPS, whole(object.to_string()));
             let answered = async { sender.send_request(request).await?.into_body().collect().await };
             match answered.await {
                 Ok(_) => drop(outcomes.answered.fetch_add(1, Relaxed)),
                 Err(error) if is_orderly(&error) => break,
-                Err(error) => return outcomes.unanswered.lock().unwrap().push(format!("http1: {error:?}")),
+                Err(error) => {
+                    return outcomes
+                        .unanswered
+                        .lock()
+                        .unwrap()
+                        .push(format!("http1: {error:?}"));
+                }
             }
         }
     }

@@ -172,14 +172,23 @@ mod tests {
             ("x?watch=true", "/api/v1/namespaces/shop/pods/x%3Fwatch%3Dtrue"),
             ("..", "/api/v1/namespaces/shop/pods/%2E%2E"),
             (".", "/api/v1/namespaces/shop/pods/%2E"),
-            ("x#y z\u{e9}%2f", "/api/v1/namespaces/shop/pods/x%23y%20z%C3%A9%252f"),
+            (
+                "x#y z\u{e9}%2f",
+                "/api/v1/namespaces/shop/pods/x%23y%20z%C3%A9%252f",
+            ),
         ] {
             assert_eq!(PODS.object_path("shop", name), path);
         }
         assert_eq!(PODS.path("../a"), "/api/v1/namespaces/..%2Fa/pods");
         let external = Resource {
             plural: "a/b?c".into(),
-            ..Resource::new("external.metrics.k8s.io", "v1beta1", "", "ExternalMetricValue", true)
+            ..Resource::new(
+                "external.metrics.k8s.io",
+                "v1beta1",
+                "",
+                "ExternalMetricValue",
+                true,
+            )
         };
         assert_eq!(
             external.path("shop"),

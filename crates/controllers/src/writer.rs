@@ -55,7 +55,10 @@ impl<'a> Place<'a> {
     /// Where it is. Without a name it would be all objects.
     fn path(&self) -> kube::Result<String> {
         if self.name.is_empty() {
-            let why = format!("invalid name of an object of {}: it is empty", self.resource.plural);
+            let why = format!(
+                "invalid name of an object of {}: it is empty",
+                self.resource.plural
+            );
             return Err(refusal(&Status::bad_request(why)));
         }
         let mut path = self.resource.object_path(self.namespace, self.name);

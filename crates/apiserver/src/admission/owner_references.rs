@@ -47,7 +47,11 @@ impl Plugin for OwnerReferences {
             })?;
         }
         let blocks = |owner: &Value| owner.flag("blockOwnerDeletion");
-        let blocked: HashSet<_> = old.iter().filter(|owner| blocks(owner)).map(|owner| owner.text("uid")).collect();
+        let blocked: HashSet<_> = old
+            .iter()
+            .filter(|owner| blocks(owner))
+            .map(|owner| owner.text("uid"))
+            .collect();
         let newly: Vec<_> = new
             .iter()
             .filter(|owner| blocks(owner) && !blocked.contains(owner.text("uid")))

@@ -83,7 +83,10 @@ impl<'a> Request<'a> {
         let ports = service::node_ports(Some(service), old)?;
         let mut numbers = HashMap::new();
         // More than there are would take all of them first, one by one.
-        let mut asked = ports.take.iter().filter(|(_, want)| !matches!(want, Want::SameAs(_)));
+        let mut asked = ports
+            .take
+            .iter()
+            .filter(|(_, want)| !matches!(want, Want::SameAs(_)));
         if let Some((index, want)) = asked.nth(PORTS.len())
             && !self.dry_run
         {
@@ -199,10 +202,7 @@ impl<'a> Request<'a> {
                 }
                 number
             }
-            Want::Any | Want::SameAs(_) => self
-                .dry_ports
-                .last()
-                .map_or(FIRST_DRY_PORT, |number| number + 1),
+            Want::Any | Want::SameAs(_) => self.dry_ports.last().map_or(FIRST_DRY_PORT, |number| number + 1),
         };
         self.dry_ports.insert(number);
         Ok(number)

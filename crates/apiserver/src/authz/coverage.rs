@@ -84,7 +84,10 @@ impl<'r> Coverage<'r> {
                     if rule.names.is_empty() {
                         self.resources.insert((group, resource, verb, None));
                     }
-                    let named = rule.names.iter().map(|name| (&**group, &**resource, &**verb, Some(&**name)));
+                    let named = rule
+                        .names
+                        .iter()
+                        .map(|name| (&**group, &**resource, &**verb, Some(&**name)));
                     self.resources.extend(named);
                 }
             }
@@ -196,7 +199,11 @@ mod tests {
         let words = |text: &str| text.split_whitespace().map(Box::from).collect();
         Rule {
             verbs: words(verbs),
-            groups: if groups == "core" { Words::from([Box::from("")]) } else { words(groups) },
+            groups: if groups == "core" {
+                Words::from([Box::from("")])
+            } else {
+                words(groups)
+            },
             resources: words(resources),
             names: words(names),
             paths: words(paths),
@@ -223,7 +230,11 @@ mod tests {
             }
         }
         for (at, wanted) in all.iter().enumerate() {
-            for own in [&all[at / 2], &all[(at * 7 + 3) % all.len()], &all[(at * 31 + 11) % all.len()]] {
+            for own in [
+                &all[at / 2],
+                &all[(at * 7 + 3) % all.len()],
+                &all[(at * 31 + 11) % all.len()],
+            ] {
                 let missing = uncovered(std::slice::from_ref(own), std::slice::from_ref(wanted)).unwrap();
                 assert_eq!(missing.is_empty(), own.covers(wanted), "{own:?} {wanted:?}");
             }

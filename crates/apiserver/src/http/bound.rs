@@ -105,7 +105,11 @@ fn cut(text: &str, most: usize) -> String {
         }
     });
     let end = end.unwrap_or(text.len());
-    format!("{}... ({} more bytes are left out)", &text[..end], text.len() - end)
+    format!(
+        "{}... ({} more bytes are left out)",
+        &text[..end],
+        text.len() - end
+    )
 }
 
 /// How many bytes a text takes as JSON; `None` if they are more than `most`.
@@ -190,7 +194,10 @@ mod tests {
 
     #[test]
     fn a_status_that_fits_is_written_as_it_is() {
-        for status in [invalid(0, "short"), invalid(500, "a message of some length, & more")] {
+        for status in [
+            invalid(0, "short"),
+            invalid(500, "a message of some length, & more"),
+        ] {
             assert!(bound(&status).is_none());
             assert_eq!(length(&status, Format::Json, false), status.to_json().len());
         }
@@ -199,10 +206,17 @@ mod tests {
     #[test]
     fn what_is_cut_is_said() {
         let status = bound(&invalid(100_000, &"x".repeat(60_000))).unwrap();
-        assert!(status.message.ends_with("... (27232 more bytes are left out)"), "{}", status.message.len());
+        assert!(
+            status.message.ends_with("... (27232 more bytes are left out)"),
+            "{}",
+            status.message.len()
+        );
         let causes = status.details.unwrap().causes;
         let last = causes.last().unwrap();
-        assert_eq!(last.message, format!("{} more causes are left out", 100_000 - (causes.len() - 1)));
+        assert_eq!(
+            last.message,
+            format!("{} more causes are left out", 100_000 - (causes.len() - 1))
+        );
         // Never within a letter.
         assert!(cut("\u{20ac}\u{20ac}", 4).starts_with("\u{20ac}... (3 more"));
     }

@@ -40,6 +40,7 @@ pub(crate) struct Ask {
     /// Whether the answer is still wanted.
     pub cancellation: Cancellation,
     /// The memory that the body takes, of what there is for all bodies.
+    #[expect(dead_code, reason = "it is held for as long as the body is")]
     pub body_memory: Option<OwnedSemaphorePermit>,
 }
 

@@ -50,7 +50,6 @@ pub(crate) use self::{
     answer::warn,
     ask::{Ask, Cancellation, Notes},
     commit::{not_committed, unavailable},
-    cost::Cost,
     create::{random_bytes, random_number, random_uid},
     delete::options_body as delete_body,
     own::{own_change, own_object, own_user},

@@ -76,8 +76,8 @@ impl BodyMemory {
         let mut frames: Vec<Bytes> = Vec::new();
         let mut length = 0;
         while let Some(frame) = body.frame().await {
-            let frame = frame
-                .map_err(|error| Status::bad_request(format!("the body could not be read: {error}")))?;
+            let frame =
+                frame.map_err(|error| Status::bad_request(format!("the body could not be read: {error}")))?;
             let Ok(data) = frame.into_data() else {
                 continue;
             };

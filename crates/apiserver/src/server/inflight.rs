@@ -43,7 +43,9 @@ pub(super) struct Permit {
 
 /// How many seats a request takes that processes so many objects and brings so many bytes.
 pub(super) fn seats(objects: usize, bytes: usize) -> usize {
-    let seats = objects.div_ceil(OBJECTS_PER_SEAT).max(bytes.div_ceil(BYTES_PER_SEAT));
+    let seats = objects
+        .div_ceil(OBJECTS_PER_SEAT)
+        .max(bytes.div_ceil(BYTES_PER_SEAT));
     seats.clamp(1, MOST_SEATS)
 }
 
@@ -172,7 +174,11 @@ mod tests {
             (1, 3 * 1024 * 1024, 10),
             (1, 600 * 1024, 3),
         ] {
-            assert_eq!(seats(objects, bytes), expected, "{objects} objects, {bytes} bytes");
+            assert_eq!(
+                seats(objects, bytes),
+                expected,
+                "{objects} objects, {bytes} bytes"
+            );
         }
         let pools = Pools::new(0, 12, Arc::default());
         let alice = user("alice", &[]);
@@ -187,7 +193,10 @@ mod tests {
         assert_eq!(pools.seats[1].load(Relaxed), 0);
         let narrow = Pools::new(0, 2, Arc::default());
         let mut alone = narrow.enter(true, &alice).unwrap();
-        assert!(narrow.widen(&mut alone, 10, &alice), "a small pool serves large requests one by one");
+        assert!(
+            narrow.widen(&mut alone, 10, &alice),
+            "a small pool serves large requests one by one"
+        );
     }
 
     #[test]

@@ -108,7 +108,8 @@ impl Rule {
 
     /// Whether it allows all verbs, groups or resources of some sort.
     pub(crate) fn is_broad(&self) -> bool {
-        has(&self.verbs, ALL) && (has(&self.groups, ALL) || has(&self.resources, ALL) || has(&self.paths, ALL))
+        has(&self.verbs, ALL)
+            && (has(&self.groups, ALL) || has(&self.resources, ALL) || has(&self.paths, ALL))
     }
 
     /// How many combinations of a verb with a resource or a path it has; `None` if they cannot be counted.
@@ -123,7 +124,13 @@ impl Rule {
 
     /// How many words it has.
     pub(crate) fn words(&self) -> usize {
-        let all = [&self.verbs, &self.groups, &self.resources, &self.names, &self.paths];
+        let all = [
+            &self.verbs,
+            &self.groups,
+            &self.resources,
+            &self.names,
+            &self.paths,
+        ];
         all.iter().map(|words| words.len()).sum()
     }
 
