@@ -33,6 +33,7 @@ pub use self::test_env::{TestEnv, TestEnvBuilder, TestEnvError, TestStorage};
 /// The whole command: does what the arguments of the process ask for, under the name that it was called by.
 pub fn main() -> ExitCode {
     limits::use_small_pages();
+    limits::keep_owner_permissions();
     let mut arguments = env::args_os();
     let part = arguments.next().and_then(|name| commands::Part::called(&name));
     let done = match part {

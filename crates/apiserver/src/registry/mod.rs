@@ -32,6 +32,7 @@ mod list;
 mod manage;
 mod own;
 mod patch;
+mod readable;
 mod resource;
 mod step;
 mod subresource;
