@@ -79,7 +79,10 @@ mod tests {
     fn finds_the_resource_of_a_key() {
         let of = |key| GroupResource::of_key(key).map(|found| found.to_string());
         assert_eq!(of("/registry/core/secrets/default/a").as_deref(), Some("secrets"));
-        assert_eq!(of("/registry/apps/deployments/x/y").as_deref(), Some("deployments.apps"));
+        assert_eq!(
+            of("/registry/apps/deployments/x/y").as_deref(),
+            Some("deployments.apps")
+        );
         assert_eq!(of("/registry/core/nodes/n").as_deref(), Some("nodes"));
         assert_eq!(of("/registry/-/nodeports/3"), None);
         assert_eq!(of("/k3/keys"), None);

@@ -53,6 +53,10 @@ mod tests {
         assert!(reason.contains("provider secretbox, key key1"), "{reason}");
         assert!(!reason.contains("bytes"), "{reason}");
         assert_eq!(undecrypted(&stand_in("why")).as_deref(), Some("why"));
-        assert!(undecrypted(b"k8s:enc:\xff\xfe").unwrap().contains("unknown provider"));
+        assert!(
+            undecrypted(b"k8s:enc:\xff\xfe")
+                .unwrap()
+                .contains("unknown provider")
+        );
     }
 }

@@ -16,7 +16,14 @@ pub(crate) fn data_dir(named: Option<&Path>) -> Result<PathBuf, Failure> {
 /// Whether a server keeps a file or directory of this name in its data directory: a directory that holds no others was created
 /// for one.
 pub(crate) fn is_data_file(name: &OsStr) -> bool {
-    const NAMES: [&str; 6] = ["admin.kubeconfig", "databases", "node", "objects", "tls", "volumes"];
+    const NAMES: [&str; 6] = [
+        "admin.kubeconfig",
+        "databases",
+        "node",
+        "objects",
+        "tls",
+        "volumes",
+    ];
     NAMES.iter().any(|known| name == *known)
 }
 

@@ -92,7 +92,9 @@ impl EncryptionConfiguration {
             source,
         })?;
         if text.is_empty() {
-            return Err(ConfigError::Empty { path: path.to_owned() });
+            return Err(ConfigError::Empty {
+                path: path.to_owned(),
+            });
         }
         Self::parse(&text)
     }

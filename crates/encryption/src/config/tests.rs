@@ -37,7 +37,10 @@ fn reads_all_providers_and_wildcards() {
     };
     assert_eq!(kms.socket, PathBuf::from("/run/kms.sock"));
     assert_eq!(kms.timeout, Duration::from_millis(500));
-    assert!(!format!("{configuration:?}").contains("[0, 1, 2"), "keys are not shown");
+    assert!(
+        !format!("{configuration:?}").contains("[0, 1, 2"),
+        "keys are not shown"
+    );
 }
 
 #[test]
@@ -49,8 +52,14 @@ fn refuses_what_upstream_refuses_and_names_the_field() {
         (String::new(), "resources: Required value"),
         (rule("[]", &good), "resources[0].resources: Required value"),
         (rule("[secrets]", "[]"), "resources[0].providers: Required value"),
-        (rule("[secrets]", "[{}]"), "does not contain any of the expected providers"),
-        (rule("[secrets]", "[{rot13: {}}]"), "resources[0].providers[0].rot13: unknown field"),
+        (
+            rule("[secrets]", "[{}]"),
+            "does not contain any of the expected providers",
+        ),
+        (
+            rule("[secrets]", "[{rot13: {}}]"),
+            "resources[0].providers[0].rot13: unknown field",
+        ),
         (
             rule("[secrets]", "[{identity: {}, aesgcm: {keys: []}}]"),
             "more than one provider specified",
@@ -60,7 +69,10 @@ fn refuses_what_upstream_refuses_and_names_the_field() {
         (rule("['secrets.*']", &good), "across groups is not supported"),
         (rule("[events.events.k8s.io]", &good), "Use 'events' instead"),
         (rule("[ingresses.extensions]", &good), "has been removed"),
-        (rule("[secrets, secrets]", &good), "cannot be specified multiple times"),
+        (
+            rule("[secrets, secrets]", &good),
+            "cannot be specified multiple times",
+        ),
         (rule("[secrets, '*.']", &good), "overlapping resources"),
         (rule("[secrets, '*.*']", &good), "overlapping resources"),
         (
@@ -78,19 +90,46 @@ fn refuses_what_upstream_refuses_and_names_the_field() {
             key("{name: k, secret: YWJj}"),
             "not of the expected length, got 3, expected one of [16, 24, 32]",
         ),
-        (rule("[secrets]", "[{secretbox: {keys: [{name: k, secret: MTIzNDU2Nzg5MDEyMzQ1Ng==}]}}]"), "expected one of [32]"),
+        (
+            rule(
+                "[secrets]",
+                "[{secretbox: {keys: [{name: k, secret: MTIzNDU2Nzg5MDEyMzQ1Ng==}]}}]",
+            ),
+            "expected one of [32]",
+        ),
         (kms("name: p, endpoint: 'unix:///s'"), "set apiVersion to v2"),
-        (kms("apiVersion: v3, name: p, endpoint: 'unix:///s'"), "only v2 is supported"),
-        (kms("apiVersion: v2, endpoint: 'unix:///s'"), "name: Required value"),
-        (kms("apiVersion: v2, name: 'a:b', endpoint: 'unix:///s'"), "must not contain ':'"),
+        (
+            kms("apiVersion: v3, name: p, endpoint: 'unix:///s'"),
+            "only v2 is supported",
+        ),
+        (
+            kms("apiVersion: v2, endpoint: 'unix:///s'"),
+            "name: Required value",
+        ),
+        (
+            kms("apiVersion: v2, name: 'a:b', endpoint: 'unix:///s'"),
+            "must not contain ':'",
+        ),
         (kms("apiVersion: v2, name: p"), "endpoint is a mandatory field"),
-        (kms("apiVersion: v2, name: p, endpoint: 'tcp://h:1'"), "only unix is supported"),
-        (kms("apiVersion: v2, name: p, endpoint: 'unix:///s', timeout: 0s"), "positive value"),
-        (kms("apiVersion: v2, name: p, endpoint: 'unix:///s', cachesize: 5"), "cachesize is not supported"),
+        (
+            kms("apiVersion: v2, name: p, endpoint: 'tcp://h:1'"),
+            "only unix is supported",
+        ),
+        (
+            kms("apiVersion: v2, name: p, endpoint: 'unix:///s', timeout: 0s"),
+            "positive value",
+        ),
+        (
+            kms("apiVersion: v2, name: p, endpoint: 'unix:///s', cachesize: 5"),
+            "cachesize is not supported",
+        ),
     ];
     for (resources, expected) in cases {
         let error = parse(&resources).unwrap_err().to_string();
-        assert!(error.contains(expected), "{resources}\n{error}\nexpected {expected}");
+        assert!(
+            error.contains(expected),
+            "{resources}\n{error}\nexpected {expected}"
+        );
         assert!(!error.contains(KEY), "{error}");
     }
 }
@@ -104,10 +143,15 @@ fn messages_do_not_contain_what_may_be_a_secret() {
         text(&rule("[secrets]", &format!("[{{aesgcm: {secret}}}]"))),
         text(&rule("[secrets]", &format!("[{{aesgcm: {{keys: {secret}}}}}]"))),
         text(&rule("[secrets]", &format!("[{{aesgcm: {{keys: [{secret}]}}}}]"))),
-        text(&rule("[secrets]", &format!("[{{aesgcm: {{keys: [{{name: k, secret: '{secret}'}}]}}}}]"))),
+        text(&rule(
+            "[secrets]",
+            &format!("[{{aesgcm: {{keys: [{{name: k, secret: '{secret}'}}]}}}}]"),
+        )),
     ];
     for text in texts {
-        let error = EncryptionConfiguration::parse(text.as_bytes()).unwrap_err().to_string();
+        let error = EncryptionConfiguration::parse(text.as_bytes())
+            .unwrap_err()
+            .to_string();
         assert!(!error.contains(secret), "{error}");
     }
 }
@@ -115,5 +159,10 @@ fn messages_do_not_contain_what_may_be_a_secret() {
 #[test]
 fn refuses_other_kinds() {
     let error = EncryptionConfiguration::parse(b"kind: Pod\napiVersion: v1\n").unwrap_err();
-    assert!(error.to_string().contains("expected kind EncryptionConfiguration"), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains("expected kind EncryptionConfiguration"),
+        "{error}"
+    );
 }

@@ -21,7 +21,13 @@ pub(super) fn check_names(names: &[&str], path: &str, errors: &mut Errors) {
             "resource name should not contain capital letters"
         } else if *name == "*" {
             "use '*.' to encrypt all the resources from core API group or *.* to encrypt all resources"
-        } else if ["apiserveripinfo", "serviceipallocations", "servicenodeportallocations"].contains(name) {
+        } else if [
+            "apiserveripinfo",
+            "serviceipallocations",
+            "servicenodeportallocations",
+        ]
+        .contains(name)
+        {
             "resources which do not have REST API/s cannot be encrypted"
         } else if resource.group == "events.k8s.io" {
             "'*.events.k8s.io' objects are stored using the 'events' API group in etcd. Use 'events' instead in the config file"
@@ -42,13 +48,21 @@ fn check_overlap(names: &[&str], path: &str, errors: &mut Errors) {
     let all: HashSet<_> = resources.iter().collect();
     let shown = names.join(", ");
     if all.len() < resources.len() {
-        errors.invalid(path, &shown, "the same resource cannot be specified multiple times");
+        errors.invalid(
+            path,
+            &shown,
+            "the same resource cannot be specified multiple times",
+        );
     }
     let everything = GroupResource::everything();
     let masks = |resource: &GroupResource| {
         *resource == everything
             || resource.resource == "*"
-                && resources.iter().filter(|other| other.group == resource.group).count() > 1
+                && resources
+                    .iter()
+                    .filter(|other| other.group == resource.group)
+                    .count()
+                    > 1
     };
     if resources.len() > 1 && resources.iter().any(masks) {
         errors.invalid(
@@ -68,7 +82,11 @@ pub(super) fn check_masks(rules: &[Rule], errors: &mut Errors) {
         for resource in &rule.resources {
             for mask in [resource.whole_group(), GroupResource::everything()] {
                 if earlier.contains(&mask) {
-                    let why = format!("resource {:?} is masked by earlier rule {:?}", resource.to_string(), mask.to_string());
+                    let why = format!(
+                        "resource {:?} is masked by earlier rule {:?}",
+                        resource.to_string(),
+                        mask.to_string()
+                    );
                     errors.invalid(&format!("resources[{at}].resources"), &resource.to_string(), &why);
                 }
             }
@@ -108,7 +126,11 @@ pub(super) fn read_endpoint(endpoint: &str, path: &str, errors: &mut Errors) -> 
     }
     let is_path = rest.starts_with('/') && rest.len() > 1;
     if !is_path {
-        errors.invalid(path, endpoint, "the endpoint must have an absolute path, such as unix:///var/run/kms.sock");
+        errors.invalid(
+            path,
+            endpoint,
+            "the endpoint must have an absolute path, such as unix:///var/run/kms.sock",
+        );
         return None;
     }
     Some(rest.into())

@@ -101,7 +101,8 @@ impl KmsClient {
     }
 
     pub(super) async fn status(&self) -> Result<StatusResponse, CallError> {
-        self.call("/v2.KeyManagementService/Status", StatusRequest {}).await
+        self.call("/v2.KeyManagementService/Status", StatusRequest {})
+            .await
     }
 
     pub(super) async fn encrypt(&self, uid: String, plaintext: &[u8]) -> Result<EncryptResponse, CallError> {

@@ -42,7 +42,8 @@ pub(super) struct DekSource {
 impl EncryptedObject {
     /// Reads and validates what is stored.
     pub(super) fn read(bytes: &[u8]) -> Result<Self, String> {
-        let object = Self::decode(bytes).map_err(|_| "the stored data is not an encrypted object".to_owned())?;
+        let object =
+            Self::decode(bytes).map_err(|_| "the stored data is not an encrypted object".to_owned())?;
         if object.encrypted_data.is_empty() {
             return Err("encrypted data is empty".to_owned());
         }
@@ -105,9 +106,9 @@ impl DekSource {
 pub(super) fn validate_key_id(key_id: &str) -> Result<(), String> {
     match key_id.len() {
         0 => Err("keyID is empty".to_owned()),
-        length if length > MOST_KEY_ID => {
-            Err(format!("keyID is {length} bytes, which exceeds the max size of {MOST_KEY_ID}"))
-        }
+        length if length > MOST_KEY_ID => Err(format!(
+            "keyID is {length} bytes, which exceeds the max size of {MOST_KEY_ID}"
+        )),
         _ => Ok(()),
     }
 }

@@ -122,11 +122,8 @@ impl KmsProvider {
         let dek = Arc::new(dek);
         self.remember((*source).clone(), Arc::clone(&dek));
         tracing::info!(provider = %self.name, "using a new data encryption key of the KMS plugin");
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Some(Current {
-            dek,
-            source,
-            expires,
-        });
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) =
+            Some(Current { dek, source, expires });
         Ok(())
     }
 
@@ -155,7 +152,10 @@ impl KmsProvider {
             None => {
                 let unusable = |why: String| {
                     let socket = self.socket.display();
-                    EncryptError::Kms(format!("the KMS plugin {} ({socket}) cannot be used: {why}", self.name))
+                    EncryptError::Kms(format!(
+                        "the KMS plugin {} ({socket}) cannot be used: {why}",
+                        self.name
+                    ))
                 };
                 self.probe_once().await.map_err(unusable)?;
                 let current = self.current().filter(is_usable);
@@ -207,7 +207,8 @@ impl KmsProvider {
         } else {
             Dek::from_key(&plaintext)
         };
-        let dek = dek.ok_or_else(|| CallError::Refused("the plugin returned a key of the wrong length".to_owned()))?;
+        let dek = dek
+            .ok_or_else(|| CallError::Refused("the plugin returned a key of the wrong length".to_owned()))?;
         let dek = Arc::new(dek);
         self.remember(source.clone(), Arc::clone(&dek));
         Ok(dek)

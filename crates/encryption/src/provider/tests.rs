@@ -68,7 +68,11 @@ async fn decrypts_what_other_implementations_have_encrypted() {
     for (configuration, prefix, data) in cases {
         let provider = Provider::new(&configuration).await;
         let stored = stored(&format!("{prefix}k:"), data);
-        assert_eq!(provider.decrypt(&stored, PATH).await, value(false), "{configuration:?}");
+        assert_eq!(
+            provider.decrypt(&stored, PATH).await,
+            value(false),
+            "{configuration:?}"
+        );
         assert!(provider.is_current(&stored));
     }
 }
@@ -112,7 +116,11 @@ async fn the_first_key_encrypts_and_all_keys_decrypt() {
         let stored = old.encrypt(VALUE, PATH).await.unwrap();
         assert!(stored.starts_with(format!("{prefix}old:").as_bytes()));
         assert!(!stored.windows(VALUE.len()).any(|window| window == VALUE));
-        assert_ne!(stored, old.encrypt(VALUE, PATH).await.unwrap(), "nonces are random");
+        assert_ne!(
+            stored,
+            old.encrypt(VALUE, PATH).await.unwrap(),
+            "nonces are random"
+        );
         let both = Provider::new(&make(vec![other_key("new"), key("old", 32)])).await;
         assert_eq!(both.decrypt(&stored, PATH).await, value(true));
         assert!(!both.is_current(&stored));
@@ -138,6 +146,8 @@ async fn the_first_key_encrypts_and_all_keys_decrypt() {
 async fn aes_gcm_binds_a_value_to_its_object() {
     let provider = Provider::new(&ProviderConfiguration::AesGcm(vec![key("k", 32)])).await;
     let stored = provider.encrypt(VALUE, PATH).await.unwrap();
-    let elsewhere = provider.decrypt(&stored, "/registry/core/secrets/default/b").await;
+    let elsewhere = provider
+        .decrypt(&stored, "/registry/core/secrets/default/b")
+        .await;
     assert!(matches!(elsewhere, Decrypted::Failed(_)), "{elsewhere:?}");
 }

@@ -2,12 +2,7 @@
 
 use std::sync::Arc;
 
-use k3_storage::{
-    StorageConfig, Store,
-    etcd::EtcdOptions,
-    file::FileOptions,
-    mysql::MysqlOptions,
-};
+use k3_storage::{StorageConfig, Store, etcd::EtcdOptions, file::FileOptions, mysql::MysqlOptions};
 use tempfile::TempDir;
 
 /// A store, and what it needs to be there.
@@ -44,7 +39,9 @@ pub(crate) async fn all(test: &str) -> Vec<Backend> {
 }
 
 async fn mysql(database: &str) -> MysqlOptions {
-    let url = tokio::task::spawn_blocking(k3_test_services::mysql).await.unwrap();
+    let url = tokio::task::spawn_blocking(k3_test_services::mysql)
+        .await
+        .unwrap();
     let (account, address) = url.strip_prefix("mysql://").unwrap().split_once('@').unwrap();
     let (user, password) = account.split_once(':').unwrap();
     let (host, port) = address.trim_end_matches('/').split_once(':').unwrap();

@@ -31,7 +31,10 @@ fn key(name: &str) -> String {
     format!("{{name: {name}, secret: '{secret}'}}")
 }
 
-pub(crate) async fn over(store: &Arc<dyn Store>, configuration: &EncryptionConfiguration) -> Arc<EncryptedStore> {
+pub(crate) async fn over(
+    store: &Arc<dyn Store>,
+    configuration: &EncryptionConfiguration,
+) -> Arc<EncryptedStore> {
     EncryptedStore::new(Arc::clone(store), Transformers::new(configuration).await)
 }
 
@@ -41,14 +44,23 @@ async fn values_are_encrypted_in_every_backend_and_keys_can_be_replaced() {
         let raw = &backend.store;
         for provider in ["secretbox", "aesgcm", "aescbc"] {
             let name = backend.name;
-            let old = configuration("[secrets]", &format!("{{{provider}: {{keys: [{}]}}}}", key("one")));
+            let old = configuration(
+                "[secrets]",
+                &format!("{{{provider}: {{keys: [{}]}}}}", key("one")),
+            );
             let store = over(raw, &old).await;
             let a = secret(provider);
             let first = store.commit(Write::create(a.clone(), VALUE)).await.unwrap();
             assert_eq!(store.get(&a).await.unwrap().unwrap().value, VALUE);
             let stored = raw.get(&a).await.unwrap().unwrap().value;
-            assert!(stored.starts_with(format!("k8s:enc:{provider}:v1:one:").as_bytes()), "{name}");
-            assert!(!stored.windows(12).any(|window| window == b"aHVudGVyMg=="), "{name}");
+            assert!(
+                stored.starts_with(format!("k8s:enc:{provider}:v1:one:").as_bytes()),
+                "{name}"
+            );
+            assert!(
+                !stored.windows(12).any(|window| window == b"aHVudGVyMg=="),
+                "{name}"
+            );
             assert!(!store.is_stale(&a).await.unwrap());
 
             // A conflict shows what is there, decrypted.
@@ -66,10 +78,16 @@ async fn values_are_encrypted_in_every_backend_and_keys_can_be_replaced() {
             let rotated = over(raw, &new).await;
             assert_eq!(rotated.get(&a).await.unwrap().unwrap().value, VALUE);
             assert!(rotated.is_stale(&a).await.unwrap());
-            rotated.commit(Write::update(a.clone(), first, VALUE)).await.unwrap();
+            rotated
+                .commit(Write::update(a.clone(), first, VALUE))
+                .await
+                .unwrap();
             assert!(!rotated.is_stale(&a).await.unwrap());
             let stored = raw.get(&a).await.unwrap().unwrap().value;
-            assert!(stored.starts_with(format!("k8s:enc:{provider}:v1:two:").as_bytes()), "{name}");
+            assert!(
+                stored.starts_with(format!("k8s:enc:{provider}:v1:two:").as_bytes()),
+                "{name}"
+            );
 
             // The server that has only the old key cannot read it, and says why.
             let entry = store.get(&a).await.unwrap().unwrap();
@@ -85,13 +103,22 @@ async fn ranges_and_watches_decrypt_and_one_bad_value_spoils_nothing_else() {
     for backend in backend::all("watches").await {
         let raw = &backend.store;
         let one = format!("{{secretbox: {{keys: [{}]}}}}", key("one"));
-        let store = over(raw, &configuration("[secrets]", &format!("{one}, {{identity: {{}}}}"))).await;
+        let store = over(
+            raw,
+            &configuration("[secrets]", &format!("{one}, {{identity: {{}}}}")),
+        )
+        .await;
         let prefix = Prefix::try_new("/registry/").unwrap();
-        let mut events = store.watch(&prefix, raw.current_revision().await.unwrap()).await.unwrap();
+        let mut events = store
+            .watch(&prefix, raw.current_revision().await.unwrap())
+            .await
+            .unwrap();
 
         let plain = Key::try_new("/registry/core/configmaps/default/plain").unwrap();
         raw.commit(Write::create(plain.clone(), VALUE)).await.unwrap();
-        raw.commit(Write::create(secret("old-plain"), VALUE)).await.unwrap();
+        raw.commit(Write::create(secret("old-plain"), VALUE))
+            .await
+            .unwrap();
         store.commit(Write::create(secret("good"), VALUE)).await.unwrap();
         let two = configuration("[secrets]", &format!("{{secretbox: {{keys: [{}]}}}}", key("two")));
         let other = over(raw, &two).await;
@@ -106,11 +133,21 @@ async fn ranges_and_watches_decrypt_and_one_bad_value_spoils_nothing_else() {
         let values: Vec<_> = range
             .entries
             .iter()
-            .map(|entry| (entry.key.rsplit('/').next().unwrap(), undecrypted(&entry.value).is_none()))
+            .map(|entry| {
+                (
+                    entry.key.rsplit('/').next().unwrap(),
+                    undecrypted(&entry.value).is_none(),
+                )
+            })
             .collect();
         assert_eq!(
             values,
-            [("plain", true), ("bad", false), ("good", true), ("old-plain", true)],
+            [
+                ("plain", true),
+                ("bad", false),
+                ("good", true),
+                ("old-plain", true)
+            ],
             "{}",
             backend.name
         );
@@ -141,8 +178,15 @@ async fn ranges_and_watches_decrypt_and_one_bad_value_spoils_nothing_else() {
         };
         assert_eq!(secrets.current, "secretbox:one");
         assert_eq!(secrets.stale, 2);
-        let counts: Vec<_> = secrets.counts.iter().map(|(label, count)| (label.as_str(), *count)).collect();
-        assert_eq!(counts, [("identity", 1), ("secretbox:one", 1), ("secretbox:two", 1)]);
+        let counts: Vec<_> = secrets
+            .counts
+            .iter()
+            .map(|(label, count)| (label.as_str(), *count))
+            .collect();
+        assert_eq!(
+            counts,
+            [("identity", 1), ("secretbox:one", 1), ("secretbox:two", 1)]
+        );
         raw.close().await;
     }
 }
@@ -164,7 +208,10 @@ async fn rules_choose_resources_as_upstream_does() {
         ("/registry/core/events/default/a", "{"),
         ("/registry/apps/deployments/default/a", "k8s:enc:aesgcm:v1:one:"),
         ("/registry/core/secrets/default/a", "k8s:enc:secretbox:v1:two:"),
-        ("/registry/example.com/widgets/default/a", "k8s:enc:secretbox:v1:two:"),
+        (
+            "/registry/example.com/widgets/default/a",
+            "k8s:enc:secretbox:v1:two:",
+        ),
         ("/registry/-/nodeports/30000", "{"),
         ("/k3/keys", "{"),
     ];
@@ -179,7 +226,11 @@ async fn rules_choose_resources_as_upstream_does() {
     let key = Key::try_new("/registry/core/secrets/default/injected").unwrap();
     store.commit(Write::create(key.clone(), VALUE)).await.unwrap();
     let entry = encrypted.get(&key).await.unwrap().unwrap();
-    assert!(undecrypted(&entry.value).unwrap().contains("no matching prefix found"));
+    assert!(
+        undecrypted(&entry.value)
+            .unwrap()
+            .contains("no matching prefix found")
+    );
     assert_eq!(entry.revision, Revision::new(entry.revision.get()));
 }
 

@@ -30,7 +30,11 @@ async fn a_plugin_encrypts_keys_and_not_values_in_every_backend() {
         let stored = raw.get(&secret("a")).await.unwrap().unwrap().value;
         assert!(stored.starts_with(b"k8s:enc:kms:v2:plugin:"), "{}", backend.name);
         assert!(!stored.windows(12).any(|window| window == b"aHVudGVyMg=="));
-        assert_eq!(plugin.state.lock().unwrap().encryptions, 1, "one key for all values");
+        assert_eq!(
+            plugin.state.lock().unwrap().encryptions,
+            1,
+            "one key for all values"
+        );
         assert_eq!(plugin.state.lock().unwrap().decryptions, 0, "it is remembered");
 
         // Another server has the plugin decrypt the key, once; a new key of the plugin makes what is stored stale.
@@ -42,7 +46,10 @@ async fn a_plugin_encrypts_keys_and_not_values_in_every_backend() {
         }
         assert_eq!(plugin.state.lock().unwrap().decryptions, 1);
         let entry = other.get(&secret("a")).await.unwrap().unwrap();
-        other.commit(Write::update(secret("a"), entry.revision, VALUE)).await.unwrap();
+        other
+            .commit(Write::update(secret("a"), entry.revision, VALUE))
+            .await
+            .unwrap();
         assert!(!other.is_stale(&secret("a")).await.unwrap());
 
         // What was moved to another object does not decrypt.
@@ -78,7 +85,10 @@ async fn a_plugin_that_is_away_is_an_error_until_it_is_back() {
         "{unread:?}"
     );
     let unwritten = late.commit(Write::create(secret("c"), VALUE)).await.unwrap_err();
-    assert!(matches!(unwritten, CommitError::Store(StoreError::Unavailable { .. })), "{unwritten:?}");
+    assert!(
+        matches!(unwritten, CommitError::Store(StoreError::Unavailable { .. })),
+        "{unwritten:?}"
+    );
 
     let _plugin = Plugin::start(directory.path(), state);
     assert_eq!(late.get(&secret("a")).await.unwrap().unwrap().value, VALUE);
@@ -91,10 +101,17 @@ async fn a_key_that_the_plugin_does_not_have_is_an_error_of_the_object() {
     let directory = tempfile::tempdir().unwrap();
     let plugin = Plugin::start(directory.path(), plugin::state("key-1"));
     let rules = configuration("[secrets]", &plugin.configuration());
-    over(&raw, &rules).await.commit(Write::create(secret("a"), VALUE)).await.unwrap();
+    over(&raw, &rules)
+        .await
+        .commit(Write::create(secret("a"), VALUE))
+        .await
+        .unwrap();
     drop(plugin);
     let _forgetful = Plugin::start(directory.path(), plugin::state("key-2"));
     let entry = over(&raw, &rules).await.get(&secret("a")).await.unwrap().unwrap();
     let reason = undecrypted(&entry.value).unwrap();
-    assert!(reason.contains("plugin") && reason.contains("failed to decrypt DEK"), "{reason}");
+    assert!(
+        reason.contains("plugin") && reason.contains("failed to decrypt DEK"),
+        "{reason}"
+    );
 }

@@ -117,7 +117,13 @@ pub(crate) fn state(key_id: &str) -> Arc<Mutex<State>> {
 type Answer = Response<http_body_util::combinators::BoxBody<Bytes, Infallible>>;
 
 async fn answer(request: Request<Incoming>, state: Arc<Mutex<State>>) -> Result<Answer, Infallible> {
-    let method = request.uri().path().rsplit('/').next().unwrap_or_default().to_owned();
+    let method = request
+        .uri()
+        .path()
+        .rsplit('/')
+        .next()
+        .unwrap_or_default()
+        .to_owned();
     let body = request.into_body().collect().await.unwrap().to_bytes();
     let message = body.slice(5.min(body.len())..);
     let answer = state.lock().unwrap().answer(&method, message);

@@ -43,7 +43,13 @@ mod tests {
 
     #[test]
     fn knows_own_files_from_those_of_other_programs() {
-        for own in ["ca.crt", "ca-next.key", "service-account-old.pub", ".lock", "agreed"] {
+        for own in [
+            "ca.crt",
+            "ca-next.key",
+            "service-account-old.pub",
+            ".lock",
+            "agreed",
+        ] {
             assert!(is_tls_file(OsStr::new(own)), "{own}");
         }
         for other in ["nginx.key", "server.pem", "ca", "private"] {

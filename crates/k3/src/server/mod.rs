@@ -15,9 +15,9 @@ mod shared_keys;
 
 pub(crate) use self::{
     encryption::{EncryptionSettings, STATUS_PATH},
-    shared_keys::{has_private_keys, holds_private_keys},
     node::{Api, config as node_config, run_renewed},
     plane::{ControlPlane, open_store},
     settings::is_shared,
     settings::{Audience, ISSUER, Keys, NodeSettings, SERVICE_RANGE, Settings},
+    shared_keys::{has_private_keys, holds_private_keys},
 };

@@ -92,7 +92,10 @@ async fn secrets_are_encrypted_and_keys_are_replaced_without_losing_one() {
     // A secret of the time before, and one that is encrypted.
     let server = data.start(&["--controllers="]);
     let admin = client(&server.kubeconfig).await;
-    secrets(&admin).create(&parameters, &secret("before")).await.unwrap();
+    secrets(&admin)
+        .create(&parameters, &secret("before"))
+        .await
+        .unwrap();
     server.end_by(Signal::TERM);
     let server = data.start(&flags);
     let admin = client(&server.kubeconfig).await;
@@ -107,14 +110,26 @@ async fn secrets_are_encrypted_and_keys_are_replaced_without_losing_one() {
     let server = data.start(&flags);
     let admin = client(&server.kubeconfig).await;
     let status = run("status", &server.kubeconfig);
-    assert!(status.contains("secretbox:one") && status.contains("identity"), "{status}");
-    assert!(status.contains("2 objects are not stored with the current key"), "{status}");
+    assert!(
+        status.contains("secretbox:one") && status.contains("identity"),
+        "{status}"
+    );
+    assert!(
+        status.contains("2 objects are not stored with the current key"),
+        "{status}"
+    );
     let done = run("reencrypt", &server.kubeconfig);
-    assert!(done.contains("rewritten 2 objects") && done.contains("0 failed"), "{done}");
+    assert!(
+        done.contains("rewritten 2 objects") && done.contains("0 failed"),
+        "{done}"
+    );
     let done = run("reencrypt", &server.kubeconfig);
     assert!(done.contains("rewritten 0 objects"), "{done}");
     let status = run("status", &server.kubeconfig);
-    assert!(!status.contains("secretbox:one") && !status.contains("identity"), "{status}");
+    assert!(
+        !status.contains("secretbox:one") && !status.contains("identity"),
+        "{status}"
+    );
     let after = secrets(&admin).get("a").await.unwrap();
     assert_eq!(after.metadata.uid, before.metadata.uid);
     assert_eq!(after.metadata.managed_fields, before.metadata.managed_fields);
@@ -150,7 +165,10 @@ async fn an_object_that_cannot_be_decrypted_is_an_error_of_its_own() {
     let server = data.start(&flags);
     let admin = client(&server.kubeconfig).await;
     let parameters = PostParams::default();
-    secrets(&admin).create(&parameters, &secret("lost")).await.unwrap();
+    secrets(&admin)
+        .create(&parameters, &secret("lost"))
+        .await
+        .unwrap();
     server.end_by(Signal::TERM);
 
     let _ = configure(&data, &["three"]);
@@ -175,14 +193,22 @@ async fn an_object_that_cannot_be_decrypted_is_an_error_of_its_own() {
         // Another namespace, and what is written from now on.
         let elsewhere = Api::<Secret>::namespaced(admin.clone(), "kube-system");
         assert!(elsewhere.list(&ListParams::default()).await.is_ok());
-        assert!(elsewhere.create(&parameters, &secret(&format!("new-{}", flags.len()))).await.is_ok());
+        assert!(
+            elsewhere
+                .create(&parameters, &secret(&format!("new-{}", flags.len())))
+                .await
+                .is_ok()
+        );
         server.end_by(Signal::TERM);
     }
 
     // With the key it is there again.
     configure(&data, &["three", "one"]);
     let server = data.start(&flags);
-    assert_eq!(password(&client(&server.kubeconfig).await, "lost").await, PASSWORD);
+    assert_eq!(
+        password(&client(&server.kubeconfig).await, "lost").await,
+        PASSWORD
+    );
 }
 
 #[tokio::test]
@@ -221,7 +247,9 @@ async fn a_running_server_uses_a_changed_configuration() {
 fn an_invalid_configuration_is_a_usage_error_that_names_the_field() {
     let data = Data::new();
     let file = configure(&data, &["one"]);
-    let text = fs::read_to_string(&file).unwrap().replace("[secrets]", "[Secrets]");
+    let text = fs::read_to_string(&file)
+        .unwrap()
+        .replace("[secrets]", "[Secrets]");
     fs::write(&file, text).unwrap();
     let mut command = data.command(&["--encryption-provider-config", file.to_str().unwrap()]);
     let (code, _, errors) = outcome(&mut command);

@@ -113,7 +113,10 @@ async fn a_snapshot_of_a_shared_store_has_no_private_keys_unless_asked_for() {
     let file = data.path().join("without.k3");
     let (code, _, errors) = snapshot("save", &data, &file, &store);
     assert_eq!(code, Some(0), "{errors}");
-    assert!(errors.contains("private keys are not in the snapshot"), "{errors}");
+    assert!(
+        errors.contains("private keys are not in the snapshot"),
+        "{errors}"
+    );
     let bytes = fs::read(&file).unwrap();
     assert!(contains(&bytes, made.0.as_bytes()), "objects are in it");
     assert!(!contains(&bytes, b"PRIVATE KEY"));

@@ -114,7 +114,15 @@ fn everything_is_private_whatever_the_umask_and_the_path() {
         let outside = tempfile::tempdir().unwrap();
         fs::set_permissions(outside.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let path = |name: &str| outside.path().join(name).display().to_string();
+        let policy = outside.path().join("policy.yaml");
+        fs::write(
+            &policy,
+            "kind: Policy\napiVersion: audit.k8s.io/v1\nrules: [{level: Metadata}]\n",
+        )
+        .unwrap();
         let command = data.command(&[
+            "--audit-policy-file",
+            policy.to_str().unwrap(),
             "--file-rootpath",
             &path("a/objects"),
             "--audit-log-path",
@@ -126,12 +134,21 @@ fn everything_is_private_whatever_the_umask_and_the_path() {
         assert_private(&outside.path().join("a"));
         assert_private(&outside.path().join("audit"));
         assert_private(&data.path().join("tls"));
-        for file in [data.path().join("admin.kubeconfig"), path("admin.kubeconfig").into()] {
+        for file in [
+            data.path().join("admin.kubeconfig"),
+            path("admin.kubeconfig").into(),
+        ] {
             assert_eq!(mode(&file), 0o600, "{}", file.display());
         }
         assert_eq!(mode(outside.path()), 0o755, "{umask}");
         let snapshot = outside.path().join("snapshot");
-        let mut save = k3(&["snapshot", "save", "--file-rootpath", &path("a/objects"), "--data-dir"]);
+        let mut save = k3(&[
+            "snapshot",
+            "save",
+            "--file-rootpath",
+            &path("a/objects"),
+            "--data-dir",
+        ]);
         save.arg(data.path()).arg(&snapshot);
         let (code, _, errors) = outcome(&mut under_umask(umask, &save));
         assert_eq!(code, Some(0), "{errors}");
@@ -162,7 +179,10 @@ fn wider_modes_of_an_older_version_are_repaired_with_a_warning() {
     let log = data.log();
     for path in [&store, &key] {
         let line = log.lines().find(|line| line.contains(path.to_str().unwrap()));
-        assert!(line.is_some_and(|line| line.contains("changed the mode")), "{log}");
+        assert!(
+            line.is_some_and(|line| line.contains("changed the mode")),
+            "{log}"
+        );
     }
 }
 

@@ -42,7 +42,9 @@ struct Summary {
 
 /// What became of an object.
 enum Outcome {
-    Rewritten { bytes: u64 },
+    Rewritten {
+        bytes: u64,
+    },
     Current,
     /// It was deleted meanwhile.
     Deleted,
@@ -157,12 +159,17 @@ impl Target {
         let root = if resource.group.is_empty() {
             "/api/v1".to_owned()
         } else {
-            let group = cluster.ask("GET", &format!("/apis/{}", resource.group), None).await?;
+            let group = cluster
+                .ask("GET", &format!("/apis/{}", resource.group), None)
+                .await?;
             let version = group["preferredVersion"]["groupVersion"].as_str();
             format!("/apis/{}", version.unwrap_or_default())
         };
         let known = cluster.ask("GET", &root, None).await?;
-        let known = known["resources"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let known = known["resources"]
+            .as_array()
+            .map(Vec::as_slice)
+            .unwrap_or_default();
         let Some(found) = known.iter().find(|known| known["name"] == *resource.resource) else {
             return Err(Failure::new(
                 format!("the API has no {} in {root}", resource.name()),

@@ -50,7 +50,11 @@ impl Report {
     pub(super) async fn fetch(cluster: &Cluster) -> Result<Self, Failure> {
         let answer = cluster.ask("GET", STATUS_PATH, None).await?;
         let report: Self = serde_json::from_value(answer).map_err(|error| {
-            Failure::new("cannot read the answer of the server", "use the k3 of the server's version").because(error)
+            Failure::new(
+                "cannot read the answer of the server",
+                "use the k3 of the server's version",
+            )
+            .because(error)
         })?;
         if let Some(error) = &report.error {
             let what = format!("the server cannot read its store: {error}");

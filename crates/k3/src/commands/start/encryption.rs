@@ -17,7 +17,7 @@ pub(crate) struct EncryptionFlags {
     encryption_provider_config: Option<PathBuf>,
 
     /// Use the file of --encryption-provider-config again when it changes, without a restart
-    #[arg(long, requires = "encryption_provider_config")]
+    #[arg(long)]
     encryption_provider_config_automatic_reload: bool,
 }
 
@@ -26,8 +26,16 @@ pub(crate) struct EncryptionFlags {
 impl EncryptionFlags {
     /// What is encrypted; `None` if nothing is. Reads and validates the file.
     pub(in crate::commands) fn settings(self) -> Result<Option<EncryptionSettings>, Failure> {
-        let Some(file) = self.encryption_provider_config else {
-            return Ok(None);
+        let is_reloaded = self.encryption_provider_config_automatic_reload;
+        let file = match self.encryption_provider_config {
+            Some(file) => file,
+            None if is_reloaded => {
+                return Err(Failure::usage(
+                    "--encryption-provider-config-automatic-reload needs --encryption-provider-config",
+                    "name the file, or remove the flag",
+                ));
+            }
+            None => return Ok(None),
         };
         let configuration = EncryptionConfiguration::load(&file).map_err(|error| {
             Failure::usage(
@@ -39,7 +47,7 @@ impl EncryptionFlags {
         Ok(Some(EncryptionSettings {
             configuration,
             file,
-            is_reloaded: self.encryption_provider_config_automatic_reload,
+            is_reloaded,
         }))
     }
 }

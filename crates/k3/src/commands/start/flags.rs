@@ -11,7 +11,8 @@ use k3_apiserver::{Subnet, service_range};
 use k3_node::agent::Threshold;
 
 use super::{
-    access::AccessFlags, audit::AuditFlags, encryption::EncryptionFlags, limits::LimitFlags, storage::StorageFlags,
+    access::AccessFlags, audit::AuditFlags, encryption::EncryptionFlags, limits::LimitFlags,
+    storage::StorageFlags,
 };
 use crate::{certificates::Name, databases::DatabaseFlags, duration, log::LogFlags, server::SERVICE_RANGE};
 
