@@ -22,17 +22,23 @@ pub type Contents = fn(name: &OsStr) -> bool;
 
 /// Creates a directory, and those above it that are missing, with mode 0700. A directory that exists stays as it is.
 pub fn create_directory(path: &Path) -> io::Result<()> {
+    match create_one(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => {
+                create_directory(parent)?;
+                create_one(path)
+            }
+            _ => Err(error),
+        },
+        created => created,
+    }
+}
+
+fn create_one(path: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(PRIVATE).create(path) {
         // The umask may have taken away rights of the owner.
         Ok(()) => fs::set_permissions(path, fs::Permissions::from_mode(PRIVATE)),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => match path.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => {
-                create_directory(parent)?;
-                create_directory(path)
-            }
-            _ => Err(error),
-        },
         Err(error) => Err(error),
     }
 }
@@ -151,5 +157,7 @@ mod tests {
         fs::write(&path, "").unwrap();
         assert!(create_directory(&path).is_err());
         assert!(create_directory(&path.join("below")).is_err());
+        // No directory can be created there, and the system says that it is not found.
+        assert!(create_directory(Path::new("/proc/none/a")).is_err());
     }
 }

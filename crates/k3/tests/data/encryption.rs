@@ -192,7 +192,8 @@ async fn an_object_that_cannot_be_decrypted_is_an_error_of_its_own() {
         }
         // Another namespace, and what is written from now on.
         let elsewhere = Api::<Secret>::namespaced(admin.clone(), "kube-system");
-        assert!(elsewhere.list(&ListParams::default()).await.is_ok());
+        let public = Api::<Secret>::namespaced(admin.clone(), "kube-public");
+        assert!(public.list(&ListParams::default()).await.is_ok());
         assert!(
             elsewhere
                 .create(&parameters, &secret(&format!("new-{}", flags.len())))
