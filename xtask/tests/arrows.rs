@@ -20,7 +20,7 @@ const ROOMS: &[Room] = &[
     // understand the errors of its gRPC client; a server would need `hyper-util`.)
     Room {
         folder: "crates/storage",
-        knows: &[],
+        knows: &["crates/files"],
         bans: &[
             "serde_json",
             "serde_yaml",
@@ -29,6 +29,18 @@ const ROOMS: &[Room] = &[
             "kube",
             "k8s-openapi",
         ],
+    },
+    // Encrypts values between the API server and any store.
+    Room {
+        folder: "crates/encryption",
+        knows: &["crates/api", "crates/storage"],
+        bans: &["kube", "redb", "sqlx"],
+    },
+    // Modes of files and directories.
+    Room {
+        folder: "crates/files",
+        knows: &[],
+        bans: &["tokio", "hyper", "kube"],
     },
     // A number, and how it is written.
     Room {
@@ -76,6 +88,8 @@ const ROOMS: &[Room] = &[
             "crates/api",
             "crates/cel",
             "crates/descriptions",
+            "crates/encryption",
+            "crates/files",
             "crates/storage",
         ],
         bans: &["kube", "redb", "sqlx"],
@@ -98,7 +112,12 @@ const ROOMS: &[Room] = &[
     },
     Room {
         folder: "crates/node",
-        knows: &["crates/api", "crates/kubecontroller", "crates/quantity"],
+        knows: &[
+            "crates/api",
+            "crates/files",
+            "crates/kubecontroller",
+            "crates/quantity",
+        ],
         bans: &["redb", "sqlx"],
     },
     Room {
@@ -109,7 +128,7 @@ const ROOMS: &[Room] = &[
     // A client of any cluster, and of nothing else; `hyper` it has to take over a connection for `exec`.
     Room {
         folder: "crates/client",
-        knows: &["crates/quantity", "crates/zone"],
+        knows: &["crates/files", "crates/quantity", "crates/zone"],
         bans: &["redb", "sqlx", "tonic"],
     },
     Room {
@@ -125,6 +144,8 @@ const ROOMS: &[Room] = &[
             "crates/client",
             "crates/console",
             "crates/controllers",
+            "crates/encryption",
+            "crates/files",
             "crates/kubecontroller",
             "crates/node",
             "crates/scheduler",

@@ -2,6 +2,7 @@
 
 use std::{
     env,
+    ffi::OsStr,
     path::{Path, PathBuf},
 };
 
@@ -10,6 +11,20 @@ use crate::failure::Failure;
 /// The folder that was named, or the default.
 pub(crate) fn data_dir(named: Option<&Path>) -> Result<PathBuf, Failure> {
     named.map_or_else(default_data_dir, |folder| Ok(folder.to_path_buf()))
+}
+
+/// Whether a server keeps a file or directory of this name in its data directory: a directory that holds no others was created
+/// for one.
+pub(crate) fn is_data_file(name: &OsStr) -> bool {
+    const NAMES: [&str; 6] = [
+        "admin.kubeconfig",
+        "databases",
+        "node",
+        "objects",
+        "tls",
+        "volumes",
+    ];
+    NAMES.iter().any(|known| name == *known)
 }
 
 /// The folder: the system's for root, else the user's own.

@@ -42,6 +42,7 @@ pub use self::test_env::{TestEnv, TestEnvBuilder, TestEnvError, TestStorage};
 pub fn main() -> ExitCode {
     limits::use_small_pages();
     silence_handled_panics();
+    limits::keep_owner_permissions();
     let mut arguments = env::args_os();
     let part = arguments.next().and_then(|name| commands::Part::called(&name));
     let done = match part {

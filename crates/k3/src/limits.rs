@@ -1,7 +1,8 @@
 //! What the operating system lets the process do.
 
 use rustix::{
-    process::{Resource, Rlimit, getrlimit, setrlimit},
+    fs::Mode,
+    process::{Resource, Rlimit, getrlimit, setrlimit, umask},
     thread::disable_transparent_huge_pages,
 };
 
@@ -19,6 +20,13 @@ pub(crate) fn raise_open_files() {
     if let Err(error) = setrlimit(Resource::Nofile, raised) {
         tracing::warn!(%error, limit = ?limit.current, "cannot raise the limit of open files");
     }
+}
+
+/// Leaves the owner's own permissions on everything that is created. With a umask such as 0777 a process cannot open the
+/// directories that it has just created.
+pub(crate) fn keep_owner_permissions() {
+    let given = umask(Mode::from_raw_mode(0o077));
+    umask(given & Mode::from_raw_mode(0o077));
 }
 
 /// Has memory given out in small pages. In huge ones a server that has just begun takes twice the memory, most of it empty;

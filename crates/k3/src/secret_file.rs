@@ -4,12 +4,13 @@
 //! it; of two processes that write the same file one wins, and it is whole.
 
 use std::{
-    fs::{self, DirBuilder, File, OpenOptions},
-    io::{self, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
+    fs::{self, File, OpenOptions},
+    io::{self, Read, Write},
     path::{Path, PathBuf},
     process,
 };
+
+use k3_files::Contents;
 
 /// A file that could not be written or read.
 #[derive(Debug, thiserror::Error)]
@@ -73,15 +74,9 @@ impl Fresh {
         let begun = || {
             let name = wanted.file_name().unwrap_or_default().to_string_lossy();
             let path = folder_of(wanted)?.join(format!(".{name}.{}.new", process::id()));
-            let file = OpenOptions::new()
-                .read(true)
-                .write(true)
-                .create(true)
-                .truncate(true)
-                .mode(0o600)
-                .open(&path)?;
-            // One that was left behind by a process of the same number may have another mode.
-            file.set_permissions(fs::Permissions::from_mode(0o600))?;
+            let mut options = OpenOptions::new();
+            options.read(true).write(true).create(true).truncate(true);
+            let file = k3_files::open(&path, &mut options)?;
             Ok(Self {
                 file,
                 path,
@@ -131,9 +126,16 @@ impl Drop for Fresh {
     }
 }
 
-/// The file's text; `None` if there is no such file.
+/// The file's text; `None` if there is no such file. A file that others could read until now cannot be read by them any more.
 pub(crate) fn read(path: &Path) -> Result<Option<String>, FileError> {
-    match fs::read_to_string(path) {
+    let text = || {
+        let mut file = File::open(path)?;
+        k3_files::protect_file(path, &file)?;
+        let mut text = String::new();
+        file.read_to_string(&mut text)?;
+        Ok::<_, io::Error>(text)
+    };
+    match text() {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(source) => Err(FileError {
@@ -146,26 +148,28 @@ pub(crate) fn read(path: &Path) -> Result<Option<String>, FileError> {
 
 /// Makes a folder, and those above it, if they are not there.
 pub(crate) fn make_folder(path: &Path) -> Result<(), FileError> {
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(path)
-        .map_err(|source| FileError {
-            verb: "make the folder",
-            path: path.to_path_buf(),
-            source,
-        })
+    k3_files::create_directory(path).map_err(|source| unmade(path, source))
+}
+
+/// Makes a folder for the files that `is_own` is true for, or takes the rights of others away from one that is there.
+pub(crate) fn protect_folder(path: &Path, is_own: Contents) -> Result<(), FileError> {
+    k3_files::protect_directory(path, is_own).map_err(|source| unmade(path, source))
+}
+
+fn unmade(path: &Path, source: io::Error) -> FileError {
+    FileError {
+        verb: "make the folder",
+        path: path.to_path_buf(),
+        source,
+    }
 }
 
 /// Waits until no other process has the lock file, and has it until it is dropped.
 pub(crate) fn lock(path: &Path) -> Result<File, FileError> {
     let locked = || {
-        let file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(path)?;
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(false);
+        let file = k3_files::open(path, &mut options)?;
         file.lock()?;
         Ok(file)
     };
@@ -178,6 +182,8 @@ pub(crate) fn lock(path: &Path) -> Result<File, FileError> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     fn mode(path: &Path) -> u32 {
@@ -204,6 +210,16 @@ mod tests {
         assert!(read(&path).unwrap().is_none());
         let message = write(&path, "x").unwrap_err().to_string();
         assert!(message.contains("nowhere/key"), "{message}");
+    }
+
+    #[test]
+    fn narrows_the_mode_of_a_key_file_that_it_reads() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ca.key");
+        fs::write(&path, "key").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        assert_eq!(read(&path).unwrap().as_deref(), Some("key"));
+        assert_eq!(mode(&path), 0o600);
     }
 
     #[test]

@@ -25,6 +25,12 @@ pub trait Store: Send + Sync + 'static {
     /// then each new one.
     async fn watch(&self, prefix: &Prefix, after: Revision) -> Result<Events, WatchError>;
 
+    /// Whether the value under a key should be written again although it does not change: it is stored in another way than new
+    /// values are, for instance encrypted with an older key.
+    async fn is_stale(&self, _key: &Key) -> Result<bool, ReadError> {
+        Ok(false)
+    }
+
     /// Forgets history: states before revision `upto` can no longer be read, and no watch can begin
     /// after a revision lower than it. Live entries stay. A revision in the future counts as the
     /// newest, one that is compacted already changes nothing.

@@ -4,7 +4,6 @@ use std::{
     fmt,
     fs::{self, File, OpenOptions},
     io::{self, BufWriter, Write},
-    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, UNIX_EPOCH},
@@ -202,13 +201,9 @@ fn is_date(text: &str) -> bool {
 /// Opens a file to write at its end. It is nobody else's: there may be secrets in it.
 fn open(path: &Path) -> io::Result<(BufWriter<File>, u64)> {
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        fs::create_dir_all(folder)?;
+        k3_files::create_directory(folder)?;
     }
-    let file = OpenOptions::new()
-        .append(true)
-        .create(true)
-        .mode(0o600)
-        .open(path)?;
+    let file = k3_files::open(path, OpenOptions::new().append(true).create(true))?;
     let length = file.metadata()?.len();
     Ok((BufWriter::with_capacity(64 * 1024, file), length))
 }
@@ -220,12 +215,9 @@ fn compressed(path: &Path) -> PathBuf {
 }
 
 fn compress(path: &Path) -> io::Result<()> {
-    let out = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(compressed(path))?;
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    let out = k3_files::open(&compressed(path), &mut options)?;
     let mut encoder = GzEncoder::new(out, Compression::default());
     io::copy(&mut File::open(path)?, &mut encoder)?;
     encoder.finish()?.sync_all()?;

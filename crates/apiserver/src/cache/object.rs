@@ -111,7 +111,12 @@ impl Object {
     /// The same, as if another commit had written it.
     pub(crate) fn tree_at(&self, revision: u64) -> Value {
         let mut tree: Value = serde_json::from_slice(&self.bytes).unwrap_or_else(|error| {
-            tracing::error!(key = %self.key, %error, "what is stored is not JSON; delete it, or restore it from a snapshot");
+            match self.undecrypted() {
+                Some(reason) => tracing::debug!(key = %self.key, reason, "the object is not decrypted"),
+                None => {
+                    tracing::error!(key = %self.key, %error, "what is stored is not JSON; delete it, or restore it from a snapshot");
+                }
+            }
             Value::Object(serde_json::Map::new())
         });
         if let Some(metadata) = tree.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -127,6 +132,15 @@ impl Object {
         let mut reader = serde_json::Deserializer::from_slice(&self.bytes);
         // What is not JSON is complained about there.
         outline.deserialize(&mut reader).unwrap_or_else(|_| self.tree())
+    }
+
+    /// Why it is not the object that was written, if it could not be decrypted.
+    pub(crate) fn undecrypted(&self) -> Option<String> {
+        // What has metadata of our writing is decrypted.
+        if self.place > 0 {
+            return None;
+        }
+        k3_encryption::undecrypted(&self.bytes)
     }
 
     /// The bytes that are stored.

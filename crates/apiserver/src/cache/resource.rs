@@ -192,6 +192,16 @@ impl ResourceCache {
         self.lock().objects.get(key).cloned()
     }
 
+    /// Puts an object that was decrypted in the place of the same state that was not.
+    pub(crate) fn replace_undecrypted(&self, object: &Arc<Object>) {
+        let mut state = self.lock();
+        if let Some(there) = state.objects.get_mut(&object.key)
+            && there.revision == object.revision
+        {
+            *there = Arc::clone(object);
+        }
+    }
+
     /// How many objects there are.
     pub(crate) fn count(&self) -> usize {
         self.lock().objects.len()

@@ -10,7 +10,7 @@ use k3_api::{
     rules::{self, Circumstances, Part, Tree, TreeMut},
     status::{Grouped, Status},
 };
-use k3_storage::{Entry, Key, Write};
+use k3_storage::{Entry, Key, ReadError, Write};
 use serde_json::Value;
 
 use super::{
@@ -18,7 +18,7 @@ use super::{
     answer::{self, Made},
     ask::Warnings,
     body::{self, Expected},
-    commit::{NotCommitted, time_to_live},
+    commit::{NotCommitted, time_to_live, unavailable},
     create::{Recording, dedup_owners, match_namespace},
     manage,
     patch::Patch,
@@ -187,6 +187,7 @@ impl Registry {
         options: &WriteOptions,
         warnings: &mut Warnings,
     ) -> Result<Made, Attempt> {
+        let current = &self.readable(resource, Arc::clone(current)).await?;
         let old = self.shown(current.tree(), resource).await?;
         let mut new = match source {
             Source::Put(object) => object.clone(),
@@ -230,11 +231,12 @@ impl Registry {
         if let Some(status) = status {
             set_status(ask, resource, &mut new, status)?;
         }
-        if resource.shows(current) && new == old {
+        let is_unchanged = resource.shows(current) && new == old;
+        if is_unchanged && !self.is_rewritten(key, options).await? {
             return Ok(Made::Kept(Arc::clone(current)));
         }
         let bytes = self.stored(&new, judged, resource).await?;
-        if current.stored() == &bytes {
+        if !is_unchanged && current.stored() == &bytes && !self.is_rewritten(key, options).await? {
             // A custom object is shown as its definition says now.
             return Ok(match resource.custom {
                 Some(_) => Made::Dry(new),
@@ -268,6 +270,19 @@ impl Registry {
             bytes,
             revision,
             object: new,
+        })
+    }
+
+    /// Whether a write that changes nothing is to happen all the same: what is stored is encrypted with an older key.
+    // upstream: staging/src/k8s.io/apiserver/pkg/storage/etcd3/store.go GuaranteedUpdate
+    async fn is_rewritten(&self, key: &Key, options: &WriteOptions) -> Result<bool, Status> {
+        if options.dry_run {
+            return Ok(false);
+        }
+        let is_stale = self.caches.store().is_stale(key).await;
+        is_stale.map_err(|error| match error {
+            ReadError::Store(error) => unavailable(&error),
+            error => Status::internal_error(error),
         })
     }
 

@@ -66,6 +66,7 @@ impl Registry {
         let Some(current) = resource.cache.get(&key) else {
             return Err(resource.not_found(&ask.target.name));
         };
+        let current = self.readable(&resource, current).await?;
         let mut warnings = Warnings::default();
         let deleted = self.delete_object(ask, &resource, current, &options, &mut warnings);
         let mut answer = match deleted.await? {
@@ -99,8 +100,9 @@ impl Registry {
         let resource = Resource::of(ask.target.kind.clone(), &self.caches);
         let selection = Selection::new(&listing, &resource)?;
         let revision = self.fresh().await?;
-        let snapshot = resource.cache.snapshot(revision);
         let prefix = resource.under(&ask.target.namespace);
+        let snapshot = resource.cache.snapshot(revision);
+        let snapshot = self.readable_snapshot(&resource, snapshot, &prefix).await?;
         let mut items = Vec::new();
         let mut warnings = Warnings::default();
         let objects: Vec<_> = snapshot

@@ -86,6 +86,7 @@ impl Registry {
             .cache
             .get(&key)
             .ok_or_else(|| resource.not_found(&ask.target.name))?;
+        let object = self.readable(&resource, object).await?;
         let made = if resource.custom.is_some() && !resource.shows(&object) {
             Made::Dry(self.shown(object.tree(), &resource).await?)
         } else {
@@ -171,6 +172,7 @@ impl Registry {
                 })?,
             None => self.snapshot(resource, options).await?,
         };
+        let snapshot = self.readable_snapshot(resource, snapshot, &prefix).await?;
         let after = token.map(|token| format!("{prefix}{}", token.after));
         let mut objects: Vec<Arc<Object>> = Vec::new();
         let mut next = None;

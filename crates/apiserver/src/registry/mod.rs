@@ -35,6 +35,7 @@ mod list;
 mod manage;
 mod own;
 mod patch;
+mod readable;
 mod recent;
 mod resource;
 mod step;

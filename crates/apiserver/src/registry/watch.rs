@@ -17,7 +17,7 @@ use tokio::time::{Instant, Sleep};
 use super::{
     Ask, Registry, Resource, answer,
     list::{Selection, parse_version},
-    table, version,
+    readable, table, version,
 };
 use crate::{
     cache::{Caches, Delivery, EventType, Interest, Object, Since, TooOld, Watcher, Wire, frame},
@@ -121,6 +121,7 @@ impl Registry {
             }
         };
         let prefix = resource.under(&ask.target.namespace);
+        let snapshot = self.readable_snapshot(&resource, snapshot, &prefix).await?;
         let initial = snapshot
             .under(&prefix, None)
             .filter(|object| selection.matches(object, &resource))
@@ -235,6 +236,13 @@ impl WatchBody {
         {
             match watcher.poll(context) {
                 Poll::Ready(Some(delivery)) => {
+                    if let Some(status) = self.undecrypted(&delivery) {
+                        if let Some(first) = alone.take() {
+                            out.extend_from_slice(&first);
+                        }
+                        self.end_with(out, &status);
+                        break;
+                    }
                     let Some(as_type) = self.as_type(&delivery) else {
                         continue;
                     };
@@ -266,6 +274,22 @@ impl WatchBody {
             }
         }
         alone
+    }
+
+    /// The error that ends the watch, if an event has an object that could not be decrypted: what it is to this watcher cannot
+    /// be known.
+    fn undecrypted(&self, delivery: &Delivery) -> Option<Status> {
+        let object = delivery.event.object();
+        let reason = object.undecrypted()?;
+        Some(readable::not_decrypted(&self.resource, object, &reason))
+    }
+
+    /// Writes an error, and ends the watch.
+    fn end_with(&mut self, out: &mut BytesMut, status: &Status) {
+        out.extend_from_slice(&error_frame(status, self.form.format));
+        self.initial.clear();
+        self.initial_end = None;
+        self.watcher = None;
     }
 
     /// Whether its frames are those of all watchers.
@@ -343,10 +367,7 @@ impl WatchBody {
             Ok(tree) => self.write_shown(out, word, tree),
             Err(error) => {
                 let status = Status::unknown(error.to_string());
-                out.extend_from_slice(&error_frame(&status, self.form.format));
-                self.initial.clear();
-                self.initial_end = None;
-                self.watcher = None;
+                self.end_with(out, &status);
             }
         }
     }

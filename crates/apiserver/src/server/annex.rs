@@ -2,10 +2,11 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
+use futures_util::future::BoxFuture;
 use serde_json::Value;
 
 type Figures = Arc<dyn Fn() -> String + Send + Sync>;
-type Document = Arc<dyn Fn() -> Value + Send + Sync>;
+type Document = Arc<dyn Fn() -> BoxFuture<'static, Value> + Send + Sync>;
 
 type Change = dyn Fn(&str) -> Result<String, String> + Send + Sync;
 
@@ -42,7 +43,7 @@ impl Annex {
     pub(super) fn add_document(
         &self,
         path: &'static str,
-        document: impl Fn() -> Value + Send + Sync + 'static,
+        document: impl Fn() -> BoxFuture<'static, Value> + Send + Sync + 'static,
     ) {
         let mut added = self.added.write().unwrap_or_else(PoisonError::into_inner);
         added.documents.push((path, Arc::new(document)));
@@ -75,7 +76,7 @@ impl Annex {
     }
 
     /// The document at a path, if one was added.
-    pub(super) fn document(&self, path: &str) -> Option<Value> {
+    pub(super) fn document(&self, path: &str) -> Option<BoxFuture<'static, Value>> {
         let added = self.added.read().unwrap_or_else(PoisonError::into_inner);
         let (_, document) = added.documents.iter().find(|(known, _)| *known == path)?;
         let document = Arc::clone(document);
@@ -90,15 +91,15 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn what_is_added_is_asked_for_when_somebody_looks() {
+    #[tokio::test]
+    async fn what_is_added_is_asked_for_when_somebody_looks() {
         let annex = Annex::default();
         assert_eq!(annex.figures("a 1\n".to_owned()), "a 1\n");
-        assert_eq!(annex.document("/debug/parts"), None);
+        assert!(annex.document("/debug/parts").is_none());
         annex.add_figures(|| "b 2\n".to_owned());
-        annex.add_document("/debug/parts", || json!(["c"]));
+        annex.add_document("/debug/parts", || Box::pin(async { json!(["c"]) }));
         assert_eq!(annex.figures("a 1\n".to_owned()), "a 1\nb 2\n");
-        assert_eq!(annex.document("/debug/parts"), Some(json!(["c"])));
-        assert_eq!(annex.document("/debug"), None);
+        assert_eq!(annex.document("/debug/parts").unwrap().await, json!(["c"]));
+        assert!(annex.document("/debug").is_none());
     }
 }

@@ -553,7 +553,7 @@ impl Handler {
             "/" => discovery.index(&PATHS),
             "/version" | "/version/" => discovery::version(),
             path => match self.annex.document(path) {
-                Some(document) => document,
+                Some(document) => document.await,
                 None => return self.nowhere(head),
             },
         };

@@ -188,6 +188,18 @@ impl Server {
         path: &'static str,
         document: impl Fn() -> serde_json::Value + Send + Sync + 'static,
     ) {
+        self.handler.annex.add_document(path, move || {
+            let document = document();
+            Box::pin(async move { document })
+        });
+    }
+
+    /// Shows a document that has to be waited for, else the same as [`Self::add_document`].
+    pub fn add_async_document(
+        &self,
+        path: &'static str,
+        document: impl Fn() -> BoxFuture<'static, serde_json::Value> + Send + Sync + 'static,
+    ) {
         self.handler.annex.add_document(path, document);
     }
 

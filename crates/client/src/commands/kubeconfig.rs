@@ -3,7 +3,6 @@
 use std::{
     env, fs,
     io::Write,
-    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
 
@@ -278,18 +277,15 @@ fn write(path: &Path, config: &Value) -> Result<(), Failed> {
         .parent()
         .filter(|folder| !folder.as_os_str().is_empty())
         .unwrap_or(Path::new("."));
-    fs::create_dir_all(folder).map_err(failed)?;
+    k3_files::create_directory(folder).map_err(failed)?;
     // A link stays one.
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}", std::process::id()));
     let beside = path.with_file_name(name);
-    let mut file = fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&beside)
-        .map_err(failed)?;
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    let mut file = k3_files::open(&beside, &mut options).map_err(failed)?;
     let written = file
         .write_all(yaml::write(config).as_bytes())
         .and_then(|()| file.sync_all());

@@ -5,6 +5,7 @@
 //! kubeconfig stays good until the second; two processes that start at once on one folder end up with the same files.
 
 mod authority;
+mod directory;
 mod identity;
 mod names;
 mod pem;

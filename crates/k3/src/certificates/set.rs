@@ -10,7 +10,9 @@ use k3_storage::Clock;
 use rcgen::KeyPair;
 use rustls::pki_types::{CertificateDer, pem::PemObject};
 
-use super::{Identity, Names, authority::Authority, identity::Purpose, rotation};
+use super::{
+    Identity, Names, authority::Authority, directory::protect_tls_directory, identity::Purpose, rotation,
+};
 use crate::secret_file::{self, FileError};
 
 /// Whoever changes files of the folder has this one locked.
@@ -120,7 +122,7 @@ impl Certificates {
     /// Those of `folder`, made or renewed if need be.
     pub(crate) fn ensure(folder: &Path, names: &Names, clock: &dyn Clock) -> Result<Self, CertificateError> {
         let now = seconds(clock)?;
-        secret_file::make_folder(folder)?;
+        protect_tls_directory(folder)?;
         // Two servers that begin together on one folder must not each sign with a key of their own.
         let _alone = secret_file::lock(&folder.join(LOCK))?;
         Self::ensure_alone(folder, names, now)

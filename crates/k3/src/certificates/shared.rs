@@ -11,13 +11,14 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Names,
+    directory::protect_tls_directory,
     rotation::{self, OLD_SIGNING_KEYS},
     set::{CertificateError, Certificates, LOCK, SIGNING_KEY},
 };
 use crate::secret_file;
 
 /// The file that names the value which the folder had in common with the others last.
-const AGREED: &str = "agreed";
+pub(super) const AGREED: &str = "agreed";
 /// What it says while another value is being written.
 const HALF_WRITTEN: &str = "half written";
 
@@ -104,7 +105,7 @@ impl SharedKeys {
     /// Puts them into a folder, in the place of what is there. What other files there are for another authority is made anew by
     /// the next [`Certificates::ensure`].
     pub(crate) fn write(&self, folder: &Path) -> Result<(), CertificateError> {
-        secret_file::make_folder(folder)?;
+        protect_tls_directory(folder)?;
         let _alone = secret_file::lock(&folder.join(LOCK))?;
         secret_file::write(&folder.join(AGREED), HALF_WRITTEN)?;
         let files = [

@@ -17,6 +17,7 @@ mod process;
 mod remote;
 mod run;
 mod scheduler;
+mod secrets;
 mod server_flags;
 mod snapshot;
 mod start;
@@ -65,6 +66,7 @@ enum Command {
     Certs(certs::CertsFlags),
     Doctor(doctor::DoctorFlags),
     Snapshot(snapshot::SnapshotFlags),
+    Secrets(secrets::SecretsFlags),
     Migrate(migrate::MigrateFlags),
     LogLevel(log_level::LogLevelFlags),
     Token(token::TokenFlags),
@@ -104,6 +106,7 @@ pub(crate) fn run() -> Result<(), Failure> {
         Command::Certs(flags) => certs::run(&flags),
         Command::Doctor(flags) => doctor::run(&flags),
         Command::Snapshot(flags) => snapshot::run(flags),
+        Command::Secrets(flags) => secrets::run(flags),
         Command::Migrate(flags) => migrate::run(&flags),
         Command::LogLevel(flags) => log_level::run(&flags),
         Command::Token(flags) => token::run(flags),

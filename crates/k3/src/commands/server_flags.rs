@@ -106,7 +106,8 @@ impl Cluster {
         self.send(method, path, body).await.map_err(unanswered)
     }
 
-    async fn send(&self, method: &str, path: &str, body: Option<&Value>) -> kube::Result<Value> {
+    /// The same, with the answer of a server that refuses.
+    pub(super) async fn send(&self, method: &str, path: &str, body: Option<&Value>) -> kube::Result<Value> {
         let body = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
         self.0
             .request(request(method, path, "application/json", body))

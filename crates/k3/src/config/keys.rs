@@ -109,6 +109,11 @@ pub(super) const KEYS: &[Key] = &[
     key("audit.log_maxage", "audit_log_maxage"),
     key("audit.log_maxbackup", "audit_log_maxbackup"),
     key("audit.log_compress", "audit_log_compress"),
+    key("encryption.provider_config", "encryption_provider_config"),
+    key(
+        "encryption.automatic_reload",
+        "encryption_provider_config_automatic_reload",
+    ),
     key("controllers.enabled", "controllers"),
     key("controllers.no_leader_elect", "no_leader_elect"),
     key("controllers.metrics_address", "metrics_address"),

@@ -6,7 +6,7 @@
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Write},
-    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::{Mutex, MutexGuard, PoisonError},
 };
@@ -114,11 +114,7 @@ impl State {
 }
 
 fn open(path: &Path) -> io::Result<(File, u64)> {
-    let file = OpenOptions::new()
-        .append(true)
-        .create(true)
-        .mode(0o600)
-        .open(path)?;
+    let file = k3_files::open(path, OpenOptions::new().append(true).create(true))?;
     let length = file.metadata()?.len();
     Ok((file, length))
 }

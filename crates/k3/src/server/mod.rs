@@ -4,6 +4,7 @@
 //! prints nothing but to the log; it ends in order, first those who use the API, then the API, then the store.
 
 mod address;
+mod encryption;
 mod listener;
 mod node;
 mod parts;
@@ -13,7 +14,10 @@ mod settings;
 mod shared_keys;
 
 pub(crate) use self::{
+    encryption::{EncryptionSettings, STATUS_PATH},
     node::{Api, config as node_config, run_renewed},
     plane::{ControlPlane, open_store},
+    settings::is_shared,
     settings::{Audience, ISSUER, Keys, NodeSettings, SERVICE_RANGE, Settings},
+    shared_keys::{has_private_keys, holds_private_keys},
 };

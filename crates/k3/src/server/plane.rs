@@ -10,6 +10,7 @@ use std::{
 
 use k3_apiserver::{Config, Presence, Server, kubernetes_address};
 use k3_controllers::{Authority, Cluster, TokenSigner};
+use k3_encryption::Reloader;
 use k3_storage::{Compactor, OpenError, StorageConfig, Store, StoreError, SystemClock};
 use kubecontroller::manager::Stop;
 use rustls::ServerConfig;
@@ -22,6 +23,7 @@ use tokio::{
 
 use super::{
     Audience, Keys, Settings, address,
+    encryption::ServerStore,
     listener::{listen, listen_for_pods, listen_plain},
     node::{self, Api},
     parts,
@@ -31,6 +33,7 @@ use super::{
 };
 use crate::{
     certificates::{CertificateError, Certificates, Names},
+    data_dir::is_data_file,
     door::Door,
     failure::Failure,
     file_format, kubeconfig, log,
@@ -62,6 +65,8 @@ pub(crate) struct ControlPlane {
     /// What takes connections. It ends when `stop_serving` is dropped.
     serving: JoinSet<()>,
     stop_serving: watch::Sender<()>,
+    /// Reads the encryption configuration again. It ends with this.
+    _reloader: Option<Reloader>,
 }
 
 /// Where a server listens.
@@ -77,11 +82,13 @@ struct Listeners {
 
 impl ControlPlane {
     /// Starts one, and answers when it serves. Must be called inside a Tokio runtime. Dropping the future ends what has begun.
-    pub(crate) async fn start(settings: Settings) -> Result<Self, Failure> {
+    pub(crate) async fn start(mut settings: Settings) -> Result<Self, Failure> {
         let data_dir = usable_data_dir(&settings.data_dir)?;
         let listeners = Listeners::open(&settings).await?;
         let store = open_store(&settings.storage, settings.storage_wait).await?;
-        let started = Self::serve(settings, &data_dir, listeners, Arc::clone(&store)).await;
+        let encryption = settings.encryption.take();
+        let encrypted = ServerStore::new(Arc::clone(&store), encryption).await;
+        let started = Self::serve(settings, &data_dir, listeners, encrypted).await;
         if started.is_err() {
             store.close().await;
         }
@@ -92,8 +99,9 @@ impl ControlPlane {
         mut settings: Settings,
         data_dir: &Path,
         listeners: Listeners,
-        store: Arc<dyn Store>,
+        server_store: ServerStore,
     ) -> Result<Self, Failure> {
+        let store = Arc::clone(&server_store.store);
         let names = names(&mut settings, listeners.advertise);
         let write_file = match &settings.keys {
             Keys::Fresh => secret_file::write_for_now,
@@ -114,6 +122,7 @@ impl ControlPlane {
         })?;
         let server = Arc::new(server);
         server.add_setting(log::LEVEL_PATH, log::current, log::change);
+        let reloader = server_store.publish(&server);
         let (old_keys, key) = (&certificates.old_signing_keys, &certificates.signing_key);
         server.replace_keys(key, old_keys).map_err(|error| {
             Failure::new("cannot start the API server", "see the keys in the folder `tls`").because(error)
@@ -179,6 +188,7 @@ impl ControlPlane {
             stop_parts,
             serving,
             stop_serving,
+            _reloader: reloader,
         })
     }
 
@@ -441,7 +451,7 @@ fn write_kubeconfigs(
 }
 
 fn usable_data_dir(folder: &Path) -> Result<PathBuf, Failure> {
-    secret_file::make_folder(folder).map_err(|error| {
+    secret_file::protect_folder(folder, is_data_file).map_err(|error| {
         Failure::new(
             "cannot use the data folder",
             "choose one that this user may write to with --data-dir",

@@ -11,6 +11,7 @@ use k3_node::agent::Threshold;
 use k3_storage::StorageConfig;
 use kubecontroller::manager;
 
+use super::EncryptionSettings;
 use crate::{
     certificates::{Certificates, Name},
     control::Chosen,
@@ -61,6 +62,8 @@ pub(crate) struct Settings {
     pub(crate) limits: Limits,
     /// Which requests are written down.
     pub(crate) audit: Option<AuditConfig>,
+    /// Which objects are encrypted in the store.
+    pub(crate) encryption: Option<EncryptionSettings>,
     /// The controllers, the scheduler and the simulated nodes that run beside the server.
     pub(crate) chosen: Chosen,
     /// How they run. Whether a leader is elected also depends on the store: one that nobody shares needs none.
@@ -143,6 +146,7 @@ impl Settings {
             pod_accounts: PodAccounts::default(),
             limits: Limits::default(),
             audit: None,
+            encryption: None,
             chosen: Chosen::default(),
             control,
             has_nodes: false,
@@ -163,6 +167,6 @@ pub(super) fn store_name(storage: &StorageConfig) -> &'static str {
 }
 
 /// Whether other servers may use it at the same time.
-pub(super) fn is_shared(storage: &StorageConfig) -> bool {
+pub(crate) fn is_shared(storage: &StorageConfig) -> bool {
     matches!(storage, StorageConfig::Etcd(_) | StorageConfig::Mysql(_))
 }

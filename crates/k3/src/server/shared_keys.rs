@@ -46,6 +46,17 @@ pub(super) enum Clash {
     StoreWins,
 }
 
+/// Whether the entry under a key of the store holds private keys of the cluster. Snapshots leave such entries out.
+pub(crate) fn holds_private_keys(key: &Key) -> bool {
+    key.strip_prefix(KEY)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Whether there are private keys of a cluster in a store.
+pub(crate) async fn has_private_keys(store: &dyn Store) -> Result<bool, Failure> {
+    Ok(revision(store).await?.is_some())
+}
+
 /// The commit that put what is in the store there; nothing if nobody has.
 pub(super) async fn revision(store: &dyn Store) -> Result<Option<Revision>, Failure> {
     let entry = store.get(&key()).await.map_err(no_answer)?;

@@ -4,6 +4,7 @@
 mod certs;
 mod cluster;
 mod doctor;
+mod encryption;
 mod figures;
 mod log;
 mod migration;

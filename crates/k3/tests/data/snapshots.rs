@@ -2,6 +2,7 @@
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
+use base64::{Engine, engine::general_purpose::STANDARD};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -66,6 +67,90 @@ async fn what_was_saved_and_destroyed_comes_back_with_its_uids_and_revisions_go_
     let admin = client(&server.kubeconfig).await;
     assert_eq!(read(&admin, "kept").await.0, made.0);
     assert!(create(&admin, "later").await.1 > later.1);
+}
+
+/// The bytes of all private keys in a directory: the lines of the PEM files, and what they encode.
+fn private_keys(directory: &Path) -> Vec<Vec<u8>> {
+    let mut keys = Vec::new();
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|ending| ending != "key") {
+            continue;
+        }
+        let text = fs::read_to_string(&path).unwrap();
+        let lines: Vec<_> = text.lines().filter(|line| !line.starts_with("---")).collect();
+        keys.push(STANDARD.decode(lines.concat()).unwrap());
+        keys.extend(lines.iter().map(|line| line.as_bytes().to_vec()));
+    }
+    assert!(keys.len() >= 4);
+    keys
+}
+
+fn contains(bytes: &[u8], part: &[u8]) -> bool {
+    bytes.windows(part.len()).any(|window| window == part)
+}
+
+#[tokio::test]
+async fn a_snapshot_of_a_shared_store_has_no_private_keys_unless_asked_for() {
+    let data = Data::new();
+    let name = format!("keys-{}", std::process::id());
+    let etcd = k3_test_services::etcd();
+    let in_etcd = |prefix: &str| {
+        [
+            "--storage=etcd".to_owned(),
+            format!("--etcd-servers={etcd}"),
+            format!("--etcd-prefix=/{prefix}/"),
+        ]
+    };
+    let store = in_etcd(&name);
+    let store = store.each_ref().map(String::as_str);
+    let [first, second, third] = store;
+    let server = data.start(&[first, second, third, "--controllers="]);
+    let made = create(&client(&server.kubeconfig).await, "kept").await;
+    server.end_by(Signal::TERM);
+
+    // A snapshot is not compressed: what is in one of its values is in its bytes.
+    let file = data.path().join("without.k3");
+    let (code, _, errors) = snapshot("save", &data, &file, &store);
+    assert_eq!(code, Some(0), "{errors}");
+    assert!(
+        errors.contains("private keys are not in the snapshot"),
+        "{errors}"
+    );
+    let bytes = fs::read(&file).unwrap();
+    assert!(contains(&bytes, made.0.as_bytes()), "objects are in it");
+    assert!(!contains(&bytes, b"PRIVATE KEY"));
+    for key in private_keys(&data.path().join("tls")) {
+        assert!(!contains(&bytes, &key));
+    }
+    let with = data.path().join("with.k3");
+    let (code, _, errors) = snapshot("save", &data, &with, &[first, second, third, "--include-keys"]);
+    assert_eq!(code, Some(0), "{errors}");
+    assert!(errors.contains("administrator"), "{errors}");
+    assert!(contains(&fs::read(&with).unwrap(), b"PRIVATE KEY"));
+
+    // A server that has the keys gives them to the store again, and its kubeconfig stays good.
+    let other = in_etcd(&format!("{name}-restored"));
+    let other = other.each_ref().map(String::as_str);
+    let [first, second, third] = other;
+    let (code, output, errors) = snapshot("restore", &data, &file, &other);
+    assert_eq!(code, Some(0), "{errors}");
+    assert!(output.contains("no private keys"), "{output}");
+    let before = fs::read(data.path().join("tls/ca.key")).unwrap();
+    let server = data.start(&[first, second, third, "--controllers="]);
+    assert_eq!(read(&client(&server.kubeconfig).await, "kept").await.0, made.0);
+    server.end_by(Signal::TERM);
+    assert_eq!(fs::read(data.path().join("tls/ca.key")).unwrap(), before);
+
+    // With the keys of the snapshot, a server with an empty data directory is of the same cluster.
+    let (code, output, errors) = snapshot("restore", &data, &with, &[first, second, third, "--force"]);
+    assert_eq!(code, Some(0), "{errors}");
+    assert!(!output.contains("no private keys"), "{output}");
+    let empty = Data::new();
+    let server = empty.start(&[first, second, third, "--controllers="]);
+    assert_eq!(read(&client(&server.kubeconfig).await, "kept").await.0, made.0);
+    server.end_by(Signal::TERM);
+    assert_eq!(fs::read(empty.path().join("tls/ca.key")).unwrap(), before);
 }
 
 #[test]

@@ -1,10 +1,16 @@
 //! What a start leaves in the data folder, and what the next one does with it.
 
-use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt, path::Path};
+use std::{
+    collections::BTreeMap,
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    process::{Command, Stdio},
+};
 
 use rustix::process::Signal;
 
-use crate::program::Data;
+use crate::program::{Data, k3, outcome};
 
 const FILES: [&str; 7] = [
     "admin.crt",
@@ -71,4 +77,130 @@ fn a_kubeconfig_goes_where_it_is_asked_for_and_that_is_what_is_printed() {
     assert_eq!(mode(&out), 0o600);
     let own = fs::read(data.path().join("admin.kubeconfig")).unwrap();
     assert_eq!(fs::read(out).unwrap(), own);
+}
+
+/// The same command under a umask.
+fn under_umask(umask: &str, command: &Command) -> Command {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("umask {umask}; exec \"$0\" \"$@\"")]);
+    shell.arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => shell.env(name, value),
+            None => shell.env_remove(name),
+        };
+    }
+    shell.stdin(Stdio::null());
+    shell
+}
+
+/// Every file below a directory has mode 0600, every directory 0700.
+fn assert_private(directory: &Path) {
+    assert_eq!(mode(directory), 0o700, "{}", directory.display());
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            assert_private(&path);
+        } else {
+            assert_eq!(mode(&path), 0o600, "{}", path.display());
+        }
+    }
+}
+
+#[test]
+fn everything_is_private_whatever_the_umask_and_the_path() {
+    for umask in ["0000", "0022", "0777"] {
+        let data = Data::new();
+        let outside = tempfile::tempdir().unwrap();
+        fs::set_permissions(outside.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let path = |name: &str| outside.path().join(name).display().to_string();
+        let policy = outside.path().join("policy.yaml");
+        fs::write(
+            &policy,
+            "kind: Policy\napiVersion: audit.k8s.io/v1\nrules: [{level: Metadata}]\n",
+        )
+        .unwrap();
+        let command = data.command(&[
+            "--audit-policy-file",
+            policy.to_str().unwrap(),
+            "--file-rootpath",
+            &path("a/objects"),
+            "--audit-log-path",
+            &path("audit/audit.log"),
+            "--kubeconfig-out",
+            &path("admin.kubeconfig"),
+        ]);
+        data.serve(under_umask(umask, &command)).end_by(Signal::TERM);
+        assert_private(&outside.path().join("a"));
+        assert_private(&outside.path().join("audit"));
+        assert_private(&data.path().join("tls"));
+        for file in [
+            data.path().join("admin.kubeconfig"),
+            path("admin.kubeconfig").into(),
+        ] {
+            assert_eq!(mode(&file), 0o600, "{}", file.display());
+        }
+        assert_eq!(mode(outside.path()), 0o755, "{umask}");
+        let snapshot = outside.path().join("snapshot");
+        let mut save = k3(&[
+            "snapshot",
+            "save",
+            "--file-rootpath",
+            &path("a/objects"),
+            "--data-dir",
+        ]);
+        save.arg(data.path()).arg(&snapshot);
+        let (code, _, errors) = outcome(&mut under_umask(umask, &save));
+        assert_eq!(code, Some(0), "{errors}");
+        assert_eq!(mode(&snapshot), 0o600);
+    }
+}
+
+#[test]
+fn wider_modes_of_an_older_version_are_repaired_with_a_warning() {
+    let data = Data::new();
+    let objects = tempfile::tempdir().unwrap();
+    let root = objects.path().join("objects");
+    let arguments = ["--file-rootpath", root.to_str().unwrap()];
+    data.start(&arguments).end_by(Signal::TERM);
+    let store = root.join("store.redb");
+    let key = data.path().join("tls/ca.key");
+    for (path, wide) in [
+        (&root, 0o755),
+        (&store, 0o644),
+        (&key, 0o644),
+        (&data.path().join("tls"), 0o755),
+    ] {
+        fs::set_permissions(path, fs::Permissions::from_mode(wide)).unwrap();
+    }
+    data.start(&arguments).end_by(Signal::TERM);
+    assert_private(&root);
+    assert_private(&data.path().join("tls"));
+    let log = data.log();
+    for path in [&store, &key] {
+        let line = log.lines().find(|line| line.contains(path.to_str().unwrap()));
+        assert!(
+            line.is_some_and(|line| line.contains("changed the mode")),
+            "{log}"
+        );
+    }
+}
+
+#[test]
+fn directories_of_others_keep_their_modes() {
+    let shared = tempfile::tempdir().unwrap();
+    fs::write(shared.path().join("passwd"), "").unwrap();
+    for wide in [0o755, 0o1777] {
+        fs::set_permissions(shared.path(), fs::Permissions::from_mode(wide)).unwrap();
+        let path = shared.path().to_str().unwrap();
+        let data = Data::new();
+        let mut command = k3(&["start", "--secure-port=0", "--no-node", "--data-dir", path]);
+        command.args(["--file-rootpath", path]);
+        data.serve(command).end_by(Signal::TERM);
+        let kept = fs::metadata(shared.path()).unwrap().permissions().mode() & 0o7777;
+        assert_eq!(kept, wide);
+        assert_eq!(mode(&shared.path().join("store.redb")), 0o600);
+        assert_eq!(mode(&shared.path().join("lock")), 0o600);
+        assert_private(&shared.path().join("tls"));
+    }
 }

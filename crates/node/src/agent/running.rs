@@ -262,8 +262,9 @@ impl Running {
 
 /// The folder of the agent, which others have no business in.
 async fn make_folder(folder: &std::path::Path) -> Result<(), AgentError> {
-    let mut builder = tokio::fs::DirBuilder::new();
-    let made = builder.recursive(true).mode(0o750).create(folder).await;
+    let path = folder.to_owned();
+    let made = tokio::task::spawn_blocking(move || k3_files::create_directory(&path)).await;
+    let made = made.unwrap_or_else(|error| Err(std::io::Error::other(error)));
     made.map_err(|error| AgentError::Folder(folder.to_owned(), error))
 }
 

@@ -1,6 +1,7 @@
 //! Where the store's files live. A trait, so that a test can be the disk that fails.
 
 use std::{
+    ffi::OsStr,
     fmt,
     fs::{File, OpenOptions, TryLockError},
     io::{self, Read, Write},
@@ -57,7 +58,7 @@ pub trait VolumeFile: fmt::Debug + Send + Sync + 'static {
     fn sync(&self) -> io::Result<()>;
 }
 
-/// A folder of the file system.
+/// A folder of the file system. Other users have no access to its files.
 #[derive(Debug)]
 pub(super) struct Folder {
     path: PathBuf,
@@ -77,14 +78,8 @@ impl Folder {
             path: path.to_owned(),
             source,
         };
-        std::fs::create_dir_all(path).map_err(io)?;
-        let mut lock = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path.join("lock"))
-            .map_err(io)?;
+        k3_files::protect_directory(path, is_store_file).map_err(io)?;
+        let mut lock = k3_files::open(&path.join("lock"), &mut read_and_write()).map_err(io)?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -119,12 +114,7 @@ impl Volume for Folder {
     fn open(&self, name: &str) -> io::Result<Box<dyn VolumeFile>> {
         let path = self.path.join(name);
         let new = !path.exists();
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path)?;
+        let file = k3_files::open(&path, &mut read_and_write())?;
         if new {
             self.sync_names()?;
         }
@@ -144,8 +134,10 @@ impl Volume for Folder {
     }
 
     fn copy(&self, from: &str, to: &str) -> io::Result<()> {
-        std::fs::copy(self.path.join(from), self.path.join(to))?;
-        File::open(self.path.join(to))?.sync_all()?;
+        let to = self.path.join(to);
+        let mut copy = k3_files::open(&to, read_and_write().truncate(true))?;
+        io::copy(&mut File::open(self.path.join(from))?, &mut copy)?;
+        copy.sync_all()?;
         self.sync_names()
     }
 
@@ -163,6 +155,18 @@ impl Volume for Folder {
             tracing::warn!(%error, "cannot unlock {}; it is free when this process ends", self.place());
         }
     }
+}
+
+fn read_and_write() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    options
+}
+
+/// Whether a store has files of this name: a folder that holds no others was made for one.
+fn is_store_file(name: &OsStr) -> bool {
+    name.to_str()
+        .is_some_and(|name| name == "lock" || name == "mark" || name.starts_with("store.redb"))
 }
 
 // --- FolderFile ---

@@ -69,6 +69,17 @@ pub async fn backup(
     store: &dyn Store,
     out: impl AsyncWrite,
     taken: SystemTime,
+    progress: impl FnMut(Moved),
+) -> Result<BackupSummary, BackupError> {
+    backup_where(|_| true, store, out, taken, progress).await
+}
+
+/// Writes those entries of a store whose keys `is_included` is true for; else the same as [`backup`].
+pub async fn backup_where(
+    is_included: impl Fn(&Key) -> bool,
+    store: &dyn Store,
+    out: impl AsyncWrite,
+    taken: SystemTime,
     mut progress: impl FnMut(Moved),
 ) -> Result<BackupSummary, BackupError> {
     let mut out = pin!(out);
@@ -80,7 +91,7 @@ pub async fn backup(
     let mut encoder = Encoder::begin(header, &mut buffer);
     let mut moved = Moved::default();
     loop {
-        for entry in &part.entries {
+        for entry in part.entries.iter().filter(|entry| is_included(&entry.key)) {
             check_size(entry)?;
             encoder.entry(entry, &mut buffer);
             moved.add(entry);

@@ -24,7 +24,7 @@ mod snapshot;
 mod tests;
 
 pub use self::{
-    backup::{BackupError, BackupSummary, backup},
+    backup::{BackupError, BackupSummary, backup, backup_where},
     comparison::{CompareError, compare},
     copy::{CopyError, CopySummary, copy},
     reader::StreamError,

@@ -125,7 +125,8 @@ impl Registry {
     ) -> Result<Value, Status> {
         self.fresh().await?;
         let key = resource.key(namespace, name)?;
-        let mut current = resource.cache.get(&key).ok_or_else(|| resource.not_found(name))?;
+        let current = resource.cache.get(&key).ok_or_else(|| resource.not_found(name))?;
+        let mut current = self.readable(resource, current).await?;
         for _ in 0..TRIES {
             let mut tree = current.tree();
             change(&mut tree)?;

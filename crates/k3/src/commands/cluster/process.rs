@@ -5,7 +5,7 @@
 
 use std::{
     fs::{self, OpenOptions},
-    io,
+    io::{self, Write},
     os::{fd::OwnedFd, unix::process::CommandExt},
     path::Path,
     process::{Child, Command, Stdio},
@@ -44,7 +44,7 @@ pub(super) enum End {
 impl Process {
     /// Starts a program that goes on when this one ends, and writes who it is to `file`. What it prints is added to `log`.
     pub(super) fn start(command: &mut Command, file: &Path, log: &Path) -> io::Result<Child> {
-        let log = OpenOptions::new().create(true).append(true).open(log)?;
+        let log = k3_files::open(log, OpenOptions::new().create(true).append(true))?;
         let child = command
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
@@ -57,7 +57,10 @@ impl Process {
         let (_, started) = stat(pid).ok_or_else(|| io::Error::other("it is not in /proc"))?;
         // At once: who reads half of it would take it for nobody.
         let new = file.with_extension("new");
-        fs::write(&new, format!("{pid} {started} {}\n", boot()?))?;
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true);
+        let mut out = k3_files::open(&new, &mut options)?;
+        out.write_all(format!("{pid} {started} {}\n", boot()?).as_bytes())?;
         fs::rename(new, file)?;
         Ok(child)
     }

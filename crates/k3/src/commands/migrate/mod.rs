@@ -29,6 +29,9 @@ Stores:
 What follows a `?` are the flags of `k3 start` for that store, without `--etcd-` and `--mysql-`:
   prefix, cafile, certfile, keyfile, username, password-file; tls, cafile, password-file
 
+Everything in the store is copied, also the private keys that servers of an etcd or MySQL share. Secrets that are encrypted
+stay encrypted: servers of the target need the same --encryption-provider-config.
+
 Servers that use the source should be stopped before, or what they write meanwhile is left behind: that is counted and
 told. Start them on the target afterwards; clients go on, since resourceVersions go on.
 

@@ -26,8 +26,9 @@ Examples:
   k3 snapshot inspect /backup/monday.k3
       checks the file, and tells what is in it
 
-Certificates and keys are not in a snapshot: keep the folder `tls` of the data folder too. Secrets of the API are, as
-they are stored: keep the file as you would keep them.
+Certificates and private keys are not in a snapshot: back up the directory `tls` of the data directory too. Servers that
+share an etcd or MySQL have the key of the authority and the signing key of tokens in the store as well; --include-keys
+adds those. Secrets of the API are in a snapshot as they are stored: encrypted if the server encrypts them, else readable.
 
 Exit codes: 0 success, 1 failure, 2 a call that makes no sense.";
 

@@ -9,7 +9,7 @@ use super::{
     super::stores::{self, ForceFlag, StoreFlags, Use},
     inspect,
 };
-use crate::{failure::Failure, progress, progress::Progress};
+use crate::{failure::Failure, progress, progress::Progress, server};
 
 /// Fill a store with the objects of a snapshot.
 #[derive(Debug, Args)]
@@ -27,6 +27,7 @@ pub(super) struct RestoreFlags {
 
 pub(super) async fn run(flags: &RestoreFlags) -> Result<(), Failure> {
     let config = flags.store.config()?;
+    let is_shared = server::is_shared(&config);
     // Before anything is given up for it.
     inspect::check(&flags.file).await?;
     let input = inspect::open(&flags.file).await?;
@@ -47,11 +48,12 @@ pub(super) async fn run(flags: &RestoreFlags) -> Result<(), Failure> {
                 let advice = "do not use the store; restore into another one";
                 Failure::new("the store does not hold what is in the snapshot", advice).because(error)
             })?;
-        Ok::<_, Failure>((restored, expired))
+        let has_keys = server::has_private_keys(&*store).await?;
+        Ok::<_, Failure>((restored, expired, has_keys))
     };
     let outcome = work.await;
     store.close().await;
-    let (restored, expired) = outcome?;
+    let (restored, expired, has_keys) = outcome?;
     let spent = progress.end();
     print_line!(
         "{}, now at revision {}; read again and compared",
@@ -60,6 +62,13 @@ pub(super) async fn run(flags: &RestoreFlags) -> Result<(), Failure> {
     );
     if expired > 0 {
         print_line!("{expired} of them had a time to end at, which has come");
+    }
+    if is_shared && !has_keys {
+        println!(
+            "the snapshot has no private keys: the first server that starts adds those of its directory `tls` to the store.\n\
+             If that directory is empty, the server creates a new certificate authority and a new signing key for tokens: users\n\
+             need the new admin.kubeconfig, nodes have to join again, and service account tokens are issued again"
+        );
     }
     Ok(())
 }

@@ -10,7 +10,10 @@ use clap::{ArgAction, Args};
 use k3_apiserver::{Subnet, service_range};
 use k3_node::agent::{Threshold, parse_node_name};
 
-use super::{access::AccessFlags, audit::AuditFlags, limits::LimitFlags, storage::StorageFlags};
+use super::{
+    access::AccessFlags, audit::AuditFlags, encryption::EncryptionFlags, limits::LimitFlags,
+    storage::StorageFlags,
+};
 use crate::{certificates::Name, databases::DatabaseFlags, duration, log::LogFlags, server::SERVICE_RANGE};
 
 const EXAMPLES: &str = "\
@@ -82,6 +85,9 @@ pub(crate) struct ApiFlags {
 
     #[command(flatten)]
     pub(super) audit: AuditFlags,
+
+    #[command(flatten)]
+    pub(super) encryption: EncryptionFlags,
 
     #[command(flatten)]
     _web: WebFlags,

@@ -2,6 +2,7 @@
 
 mod access;
 mod audit;
+mod encryption;
 mod flags;
 mod limits;
 mod mysql_url;

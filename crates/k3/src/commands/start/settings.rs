@@ -59,6 +59,7 @@ impl ApiFlags {
             guard_owners: self.access.guards_owners(),
             limits: self.limits.limits(),
             audit: self.audit.config()?,
+            encryption: self.encryption.settings()?,
             kubeconfig_out: self.access.kubeconfig_out,
             ..Settings::new(data_dir, storage)
         })

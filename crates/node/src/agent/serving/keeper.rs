@@ -198,23 +198,16 @@ fn read(path: &Path, config: &Config) -> Option<(rustls::sign::CertifiedKey, Opt
 
 /// Writes the file whole or not at all, for its owner only.
 fn write(folder: &Path, stored: &Stored) -> io::Result<()> {
-    use std::{
-        fs::{DirBuilder, OpenOptions},
-        io::Write,
-        os::unix::fs::{DirBuilderExt, OpenOptionsExt},
-    };
-    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    use std::{fs::OpenOptions, io::Write};
+
+    k3_files::create_directory(folder)?;
     let temporary = folder.join(format!("{FILE}.new"));
     // One that a crash left behind may be readable by others.
     match std::fs::remove_file(&temporary) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&temporary)?;
+    let mut file = k3_files::open(&temporary, OpenOptions::new().write(true).create_new(true))?;
     file.write_all(&serde_json::to_vec(stored)?)?;
     file.sync_all()?;
     std::fs::rename(temporary, folder.join(FILE))

@@ -1,0 +1,224 @@
+//! A store that encrypts what it writes to another, and decrypts what it reads.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use k3_storage::{
+    Batch, Change, CommitError, Entry, Event, EventSource, Events, Health, Import, ImportError, Key,
+    Operation, Page, Prefix, Range, ReadError, Revision, Store, StoreError, WatchError, Write,
+};
+use tokio::time::{Instant, sleep};
+
+use crate::{
+    provider::EncryptError,
+    transformer::{Outcome, Transformers},
+    unreadable::stand_in,
+};
+
+/// How long a watch waits for a plugin that does not answer. Everything behind the event waits with it.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The pause between two attempts.
+const RETRY: Duration = Duration::from_millis(200);
+
+/// A store whose values are encrypted in another store.
+///
+/// A value that cannot be decrypted is returned as bytes for which [`undecrypted`](crate::undecrypted) gives the reason. While
+/// a plugin does not answer, reads that need it fail.
+pub struct EncryptedStore {
+    inner: Arc<dyn Store>,
+    transformers: Arc<Transformers>,
+}
+
+/// A watch, decrypted.
+struct DecryptedEvents {
+    inner: Events,
+    transformers: Arc<Transformers>,
+    /// A batch that has arrived and is not decrypted yet: the future may be dropped on the way.
+    waiting: Option<Batch>,
+}
+
+// --- EncryptedStore ---
+
+impl EncryptedStore {
+    /// Encrypts what is written to `inner`.
+    pub fn new(inner: Arc<dyn Store>, transformers: Arc<Transformers>) -> Arc<Self> {
+        Arc::new(Self { inner, transformers })
+    }
+
+    /// The store with the encrypted values.
+    pub(crate) fn inner(&self) -> &dyn Store {
+        &*self.inner
+    }
+
+    pub(crate) fn transformers(&self) -> &Transformers {
+        &self.transformers
+    }
+
+    async fn decrypt_entry(&self, entry: &mut Entry) -> Result<(), StoreError> {
+        match self.transformers.decrypt(&entry.key, &entry.value).await {
+            Outcome::Plain { .. } => {}
+            Outcome::Decrypted { value, .. } => entry.value = value,
+            Outcome::Failed(reason) => entry.value = failed(&entry.key, &reason),
+            Outcome::Unavailable(reason) => return Err(unavailable(reason)),
+        }
+        Ok(())
+    }
+}
+
+/// Reports a value that cannot be decrypted, and gives what stands for it.
+fn failed(key: &Key, reason: &str) -> Bytes {
+    tracing::error!(%key, reason, "cannot decrypt a stored object");
+    stand_in(reason)
+}
+
+fn unavailable(message: String) -> StoreError {
+    StoreError::Unavailable {
+        backend: "encrypted",
+        message,
+        source: None,
+    }
+}
+
+#[async_trait]
+impl Store for EncryptedStore {
+    async fn get(&self, key: &Key) -> Result<Option<Entry>, ReadError> {
+        let Some(mut entry) = self.inner.get(key).await? else {
+            return Ok(None);
+        };
+        self.decrypt_entry(&mut entry).await?;
+        Ok(Some(entry))
+    }
+
+    async fn range(&self, prefix: &Prefix, page: Page) -> Result<Range, ReadError> {
+        let mut range = self.inner.range(prefix, page).await?;
+        for entry in &mut range.entries {
+            self.decrypt_entry(entry).await?;
+        }
+        Ok(range)
+    }
+
+    async fn commit(&self, mut write: Write) -> Result<Revision, CommitError> {
+        if let Operation::Put { value, .. } = &mut write.operation {
+            match self.transformers.encrypt(&write.key, value).await {
+                Ok(None) => {}
+                Ok(Some(encrypted)) => *value = encrypted,
+                Err(error) => {
+                    tracing::error!(key = %write.key, %error, "cannot encrypt an object");
+                    let message = match error {
+                        EncryptError::Kms(why) => why,
+                        error => format!("cannot encrypt the object: {error}"),
+                    };
+                    return Err(CommitError::Store(unavailable(message)));
+                }
+            }
+        }
+        match self.inner.commit(write).await {
+            Err(CommitError::Conflict(Some(mut entry))) => {
+                self.decrypt_entry(&mut entry).await?;
+                Err(CommitError::Conflict(Some(entry)))
+            }
+            committed => committed,
+        }
+    }
+
+    async fn watch(&self, prefix: &Prefix, after: Revision) -> Result<Events, WatchError> {
+        Ok(Events::new(DecryptedEvents {
+            inner: self.inner.watch(prefix, after).await?,
+            transformers: Arc::clone(&self.transformers),
+            waiting: None,
+        }))
+    }
+
+    async fn is_stale(&self, key: &Key) -> Result<bool, ReadError> {
+        if !self.transformers.has_rule(key) {
+            return Ok(false);
+        }
+        let Some(entry) = self.inner.get(key).await? else {
+            return Ok(false);
+        };
+        match self.transformers.decrypt(key, &entry.value).await {
+            Outcome::Plain { is_stale } | Outcome::Decrypted { is_stale, .. } => Ok(is_stale),
+            Outcome::Failed(_) => Ok(false),
+            Outcome::Unavailable(reason) => Err(unavailable(reason).into()),
+        }
+    }
+
+    async fn compact(&self, upto: Revision) -> Result<(), StoreError> {
+        self.inner.compact(upto).await
+    }
+
+    async fn current_revision(&self) -> Result<Revision, StoreError> {
+        self.inner.current_revision().await
+    }
+
+    async fn health(&self) -> Result<Health, StoreError> {
+        self.inner.health().await
+    }
+
+    /// Imports values as they are: those of another store are encrypted there already.
+    async fn begin_import(&self, source: Revision) -> Result<Box<dyn Import>, ImportError> {
+        self.inner.begin_import(source).await
+    }
+
+    async fn discard(&self) -> Result<(), ImportError> {
+        self.inner.discard().await
+    }
+
+    async fn close(&self) {
+        self.inner.close().await;
+    }
+}
+
+// --- DecryptedEvents ---
+
+async fn decrypt_batch(transformers: &Transformers, batch: &Batch) -> Batch {
+    let mut events: Option<Vec<Event>> = None;
+    for (at, event) in batch.events.iter().enumerate() {
+        let (Change::Created(stored) | Change::Updated(stored)) = &event.change else {
+            continue;
+        };
+        let Some(value) = decrypt_value(transformers, &event.key, stored).await else {
+            continue;
+        };
+        let events = events.get_or_insert_with(|| batch.events.to_vec());
+        events[at].change = match event.change {
+            Change::Created(_) => Change::Created(value),
+            _ => Change::Updated(value),
+        };
+    }
+    match events {
+        None => batch.clone(),
+        Some(events) => Batch {
+            events: events.into(),
+            revision: batch.revision,
+        },
+    }
+}
+
+/// The value, if it is not stored as it is.
+async fn decrypt_value(transformers: &Transformers, key: &Key, stored: &[u8]) -> Option<Bytes> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        match transformers.decrypt(key, stored).await {
+            Outcome::Plain { .. } => return None,
+            Outcome::Decrypted { value, .. } => return Some(value),
+            Outcome::Failed(reason) => return Some(failed(key, &reason)),
+            Outcome::Unavailable(reason) if Instant::now() >= end => return Some(failed(key, &reason)),
+            Outcome::Unavailable(_) => sleep(RETRY).await,
+        }
+    }
+}
+
+#[async_trait]
+impl EventSource for DecryptedEvents {
+    async fn next(&mut self) -> Result<Batch, WatchError> {
+        if self.waiting.is_none() {
+            self.waiting = Some(self.inner.next().await?);
+        }
+        let waiting = self.waiting.as_ref().expect("a batch was put there");
+        let batch = decrypt_batch(&self.transformers, waiting).await;
+        self.waiting = None;
+        Ok(batch)
+    }
+}

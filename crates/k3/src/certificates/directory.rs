@@ -1,0 +1,59 @@
+//! The directory that certificates and keys are in.
+
+use std::{ffi::OsStr, path::Path};
+
+use super::{
+    rotation::GENERATION,
+    set::{ADMIN, LOCK, SERVER, TO_NODES},
+    shared::AGREED,
+};
+use crate::secret_file::{self, FileError};
+
+/// Creates the directory, or takes the permissions of others away from one that holds nothing else.
+pub(super) fn protect_tls_directory(path: &Path) -> Result<(), FileError> {
+    secret_file::protect_folder(path, is_tls_file)
+}
+
+/// Whether this is the name of a file that a server keeps there, or of one that is being written.
+fn is_tls_file(name: &OsStr) -> bool {
+    const STEMS: [&str; 7] = [
+        "ca",
+        "ca-next",
+        SERVER,
+        ADMIN,
+        TO_NODES,
+        "service-account",
+        "service-account-old",
+    ];
+    let Some(name) = name.to_str() else {
+        return false;
+    };
+    if [AGREED, GENERATION, LOCK].contains(&name) || name.starts_with('.') && name.ends_with(".new") {
+        return true;
+    }
+    let is_stem = |stem| STEMS.contains(&stem);
+    [".crt", ".key", ".pub"]
+        .iter()
+        .any(|ending| name.strip_suffix(ending).is_some_and(is_stem))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn knows_own_files_from_those_of_other_programs() {
+        for own in [
+            "ca.crt",
+            "ca-next.key",
+            "service-account-old.pub",
+            ".lock",
+            "agreed",
+        ] {
+            assert!(is_tls_file(OsStr::new(own)), "{own}");
+        }
+        for other in ["nginx.key", "server.pem", "ca", "private"] {
+            assert!(!is_tls_file(OsStr::new(other)), "{other}");
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! `k3 secrets`: which keys stored objects are encrypted with, and encrypting them again with the newest.
+//!
+//! Promises: objects are rewritten through the API, one by one, and are not changed; what fails is named and counted, and can be
+//! tried again.
+
+mod reencrypt;
+mod status;
+
+use clap::{Args, Subcommand};
+
+use super::server_flags;
+use crate::failure::Failure;
+
+const EXAMPLES: &str = "\
+Examples:
+  k3 secrets status
+      shows for each encrypted resource how many objects are stored with which provider and key
+
+  k3 secrets reencrypt
+      rewrites the objects that are not stored with the first key of the configuration
+
+To replace a key: add the new one as the first of its provider in the file of --encryption-provider-config on every server,
+restart them (or use --encryption-provider-config-automatic-reload), run `k3 secrets reencrypt`, and remove the old key when
+`k3 secrets status` shows no object with it.
+
+Exit codes: 0 success, 1 failure, 2 usage error.";
+
+/// Show how stored objects are encrypted, or encrypt them again with the current key.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES, arg_required_else_help = true, disable_help_subcommand = true)]
+pub(crate) struct SecretsFlags {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Status(status::StatusFlags),
+    Reencrypt(reencrypt::ReencryptFlags),
+}
+
+/// Carries out a command.
+pub(super) fn run(flags: SecretsFlags) -> Result<(), Failure> {
+    server_flags::wait(async {
+        match flags.command {
+            Command::Status(flags) => status::run(&flags).await,
+            Command::Reencrypt(flags) => reencrypt::run(&flags).await,
+        }
+    })
+}
