@@ -8,6 +8,7 @@ pub mod admission;
 pub mod apply;
 pub mod base64;
 pub mod bootstrap;
+pub mod bound;
 pub mod cron;
 pub mod custom;
 pub mod decode;

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::{
     element::{BadElement, PathElement},
-    set::{FieldSet, Node},
+    set::{FieldSet, FieldSetBuilder, Node},
 };
 
 /// Why a record of fields cannot be read.
@@ -123,12 +123,10 @@ fn read(fields: &Value) -> Result<Level<'_>, BadFields> {
         }
         _ => return Err(BadFields::NotAnObject),
     };
-    let below = FieldSet {
-        nodes: Vec::with_capacity(fields.len()),
-    };
+    let mut nodes = FieldSetBuilder::with_capacity(fields.len());
     let mut level = Level {
         member: false,
-        below,
+        below: FieldSet::new(),
         canonical: true,
     };
     for (key, value) in fields {
@@ -151,12 +149,13 @@ fn read(fields: &Value) -> Result<Level<'_>, BadFields> {
             canonical,
         } = read(value)?;
         level.canonical &= canonical && is_canonical(&element, key);
-        level.below.push(Node {
+        nodes.push(Node {
             element,
             member,
             below,
         });
     }
+    level.below = nodes.finish();
     // `{}` stands for the path itself: a level that says nothing would not be there.
     level.canonical &= !(level.member && level.below.is_empty());
     level.member |= level.below.is_empty();

@@ -3,6 +3,9 @@
 //! A set is a tree: each level is a sorted list, so that two sets are combined in one walk over both, and a
 //! change of a few fields touches a few branches. A path may be in the set without the paths below it, and
 //! the other way round.
+//!
+//! Promises: to combine two sets costs at most a walk over both; where one is far smaller, a search for each of its
+//! steps.
 
 use std::{cmp::Ordering, fmt};
 
@@ -23,6 +26,12 @@ pub(crate) struct Node<'a> {
     pub(crate) member: bool,
     /// The longer paths.
     pub(crate) below: FieldSet<'a>,
+}
+
+/// The steps of one level, which may be found in any order.
+#[derive(Debug, Default)]
+pub(crate) struct FieldSetBuilder<'a> {
+    nodes: Vec<Node<'a>>,
 }
 
 /// A way from the root of an object to a part of it.
@@ -100,26 +109,50 @@ impl<'a> FieldSet<'a> {
             self.clone_from(other);
             return;
         }
-        // The other set is usually the smaller one: what one request changed.
-        for node in &other.nodes {
-            match self.position(&node.element) {
-                Ok(at) => {
-                    self.nodes[at].member |= node.member;
-                    self.nodes[at].below.add(&node.below);
-                }
-                Err(at) => self.nodes.insert(at, node.clone()),
-            }
+        let mut missing = Vec::new();
+        let mut next = 0;
+        for (mine, theirs) in shared_steps(&self.nodes, &other.nodes) {
+            missing.extend_from_slice(&other.nodes[next..theirs]);
+            next = theirs + 1;
+            self.nodes[mine].member |= other.nodes[theirs].member;
+            self.nodes[mine].below.add(&other.nodes[theirs].below);
+        }
+        missing.extend_from_slice(&other.nodes[next..]);
+        if !missing.is_empty() {
+            // Two sorted runs: the sort merges them.
+            self.nodes.append(&mut missing);
+            self.nodes.sort_by(|left, right| left.element.cmp(&right.element));
+        }
+    }
+
+    /// The paths of any of the sets. As many small sets are added at once, none is walked twice.
+    pub fn union_of<'s>(sets: impl IntoIterator<Item = &'s Self>) -> Self
+    where
+        'a: 's,
+    {
+        let mut nodes: Vec<&Node<'a>> = sets.into_iter().flat_map(|set| &set.nodes).collect();
+        nodes.sort_by(|left, right| left.element.cmp(&right.element));
+        let merged = nodes
+            .chunk_by(|left, right| left.element == right.element)
+            .map(|same| match same {
+                [only] => (*only).clone(),
+                _ => Node {
+                    element: same[0].element.clone(),
+                    member: same.iter().any(|node| node.member),
+                    below: Self::union_of(same.iter().map(|node| &node.below)),
+                },
+            });
+        Self {
+            nodes: merged.collect(),
         }
     }
 
     /// The paths that are in both sets.
     #[must_use]
     pub fn intersection(&self, other: &FieldSet<'_>) -> Self {
-        let (few, many) = (self.nodes.len(), other.nodes.len());
-        let mut both = Self {
-            nodes: Vec::with_capacity(few.min(many)),
-        };
-        for (mine, theirs) in Matching::new(&self.nodes, &other.nodes) {
+        let mut both = Self::new();
+        for (mine, theirs) in shared_steps(&self.nodes, &other.nodes) {
+            let (mine, theirs) = (&self.nodes[mine], &other.nodes[theirs]);
             both.push(Node {
                 element: mine.element.clone(),
                 member: mine.member && theirs.member,
@@ -140,17 +173,16 @@ impl<'a> FieldSet<'a> {
     /// Takes out the paths of another set, but not the paths below them. Tells whether there were any.
     pub fn remove(&mut self, other: &FieldSet<'_>) -> bool {
         let mut removed = false;
-        for theirs in &other.nodes {
-            let Ok(at) = self.position(&theirs.element) else {
-                continue;
-            };
-            let mine = &mut self.nodes[at];
+        let mut emptied = false;
+        for (mine, theirs) in shared_steps(&self.nodes, &other.nodes) {
+            let (mine, theirs) = (&mut self.nodes[mine], &other.nodes[theirs]);
             removed |= mine.member && theirs.member;
             mine.member &= !theirs.member;
             removed |= mine.below.remove(&theirs.below);
-            if !mine.member && mine.below.is_empty() {
-                self.nodes.remove(at);
-            }
+            emptied |= mine.is_empty();
+        }
+        if emptied {
+            self.nodes.retain(|node| !node.is_empty());
         }
         removed
     }
@@ -165,19 +197,19 @@ impl<'a> FieldSet<'a> {
 
     /// Takes out the paths of another set, and all below them.
     pub fn remove_trees(&mut self, other: &FieldSet<'_>) {
-        for theirs in &other.nodes {
-            let Ok(at) = self.position(&theirs.element) else {
-                continue;
-            };
-            let mine = &mut self.nodes[at];
+        let mut emptied = false;
+        for (mine, theirs) in shared_steps(&self.nodes, &other.nodes) {
+            let (mine, theirs) = (&mut self.nodes[mine], &other.nodes[theirs]);
             if theirs.member {
-                self.nodes.remove(at);
-                continue;
+                mine.member = false;
+                mine.below = Self::new();
+            } else {
+                mine.below.remove_trees(&theirs.below);
             }
-            mine.below.remove_trees(&theirs.below);
-            if !mine.member && mine.below.is_empty() {
-                self.nodes.remove(at);
-            }
+            emptied |= mine.is_empty();
+        }
+        if emptied {
+            self.nodes.retain(|node| !node.is_empty());
         }
     }
 
@@ -210,8 +242,16 @@ impl<'a> FieldSet<'a> {
     /// All paths: at each level first those that end there, then the longer ones.
     pub fn paths(&self) -> Vec<Path<'a>> {
         let mut paths = Vec::with_capacity(self.len());
-        self.collect_paths(&mut Vec::new(), &mut paths);
+        self.visit_paths(&mut |path| {
+            paths.push(Path(path.to_vec()));
+            true
+        });
         paths
+    }
+
+    /// Shows all paths in this order, until told that it is enough; whether all were shown.
+    pub(crate) fn visit_paths(&self, see: &mut impl FnMut(&[PathElement<'a>]) -> bool) -> bool {
+        self.visit_level(&mut Vec::new(), see)
     }
 
     /// The paths below a step, without that step.
@@ -237,22 +277,13 @@ impl<'a> FieldSet<'a> {
         self.position(element).ok().map(|at| &self.nodes[at])
     }
 
-    /// Adds what is known of one step, whether or not it comes after all the others.
+    /// Adds what is known of one step, which comes after all the others.
     pub(crate) fn push(&mut self, node: Node<'a>) {
-        if !node.member && node.below.is_empty() {
+        if node.is_empty() {
             return;
         }
-        if self.nodes.last().is_none_or(|last| last.element < node.element) {
-            self.nodes.push(node);
-            return;
-        }
-        match self.position(&node.element) {
-            Ok(at) => {
-                self.nodes[at].member |= node.member;
-                self.nodes[at].below.add(&node.below);
-            }
-            Err(at) => self.nodes.insert(at, node),
-        }
+        debug_assert!(self.nodes.last().is_none_or(|last| last.element < node.element));
+        self.nodes.push(node);
     }
 
     fn descend(&mut self, element: PathElement<'a>) -> &mut Node<'a> {
@@ -277,17 +308,28 @@ impl<'a> FieldSet<'a> {
         self.nodes.binary_search_by(|node| node.element.cmp(element))
     }
 
-    fn collect_paths(&self, prefix: &mut Vec<PathElement<'a>>, paths: &mut Vec<Path<'a>>) {
+    fn visit_level(
+        &self,
+        prefix: &mut Vec<PathElement<'a>>,
+        see: &mut impl FnMut(&[PathElement<'a>]) -> bool,
+    ) -> bool {
         for node in self.nodes.iter().filter(|node| node.member) {
-            let mut path = prefix.clone();
-            path.push(node.element.clone());
-            paths.push(Path(path));
-        }
-        for node in &self.nodes {
             prefix.push(node.element.clone());
-            node.below.collect_paths(prefix, paths);
+            let goes_on = see(prefix);
             prefix.pop();
+            if !goes_on {
+                return false;
+            }
         }
+        for node in self.nodes.iter().filter(|node| !node.below.is_empty()) {
+            prefix.push(node.element.clone());
+            let goes_on = node.below.visit_level(prefix, see);
+            prefix.pop();
+            if !goes_on {
+                return false;
+            }
+        }
+        true
     }
 }
 
@@ -301,6 +343,62 @@ impl<'a> FromIterator<Path<'a>> for FieldSet<'a> {
     }
 }
 
+// --- Node ---
+
+impl Node<'_> {
+    /// Whether it stands for no path.
+    fn is_empty(&self) -> bool {
+        !self.member && self.below.is_empty()
+    }
+}
+
+// --- FieldSetBuilder ---
+
+impl<'a> FieldSetBuilder<'a> {
+    /// Room for so many steps.
+    pub(crate) fn with_capacity(steps: usize) -> Self {
+        Self {
+            nodes: Vec::with_capacity(steps),
+        }
+    }
+
+    /// Adds what is known of one step, in any order.
+    pub(crate) fn push(&mut self, node: Node<'a>) {
+        if !node.is_empty() {
+            self.nodes.push(node);
+        }
+    }
+
+    /// Adds all that another level knows.
+    pub(crate) fn append(&mut self, mut other: Self) {
+        self.nodes.append(&mut other.nodes);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// The set.
+    pub(crate) fn finish(mut self) -> FieldSet<'a> {
+        let sorted = self.nodes.is_sorted_by(|left, right| left.element < right.element);
+        if !sorted {
+            self.nodes.sort_by(|left, right| left.element.cmp(&right.element));
+            let mut merged: Vec<Node<'a>> = Vec::with_capacity(self.nodes.len());
+            for node in self.nodes {
+                match merged.last_mut() {
+                    Some(last) if last.element == node.element => {
+                        last.member |= node.member;
+                        last.below.add(&node.below);
+                    }
+                    _ => merged.push(node),
+                }
+            }
+            self.nodes = merged;
+        }
+        FieldSet { nodes: self.nodes }
+    }
+}
+
 // --- Path ---
 
 /// As messages show it: `.spec.containers[name="a"].image`.
@@ -310,36 +408,38 @@ impl fmt::Display for Path<'_> {
     }
 }
 
-/// The steps that two sorted levels share.
-struct Matching<'s, 'a, 'b> {
-    left: &'s [Node<'a>],
-    right: &'s [Node<'b>],
-}
-
-// --- Matching ---
-
-impl<'s, 'a, 'b> Matching<'s, 'a, 'b> {
-    fn new(left: &'s [Node<'a>], right: &'s [Node<'b>]) -> Self {
-        Self { left, right }
+/// Where the steps stand that two sorted levels share.
+fn shared_steps(left: &[Node<'_>], right: &[Node<'_>]) -> Vec<(usize, usize)> {
+    // From here on a search for each step of the smaller level is cheaper than a walk over both.
+    const SKEW: usize = 16;
+    let find = |nodes: &[Node<'_>], element: &PathElement<'_>| {
+        nodes.binary_search_by(|node| node.element.cmp(element)).ok()
+    };
+    if left.len() < right.len() / SKEW {
+        let found = left.iter().enumerate();
+        return found
+            .filter_map(|(at, node)| Some((at, find(right, &node.element)?)))
+            .collect();
     }
-}
-
-impl<'s, 'a, 'b> Iterator for Matching<'s, 'a, 'b> {
-    type Item = (&'s Node<'a>, &'s Node<'b>);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        while let (Some((left, lefts)), Some((right, rights))) =
-            (self.left.split_first(), self.right.split_first())
-        {
-            match left.element.cmp(&right.element) {
-                Ordering::Less => self.left = lefts,
-                Ordering::Greater => self.right = rights,
-                Ordering::Equal => {
-                    (self.left, self.right) = (lefts, rights);
-                    return Some((left, right));
-                }
+    if right.len() < left.len() / SKEW {
+        let found = right.iter().enumerate();
+        return found
+            .filter_map(|(at, node)| Some((find(left, &node.element)?, at)))
+            .collect();
+    }
+    let mut shared = Vec::new();
+    let mut mine = 0;
+    let mut theirs = 0;
+    while mine < left.len() && theirs < right.len() {
+        match left[mine].element.cmp(&right[theirs].element) {
+            Ordering::Less => mine += 1,
+            Ordering::Greater => theirs += 1,
+            Ordering::Equal => {
+                shared.push((mine, theirs));
+                mine += 1;
+                theirs += 1;
             }
         }
-        None
     }
+    shared
 }

@@ -82,21 +82,33 @@ impl<'v> Correlated<'v> {
     /// Whether nothing changed. Items that can be told apart may stand elsewhere; a field the schema does not know
     /// counts as a change.
     pub(super) fn is_same(self) -> bool {
+        self.is_same_within(&mut |_| true)
+    }
+
+    /// The same, as long as `take` grants the steps; then it counts as changed.
+    pub(super) fn is_same_within(self, take: &mut impl FnMut(usize) -> bool) -> bool {
+        if !take(1) {
+            return false;
+        }
         match (self.new, self.old) {
             (Value::Array(new), Value::Array(old)) => {
                 if new.len() != old.len() {
                     return false;
                 }
                 let Some(items) = self.old_items() else {
+                    take(new.len());
                     return new == old;
                 };
-                (0..new.len()).all(|index| self.item(index, &items).is_some_and(Correlated::is_same))
+                (0..new.len()).all(|index| {
+                    self.item(index, &items)
+                        .is_some_and(|item| item.is_same_within(take))
+                })
             }
             (Value::Object(new), Value::Object(old)) => {
                 new.len() == old.len()
                     && new
                         .keys()
-                        .all(|name| self.key(name).is_some_and(Correlated::is_same))
+                        .all(|name| self.key(name).is_some_and(|field| field.is_same_within(take)))
             }
             (new, old) => new == old,
         }

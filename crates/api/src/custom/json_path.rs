@@ -78,6 +78,9 @@ impl JsonPath {
     }
 }
 
+/// Values that a step may find. Steps that descend, or name several paths, find values more than once.
+const MOST_FOUND: usize = 1_000_000;
+
 // --- Step ---
 
 impl Step {
@@ -103,6 +106,9 @@ impl Step {
                         ends = step.take(&ends)?;
                     }
                     found.extend(ends);
+                    if found.len() > MOST_FOUND {
+                        return Err(Astray);
+                    }
                 }
             }
             Step::Index(_) | Step::Range(..) => {
@@ -125,6 +131,9 @@ impl Step {
                     }
                 }
             }
+        }
+        if found.len() > MOST_FOUND {
+            return Err(Astray);
         }
         Ok(found)
     }
@@ -158,6 +167,9 @@ impl Step {
 
 /// A value and all below it.
 fn descend<'v>(value: &'v Value, found: &mut Vec<&'v Value>) {
+    if found.len() > MOST_FOUND {
+        return;
+    }
     found.push(value);
     match value {
         Value::Array(items) => items.iter().for_each(|item| descend(item, found)),

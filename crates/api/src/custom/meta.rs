@@ -7,11 +7,15 @@ use super::{
     shape::object_meta,
 };
 use crate::{
+    bound::{self, MOST_PATH},
     decode,
     field::{Error, Path},
     name::{self, Rule},
     rules::{Errors, Tree, TreeMut, object_meta as judge_metadata},
 };
+
+/// Paths of fields that are not known which are collected. Clients are shown fewer.
+const MOST_UNKNOWN: usize = 1000;
 
 /// What happens to metadata that is not metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,9 +140,11 @@ impl Coercion {
         let before = metadata.clone();
         match settle(metadata, self.malformed) {
             Ok(unknown) => {
-                let prefix = place.to_string();
-                self.unknown
-                    .extend(unknown.iter().map(|path| format!("{prefix}.{path}")));
+                if !unknown.is_empty() && self.unknown.len() < MOST_UNKNOWN {
+                    let prefix = bound::display(&place, MOST_PATH);
+                    self.unknown
+                        .extend(unknown.iter().map(|path| format!("{prefix}.{path}")));
+                }
             }
             Err(error) if self.malformed == Malformed::Refuse => {
                 return Err(Box::new(Error::invalid(&place, before, error)));

@@ -33,6 +33,7 @@ pub use self::{
 pub(crate) use self::{
     meta::{Malformed, coerce as coerce_metadata, validate as validate_metadata},
     node::Node,
+    pattern::Pattern,
     prune::unknown as has_unknown_fields,
     validate::validate as validate_value,
 };

@@ -10,6 +10,8 @@ use crate::rules::Tree;
 pub(crate) struct Node {
     /// Sorted by name.
     properties: Box<[(Box<str>, Node)]>,
+    /// The positions of the properties that have a default.
+    defaulted: Box<[usize]>,
     pub(super) items: Option<Box<Node>>,
     additional: Option<Box<Node>>,
     /// What most schemas do not say.
@@ -146,6 +148,14 @@ impl Node {
         self.properties.iter().map(|(name, node)| (&**name, node))
     }
 
+    /// The fields it names that have a default, sorted, with their default.
+    pub(super) fn defaulted(&self) -> impl Iterator<Item = (&str, &Node, &Value)> {
+        self.defaulted.iter().filter_map(|at| {
+            let (name, node) = &self.properties[*at];
+            Some((&**name, node, node.fallback()?))
+        })
+    }
+
     /// What it says of fields it does not name.
     pub(crate) fn additional(&self) -> Additional<'_> {
         match &self.additional {
@@ -246,6 +256,9 @@ impl Reading {
             .entries("properties")
             .iter()
             .map(|(name, schema)| (name.as_str().into(), below.node(schema)))
+            .collect();
+        node.defaulted = (0..node.properties.len())
+            .filter(|at| node.properties[*at].1.fallback().is_some())
             .collect();
         node.items = below.optional(schema.at("items")).map(Box::new);
         match schema.at("additionalProperties") {

@@ -3,6 +3,10 @@
 use serde_json::Value;
 
 use super::node::{Additional, Flag, Node};
+use crate::bound::{self, MOST_PATH};
+
+/// Paths of fields that are not known which are collected. Clients are shown fewer.
+const MOST_UNKNOWN: usize = 1000;
 
 /// Fields every object has, which its schema need not name.
 const OF_ALL: [&str; 3] = ["apiVersion", "kind", "metadata"];
@@ -78,7 +82,9 @@ impl Pruning<'_> {
                             // At the top these are none of the user's business.
                             if node.is_none() || !is_of_all(name) || !self.path.is_empty() {
                                 let length = self.enter(name);
-                                self.unknown.push(self.path.clone());
+                                if self.unknown.len() < MOST_UNKNOWN {
+                                    self.unknown.push(bound::cut(&self.path, MOST_PATH).into_owned());
+                                }
                                 self.path.truncate(length);
                             }
                             false

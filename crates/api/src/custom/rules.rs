@@ -1,6 +1,6 @@
 //! The rules of the objects of one version of a definition.
 
-use std::sync::OnceLock;
+use std::{collections::HashSet, sync::OnceLock};
 
 use serde_json::{Map, Value};
 
@@ -160,7 +160,7 @@ impl CustomRules {
             .collect();
         let good = wrong.is_empty();
         if !good {
-            *errors = wrong;
+            *errors = wrong.into();
         }
         good
     }
@@ -187,7 +187,7 @@ impl CustomRules {
         let Some(tree) = tree else {
             return Errors::new();
         };
-        if errors.iter().any(is_blocking) {
+        if errors.is_full() || errors.iter().any(is_blocking) {
             let detail = "some validation rules were not checked because the object was invalid; correct the existing \
                 errors to complete validation";
             errors.push(Error::invalid(&Path::NOWHERE, Value::Null, detail));
@@ -306,7 +306,7 @@ impl Rules for CustomRules {
     }
 
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
-        let known: Vec<_> = old.map_or_else(Vec::new, |old| old.at("metadata").texts("finalizers").collect());
+        let known: HashSet<_> = old.map_or_else(HashSet::new, |old| old.at("metadata").texts("finalizers").collect());
         let mut added: Vec<_> = new
             .at("metadata")
             .texts("finalizers")

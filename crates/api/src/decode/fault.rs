@@ -1,6 +1,6 @@
 //! What can be wrong with a body.
 
-use std::fmt;
+use std::{collections::HashSet, fmt};
 use thiserror::Error;
 
 /// Beyond this many, faults are not collected: a body could hold a million.
@@ -25,7 +25,7 @@ pub enum DecodeError {
 }
 
 /// Something in a body that is ignored, warned of, or refused, as the client asked.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Fault {
     /// A field that its type does not have; the path to it.
     Unknown(String),
@@ -42,7 +42,11 @@ pub enum Fault {
 
 /// The faults of a body, in the order of its text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Faults(Vec<Fault>);
+pub struct Faults {
+    all: Vec<Fault>,
+    /// The same: a body could repeat one a million times.
+    known: HashSet<Fault>,
+}
 
 // --- Fault ---
 
@@ -61,35 +65,40 @@ impl fmt::Display for Fault {
 impl Faults {
     /// Adds one, unless it is there already.
     pub(crate) fn add(&mut self, fault: Fault) {
-        if self.0.len() < MAX_FAULTS && !self.0.contains(&fault) {
-            self.0.push(fault);
+        if !self.is_full() && self.known.insert(fault.clone()) {
+            self.all.push(fault);
         }
     }
 
+    /// Whether another one would not be kept.
+    pub(super) fn is_full(&self) -> bool {
+        self.all.len() >= MAX_FAULTS
+    }
+
     pub(super) fn append(&mut self, other: Self) {
-        other.0.into_iter().for_each(|fault| self.add(fault));
+        other.all.into_iter().for_each(|fault| self.add(fault));
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.all.is_empty()
     }
 
     /// Each as a warning.
     pub fn warnings(&self) -> impl Iterator<Item = String> {
-        self.0.iter().map(Fault::to_string)
+        self.all.iter().map(Fault::to_string)
     }
 
     /// All in one text, for a client that wants none; `None` if there are none.
     pub fn strict_error(&self) -> Option<String> {
-        if self.0.is_empty() {
+        if self.all.is_empty() {
             return None;
         }
         let of_yaml = |fault: &&Fault| matches!(fault, Fault::YamlDuplicate { .. });
-        let lines: Vec<String> = self.0.iter().filter(of_yaml).map(Fault::to_string).collect();
+        let lines: Vec<String> = self.all.iter().filter(of_yaml).map(Fault::to_string).collect();
         let yaml = (!lines.is_empty()).then(|| format!("yaml: unmarshal errors:\n  {}", lines.join("\n  ")));
         let others = self
-            .0
+            .all
             .iter()
             .filter(|fault| !of_yaml(fault))
             .map(Fault::to_string);

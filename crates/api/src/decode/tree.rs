@@ -33,7 +33,7 @@ pub fn json(body: &[u8], ty: StructRef) -> Result<Decoded, DecodeError> {
 /// Decodes a value of any type of the table.
 pub fn json_type(body: &[u8], ty: &Type) -> Result<Decoded, DecodeError> {
     let mut decoder = Decoder::new(body);
-    let value = decoder.value(ty, &Path::Root, None)?;
+    let value = decoder.value(ty, &Path::Root, &mut None)?;
     decoder.finish(if value.is_null() { ty.zero() } else { value })
 }
 

@@ -5,6 +5,7 @@ use super::leaf::{self, Precision};
 use super::lexer::{Lexer, Start};
 use super::number;
 use super::path::{Path, Within};
+use crate::bound::{self, MOST_PATH};
 use crate::schema::{Struct, Type, schema};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
@@ -41,12 +42,12 @@ impl<'b> Decoder<'b> {
     }
 
     /// Decodes a value; `null` is one that says nothing, be it written so or of a wrong type. `before` is
-    /// what an earlier field of the same name said: objects and maps are merged.
+    /// what an earlier field of the same name said: objects and maps are merged, and then it is taken.
     pub(super) fn value(
         &mut self,
         ty: &Type,
         path: &Path<'_>,
-        before: Option<Value>,
+        before: &mut Option<Value>,
     ) -> Result<Value, DecodeError> {
         let start = self.lexer.start()?;
         if start == Start::Null {
@@ -54,10 +55,10 @@ impl<'b> Decoder<'b> {
         }
         match (ty, start) {
             (Type::Struct(of), Start::Object) => {
-                let object = self.object(of.get(), path, into_object(before))?;
+                let object = self.object(of.get(), path, into_object(before.take()))?;
                 Ok(Value::Object(object))
             }
-            (Type::Map(values, _), Start::Object) => self.map(values, path, into_object(before)),
+            (Type::Map(values, _), Start::Object) => self.map(values, path, into_object(before.take())),
             (Type::List(items), Start::Array) => self.list(items, path),
             (Type::Strings(_), Start::Array) => self.list(&Type::String("string"), path),
             (Type::RawExtension | Type::FieldsV1 | Type::Json, _) => {
@@ -102,34 +103,31 @@ impl<'b> Decoder<'b> {
         while let Some(key) = self.lexer.key(first)? {
             first = false;
             let Some((position, field)) = of.find(&key) else {
-                self.tell(|| Fault::Unknown(Within(path, &key).to_string()));
+                self.tell(|| Fault::Unknown(bound::display(&Within(path, &key), MOST_PATH)));
                 self.lexer.skip()?;
                 continue;
             };
             let bit = 1u128 << position;
             if seen & bit != 0 {
-                self.tell(|| Fault::Duplicate(Within(path, &key).to_string()));
+                self.tell(|| Fault::Duplicate(bound::display(&Within(path, &key), MOST_PATH)));
             }
             let step = Path::Field {
                 before: path,
                 of: of.name,
                 name: field.name,
             };
-            let before = if merging || seen & bit != 0 {
+            let mut before = if merging || seen & bit != 0 {
                 object.remove(field.name)
             } else {
                 None
             };
             seen |= bit;
-            let keeps =
-                before.is_some() && !field.pointer && !matches!(field.ty, Type::List(_) | Type::Map(..));
-            let kept = if keeps { before.clone() } else { None };
-            let value = self.value(&field.ty, &step, before)?;
+            let value = self.value(&field.ty, &step, &mut before)?;
             // `null` unsets what can be unset, and leaves the rest as it was.
-            let value = if value.is_null() {
-                kept.unwrap_or(Value::Null)
-            } else {
-                value
+            let keeps = !field.pointer && !matches!(field.ty, Type::List(_) | Type::Map(..));
+            let value = match before {
+                Some(before) if keeps && value.is_null() => before,
+                _ => value,
             };
             if !field.leaves_out(&value) {
                 object.insert(field.name.to_owned(), value);
@@ -153,13 +151,13 @@ impl<'b> Decoder<'b> {
         while let Some(key) = self.lexer.key(first)? {
             first = false;
             if seen.contains_key(&*key) {
-                self.tell(|| Fault::Duplicate(Within(path, &key).to_string()));
+                self.tell(|| Fault::Duplicate(bound::display(&Within(path, &key), MOST_PATH)));
             }
             let step = Path::Key {
                 before: path,
                 key: &key,
             };
-            let value = self.value(values, &step, None)?;
+            let value = self.value(values, &step, &mut None)?;
             let value = if value.is_null() { values.zero() } else { value };
             seen.insert(key.into_owned(), value);
         }
@@ -178,7 +176,7 @@ impl<'b> Decoder<'b> {
                 before: path,
                 index: list.len(),
             };
-            let value = self.value(items, &step, None)?;
+            let value = self.value(items, &step, &mut None)?;
             list.push(if value.is_null() { self.zero(items)? } else { value });
         }
         Ok(Value::Array(list))
@@ -313,7 +311,7 @@ impl<'b> Decoder<'b> {
                     }
                     first = false;
                     if object.contains_key(&*key) {
-                        self.tell(|| Fault::Duplicate(Within(path, &key).to_string()));
+                        self.tell(|| Fault::Duplicate(bound::display(&Within(path, &key), MOST_PATH)));
                     }
                     let value = self.any(&Path::Key {
                         before: path,
@@ -349,7 +347,7 @@ impl<'b> Decoder<'b> {
     }
 
     fn tell(&mut self, fault: impl FnOnce() -> Fault) {
-        if self.telling {
+        if self.telling && !self.faults.is_full() {
             self.faults.add(fault());
         }
     }

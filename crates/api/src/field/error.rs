@@ -5,10 +5,13 @@ use std::{collections::HashSet, fmt};
 use serde_json::Value;
 
 use super::Path;
-use crate::go;
+use crate::{
+    bound::{self, MOST_MESSAGE, MOST_PATH, MOST_VALUE},
+    go,
+};
 
-/// Something that is wrong with a field.
-#[derive(Clone, Debug, PartialEq)]
+/// Something that is wrong with a field. Its texts are bounded.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Error {
     /// What sort of fault it is.
     pub kind: ErrorKind,
@@ -50,7 +53,7 @@ pub enum ErrorKind {
 }
 
 /// A value as an error shows it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Shown {
     /// Left out of the text, with the colon before it.
     Omitted,
@@ -67,12 +70,36 @@ pub enum Shown {
 /// The text of a list of errors: one alone as it is, several in brackets, repeated ones once. `None` if the list
 /// is empty.
 pub fn aggregate<'e>(errors: impl IntoIterator<Item = &'e Error>) -> Option<String> {
+    aggregate_with_omitted(errors, 0)
+}
+
+/// The same where some errors were not kept. Beyond [`MOST_MESSAGE`] bytes errors are only counted.
+pub(crate) fn aggregate_with_omitted<'e>(
+    errors: impl IntoIterator<Item = &'e Error>,
+    mut omitted: usize,
+) -> Option<String> {
     let mut seen = HashSet::new();
     let mut texts = Vec::new();
-    for text in errors.into_iter().map(ToString::to_string) {
-        if seen.insert(text.clone()) {
-            texts.push(text);
+    let mut bytes = 0;
+    for error in errors {
+        if bytes > MOST_MESSAGE {
+            omitted += 1;
+            continue;
         }
+        let text = error.to_string();
+        if seen.contains(&text) {
+            continue;
+        }
+        bytes += bound::encoded_length(&text);
+        if bytes > MOST_MESSAGE && !texts.is_empty() {
+            omitted += 1;
+            continue;
+        }
+        seen.insert(text.clone());
+        texts.push(bound::cut_encoded(&text, MOST_MESSAGE).into_owned());
+    }
+    if omitted > 0 {
+        texts.push(format!("and {omitted} more errors"));
     }
     match texts.len() {
         0 => None,
@@ -192,10 +219,17 @@ impl Error {
     fn new(kind: ErrorKind, at: &Path<'_>, value: impl Into<Shown>, detail: impl Into<String>) -> Self {
         Error {
             kind,
-            field: at.to_string(),
-            value: value.into(),
-            detail: detail.into(),
+            field: bound::display(at, MOST_PATH),
+            value: value.into().bounded(),
+            detail: bound::cut_owned(detail.into(), MOST_VALUE),
         }
+    }
+
+    /// About how many bytes its text takes.
+    pub(crate) fn size(&self) -> usize {
+        // The words around the value.
+        const FRAME: usize = 32;
+        FRAME + self.field.len() + self.value.size() + self.detail.len()
     }
 }
 
@@ -259,6 +293,34 @@ impl ErrorKind {
 // --- Shown ---
 
 impl Shown {
+    /// The same value if its text is short enough, else its beginning.
+    fn bounded(self) -> Self {
+        match self {
+            Shown::Text(text) if text.len() > MOST_VALUE => {
+                let end = text.floor_char_boundary(MOST_VALUE);
+                let shown = go::quote(&text[..end]);
+                Shown::Printed(format!("{shown}... ({} more bytes)", text.len() - end))
+            }
+            Shown::Printed(text) => Shown::Printed(bound::cut_owned(text, MOST_VALUE)),
+            Shown::Json(Value::String(text)) => Shown::Text(text).bounded(),
+            Shown::Json(value @ (Value::Array(_) | Value::Object(_))) => match bound::json(&value, MOST_VALUE) {
+                Ok(()) => Shown::Json(value),
+                Err(begin) => Shown::Printed(begin),
+            },
+            other => other,
+        }
+    }
+
+    /// About how many bytes its text takes.
+    pub(crate) fn size(&self) -> usize {
+        match self {
+            Shown::Omitted => 0,
+            Shown::Text(text) | Shown::Printed(text) => text.len(),
+            Shown::Integer(_) => 8,
+            Shown::Json(value) => json_size(value),
+        }
+    }
+
     fn text(&self) -> Option<String> {
         match self {
             Shown::Omitted => None,
@@ -316,7 +378,21 @@ impl From<Value> for Shown {
 
 impl From<&Value> for Shown {
     fn from(value: &Value) -> Self {
-        Shown::Json(value.clone())
+        // A long list may be shown by an error of each of its items: it is not copied.
+        match (value, bound::json(value, MOST_VALUE)) {
+            (Value::Array(_) | Value::Object(_), Err(begin)) => Shown::Printed(begin),
+            _ => Shown::Json(value.clone()),
+        }
+    }
+}
+
+/// About how many bytes a value takes as JSON.
+fn json_size(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len() + 2,
+        Value::Array(list) => list.iter().map(json_size).sum::<usize>() + 2,
+        Value::Object(map) => map.iter().map(|(key, value)| key.len() + 4 + json_size(value)).sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 8,
     }
 }
 

@@ -4,9 +4,12 @@
 //! place of a field costs nothing until something is wrong with it.
 
 mod error;
+mod errors;
 mod path;
 
 pub use self::{
     error::{Error, ErrorKind, Shown, aggregate, supported_values},
+    errors::Errors,
     path::Path,
 };
+pub(crate) use self::error::aggregate_with_omitted;

@@ -96,7 +96,7 @@ mod tests {
         let bad = json!({"type": "a.b/C", "status": "yes", "reason": "1", "observedGeneration": -1});
         let mut errors = Errors::new();
         validate(std::slice::from_ref(&good), &Path::new("c"), &mut errors);
-        assert_eq!(errors, []);
+        assert_eq!(errors, Errors::new());
         validate(&[good, bad, json!({})], &Path::new("c"), &mut errors);
         let told: Vec<_> = errors
             .iter()

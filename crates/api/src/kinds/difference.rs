@@ -3,10 +3,13 @@
 //! Promises the very blocks the well-known matcher of longest runs finds, with its habit of not beginning a match at
 //! lines that are all too common in a long text: messages carry these texts, and are compared.
 
-use std::{collections::HashMap, fmt::Write as _};
+use std::{cell::Cell, collections::HashMap, fmt::Write as _};
 
 /// Lines shown around a change.
 const CONTEXT: usize = 3;
+
+/// Pairs of lines that are compared at most. In what is left of long texts then, every line counts as changed.
+const MOST_PAIRS: usize = 1_000_000;
 
 /// Texts of this many lines and more have lines that are too common to begin a match with.
 const LONG: usize = 200;
@@ -24,6 +27,8 @@ struct Matcher<'t> {
     b: Vec<&'t str>,
     /// Where the lines of `b` stand in it, but for the too common ones.
     places: HashMap<&'t str, Vec<usize>>,
+    /// How many more pairs of lines are compared.
+    pairs: Cell<usize>,
 }
 
 /// The changes that make the second text of the first; empty if they are equal.
@@ -108,7 +113,12 @@ impl<'t> Matcher<'t> {
             let most = b.len() / 100 + 1;
             places.retain(|_, at| at.len() <= most);
         }
-        Matcher { a, b, places }
+        Matcher {
+            a,
+            b,
+            places,
+            pairs: Cell::new(MOST_PAIRS),
+        }
     }
 
     /// The longest run both have within these stretches: where it begins in each, and its length. Of several, the one
@@ -118,6 +128,11 @@ impl<'t> Matcher<'t> {
         let mut lengths: HashMap<usize, usize> = HashMap::new();
         for i in a.0..a.1 {
             let mut next = HashMap::new();
+            let compared = 1 + self.places.get(self.a[i]).map_or(0, Vec::len);
+            let Some(pairs) = self.pairs.get().checked_sub(compared) else {
+                break;
+            };
+            self.pairs.set(pairs);
             for &j in self.places.get(self.a[i]).into_iter().flatten() {
                 if j < b.0 {
                     continue;
@@ -148,6 +163,9 @@ impl<'t> Matcher<'t> {
     }
 
     fn blocks(&self, a: (usize, usize), b: (usize, usize), out: &mut Vec<(usize, usize, usize)>) {
+        if self.pairs.get() < a.1 - a.0 {
+            return;
+        }
         let (i, j, length) = self.longest(a, b);
         if length == 0 {
             return;

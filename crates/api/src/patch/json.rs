@@ -2,12 +2,15 @@
 //!
 //! Older than the standard's last word, as clients know it: an index may be negative and counts from the end;
 //! replacing a field that is not there adds it; a missing field is as good as null to `test` and `copy`.
+//!
+//! Promises: an operation costs its own length and what it copies, wherever in a long list it inserts or removes.
 
+mod document;
 mod pointer;
 
 use serde_json::{Map, Value};
 
-use self::pointer::Place;
+use self::document::Part;
 use super::json_kind;
 use crate::status::Status;
 
@@ -86,7 +89,8 @@ impl Patch {
     }
 
     /// The document after all operations. If one does not apply, none does.
-    pub fn apply(&self, mut document: Value) -> Result<Value, Error> {
+    pub fn apply(&self, document: Value) -> Result<Value, Error> {
+        let mut document = Part::Whole(document);
         let mut copied = 0;
         for operation in &self.operations {
             Operation {
@@ -96,21 +100,23 @@ impl Patch {
             }
             .apply()?;
         }
-        Ok(document)
+        document
+            .into_value()
+            .ok_or_else(|| Error::Operation("exceeded max depth".to_owned()))
     }
 }
 
 /// One operation at work.
 struct Operation<'o> {
     fields: &'o Map<String, Value>,
-    document: &'o mut Value,
+    document: &'o mut Part,
     /// How much was copied so far.
     copied: &'o mut usize,
 }
 
 // --- Operation ---
 
-impl Operation<'_> {
+impl<'o> Operation<'o> {
     fn apply(mut self) -> Result<(), Error> {
         let kind = self.fields.get("op").and_then(Value::as_str).unwrap_or("unknown");
         match kind {
@@ -130,94 +136,86 @@ impl Operation<'_> {
         }
     }
 
-    fn value(&self) -> Value {
-        self.fields.get("value").cloned().unwrap_or_default()
+    fn value(&self) -> Part {
+        Part::Whole(self.fields.get("value").cloned().unwrap_or_default())
     }
 
-    fn path(&self, field: &str) -> Result<&str, Error> {
+    fn path(&self, field: &str) -> Result<&'o str, Error> {
         let path = self.fields.get(field).and_then(Value::as_str);
         path.ok_or_else(|| Error::Operation(format!("operation missing {field} field")))
     }
 
-    fn add(self, field: &str, value: Value) -> Result<(), Error> {
-        let path = self.path(field)?.to_owned();
-        let added = match Place::find(self.document, &path) {
-            Some(Place::Field(map, key)) => {
-                map.insert(key, value);
-                Some(())
-            }
-            Some(Place::Item(list, key)) if key == "-" => {
-                list.push(value);
-                Some(())
-            }
-            Some(Place::Item(list, key)) => {
-                pointer::index(&key, list.len() + 1).map(|at| list.insert(at, value))
-            }
-            None => None,
-        };
-        added.ok_or_else(|| missing(&path))
+    fn add(self, field: &str, value: Part) -> Result<(), Error> {
+        let path = self.path(field)?;
+        let holder = self.document.holder(path);
+        holder
+            .and_then(|holder| holder.add(value))
+            .ok_or_else(|| missing(path))
     }
 
-    fn take(&mut self, field: &str) -> Result<Value, Error> {
-        let path = self.path(field)?.to_owned();
-        let taken = match Place::find(self.document, &path) {
-            Some(Place::Field(map, key)) => map.remove(&key),
-            Some(Place::Item(list, key)) => pointer::index(&key, list.len()).map(|at| list.remove(at)),
-            None => None,
-        };
-        taken.ok_or_else(|| missing(&path))
+    fn take(&mut self, field: &str) -> Result<Part, Error> {
+        let path = self.path(field)?;
+        let holder = self.document.holder(path);
+        holder
+            .and_then(document::Holder::remove)
+            .ok_or_else(|| missing(path))
     }
 
     fn replace(self) -> Result<(), Error> {
-        let path = self.path("path")?.to_owned();
-        let value = self.value();
+        let path = self.path("path")?;
+        let value = self.fields.get("value").cloned().unwrap_or_default();
         if path.is_empty() {
             if !value.is_object() && !value.is_array() {
                 let message = "replace operation value must be object or array";
                 return Err(Error::Operation(message.to_owned()));
             }
-            *self.document = value;
+            *self.document = Part::Whole(value);
             return Ok(());
         }
-        let replaced = match Place::find(self.document, &path) {
-            Some(Place::Field(map, key)) => {
-                map.insert(key, value);
-                Some(())
-            }
-            Some(Place::Item(list, key)) => pointer::index(&key, list.len()).map(|at| list[at] = value),
-            None => None,
-        };
-        replaced.ok_or_else(|| missing(&path))
+        let holder = self.document.holder(path);
+        holder
+            .and_then(|holder| holder.replace(Part::Whole(value)))
+            .ok_or_else(|| missing(path))
     }
 
-    fn copy(self) -> Result<(), Error> {
-        let value = self.get("from")?.cloned().unwrap_or_default();
+    fn copy(mut self) -> Result<(), Error> {
+        let value = self.get("from")?.map(|part| part.to_value()).unwrap_or_default();
         let bytes = pointer::json_length(&value);
         *self.copied = self.copied.saturating_add(bytes);
         if *self.copied > MOST_COPIED_BYTES {
             return Err(Error::CopiesTooMuch(*self.copied));
         }
-        self.add("path", value)
+        self.add("path", Part::Whole(value))
     }
 
-    fn test(self) -> Result<(), Error> {
+    fn test(mut self) -> Result<(), Error> {
         let path = self.path("path")?;
         let expected = self.fields.get("value").filter(|value| !value.is_null());
         let found = if path.is_empty() {
-            Some(&*self.document)
+            Some(&mut *self.document)
         } else {
             self.get("path")?
         };
-        if found.filter(|value| !value.is_null()) == expected {
+        let holds = match (found.filter(|found| !found.is_null()), expected) {
+            (Some(found), Some(expected)) => found.is(expected),
+            (None, None) => true,
+            _ => false,
+        };
+        if holds {
             return Ok(());
         }
         Err(Error::Operation(format!("testing value {path} failed")))
     }
 
     /// The value at a place; `None` if its object has no such field.
-    fn get(&self, field: &str) -> Result<Option<&Value>, Error> {
+    fn get(&mut self, field: &str) -> Result<Option<&mut Part>, Error> {
         let path = self.path(field)?;
-        pointer::get(self.document, path).map_err(|_| missing(path))
+        let holder = self.document.holder(path).ok_or_else(|| missing(path))?;
+        let is_item = holder.is_item();
+        match holder.get() {
+            None if is_item => Err(missing(path)),
+            found => Ok(found),
+        }
     }
 }
 

@@ -1,8 +1,7 @@
 //! Changes to an object: by operations, by example, and by example with a plan.
 //!
 //! Promises: the results and the answers are those clients of the API know; no patch makes an object grow
-//! without bounds, and none takes more than linear time in the sizes of patch and object, but for the places
-//! in lists that operations name one by one.
+//! without bounds, and none takes more than n log n in the sizes of patch and object.
 
 pub mod json;
 pub mod merge;

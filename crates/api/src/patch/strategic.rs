@@ -4,12 +4,14 @@
 mod error;
 mod list;
 mod order;
+mod work;
 
 use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
 pub use self::error::Error;
+use self::work::Work;
 use super::{json_kind, without_nulls};
 use crate::shape::{Patch, Shape, Typed};
 
@@ -36,11 +38,12 @@ pub fn apply(object: Value, patch: Value, typed: &dyn Typed) -> Result<Value, Er
         Value::Object(object) => object,
         _ => Object::new(),
     };
-    merge(object, patch, typed.shape()).map(Value::Object)
+    let work = Work::new(&object, &patch);
+    merge(object, patch, typed.shape(), &work).map(Value::Object)
 }
 
 /// Merges a patch into an object of some type.
-fn merge(mut object: Object, mut patch: Object, shape: Shape<'_>) -> Result<Object, Error> {
+fn merge(mut object: Object, mut patch: Object, shape: Shape<'_>, work: &Work) -> Result<Object, Error> {
     if let Some(directive) = patch.get(DIRECTIVE) {
         return match directive.as_str() {
             Some("replace") => {
@@ -51,15 +54,21 @@ fn merge(mut object: Object, mut patch: Object, shape: Shape<'_>) -> Result<Obje
             _ => Err(Error::unknown_directive(directive, &patch)),
         };
     }
-    retain_keys(&mut object, &mut patch)?;
-    order::apply(&mut object, &mut patch, shape)?;
+    retain_keys(&mut object, &mut patch, work)?;
+    order::apply(&mut object, &mut patch, shape, work)?;
     for (key, value) in patch {
-        merge_field(&mut object, key, value, shape)?;
+        merge_field(&mut object, key, value, shape, work)?;
     }
     Ok(object)
 }
 
-fn merge_field(object: &mut Object, key: String, value: Value, shape: Shape<'_>) -> Result<(), Error> {
+fn merge_field(
+    object: &mut Object,
+    key: String,
+    value: Value,
+    shape: Shape<'_>,
+    work: &Work,
+) -> Result<(), Error> {
     let deletes = key.starts_with(DELETE_FROM_LIST);
     let key = if deletes {
         let name = key
@@ -88,14 +97,14 @@ fn merge_field(object: &mut Object, key: String, value: Value, shape: Shape<'_>)
             Value::Object(if plan.replace {
                 value
             } else {
-                merge(current, value, shape)?
+                merge(current, value, shape, work)?
             })
         }
         (Value::Array(current), Value::Array(value)) => {
             let (items, plan) = items_of(shape, &key)?;
             let merged = match (plan.merge, deletes) {
-                (_, true) => list::delete(current, &value, items, plan)?,
-                (true, false) => list::merge(current, value, items, plan)?,
+                (_, true) => list::delete(current, &value, items, plan, work)?,
+                (true, false) => list::merge(current, value, items, plan, work)?,
                 (false, false) => value,
             };
             Value::Array(merged)
@@ -106,7 +115,7 @@ fn merge_field(object: &mut Object, key: String, value: Value, shape: Shape<'_>)
 }
 
 /// Removes fields the directive does not name, if there is one. The patch may only set fields it names.
-fn retain_keys(object: &mut Object, patch: &mut Object) -> Result<(), Error> {
+fn retain_keys(object: &mut Object, patch: &mut Object, work: &Work) -> Result<(), Error> {
     let Some(keys) = patch.remove(RETAIN_KEYS) else {
         return Ok(());
     };
@@ -121,6 +130,7 @@ fn retain_keys(object: &mut Object, patch: &mut Object) -> Result<(), Error> {
     {
         return Err(Error::RetainKeys);
     }
+    work.take(object.len())?;
     object.retain(|key, _| keys.contains(key.as_str()));
     Ok(())
 }

@@ -82,10 +82,10 @@ pub fn update(
     let after = new.at("metadata");
     let mut errors = meta::object_meta(after, &place, Rule::PathSegment, at.kind.is_namespaced());
     let changed = meta::object_meta_update(after, before, &place);
-    errors.extend_from_slice(&changed);
+    errors.append(&mut changed.clone());
     if !tells_once(at.kind) {
         // Once more, as the kind's own rules do.
-        errors.extend(once(&changed));
+        errors.append(&mut changed.without_repetitions());
     }
     if asks_for_standard_finalizers(at.kind) {
         meta::standard_finalizers(after, &place, &mut errors);
@@ -112,7 +112,12 @@ pub fn review(object: &Value, at: &Circumstances<'_>) -> Result<(), Status> {
     if errors.is_empty() {
         return Ok(());
     }
-    Err(Status::invalid(Grouped::new(&at.kind.group, ""), "", &errors))
+    Err(Status::invalid_with_omitted(
+        Grouped::new(&at.kind.group, ""),
+        "",
+        &errors,
+        errors.omitted(),
+    ))
 }
 
 /// Whether the finalizers of a kind are judged by more than their form. Most are; kinds of some groups never were.
@@ -142,21 +147,10 @@ fn tells_once(kind: &Kind) -> bool {
     kind.rules.is_none() && !matches!(group, "apiextensions.k8s.io" | "apiregistration.k8s.io")
 }
 
-/// Errors, each once.
-fn once(errors: &Errors) -> Errors {
-    let mut told = Errors::new();
-    for error in errors {
-        if !told.contains(error) {
-            told.push(error.clone());
-        }
-    }
-    told
-}
-
 /// The answer to an object with errors.
 fn invalid(kind: &Kind, object: &Value, errors: &Errors) -> Status {
     let told = if tells_once(kind) {
-        once(errors)
+        errors.without_repetitions()
     } else {
         errors.clone()
     };
@@ -171,7 +165,7 @@ fn invalid(kind: &Kind, object: &Value, errors: &Errors) -> Status {
         said if kind.rules.is_some() && !said.is_empty() => said,
         _ => &kind.kind,
     };
-    Status::invalid(Grouped::new(group, said), name, &told)
+    Status::invalid_with_omitted(Grouped::new(group, said), name, &told, told.omitted())
 }
 
 /// What an update may leave out, or cannot change, is taken from the old metadata.

@@ -1,9 +1,12 @@
 //! What is wrong with the metadata of an object.
 
+use std::{cell::LazyCell, collections::HashSet};
+
 use serde_json::Value;
 
 use super::{Errors, Tree};
 use crate::{
+    bound::MOST_VALUE,
     field::{Error, Path, Shown},
     go,
     name::{self, Rule},
@@ -70,7 +73,7 @@ pub fn object_meta(metadata: &Value, at: &Path<'_>, names: Rule, namespaced: boo
 pub fn object_meta_update(new: &Value, old: &Value, at: &Path<'_>) -> Errors {
     let mut errors = Errors::new();
     if old.has("deletionTimestamp") {
-        let before: Vec<_> = old.texts("finalizers").collect();
+        let before: HashSet<_> = old.texts("finalizers").collect();
         let mut added: Vec<_> = new
             .texts("finalizers")
             .filter(|name| !before.contains(name))
@@ -160,6 +163,8 @@ fn loose(metadata: &Value, at: &Path<'_>, errors: &mut Errors) {
 
 fn owners(owners: &[Value], at: &Path<'_>, errors: &mut Errors) {
     let mut controller: Option<String> = None;
+    // Every error of a second controller shows all owners: they are printed once.
+    let all = LazyCell::new(|| printed_within(owners, MOST_VALUE));
     for (index, owner) in owners.iter().enumerate() {
         let place = at.index(index);
         let version = owner.text("apiVersion");
@@ -183,17 +188,31 @@ fn owners(owners: &[Value], at: &Path<'_>, errors: &mut Errors) {
             match &controller {
                 None => controller = Some(name),
                 Some(first) => {
-                    let all: Vec<_> = owners.iter().map(printed).collect();
                     let detail = format!(
                         "Only one reference can have Controller set to true. Found \"true\" in references for {first} \
                          and {name}"
                     );
-                    let shown = Shown::Printed(format!("[{}]", all.join(",")));
-                    errors.push(Error::invalid(at, shown, detail));
+                    errors.push(Error::invalid(at, Shown::Printed(all.clone()), detail));
                 }
             }
         }
     }
+}
+
+/// A list of owners. It ends early once it has more than so many bytes.
+fn printed_within(owners: &[Value], most: usize) -> String {
+    let mut text = String::from("[");
+    for (index, owner) in owners.iter().enumerate() {
+        if index > 0 {
+            text.push(',');
+        }
+        text.push_str(&printed(owner));
+        if text.len() > most {
+            return text;
+        }
+    }
+    text.push(']');
+    text
 }
 
 fn printed(owner: &Value) -> String {

@@ -24,10 +24,8 @@ pub use self::{
     meta::{object_meta, object_meta_update, standard_finalizer},
     tree::{Tree, TreeMut},
 };
-use crate::{apply::managed::Reset, field::Error, kinds::Kind, name::Rule, time::Time};
-
-/// What is wrong with an object, in the order it is told.
-pub type Errors = Vec<Error>;
+pub use crate::field::Errors;
+use crate::{apply::managed::Reset, kinds::Kind, name::Rule, time::Time};
 
 /// What a rule may know of the request it is asked for.
 #[derive(Clone, Copy, Debug)]

@@ -6,7 +6,11 @@ mod lexer;
 mod object;
 mod parser;
 
-use std::{cmp::Ordering, collections::BTreeMap, fmt};
+use std::{
+    cmp::Ordering,
+    collections::{BTreeMap, HashSet},
+    fmt,
+};
 
 use serde_json::{Map, Value};
 
@@ -41,7 +45,12 @@ pub struct Requirement {
     values: Vec<String>,
     /// The value as a number, for order.
     bound: i64,
+    /// The values once more if they are many: each object is looked up among them.
+    lookup: HashSet<String>,
 }
+
+/// From so many values on they are looked up rather than gone through.
+const MANY_VALUES: usize = 16;
 
 /// How a label is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -203,11 +212,17 @@ impl Requirement {
             }
         }
         if errors.is_empty() {
+            let lookup = if values.len() >= MANY_VALUES {
+                values.iter().cloned().collect()
+            } else {
+                HashSet::new()
+            };
             Ok(Requirement {
                 key,
                 operator,
                 values,
                 bound,
+                lookup,
             })
         } else {
             Err(errors)
@@ -243,7 +258,10 @@ impl Requirement {
     }
 
     fn has(&self, value: &str) -> bool {
-        self.values.iter().any(|v| v == value)
+        if self.lookup.is_empty() {
+            return self.values.iter().any(|v| v == value);
+        }
+        self.lookup.contains(value)
     }
 
     fn order(&self, found: Option<&str>) -> Option<Ordering> {

@@ -9,7 +9,10 @@ mod wire;
 use std::fmt;
 
 pub use self::reason::Reason;
-use crate::{field, go};
+use crate::{
+    bound::{self, MOST_CAUSES, MOST_NAME},
+    field, go,
+};
 
 /// A status of the API.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,6 +106,16 @@ impl fmt::Display for Grouped<'_> {
 }
 
 // --- Cause ---
+
+impl Cause {
+    /// How many bytes it takes as JSON.
+    fn encoded_length(&self) -> usize {
+        // The names of the fields, and what stands between them.
+        const FRAME: usize = 40;
+        let texts = [&self.reason, &self.message, &self.field];
+        FRAME + texts.map(|text| bound::encoded_length(text)).iter().sum::<usize>()
+    }
+}
 
 impl From<&field::Error> for Cause {
     fn from(error: &field::Error) -> Self {
@@ -198,13 +211,34 @@ impl Status {
 
     /// The object breaks rules of its kind.
     pub fn invalid(kind: Grouped<'_>, name: &str, errors: &[field::Error]) -> Self {
+        Self::invalid_with_omitted(kind, name, errors, 0)
+    }
+
+    /// The same where so many errors were not kept. The message and the causes are bounded.
+    pub fn invalid_with_omitted(
+        kind: Grouped<'_>,
+        name: &str,
+        errors: &[field::Error],
+        omitted: usize,
+    ) -> Self {
+        let name = &*bound::cut(name, MOST_NAME);
         let mut message = format!("{kind} {} is invalid", go::quote(name));
-        if let Some(text) = field::aggregate(errors) {
+        if let Some(text) = field::aggregate_with_omitted(errors, omitted) {
             message.push_str(": ");
             message.push_str(&text);
         }
+        let mut causes = Vec::new();
+        let mut bytes = 0;
+        for error in errors {
+            let cause = Cause::from(error);
+            bytes += cause.encoded_length();
+            if bytes > MOST_CAUSES && !causes.is_empty() {
+                break;
+            }
+            causes.push(cause);
+        }
         let details = Details {
-            causes: errors.iter().map(Cause::from).collect(),
+            causes,
             ..kind.details(name)
         };
         Self::about(422, Reason::Invalid, message, details)

@@ -3,12 +3,16 @@
 use serde_json::Value;
 
 use super::{Cause, Details, Status};
-use crate::go;
+use crate::{
+    bound::{self, MOST_CAUSES, MOST_MESSAGE, MOST_NAME},
+    go,
+};
 
 // --- Status ---
 
 impl Status {
-    /// As JSON text, the fields in the order they are known in: `kind` first, `code` last.
+    /// As JSON text, the fields in the order they are known in: `kind` first, `code` last. At most 256 KiB: longer
+    /// messages are cut, and causes are left out.
     pub fn to_json(&self) -> String {
         let mut out = String::from(r#"{"kind":"Status","apiVersion":"v1","metadata":{"#);
         if !self.continue_token.is_empty() {
@@ -20,7 +24,7 @@ impl Status {
             "status",
             if self.success { "Success" } else { "Failure" },
         );
-        push_text(&mut out, "message", &self.message);
+        push_text(&mut out, "message", &bound::cut_encoded(&self.message, MOST_MESSAGE + MOST_NAME * 8));
         let reason = if self.word.is_empty() {
             self.reason.word()
         } else {
@@ -44,14 +48,23 @@ impl Status {
 
 fn push_details(out: &mut String, details: &Details) {
     out.push('{');
-    push_text(out, "name", &details.name);
-    push_text(out, "group", &details.group);
-    push_text(out, "kind", &details.kind);
-    push_text(out, "uid", &details.uid);
+    for (name, text) in [
+        ("name", &details.name),
+        ("group", &details.group),
+        ("kind", &details.kind),
+        ("uid", &details.uid),
+    ] {
+        push_text(out, name, &bound::cut_encoded(text, MOST_NAME * 2));
+    }
     if !details.causes.is_empty() {
         push_name(out, "causes");
         out.push('[');
+        let mut bytes = 0;
         for (i, cause) in details.causes.iter().enumerate() {
+            bytes += cause.encoded_length();
+            if bytes > MOST_CAUSES && i > 0 {
+                break;
+            }
             if i > 0 {
                 out.push(',');
             }
@@ -66,8 +79,8 @@ fn push_details(out: &mut String, details: &Details) {
 fn push_cause(out: &mut String, cause: &Cause) {
     out.push('{');
     push_text(out, "reason", &cause.reason);
-    push_text(out, "message", &cause.message);
-    push_text(out, "field", &cause.field);
+    push_text(out, "message", &bound::cut_encoded(&cause.message, MOST_CAUSES / 2));
+    push_text(out, "field", &bound::cut_encoded(&cause.field, MOST_CAUSES / 8));
     out.push('}');
 }
 

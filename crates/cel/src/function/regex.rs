@@ -85,6 +85,8 @@ fn told(text: &str) -> String {
         "unopened group" => "unexpected )",
         "repetition operator missing expression" => "missing argument to repetition operator",
         "unclosed character class" => "missing closing ]",
+        other if other.contains("size limit") => "expression too large",
+        other if other.contains("nested") => "expression nests too deeply",
         other => other,
     }
     .to_owned()
@@ -252,7 +254,10 @@ impl Rewrite {
     }
 
     fn brace(&mut self) -> std::result::Result<(), String> {
-        let end = self.rest[self.at..].iter().position(|c| *c == '}');
+        // Counts are short: nothing far behind is looked for.
+        let nearby = self.rest[self.at..].iter().skip(1);
+        let digits = nearby.take_while(|c| c.is_ascii_digit() || **c == ',').count();
+        let end = Some(digits + 1).filter(|end| self.peek(*end) == Some('}'));
         let inner: Option<String> = end.map(|end| self.rest[self.at + 1..self.at + end].iter().collect());
         let counts = inner.as_deref().and_then(|inner| {
             let (low, high) = inner.split_once(',').unwrap_or((inner, ""));

@@ -92,16 +92,11 @@ impl Subject<'_> {
         let record = Record::of(object)?;
         self.check_type(configuration)?;
         let mut applied = match self.try_apply(object, configuration, record, manager, force, now) {
-            Err(ApplyError::Conflicts(conflicts)) if manager == KUBECTL => {
+            Err(ApplyError::Conflicts(mut conflicts)) if manager == KUBECTL => {
                 // What the client applied before, and nobody changed since, is its own.
-                let own = last_applied::own_fields(self, object);
-                let rest: Vec<_> = conflicts
-                    .0
-                    .into_iter()
-                    .filter(|conflict| !own.contains(&conflict.path.0))
-                    .collect();
-                if !rest.is_empty() {
-                    return Err(ApplyError::Conflicts(Conflicts(rest)));
+                conflicts.remove(&last_applied::own_fields(self, object));
+                if !conflicts.is_empty() {
+                    return Err(ApplyError::Conflicts(conflicts));
                 }
                 let record = Record::of(object)?;
                 self.try_apply(object, configuration, record, manager, Force::Yes, now)?

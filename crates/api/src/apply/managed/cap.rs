@@ -6,7 +6,7 @@ use super::{
     entry::{Entry, Identity, Operation},
     record::Record,
 };
-use crate::time::Time;
+use crate::{apply::FieldSet, time::Time};
 
 /// How many entries of updates a record may hold.
 const MOST_UPDATERS: usize = 10;
@@ -24,20 +24,31 @@ pub(super) fn cap(record: &mut Record<'_>) {
     let (mut updaters, appliers): (Vec<_>, Vec<_>) = record.entries.drain(..).partition(is_updater);
     updaters.sort_by_cached_key(|entry| (entry.time.map_or(0, Time::unix_seconds), entry.identity.text()));
     let mut kept: Vec<Entry<'_>> = Vec::with_capacity(MOST_UPDATERS);
+    // The sets that are merged into each of those kept. They are merged at once: there may be thousands.
+    let mut merged: Vec<Vec<FieldSet<'_>>> = Vec::with_capacity(MOST_UPDATERS);
     for entry in updaters {
         let bucket = kept
-            .iter_mut()
-            .find(|bucket| count > MOST_UPDATERS && bucket.api_version == entry.api_version);
+            .iter()
+            .position(|bucket| count > MOST_UPDATERS && bucket.api_version == entry.api_version);
         match bucket {
-            Some(bucket) => {
+            Some(at) => {
+                let bucket = &mut kept[at];
                 bucket.identity = ancient(entry.api_version.clone());
-                bucket.set.add(&entry.set);
                 bucket.source = None;
                 // The younger of the two.
                 bucket.time = entry.time;
+                merged[at].push(entry.set);
                 count -= 1;
             }
-            None => kept.push(entry),
+            None => {
+                kept.push(entry);
+                merged.push(Vec::new());
+            }
+        }
+    }
+    for (bucket, sets) in kept.iter_mut().zip(&merged) {
+        if !sets.is_empty() {
+            bucket.set = FieldSet::union_of(sets.iter().chain([&bucket.set]));
         }
     }
     kept.extend(appliers);

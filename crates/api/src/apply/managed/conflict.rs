@@ -3,19 +3,22 @@
 use std::fmt;
 
 use super::entry::{Identity, Operation};
-use crate::{apply::Path, go};
-
-/// A field that somebody else owns and that the apply would change.
-#[derive(Clone, Debug)]
-pub struct Conflict {
-    pub(super) owner: Identity<'static>,
-    /// The field.
-    pub path: Path<'static>,
-}
+use crate::{
+    apply::{FieldSet, Path},
+    bound::{self, MOST_COLLECTED, MOST_PATH},
+    go,
+};
 
 /// All conflicts of one apply, sorted by owner.
 #[derive(Clone, Debug, Default)]
-pub struct Conflicts(pub(super) Vec<Conflict>);
+pub struct Conflicts(pub(super) Vec<OwnerConflicts>);
+
+/// The fields that one other manager owns and that the apply would change.
+#[derive(Clone, Debug)]
+pub(super) struct OwnerConflicts {
+    pub(super) owner: Identity<'static>,
+    pub(super) fields: FieldSet<'static>,
+}
 
 /// One conflict, as the `Status` of the answer carries it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,11 +29,11 @@ pub struct Cause {
     pub field: String,
 }
 
-// --- Conflict ---
+// --- OwnerConflicts ---
 
-impl Conflict {
+impl OwnerConflicts {
     /// The owner as messages name it: `"kubectl" using apps/v1`.
-    pub fn owner(&self) -> String {
+    fn owner(&self) -> String {
         let mut out = String::new();
         go::push_quote(&mut out, &self.owner.manager);
         if !self.owner.subresource.is_empty() {
@@ -41,49 +44,87 @@ impl Conflict {
             out.push_str(" using ");
             out.push_str(self.owner.api_version.as_deref().unwrap_or_default());
         }
-        out
+        bound::cut_owned(out, MOST_PATH)
     }
 }
 
 // --- Conflicts ---
 
 impl Conflicts {
-    /// The causes for `details.causes`; their reason is `FieldManagerConflict`.
+    /// The causes for `details.causes`; their reason is `FieldManagerConflict`. Those beyond [`MOST_COLLECTED`] bytes
+    /// are left out.
     pub fn causes(&self) -> Vec<Cause> {
-        let cause = |conflict: &Conflict| Cause {
-            message: format!("conflict with {}", conflict.owner()),
-            field: conflict.path.to_string(),
-        };
-        self.0.iter().map(cause).collect()
+        let mut causes = Vec::new();
+        self.visit(|owner, field| {
+            causes.push(Cause {
+                message: format!("conflict with {owner}"),
+                field: field.to_owned(),
+            });
+        });
+        causes
     }
 
-    /// The single conflicts.
-    pub fn iter(&self) -> impl Iterator<Item = &Conflict> {
-        self.0.iter()
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.iter().map(|conflicts| conflicts.fields.len()).sum()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Takes out the conflicts over these fields.
+    pub(super) fn remove(&mut self, fields: &FieldSet<'_>) {
+        self.0.retain_mut(|conflicts| {
+            conflicts.fields.remove(fields);
+            !conflicts.fields.is_empty()
+        });
+    }
+
+    /// Shows owner and field of each conflict, until they take too many bytes; how many were shown.
+    fn visit(&self, mut see: impl FnMut(&str, &str)) -> usize {
+        let mut bytes = 0;
+        let mut shown = 0;
+        for conflicts in &self.0 {
+            let owner = conflicts.owner();
+            let all = conflicts.fields.visit_paths(&mut |path| {
+                let field = bound::display(&Path(path.to_vec()), MOST_PATH);
+                bytes += owner.len() + field.len();
+                see(&owner, &field);
+                shown += 1;
+                bytes < MOST_COLLECTED
+            });
+            if !all {
+                break;
+            }
+        }
+        shown
     }
 }
 
 impl fmt::Display for Conflicts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let [only] = self.0.as_slice() {
-            return write!(
-                f,
-                "Apply failed with 1 conflict: conflict with {}: {}",
-                only.owner(),
-                only.path
-            );
-        }
-        write!(f, "Apply failed with {} conflicts: ", self.0.len())?;
-        for (index, group) in self
-            .0
-            .chunk_by(|left, right| left.owner == right.owner)
-            .enumerate()
-        {
-            let line = if index > 0 { "\n" } else { "" };
-            write!(f, "{line}conflicts with {}:", group[0].owner())?;
-            group
-                .iter()
-                .try_for_each(|conflict| write!(f, "\n- {}", conflict.path))?;
+        let count = self.len();
+        let mut text = String::new();
+        let mut last = String::new();
+        let shown = self.visit(|owner, field| {
+            if count == 1 {
+                text = format!("conflict with {owner}: {field}");
+                return;
+            }
+            if last != owner {
+                let line = if last.is_empty() { "" } else { "\n" };
+                text.push_str(&format!("{line}conflicts with {owner}:"));
+                owner.clone_into(&mut last);
+            }
+            text.push_str("\n- ");
+            text.push_str(field);
+        });
+        let plural = if count == 1 { "" } else { "s" };
+        write!(f, "Apply failed with {count} conflict{plural}: {text}")?;
+        if shown < count {
+            write!(f, "\nand {} more", count - shown)?;
         }
         Ok(())
     }

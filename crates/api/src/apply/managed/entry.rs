@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// How a manager writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operation {
     /// By applying a configuration.
     Apply,
@@ -20,7 +20,7 @@ pub enum Operation {
 }
 
 /// Who set fields, and how. Two writes with the same identity share an entry.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Identity<'a> {
     pub(super) manager: Cow<'a, str>,
     pub(super) operation: Operation,

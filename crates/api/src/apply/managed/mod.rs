@@ -24,7 +24,7 @@ mod update;
 
 pub use self::{
     apply::{ApplyError, Force},
-    conflict::{Cause, Conflict, Conflicts},
+    conflict::{Cause, Conflicts},
     entry::{BadEntry, Operation},
     record::check,
     reset::{Reset, Step},

@@ -105,11 +105,8 @@ fn with_owned(
 }
 
 fn owned_in<'a>(record: &Record<'a>, version: &str) -> FieldSet<'a> {
-    let mut owned = FieldSet::new();
-    for entry in record.entries.iter().filter(|entry| entry.api_version == version) {
-        owned.add(&entry.set);
-    }
-    owned
+    let entries = record.entries.iter().filter(|entry| entry.api_version == version);
+    FieldSet::union_of(entries.map(|entry| &entry.set))
 }
 
 /// Whether the applier asks for all that it asked for before: then nothing is to be removed. Most applies

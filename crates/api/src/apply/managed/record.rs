@@ -1,5 +1,7 @@
 //! The whole record of an object.
 
+use std::collections::{HashMap, hash_map};
+
 use serde_json::Value;
 
 use super::entry::{BadEntry, Entry, Identity, is_reset};
@@ -48,14 +50,6 @@ impl<'a> Record<'a> {
         self.entries.iter().position(|entry| entry.identity == *identity)
     }
 
-    /// Replaces the entry of this identity, or adds it.
-    pub(super) fn put(&mut self, entry: Entry<'a>) {
-        match self.position(&entry.identity) {
-            Some(at) => self.entries[at] = entry,
-            None => self.entries.push(entry),
-        }
-    }
-
     /// The record as objects carry it; `None` if there is nothing to carry.
     pub(super) fn encode(mut self) -> Option<Value> {
         if self.entries.is_empty() {
@@ -70,8 +64,16 @@ impl<'a> Record<'a> {
         match list {
             Value::Null => {}
             Value::Array(entries) => {
+                let mut places = HashMap::with_capacity(entries.len());
                 for (index, entry) in entries.iter().enumerate() {
-                    record.put(Entry::decode(entry, index)?);
+                    let entry = Entry::decode(entry, index)?;
+                    match places.entry(entry.identity.clone()) {
+                        hash_map::Entry::Occupied(place) => record.entries[*place.get()] = entry,
+                        hash_map::Entry::Vacant(place) => {
+                            place.insert(record.entries.len());
+                            record.entries.push(entry);
+                        }
+                    }
                 }
             }
             _ => return Err(BadEntry::Malformed(0)),

@@ -6,14 +6,14 @@ use serde_json::Value;
 
 use super::{
     cap::cap,
-    conflict::{Conflict, Conflicts},
+    conflict::{Conflicts, OwnerConflicts},
     entry::{Entry, Identity, Operation},
     record::{self, Record},
     subject::{NotConverted, Subject},
 };
 use crate::{
     apply::{
-        FieldSet, Path,
+        FieldSet,
         typed::{Comparison, TypeErrors, compare_objects, reconcile},
     },
     shape::Typed,
@@ -182,10 +182,16 @@ impl Subject<'_> {
                 let Some(changed) = changed(entry) else { continue };
                 let mut wanted = entry.set.intersection(&changed.modified);
                 wanted.add(&entry.set.intersection(&changed.added));
-                conflicts.extend(wanted.into_owned().paths().into_iter().map(|path| (entry, path)));
+                if !wanted.is_empty() {
+                    conflicts.push(OwnerConflicts {
+                        owner: entry.identity.clone().into_owned(),
+                        fields: wanted.into_owned(),
+                    });
+                }
             }
             if !conflicts.is_empty() {
-                return Err(Failure::Conflicts(sorted(conflicts)));
+                conflicts.sort_by_cached_key(|conflicts| conflicts.owner.text());
+                return Err(Failure::Conflicts(Conflicts(conflicts)));
             }
         }
         record.entries.retain_mut(|entry| {
@@ -276,24 +282,6 @@ impl From<NotTracked> for Failure {
 pub(super) fn strip_identity(set: &mut FieldSet<'_>) {
     static FIELDS: LazyLock<FieldSet<'static>> = LazyLock::new(|| FieldSet::of_fields(IDENTITY));
     set.remove(&FIELDS);
-}
-
-fn sorted(conflicts: Vec<(&Entry<'_>, Path<'static>)>) -> Conflicts {
-    let mut keyed: Vec<_> = conflicts
-        .into_iter()
-        .map(|(entry, path)| {
-            (
-                entry.identity.text(),
-                Conflict {
-                    owner: entry.identity.clone().into_owned(),
-                    path,
-                },
-            )
-        })
-        .collect();
-    // Stable: the fields of one owner stay in order.
-    keyed.sort_by(|left, right| left.0.cmp(&right.0));
-    Conflicts(keyed.into_iter().map(|(_, conflict)| conflict).collect())
 }
 
 fn has_uid(object: &Value) -> bool {

@@ -7,10 +7,13 @@ use crate::{
     apply::{
         PathElement,
         order::same,
-        set::{FieldSet, Node},
+        set::{FieldSet, FieldSetBuilder, Node},
     },
     shape::Typed,
 };
+
+/// Down to this depth equal parts are passed over without a look at their type.
+const SHALLOW: usize = 8;
 
 /// What is different between two objects. No field is in two of the sets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,7 +32,7 @@ pub fn compare<'a>(
     new: &'a Value,
     typed: &'a dyn Typed,
 ) -> Result<Comparison<'a>, TypeErrors> {
-    let delta = value(Some(old), Some(new), TypeRef::Known(typed), &[])?;
+    let delta = value(Some(old), Some(new), TypeRef::Known(typed), &[], 0)?;
     Ok(delta.into_comparison())
 }
 
@@ -39,7 +42,7 @@ pub(crate) fn compare_objects<'a>(
     new: &'a Value,
     typed: &'a dyn Typed,
 ) -> Result<Comparison<'a>, TypeErrors> {
-    let delta = value(Some(old), Some(new), TypeRef::Known(typed), MANAGED_FIELDS)?;
+    let delta = value(Some(old), Some(new), TypeRef::Known(typed), MANAGED_FIELDS, 0)?;
     Ok(delta.into_comparison())
 }
 
@@ -54,7 +57,7 @@ struct Delta<'a> {
 #[derive(Default)]
 struct Mark<'a> {
     member: bool,
-    below: FieldSet<'a>,
+    below: FieldSetBuilder<'a>,
 }
 
 type Fields = Map<String, Value>;
@@ -86,7 +89,7 @@ impl<'a> Delta<'a> {
             (&mut self.added, other.added),
         ] {
             mine.member |= theirs.member;
-            mine.below.add(&theirs.below);
+            mine.below.append(theirs.below);
         }
     }
 
@@ -99,9 +102,9 @@ impl<'a> Delta<'a> {
 
     fn into_comparison(self) -> Comparison<'a> {
         Comparison {
-            removed: self.removed.below,
-            modified: self.modified.below,
-            added: self.added.below,
+            removed: self.removed.below.finish(),
+            modified: self.modified.below.finish(),
+            added: self.added.below.finish(),
         }
     }
 }
@@ -114,7 +117,7 @@ impl<'a> Mark<'a> {
             self.below.push(Node {
                 element: element.clone(),
                 member: mark.member,
-                below: mark.below,
+                below: mark.below.finish(),
             });
         }
     }
@@ -125,15 +128,16 @@ fn value<'a>(
     new: Option<&'a Value>,
     typed: TypeRef<'a>,
     skip: Skip,
+    depth: usize,
 ) -> Result<Delta<'a>, TypeErrors> {
     let mut delta = match (old, new) {
         (None, None) => Delta::default(),
         (Some(before), Some(after)) if typed.tells_apart(before, after) => {
-            let mut delta = atom(old, new, typed.resolve(before), skip)?;
-            delta.join(atom(old, new, typed.resolve(after), skip)?);
+            let mut delta = atom(old, new, typed.resolve(before), skip, depth)?;
+            delta.join(atom(old, new, typed.resolve(after), skip, depth)?);
             delta
         }
-        (_, Some(value)) | (Some(value), None) => atom(old, new, typed.resolve(value), skip)?,
+        (_, Some(value)) | (Some(value), None) => atom(old, new, typed.resolve(value), skip, depth)?,
     };
     delta.added.member |= old.is_none();
     delta.removed.member |= new.is_none();
@@ -145,6 +149,7 @@ fn atom<'a>(
     new: Option<&'a Value>,
     atom: Atom<'a>,
     skip: Skip,
+    depth: usize,
 ) -> Result<Delta<'a>, TypeErrors> {
     match atom {
         Atom::Scalar(_) => Ok(Delta::leaf(old, new)),
@@ -154,7 +159,7 @@ fn atom<'a>(
             if atom.atomic || empty {
                 Ok(Delta::leaf(old, new))
             } else {
-                map(before, after, atom, skip)
+                map(before, after, atom, skip, depth)
             }
         }
         Atom::List(atom) => {
@@ -165,7 +170,7 @@ fn atom<'a>(
             if atom.is_atomic() || empty {
                 Ok(Delta::leaf(old, new))
             } else {
-                list(before, after, atom)
+                list(before, after, atom, depth)
             }
         }
     }
@@ -176,6 +181,7 @@ fn map<'a>(
     new: Option<&'a Fields>,
     atom: MapAtom<'a>,
     skip: Skip,
+    depth: usize,
 ) -> Result<Delta<'a>, TypeErrors> {
     let mut delta = Delta::default();
     for (name, before) in old.into_iter().flatten() {
@@ -183,14 +189,15 @@ fn map<'a>(
         let Some(skip) = skip_below(skip, name) else {
             continue;
         };
-        // Most of two versions of an object is the same: that needs no look at the type.
-        if skip.is_empty() && after.is_some_and(|after| before == after) {
+        // Most of two versions of an object is the same: that needs no look at the type. To compare at every level
+        // would read a deep object as often as it is deep.
+        if depth < SHALLOW && skip.is_empty() && after.is_some_and(|after| before == after) {
             continue;
         }
         below(
             &mut delta,
             &PathElement::field(name.as_str()),
-            value(Some(before), after, atom.child(name), skip),
+            value(Some(before), after, atom.child(name), skip, depth + 1),
         )?;
     }
     for (name, after) in new.into_iter().flatten() {
@@ -201,20 +208,25 @@ fn map<'a>(
             below(
                 &mut delta,
                 &PathElement::field(name.as_str()),
-                value(None, Some(after), atom.child(name), skip),
+                value(None, Some(after), atom.child(name), skip, depth + 1),
             )?;
         }
     }
     Ok(delta)
 }
 
-fn list<'a>(old: &'a [Value], new: &'a [Value], atom: ListAtom<'a>) -> Result<Delta<'a>, TypeErrors> {
+fn list<'a>(
+    old: &'a [Value],
+    new: &'a [Value],
+    atom: ListAtom<'a>,
+    depth: usize,
+) -> Result<Delta<'a>, TypeErrors> {
     let (old, new) = (sorted(old, atom)?, sorted(new, atom)?);
     let (mut old, mut new) = (old.as_slice(), new.as_slice());
     let mut delta = Delta::default();
     while let Some(element) = first(old, new) {
         let (before, after) = (take(&mut old, &element), take(&mut new, &element));
-        items(&mut delta, &element, before, after, atom)?;
+        items(&mut delta, &element, before, after, (atom, depth))?;
     }
     Ok(delta)
 }
@@ -225,16 +237,16 @@ fn items<'a>(
     element: &PathElement<'a>,
     old: &[(PathElement<'a>, &'a Value)],
     new: &[(PathElement<'a>, &'a Value)],
-    atom: ListAtom<'a>,
+    (atom, depth): (ListAtom<'a>, usize),
 ) -> Result<(), TypeErrors> {
     let (before, after) = (old.first().map(|item| item.1), new.first().map(|item| item.1));
     let whole = || Mark {
         member: true,
-        below: FieldSet::new(),
+        below: FieldSetBuilder::default(),
     };
     match (old.len(), new.len()) {
-        (1, 1) if before == after => Ok(()),
-        (0 | 1, 0 | 1) => below(delta, element, value(before, after, atom.items, &[])),
+        (1, 1) if depth < SHALLOW && before == after => Ok(()),
+        (0 | 1, 0 | 1) => below(delta, element, value(before, after, atom.items, &[], depth + 1)),
         (2.., 2..) => {
             let equal =
                 old.len() == new.len() && old.iter().zip(new).all(|(before, after)| same(before.1, after.1));
@@ -246,7 +258,7 @@ fn items<'a>(
         (2.., _) => {
             delta.removed.attach(element, whole());
             if after.is_some() {
-                below(delta, element, value(None, after, atom.items, &[]))
+                below(delta, element, value(None, after, atom.items, &[], depth + 1))
             } else {
                 Ok(())
             }
@@ -254,7 +266,7 @@ fn items<'a>(
         (_, 2..) => {
             delta.added.attach(element, whole());
             if before.is_some() {
-                below(delta, element, value(before, None, atom.items, &[]))
+                below(delta, element, value(before, None, atom.items, &[], depth + 1))
             } else {
                 Ok(())
             }

@@ -10,16 +10,19 @@ use crate::{apply::PathElement, shape::Typed};
 /// Items of lists keep the order they have, unless the applied value asks for another order of its own items.
 pub fn merge(live: &Value, applied: &Value, typed: &dyn Typed) -> Result<Value, TypeErrors> {
     let mut merged = live.clone();
-    put(&mut merged, applied, TypeRef::Known(typed))?;
+    put(&mut merged, applied, TypeRef::Known(typed), 0)?;
     Ok(merged)
 }
 
 /// The same, for whole objects: the record in `metadata.managedFields` is left out of the result.
 pub(crate) fn merge_objects(live: &Value, applied: &Value, typed: &dyn Typed) -> Result<Value, TypeErrors> {
     let mut merged = copy_without(live, MANAGED_FIELDS);
-    put(&mut merged, applied, TypeRef::Known(typed))?;
+    put(&mut merged, applied, TypeRef::Known(typed), 0)?;
     Ok(merged)
 }
+
+/// Down to this depth equal parts are passed over without a look at their type.
+const SHALLOW: usize = 8;
 
 /// What an item of a merged list is made of.
 #[derive(Clone, Copy)]
@@ -30,18 +33,18 @@ enum Source {
 }
 
 /// Puts the applied value onto the live one, in its place: most of an object stays as it is.
-fn put(live: &mut Value, applied: &Value, typed: TypeRef<'_>) -> Result<(), TypeErrors> {
+fn put(live: &mut Value, applied: &Value, typed: TypeRef<'_>, depth: usize) -> Result<(), TypeErrors> {
     match typed.resolve(applied) {
         Atom::Map(atom) if !atom.atomic => match (live, applied) {
             (Value::Object(old), Value::Object(new)) if !old.is_empty() || !new.is_empty() => {
-                put_fields(old, new, atom)
+                put_fields(old, new, atom, depth)
             }
             (Value::Object(old), Value::Null) if !old.is_empty() => Ok(()),
             (live, applied) => replace(live, applied),
         },
         Atom::List(atom) if !atom.is_atomic() => match (live, applied) {
             (Value::Array(old), Value::Array(new)) if !old.is_empty() || !new.is_empty() => {
-                put_items(old, new, atom)
+                put_items(old, new, atom, depth)
             }
             (Value::Array(old), Value::Null) if !old.is_empty() => Ok(()),
             (live, applied) => replace(live, applied),
@@ -60,6 +63,7 @@ fn put_fields(
     old: &mut Map<String, Value>,
     new: &Map<String, Value>,
     atom: MapAtom<'_>,
+    depth: usize,
 ) -> Result<(), TypeErrors> {
     for (name, applied) in new {
         match old.get_mut(name) {
@@ -67,15 +71,20 @@ fn put_fields(
                 old.insert(name.clone(), applied.clone());
             }
             // Most of what is applied is there already: that needs no look at the type.
-            Some(live) if live == applied => {}
-            Some(live) => put(live, applied, atom.child(name))
+            Some(live) if depth < SHALLOW && live == applied => {}
+            Some(live) => put(live, applied, atom.child(name), depth + 1)
                 .map_err(|errors| errors.below(&PathElement::field(name.as_str())))?,
         }
     }
     Ok(())
 }
 
-fn put_items(old: &mut Vec<Value>, new: &[Value], atom: ListAtom<'_>) -> Result<(), TypeErrors> {
+fn put_items(
+    old: &mut Vec<Value>,
+    new: &[Value],
+    atom: ListAtom<'_>,
+    depth: usize,
+) -> Result<(), TypeErrors> {
     let plan = plan(old, new, atom)?;
     let mut items: Vec<Option<Value>> = std::mem::take(old).into_iter().map(Some).collect();
     let mut take = |at: usize| items[at].take().expect("an old item is used once");
@@ -85,8 +94,8 @@ fn put_items(old: &mut Vec<Value>, new: &[Value], atom: ListAtom<'_>) -> Result<
             Source::New(at) => new[at].clone(),
             Source::Both { old, new: at } => {
                 let mut item = take(old);
-                if item != new[at] {
-                    put(&mut item, &new[at], atom.items).map_err(|errors| match atom.element(&new[at]) {
+                if depth >= SHALLOW || item != new[at] {
+                    put(&mut item, &new[at], atom.items, depth + 1).map_err(|errors| match atom.element(&new[at]) {
                         Ok(element) => errors.below(&element),
                         Err(_) => errors,
                     })?;

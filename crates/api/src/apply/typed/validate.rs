@@ -1,10 +1,13 @@
 //! Whether a value is of a type.
 
+use std::{collections::BTreeSet, fmt};
+
 use serde_json::Value;
 
 use super::{Atom, ListAtom, MapAtom, TypeError, TypeErrors, TypeRef};
 use crate::{
-    apply::{FieldSet, PathElement},
+    apply::PathElement,
+    bound::{self, MOST_COLLECTED, MOST_PATH, MOST_VALUE},
     go,
     shape::{ScalarKind, Typed},
 };
@@ -27,6 +30,7 @@ pub fn validate(value: &Value, typed: &dyn Typed, duplicates: Duplicates) -> Res
         duplicates,
         path: Vec::new(),
         errors: TypeErrors::default(),
+        bytes: 0,
     };
     walk.value(value, TypeRef::Known(typed));
     if walk.errors.0.is_empty() {
@@ -40,6 +44,17 @@ struct Walk<'a> {
     duplicates: Duplicates,
     path: Vec<PathElement<'a>>,
     errors: TypeErrors,
+    /// Bytes of the errors so far.
+    bytes: usize,
+}
+
+/// Steps, one after the other.
+struct ElementsDisplay<'e, 'a>(&'e [PathElement<'a>]);
+
+impl fmt::Display for ElementsDisplay<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|element| element.fmt(f))
+    }
 }
 
 // --- Walk ---
@@ -87,7 +102,7 @@ impl<'a> Walk<'a> {
     }
 
     fn list(&mut self, items: &'a [Value], list: ListAtom<'a>) {
-        let mut seen = FieldSet::new();
+        let mut seen = BTreeSet::new();
         for (index, item) in items.iter().enumerate() {
             let element = if list.is_atomic() {
                 PathElement::Index(i64::try_from(index).unwrap_or(i64::MAX))
@@ -98,10 +113,9 @@ impl<'a> Walk<'a> {
                 }
             };
             if !list.is_atomic() && self.duplicates == Duplicates::Refused {
-                if seen.contains(std::slice::from_ref(&element)) {
-                    self.error(format!("duplicate entries for key {element}"));
+                if !seen.insert(element.clone()) {
+                    self.error(format!("duplicate entries for key {}", bound::display(&element, MOST_PATH)));
                 }
-                seen.insert([element.clone()]);
             }
             self.below(element, item, list.items);
         }
@@ -128,7 +142,13 @@ impl<'a> Walk<'a> {
     }
 
     fn error(&mut self, message: String) {
-        let path = self.path.iter().map(ToString::to_string).collect();
+        // The answer shows fewer.
+        if self.bytes > MOST_COLLECTED {
+            return;
+        }
+        let path = bound::display(&ElementsDisplay(&self.path), MOST_PATH);
+        let message = bound::cut_owned(message, MOST_VALUE);
+        self.bytes += path.len() + message.len();
         self.errors.0.push(TypeError { path, message });
     }
 }

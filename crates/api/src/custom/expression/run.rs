@@ -1,5 +1,7 @@
 //! Asking the rules of a schema about an object.
 
+use std::collections::HashMap;
+
 use k3_cel::{BUDGET, Bindings, ErrorKind, PER_CALL_LIMIT, Program, Value as Cel};
 use serde_json::Value;
 
@@ -36,6 +38,7 @@ pub(crate) fn validate(
         budget: BUDGET,
         errors,
         tolerated: Errors::new(),
+        same: HashMap::new(),
     };
     let ratchet = Ratchet {
         current: correlated,
@@ -58,6 +61,8 @@ struct Run<'e> {
     errors: &'e mut Errors,
     /// What is wrong with parts that did not change.
     tolerated: Errors,
+    /// Whether a value changed, by its address: many rules may fail below one value.
+    same: HashMap<*const Value, bool>,
 }
 
 impl Run<'_> {
@@ -149,7 +154,10 @@ impl Run<'_> {
             Some(old) => bare.clone().json("oldSelf", old, decl),
             None => bare.clone(),
         };
-        let optional = old.and_then(|old| Cel::read(old, decl).ok());
+        let reads_optional = tree.rules.iter().any(|(rule, _)| rule.optional_old);
+        let optional = old
+            .filter(|_| reads_optional)
+            .and_then(|old| Cel::read(old, decl).ok());
         let optional = bare.value("oldSelf", Cel::optional(optional));
         for (rule, compiled) in &tree.rules {
             let program = match &compiled.program {
@@ -173,8 +181,8 @@ impl Run<'_> {
             } else {
                 at.child(&rule.field_path)
             };
-            let ratcheted = !compiled.uses_old && ratchet.is_same();
-            let mut told = Vec::new();
+            let ratcheted = !compiled.uses_old && self.is_same(ratchet);
+            let mut told = Errors::new();
             let detail = self.message(compiled, rule, &plain, (&place, kind), &mut told);
             if let Ok(detail) = &detail {
                 let shown = match value {
@@ -227,6 +235,15 @@ impl Run<'_> {
             return Err(Exhausted);
         }
         Ok(true)
+    }
+
+    /// Whether a value, or the nearest one above it that can be compared, did not change.
+    fn is_same(&mut self, ratchet: Ratchet<'_>) -> bool {
+        let Some(compared) = ratchet.compared() else {
+            return false;
+        };
+        let address = std::ptr::from_ref(compared.new);
+        *self.same.entry(address).or_insert_with(|| compared.is_same())
     }
 
     fn out_of_budget(&mut self, at: &Path<'_>, kind: &str) -> Result<(), Exhausted> {
@@ -304,8 +321,9 @@ impl<'v> Ratchet<'v> {
         }
     }
 
-    fn is_same(self) -> bool {
-        self.current.or(self.nearest).is_some_and(Correlated::is_same)
+    /// The value to compare.
+    fn compared(self) -> Option<Correlated<'v>> {
+        self.current.or(self.nearest)
     }
 }
 

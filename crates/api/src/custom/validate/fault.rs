@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::place::Place;
 use crate::{
+    bound::{self, MOST_PATH, MOST_VALUE},
     field::{Error, ErrorKind, Path, Shown},
     go,
     rules::Errors,
@@ -63,8 +64,13 @@ impl Judgement {
         }
     }
 
+    /// Whether another fault would not be kept.
+    pub(super) fn is_full(&self) -> bool {
+        self.faults.len() >= MOST
+    }
+
     pub(super) fn add(&mut self, fault: Fault) {
-        if self.faults.len() < MOST {
+        if !self.is_full() {
             self.faults.push(fault);
         }
     }
@@ -83,9 +89,14 @@ impl Judgement {
 // --- Fault ---
 
 impl Fault {
+    /// About how many bytes its texts take.
+    pub(super) fn size(&self) -> usize {
+        self.text.len() + self.value.size()
+    }
+
     /// A value of another type.
     pub(super) fn wrong_type(place: &Place<'_>, wanted: &str, found: &str) -> Self {
-        let place = place.to_string();
+        let place = bound::display(place, MOST_PATH);
         Fault {
             text: format!("{place} in body must be of type {wanted}: {}", go::quote(found)),
             place: Some(place),
@@ -96,7 +107,7 @@ impl Fault {
 
     /// A field that must be there.
     pub(super) fn required(place: &Place<'_>) -> Self {
-        let place = place.to_string();
+        let place = bound::display(place, MOST_PATH);
         Fault {
             text: format!("{place} in body is required"),
             place: Some(place),
@@ -107,22 +118,31 @@ impl Fault {
 
     /// A value that is none of those that may be.
     pub(super) fn not_an_option(place: &Place<'_>, value: &Value, options: &[Value]) -> Self {
-        let place = place.to_string();
-        let names = options.iter().map(|option| match option {
-            Value::String(text) => text.clone(),
-            other => go::json(other),
-        });
+        let place = bound::display(place, MOST_PATH);
+        let mut names = Vec::new();
+        let mut bytes = 0;
+        for option in options {
+            let name = match option {
+                Value::String(text) => text.clone(),
+                other => go::json(other),
+            };
+            bytes += name.len();
+            names.push(name);
+            if bytes > MOST_VALUE {
+                break;
+            }
+        }
         Fault {
-            text: format!("{place} in body should be one of {}", go::plain_list(options)),
+            text: format!("{place} in body should be one of {}", go::plain_list(&options[..names.len()])),
             place: Some(place),
-            kind: Told::Options(names.collect()),
+            kind: Told::Options(names),
             value: Shown::from(value),
         }
     }
 
     /// A text of too many characters.
     pub(super) fn too_long(place: &Place<'_>, most: i64) -> Self {
-        let place = place.to_string();
+        let place = bound::display(place, MOST_PATH);
         Fault {
             text: format!("{place} in body should be at most {most} chars long"),
             place: Some(place),
@@ -133,7 +153,7 @@ impl Fault {
 
     /// A list or an object of too many parts.
     pub(super) fn too_many(place: &Place<'_>, what: &str, actual: usize, most: i64) -> Self {
-        let place = place.to_string();
+        let place = bound::display(place, MOST_PATH);
         Fault {
             text: format!("{place} in body should have at most {most} {what}"),
             place: Some(place),
@@ -144,7 +164,7 @@ impl Fault {
 
     /// Anything else: what is wrong, after the place and ` in body `.
     pub(super) fn invalid(place: &Place<'_>, value: impl Into<Shown>, words: &str) -> Self {
-        let place = place.to_string();
+        let place = bound::display(place, MOST_PATH);
         Fault {
             text: format!("{place} in body {words}"),
             place: Some(place),
@@ -156,7 +176,7 @@ impl Fault {
     /// The same in words that name the place themselves.
     pub(super) fn said(place: &Place<'_>, value: impl Into<Shown>, text: String) -> Self {
         Fault {
-            place: Some(place.to_string()),
+            place: Some(bound::display(place, MOST_PATH)),
             kind: Told::Invalid,
             value: value.into(),
             text,
@@ -174,12 +194,9 @@ impl Fault {
     }
 
     fn into_error(self, at: &Path<'_>) -> Error {
-        let mut error = Error {
-            kind: ErrorKind::Invalid,
-            field: self.field(at),
-            value: self.value,
-            detail: self.text,
-        };
+        let field = self.field(at);
+        let mut error = Error::invalid(at, self.value, self.text);
+        error.field = field;
         match self.kind {
             Told::Invalid => {}
             Told::Type => error.kind = ErrorKind::TypeInvalid,
@@ -213,9 +230,9 @@ impl Fault {
         let place = self.place.as_deref().unwrap_or_default();
         let place = place.strip_prefix('.').unwrap_or(place);
         if place.is_empty() {
-            at.to_string()
+            bound::display(at, MOST_PATH)
         } else {
-            at.child(place).to_string()
+            bound::display(&at.child(place), MOST_PATH)
         }
     }
 }

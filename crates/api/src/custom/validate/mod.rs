@@ -4,6 +4,7 @@ mod fault;
 mod format;
 mod number;
 mod place;
+mod work;
 
 use serde_json::Value;
 
@@ -11,17 +12,24 @@ pub(crate) use self::format::Format;
 use self::{
     fault::{Fault, Judgement},
     place::Place,
+    work::{TOO_MUCH, Work},
 };
 use super::{
     correlation::{Correlated, OldItems},
     node::{Additional, Flag, Junctors, Kind, Node},
-    pattern::Pattern,
 };
-use crate::{field::Path, go, rules::Errors};
+use crate::{
+    bound::{self, MOST_PATH},
+    field::{Error, Path, Shown},
+    go,
+    rules::Errors,
+};
 
 /// What is wrong with a value that stands at a place.
 pub(crate) fn validate(value: &Value, node: &Node, at: &Path<'_>, errors: &mut Errors) {
-    judge(value, node, &Place::Top, None).into_errors(at, errors);
+    let work = Work::new();
+    let judgement = judge(value, node, &Place::Top, None, &work);
+    finish(judgement, &work, at, errors);
 }
 
 /// The same for a value that was there before, if it was: what did not change is not judged. `compared` is the schema by
@@ -33,13 +41,14 @@ pub(super) fn validate_update(
     at: &Path<'_>,
     errors: &mut Errors,
 ) {
-    let judgement = judge(value, node, &Place::Top, None);
+    let work = Work::new();
+    let judgement = judge(value, node, &Place::Top, None, &work);
     // What is good stays good, unless something must not be good.
-    if judgement.is_good() && !node.says(Flag::Excludes) {
+    if judgement.is_good() && !node.says(Flag::Excludes) && !work.is_exhausted() {
         return;
     }
     let Some(old) = old else {
-        judgement.into_errors(at, errors);
+        finish(judgement, &work, at, errors);
         return;
     };
     let correlated = Correlated {
@@ -47,24 +56,50 @@ pub(super) fn validate_update(
         old,
         node: compared,
     };
-    ratcheted(node, &Place::Top, correlated).into_errors(at, errors);
+    let work = Work::new();
+    let judgement = ratcheted(node, &Place::Top, correlated, &work);
+    finish(judgement, &work, at, errors);
+}
+
+/// Reports what was found, or that the object is too large.
+fn finish(judgement: Judgement, work: &Work<'_>, at: &Path<'_>, errors: &mut Errors) {
+    if work.is_exhausted() {
+        errors.push(Error::invalid(at, Shown::Omitted, TOO_MUCH));
+    } else {
+        judgement.into_errors(at, errors);
+    }
 }
 
 /// Judges a value that can be compared with what it was.
-fn ratcheted(node: &Node, place: &Place<'_>, correlated: Correlated<'_>) -> Judgement {
-    let judgement = judge(correlated.new, node, place, Some(correlated));
-    if !judgement.is_good() && correlated.is_same() {
+fn ratcheted<'n>(
+    node: &'n Node,
+    place: &Place<'_>,
+    correlated: Correlated<'_>,
+    work: &Work<'n>,
+) -> Judgement {
+    let judgement = judge(correlated.new, node, place, Some(correlated), work);
+    if !judgement.is_good() && correlated.is_same_within(&mut |steps| work.take(steps)) {
         return Judgement::passed(judgement.passed);
     }
     judgement
 }
 
 /// Judges a value. `correlated`: what the parts of it were before is compared.
-fn judge(value: &Value, node: &Node, place: &Place<'_>, correlated: Option<Correlated<'_>>) -> Judgement {
+fn judge<'n>(
+    value: &Value,
+    node: &'n Node,
+    place: &Place<'_>,
+    correlated: Option<Correlated<'_>>,
+    work: &Work<'n>,
+) -> Judgement {
     let mut judgement = Judgement::default();
+    if !work.take(1) {
+        judgement.add(Fault::nowhere(TOO_MUCH.to_owned()));
+        return judgement;
+    }
     if value.is_null() {
         judgement.merge(judge_type(value, node, place));
-        judge_options(value, node, place, &mut judgement);
+        judge_options(value, node, place, work, &mut judgement);
         return judgement;
     }
     let extras = node.extras();
@@ -74,23 +109,23 @@ fn judge(value: &Value, node: &Node, place: &Place<'_>, correlated: Option<Corre
         judgement.passed += 1;
     }
     match extras.and_then(|extras| extras.junctors.as_deref()) {
-        Some(junctors) => judgement.merge(judge_junctors(value, junctors, place, correlated)),
+        Some(junctors) => judgement.merge(judge_junctors(value, junctors, place, correlated, work)),
         None => judgement.passed += 1,
     }
     judgement.passed += 1;
     match value {
-        Value::String(text) => judge_text(text, node, place, &mut judgement),
+        Value::String(text) => judge_text(text, node, place, work, &mut judgement),
         Value::Number(number) => {
             judgement.merge(number::judge(number, node, place));
             judgement.passed += 1;
         }
-        Value::Array(items) => judge_list(items, node, place, correlated, &mut judgement),
+        Value::Array(items) => judge_list(items, node, place, correlated, work, &mut judgement),
         _ => {}
     }
-    judge_options(value, node, place, &mut judgement);
+    judge_options(value, node, place, work, &mut judgement);
     judgement.passed += 1;
     if value.is_object() {
-        judge_object(value, node, place, correlated, &mut judgement);
+        judge_object(value, node, place, correlated, work, &mut judgement);
         judgement.passed += 1;
     }
     judgement.passed += 1;
@@ -142,11 +177,32 @@ fn judge_type(value: &Value, node: &Node, place: &Place<'_>) -> Judgement {
     }
 }
 
-fn judge_options(value: &Value, node: &Node, place: &Place<'_>, judgement: &mut Judgement) {
+fn judge_options(
+    value: &Value,
+    node: &Node,
+    place: &Place<'_>,
+    work: &Work<'_>,
+    judgement: &mut Judgement,
+) {
     let options = node.extras().map_or(&[] as &[Value], |extras| &extras.options);
-    if !options.is_empty() && !options.iter().any(|option| is_option(value, option)) {
-        judgement.add(Fault::not_an_option(place, value, options));
+    if options.is_empty() {
+        return;
     }
+    let found = options.iter().position(|option| is_option(value, option));
+    work.take(found.unwrap_or(options.len()) / 8);
+    if found.is_none() {
+        add(judgement, work, || Fault::not_an_option(place, value, options));
+    }
+}
+
+/// Adds a fault. The length of its text counts.
+fn add(judgement: &mut Judgement, work: &Work<'_>, fault: impl FnOnce() -> Fault) {
+    if judgement.is_full() {
+        return;
+    }
+    let fault = fault();
+    work.take(fault.size() / 64);
+    judgement.add(fault);
 }
 
 /// Whether a value is an option. Numbers are compared in the form of the option.
@@ -166,12 +222,18 @@ fn is_option(value: &Value, option: &Value) -> bool {
     }
 }
 
-fn judge_text(text: &str, node: &Node, place: &Place<'_>, judgement: &mut Judgement) {
+fn judge_text<'n>(
+    text: &str,
+    node: &'n Node,
+    place: &Place<'_>,
+    work: &Work<'n>,
+    judgement: &mut Judgement,
+) {
     judgement.passed += 1;
     let Some(extras) = node.extras() else {
         return;
     };
-    judge_length(text, node, place, judgement);
+    judge_length(text, node, place, work, judgement);
     if let Some(format) = extras.format {
         let of_text = !matches!(
             format,
@@ -180,14 +242,20 @@ fn judge_text(text: &str, node: &Node, place: &Place<'_>, judgement: &mut Judgem
         if of_text {
             judgement.passed += 1;
             if !format.fits(text) {
-                judgement.add(Fault::wrong_type(place, format.name(), text));
+                add(judgement, work, || Fault::wrong_type(place, format.name(), text));
             }
         }
     }
 }
 
 /// Length and pattern: of several things that are wrong the first is told.
-fn judge_length(text: &str, node: &Node, place: &Place<'_>, judgement: &mut Judgement) {
+fn judge_length<'n>(
+    text: &str,
+    node: &'n Node,
+    place: &Place<'_>,
+    work: &Work<'n>,
+    judgement: &mut Judgement,
+) {
     let Some(extras) = node.extras() else {
         return;
     };
@@ -208,20 +276,23 @@ fn judge_length(text: &str, node: &Node, place: &Place<'_>, judgement: &mut Judg
     if extras.pattern.is_empty() {
         return;
     }
-    let wrong = match Pattern::new(&extras.pattern) {
-        Ok(pattern) => (!pattern.matches(text)).then(|| extras.pattern.to_string()),
+    let wrong = match work.matches(&extras.pattern, text) {
+        Ok(matches) => (!matches).then(|| extras.pattern.to_string()),
         Err(fault) => Some(format!("{}, but pattern is invalid: {fault}", extras.pattern)),
     };
     if let Some(pattern) = wrong {
-        judgement.add(Fault::invalid(place, text, &format!("should match '{pattern}'")));
+        add(judgement, work, || {
+            Fault::invalid(place, text, &format!("should match '{pattern}'"))
+        });
     }
 }
 
-fn judge_list(
+fn judge_list<'n>(
     items: &[Value],
-    node: &Node,
+    node: &'n Node,
     place: &Place<'_>,
     correlated: Option<Correlated<'_>>,
+    work: &Work<'n>,
     judgement: &mut Judgement,
 ) {
     judgement.passed += 2;
@@ -233,8 +304,8 @@ fn judge_list(
                 .zip(old.as_ref())
                 .and_then(|(correlated, old)| correlated.item(index, old));
             judgement.merge(match before {
-                Some(correlated) => ratcheted(inner, &place, correlated),
-                None => judge(item, inner, &place, None),
+                Some(correlated) => ratcheted(inner, &place, correlated, work),
+                None => judge(item, inner, &place, None, work),
             });
         }
     }
@@ -251,11 +322,12 @@ fn judge_list(
     }
 }
 
-fn judge_object(
+fn judge_object<'n>(
     value: &Value,
-    node: &Node,
+    node: &'n Node,
     place: &Place<'_>,
     correlated: Option<Correlated<'_>>,
+    work: &Work<'n>,
     judgement: &mut Judgement,
 ) {
     let Value::Object(fields) = value else {
@@ -272,15 +344,15 @@ fn judge_object(
             judgement.add(Fault::too_many(place, "properties", fields.len(), most));
         }
     }
-    let field = |name: &str, value: &Value, node: &Node, at: &Place<'_>| {
+    let field = |name: &str, value: &Value, node: &'n Node, at: &Place<'_>| {
         // What everybody sees in one version only cannot be compared.
         let visible = !(matches!(place, Place::Top) && matches!(name, "kind" | "apiVersion"));
         let before = correlated
             .filter(|_| visible)
             .and_then(|correlated| correlated.key(name));
         match before {
-            Some(correlated) => ratcheted(node, at, correlated),
-            None => judge(value, node, at, None),
+            Some(correlated) => ratcheted(node, at, correlated, work),
+            None => judge(value, node, at, None, work),
         }
     };
     match node.additional() {
@@ -293,33 +365,48 @@ fn judge_object(
         Additional::Nothing => {
             let others = fields.keys().filter(|name| node.property(name).is_none());
             for name in others {
-                let text = format!("{place}.{name} in body is a forbidden property");
-                judgement.add(Fault::said(place, name, text));
+                add(judgement, work, || {
+                    let shown = bound::display(&Place::Key(place, name), MOST_PATH);
+                    Fault::said(place, name, format!("{shown} in body is a forbidden property"))
+                });
             }
         }
         Additional::Unsaid | Additional::Any => {}
     }
-    for (name, property) in node.properties() {
-        if let Some(value) = fields.get(name) {
-            judgement.merge(field(name, value, property, &Place::Field(place, name)));
+    // Both are sorted by name: whichever has fewer is gone through.
+    if fields.len() < node.properties().len() {
+        for (name, value) in fields {
+            if let Some(property) = node.property(name) {
+                judgement.merge(field(name, value, property, &Place::Field(place, name)));
+            }
+        }
+    } else {
+        for (name, property) in node.properties() {
+            if let Some(value) = fields.get(name) {
+                judgement.merge(field(name, value, property, &Place::Field(place, name)));
+            }
         }
     }
     for name in extras.map_or(&[] as &[Box<str>], |extras| &extras.required) {
+        if !work.take(1) {
+            return;
+        }
         if !fields.contains_key(&**name) {
-            judgement.add(Fault::required(&Place::Key(place, name)));
+            add(judgement, work, || Fault::required(&Place::Key(place, name)));
         }
     }
 }
 
-fn judge_junctors(
+fn judge_junctors<'n>(
     value: &Value,
-    junctors: &Junctors,
+    junctors: &'n Junctors,
     place: &Place<'_>,
     correlated: Option<Correlated<'_>>,
+    work: &Work<'n>,
 ) -> Judgement {
     let mut whole = Judgement::default();
-    let named = || go::quote(&place.to_string());
-    let one = |node: &Node| judge(value, node, place, correlated);
+    let named = || go::quote(&bound::display(place, MOST_PATH));
+    let one = |node: &'n Node| judge(value, node, place, correlated, work);
     if !junctors.any_of.is_empty() {
         let mut best: Option<Judgement> = None;
         let mut good = None;

@@ -116,12 +116,13 @@ impl Binding {
 
 fn actions(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     let actions = || spec.texts("validationActions");
+    let repeated = demand::repeated(actions());
     for (index, action) in actions().enumerate() {
         let place = at.index(index);
         if !ACTIONS.contains(&action) {
             errors.push(Error::not_supported(&place, action, ACTIONS));
         }
-        if actions().take(index).any(|other| other == action) {
+        if repeated[index] {
             errors.push(Error::duplicate(&place, action));
         }
     }

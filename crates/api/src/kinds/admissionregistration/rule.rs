@@ -1,5 +1,7 @@
 //! Rules that say which requests are meant: operations, groups, versions, resources.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use crate::{
@@ -53,10 +55,11 @@ pub(super) fn validate(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
 /// What is wrong with a rule that may name objects.
 pub(super) fn validate_named(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
     let place = at.child("resourceNames");
+    let repeated = demand::repeated(rule.texts("resourceNames"));
     for (index, text) in rule.texts("resourceNames").enumerate() {
         let place = place.index(index);
         demand::tell(text, name::path_segment_name(text), &place, errors);
-        if rule.texts("resourceNames").take(index).any(|other| other == text) {
+        if repeated[index] {
             errors.push(Error::duplicate(&place, text));
         }
     }
@@ -93,6 +96,7 @@ fn resources(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
     let resources = || rule.texts("resources");
     // Only the last resource without a subresource counts: clients know it this way.
     let mut without_part = false;
+    let mut before: HashSet<(&str, &str)> = HashSet::new();
     for (index, resource) in resources().enumerate() {
         if resource.is_empty() {
             errors.push(Error::required(&place.index(index), ""));
@@ -102,17 +106,13 @@ fn resources(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
             without_part = resource != "*";
             continue;
         };
-        let is_before = |one: (&str, &str)| {
-            resources()
-                .take(index)
-                .any(|other| other.split_once('/') == Some(one))
-        };
         for all in [(whole, "*"), ("*", part)] {
-            if is_before(all) {
+            if before.contains(&all) {
                 let detail = format!("if '{}/{}' is present, must not specify {resource}", all.0, all.1);
                 errors.push(Error::invalid(&place.index(index), resource, detail));
             }
         }
+        before.insert((whole, part));
     }
     if resources().count() > 1 && resources().any(|resource| resource == "*/*") {
         let detail = "if '*/*' is present, must not specify other resources";

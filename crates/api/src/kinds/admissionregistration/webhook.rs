@@ -190,8 +190,21 @@ fn excluded(hook: &Value, at: &Path<'_>, warnings: &mut Vec<String>) {
             continue;
         }
         let mut told: Vec<(&str, &str)> = Vec::new();
+        // Few groups and resources are excluded: the others are left out before they are combined.
+        let mut groups: Vec<&str> = Vec::new();
         for group in rule.texts("apiGroups") {
-            for resource in rule.texts("resources") {
+            if EXCLUDED.iter().any(|(of, _)| *of == group) && !groups.contains(&group) {
+                groups.push(group);
+            }
+        }
+        let mut resources: Vec<&str> = Vec::new();
+        for resource in rule.texts("resources") {
+            if EXCLUDED.iter().any(|(_, of)| *of == resource) && !resources.contains(&resource) {
+                resources.push(resource);
+            }
+        }
+        for group in groups {
+            for resource in resources.iter().copied() {
                 let pair = (group, resource);
                 if EXCLUDED.contains(&pair) && !told.contains(&pair) {
                     told.push(pair);

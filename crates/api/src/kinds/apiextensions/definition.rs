@@ -1,5 +1,7 @@
 //! Custom resource definitions.
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 
 use super::{
@@ -107,9 +109,11 @@ impl Rules for CustomResourceDefinition {
     }
 
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
-        let known = old
+        let known: HashSet<String> = old
             .map(|old| format::warnings(old.at("spec")))
-            .unwrap_or_default();
+            .into_iter()
+            .flatten()
+            .collect();
         let mut warnings = format::warnings(new.at("spec"));
         warnings.retain(|warning| !known.contains(warning));
         warnings
@@ -247,15 +251,17 @@ fn judge_stored(object: &Value, errors: &mut Errors) {
         return;
     }
     let versions = object.at("spec").items("versions");
+    let known: HashSet<&str> = versions.iter().map(|version| version.text("name")).collect();
+    let stored_names: HashSet<&str> = names.iter().copied().collect();
     for version in versions.iter().filter(|version| version.flag("storage")) {
         let name = version.text("name");
-        if !names.contains(&name) {
+        if !stored_names.contains(name) {
             let detail = format!("must have the storage version {name}");
             errors.push(Error::invalid(&at, stored, detail));
         }
     }
     for (index, name) in names.iter().enumerate() {
-        if !versions.iter().any(|version| version.text("name") == *name) {
+        if !known.contains(name) {
             let detail = format!(
                 "missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions \
                  until a storage migration ensures no data remains persisted in {name} and removes {name} from \

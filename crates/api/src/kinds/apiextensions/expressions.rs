@@ -2,8 +2,9 @@
 
 use serde_json::Value;
 
-use super::{printed, schema};
+use super::{printed, schema, stored::Stored};
 use crate::{
+    bound::{self, MOST_PATH},
     custom::{
         Node,
         expression::{Compiled, Scope, declare},
@@ -88,7 +89,7 @@ impl Judging<'_> {
         if additional.is_object() {
             self.level(additional, inside(additional), &at.child("additionalProperties"));
         }
-        let here = at.to_string();
+        let here = bound::display(at, MOST_PATH);
         let properties = at.child("properties");
         let is_atomic = schema.has(MAP_TYPE) && schema.text(MAP_TYPE) != "granular";
         for (name, property) in schema.entries("properties") {
@@ -196,10 +197,8 @@ impl Judging<'_> {
 
 impl Costs {
     /// Whether the schema of a version is as it was in the old definition.
-    pub(super) fn of(holder: &Value, old: Option<&Value>, version: &str) -> Costs {
-        let before = old.into_iter().flat_map(|old| old.items("versions"));
-        let mut before = before.filter(|one| one.text("name") == version);
-        match before.next() {
+    pub(super) fn of(holder: &Value, stored: &Stored<'_>, version: &str) -> Costs {
+        match stored.version(version) {
             Some(before) if before.at("schema") == holder => Costs::Unchanged,
             _ => Costs::Judged,
         }

@@ -1,5 +1,7 @@
 //! The formats of texts and numbers that values are judged by.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::{form::Form, schema};
@@ -55,13 +57,9 @@ pub(super) fn warnings(spec: &Value) -> Vec<String> {
         });
     }
     sets.sort();
-    let mut told = Vec::new();
-    for warning in formats.into_iter().chain(sets) {
-        if !told.contains(&warning) {
-            told.push(warning);
-        }
-    }
-    told
+    let mut seen = HashSet::new();
+    let all = formats.into_iter().chain(sets);
+    all.filter(|warning| seen.insert(warning.clone())).collect()
 }
 
 fn is_known(kind: &str, format: &str) -> bool {

@@ -19,6 +19,7 @@ mod printed;
 mod regexp;
 mod schema;
 mod spec;
+mod stored;
 mod structural;
 mod version;
 
@@ -63,7 +64,7 @@ pub fn structural_problems(crd: &Value) -> Option<String> {
         }
         let at = versions_at.index(index);
         let at = at.child("schema");
-        errors.extend(structural::validate(schema, &at.child("openAPIV3Schema")));
+        errors.extend(structural::validate(schema, &stored::Stored::default(), &at.child("openAPIV3Schema")));
     }
     field::aggregate(&errors)
 }

@@ -1,5 +1,7 @@
 //! The schema of a version.
 
+use std::{cell::LazyCell, collections::HashSet};
+
 use serde_json::Value;
 
 use super::{
@@ -7,10 +9,12 @@ use super::{
     expressions::{self, Costs},
     field_path,
     internal::Field,
+    stored::Stored,
     printed, schema, structural,
 };
 use crate::{
     field::{Error, Path, Shown},
+    kinds::demand,
     rules::{Errors, Tree},
 };
 
@@ -69,7 +73,13 @@ enum NoDefault<'p> {
 }
 
 /// What is wrong with the schema of a version. `has_status`: whether the status is judged apart.
-pub(super) fn validate(holder: &Value, has_status: bool, costs: Costs, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate(
+    holder: &Value,
+    has_status: bool,
+    (costs, stored): (Costs, &Stored<'_>),
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
     let schema = holder.at("openAPIV3Schema");
     if schema.is_null() {
         return;
@@ -87,7 +97,7 @@ pub(super) fn validate(holder: &Value, has_status: bool, costs: Costs, at: &Path
     // Rules are asked for only where values can be.
     let mut asks = false;
     if unsupported.is_none() {
-        let faults = structural::validate(schema, &at);
+        let faults = structural::validate(schema, stored, &at);
         if faults.is_empty() {
             let before = errors.len();
             defaults::validate(schema, &at, errors);
@@ -103,7 +113,7 @@ pub(super) fn validate(holder: &Value, has_status: bool, costs: Costs, at: &Path
     };
     judge(schema, place, &at, errors);
     if asks {
-        let told = expressions::validate(schema, costs, &errors[judged..], &at);
+        let told = expressions::validate(schema, costs, errors.get(judged..).unwrap_or_default(), &at);
         errors.extend(told);
     }
     if let Some(fault) = unsupported.filter(|_| errors.len() == before) {
@@ -358,6 +368,7 @@ fn judge_map_list(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
         return;
     }
     let properties_at = items_at.child("properties");
+    let repeated = demand::repeated(schema.texts(MAP_KEYS));
     for (index, key) in schema.texts(MAP_KEYS).enumerate() {
         match items.entries("properties").get(key) {
             Some(property) if matches!(property.text("type"), "array" | "object") => {
@@ -371,7 +382,7 @@ fn judge_map_list(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
                 errors.push(Error::invalid(&keys_at, schema.at(MAP_KEYS), detail));
             }
         }
-        if schema.texts(MAP_KEYS).take(index).any(|other| other == key) {
+        if repeated[index] {
             let detail = "must not contain duplicate entries";
             errors.push(Error::invalid(&keys_at, schema.at(MAP_KEYS), detail));
         }
@@ -393,13 +404,14 @@ fn judge_members(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
         return;
     }
     let properties_at = items_at.child("properties");
+    let required: HashSet<&str> = items.texts("required").collect();
     for key in schema.texts(MAP_KEYS) {
         let Some(property) = items.entries("properties").get(key) else {
             continue;
         };
         let place = properties_at.key(key);
         let reason = "this property is in x-kubernetes-list-map-keys, so it";
-        if !property.has("default") && !items.texts("required").any(|name| name == key) {
+        if !property.has("default") && !required.contains(key) {
             let detail = format!("{reason} must have a default or be a required property");
             errors.push(Error::required(&place.child("default"), detail));
         }
@@ -414,6 +426,7 @@ fn judge_members(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
 fn judge_rules(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
     let has_lines = |text: &str| text.contains(['\n', '\r']);
     let list = at.child("x-kubernetes-validations");
+    let supported = LazyCell::new(|| schema::unsupported(schema).is_none());
     for (index, rule) in schema.items("x-kubernetes-validations").iter().enumerate() {
         let at = list.index(index);
         let (text, message) = (rule.text("rule").trim(), rule.text("message"));
@@ -459,7 +472,7 @@ fn judge_rules(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
         if has_lines(path) {
             errors.push(Error::invalid(&path_at, path, "must not contain line breaks"));
         }
-        if schema::unsupported(schema).is_none() && field_path::resolve(path, schema, true).is_err() {
+        if *supported && field_path::resolve(path, schema, true).is_err() {
             errors.push(Error::invalid(&path_at, path, "must be a valid path"));
         }
     }

@@ -1,5 +1,7 @@
 //! Whether a text is a regular expression of the Go library, and its words if it is not.
 
+use std::collections::{HashMap, HashSet};
+
 /// What a place in an expression may repeat.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Before {
@@ -11,19 +13,42 @@ enum Before {
     Repetition(usize),
 }
 
+/// How often parts of a group are repeated.
+#[derive(Clone, Copy)]
+struct Repeats {
+    /// The most of any part.
+    most: u32,
+    /// Of the part that was read last.
+    last: u32,
+}
+
+impl Repeats {
+    const ONE: Repeats = Repeats { most: 1, last: 1 };
+}
+
 const MAX_REPEAT: u32 = 1000;
 
 /// What is wrong with an expression.
 pub(crate) fn fault(pattern: &str) -> Option<String> {
+    weigh(pattern).err()
+}
+
+/// About how large an expression is when it is compiled, or what is wrong with it.
+pub(super) fn weigh(pattern: &str) -> Result<usize, String> {
     let mut parser = Parser {
         text: pattern,
         at: 0,
-        names: Vec::new(),
+        names: HashSet::new(),
+        classes: HashMap::new(),
+        levels: Vec::new(),
+        repeats: Repeats::ONE,
+        weight: 0,
+        no_more_names: false,
     };
-    parser
-        .run()
-        .err()
-        .map(|(what, which)| format!("error parsing regexp: {what}: `{which}`"))
+    match parser.run() {
+        Ok(()) => Ok(parser.weight),
+        Err((what, which)) => Err(format!("error parsing regexp: {what}: `{which}`")),
+    }
 }
 
 type Fault<'p> = (&'static str, &'p str);
@@ -32,7 +57,17 @@ struct Parser<'p> {
     text: &'p str,
     /// How far it is read, in bytes.
     at: usize,
-    names: Vec<&'p str>,
+    names: HashSet<&'p str>,
+    /// The Unicode classes it names, and whether they exist.
+    classes: HashMap<&'p str, bool>,
+    /// The repeats of the groups that are open, the outermost first.
+    levels: Vec<Repeats>,
+    /// The repeats of the group at hand.
+    repeats: Repeats,
+    /// About how large the compiled expression is.
+    weight: usize,
+    /// Whether no `:]` follows.
+    no_more_names: bool,
 }
 
 impl<'p> Parser<'p> {
@@ -47,6 +82,10 @@ impl<'p> Parser<'p> {
         while let Some(c) = self.rest().chars().next() {
             let start = self.at;
             self.at += c.len_utf8();
+            self.weight += 1;
+            if !matches!(c, '*' | '+' | '?' | '{' | ')') {
+                self.repeats.last = 1;
+            }
             match c {
                 '(' => {
                     self.group(start)?;
@@ -55,10 +94,17 @@ impl<'p> Parser<'p> {
                     // Flags that hold from here on open no group.
                     if self.text[start..self.at].ends_with(')') {
                         open -= 1;
+                    } else {
+                        self.levels.push(self.repeats);
+                        self.repeats = Repeats::ONE;
                     }
                 }
                 ')' => {
                     open = open.checked_sub(1).ok_or(("unexpected )", self.text))?;
+                    let inside = self.repeats.most;
+                    self.repeats = self.levels.pop().unwrap_or(Repeats::ONE);
+                    self.repeats.last = inside;
+                    self.repeats.most = self.repeats.most.max(inside);
                     before = Before::Something;
                 }
                 '|' => before = Before::Nothing,
@@ -100,7 +146,10 @@ impl<'p> Parser<'p> {
 
     /// Reads counts if there are some; braces without counts are plain characters.
     fn counts(&mut self, start: usize) -> Result<bool, Fault<'p>> {
-        let Some((inner, _)) = self.rest().split_once('}') else {
+        // Counts are short: nothing far behind is looked for.
+        let count = |b: &u8| b.is_ascii_digit() || *b == b',';
+        let digits = self.rest().bytes().take_while(count).count();
+        let Some(inner) = self.rest()[digits..].starts_with('}').then(|| &self.rest()[..digits]) else {
             return Ok(false);
         };
         let (low, high) = inner.split_once(',').unwrap_or((inner, inner));
@@ -121,6 +170,14 @@ impl<'p> Parser<'p> {
         if least > MAX_REPEAT || most > MAX_REPEAT || least > most {
             return Err(("invalid repeat count", &self.text[start..self.at]));
         }
+        // upstream: regexp/syntax repeatIsValid; repeats within repeats multiply.
+        let repeats = self.repeats.last.saturating_mul(most.max(1));
+        if repeats > MAX_REPEAT {
+            return Err(("invalid repeat count", &self.text[start..self.at]));
+        }
+        self.repeats.last = repeats;
+        self.repeats.most = self.repeats.most.max(repeats);
+        self.weight = self.weight.saturating_add(usize::try_from(repeats).unwrap_or(usize::MAX));
         Ok(true)
     }
 
@@ -142,10 +199,9 @@ impl<'p> Parser<'p> {
             if word.is_empty() || !word.chars().all(fine) {
                 return Err(("invalid named capture", shown));
             }
-            if self.names.contains(&word) {
+            if !self.names.insert(word) {
                 return Err(("duplicate capture group name", word));
             }
-            self.names.push(word);
             self.at = end;
             return Ok(());
         }
@@ -184,9 +240,11 @@ impl<'p> Parser<'p> {
                 return Err(("invalid character class range", &rest[..=next]));
             }
             first = false;
-            if let Some(named) = rest.strip_prefix("[:").and_then(|rest| rest.split_once(":]")) {
-                let whole = &rest[..named.0.len() + 4];
-                if !is_named_class(named.0) {
+            if let Some(inner) = rest.strip_prefix("[:")
+                && let Some(end) = self.end_of_name(inner)
+            {
+                let whole = &rest[..end + 4];
+                if !is_named_class(&inner[..end]) {
                     return Err(("invalid character class range", whole));
                 }
                 self.at += whole.len();
@@ -204,6 +262,16 @@ impl<'p> Parser<'p> {
                 }
             }
         }
+    }
+
+    /// Where the `:]` stands that ends the name of a class. An expression without one is searched once.
+    fn end_of_name(&mut self, inner: &str) -> Option<usize> {
+        if self.no_more_names {
+            return None;
+        }
+        let end = inner.find(":]");
+        self.no_more_names = end.is_none();
+        end
     }
 
     /// A character of a class; `None` if it is a class itself.
@@ -281,7 +349,13 @@ impl<'p> Parser<'p> {
         };
         self.at += length;
         let class = &self.text[start..self.at];
-        if k3_cel::regular_expression(class).is_err() {
+        let exists = *self
+            .classes
+            .entry(class)
+            .or_insert_with(|| k3_cel::regular_expression(class).is_ok());
+        // A class of letters is many ranges.
+        self.weight += 64;
+        if !exists {
             return Err(("invalid character class range", class));
         }
         Ok(())
@@ -348,6 +422,7 @@ mod tests {
             ("a\\", "trailing backslash at end of expression: ``"),
             ("[z-a]", "invalid character class range: `z-a`"),
             ("a{1001}", "invalid repeat count: `{1001}`"),
+            ("(a{100}b{20}){11}", "invalid repeat count: `{11}`"),
             ("(?=a)", "invalid or unsupported Perl syntax: `(?=`"),
             ("(?P<a", "invalid named capture: `(?P<a`"),
         ] {

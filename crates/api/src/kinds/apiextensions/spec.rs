@@ -6,7 +6,9 @@ use super::{
     conversion::{self, Demands},
     expressions::Costs,
     form::Form,
-    names, openapi, printed, schema, version,
+    names, openapi,
+    stored::Stored,
+    printed, schema, version,
 };
 use crate::{
     field::{Error, Path, Shown},
@@ -19,6 +21,7 @@ use crate::{
 pub(super) fn validate(spec: &Value, old: Option<&Value>, demands: Demands, errors: &mut Errors) {
     let at = Path::new("spec");
     let form = Form::of(spec);
+    let stored = Stored::of(old);
     judge_group(spec.text("group"), &at.child("group"), errors);
     match spec.text("scope") {
         "" => errors.push(Error::required(&at.child("scope"), "")),
@@ -50,15 +53,21 @@ pub(super) fn validate(spec: &Value, old: Option<&Value>, demands: Demands, erro
             detail,
         ));
     }
-    judge_versions(&form, old, &versions_at, errors);
+    judge_versions(&form, &stored, &versions_at, errors);
     judge_names(spec.at("names"), &at.child("names"), errors);
     let place = at.child("validation");
     let first = form
         .versions
         .first()
         .map_or("", |version| version.whole.text("name"));
-    let costs = Costs::of(form.common.schema, old, first);
-    openapi::validate(form.common.schema, form.has_any_status(), costs, &place, errors);
+    let costs = Costs::of(form.common.schema, &stored, first);
+    openapi::validate(
+        form.common.schema,
+        form.has_any_status(),
+        (costs, &stored),
+        &place,
+        errors,
+    );
     version::subresources(form.common.subresources, &at.child("subresources"), errors);
     version::columns(form.common.columns, &at.child("additionalPrinterColumns"), errors);
     judge_selectable(&form, old, &at, errors);
@@ -97,7 +106,12 @@ fn judge_group(group: &str, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn judge_versions(form: &Form<'_>, old: Option<&Value>, at: &Path<'_>, errors: &mut Errors) {
+fn judge_versions(
+    form: &Form<'_>,
+    stored: &Stored<'_>,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
     let names: Vec<_> = form
         .versions
         .iter()
@@ -106,7 +120,7 @@ fn judge_versions(form: &Form<'_>, old: Option<&Value>, at: &Path<'_>, errors: &
     for (index, version) in form.versions.iter().enumerate() {
         let place = at.index(index);
         names::label(names[index], names[index], "", &place.child("name"), errors);
-        version::validate(version, form.has_status(version), old, &place, errors);
+        version::validate(version, form.has_status(version), stored, &place, errors);
     }
     let shown = || Shown::Printed(printed::versions(&form.shown_versions()));
     if demand::repeated(&names).contains(&true) {

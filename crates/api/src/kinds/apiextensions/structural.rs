@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    regexp,
+    stored::Stored,
     schema::{self, Additional},
 };
 use crate::{
@@ -41,26 +41,26 @@ enum Level {
 }
 
 /// What keeps a schema from being structural, sorted by its text.
-pub(super) fn validate(schema: &Value, at: &Path<'_>) -> Errors {
+pub(super) fn validate(schema: &Value, stored: &Stored<'_>, at: &Path<'_>) -> Errors {
     let mut errors = Errors::new();
-    invariants(schema, Level::Root, at, &mut errors);
+    invariants(schema, Level::Root, stored, at, &mut errors);
     complete(schema, schema, at, at, &mut errors);
     errors.sort_by_cached_key(ToString::to_string);
     errors
 }
 
-fn invariants(schema: &Value, level: Level, at: &Path<'_>, errors: &mut Errors) {
+fn invariants(schema: &Value, level: Level, stored: &Stored<'_>, at: &Path<'_>, errors: &mut Errors) {
     let kind = schema.text("type");
     let place = at.child("items");
     match schema::items(schema) {
-        Some(items) => invariants(items, Level::Item, &place, errors),
+        Some(items) => invariants(items, Level::Item, stored, &place, errors),
         None if kind == "array" => errors.push(Error::required(&place, "must be specified")),
         None => {}
     }
     let properties = schema.entries("properties");
     let properties_at = at.child("properties");
     for (name, property) in properties {
-        invariants(property, Level::Field, &properties_at.key(name), errors);
+        invariants(property, Level::Field, stored, &properties_at.key(name), errors);
     }
     let additional = schema::additional(schema);
     let additional_at = at.child("additionalProperties");
@@ -68,7 +68,7 @@ fn invariants(schema: &Value, level: Level, at: &Path<'_>, errors: &mut Errors) 
         errors.push(Error::forbidden(&additional_at, "must not be used at the root"));
     }
     if let Additional::Schema(schema) = additional {
-        invariants(schema, Level::Field, &additional_at, errors);
+        invariants(schema, Level::Field, stored, &additional_at, errors);
     }
     let embedded = schema.flag(EMBEDDED);
     for name in [PRESERVE, EMBEDDED] {
@@ -82,7 +82,7 @@ fn invariants(schema: &Value, level: Level, at: &Path<'_>, errors: &mut Errors) 
         any_of: is_int_or_string(schema),
         any_of_of_first: first.is_some_and(is_int_or_string),
     };
-    narrowing(schema, skip, at, errors);
+    narrowing(schema, skip, stored, at, errors);
     judge_type(schema, level, at, errors);
     if embedded && additional != Additional::Unsaid {
         let detail = "must not be used if x-kubernetes-embedded-resource is set";
@@ -175,7 +175,7 @@ struct Skip {
     any_of_of_first: bool,
 }
 
-fn narrowing(schema: &Value, skip: Skip, at: &Path<'_>, errors: &mut Errors) {
+fn narrowing(schema: &Value, skip: Skip, stored: &Stored<'_>, at: &Path<'_>, errors: &mut Errors) {
     for list in ["anyOf", "allOf", "oneOf"] {
         if list == "anyOf" && skip.any_of {
             continue;
@@ -186,27 +186,27 @@ fn narrowing(schema: &Value, skip: Skip, at: &Path<'_>, errors: &mut Errors) {
                 any_of: list == "allOf" && index == 0 && skip.any_of_of_first,
                 any_of_of_first: false,
             };
-            nested(one, skip, &place.index(index), errors);
+            nested(one, skip, stored, &place.index(index), errors);
         }
     }
     if schema.has("not") {
-        nested(schema.at("not"), Skip::default(), &at.child("not"), errors);
+        nested(schema.at("not"), Skip::default(), stored, &at.child("not"), errors);
     }
     let pattern = schema.text("pattern");
-    if let Some(fault) = regexp::fault(pattern) {
+    if let Some(fault) = stored.pattern_fault(pattern) {
         let detail = format!("must be a valid regular expression, but isn't: {fault}");
         errors.push(Error::invalid(&at.child("pattern"), pattern, detail));
     }
 }
 
-fn nested(schema: &Value, skip: Skip, at: &Path<'_>, errors: &mut Errors) {
-    narrowing(schema, skip, at, errors);
+fn nested(schema: &Value, skip: Skip, stored: &Stored<'_>, at: &Path<'_>, errors: &mut Errors) {
+    narrowing(schema, skip, stored, at, errors);
     if let Some(items) = schema::items(schema) {
-        nested(items, Skip::default(), &at.child("items"), errors);
+        nested(items, Skip::default(), stored, &at.child("items"), errors);
     }
     let properties_at = at.child("properties");
     for (name, property) in schema.entries("properties") {
-        nested(property, Skip::default(), &properties_at.key(name), errors);
+        nested(property, Skip::default(), stored, &properties_at.key(name), errors);
     }
     if !schema.text("type").is_empty() {
         errors.push(Error::forbidden(
@@ -272,7 +272,7 @@ mod tests {
     use super::*;
 
     fn told(schema: &Value) -> Vec<String> {
-        let errors = validate(schema, &Path::new("s"));
+        let errors = validate(schema, &Stored::default(), &Path::new("s"));
         errors.iter().map(ToString::to_string).collect()
     }
 

@@ -1,8 +1,10 @@
 //! The versions of a defined kind: what a path serves, a table shows and a list is narrowed by.
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 
-use super::{expressions::Costs, field_path, form::Version, openapi, schema};
+use super::{expressions::Costs, field_path, form::Version, openapi, schema, stored::Stored};
 use crate::{
     field::{Error, Path},
     go,
@@ -27,13 +29,19 @@ const MAX_WARNING: usize = 256;
 pub(super) fn validate(
     version: &Version<'_>,
     has_status: bool,
-    old: Option<&Value>,
+    stored: &Stored<'_>,
     at: &Path<'_>,
     errors: &mut Errors,
 ) {
     deprecation(version.whole, &at.child("deprecationWarning"), errors);
-    let costs = Costs::of(version.own.schema, old, version.whole.text("name"));
-    openapi::validate(version.own.schema, has_status, costs, &at.child("schema"), errors);
+    let costs = Costs::of(version.own.schema, stored, version.whole.text("name"));
+    openapi::validate(
+        version.own.schema,
+        has_status,
+        (costs, stored),
+        &at.child("schema"),
+        errors,
+    );
     subresources(version.own.subresources, &at.child("subresources"), errors);
     columns(version.own.columns, &at.child("additionalPrinterColumns"), errors);
     let fields = version.own.selectable;
@@ -47,10 +55,7 @@ pub(super) fn validate(
         return;
     }
     let name = version.whole.text("name");
-    let before = old.and_then(|old| {
-        let mut versions = old.items("versions").iter();
-        versions.find(|version| version.text("name") == name)
-    });
+    let before = stored.version(name);
     let before = before.map(|version| version.at("selectableFields"));
     selectable(fields, schema, before, at, errors);
 }
@@ -163,7 +168,7 @@ pub(super) fn selectable(
         return;
     }
     let at = at.child("selectableFields");
-    let mut paths: Vec<String> = Vec::new();
+    let mut paths: HashSet<String> = HashSet::new();
     for (index, field) in fields.as_array().into_iter().flatten().enumerate() {
         let place = at.index(index);
         let place = place.child("jsonPath");
@@ -195,10 +200,8 @@ pub(super) fn selectable(
                 formats are allowed.";
             errors.push(Error::invalid(&place, text, detail));
         }
-        if paths.contains(&found.path) {
+        if !paths.insert(found.path) {
             errors.push(Error::duplicate(&place, text));
-        } else {
-            paths.push(found.path);
         }
     }
     if paths.len() > MAX_SELECTABLE && old != Some(fields) {

@@ -1,5 +1,7 @@
 //! Stateful sets: pods of one template with names, order and volumes of their own.
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 
 use crate::{
@@ -304,19 +306,15 @@ fn completed(spec: &Value) -> Option<Value> {
     if !claims.is_empty() {
         let name = |claim: &Value| claim.at("metadata").text("name").to_owned();
         let mut volumes: Vec<Value> = Vec::new();
+        let mut names: HashSet<String> = HashSet::new();
         for name in claims.iter().map(name) {
-            if !volumes.iter().any(|volume| volume.text("name") == name) {
+            if names.insert(name.clone()) {
                 volumes.push(json!({"name": name, "persistentVolumeClaim": {"claimName": name}}));
             }
         }
-        let own = volumes.len();
         let others = pod.items("volumes").iter();
         let others: Vec<_> = others
-            .filter(|volume| {
-                volumes[..own]
-                    .iter()
-                    .all(|one| one.text("name") != volume.text("name"))
-            })
+            .filter(|volume| !names.contains(volume.text("name")))
             .cloned()
             .collect();
         volumes.extend(others);

@@ -92,7 +92,7 @@ fn validate_names(object: &Value, errors: &mut Errors) {
     let name = metadata.text("name");
     let found = name_faults(name, signer, |name| Rule::Subdomain.name(name));
     demand::tell(name, found, &place.child("name"), &mut told);
-    errors.splice(0..0, told);
+    errors.prepend(told);
     if !signer.is_empty() {
         let spec = Path::new("spec");
         signer::validate(signer, &spec.child("signerName"), errors);

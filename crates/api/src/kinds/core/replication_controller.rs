@@ -51,10 +51,9 @@ impl Rules for ReplicationController {
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         // Names are told of after the spec, and what they were to begin with is not.
         let of = |error: &Error, field| error.kind == ErrorKind::Invalid && error.field == field;
-        errors.retain(|error| !of(error, "metadata.generateName"));
-        let names: Errors = errors
-            .extract_if(.., |error| of(error, "metadata.name"))
-            .collect();
+        let is_name = |error: &Error| of(error, "metadata.name");
+        let names: Errors = errors.iter().filter(|error| is_name(error)).cloned().collect();
+        errors.retain(|error| !of(error, "metadata.generateName") && !is_name(error));
         let spec = object.at("spec");
         validate(spec, None, errors);
         errors.extend(names);

@@ -1,5 +1,7 @@
 //! Ingresses: rules by which requests from outside reach services.
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 
 use super::backend;
@@ -80,15 +82,15 @@ impl Rules for Ingress {
 
     fn validate_status(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         let before = old.way("status.loadBalancer").items("ingress").iter();
-        let before: Vec<_> = before.map(|point| point.text("ip")).collect();
+        let before: HashSet<_> = before.map(|point| point.text("ip")).collect();
         let status = Path::new("status");
         let balancer = status.child("loadBalancer");
         let list = balancer.child("ingress");
         for (index, point) in new.way("status.loadBalancer").items("ingress").iter().enumerate() {
             let at = list.index(index);
             let ip = point.text("ip");
-            if !ip.is_empty() {
-                errors.extend(name::legacy_ip(&at.child("ip"), ip, Strictness::Strict, &before));
+            if !ip.is_empty() && !before.contains(ip) {
+                errors.extend(name::legacy_ip(&at.child("ip"), ip, Strictness::Strict, &[]));
             }
             let host = point.text("hostname");
             if !host.is_empty() {

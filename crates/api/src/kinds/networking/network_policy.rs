@@ -1,5 +1,7 @@
 //! Network policies: which traffic of pods is let through.
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 
 use crate::{
@@ -29,7 +31,7 @@ const COLUMNS: &[Column] = &[
 /// What is taken because the old object has it already.
 struct Tolerance<'o> {
     values: InvalidValues,
-    cidrs: Vec<&'o str>,
+    cidrs: HashSet<&'o str>,
 }
 
 impl Rules for NetworkPolicy {
@@ -59,7 +61,7 @@ impl Rules for NetworkPolicy {
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         let tolerance = Tolerance {
             values: InvalidValues::Refused,
-            cidrs: Vec::new(),
+            cidrs: HashSet::new(),
         };
         validate_spec(object.at("spec"), &tolerance, errors);
     }
@@ -253,24 +255,23 @@ fn validate_peer(peer: &Value, at: &Path<'_>, tolerance: &Tolerance<'_>, errors:
     }
 }
 
-fn validate_block(block: &Value, at: &Path<'_>, known: &[&str], errors: &mut Errors) {
+fn validate_block(block: &Value, at: &Path<'_>, known: &HashSet<&str>, errors: &mut Errors) {
     let cidr = block.text("cidr");
     if cidr.is_empty() {
         return;
     }
-    errors.extend(name::legacy_cidr(
-        &at.child("cidr"),
-        cidr,
-        Strictness::Strict,
-        known,
-    ));
+    if !known.contains(cidr) {
+        errors.extend(name::legacy_cidr(&at.child("cidr"), cidr, Strictness::Strict, &[]));
+    }
     let Some(outer) = name::parse_cidr_sloppy(cidr) else {
         return;
     };
     for (index, except) in block.texts("except").enumerate() {
         let list = at.child("except");
         let at = list.index(index);
-        errors.extend(name::legacy_cidr(&at, except, Strictness::Strict, known));
+        if !known.contains(except) {
+            errors.extend(name::legacy_cidr(&at, except, Strictness::Strict, &[]));
+        }
         if let Some(inner) = name::parse_cidr_sloppy(except)
             && (!outer.contains(inner.network) || outer.prefix >= inner.prefix)
         {
@@ -288,7 +289,7 @@ mod tests {
         let tolerance = old.map_or(
             Tolerance {
                 values: InvalidValues::Refused,
-                cidrs: Vec::new(),
+                cidrs: HashSet::new(),
             },
             Tolerance::of,
         );

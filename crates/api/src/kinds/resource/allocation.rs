@@ -1,5 +1,7 @@
 //! The status of a claim: which devices it got, who uses them, what drivers tell of them.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::{
@@ -47,15 +49,18 @@ pub(super) fn prepare(status: &mut Value, old: &Value) {
             result.remove("skipNodeOperations");
         }
     }
-    let gone: Vec<_> = results(old)
+    let kept: HashSet<_> = results(status).iter().map(identity).collect();
+    let gone: HashSet<_> = results(old)
         .iter()
-        .filter(|old| !results(status).iter().any(|new| is_same(new, old)))
+        .map(identity)
+        .filter(|old| !kept.contains(old))
+        .map(|old| old.map(str::to_owned))
         .collect();
     if gone.is_empty() {
         return;
     }
     if let Some(Value::Array(devices)) = status.at_mut("devices") {
-        devices.retain(|device| !gone.iter().any(|one| is_same(one, device)));
+        devices.retain(|device| !gone.contains(&identity(device).map(str::to_owned)));
         if devices.is_empty() {
             status.remove("devices");
         }
@@ -66,8 +71,8 @@ fn results(status: &Value) -> &[Value] {
     status.way("allocation.devices").items("results")
 }
 
-fn is_same(one: &Value, other: &Value) -> bool {
-    IDENTITY.iter().all(|name| one.text(name) == other.text(name))
+fn identity(device: &Value) -> [&str; 4] {
+    IDENTITY.map(|name| device.text(name))
 }
 
 /// What is wrong with a new status.
@@ -77,7 +82,7 @@ pub(super) fn validate(claim: &Value, old: &Value, errors: &mut Errors) {
     let allocation = status.at("allocation");
     let place = at.child("allocation");
     if !allocation.is_null() && !old.has("allocation") {
-        let requests = Requests(claim.way("spec.devices").items("requests"));
+        let requests = Requests::new(claim.way("spec.devices").items("requests"));
         judge_allocation(allocation, &requests, &place, errors);
     }
     if !allocation.is_null() && old.has("allocation") {
@@ -101,13 +106,14 @@ fn judge_consumers(claim: &Value, old: &Value, at: &Path<'_>, errors: &mut Error
         }
     }
     let devices = at.child("devices");
+    let allocated: HashSet<_> = results(status).iter().map(identity).collect();
     for (index, device) in status.items("devices").iter().enumerate() {
-        judge_device(device, results(status), &devices.index(index), errors);
+        judge_device(device, &allocated, &devices.index(index), errors);
     }
     if consumers.is_empty() {
         return;
     }
-    let before = old.items("reservedFor");
+    let before: HashSet<&Value> = old.items("reservedFor").iter().collect();
     let is_new = |consumer: &Value| !before.contains(consumer);
     if !status.has("allocation") {
         let detail = "may not be specified when `allocated` is not set";
@@ -119,11 +125,11 @@ fn judge_consumers(claim: &Value, old: &Value, at: &Path<'_>, errors: &mut Error
     }
 }
 
-fn judge_device(device: &Value, allocated: &[Value], at: &Path<'_>, errors: &mut Errors) {
+fn judge_device(device: &Value, allocated: &HashSet<[&str; 4]>, at: &Path<'_>, errors: &mut Errors) {
     driver_name(device.text("driver"), &at.child("driver"), errors);
     word::pool(device.text("pool"), &at.child("pool"), errors);
     demand::label(device.text("device"), &at.child("device"), errors);
-    if !allocated.iter().any(|one| is_same(one, device)) {
+    if !allocated.contains(&identity(device)) {
         let text = |name: &str| go::json_string(device.text(name));
         let shown = format!(
             "{{\"Driver\":{},\"Pool\":{},\"Device\":{},\"ShareID\":{}}}",

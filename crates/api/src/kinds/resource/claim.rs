@@ -75,7 +75,7 @@ fn judge(devices: &Value, at: &Path<'_>, errors: &mut Errors) {
             judge_request(request, &place.index(index), errors);
         }
     }
-    let names = Requests(requests);
+    let names = Requests::new(requests);
     let constraints = devices.items("constraints");
     let place = at.child("constraints");
     if constraints.len() <= CONSTRAINTS {

@@ -1,6 +1,6 @@
 //! Resource slices: the devices a driver offers, a part of a pool at a time.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::HashMap};
 
 use serde_json::{Value, json};
 
@@ -225,13 +225,13 @@ fn judge_devices(spec: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) 
     if !declared::few(devices, most, at, errors) {
         return;
     }
-    let before = old.items("devices");
+    let mut before: HashMap<&str, &Value> = HashMap::new();
+    for device in old.items("devices") {
+        before.entry(device.text("name")).or_insert(device);
+    }
     let each_selects = spec.flag("perDeviceNodeSelection");
     for (index, one) in devices.iter().enumerate() {
-        let old = before
-            .iter()
-            .find(|old| old.text("name") == one.text("name"))
-            .unwrap_or(&Value::Null);
+        let old = before.get(one.text("name")).copied().unwrap_or(&Value::Null);
         device::judge(one, old, each_selects, &at.index(index), errors);
     }
     let names: Vec<_> = devices.iter().map(|device| device.text("name")).collect();

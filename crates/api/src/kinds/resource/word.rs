@@ -1,6 +1,9 @@
 //! Names of drivers, pools, attributes, and of requests in a claim.
 
-use std::borrow::Cow;
+use std::{
+    borrow::Cow,
+    collections::{HashMap, HashSet},
+};
 
 use serde_json::Value;
 
@@ -134,18 +137,22 @@ pub(super) fn declared_uuid(value: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// The names that requests of a claim go by: a request, or a request and one of its alternatives.
-pub(super) struct Requests<'v>(pub(super) &'v [Value]);
+pub(super) struct Requests<'v>(HashMap<&'v str, HashSet<&'v str>>);
 
-impl Requests<'_> {
+impl<'v> Requests<'v> {
+    /// The names of these requests. Of several by one name, the last counts.
+    pub(super) fn new(requests: &'v [Value]) -> Self {
+        let named = requests.iter().map(|request| {
+            let alternatives = request.items("firstAvailable").iter();
+            let alternatives = alternatives.map(|alternative| alternative.text("name"));
+            (request.text("name"), alternatives.collect())
+        });
+        Requests(named.collect())
+    }
+
     fn has(&self, request: &str, alternative: Option<&str>) -> bool {
-        let mut found = self.0.iter().rev().filter(|one| one.text("name") == request);
-        found.next().is_some_and(|one| {
-            alternative.is_none_or(|name| {
-                one.items("firstAvailable")
-                    .iter()
-                    .any(|other| other.text("name") == name)
-            })
-        })
+        let found = self.0.get(request);
+        found.is_some_and(|alternatives| alternative.is_none_or(|name| alternatives.contains(name)))
     }
 
     /// What is wrong with a reference to a request.
@@ -208,7 +215,7 @@ mod tests {
     #[test]
     fn requests_and_their_alternatives_are_known_by_name() {
         let requests = json!([{"name": "a"}, {"name": "b", "firstAvailable": [{"name": "c"}]}]);
-        let requests = Requests(requests.as_array().unwrap());
+        let requests = Requests::new(requests.as_array().unwrap());
         let faults = |reference: &str| {
             let mut errors = Errors::new();
             requests.judge(reference, &Path::new("r"), &mut errors);

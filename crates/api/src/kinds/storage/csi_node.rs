@@ -1,6 +1,6 @@
 //! CSI nodes: which drivers run on a node.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::{Value, json};
 
@@ -44,9 +44,16 @@ impl Rules for CsiNode {
             drivers
         };
         let after = drivers(new);
+        let mut by_name: HashMap<&Value, Vec<&Value>> = HashMap::new();
+        for driver in &after {
+            by_name.entry(driver.at("name")).or_default().push(driver);
+        }
         for old in drivers(old) {
-            for new in after.iter().filter(|new| new.at("name") == old.at("name")) {
-                if *new != old {
+            for new in by_name.get(old.at("name")).into_iter().flatten() {
+                if errors.is_full() {
+                    return;
+                }
+                if **new != old {
                     errors.push(Error::invalid(
                         &at.child("drivers"),
                         printed(new),

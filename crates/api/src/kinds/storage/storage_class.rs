@@ -2,7 +2,7 @@
 
 use std::{
     cmp::Reverse,
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
 };
 
 use serde_json::{Value, json};
@@ -134,16 +134,19 @@ fn validate(object: &Value, errors: &mut Errors) {
 /// is room for.
 fn topologies(terms: &[Value], errors: &mut Errors) {
     let at = Path::new("allowedTopologies");
-    let mut before: Vec<BTreeMap<&str, BTreeSet<&str>>> = Vec::new();
+    let mut before: HashMap<BTreeMap<&str, BTreeSet<&str>>, usize> = HashMap::new();
     for (index, term) in terms.iter().enumerate() {
         let place = at.index(index);
         let allowed = topology(term, &place.child("matchLabelExpressions"), errors);
         let empty = if allowed.is_empty() { terms.len() } else { 0 };
-        let same = before.iter().filter(|one| **one == allowed).count();
-        for _ in 0..empty + same {
+        let same = before.entry(allowed).or_default();
+        for _ in 0..empty + *same {
+            if errors.is_full() {
+                return;
+            }
             errors.push(Error::duplicate(&place.child("matchLabelExpressions"), ""));
         }
-        before.push(allowed);
+        *same += 1;
     }
 }
 

@@ -2,51 +2,7 @@
 
 use std::io;
 
-use serde_json::{Map, Value};
-
-/// The object or list that holds a place, and the name of the place in it.
-pub(super) enum Place<'d> {
-    Field(&'d mut Map<String, Value>, String),
-    Item(&'d mut Vec<Value>, String),
-}
-
-/// No object or item holds the place.
-pub(super) struct Nowhere;
-
-// --- Place ---
-
-impl<'d> Place<'d> {
-    /// `None` if nothing there can hold it.
-    pub(super) fn find(document: &'d mut Value, path: &str) -> Option<Self> {
-        let (parents, name) = split(path)?;
-        let mut holder = document;
-        for part in parents {
-            holder = match holder {
-                Value::Object(map) => map.get_mut(&unescape(part))?,
-                Value::Array(list) => {
-                    let at = index(&unescape(part), list.len())?;
-                    &mut list[at]
-                }
-                _ => return None,
-            };
-        }
-        match holder {
-            Value::Object(map) => Some(Place::Field(map, unescape(name))),
-            Value::Array(list) => Some(Place::Item(list, unescape(name))),
-            _ => None,
-        }
-    }
-}
-
-/// The value at a place; `None` if its object has no such field.
-pub(super) fn get<'d>(document: &'d Value, path: &str) -> Result<Option<&'d Value>, Nowhere> {
-    let (parents, name) = split(path).ok_or(Nowhere)?;
-    let mut holder = document;
-    for part in parents {
-        holder = child(holder, part)?.ok_or(Nowhere)?;
-    }
-    child(holder, name)
-}
+use serde_json::Value;
 
 /// The place an index means in a list of some places. It may count from the end.
 pub(super) fn index(text: &str, places: usize) -> Option<usize> {
@@ -67,23 +23,7 @@ pub(super) fn json_length(value: &Value) -> usize {
     counter.0
 }
 
-fn child<'d>(holder: &'d Value, part: &str) -> Result<Option<&'d Value>, Nowhere> {
-    match holder {
-        Value::Object(map) => Ok(map.get(&unescape(part))),
-        Value::Array(list) => index(&unescape(part), list.len())
-            .map(|at| list.get(at))
-            .ok_or(Nowhere),
-        _ => Err(Nowhere),
-    }
-}
-
-/// All names but the last, and the last. What stands before the first slash does not count.
-fn split(path: &str) -> Option<(impl Iterator<Item = &str>, &str)> {
-    let (parents, last) = path.rsplit_once('/')?;
-    Some((parents.split('/').skip(1), last))
-}
-
-fn unescape(part: &str) -> String {
+pub(super) fn unescape(part: &str) -> String {
     // In this order, or `~01` would become a slash.
     if part.contains('~') {
         part.replace("~1", "/").replace("~0", "~")

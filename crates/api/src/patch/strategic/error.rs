@@ -87,6 +87,9 @@ pub enum Error {
     /// The type has lists of lists.
     #[error("unexpected slice of slice")]
     ListOfListTypes,
+    /// To merge it costs far more than the sizes of patch and object.
+    #[error("the patch names the same items of long lists too often")]
+    TooMuchWork,
 }
 
 // --- Error ---
@@ -100,6 +103,7 @@ impl Error {
             | Error::RetainKeys
             | Error::SetElementOrder
             | Error::NotSupported => Status::bad_request(self.to_string()),
+            Error::TooMuchWork => Status::request_entity_too_large(self),
             Error::ListOfLists => Status::generic(422, &self.to_string()),
             _ => Status::unknown(self.to_string()),
         }

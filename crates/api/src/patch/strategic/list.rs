@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::Value;
 
-use super::{DIRECTIVE, Error, Object, merge as merge_objects, same_type};
+use super::{DIRECTIVE, Error, Object, Work, merge as merge_objects, same_type};
 use crate::{
     go,
     shape::{Patch, Shape},
@@ -21,15 +21,17 @@ pub(super) fn merge(
     patch: Vec<Value>,
     items: Shape<'_>,
     plan: Patch<'_>,
+    work: &Work,
 ) -> Result<Vec<Value>, Error> {
     if list.is_empty() && patch.is_empty() {
         return Ok(list);
     }
+    work.take(list.len() + patch.len())?;
     if item_type(&list, &patch)?.is_object() {
         let Some(key) = plan.merge_key else {
             return Err(Error::NoPlan(kind_of(items)));
         };
-        return merge_by_key(list, patch, items, key);
+        return merge_by_key(list, patch, items, key, work);
     }
     let mut seen = HashSet::new();
     let both: Vec<_> = list
@@ -47,12 +49,14 @@ pub(super) fn delete(
     patch: &[Value],
     items: Shape<'_>,
     plan: Patch<'_>,
+    work: &Work,
 ) -> Result<Vec<Value>, Error> {
     if list.is_empty() && patch.is_empty() {
         return Ok(list);
     }
+    work.take(list.len() + patch.len())?;
     if item_type(&list, patch)?.is_object() {
-        return merge(list, patch.to_vec(), items, plan);
+        return merge(list, patch.to_vec(), items, plan, work);
     }
     let gone: HashSet<_> = patch.iter().collect();
     Ok(list.into_iter().filter(|item| !gone.contains(item)).collect())
@@ -117,6 +121,7 @@ fn merge_by_key(
     patch: Vec<Value>,
     items: Shape<'_>,
     key: &str,
+    work: &Work,
 ) -> Result<Vec<Value>, Error> {
     let (mut list, patch) = obey_directives(list, patch, key)?;
     let live = identities(&list, Some(key))?;
@@ -131,7 +136,7 @@ fn merge_by_key(
         };
         if let Some(place) = known.get(id) {
             if let Value::Object(current) = mem::take(&mut list[*place]) {
-                list[*place] = Value::Object(merge_objects(current, item, items)?);
+                list[*place] = Value::Object(merge_objects(current, item, items, work)?);
             }
         } else {
             known.insert(id, list.len());

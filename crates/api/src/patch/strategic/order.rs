@@ -2,11 +2,16 @@
 
 use serde_json::Value;
 
-use super::{DIRECTIVE, Error, Object, SET_ELEMENT_ORDER, items_of, list, without_directives};
+use super::{DIRECTIVE, Error, Object, SET_ELEMENT_ORDER, Work, items_of, list, without_directives};
 use crate::{go, shape::Shape};
 
 /// Merges and orders each list an order is given for, and takes both out of the patch.
-pub(super) fn apply(object: &mut Object, patch: &mut Object, shape: Shape<'_>) -> Result<(), Error> {
+pub(super) fn apply(
+    object: &mut Object,
+    patch: &mut Object,
+    shape: Shape<'_>,
+    work: &Work,
+) -> Result<(), Error> {
     let directives: Vec<_> = patch
         .keys()
         .filter(|key| key.starts_with(SET_ELEMENT_ORDER))
@@ -20,7 +25,8 @@ pub(super) fn apply(object: &mut Object, patch: &mut Object, shape: Shape<'_>) -
         let name = directive
             .strip_prefix(SET_ELEMENT_ORDER)
             .and_then(|rest| rest.strip_prefix('/'));
-        apply_one(object, patch, name.ok_or(Error::SetElementOrder)?, &order, shape)?;
+        let name = name.ok_or(Error::SetElementOrder)?;
+        apply_one(object, patch, (name, &order), shape, work)?;
     }
     Ok(())
 }
@@ -28,12 +34,13 @@ pub(super) fn apply(object: &mut Object, patch: &mut Object, shape: Shape<'_>) -
 fn apply_one(
     object: &mut Object,
     patch: &mut Object,
-    name: &str,
-    order: &[Value],
+    (name, order): (&str, &[Value]),
     shape: Shape<'_>,
+    work: &Work,
 ) -> Result<(), Error> {
     let live = take_list(object, name)?;
     let changes = take_list(patch, name)?;
+    work.take(order.len() + live.as_ref().map_or(0, Vec::len))?;
     let (items, plan) = items_of(shape, name)?;
     let key = plan.merge_key;
     follows(changes.as_deref().unwrap_or_default(), order, key)?;
@@ -50,7 +57,7 @@ fn apply_one(
         (None, None) => return Ok(()),
         (Some(live), None) => live,
         (None, Some(changes)) => changes.into_iter().filter_map(without_directives).collect(),
-        (Some(live), Some(changes)) if plan.merge => list::merge(live, changes, items, plan)?,
+        (Some(live), Some(changes)) if plan.merge => list::merge(live, changes, items, plan, work)?,
         (Some(_), Some(changes)) => changes,
     };
     object.insert(

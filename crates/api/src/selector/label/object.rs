@@ -1,5 +1,7 @@
 //! Selectors written as objects: `matchLabels` and `matchExpressions`.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::{Operator, Requirement, Selector, joined};
@@ -92,6 +94,7 @@ impl Selector {
             operator: Operator::Equals,
             values: vec![value.as_str().unwrap_or_default().to_owned()],
             bound: 0,
+            lookup: HashSet::new(),
         });
         Selector::new(requirements.collect())
     }

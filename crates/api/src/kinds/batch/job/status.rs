@@ -3,6 +3,8 @@
 //! Other controllers than the built-in one may manage jobs, so their status is held to what clients rely on. A rule is
 //! asked only if what it is about has changed: an old status that breaks it can still be written.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::indexes;
@@ -87,17 +89,15 @@ fn zero(status: &Value, name: &str, at: &Path<'_>, errors: &mut Errors) {
 
 fn uncounted(status: &Value, at: &Path<'_>, errors: &mut Errors) {
     let pods = status.at("uncountedTerminatedPods");
-    let mut seen = Vec::new();
+    let mut seen = HashSet::new();
     for name in ["succeeded", "failed"] {
         let place = at.child(name);
         for (index, uid) in pods.texts(name).enumerate() {
             let place = place.index(index);
             if uid.is_empty() {
                 errors.push(Error::invalid(&place, uid, "must not be empty"));
-            } else if seen.contains(&uid) {
+            } else if !seen.insert(uid) {
                 errors.push(Error::duplicate(&place, uid));
-            } else {
-                seen.push(uid);
             }
         }
     }

@@ -23,9 +23,9 @@ pub(super) fn validate(new: &Value, old: &Value, now: Time) -> Errors {
     let (root, status) = (Path::new("status"), new.at("status"));
     let at = root.child("certificateChain");
     let chain = status.text("certificateChain");
-    let wrong = |detail: &str| vec![Error::invalid(&at, chain, detail)];
+    let wrong = |detail: &str| Errors::from(vec![Error::invalid(&at, chain, detail)]);
     if chain.len() > CHAIN_BYTES {
-        return vec![Error::too_long(&at, CHAIN_BYTES)];
+        return vec![Error::too_long(&at, CHAIN_BYTES)].into();
     }
     let blocks = pem::blocks(chain.as_bytes());
     let Some((first, others)) = blocks.split_first() else {
@@ -123,8 +123,13 @@ pub(super) fn time_faults(new: &Value, leaf: &Certificate<'_>, now: Time) -> Err
             })
             .collect();
     };
-    let wrong =
-        |field: &str, detail: &str| vec![Error::invalid(&root.child(field), status.text(field), detail)];
+    let wrong = |field: &str, detail: &str| {
+        Errors::from(vec![Error::invalid(
+            &root.child(field),
+            status.text(field),
+            detail,
+        )])
+    };
     if Some(before) != leaf.not_before {
         return wrong(
             "notBefore",
@@ -148,12 +153,12 @@ pub(super) fn time_faults(new: &Value, leaf: &Certificate<'_>, now: Time) -> Err
     let lifetime = after.since(before);
     if lifetime < Duration::from_seconds(HOUR) {
         let detail = "leaf certificate lifetime must be >= 1 hour";
-        return vec![Error::invalid(&at, lifetime.nanos(), detail)];
+        return Errors::from(vec![Error::invalid(&at, lifetime.nanos(), detail)]);
     }
     let most = new.at("spec").int("maxExpirationSeconds").unwrap_or_default();
     if lifetime > Duration::from_seconds(most) {
         let detail = format!("leaf certificate lifetime must be <= spec.maxExpirationSeconds ({most})");
-        return vec![Error::invalid(&at, lifetime.nanos(), detail)];
+        return Errors::from(vec![Error::invalid(&at, lifetime.nanos(), detail)]);
     }
     if refresh < before.plus(minutes(10)) {
         return wrong(

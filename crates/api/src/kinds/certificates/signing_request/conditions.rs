@@ -1,5 +1,7 @@
 //! The conditions of a request: whether it is approved, denied or failed.
 
+use std::collections::HashMap;
+
 use serde_json::Value;
 
 use crate::{
@@ -51,16 +53,16 @@ pub(super) fn fill_times(new: &mut Value, old: &Value, now: Time) {
     let Some(status) = new.at_mut("status") else {
         return;
     };
+    let mut times: HashMap<(&str, &str), &Value> = HashMap::new();
+    for before in conditions(old).iter().filter(|before| before.has("lastTransitionTime")) {
+        times
+            .entry((before.text("type"), before.text("status")))
+            .or_insert(before.at("lastTransitionTime"));
+    }
     for condition in status.items_mut("conditions") {
         condition.fill("lastUpdateTime", now.to_string());
-        let same = conditions(old).iter().find(|before| {
-            let alike = |field| before.text(field) == condition.text(field);
-            alike("type") && alike("status") && before.has("lastTransitionTime")
-        });
-        let time = same.map_or_else(
-            || Value::String(now.to_string()),
-            |before| before.at("lastTransitionTime").clone(),
-        );
+        let same = times.get(&(condition.text("type"), condition.text("status")));
+        let time = same.map_or_else(|| Value::String(now.to_string()), |time| (*time).clone());
         condition.fill("lastTransitionTime", time);
     }
 }
@@ -95,11 +97,12 @@ pub(super) fn validate(object: &Value, old: Option<&Value>, errors: &mut Errors)
     let before = old.map(kinds).unwrap_or_default();
     let after = kinds(object);
     let repeats = demand::repeated(&before).contains(&true);
+    let had_empty = before.iter().any(String::is_empty);
     let repeated = demand::repeated(&after);
     for (index, condition) in conditions(object).iter().enumerate() {
         let at = list.index(index);
         let kind = condition.text("type");
-        if kind.is_empty() && !before.iter().any(String::is_empty) {
+        if kind.is_empty() && !had_empty {
             errors.push(Error::required(&at.child("type"), ""));
         }
         let supported: &[&str] = match kind {

@@ -187,8 +187,9 @@ mod tests {
         let places = |form| -> Vec<String> {
             let mut errors = Errors::new();
             loosely(&mut errors, &event, form);
-            errors.dedup_by(|a, b| a.field == b.field);
-            errors.into_iter().map(|error| error.field).collect()
+            let mut places: Vec<_> = errors.into_iter().map(|error| error.field).collect();
+            places.dedup();
+            places
         };
         let rest = ["reportingInstance", "action", "reason"];
         assert_eq!(places(Form::Core), [&["reportingComponent"][..], &rest].concat());

@@ -1,5 +1,7 @@
 //! Which nodes and which other pods a pod wants to be near to, or far from.
 
+use std::collections::{HashMap, HashSet};
+
 use serde_json::Value;
 
 use super::{options::Options, report::Report};
@@ -107,24 +109,27 @@ pub(super) fn label_keys(term: &Value, at: &Path<'_>, errors: &mut Errors) {
         }
     }
     let wanted: Vec<&str> = term.texts("matchLabelKeys").collect();
-    let mut seen: Vec<&str> = selector
+    // The last place of each key.
+    let places: HashMap<&str, usize> = wanted.iter().enumerate().map(|(index, key)| (*key, index)).collect();
+    let mut seen: HashSet<&str> = selector
         .entries("matchLabels")
         .keys()
         .map(String::as_str)
         .collect();
     for expression in selector.items("matchExpressions") {
         let key = expression.text("key");
-        if let Some(index) = wanted.iter().rposition(|wanted| *wanted == key)
-            && seen.contains(&key)
+        if let Some(index) = places.get(key)
+            && seen.contains(key)
         {
             let detail = "exists in both matchLabelKeys and labelSelector";
-            errors.invalid(&at.index(index), key, detail);
+            errors.invalid(&at.index(*index), key, detail);
         }
-        seen.push(key);
+        seen.insert(key);
     }
     let list_at = at.child("matchLabelKeys");
+    let unwanted: HashSet<&str> = term.texts("mismatchLabelKeys").collect();
     for (index, key) in wanted.into_iter().enumerate() {
-        if term.texts("mismatchLabelKeys").any(|other| other == key) {
+        if unwanted.contains(key) {
             let detail = "exists in both matchLabelKeys and mismatchLabelKeys";
             errors.invalid(&list_at.index(index), key, detail);
         }

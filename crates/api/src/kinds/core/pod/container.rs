@@ -43,7 +43,7 @@ pub(super) struct Pod<'p> {
     /// Its spec.
     pub(super) spec: &'p Value,
     /// Its volumes without faults.
-    pub(super) volumes: &'p [&'p Value],
+    pub(super) volumes: &'p mount::Volumes<'p>,
     /// The names of its resource claims.
     pub(super) claims: &'p [&'p str],
     /// The rules that are relaxed for it.
@@ -200,7 +200,7 @@ pub(super) fn validate_image(container: &Value, at: &Path<'_>, errors: &mut Erro
 }
 
 fn ports(ports: &[Value], at: &Path<'_>, errors: &mut Errors) {
-    let mut names: Vec<&str> = Vec::new();
+    let mut names: HashSet<&str> = HashSet::new();
     for (index, port) in ports.iter().enumerate() {
         let place = at.index(index);
         let name = port.text("name");
@@ -208,10 +208,8 @@ fn ports(ports: &[Value], at: &Path<'_>, errors: &mut Errors) {
             let faults = port_name(name);
             if !faults.is_empty() {
                 errors.faults(&place.child("name"), name, faults);
-            } else if names.contains(&name) {
+            } else if !names.insert(name) {
                 errors.duplicate(&place.child("name"), name);
-            } else {
-                names.push(name);
             }
         }
         let mut number = |field: &str, needed: bool| match port.int(field).unwrap_or_default() {
@@ -231,21 +229,19 @@ fn ports(ports: &[Value], at: &Path<'_>, errors: &mut Errors) {
 
 /// A port of the host can be taken once.
 fn host_ports(containers: &[Value], at: &Path<'_>, errors: &mut Errors) {
-    let mut taken: Vec<(&str, &str, i64)> = Vec::new();
+    let mut taken: HashSet<(&str, &str, i64)> = HashSet::new();
     for (index, container) in containers.iter().enumerate() {
         for (number, port) in container.items("ports").iter().enumerate() {
             let Some(host) = port.int("hostPort").filter(|host| *host != 0) else {
                 continue;
             };
             let key = (port.text("protocol"), port.text("hostIP"), host);
-            if taken.contains(&key) {
+            if !taken.insert(key) {
                 let item_at = at.index(index);
                 let list_at = item_at.child("ports");
                 let place = list_at.index(number);
                 let text = format!("{}/{}/{}", key.0, key.1, key.2);
                 errors.duplicate(&place.child("hostPort"), &text);
-            } else {
-                taken.push(key);
             }
         }
     }

@@ -1,5 +1,7 @@
 //! The environment of containers.
 
+use std::{cell::LazyCell, collections::HashMap};
+
 use serde_json::Value;
 
 use super::report::Report;
@@ -140,6 +142,11 @@ pub(super) fn validate_from(sources: &[Value], at: &Path<'_>, errors: &mut Error
 
 /// Variables read from files need a volume that is a scratch directory.
 pub(super) fn validate_files(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+    // Of several by one name, the last.
+    let volumes = LazyCell::new(|| -> HashMap<&str, &Value> {
+        let volumes = spec.items("volumes").iter();
+        volumes.map(|volume| (volume.text("name"), volume)).collect()
+    });
     for list in super::defaults::CONTAINERS {
         let list_at = at.child(list);
         for (index, container) in spec.items(list).iter().enumerate() {
@@ -155,8 +162,7 @@ pub(super) fn validate_files(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
                 let from_at = variable_at.child("valueFrom");
                 let file_at = from_at.child("fileKeyRef");
                 let name_at = file_at.child("volumeName");
-                let mut volumes = spec.items("volumes").iter();
-                match volumes.rfind(|volume| volume.text("name") == name) {
+                match volumes.get(name) {
                     None => errors.push(crate::field::Error::not_found(&name_at, name)),
                     Some(volume) if !volume.has("emptyDir") => {
                         errors.invalid(&name_at, name, "referenced volume must be of type emptyDir");

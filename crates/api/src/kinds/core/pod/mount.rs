@@ -1,5 +1,7 @@
 //! Where containers see the volumes of their pod: as directories, or as raw devices.
 
+use std::collections::{HashMap, HashSet};
+
 use serde_json::Value;
 
 use super::{
@@ -16,15 +18,20 @@ const PROPAGATIONS: [&str; 3] = ["Bidirectional", "HostToContainer", "None"];
 const READ_ONLY: [&str; 3] = ["Disabled", "Enabled", "IfPossible"];
 const BIND_OPTIONS: [&str; 3] = ["nodev", "noexec", "nosuid"];
 
-/// The volume of a name.
-fn volume<'v>(volumes: &[&'v Value], name: &str) -> Option<&'v Value> {
-    volumes.iter().find(|volume| volume.text("name") == name).copied()
+/// The volumes that can be mounted, by name.
+pub(super) type Volumes<'v> = HashMap<&'v str, &'v Value>;
+
+/// What the items of a list say in a field.
+fn texts_of<'v>(items: &'v [Value], field: &'static str) -> HashSet<&'v str> {
+    items.iter().map(|item| item.text(field)).collect()
 }
 
 /// What is wrong with the mounts of a container; `volumes` are those that can be mounted.
-pub(super) fn validate(container: &Value, volumes: &[&Value], at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate(container: &Value, volumes: &Volumes<'_>, at: &Path<'_>, errors: &mut Errors) {
     let mounts = container.items("volumeMounts");
     let devices = container.items("volumeDevices");
+    let device_names = texts_of(devices, "name");
+    let device_paths = texts_of(devices, "devicePath");
     let repeated = demand::repeated(mounts.iter().map(|mount| mount.text("mountPath")));
     for (index, mount) in mounts.iter().enumerate() {
         let place = at.index(index);
@@ -33,7 +40,7 @@ pub(super) fn validate(container: &Value, volumes: &[&Value], at: &Path<'_>, err
         if name.is_empty() {
             errors.required(&name_at, "");
         }
-        let volume = volume(volumes, name);
+        let volume = volumes.get(name).copied();
         if volume.is_none() {
             errors.push(Error::not_found(&name_at, name));
         }
@@ -43,10 +50,10 @@ pub(super) fn validate(container: &Value, volumes: &[&Value], at: &Path<'_>, err
         if repeated[index] {
             errors.invalid(&path_at, path, "must be unique");
         }
-        if devices.iter().any(|device| device.text("name") == name) {
+        if device_names.contains(name) {
             errors.invalid(&name_at, name, "must not already exist in volumeDevices");
         }
-        if devices.iter().any(|device| device.text("devicePath") == path) {
+        if device_paths.contains(path) {
             errors.invalid(
                 &path_at,
                 path,
@@ -119,10 +126,12 @@ fn bind_options(mount: &Value, volume: Option<&Value>, at: &Path<'_>, errors: &m
 }
 
 /// What is wrong with the devices of a container.
-pub(super) fn validate_devices(container: &Value, volumes: &[&Value], at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_devices(container: &Value, volumes: &Volumes<'_>, at: &Path<'_>, errors: &mut Errors) {
     let mounts = container.items("volumeMounts");
-    let mut paths: Vec<&str> = Vec::new();
-    let mut names: Vec<&str> = Vec::new();
+    let mount_names = texts_of(mounts, "name");
+    let mount_paths = texts_of(mounts, "mountPath");
+    let mut paths: HashSet<&str> = HashSet::new();
+    let mut names: HashSet<&str> = HashSet::new();
     for (index, device) in container.items("volumeDevices").iter().enumerate() {
         let place = at.index(index);
         let (name, path) = (device.text("name"), device.text("devicePath"));
@@ -130,10 +139,10 @@ pub(super) fn validate_devices(container: &Value, volumes: &[&Value], at: &Path<
         if name.is_empty() {
             errors.required(&name_at, "");
         }
-        if names.contains(&name) {
+        if names.contains(name) {
             errors.invalid(&name_at, name, "must be unique");
         }
-        match volume(volumes, name) {
+        match volumes.get(name) {
             Some(volume) if !volume.has("persistentVolumeClaim") && !volume.has("ephemeral") => {
                 let detail =
                     "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode";
@@ -145,24 +154,24 @@ pub(super) fn validate_devices(container: &Value, volumes: &[&Value], at: &Path<
         if path.is_empty() {
             errors.required(&path_at, "");
         }
-        if paths.contains(&path) {
+        if paths.contains(path) {
             errors.invalid(&path_at, path, "must be unique");
         }
         let mut steps = Errors::new();
         no_steps_back(path, &path_at, &mut steps);
         if steps.is_empty() {
-            paths.push(path);
+            paths.insert(path);
         } else {
             errors.invalid(&path_at, path, "can not contain backsteps ('..')");
         }
-        if mounts.iter().any(|mount| mount.text("name") == name) {
+        if mount_names.contains(name) {
             errors.invalid(&name_at, name, "must not already exist in volumeMounts");
         }
-        if mounts.iter().any(|mount| mount.text("mountPath") == path) {
+        if mount_paths.contains(path) {
             errors.invalid(&path_at, path, "must not already exist as a path in volumeMounts");
         }
         if !name.is_empty() {
-            names.push(name);
+            names.insert(name);
         }
     }
 }

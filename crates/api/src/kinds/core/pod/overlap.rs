@@ -4,6 +4,12 @@ use serde_json::Value;
 
 use crate::{go, rules::Tree};
 
+/// Files are compared with so many before them: the rest goes without a warning.
+const MOST_COMPARED: usize = 256;
+
+/// Warnings of one volume. The headers of an answer have room for fewer.
+const MOST_OVERLAPS: usize = 256;
+
 /// A file, and where it comes from.
 struct File {
     path: String,
@@ -89,7 +95,12 @@ fn overlaps(files: Vec<File>) -> Vec<String> {
     for file in files {
         let others = before.iter().filter(|other| file.collides(other));
         told.extend(others.map(|other| format!("{file} with {other}")));
-        before.push(file);
+        if told.len() >= MOST_OVERLAPS {
+            break;
+        }
+        if before.len() < MOST_COMPARED {
+            before.push(file);
+        }
     }
     told
 }

@@ -1,5 +1,7 @@
 //! The parts of a pod that change on paths of their own: containers that look into it, and what it asks for.
 
+use std::collections::HashMap;
+
 use serde_json::Value;
 
 use super::{
@@ -47,13 +49,15 @@ impl Rules for EphemeralContainers {
         annotations::validate_update(new, old, &options, &metadata_at.child("annotations"), errors);
         let spec_at = Path::new("spec");
         let at = spec_at.child("ephemeralContainers");
-        let after = new.at("spec").items("ephemeralContainers");
+        let after = new.at("spec").items("ephemeralContainers").iter();
+        // Of several by one name, the last.
+        let after: HashMap<&str, &Value> = after.map(|container| (container.text("name"), container)).collect();
         for before in old.at("spec").items("ephemeralContainers") {
+            if errors.is_full() {
+                return;
+            }
             let name = go::quote(before.text("name"));
-            match after
-                .iter()
-                .rfind(|other| other.text("name") == before.text("name"))
-            {
+            match after.get(before.text("name")) {
                 None => {
                     let detail = format!("existing ephemeral containers {name} may not be removed\n");
                     errors.forbidden(&at, detail);

@@ -1,5 +1,7 @@
 //! What is set with a new pod, and what a client cannot set or change.
 
+use std::collections::{HashMap, VecDeque};
+
 use serde_json::{Value, json};
 
 use super::{disabled, profile, qos, whole};
@@ -64,18 +66,16 @@ pub(super) fn status(new: &mut Value, old: &Value) {
         }
     }
     keep_observed(status, before);
-    let mut used: Vec<String> = Vec::new();
+    // The old conditions by type; the first new one of a type is the first old one of it.
+    let mut of_type: HashMap<&str, VecDeque<&Value>> = HashMap::new();
+    for condition in before.items("conditions") {
+        of_type.entry(condition.text("type")).or_default().push_back(condition);
+    }
     for condition in status.items_mut("conditions") {
-        let ty = condition.text("type").to_owned();
-        let taken = used.iter().filter(|other| **other == ty).count();
-        let mut same = before
-            .items("conditions")
-            .iter()
-            .filter(|other| other.text("type") == ty);
-        if let Some(before) = same.nth(taken) {
+        let same = of_type.get_mut(condition.text("type"));
+        if let Some(before) = same.and_then(VecDeque::pop_front) {
             keep_observed(condition, before);
         }
-        used.push(ty);
     }
     disabled::drop_from_pod(new, old);
 }

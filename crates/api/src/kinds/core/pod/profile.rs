@@ -1,5 +1,7 @@
 //! Profiles of seccomp and `AppArmor`: as fields, and as the annotations they once were.
 
+use std::{cell::LazyCell, collections::HashSet};
+
 use serde_json::{Value, json};
 
 use super::{defaults::CONTAINERS, env::descending, internal, report::Report};
@@ -99,11 +101,15 @@ pub(super) fn validate_annotations(annotations: &Value, spec: &Value, at: &Path<
     for (key, profile) in texts().filter(|(key, _)| key.starts_with(SECCOMP_CONTAINER)) {
         seccomp_annotation(profile, &at.child(key), errors);
     }
+    let names = LazyCell::new(|| -> HashSet<&str> {
+        let containers = super::options::containers(spec);
+        containers.map(|container| container.text("name")).collect()
+    });
     for (key, profile) in texts() {
         let Some(name) = key.strip_prefix(APPARMOR) else {
             continue;
         };
-        if !super::options::containers(spec).any(|container| container.text("name") == name) {
+        if !names.contains(name) {
             errors.invalid(&at.key(key), name, "container not found");
         }
         let known =

@@ -124,9 +124,10 @@ pub(super) fn validate_container(
     }
     seccomp(context.at("seccompProfile"), &at.child("seccompProfile"), errors);
     if context.at("allowPrivilegeEscalation").as_bool() == Some(false) {
+        let shown = internal::shown("SecurityContext", context);
         let mut refuse = |what: &str| {
             let detail = format!("cannot set `allowPrivilegeEscalation` to false and {what}");
-            errors.invalid(at, internal::shown("SecurityContext", context), detail);
+            errors.invalid(at, shown.clone(), detail);
         };
         if context.flag("privileged") {
             refuse("`privileged` to true");

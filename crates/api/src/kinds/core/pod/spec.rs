@@ -72,7 +72,10 @@ pub(super) fn validate(
     if !spec.has("terminationGracePeriodSeconds") {
         errors.required(&at.child("terminationGracePeriodSeconds"), "");
     }
-    let volumes = volume::validate_volumes(spec.items("volumes"), &at.child("volumes"), metadata, errors);
+    let volumes = volume::validate_volumes(spec.items("volumes"), &at.child("volumes"), metadata, errors)
+        .into_iter()
+        .map(|volume| (volume.text("name"), volume))
+        .collect();
     let claims: Vec<&str> = spec
         .items("resourceClaims")
         .iter()

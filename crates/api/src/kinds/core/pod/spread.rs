@@ -1,10 +1,13 @@
 //! How pods are spread among zones, nodes and the like.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::{affinity::label_keys, options::Options, report::Report};
 use crate::{
     field::Path,
+    kinds::demand,
     name::label_key,
     rules::{Errors, Tree},
     selector::label::{self, InvalidValues, UnknownOperators},
@@ -15,6 +18,13 @@ const POLICIES: [&str; 2] = ["Honor", "Ignore"];
 
 /// What is wrong with constraints.
 pub(super) fn validate(constraints: &[Value], options: &Options, at: &Path<'_>, errors: &mut Errors) {
+    let pair_of = |constraint: &'_ Value| -> (String, String) {
+        let pair = ["topologyKey", "whenUnsatisfiable"].map(|name| constraint.text(name).to_owned());
+        pair.into()
+    };
+    // The pair of a constraint that has another one behind it.
+    let mut repeated = demand::repeated(constraints.iter().rev().map(pair_of));
+    repeated.reverse();
     for (index, constraint) in constraints.iter().enumerate() {
         let place = at.index(index);
         positive(
@@ -32,9 +42,7 @@ pub(super) fn validate(constraints: &[Value], options: &Options, at: &Path<'_>, 
         if !ACTIONS.contains(&action) {
             errors.unsupported(&place.child("whenUnsatisfiable"), action, &ACTIONS);
         }
-        let same =
-            |other: &Value| other.text("topologyKey") == key && other.text("whenUnsatisfiable") == action;
-        if constraints[index + 1..].iter().any(same) {
+        if repeated[index] {
             let pair_at = place.child("{topologyKey, whenUnsatisfiable}");
             errors.duplicate(&pair_at, &format!("{{{key}, {action}}}"));
         }
@@ -72,7 +80,7 @@ fn positive(number: i64, at: &Path<'_>, errors: &mut Errors) {
 
 fn selector(constraint: &Value, at: &Path<'_>) -> Errors {
     let (refused, unknown) = (InvalidValues::Refused, UnknownOperators::Refused);
-    label::validate(at, constraint.at("labelSelector"), refused, unknown)
+    label::validate(at, constraint.at("labelSelector"), refused, unknown).into()
 }
 
 /// As it was before keys were merged into the selector.
@@ -84,12 +92,11 @@ fn old_label_keys(constraint: &Value, at: &Path<'_>, errors: &mut Errors) {
     if selector.is_null() {
         errors.forbidden(at, "must not be specified when labelSelector is not set");
     }
+    let expressions = selector.items("matchExpressions").iter();
+    let selected: HashSet<&str> = expressions.map(|expression| expression.text("key")).collect();
     for (index, key) in constraint.texts("matchLabelKeys").enumerate() {
         errors.faults(&at.index(index), key, label_key(key));
-        let mut expressions = selector.items("matchExpressions").iter();
-        if selector.entries("matchLabels").contains_key(key)
-            || expressions.any(|expression| expression.text("key") == key)
-        {
+        if selector.entries("matchLabels").contains_key(key) || selected.contains(key) {
             let detail = "exists in both matchLabelKeys and labelSelector";
             errors.invalid(&at.index(index), key, detail);
         }

@@ -1,5 +1,7 @@
 //! What is wrong with a change of the status of a pod.
 
+use std::collections::{HashMap, HashSet};
+
 use serde_json::Value;
 
 use super::{annotations, internal, options::Options, report::Report, resources::amount, restart, security};
@@ -100,23 +102,23 @@ fn restarts(
     if !ephemeral && restart::may_restart_all(spec) {
         return;
     }
+    let alive: HashSet<&str> = new
+        .iter()
+        .filter(|after| !after.at("state").has("terminated"))
+        .map(|after| after.text("name"))
+        .collect();
+    let by_name = by_name(spec.items(containers));
     for (index, before) in old.iter().enumerate() {
         let ended = before.at("state").at("terminated");
         if ended.is_null() {
             continue;
         }
         let name = before.text("name");
-        let revived = new
-            .iter()
-            .any(|after| after.text("name") == name && !after.at("state").has("terminated"));
+        let revived = alive.contains(name);
         let allowed = !ephemeral
-            && spec
-                .items(containers)
-                .iter()
-                .find(|container| container.text("name") == name)
-                .is_some_and(|container| {
-                    restart::restarts(container, spec, ended.int("exitCode").unwrap_or_default())
-                });
+            && by_name.get(name).is_some_and(|container| {
+                restart::restarts(container, spec, ended.int("exitCode").unwrap_or_default())
+            });
         if revived && !allowed {
             let detail = "may not be transitioned to non-terminated state";
             errors.forbidden(&at.index(index).child("state"), detail);
@@ -124,14 +126,23 @@ fn restarts(
     }
 }
 
+/// The items of a list by name; of several by one name, the first.
+fn by_name(items: &[Value]) -> HashMap<&str, &Value> {
+    let mut named = HashMap::with_capacity(items.len());
+    for item in items {
+        named.entry(item.text("name")).or_insert(item);
+    }
+    named
+}
+
 fn claims(status: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     let statuses = status.items("resourceClaimStatuses");
     let repeated = demand::repeated(statuses.iter().map(|status| status.text("name")));
+    let known = by_name(spec.items("resourceClaims"));
     for (index, claim) in statuses.iter().enumerate() {
         let place = at.index(index);
         let name = claim.text("name");
-        let same = |other: &Value| other.text("name") == name;
-        if !spec.items("resourceClaims").iter().any(same) {
+        if !known.contains_key(name) {
             let detail = "must match the name of an entry in `spec.resourceClaims`";
             errors.invalid(&place.child("name"), name, detail);
         }
@@ -155,15 +166,13 @@ fn extended_claim(status: &Value, spec: &Value, at: &Path<'_>, errors: &mut Erro
         errors.required(&list_at, "at least one request mapping is required");
     }
     let repeated = demand::repeated(mappings);
+    let mut containers = by_name(spec.items("initContainers"));
+    containers.extend(by_name(spec.items("containers")));
     for (index, mapping) in mappings.iter().enumerate() {
         let place = list_at.index(index);
         let (container, resource) = (mapping.text("containerName"), mapping.text("resourceName"));
         let request = mapping.text("requestName");
-        let mut all = spec
-            .items("containers")
-            .iter()
-            .chain(spec.items("initContainers"));
-        match all.find(|other| other.text("name") == container) {
+        match containers.get(container) {
             None => {
                 let detail =
                     "must match the name of an entry in spec.initContainers.name or spec.containers.name";
@@ -218,14 +227,12 @@ fn host_addresses(status: &Value, before: &Value, at: &Path<'_>, errors: &mut Er
 
 /// Each address must be valid, or be an old one; of several there is one for each family.
 fn addresses(all: &[Value], old: &[Value], ty: &str, at: &Path<'_>, errors: &mut Errors) {
-    let old: Vec<&str> = old.iter().map(|address| address.text("ip")).collect();
+    let old: HashSet<&str> = old.iter().map(|address| address.text("ip")).collect();
     for (index, address) in all.iter().enumerate() {
-        errors.extend(legacy_ip(
-            &at.index(index),
-            address.text("ip"),
-            Strictness::Strict,
-            &old,
-        ));
+        let ip = address.text("ip");
+        if !old.contains(ip) {
+            errors.extend(legacy_ip(&at.index(index), ip, Strictness::Strict, &[]));
+        }
     }
     if all.len() < 2 {
         return;
@@ -278,6 +285,8 @@ fn users(statuses: &[Value], os: &Value, at: &Path<'_>, errors: &mut Errors) {
 
 /// What is told of the devices of a container must be of what it asked for.
 fn allocated(status: &Value, list: &str, containers: &[Value], at: &Path<'_>, errors: &mut Errors) {
+    let by_name = by_name(containers);
+    let mappings = claimed_by_mapping(status);
     for (index, told) in status.items(list).iter().enumerate() {
         let resources = told.items("allocatedResourcesStatus");
         if resources.is_empty() {
@@ -289,11 +298,12 @@ fn allocated(status: &Value, list: &str, containers: &[Value], at: &Path<'_>, er
             errors.forbidden(&list_at, "must not be specified in container status");
             continue;
         }
-        let container = containers.iter().find(|c| c.text("name") == told.text("name"));
+        let container = by_name.get(told.text("name")).copied();
+        let claimed = container.map(claimed_by).unwrap_or_default();
         for (number, resource) in resources.iter().enumerate() {
             let place = list_at.index(number);
             let name = resource.text("name");
-            if let Some(detail) = container.and_then(|container| unasked(name, container, status)) {
+            if let Some(detail) = container.and_then(|container| unasked(name, container, &claimed, &mappings)) {
                 errors.invalid(&place.child("name"), name, detail);
             }
             devices(resource.items("resources"), &place.child("resources"), errors);
@@ -302,33 +312,53 @@ fn allocated(status: &Value, list: &str, containers: &[Value], at: &Path<'_>, er
 }
 
 /// Why a resource is none the container asked for, if it is not.
-fn unasked(name: &str, container: &Value, status: &Value) -> Option<&'static str> {
+fn unasked(
+    name: &str,
+    container: &Value,
+    claimed: &HashSet<String>,
+    mappings: &HashMap<(&str, String), Vec<&str>>,
+) -> Option<&'static str> {
     let asked = container.at("resources");
     let Some(claim) = name.strip_prefix("claim:") else {
         let known = asked.at("requests").has(name);
         return (!known).then_some("must match one of the container's resource requests");
     };
-    let by_claim = asked
-        .items("claims")
-        .iter()
-        .any(|other| match other.text("request") {
-            "" => other.text("name") == claim,
-            request => claim == format!("{}/{request}", other.text("name")),
-        });
-    let extended = status.at("extendedResourceClaimStatus");
-    let by_extended = claim.split_once('/').is_some_and(|(claim, request)| {
-        !request.is_empty()
-            && claim == extended.text("resourceClaimName")
-            && extended.items("requestMappings").iter().any(|mapping| {
-                mapping.text("containerName") == container.text("name")
-                    && mapping.text("requestName") == request
-                    && !amount(asked.at("requests").at(mapping.text("resourceName"))).is_zero()
-            })
+    let by_claim = claimed.contains(claim);
+    let resources = mappings.get(&(container.text("name"), claim.to_owned()));
+    let by_extended = resources.is_some_and(|resources| {
+        let mut resources = resources.iter();
+        resources.any(|resource| !amount(asked.at("requests").at(resource)).is_zero())
     });
     (!by_claim && !by_extended).then_some(
         "must match one of the container's resource claims as 'claim:<claimName>/<requestName>' when \
          container.resources.claims[*].request is set or 'claim:<claimName>' when it is empty",
     )
+}
+
+/// The claims of a container: `claim`, or `claim/request`.
+fn claimed_by(container: &Value) -> HashSet<String> {
+    let claims = container.at("resources").items("claims").iter();
+    claims
+        .map(|claim| match claim.text("request") {
+            "" => claim.text("name").to_owned(),
+            request => format!("{}/{request}", claim.text("name")),
+        })
+        .collect()
+}
+
+/// The resources that the claim for extended resources stands for, by container and `claim/request`.
+fn claimed_by_mapping(status: &Value) -> HashMap<(&str, String), Vec<&str>> {
+    let extended = status.at("extendedResourceClaimStatus");
+    let mut mappings: HashMap<_, Vec<_>> = HashMap::new();
+    for mapping in extended.items("requestMappings") {
+        let request = mapping.text("requestName");
+        if !request.is_empty() {
+            let claim = format!("{}/{request}", extended.text("resourceClaimName"));
+            let resources = mappings.entry((mapping.text("containerName"), claim)).or_default();
+            resources.push(mapping.text("resourceName"));
+        }
+    }
+    mappings
 }
 
 fn devices(devices: &[Value], at: &Path<'_>, errors: &mut Errors) {

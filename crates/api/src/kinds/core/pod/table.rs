@@ -1,5 +1,7 @@
 //! What a table shows of a pod.
 
+use std::collections::HashMap;
+
 use serde_json::{Value, json};
 
 use super::options::is_sidecar;
@@ -149,13 +151,12 @@ fn sum(spec: &Value, status: &Value) -> Sum {
     let mut of_sidecars = Restarts::default();
     let mut initializing = false;
     let init = spec.items("initContainers");
+    // Of several by one name, the last.
+    let by_name: HashMap<&str, &Value> = init.iter().map(|c| (c.text("name"), c)).collect();
     for (index, container) in status.items("initContainerStatuses").iter().enumerate() {
         restarts.add(container);
         let name = container.text("name");
-        let sidecar = init
-            .iter()
-            .rfind(|c| c.text("name") == name)
-            .is_some_and(is_sidecar);
+        let sidecar = by_name.get(name).is_some_and(|c| is_sidecar(c));
         if sidecar {
             of_sidecars.add(container);
         }
@@ -215,12 +216,14 @@ fn gates(spec: &Value, status: &Value) -> String {
     if gates.is_empty() {
         return "<none>".to_owned();
     }
-    let open = gates.iter().filter(|gate| {
-        let mut conditions = status.items("conditions").iter();
-        conditions
-            .find(|condition| condition.text("type") == gate.text("conditionType"))
-            .is_some_and(|condition| condition.text("status") == "True")
-    });
+    // Of several conditions of one type, the first.
+    let conditions = status.items("conditions").iter().rev();
+    let statuses: HashMap<&str, &str> = conditions
+        .map(|condition| (condition.text("type"), condition.text("status")))
+        .collect();
+    let open = gates
+        .iter()
+        .filter(|gate| statuses.get(gate.text("conditionType")) == Some(&"True"));
     format!("{}/{}", open.count(), gates.len())
 }
 

@@ -1,5 +1,7 @@
 //! Which taints of nodes a pod tolerates.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::{options::Options, report::Report};
@@ -99,13 +101,9 @@ pub(super) fn validate_added(
     errors: &mut Errors,
 ) {
     let new = new.items("tolerations");
-    let kept = |old: &Value| {
-        new.iter().any(|new| {
-            ["key", "operator", "value", "effect"]
-                .into_iter()
-                .all(|field| new.at(field) == old.at(field))
-        })
-    };
+    let identity = |toleration: &'_ Value| ["key", "operator", "value", "effect"].map(|field| toleration.at(field).clone());
+    let known: HashSet<_> = new.iter().map(identity).collect();
+    let kept = |old: &Value| known.contains(&identity(old));
     if !old.items("tolerations").iter().all(kept) {
         let detail = "existing toleration can not be modified except its tolerationSeconds";
         return errors.forbidden(at, detail);

@@ -1,5 +1,7 @@
 //! What of a pod may change.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::{annotations, equality::same, internal, options::Options, report::Report, spec, toleration};
@@ -85,10 +87,11 @@ fn deadline(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) -> boo
 }
 
 fn gates_only_go(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let before = old.items("schedulingGates");
+    let before = old.items("schedulingGates").iter();
+    let before: HashSet<&str> = before.map(|gate| gate.text("name")).collect();
     for (index, gate) in new.items("schedulingGates").iter().enumerate() {
         let name = gate.text("name");
-        if !before.iter().any(|other| other.text("name") == name) {
+        if !before.contains(name) {
             let detail = format!("only deletion is allowed, but found new scheduling gate '{name}'");
             errors.forbidden(&at.index(index).child("name"), detail);
         }

@@ -70,7 +70,11 @@ pub(super) fn judge(errors: &mut Errors, service: &Value, old: Option<&Value>) {
             }
             continue;
         }
-        let faults = name::legacy_ip(&place.index(index), ip, Strictness::Strict, &kept);
+        let faults = if kept.contains(ip) {
+            Vec::new()
+        } else {
+            name::legacy_ip(&place.index(index), ip, Strictness::Strict, &[])
+        };
         readable &= faults.is_empty();
         errors.extend(faults);
     }

@@ -1,5 +1,7 @@
 //! What is wrong with a service.
 
+use std::collections::HashSet;
+
 use std::collections::BTreeSet;
 
 use serde_json::Value;
@@ -167,13 +169,17 @@ fn affinity(errors: &mut Errors, spec: &Value) {
 fn external_ips(errors: &mut Errors, spec: &Value, old: Option<&Value>) {
     let root = Path::new("spec");
     let place = root.child("externalIPs");
-    let kept: Vec<_> = old
+    let kept: HashSet<_> = old
         .into_iter()
         .flat_map(|old| old.at("spec").texts("externalIPs"))
         .collect();
     for (index, ip) in spec.texts("externalIPs").enumerate() {
         let place = place.index(index);
-        let faults = name::legacy_ip(&place, ip, Strictness::Strict, &kept);
+        let faults = if kept.contains(ip) {
+            Vec::new()
+        } else {
+            name::legacy_ip(&place, ip, Strictness::Strict, &[])
+        };
         if faults.is_empty() {
             endpoint_ip(errors, &place, ip);
         }
@@ -224,8 +230,8 @@ fn port_conflicts(errors: &mut Errors, service: &Value) {
 /// What is wrong with the networks a load balancer lets in, in the field or in the annotation that was there before.
 fn source_ranges(errors: &mut Errors, service: &Value, old: Option<&Value>) {
     let spec = service.at("spec");
-    let judge = |errors: &mut Errors, place: &Path<'_>, text: &str, kept: &[&str]| {
-        errors.extend(name::legacy_cidr(place, text.trim(), Strictness::Strict, kept));
+    let judge = |errors: &mut Errors, place: &Path<'_>, text: &str| {
+        errors.extend(name::legacy_cidr(place, text.trim(), Strictness::Strict, &[]));
     };
     if !spec.items("loadBalancerSourceRanges").is_empty() {
         let root = Path::new("spec");
@@ -233,13 +239,15 @@ fn source_ranges(errors: &mut Errors, service: &Value, old: Option<&Value>) {
         if kind(service) != LOAD_BALANCER {
             errors.push(Error::forbidden(&place, ONLY_FOR_BALANCERS));
         }
-        let kept: Vec<_> = old
+        let kept: HashSet<_> = old
             .into_iter()
             .flat_map(|old| old.at("spec").texts("loadBalancerSourceRanges"))
             .map(str::trim)
             .collect();
         for (index, text) in spec.texts("loadBalancerSourceRanges").enumerate() {
-            judge(errors, &place.index(index), text, &kept);
+            if !kept.contains(text.trim()) {
+                judge(errors, &place.index(index), text);
+            }
         }
         return;
     }
@@ -259,7 +267,7 @@ fn source_ranges(errors: &mut Errors, service: &Value, old: Option<&Value>) {
     let changed = old.is_none_or(|old| annotation(old).unwrap_or_default() != text);
     if changed && !text.trim().is_empty() {
         for part in text.trim().split(',') {
-            judge(errors, &place, part, &[]);
+            judge(errors, &place, part);
         }
     }
 }
@@ -289,7 +297,7 @@ pub(super) fn load_balancer(errors: &mut Errors, service: &Value, old: &Value) {
         errors.push(Error::forbidden(&root, detail));
         return;
     }
-    let kept: Vec<_> = before
+    let kept: HashSet<_> = before
         .iter()
         .map(|one| one.text("ip"))
         .filter(|ip| !ip.is_empty())
@@ -297,8 +305,8 @@ pub(super) fn load_balancer(errors: &mut Errors, service: &Value, old: &Value) {
     for (index, one) in ingress.iter().enumerate() {
         let place = root.index(index);
         let ip = one.text("ip");
-        if !ip.is_empty() {
-            errors.extend(name::legacy_ip(&place.child("ip"), ip, Strictness::Strict, &kept));
+        if !ip.is_empty() && !kept.contains(ip) {
+            errors.extend(name::legacy_ip(&place.child("ip"), ip, Strictness::Strict, &[]));
         }
         let mode_place = place.child("ipMode");
         match one.at("ipMode").as_str() {

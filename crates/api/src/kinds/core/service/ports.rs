@@ -1,5 +1,7 @@
 //! Which ports on all nodes are to be given to a service, and which it gives back.
 
+use std::collections::{HashMap, HashSet};
+
 use serde_json::Value;
 
 use super::{LOAD_BALANCER, NODE_PORT, kind, needs_health_check};
@@ -84,24 +86,26 @@ fn of_new(service: &Value) -> Vec<(usize, Want)> {
     let own = number_of;
     let mut wants = Vec::new();
     // By number of the port: the index of the first, and its port on nodes if that is known.
-    let mut first: Vec<(i64, usize, Option<i64>)> = Vec::new();
+    let mut first: HashMap<i64, (usize, Option<i64>)> = HashMap::new();
+    // By number of the port: the first port on nodes that is asked for.
+    let mut asked_for: HashMap<i64, i64> = HashMap::new();
+    for port in ports.iter().filter(|port| own(port) != 0) {
+        let number = port.int("port").unwrap_or_default();
+        asked_for.entry(number).or_insert(own(port));
+    }
     for (index, port) in ports.iter().enumerate() {
         if own(port) == 0 && !allocates(service) {
             continue;
         }
         let number = port.int("port").unwrap_or_default();
-        match first.iter().find(|(other, ..)| *other == number) {
+        match first.get(&number) {
             None => {
-                let asked = ports
-                    .iter()
-                    .filter(|other| other.int("port").unwrap_or_default() == number)
-                    .map(own)
-                    .find(|asked| *asked != 0);
+                let asked = asked_for.get(&number).copied();
                 wants.push((index, asked.map_or(Want::Any, Want::Number)));
-                first.push((number, index, asked));
+                first.insert(number, (index, asked));
             }
-            Some((_, first, _)) if own(port) == 0 => wants.push((index, Want::SameAs(*first))),
-            Some((_, _, asked)) if *asked != Some(own(port)) => {
+            Some((first, _)) if own(port) == 0 => wants.push((index, Want::SameAs(*first))),
+            Some((_, asked)) if *asked != Some(own(port)) => {
                 wants.push((index, Want::Number(own(port))));
             }
             Some(_) => {}
@@ -111,9 +115,10 @@ fn of_new(service: &Value) -> Vec<(usize, Want)> {
 }
 
 fn of_changed(new: &Value, old: &Value) -> Result<Vec<(usize, Want)>, Status> {
-    let held: Vec<_> = numbers(old).collect();
+    let held: HashSet<_> = numbers(old).collect();
+    let mut wanted: HashSet<i64> = HashSet::new();
     let mut wants = Vec::new();
-    let mut seen: Vec<(&str, i64)> = Vec::new();
+    let mut seen: HashSet<(&str, i64)> = HashSet::new();
     for (index, port) in new.at("spec").items("ports").iter().enumerate() {
         let number = number_of(port);
         if number == 0 {
@@ -122,16 +127,14 @@ fn of_changed(new: &Value, old: &Value) -> Result<Vec<(usize, Want)>, Status> {
             }
             continue;
         }
-        let want = (index, Want::Number(number));
-        if !held.contains(&number) && !wants.iter().any(|(_, other)| *other == want.1) {
-            wants.push(want);
+        if !held.contains(&number) && wanted.insert(number) {
+            wants.push((index, Want::Number(number)));
         }
         let pair = (port.text("protocol"), number);
-        if seen.contains(&pair) {
+        if !seen.insert(pair) {
             let message = format!("duplicate nodePort: {{{} {}}}", pair.0, pair.1);
             return Err(Status::unknown(message));
         }
-        seen.push(pair);
     }
     Ok(wants)
 }

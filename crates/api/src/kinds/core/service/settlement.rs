@@ -1,6 +1,8 @@
 //! Fields of a service that follow from others: what a client left out is found in what it said, in what was there
 //! before, and in what the cluster has.
 
+use std::collections::{HashMap, HashSet};
+
 use serde_json::{Value, json};
 
 use super::{
@@ -118,21 +120,18 @@ fn keep_given(new: &mut Value, old: &Value) {
 fn keep_node_ports(spec: &mut Value, before: &Value) {
     let number = |port: &Value| port.int("nodePort").unwrap_or_default();
     let old = before.items("ports");
-    let used: Vec<_> = spec
-        .items("ports")
-        .iter()
-        .map(number)
-        .filter(|used| old.iter().any(|port| number(port) == *used))
-        .collect();
+    let held: HashSet<i64> = old.iter().map(number).collect();
+    let asked = spec.items("ports").iter().map(number);
+    let used: HashSet<i64> = asked.filter(|used| held.contains(used)).collect();
+    // Of several ports by one name, the last.
+    let by_name: HashMap<&str, i64> = old.iter().map(|port| (port.text("name"), number(port))).collect();
     for port in spec.items_mut("ports") {
         if number(port) != 0 {
             continue;
         }
-        let kept = old
-            .iter()
-            .rev()
-            .find(|other| other.text("name") == port.text("name"))
-            .map(number)
+        let kept = by_name
+            .get(port.text("name"))
+            .copied()
             .filter(|kept| *kept != 0 && !used.contains(kept));
         if let Some(kept) = kept {
             port.set("nodePort", kept);

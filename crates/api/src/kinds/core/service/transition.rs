@@ -1,5 +1,7 @@
 //! What may change in a service, and what goes with a change of its type.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::{
@@ -62,7 +64,7 @@ pub(super) fn drop_what_no_longer_applies(new: &mut Value, old: &Value) {
 }
 
 fn adds_no_node_port(new: &Value, old: &Value) -> bool {
-    let numbers = |service: &Value| -> Vec<i64> {
+    let numbers = |service: &Value| -> HashSet<i64> {
         let ports = service.at("spec").items("ports").iter();
         ports
             .filter_map(|port| port.int("nodePort"))

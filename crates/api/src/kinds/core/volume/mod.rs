@@ -11,6 +11,8 @@ pub(crate) mod source;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use self::source::Judge;
@@ -102,6 +104,9 @@ pub(crate) fn validate_volumes<'v>(
 ) -> Vec<&'v Value> {
     let pod = pod_metadata.text("name");
     let mut sound: Vec<&Value> = Vec::with_capacity(volumes.len());
+    let mut sound_names: HashSet<&str> = HashSet::new();
+    let ephemeral = volumes.iter().filter(|volume| volume.has("ephemeral"));
+    let ephemeral: HashSet<&str> = ephemeral.map(|volume| volume.text("name")).collect();
     for (index, volume) in volumes.iter().enumerate() {
         let place = at.index(index);
         let before = errors.len();
@@ -112,22 +117,20 @@ pub(crate) fn validate_volumes<'v>(
         } else {
             demand::label(name, &place.child("name"), errors);
         }
-        if sound.iter().any(|other| other.text("name") == name) {
+        if sound_names.contains(name) {
             errors.push(Error::duplicate(&place.child("name"), name));
         }
         // A volume with faults takes no name: a second one by that name is no duplicate.
         if errors.len() == before {
             sound.push(volume);
+            sound_names.insert(name);
         }
         let claim = volume.at("persistentVolumeClaim").text("claimName");
-        let is_created = |volume: &Value| {
-            volume.has("ephemeral")
-                && claim
-                    .strip_prefix(pod)
-                    .and_then(|rest| rest.strip_prefix('-'))
-                    .is_some_and(|rest| rest == volume.text("name"))
-        };
-        if !pod.is_empty() && volume.has("persistentVolumeClaim") && volumes.iter().any(is_created) {
+        let is_created = claim
+            .strip_prefix(pod)
+            .and_then(|rest| rest.strip_prefix('-'))
+            .is_some_and(|rest| ephemeral.contains(rest));
+        if !pod.is_empty() && volume.has("persistentVolumeClaim") && is_created {
             let place = place.child("persistentVolumeClaim");
             errors.push(Error::invalid(
                 &place.child("claimName"),

@@ -1,5 +1,7 @@
 //! Volumes that bring files of several sources together.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::files;
@@ -30,16 +32,14 @@ const ANNOTATIONS_BYTES: usize = 256 * 1024;
 
 /// The paths that are taken, and the place that is named when one is taken twice.
 struct Paths<'v, 'p> {
-    taken: Vec<&'v str>,
+    taken: HashSet<&'v str>,
     at: &'p Path<'p>,
 }
 
 impl<'v> Paths<'v, '_> {
     fn take(&mut self, path: &'v str, shown: &str, errors: &mut Errors) {
-        if self.taken.contains(&path) {
+        if !self.taken.insert(path) {
             errors.push(Error::invalid(self.at, shown, CONFLICT));
-        } else {
-            self.taken.push(path);
         }
     }
 }
@@ -49,7 +49,7 @@ pub(super) fn projected(source: &Value, at: &Path<'_>, errors: &mut Errors) {
     files::default_mode(source, at, errors);
     let place = at.child("sources");
     let mut paths = Paths {
-        taken: Vec::new(),
+        taken: HashSet::new(),
         at,
     };
     for (index, part) in source.items("sources").iter().enumerate() {

@@ -1,5 +1,10 @@
 //! What containers and pods ask for: requests, limits and claims.
 
+use std::{
+    cell::LazyCell,
+    collections::{HashMap, HashSet},
+};
+
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -10,6 +15,7 @@ use super::{
     validate_container_name,
 };
 use crate::{
+    bound::{self, MOST_VALUE},
     field::{Error, Path},
     name::dns1123_label,
     quantity::Quantity,
@@ -118,7 +124,17 @@ fn within_limit(
 
 /// The claims must be the pod's, each once, as a whole or by requests.
 fn claim_names(claims: &[Value], known: &[&str], at: &Path<'_>, errors: &mut Errors) {
-    let mut seen: Vec<(&str, &str)> = Vec::new();
+    let mut seen: HashSet<(&str, &str)> = HashSet::new();
+    // How often each claim was named.
+    let mut times: HashMap<&str, usize> = HashMap::new();
+    let known_names: HashSet<&str> = known.iter().copied().collect();
+    // Every error lists all claims of the pod: the list is made once.
+    let listed = LazyCell::new(|| {
+        let mut known = known.to_vec();
+        known.sort_unstable();
+        known.dedup();
+        bound::cut_owned(known.join(", "), MOST_VALUE)
+    });
     for (index, claim) in claims.iter().enumerate() {
         let place = at.index(index);
         let (name, request) = (claim.text("name"), claim.text("request"));
@@ -135,13 +151,14 @@ fn claim_names(claims: &[Value], known: &[&str], at: &Path<'_>, errors: &mut Err
             if seen.contains(&(name, request)) {
                 errors.duplicate(&place, &format!("{name}/{request}"));
             } else if request.is_empty() {
-                for _ in seen.iter().filter(|(other, _)| *other == name) {
+                for _ in 0..times.get(name).copied().unwrap_or_default() {
                     errors.duplicate(&place, name);
                 }
             }
-            seen.push((name, request));
+            seen.insert((name, request));
+            *times.entry(name).or_default() += 1;
         }
-        if !known.contains(&name) {
+        if !known_names.contains(name) {
             let mut error = Error::not_found(&place, name);
             error
                 .detail
@@ -149,11 +166,8 @@ fn claim_names(claims: &[Value], known: &[&str], at: &Path<'_>, errors: &mut Err
             if known.is_empty() {
                 error.detail.push_str(" which is empty");
             } else {
-                let mut known = known.to_vec();
-                known.sort_unstable();
-                known.dedup();
                 error.detail.push_str(": ");
-                error.detail.push_str(&known.join(", "));
+                error.detail.push_str(&listed);
             }
             errors.push(error);
         }

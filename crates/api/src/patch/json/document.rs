@@ -1,0 +1,247 @@
+//! A document while operations change it.
+//!
+//! Lists are kept in pieces, so that to insert or to remove an item moves a piece and not the rest of the list. A part is
+//! opened when an operation first goes through it; the rest stays as it is.
+
+use std::{collections::BTreeMap, mem};
+
+use serde_json::Value;
+
+use super::pointer::{index, unescape};
+
+/// A part of the document.
+#[derive(Debug)]
+pub(super) enum Part {
+    /// No operation went through it.
+    Whole(Value),
+    /// An object.
+    Fields(BTreeMap<String, Part>),
+    /// A list.
+    Items(Items),
+}
+
+/// A list in pieces.
+#[derive(Debug, Default)]
+pub(super) struct Items {
+    /// None is empty, none has more than [`MOST_ITEMS`].
+    pieces: Vec<Vec<Part>>,
+    len: usize,
+}
+
+/// Items of a piece.
+const MOST_ITEMS: usize = 512;
+
+/// How deep operations may nest parts. Bodies are decoded down to fewer levels.
+const MOST_DEPTH: usize = 1000;
+
+/// What holds a place, and the name of the place in it.
+pub(super) struct Holder<'d> {
+    part: &'d mut Part,
+    name: String,
+}
+
+// --- Part ---
+
+impl Part {
+    /// What holds the place that a path names; `None` if nothing does.
+    pub(super) fn holder(&mut self, path: &str) -> Option<Holder<'_>> {
+        let (parents, name) = path.rsplit_once('/')?;
+        let mut part = self;
+        // What stands before the first slash does not count.
+        for step in parents.split('/').skip(1) {
+            part = part.open().child(&unescape(step))?;
+        }
+        let part = part.open();
+        match part {
+            Part::Fields(_) | Part::Items(_) => Some(Holder {
+                part,
+                name: unescape(name),
+            }),
+            Part::Whole(_) => None,
+        }
+    }
+
+    /// The document as a tree; `None` if operations nested it too deeply. No such document can be decoded.
+    pub(super) fn into_value(self) -> Option<Value> {
+        self.into_tree(MOST_DEPTH)
+    }
+
+    fn into_tree(self, depth: usize) -> Option<Value> {
+        let below = depth.checked_sub(1)?;
+        match self {
+            Part::Whole(value) => Some(value),
+            Part::Fields(fields) => {
+                let fields = fields
+                    .into_iter()
+                    .map(|(name, part)| Some((name, part.into_tree(below)?)));
+                Some(Value::Object(fields.collect::<Option<_>>()?))
+            }
+            Part::Items(items) => {
+                let items = items.pieces.into_iter().flatten();
+                let items = items.map(|part| part.into_tree(below));
+                Some(Value::Array(items.collect::<Option<_>>()?))
+            }
+        }
+    }
+
+    /// A copy as a tree.
+    pub(super) fn to_value(&self) -> Value {
+        match self {
+            Part::Whole(value) => value.clone(),
+            Part::Fields(fields) => Value::Object(
+                fields
+                    .iter()
+                    .map(|(name, part)| (name.clone(), part.to_value()))
+                    .collect(),
+            ),
+            Part::Items(items) => Value::Array(items.pieces.iter().flatten().map(Part::to_value).collect()),
+        }
+    }
+
+    /// Whether it is this value.
+    pub(super) fn is(&self, value: &Value) -> bool {
+        match (self, value) {
+            (Part::Whole(own), value) => own == value,
+            (Part::Fields(fields), Value::Object(map)) => {
+                fields.len() == map.len()
+                    && fields
+                        .iter()
+                        .all(|(name, part)| map.get(name).is_some_and(|value| part.is(value)))
+            }
+            (Part::Items(items), Value::Array(list)) => {
+                items.len == list.len()
+                    && items.pieces.iter().flatten().zip(list).all(|(part, value)| part.is(value))
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether it is null.
+    pub(super) fn is_null(&self) -> bool {
+        matches!(self, Part::Whole(Value::Null))
+    }
+
+    /// Opens an object or a list.
+    fn open(&mut self) -> &mut Self {
+        if let Part::Whole(Value::Object(map)) = self {
+            let fields = mem::take(map).into_iter();
+            *self = Part::Fields(fields.map(|(name, value)| (name, Part::Whole(value))).collect());
+        } else if let Part::Whole(Value::Array(list)) = self {
+            *self = Part::Items(Items::new(mem::take(list)));
+        }
+        self
+    }
+
+    fn child(&mut self, name: &str) -> Option<&mut Part> {
+        match self {
+            Part::Fields(fields) => fields.get_mut(name),
+            Part::Items(items) => {
+                let at = index(name, items.len)?;
+                Some(items.get_mut(at))
+            }
+            Part::Whole(_) => None,
+        }
+    }
+}
+
+// --- Holder ---
+
+impl<'d> Holder<'d> {
+    /// What is at the place; `None` if its object has no such field, or its list no such item.
+    pub(super) fn get(self) -> Option<&'d mut Part> {
+        self.part.child(&self.name)
+    }
+
+    /// Whether a list holds the place.
+    pub(super) fn is_item(&self) -> bool {
+        matches!(self.part, Part::Items(_))
+    }
+
+    /// Sets a field, or inserts an item; `None` if the list has no such place.
+    pub(super) fn add(self, value: Part) -> Option<()> {
+        match self.part {
+            Part::Items(items) if self.name == "-" => items.insert(items.len, value),
+            Part::Items(items) => items.insert(index(&self.name, items.len + 1)?, value),
+            Part::Fields(fields) => drop(fields.insert(self.name, value)),
+            Part::Whole(_) => return None,
+        }
+        Some(())
+    }
+
+    /// Sets a field, or the item that is there.
+    pub(super) fn replace(self, value: Part) -> Option<()> {
+        match self.part {
+            Part::Items(items) => *items.get_mut(index(&self.name, items.len)?) = value,
+            Part::Fields(fields) => drop(fields.insert(self.name, value)),
+            Part::Whole(_) => return None,
+        }
+        Some(())
+    }
+
+    /// Takes out a field or an item.
+    pub(super) fn remove(self) -> Option<Part> {
+        match self.part {
+            Part::Items(items) => Some(items.remove(index(&self.name, items.len)?)),
+            Part::Fields(fields) => fields.remove(&self.name),
+            Part::Whole(_) => None,
+        }
+    }
+}
+
+// --- Items ---
+
+impl Items {
+    fn new(list: Vec<Value>) -> Self {
+        let len = list.len();
+        let mut pieces = Vec::with_capacity(len.div_ceil(MOST_ITEMS));
+        let mut rest = list.into_iter().map(Part::Whole);
+        loop {
+            let piece: Vec<_> = rest.by_ref().take(MOST_ITEMS).collect();
+            if piece.is_empty() {
+                return Items { pieces, len };
+            }
+            pieces.push(piece);
+        }
+    }
+
+    /// The piece in which an item stands, and where in it. Behind the last item: the end of the last piece.
+    fn locate(&self, mut at: usize) -> (usize, usize) {
+        for (number, piece) in self.pieces.iter().enumerate() {
+            if at < piece.len() || (at == piece.len() && number + 1 == self.pieces.len()) {
+                return (number, at);
+            }
+            at -= piece.len();
+        }
+        (0, 0)
+    }
+
+    fn get_mut(&mut self, at: usize) -> &mut Part {
+        let (piece, at) = self.locate(at);
+        &mut self.pieces[piece][at]
+    }
+
+    fn insert(&mut self, at: usize, part: Part) {
+        self.len += 1;
+        if self.pieces.is_empty() {
+            self.pieces.push(vec![part]);
+            return;
+        }
+        let (number, at) = self.locate(at);
+        let piece = &mut self.pieces[number];
+        piece.insert(at, part);
+        if piece.len() > MOST_ITEMS {
+            let half = piece.split_off(MOST_ITEMS / 2);
+            self.pieces.insert(number + 1, half);
+        }
+    }
+
+    fn remove(&mut self, at: usize) -> Part {
+        self.len -= 1;
+        let (number, at) = self.locate(at);
+        let part = self.pieces[number].remove(at);
+        if self.pieces[number].is_empty() {
+            self.pieces.remove(number);
+        }
+        part
+    }
+}

@@ -1,0 +1,148 @@
+//! Server-side apply, and the record of who set what.
+
+use k3_api::{
+    apply::{
+        FieldSet,
+        managed::{ApplyError, Force, OneVersion, Reset, Subject},
+    },
+    kinds::builtin,
+    time::Time,
+};
+use serde_json::{Value, json};
+
+use super::{
+    clock::assert_grows_slowly,
+    objects::{Entries, Place},
+    patches::ways,
+};
+
+/// Runs with what an apply to a kind needs.
+fn with_subject<T>(place: &Place, run: impl FnOnce(&Subject<'_>) -> T) -> T {
+    let api_version = place.kind.api_version();
+    let mut blank = Value::Object(place.kind.ty.zero());
+    blank["apiVersion"] = json!(api_version);
+    blank["kind"] = json!(place.kind.kind.as_str());
+    let reset = Reset::Fields(FieldSet::of_fields(&[&["status"]]));
+    run(&Subject {
+        api_version: &api_version,
+        kind: &place.kind.kind,
+        subresource: "",
+        typed: &place.kind.ty,
+        blank: &blank,
+        reset: &reset,
+        versions: &OneVersion,
+    })
+}
+
+fn now() -> Time {
+    Time::from_unix(1_700_000_000, 0)
+}
+
+fn without_record(mut object: Value) -> Value {
+    if let Some(metadata) = object.pointer_mut("/metadata").and_then(Value::as_object_mut) {
+        metadata.remove("managedFields");
+    }
+    object
+}
+
+#[test]
+fn applying_grows_as_lists_do() {
+    for place in ways() {
+        with_subject(&place, |subject| {
+            for entries in [Entries::Distinct, Entries::Equal] {
+                let name = format!("{} {entries:?}", place.name());
+                let tracked = |count| {
+                    let mut object = without_record(place.object(count, Entries::Distinct));
+                    subject.track(None, &mut object, "creator", now());
+                    object
+                };
+                assert_grows_slowly(
+                    &format!("track {name}"),
+                    |count| (tracked(1), without_record(place.object(count, entries))),
+                    |(live, mut new)| subject.track(Some(&live), &mut new, "other", now()),
+                );
+                for force in [Force::Yes, Force::No] {
+                    assert_grows_slowly(
+                        &format!("apply {name}"),
+                        |count| {
+                            let configuration = without_record(place.object(count, entries));
+                            (tracked(count), reversed(configuration, &place.pointer()))
+                        },
+                        |(live, configuration)| {
+                            if let Err(error) = subject.apply(Some(&live), &configuration, "applier", force, now()) {
+                                assert!(error.to_string().len() <= 1 << 20, "{name}");
+                            }
+                        },
+                    );
+                }
+            }
+        });
+    }
+}
+
+/// The object with the entries at a place in the other order, and with other values in maps.
+fn reversed(mut object: Value, pointer: &str) -> Value {
+    match object.pointer_mut(pointer) {
+        Some(Value::Array(items)) => items.reverse(),
+        Some(Value::Object(fields)) => {
+            for value in fields.values_mut().filter(|value| value.is_string()) {
+                *value = json!("other");
+            }
+        }
+        _ => {}
+    }
+    object
+}
+
+fn config_map() -> Place {
+    let places = ways();
+    let place = places.into_iter().find(|place| place.kind.kind.as_str() == "ConfigMap");
+    place.expect("a map of texts is one of the ways")
+}
+
+#[test]
+fn records_of_many_managers_grow_as_their_text_does() {
+    let place = config_map();
+    assert_eq!(builtin().all().iter().filter(|kind| kind.kind.as_str() == "ConfigMap").count(), 1);
+    with_subject(&place, |subject| {
+        for operation in ["Apply", "Update"] {
+            let object = |count: usize| {
+                let data: serde_json::Map<_, _> = (0..count).map(|number| (format!("k{number}"), json!("v"))).collect();
+                let entries: Vec<_> = (0..count)
+                    .map(|number| {
+                        json!({
+                            "manager": format!("m{number}"), "operation": operation, "apiVersion": "v1",
+                            "time": "2024-01-01T00:00:00Z", "fieldsType": "FieldsV1",
+                            "fieldsV1": {"f:data": {format!("f:k{number}"): {}}},
+                        })
+                    })
+                    .collect();
+                json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "uid": "u", "managedFields": entries}, "data": data})
+            };
+            let changed = |count: usize| {
+                let data: serde_json::Map<_, _> = (0..count).map(|number| (format!("k{number}"), json!("w"))).collect();
+                json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": data})
+            };
+            assert_grows_slowly(
+                &format!("track with many who {operation}"),
+                |count| (object(count), changed(count)),
+                |(live, mut new)| subject.track(Some(&live), &mut new, "other", now()),
+            );
+            for force in [Force::Yes, Force::No] {
+                assert_grows_slowly(
+                    &format!("apply with many who {operation}"),
+                    |count| (object(count), changed(count)),
+                    |(live, configuration)| {
+                        match subject.apply(Some(&live), &configuration, "applier", force, now()) {
+                            Err(ApplyError::Conflicts(conflicts)) => {
+                                assert!(!conflicts.causes().is_empty());
+                                assert!(conflicts.to_string().len() <= 1 << 20);
+                            }
+                            other => drop(other.unwrap()),
+                        }
+                    },
+                );
+            }
+        }
+    });
+}
