@@ -85,10 +85,10 @@ pub(crate) fn display(shown: &dyn fmt::Display, most: usize) -> String {
 
 /// A value as JSON with sorted keys, if it takes at most so many bytes; else its beginning. No more than that is
 /// looked at.
-pub(crate) fn json(value: &Value, most: usize) -> Result<(), String> {
+pub(crate) fn json(value: &Value, most: usize) -> Result<String, String> {
     let mut out = String::new();
     if push_json(&mut out, value, most) {
-        return Ok(());
+        return Ok(out);
     }
     let end = out.floor_char_boundary(most);
     out.truncate(end);
@@ -173,7 +173,7 @@ mod tests {
         assert_eq!(cut("abc", 3), "abc");
         assert_eq!(cut_encoded("a\nb", 4), "a\nb");
         assert_eq!(display(&"abc", 3), "abc");
-        assert_eq!(super::json(&json!({"a": [1, "x"]}), 13), Ok(()));
+        assert_eq!(super::json(&json!({"a": [1, "x"]}), 13), Ok(r#"{"a":[1,"x"]}"#.to_owned()));
     }
 
     #[test]

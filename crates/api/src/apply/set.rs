@@ -130,21 +130,25 @@ impl<'a> FieldSet<'a> {
     where
         'a: 's,
     {
-        let mut nodes: Vec<&Node<'a>> = sets.into_iter().flat_map(|set| &set.nodes).collect();
+        Self::union_of_nodes(sets.into_iter().flat_map(|set| &set.nodes).collect())
+    }
+
+    fn union_of_nodes(mut nodes: Vec<&Node<'a>>) -> Self {
         nodes.sort_by(|left, right| left.element.cmp(&right.element));
-        let merged = nodes
-            .chunk_by(|left, right| left.element == right.element)
-            .map(|same| match same {
-                [only] => (*only).clone(),
-                _ => Node {
-                    element: same[0].element.clone(),
-                    member: same.iter().any(|node| node.member),
-                    below: Self::union_of(same.iter().map(|node| &node.below)),
-                },
+        let mut merged = Vec::with_capacity(nodes.len());
+        for same in nodes.chunk_by(|left, right| left.element == right.element) {
+            if let [only] = same {
+                merged.push((*only).clone());
+                continue;
+            }
+            let below = same.iter().flat_map(|node| &node.below.nodes).collect();
+            merged.push(Node {
+                element: same[0].element.clone(),
+                member: same.iter().any(|node| node.member),
+                below: Self::union_of_nodes(below),
             });
-        Self {
-            nodes: merged.collect(),
         }
+        Self { nodes: merged }
     }
 
     /// The paths that are in both sets.

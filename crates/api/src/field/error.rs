@@ -304,7 +304,7 @@ impl Shown {
             Shown::Printed(text) => Shown::Printed(bound::cut_owned(text, MOST_VALUE)),
             Shown::Json(Value::String(text)) => Shown::Text(text).bounded(),
             Shown::Json(value @ (Value::Array(_) | Value::Object(_))) => match bound::json(&value, MOST_VALUE) {
-                Ok(()) => Shown::Json(value),
+                Ok(_) => Shown::Json(value),
                 Err(begin) => Shown::Printed(begin),
             },
             other => other,

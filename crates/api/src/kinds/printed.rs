@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::difference;
 use crate::{
+    bound::{self, MOST_VALUE},
     field::Shown,
     go,
     rules::Tree,
@@ -99,7 +100,8 @@ pub(crate) fn word(text: &str) -> Shown {
 
 /// A value as JSON; `null` if it is not there.
 pub(crate) fn value(value: &Value) -> Shown {
-    Shown::Printed(go::json(value))
+    let (Ok(text) | Err(text)) = bound::json(value, MOST_VALUE);
+    Shown::Printed(text)
 }
 
 /// How two parts of this type differ, a line for each field.

@@ -221,7 +221,7 @@ fn patterns_that_do_not_compile_are_refused_unless_they_are_stored() {
         object["metadata"]["resourceVersion"] = json!("1");
         object
     };
-    let place = "spec.versions[0].schema.openAPIV3Schema.properties[items].items.pattern";
+    let place = "spec.validation.openAPIV3Schema.properties[items].items.pattern";
     for (pattern, why) in [
         ("a(", "missing closing ): `a(`"),
         ("(a{100}){100}", "invalid repeat count: `{100}`"),

@@ -6,12 +6,12 @@ use k3_api::{
     decode,
     patch::{json, merge, strategic},
     protobuf,
-    schema::{Type, schema},
+    schema::{Listing, Type, schema},
 };
 use serde_json::{Value, json};
 
 use super::{
-    clock::assert_grows_slowly,
+    clock::{Growth, assert_grows_slowly},
     objects::{Entries, Place, places},
 };
 
@@ -25,8 +25,13 @@ pub(crate) fn ways() -> Vec<Place> {
             Type::Map(values, _) => format!("map of {}", sort(values)),
             _ => "strings".to_owned(),
         };
-        let merging = (place.field.listing.clone(), place.field.patch, place.field.atomic);
-        place.is_stored() && seen.insert(format!("{items} {merging:?}"))
+        let listing = match &place.field.listing {
+            Listing::Atomic => 0,
+            Listing::Set => 1,
+            Listing::Keys(keys) => 1 + keys.len(),
+        };
+        let merging = (listing, place.field.patch.merge, place.field.atomic);
+        place.is_stored() && seen.insert((items, merging))
     });
     places
 }
@@ -42,20 +47,22 @@ fn sort(ty: &Type) -> &'static str {
 
 #[test]
 fn decoding_grows_as_bodies_do() {
+    let growth = Growth::default();
     for place in ways() {
         let ty = place.kind.ty.table().expect("built-in kinds are in the table");
-        let object = |count| place.object(count, Entries::Distinct);
-        assert_grows_slowly(
+        let object = place.sizes(Entries::Distinct);
+        growth.check(
             &format!("JSON {}", place.name()),
             |count| object(count).to_string(),
             |body| drop(decode::json(body.as_bytes(), ty).unwrap()),
         );
-        assert_grows_slowly(
+        growth.check(
             &format!("protobuf {}", place.name()),
             |count| protobuf::encode(&object(count), ty).unwrap(),
             |body| drop(protobuf::decode(&body, ty).unwrap()),
         );
     }
+    growth.finish();
 }
 
 #[test]
@@ -90,18 +97,22 @@ fn repeated_fields_cost_no_more_than_their_text() {
 
 #[test]
 fn merging_grows_as_patches_do() {
+    let growth = Growth::default();
     for place in ways() {
+        let live = place.sizes(Entries::Distinct);
         for entries in [Entries::Distinct, Entries::Equal] {
-            let prepare = |count| (place.object(count, Entries::Distinct), place.object(count, entries));
+            let patch = place.sizes(entries);
+            let prepare = |count| (live(count), patch(count));
             let name = format!("{} {entries:?}", place.name());
-            assert_grows_slowly(&format!("strategic {name}"), prepare, |(object, patch)| {
+            growth.check(&format!("strategic {name}"), prepare, |(object, patch)| {
                 drop(strategic::apply(object, patch, &place.kind.ty));
             });
-            assert_grows_slowly(&format!("merge {name}"), prepare, |(object, patch)| {
+            growth.check(&format!("merge {name}"), prepare, |(object, patch)| {
                 drop(merge::apply(object, patch));
             });
         }
     }
+    growth.finish();
 }
 
 #[test]

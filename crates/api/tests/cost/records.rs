@@ -11,7 +11,7 @@ use k3_api::{
 use serde_json::{Value, json};
 
 use super::{
-    clock::assert_grows_slowly,
+    clock::{Growth, assert_grows_slowly, few, many},
     objects::{Entries, Place},
     patches::ways,
 };
@@ -47,26 +47,32 @@ fn without_record(mut object: Value) -> Value {
 
 #[test]
 fn applying_grows_as_lists_do() {
+    let growth = Growth::default();
     for place in ways() {
         with_subject(&place, |subject| {
+            let tracked = |object: Value| {
+                let mut object = without_record(object);
+                subject.track(None, &mut object, "creator", now());
+                object
+            };
+            let first = tracked(place.object(1, Entries::Distinct));
+            let long = tracked(place.object(many(), Entries::Distinct));
+            let short = tracked(place.object(few(), Entries::Distinct));
+            let live = |count| if count == many() { long.clone() } else { short.clone() };
             for entries in [Entries::Distinct, Entries::Equal] {
                 let name = format!("{} {entries:?}", place.name());
-                let tracked = |count| {
-                    let mut object = without_record(place.object(count, Entries::Distinct));
-                    subject.track(None, &mut object, "creator", now());
-                    object
-                };
-                assert_grows_slowly(
+                let configuration = place.sizes(entries);
+                growth.check(
                     &format!("track {name}"),
-                    |count| (tracked(1), without_record(place.object(count, entries))),
+                    |count| (first.clone(), without_record(configuration(count))),
                     |(live, mut new)| subject.track(Some(&live), &mut new, "other", now()),
                 );
                 for force in [Force::Yes, Force::No] {
-                    assert_grows_slowly(
+                    growth.check(
                         &format!("apply {name}"),
                         |count| {
-                            let configuration = without_record(place.object(count, entries));
-                            (tracked(count), reversed(configuration, &place.pointer()))
+                            let configuration = without_record(configuration(count));
+                            (live(count), reversed(configuration, &place.pointer()))
                         },
                         |(live, configuration)| {
                             if let Err(error) = subject.apply(Some(&live), &configuration, "applier", force, now()) {
@@ -78,6 +84,7 @@ fn applying_grows_as_lists_do() {
             }
         });
     }
+    growth.finish();
 }
 
 /// The object with the entries at a place in the other order, and with other values in maps.

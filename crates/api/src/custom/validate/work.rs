@@ -12,7 +12,7 @@ use super::super::pattern::Pattern;
 
 /// Steps that validating one object may take: a value judged by a schema, a required field looked up, or 64 bytes of
 /// the text of a fault.
-const MOST_STEPS: usize = 4_000_000;
+const MOST_STEPS: usize = 2_000_000;
 
 /// What is reported of an object that would take more.
 pub(super) const TOO_MUCH: &str = "the object is too large to be validated by its schema";

@@ -1,12 +1,13 @@
 //! How much the objects of a namespace may use together.
 
-use std::collections::BTreeSet;
+use std::{cell::LazyCell, collections::BTreeSet};
 
 use serde_json::{Value, json};
 
 use super::pod::resources::{amount, default_list, is_standard_quota, validate_amount, validate_quota_name};
 use crate::{
     apply::managed::Reset,
+    bound::{self, MOST_VALUE},
     field::{Error, Path, Shown},
     kinds::{
         printed::{self, word},
@@ -171,7 +172,8 @@ fn amounts(errors: &mut Errors, at: &Path<'_>, list: &Value) {
 }
 
 fn scopes(errors: &mut Errors, at: &Path<'_>, spec: &Value) {
-    let shown = || printed::value(spec.at("scopes"));
+    let whole = LazyCell::new(|| printed::value(spec.at("scopes")));
+    let shown = || whole.clone();
     let scopes: Vec<_> = spec.texts("scopes").collect();
     for scope in &scopes {
         if !is_standard(scope) {
@@ -184,19 +186,18 @@ fn scopes(errors: &mut Errors, at: &Path<'_>, spec: &Value) {
 
 fn expressions(errors: &mut Errors, at: &Path<'_>, spec: &Value) {
     let expressions = spec.at("scopeSelector").items("matchExpressions");
+    // Many errors may show the whole selector.
+    let whole = LazyCell::new(|| {
+        let printed = printed::go_struct("core", "ScopeSelector", spec.at("scopeSelector"));
+        Shown::Printed(bound::cut_owned(printed, MOST_VALUE))
+    });
     for expression in expressions {
         let scope = expression.text("scopeName");
         if !is_standard(scope) {
             let place = at.child("scopeName");
             errors.push(Error::invalid(&place, word(scope), "unsupported scope"));
         }
-        unfitting(errors, at, spec, scope, || {
-            Shown::Printed(printed::go_struct(
-                "core",
-                "ScopeSelector",
-                spec.at("scopeSelector"),
-            ))
-        });
+        unfitting(errors, at, spec, scope, || whole.clone());
         let operator = expression.text("operator");
         let place = at.child("operator");
         if YES_OR_NO.contains(&scope) && operator != "Exists" {
@@ -231,6 +232,9 @@ fn expressions(errors: &mut Errors, at: &Path<'_>, spec: &Value) {
 
 /// Tells for each limited resource that it has nothing to do with a scope.
 fn unfitting(errors: &mut Errors, at: &Path<'_>, spec: &Value, scope: &str, shown: impl Fn() -> Shown) {
+    if errors.is_full() {
+        return;
+    }
     for name in spec.entries("hard").keys() {
         if is_standard_quota(name) && !fits(scope, name) {
             errors.push(Error::invalid(

@@ -44,22 +44,29 @@ impl Rules for CsiNode {
             drivers
         };
         let after = drivers(new);
-        let mut by_name: HashMap<&Value, Vec<&Value>> = HashMap::new();
+        // The drivers of a name, each with how often it is there: all may be the same.
+        let mut places: HashMap<&Value, usize> = HashMap::new();
+        let mut by_name: HashMap<&Value, Vec<(&Value, usize)>> = HashMap::new();
         for driver in &after {
-            by_name.entry(driver.at("name")).or_default().push(driver);
+            let same = by_name.entry(driver.at("name")).or_default();
+            let place = *places.entry(driver).or_insert(same.len());
+            match same.get_mut(place) {
+                Some((_, times)) => *times += 1,
+                None => same.push((driver, 1)),
+            }
         }
         for old in drivers(old) {
-            for new in by_name.get(old.at("name")).into_iter().flatten() {
+            let known = by_name.get(old.at("name")).into_iter().flatten();
+            let differing = known.filter(|(new, _)| **new != old);
+            for new in differing.flat_map(|(new, times)| std::iter::repeat_n(*new, *times)) {
                 if errors.is_full() {
                     return;
                 }
-                if **new != old {
-                    errors.push(Error::invalid(
-                        &at.child("drivers"),
-                        printed(new),
-                        demand::IMMUTABLE,
-                    ));
-                }
+                errors.push(Error::invalid(
+                    &at.child("drivers"),
+                    printed(new),
+                    demand::IMMUTABLE,
+                ));
             }
         }
     }
