@@ -189,7 +189,7 @@ fn judge(
     at: &k3_api::rules::Circumstances<'_>,
     (kind, name): (Grouped<'_>, &str),
 ) -> Result<(), Status> {
-    let mut errors = Vec::new();
+    let mut errors = k3_api::field::Errors::new();
     rules.validate(object, at, &mut errors);
     if errors.is_empty() {
         return Ok(());

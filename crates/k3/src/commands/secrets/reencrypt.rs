@@ -62,14 +62,14 @@ pub(super) async fn run(flags: &ReencryptFlags) -> Result<(), Failure> {
         }
     }
     let spent = progress.end();
-    println!(
+    print_line!(
         "{}; {} were stored with the current key already, {} failed",
         progress::line("rewritten", summary.rewritten, spent),
         summary.current,
         summary.failed.len()
     );
     for resource in &report.resources {
-        println!("{}: current key {}", resource.name(), resource.current);
+        print_line!("{}: current key {}", resource.name(), resource.current);
     }
     if summary.failed.is_empty() {
         return Ok(());

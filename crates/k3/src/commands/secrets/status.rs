@@ -87,7 +87,7 @@ pub(super) async fn run(flags: &StatusFlags) -> Result<(), Failure> {
     let cluster = Cluster::find(&flags.server).await?;
     if flags.output == "json" {
         let answer = cluster.ask("GET", STATUS_PATH, None).await?;
-        println!("{answer:#}");
+        print_line!("{answer:#}");
         return Ok(());
     }
     let report = Report::fetch(&cluster).await?;
@@ -102,10 +102,10 @@ pub(super) async fn run(flags: &StatusFlags) -> Result<(), Failure> {
             ]);
         }
     }
-    print!("{}", table(&rows));
+    print_text!("{}", table(&rows));
     let stale: u64 = report.resources.iter().map(|resource| resource.stale).sum();
     if stale > 0 {
-        println!("{stale} objects are not stored with the current key: run `k3 secrets reencrypt`");
+        print_line!("{stale} objects are not stored with the current key: run `k3 secrets reencrypt`");
     }
     Ok(())
 }

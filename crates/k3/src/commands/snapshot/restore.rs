@@ -64,7 +64,7 @@ pub(super) async fn run(flags: &RestoreFlags) -> Result<(), Failure> {
         print_line!("{expired} of them had a time to end at, which has come");
     }
     if is_shared && !has_keys {
-        println!(
+        print_line!(
             "the snapshot has no private keys: the first server that starts adds those of its directory `tls` to the store.\n\
              If that directory is empty, the server creates a new certificate authority and a new signing key for tokens: users\n\
              need the new admin.kubeconfig, nodes have to join again, and service account tokens are issued again"
