@@ -145,23 +145,22 @@ impl KmsProvider {
         known.get(source).cloned()
     }
 
+    fn unusable(&self, why: &str) -> EncryptError {
+        let socket = self.socket.display();
+        EncryptError::Kms(format!(
+            "the KMS plugin {} ({socket}) cannot be used: {why}",
+            self.name
+        ))
+    }
+
     pub(crate) async fn encrypt(&self, value: &[u8], path: &str) -> Result<Vec<u8>, EncryptError> {
         let is_usable = |current: &Current| Instant::now() < current.expires;
-        let current = match self.current().filter(is_usable) {
-            Some(current) => current,
-            None => {
-                let unusable = |why: String| {
-                    let socket = self.socket.display();
-                    EncryptError::Kms(format!(
-                        "the KMS plugin {} ({socket}) cannot be used: {why}",
-                        self.name
-                    ))
-                };
-                self.probe_once().await.map_err(unusable)?;
-                let current = self.current().filter(is_usable);
-                current.ok_or_else(|| unusable("it has no key".to_owned()))?
-            }
-        };
+        let mut current = self.current().filter(is_usable);
+        if current.is_none() {
+            self.probe_once().await.map_err(|why| self.unusable(&why))?;
+            current = self.current().filter(is_usable);
+        }
+        let current = current.ok_or_else(|| self.unusable("it has no key"))?;
         let data = current.dek.encrypt(value, path.as_bytes())?;
         Ok([&self.prefix[..], &current.source.wrap(data)].concat())
     }

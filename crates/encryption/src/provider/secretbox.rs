@@ -1,4 +1,4 @@
-//! XSalsa20 with Poly1305, as NaCl's secretbox has it. The key in the store is not authenticated, as upstream.
+//! `XSalsa20` with Poly1305, as the secretbox of `NaCl` has it. The key in the store is not authenticated, as upstream.
 
 use crypto_secretbox::{KeyInit, Nonce, XSalsa20Poly1305, aead::Aead};
 

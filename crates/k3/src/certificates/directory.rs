@@ -28,7 +28,8 @@ fn is_tls_file(name: &OsStr) -> bool {
     let Some(name) = name.to_str() else {
         return false;
     };
-    if [AGREED, GENERATION, LOCK].contains(&name) || name.starts_with('.') && name.ends_with(".new") {
+    let is_being_written = name.starts_with('.') && name.strip_suffix(".new").is_some();
+    if is_being_written || [AGREED, GENERATION, LOCK].contains(&name) {
         return true;
     }
     let is_stem = |stem| STEMS.contains(&stem);

@@ -12,7 +12,7 @@ use k8s_openapi::{
 };
 use kube::{
     Api, Client, Error,
-    api::{DeleteParams, ListParams, ObjectMeta, PostParams},
+    api::{DeleteParams, ListParams, ObjectMeta, PostParams, WatchParams},
 };
 use rustix::process::Signal;
 
@@ -183,7 +183,7 @@ async fn an_object_that_cannot_be_decrypted_is_an_error_of_its_own() {
             internal_error(all.get("lost").await),
             internal_error(all.list(&ListParams::default()).await),
             internal_error(all.delete("lost", &DeleteParams::default()).await),
-            internal_error(all.watch(&Default::default(), "0").await.map(drop)),
+            internal_error(all.watch(&WatchParams::default(), "0").await.map(drop)),
         ];
         for message in messages {
             for part in ["secrets", "\"lost\"", "\"default\"", "secretbox", "one"] {

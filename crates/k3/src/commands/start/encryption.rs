@@ -9,9 +9,8 @@ use crate::{failure::Failure, server::EncryptionSettings};
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Encryption at rest")]
-#[expect(clippy::struct_field_names, reason = "the names are those of the flags")]
 pub(crate) struct EncryptionFlags {
-    /// File with an EncryptionConfiguration of apiserver.config.k8s.io/v1: which resources are encrypted in the store, and with
+    /// File with an `EncryptionConfiguration` of apiserver.config.k8s.io/v1: which resources are encrypted in the store, and with
     /// which keys. All servers of a store need the same. See docs/encryption.md
     #[arg(long, value_name = "FILE")]
     encryption_provider_config: Option<PathBuf>,
