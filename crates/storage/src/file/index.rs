@@ -94,29 +94,37 @@ impl Survey {
     }
 
     fn add(&mut self, record: &Record<'_>, compacted: Revision) -> Result<(), StoreError> {
-        let key = record.owned_key()?;
+        let is_known = self.keys.newest.contains_key(record.key);
         if record.revision > compacted {
             if record.revision != self.keys.upto.next() {
                 return Err(missing(self.keys.upto.next()));
             }
             self.keys.upto = record.revision;
-        } else if record.kind == Kind::Deleted || self.keys.newest.contains_key(&key) {
+        } else if record.kind == Kind::Deleted || is_known {
             return Err(StoreError::Corrupt(format!(
                 "revision {} should be compacted",
                 record.revision
             )));
         }
         match record.expiry {
-            Some(expiry) => self.expiring.insert(key.clone(), (record.revision, expiry)),
-            None => self.expiring.remove(&key),
+            Some(expiry) => {
+                self.expiring.insert(record.owned_key()?, (record.revision, expiry));
+            }
+            None if is_known => {
+                self.expiring.remove(record.key);
+            }
+            None => {}
+        }
+        let newest = Newest {
+            revision: record.revision,
+            live: record.kind != Kind::Deleted,
         };
-        self.keys.put(
-            key,
-            Newest {
-                revision: record.revision,
-                live: record.kind != Kind::Deleted,
-            },
-        );
+        // Most records of a long history are of keys that are there already: they need no key of their own.
+        if is_known {
+            self.keys.replace(record.key, newest);
+        } else {
+            self.keys.put(record.owned_key()?, newest);
+        }
         Ok(())
     }
 
@@ -133,6 +141,15 @@ impl Keys {
         let before = self.newest.insert(key, newest);
         self.live -= usize::from(before.is_some_and(|before| before.live));
         self.live += usize::from(newest.live);
+    }
+
+    /// The same for a key that is there.
+    fn replace(&mut self, key: &str, newest: Newest) {
+        if let Some(known) = self.newest.get_mut(key) {
+            self.live -= usize::from(known.live);
+            self.live += usize::from(newest.live);
+            *known = newest;
+        }
     }
 }
 
