@@ -7,6 +7,7 @@ mod doctor;
 mod figures;
 mod log;
 mod migration;
+mod nulls;
 #[path = "../program/mod.rs"]
 mod program;
 mod snapshots;

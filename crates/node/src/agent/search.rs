@@ -2,10 +2,11 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
+use kube::Client;
 use tokio::{sync::watch, time::timeout};
 
-use super::{Config, link::Detect};
-use crate::runtime::{Owner, Runtime, RuntimeError, cri::Cri, engine::Engine, network::BridgeNetwork};
+use super::{Config, cluster, link::Detect};
+use crate::runtime::{AdoptedPods, Owner, Runtime, RuntimeError, cri::Cri, engine::Engine, network::BridgeNetwork};
 
 /// How long each may take to answer.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -22,16 +23,61 @@ const KNOWN: [(&str, &[&str]); 4] = [
     ("cri-o", &["/var/run/crio/crio.sock"]),
 ];
 
-/// Looks as an agent is set up.
-pub(super) fn detect(config: &Arc<Config>, networks: &watch::Sender<Vec<String>>) -> Detect {
-    let (config, networks) = (Arc::clone(config), networks.clone());
+/// Looks as an agent is set up. The pods whose containers it adopts may be known later.
+pub(super) fn detect(
+    config: &Arc<Config>,
+    client: &Client,
+    networks: &watch::Sender<Vec<String>>,
+    adopted: &AdoptedPods,
+) -> Detect {
+    let config = Arc::clone(config);
+    let client = client.clone();
+    let networks = networks.clone();
+    let adopted = adopted.clone();
     Box::new(move || {
-        let (config, networks) = (Arc::clone(&config), networks.subscribe());
-        Box::pin(async move { search(&config, networks).await })
+        let config = Arc::clone(&config);
+        let client = client.clone();
+        let networks = networks.subscribe();
+        let adopted = adopted.clone();
+        Box::pin(async move {
+            let owner = Owner {
+                node: config.node_name.clone(),
+                cluster: cluster::find_uid(&config.data_dir, &client).await?,
+                adopted,
+            };
+            let runtime = search(&config, &owner, networks).await?;
+            report_other_clusters(&*runtime, &owner).await;
+            Ok(runtime)
+        })
     })
 }
 
-async fn search(config: &Config, networks: watch::Receiver<Vec<String>>) -> Result<Arc<dyn Runtime>, String> {
+/// Reports what is of other clusters, and is left alone.
+async fn report_other_clusters(runtime: &dyn Runtime, owner: &Owner) {
+    match runtime.other_clusters().await {
+        Ok(others) if others.is_empty() => {}
+        Ok(others) => {
+            let containers: usize = others.values().sum();
+            let clusters: Vec<&str> = others
+                .keys()
+                .map(|uid| if uid.is_empty() { "unknown" } else { uid })
+                .collect();
+            tracing::info!(
+                containers,
+                clusters = clusters.join(","),
+                cluster = owner.cluster,
+                "found containers of other clusters; they are left alone"
+            );
+        }
+        Err(error) => tracing::debug!(%error, "cannot count containers of other clusters"),
+    }
+}
+
+async fn search(
+    config: &Config,
+    owner: &Owner,
+    networks: watch::Receiver<Vec<String>>,
+) -> Result<Arc<dyn Runtime>, String> {
     let mut problems = Vec::new();
     for (name, sockets) in KNOWN {
         if config.runtime.as_ref().is_some_and(|wanted| wanted != name) {
@@ -44,7 +90,7 @@ async fn search(config: &Config, networks: watch::Receiver<Vec<String>>) -> Resu
             |given| vec![given],
         );
         for socket in sockets {
-            match connect(name, &socket, config, networks.clone()).await {
+            match connect(name, &socket, config, owner.clone(), networks.clone()).await {
                 Ok(runtime) => return Ok(runtime),
                 Err(problem) => problems.push(format!("{name}: {problem}")),
             }
@@ -57,14 +103,13 @@ async fn connect(
     name: &str,
     socket: &std::path::Path,
     config: &Config,
+    owner: Owner,
     mut networks: watch::Receiver<Vec<String>>,
 ) -> Result<Arc<dyn Runtime>, String> {
-    let owner = Owner {
-        node: config.node_name.clone(),
-    };
     if ["docker", "podman"].contains(&name) {
         return Ok(Arc::new(answered(socket, Engine::connect(socket, owner)).await?));
     }
+    let cluster = owner.cluster.clone();
     let runtime = Cri::connect(socket, owner).map_err(|error| error.to_string())?;
     answered(socket, runtime.version()).await?;
     let mut ranges = config.pod_networks.clone();
@@ -75,7 +120,7 @@ async fn connect(
             _ => vec![NETWORK.to_owned()],
         };
     }
-    let network = BridgeNetwork::new(&config.node_name, ranges);
+    let network = BridgeNetwork::new(&config.node_name, cluster, ranges);
     Ok(Arc::new(runtime.with_network(network)))
 }
 

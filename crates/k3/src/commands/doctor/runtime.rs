@@ -10,9 +10,7 @@ use super::check::Check;
 const RUNTIME: &str = "container runtime";
 
 pub(super) async fn check() -> Check {
-    let owner = Owner {
-        node: "doctor".into(),
-    };
+    let owner = Owner::new("doctor", "");
     match detect(&Wanted::default(), &owner).await {
         Ok(runtime) => match runtime.version().await {
             Ok(version) => Check::ok(RUNTIME, format!("{} {} answers", version.name, version.version)),
