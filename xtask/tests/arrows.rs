@@ -94,10 +94,16 @@ const ROOMS: &[Room] = &[
         ],
         bans: &["kube", "redb", "sqlx"],
     },
+    // Reads types, and knows none.
+    Room {
+        folder: "crates/decode",
+        knows: &[],
+        bans: &["tokio", "hyper", "kube", "redb", "sqlx", "tonic"],
+    },
     // Knows any cluster through `kube::Client`, and k3 not at all.
     Room {
         folder: "crates/kubecontroller",
-        knows: &[],
+        knows: &["crates/decode"],
         bans: &["redb", "sqlx", "tonic"],
     },
     Room {
@@ -128,7 +134,7 @@ const ROOMS: &[Room] = &[
     // A client of any cluster, and of nothing else; `hyper` it has to take over a connection for `exec`.
     Room {
         folder: "crates/client",
-        knows: &["crates/files", "crates/quantity", "crates/zone"],
+        knows: &["crates/decode", "crates/files", "crates/quantity", "crates/zone"],
         bans: &["redb", "sqlx", "tonic"],
     },
     Room {
@@ -187,6 +193,11 @@ const ROOMS: &[Room] = &[
         folder: "testing/queue-model",
         knows: &[],
         bans: &["kube", "redb", "sqlx", "tonic", "hyper"],
+    },
+    Room {
+        folder: "testing/objects",
+        knows: &["crates/api", "crates/kubecontroller"],
+        bans: &["redb", "sqlx", "tonic"],
     },
     Room {
         folder: "testing/services",

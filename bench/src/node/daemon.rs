@@ -60,9 +60,7 @@ impl Daemon {
 
     /// Talks to it as a node of that name.
     pub(super) async fn connect(&self, node: &str) -> Result<Arc<dyn Runtime>, Failure> {
-        let owner = Owner {
-            node: node.to_owned(),
-        };
+        let owner = Owner::new(node, "bench");
         Ok(match self {
             Self::Docker(_) | Self::Podman(_) => Arc::new(Engine::connect(self.socket(), owner).await?),
             Self::Containerd(_) => Arc::new(Cri::connect(self.socket(), owner)?),

@@ -73,7 +73,7 @@ impl Api {
     /// An answer of a known form.
     pub(crate) async fn parsed<T: DeserializeOwned>(&self, path: &str, accept: &str) -> Result<T, Failed> {
         let bytes = self.bytes(path, accept).await?;
-        serde_json::from_slice(&bytes)
+        k3_decode::from_slice(&bytes)
             .map_err(|error| Failed::new(format!("the answer to {path} makes no sense: {error}")))
     }
 

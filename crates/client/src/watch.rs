@@ -50,7 +50,7 @@ impl Watch {
             if line.is_empty() {
                 continue;
             }
-            let happening: Happening = serde_json::from_slice(&line)
+            let happening: Happening = k3_decode::from_slice(&line)
                 .map_err(|error| Failed::new(format!("the server sent what makes no sense: {error}")))?;
             match happening.kind.as_str() {
                 "ERROR" => return Err(Failed::server(happening.object, None)),

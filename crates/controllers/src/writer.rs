@@ -3,6 +3,7 @@
 use http::{Method, Request, header};
 use k3_api::status::Status;
 use kube::{Client, api::ListParams};
+use kubecontroller::decode;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
@@ -91,7 +92,7 @@ impl Writer {
     pub async fn read<T: DeserializeOwned>(&self, path: &str, accept: &str) -> kube::Result<T> {
         let request = Request::get(path).header(header::ACCEPT, accept);
         let request = request.body(Vec::new()).map_err(kube::Error::HttpError)?;
-        self.client.request(request).await
+        decode::request(&self.client, request).await
     }
 
     /// Reads a part of a list, as the parameters say.
@@ -102,9 +103,7 @@ impl Writer {
         parameters: &ListParams,
     ) -> kube::Result<Page<T>> {
         let request = kube::core::Request::new(resource.path(namespace)).list(parameters);
-        self.client
-            .request(request.map_err(kube::Error::BuildRequest)?)
-            .await
+        decode::request(&self.client, request.map_err(kube::Error::BuildRequest)?).await
     }
 
     /// The same, where `T` reads nothing but metadata; the server sends no more than that.
@@ -115,9 +114,7 @@ impl Writer {
         parameters: &ListParams,
     ) -> kube::Result<Page<T>> {
         let request = kube::core::Request::new(resource.path(namespace)).list_metadata(parameters);
-        self.client
-            .request(request.map_err(kube::Error::BuildRequest)?)
-            .await
+        decode::request(&self.client, request.map_err(kube::Error::BuildRequest)?).await
     }
 
     /// Reads an object in the name of those who may list and not get, whole as it can be put back.
@@ -263,7 +260,7 @@ impl Writer {
             .header(header::CONTENT_TYPE, media)
             .body(body)
             .map_err(kube::Error::HttpError)?;
-        self.client.request(request).await
+        decode::request(&self.client, request).await
     }
 }
 

@@ -31,6 +31,7 @@ mod causes;
 mod clock;
 pub mod conflict;
 pub mod controller;
+pub mod decode;
 pub mod events;
 pub mod expectations;
 pub mod finalizer;

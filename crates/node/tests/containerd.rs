@@ -127,9 +127,7 @@ impl Machine {
 }
 
 fn client(socket: &Path, node: &str) -> Cri {
-    let owner = Owner {
-        node: node.to_owned(),
-    };
+    let owner = Owner::new(node, "cluster");
     Cri::connect(socket, owner).unwrap()
 }
 
@@ -632,7 +630,7 @@ async fn a_network_is_made_where_there_is_none() {
         ),
         "{problems:?}"
     );
-    let network = BridgeNetwork::new("cri-net", vec!["10.87.9.0/24".to_owned()]);
+    let network = BridgeNetwork::new("cri-net", "cluster", vec!["10.87.9.0/24".to_owned()]);
     machine.cri = client(machine.containerd.socket(), "n1").with_network(network);
     // containerd looks for what is new in its own time, which may be longer than one answer waits.
     eventually(async || {

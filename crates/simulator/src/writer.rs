@@ -60,7 +60,7 @@ impl Writer {
             .header(header::CONTENT_TYPE, media)
             .body(serde_json::to_vec(body).map_err(kube::Error::SerdeError)?)
             .map_err(kube::Error::HttpError)?;
-        let answer: Answer = self.client.request(request).await?;
+        let answer: Answer = kubecontroller::decode::request(&self.client, request).await?;
         Ok(answer.metadata.resource_version)
     }
 }

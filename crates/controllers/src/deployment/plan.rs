@@ -303,7 +303,7 @@ fn body(deployment: &Deployment, set: &Set, hash: &str) -> serde_json::Result<Va
     let mut selector: Value = serde_json::from_str(deployment.spec.selector.text.get())?;
     selector["matchLabels"][TEMPLATE_HASH] = hash.into();
     let labels: BTreeMap<Box<str>, Box<str>> =
-        serde_json::from_value(template["metadata"]["labels"].clone())?;
+        kubecontroller::decode::from_value(&template["metadata"]["labels"])?;
     let metadata = NewMeta {
         name: set.name.clone(),
         labels,

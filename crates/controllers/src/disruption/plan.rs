@@ -229,7 +229,7 @@ pub(super) fn selector_words(text: &str) -> String {
         operator: String,
         values: Vec<String>,
     }
-    let written: Written = serde_json::from_str(text).unwrap_or_default();
+    let written: Written = kubecontroller::decode::from_str(text).unwrap_or_default();
     let labels = written.match_labels.iter();
     let labels: Vec<_> = labels
         .map(|(label, value)| format!("{label}: {value},"))

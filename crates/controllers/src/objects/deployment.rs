@@ -138,7 +138,7 @@ impl Default for IntOrPercent {
 impl<'de> Deserialize<'de> for SelectorText {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = Box::<RawValue>::deserialize(from)?;
-        let selector = serde_json::from_str(text.get()).map_err(serde::de::Error::custom)?;
+        let selector = kubecontroller::decode::from_str(text.get()).map_err(serde::de::Error::custom)?;
         Ok(SelectorText { selector, text })
     }
 }

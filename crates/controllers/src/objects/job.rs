@@ -77,8 +77,8 @@ pub struct FailurePolicy {
 }
 
 /// A rule for failures of pods.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct FailureRule {
     /// What the failure means.
     pub action: FailureAction,

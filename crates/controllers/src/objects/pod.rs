@@ -262,7 +262,8 @@ fn pinned<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Box<str>, D::Erro
     struct Affinity {
         node_affinity: Option<NodeAffinity>,
     }
-    #[derive(Deserialize)]
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
     struct NodeAffinity {
         #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution")]
         required: Option<NodeSelector>,
@@ -273,15 +274,15 @@ fn pinned<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Box<str>, D::Erro
 }
 
 fn claims<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Shared<Volume>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
+    #[derive(Default, Deserialize)]
+    #[serde(rename_all = "camelCase", default)]
     struct Written {
         name: Box<str>,
         persistent_volume_claim: Option<Claim>,
         ephemeral: Option<serde::de::IgnoredAny>,
     }
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
+    #[derive(Default, Deserialize)]
+    #[serde(rename_all = "camelCase", default)]
     struct Claim {
         claim_name: Box<str>,
     }
@@ -302,13 +303,12 @@ fn claims<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Shared<Volume>, D
 
 /// Pods are many, and each has half a dozen conditions: words, and fields that nobody knows, are not kept.
 fn conditions<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Shared<Condition>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
+    #[derive(Default, Deserialize)]
+    #[serde(rename_all = "camelCase", default)]
     struct Written {
         #[serde(rename = "type")]
         kind: Box<str>,
         status: super::ConditionStatus,
-        #[serde(default)]
         reason: Box<str>,
         last_transition_time: Option<Timestamp>,
     }
@@ -324,11 +324,10 @@ fn conditions<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Shared<Condit
 }
 
 fn sidecars<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Shared<Container>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
+    #[derive(Default, Deserialize)]
+    #[serde(rename_all = "camelCase", default)]
     struct Written {
         name: Box<str>,
-        #[serde(default)]
         ports: Box<[Port]>,
         restart_policy: Option<Box<str>>,
     }
@@ -342,7 +341,8 @@ fn sidecars<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Shared<Containe
 }
 
 fn addresses<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Box<[Box<str>]>, D::Error> {
-    #[derive(Deserialize)]
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
     struct Address {
         ip: Box<str>,
     }

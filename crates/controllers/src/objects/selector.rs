@@ -22,6 +22,8 @@ enum Want {
     NotIn(Vec<Box<str>>),
     Exists,
     Missing,
+    /// An operator that no validated object has: upstream refuses to use such a selector, here it means no object.
+    Unknown(Box<str>),
 }
 
 #[derive(Deserialize)]
@@ -32,11 +34,11 @@ struct Written {
     match_expressions: Vec<Expression>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Expression {
     key: Box<str>,
     operator: Box<str>,
-    #[serde(default)]
     values: Vec<Box<str>>,
 }
 
@@ -63,6 +65,7 @@ impl Selector {
                 Want::NotIn(values) => value.is_none_or(|value| !values.contains(value)),
                 Want::Exists => value.is_some(),
                 Want::Missing => value.is_none(),
+                Want::Unknown(_) => false,
             }
         })
     }
@@ -88,10 +91,7 @@ impl<'de> Deserialize<'de> for Selector {
                 "NotIn" => Want::NotIn(values),
                 "Exists" => Want::Exists,
                 "DoesNotExist" => Want::Missing,
-                other => {
-                    let why = format_args!("a selector has the operator {other:?}").to_string();
-                    return Err(serde::de::Error::custom(why));
-                }
+                _ => Want::Unknown(operator),
             };
             selector.requirements.push(Requirement { label: key, want });
         }
@@ -112,6 +112,7 @@ impl fmt::Display for Selector {
                 Want::NotIn(values) => write!(f, "{label} notin ({})", values.join(","))?,
                 Want::Exists => f.write_str(label)?,
                 Want::Missing => write!(f, "!{label}")?,
+                Want::Unknown(operator) => write!(f, "{label} {operator}")?,
             }
         }
         Ok(())

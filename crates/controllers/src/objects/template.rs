@@ -19,13 +19,11 @@ pub struct Template {
 }
 
 /// What pods get from a template.
-#[derive(Debug, Deserialize)]
+#[derive(Debug)]
 pub struct TemplateParts<'t> {
     /// The part of the metadata that pods get.
-    #[serde(default)]
     pub metadata: TemplateMeta,
     /// The spec, as it is written.
-    #[serde(borrow, default)]
     pub spec: Option<&'t RawValue>,
 }
 
@@ -56,7 +54,21 @@ impl Template {
 
     /// What pods get from it.
     pub fn parts(&self) -> serde_json::Result<TemplateParts<'_>> {
-        serde_json::from_str(self.text.get())
+        #[derive(Deserialize)]
+        struct Written<'t> {
+            #[serde(borrow)]
+            metadata: Option<&'t RawValue>,
+            #[serde(borrow)]
+            spec: Option<&'t RawValue>,
+        }
+        // A template that is `null` has no parts.
+        let written: Option<Written<'_>> = serde_json::from_str(self.text.get())?;
+        let metadata = written.as_ref().and_then(|written| written.metadata);
+        let metadata = metadata.map(|metadata| kubecontroller::decode::from_str(metadata.get()));
+        Ok(TemplateParts {
+            metadata: metadata.transpose()?.unwrap_or_default(),
+            spec: written.and_then(|written| written.spec),
+        })
     }
 
     /// The labels of its pods. None if it cannot be read: no pod is as such a template says.

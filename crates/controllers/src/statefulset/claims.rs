@@ -128,7 +128,7 @@ fn body(set: &StatefulSet, template: &ClaimTemplate, name: &str) -> Value {
         match_labels: BTreeMap<Box<str>, Box<str>>,
     }
     let mut claim: Value = serde_json::from_str(template.text.get()).unwrap_or_default();
-    let selector: Equal = serde_json::from_str(set.spec.selector.text.get()).unwrap_or_default();
+    let selector: Equal = kubecontroller::decode::from_str(set.spec.selector.text.get()).unwrap_or_default();
     claim["apiVersion"] = "v1".into();
     claim["kind"] = "PersistentVolumeClaim".into();
     claim["metadata"]["name"] = name.into();

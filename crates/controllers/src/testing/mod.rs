@@ -7,6 +7,8 @@
 //! ```
 
 mod kubelet;
+#[cfg(test)]
+mod null;
 mod story;
 
 pub(crate) use self::story::{Stage, Story};

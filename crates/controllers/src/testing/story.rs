@@ -80,19 +80,9 @@ impl Stage {
 
     /// Starts a copy of controllers, whose requests are told from others by its name.
     pub(crate) fn start(&self, name: &str, make: impl FnOnce(&Context) -> Vec<Task>) -> Running {
-        let client = self.api.client_of(name);
-        let informers = Informers::new(client.clone());
-        let events = Events::new(self.api.client_of("events")).clock(self.clock.clone());
-        let context = Context {
-            writer: Writer::new(client),
-            informers: informers.clone(),
-            recorder: events.recorder("test").style(Style::Core),
-            clock: self.clock.clone(),
-            metrics: Metrics::default(),
-            cluster: Arc::new(Cluster::default()),
-        };
+        let (informers, events, made) = self.make(name, make);
         let mut tasks = JoinSet::new();
-        for task in make(&context) {
+        for task in made {
             tasks.spawn(async move {
                 task.run(Stop::new()).await.expect("nothing stops it");
             });
@@ -105,6 +95,27 @@ impl Stage {
             _tasks: tasks,
             _informers: informers,
         }
+    }
+
+    /// Makes a copy of controllers that does not run, with its informers and its events.
+    pub(super) fn make(
+        &self,
+        name: &str,
+        make: impl FnOnce(&Context) -> Vec<Task>,
+    ) -> (Informers, Events, Vec<Task>) {
+        let client = self.api.client_of(name);
+        let informers = Informers::new(client.clone());
+        let events = Events::new(self.api.client_of("events")).clock(self.clock.clone());
+        let context = Context {
+            writer: Writer::new(client),
+            informers: informers.clone(),
+            recorder: events.recorder("test").style(Style::Core),
+            clock: self.clock.clone(),
+            metrics: Metrics::default(),
+            cluster: Arc::new(Cluster::default()),
+        };
+        let tasks = make(&context);
+        (informers, events, tasks)
     }
 
     /// How many writes a copy has asked for.

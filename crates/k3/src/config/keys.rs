@@ -128,6 +128,7 @@ pub(super) const KEYS: &[Key] = &[
     key("node.pod_manifest_path", "pod_manifest_path"),
     key("node.container_start_limit", "container_start_limit"),
     key("node.container_stop_limit", "container_stop_limit"),
+    key("node.seccomp_default", "seccomp_default"),
     key("node.eviction_hard", "eviction_hard"),
     key("node.image_gc_high_threshold", "image_gc_high_threshold"),
 ];

@@ -114,7 +114,7 @@ async fn named(client: &Client) -> Option<Vec<String>> {
     let request = Request::get(SERVERS)
         .body(Vec::new())
         .expect("a path of ours makes a request");
-    let endpoints = client.request::<Endpoints>(request).await;
+    let endpoints = kubecontroller::decode::request::<Endpoints>(client, request).await;
     let endpoints = endpoints
         .inspect_err(|error| tracing::debug!(%error, "cannot ask for the servers of the cluster"))
         .ok()?;

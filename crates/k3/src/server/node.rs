@@ -35,6 +35,7 @@ pub(crate) fn config(settings: NodeSettings, data_dir: &Path, api: &Api<'_>) -> 
         static_pods: settings.static_pods,
         start_limit: settings.start_limit,
         stop_limit: settings.stop_limit,
+        seccomp_default: settings.seccomp_default,
         log_dir: data_dir.join("node/logs"),
         ..Config::new(&settings.name, data_dir.join("node"))
     };

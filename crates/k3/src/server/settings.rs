@@ -113,6 +113,8 @@ pub(crate) struct NodeSettings {
     pub(crate) start_limit: Duration,
     /// How long stopping one may take beyond the grace of its pod.
     pub(crate) stop_limit: Duration,
+    /// Whether containers that name no profile of seccomp get the runtime's.
+    pub(crate) seccomp_default: bool,
     /// What must be left of the machine for pods to stay.
     pub(crate) eviction: Vec<Threshold>,
     /// Percent of the disk in use from which images are thrown away.

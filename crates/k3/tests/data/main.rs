@@ -8,6 +8,7 @@ mod encryption;
 mod figures;
 mod log;
 mod migration;
+mod nulls;
 #[path = "../program/mod.rs"]
 mod program;
 mod snapshots;

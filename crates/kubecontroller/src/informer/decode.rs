@@ -71,7 +71,7 @@ impl Decoder {
         count: Arc<AtomicU64>,
     ) -> Self {
         let read = move |bytes: &[u8]| -> Result<Arc<Unknown>, serde_json::Error> {
-            let mut object: T = serde_json::from_slice(bytes)?;
+            let mut object: T = k3_decode::from_slice(bytes)?;
             if let Some(transform) = &transform {
                 transform(&mut object);
             }
@@ -121,7 +121,7 @@ impl Decoder {
             Kind::Added | Kind::Modified => self.object(line.object)?.map(Told::Applied),
             Kind::Deleted => self.object(line.object)?.map(Told::Deleted),
             Kind::Bookmark => {
-                let mark: Mark = serde_json::from_slice(line.object).map_err(|error| unexpected(&error))?;
+                let mark: Mark = k3_decode::from_slice(line.object).map_err(|error| unexpected(&error))?;
                 Ok(Told::Bookmark {
                     ends_list: mark.metadata.annotations.contains_key(END_OF_LIST),
                     version: mark.metadata.resource_version,
@@ -129,7 +129,7 @@ impl Decoder {
             }
             Kind::Error => {
                 let status: Status =
-                    serde_json::from_slice(line.object).map_err(|error| unexpected(&error))?;
+                    k3_decode::from_slice(line.object).map_err(|error| unexpected(&error))?;
                 return Err(refusal(&status, None));
             }
         };
@@ -143,7 +143,7 @@ impl Decoder {
             Ok(object) => Ok(Ok(object)),
             Err(error) => {
                 // Torn, or no object at all: then it is not the object's fault.
-                let known: Slim<Bare> = serde_json::from_slice(bytes).map_err(|error| unexpected(&error))?;
+                let known: Slim<Bare> = k3_decode::from_slice(bytes).map_err(|error| unexpected(&error))?;
                 Ok(Err(Event::Unreadable {
                     key: known.key(),
                     version: known.metadata.resource_version,
@@ -170,7 +170,7 @@ pub(super) fn known<T: Object>(event: Event<Unknown>) -> Event<T> {
 
 /// What a server says when it says no.
 pub(super) fn status(body: &[u8]) -> Option<Status> {
-    let status: Status = serde_json::from_slice(body).ok()?;
+    let status: Status = k3_decode::from_slice(body).ok()?;
     (status.code != 0).then_some(status)
 }
 

@@ -90,7 +90,7 @@ impl Items {
 
     /// What the list says beside its items, once all of it is there.
     pub(super) fn envelope(&self) -> Result<Envelope, serde_json::Error> {
-        serde_json::from_slice(&self.envelope)
+        k3_decode::from_slice(&self.envelope)
     }
 
     fn push_envelope(&mut self, bytes: &[u8]) -> usize {

@@ -15,7 +15,7 @@ use kube::{
 use serde_json::{Map, Value, json};
 
 use super::status::Phased;
-use crate::Key;
+use crate::{Key, decode};
 
 /// How often a write that was overtaken by others is tried at once.
 const TRIES: usize = 5;
@@ -55,9 +55,7 @@ impl<'c> Remote<'c> {
     pub(super) async fn get<R: Phased>(&self) -> Result<Option<R>, kube::Error> {
         let request = Request::new(&self.url).get(&self.name, &GetParams::default());
         found(
-            self.client
-                .request(request.map_err(kube::Error::BuildRequest)?)
-                .await,
+            decode::request(self.client, request.map_err(kube::Error::BuildRequest)?).await,
         )
     }
 
@@ -72,9 +70,7 @@ impl<'c> Remote<'c> {
             None => all.patch(&self.name, &options, &patch),
         };
         found(
-            self.client
-                .request(request.map_err(kube::Error::BuildRequest)?)
-                .await,
+            decode::request(self.client, request.map_err(kube::Error::BuildRequest)?).await,
         )
     }
 

@@ -50,6 +50,9 @@ pub struct Config {
     pub start_limit: Duration,
     /// How long stopping one may take beyond its own grace. Default: 30 s.
     pub stop_limit: Duration,
+    /// Whether containers that name no profile of seccomp get the runtime's own; without it they have none. Default: true
+    /// (upstream's `seccompDefault` is off by default).
+    pub seccomp_default: bool,
     /// How often the node looks at itself and renews its lease. Default: 10 s.
     pub heartbeat: Duration,
     /// How often it writes its status although nothing changed. Default: 5 min.
@@ -131,6 +134,7 @@ impl Config {
             static_pods: None,
             log_dir: "/var/log/pods".into(),
             start_limit: Duration::from_mins(2),
+            seccomp_default: true,
             stop_limit: Duration::from_secs(30),
             heartbeat: Duration::from_secs(10),
             report: Duration::from_mins(5),

@@ -1,7 +1,8 @@
 //! Images: told in the Node, and thrown away when the disk fills up.
 //!
-//! Promises: an image is thrown away only if no container of ours uses it, if it is not pinned, and if it was there for a while:
-//! one that was just pulled is about to be used. Those that were not used for longest go first, and no more than needed.
+//! Promises: an image is thrown away only if this node pulled it (upstream's kubelet takes a machine's images for its own; here
+//! they may be those of a user or of another cluster), if no container of anybody uses it, if it is not pinned, and if it was
+//! there for a while: one that was just pulled is about to be used. Those that were not used for longest go first, and no more than needed.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -12,7 +13,10 @@ use tokio::{
 };
 
 use super::{ImageLimits, link::RuntimeWatch, machine::Eyes, node::NodeEvents};
-use crate::runtime::{Container, Image, Runtime, RuntimeError};
+use crate::{
+    images::PulledImages,
+    runtime::{Image, Runtime, RuntimeError},
+};
 
 /// How often images are listed.
 const LIST: Duration = Duration::from_secs(30);
@@ -24,6 +28,7 @@ const REMOVE: Duration = Duration::from_mins(2);
 /// Knows the images, and throws them away.
 pub(super) struct ImageKeeper {
     limits: ImageLimits,
+    pulled: PulledImages,
     runtime: RuntimeWatch,
     eyes: Eyes,
     events: NodeEvents,
@@ -42,9 +47,16 @@ struct Record {
 }
 
 impl ImageKeeper {
-    pub(super) fn new(limits: ImageLimits, runtime: RuntimeWatch, eyes: Eyes, events: NodeEvents) -> Self {
+    pub(super) fn new(
+        limits: ImageLimits,
+        pulled: PulledImages,
+        runtime: RuntimeWatch,
+        eyes: Eyes,
+        events: NodeEvents,
+    ) -> Self {
         ImageKeeper {
             limits,
+            pulled,
             runtime,
             eyes,
             events,
@@ -145,7 +157,8 @@ impl ImageKeeper {
         let used = self.detect(runtime).await.map_err(|error| error.to_string())?;
         let mut records = self.records.lock().await;
         let mut freed = 0;
-        for id in order(&records, &used, Instant::now(), self.limits.min_age) {
+        let all = order(&records, &used, Instant::now(), self.limits.min_age);
+        for id in all.into_iter().filter(|id| self.pulled.contains(id)) {
             if freed >= wanted {
                 break;
             }
@@ -165,12 +178,16 @@ impl ImageKeeper {
 
     /// Looks which images there are, and gives those that are used.
     async fn detect(&self, runtime: &dyn Runtime) -> Result<Vec<String>, RuntimeError> {
-        let (images, containers) = tokio::try_join!(
+        let (images, containers, others) = tokio::try_join!(
             limited(LIMIT, "list of images", runtime.images()),
             limited(LIMIT, "list of containers", runtime.containers()),
+            limited(LIMIT, "list of images in use", runtime.images_in_use()),
         )?;
+        let own = containers.into_iter().flat_map(|container| [container.image_id, container.image]);
+        let names: Vec<String> = own.chain(others).collect();
+        self.pulled.keep_only(|id| images.iter().any(|image| image.id == id));
         let mut records = self.records.lock().await;
-        Ok(renew(&mut records, &images, &containers, Instant::now()))
+        Ok(renew(&mut records, &images, &names, Instant::now()))
     }
 }
 
@@ -187,11 +204,11 @@ async fn limited<T>(
     })
 }
 
-/// Brings the records up to date, and gives the ids of images that are used.
+/// Brings the records up to date, and gives the ids of images that are used under any of these names.
 fn renew(
     records: &mut BTreeMap<String, Record>,
     images: &[Image],
-    containers: &[Container],
+    names: &[String],
     now: Instant,
 ) -> Vec<String> {
     records.retain(|id, _| images.iter().any(|image| image.id == *id));
@@ -205,7 +222,7 @@ fn renew(
         });
         record.size = image.size;
         record.pinned = image.pinned;
-        if containers.iter().any(|container| uses(container, image)) {
+        if names.iter().any(|name| is_named(image, name)) {
             record.last_used = Some(now);
             used.push(image.id.clone());
         }
@@ -213,15 +230,12 @@ fn renew(
     used
 }
 
-/// Whether a container is of an image, by any of its names.
-fn uses(container: &Container, image: &Image) -> bool {
-    let names = [&container.image_id, &container.image];
-    names.into_iter().filter(|name| !name.is_empty()).any(|name| {
-        // Runtimes put their own name in front of ids.
-        let bare = name.split_once("://").map_or(name.as_str(), |(_, bare)| bare);
-        let mut known = image.digests.iter().chain(&image.tags).chain([&image.id]);
-        known.any(|known| known == bare)
-    })
+/// Whether a container names an image, by any of its names.
+fn is_named(image: &Image, name: &str) -> bool {
+    // Runtimes put their own name in front of ids.
+    let bare = name.split_once("://").map_or(name, |(_, bare)| bare);
+    let mut known = image.digests.iter().chain(&image.tags).chain([&image.id]);
+    known.any(|known| known == bare)
 }
 
 /// The images that may go, those that were not used for longest first.
@@ -269,7 +283,10 @@ fn size(bytes: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use kubecontroller::{events::Events, testing::FakeApi};
+
     use super::*;
+    use crate::runtime::fake::{self, FakeRuntime};
 
     fn image(id: &str) -> Image {
         Image {
@@ -280,20 +297,8 @@ mod tests {
         }
     }
 
-    fn container(image: &str) -> Container {
-        Container {
-            id: crate::runtime::ContainerId("c".to_owned()),
-            sandbox: crate::runtime::SandboxId("s".to_owned()),
-            pod: crate::PodIdentity::default(),
-            name: "main".to_owned(),
-            attempt: 0,
-            image: image.to_owned(),
-            image_id: String::new(),
-            created: k8s_openapi::jiff::Timestamp::UNIX_EPOCH,
-            state: crate::runtime::ContainerState::Unknown,
-            annotations: BTreeMap::new(),
-            labels: BTreeMap::new(),
-        }
+    fn names(of: &[&str]) -> Vec<String> {
+        of.iter().map(|name| (*name).to_owned()).collect()
     }
 
     #[tokio::test(start_paused = true)]
@@ -310,18 +315,46 @@ mod tests {
         let used = renew(
             &mut records,
             &first,
-            &[container("a:latest"), container("docker://b")],
+            &names(&["a:latest", "docker://b"]),
             after(0),
         );
         assert_eq!(used, ["a", "b"]);
         assert!(order(&records, &used, after(1), age).is_empty(), "they are new");
         let second = [image("a"), image("b"), image("c"), image("new"), pinned];
-        let used = renew(&mut records, &second, &[container("a:latest")], after(3));
+        let used = renew(&mut records, &second, &names(&["a:latest"]), after(3));
         assert_eq!(used, ["a"]);
         assert_eq!(order(&records, &used, after(3), age), ["c", "b"]);
         let used = renew(&mut records, &[image("a")], &[], after(4));
         assert!(used.is_empty());
         assert_eq!(records.len(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_images_that_this_node_pulled_and_nobody_uses_go() {
+        let folder = tempfile::tempdir().unwrap();
+        let runtime = FakeRuntime::new(fake::clock())
+            .with_image("built:latest")
+            .with_image("pulled:latest")
+            .with_image("shared:latest")
+            .with_foreign_container("shared:latest");
+        let pulled = PulledImages::open(folder.path());
+        for name in ["pulled:latest", "shared:latest"] {
+            pulled.add(&runtime.image(name).await.unwrap().unwrap());
+        }
+        let api = FakeApi::new();
+        let recorder = Events::new(api.client()).recorder("kubelet");
+        let keeper = ImageKeeper::new(
+            ImageLimits::default(),
+            pulled,
+            watch::Sender::new(Some(Arc::new(runtime.clone()) as Arc<dyn Runtime>)).subscribe(),
+            Eyes::at(folder.path()),
+            NodeEvents::new(recorder, "n"),
+        );
+        keeper.remove_unused().await.unwrap();
+        tokio::time::advance(Duration::from_hours(1)).await;
+        keeper.remove_unused().await.unwrap();
+        let left: Vec<_> = runtime.images().await.unwrap().into_iter().flat_map(|image| image.tags).collect();
+        assert_eq!(left, ["built:latest", "shared:latest"]);
     }
 
     #[test]

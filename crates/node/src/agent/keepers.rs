@@ -17,7 +17,7 @@ use super::{
     serving::CertificateKeeper,
     tenants::Tenants,
 };
-use crate::Facts;
+use crate::{Facts, images::PulledImages};
 
 /// What is known to all keepers, before any of them runs.
 pub(super) struct Shared {
@@ -31,6 +31,8 @@ pub(super) struct Shared {
     pub(super) uid: watch::Sender<Option<String>>,
     pub(super) networks: watch::Sender<Vec<String>>,
     pub(super) pressures: watch::Sender<Pressures>,
+    /// Which images this node pulled.
+    pub(super) pulled: PulledImages,
     /// Why the node takes no more pods.
     pub(super) leaving: watch::Sender<Option<String>>,
 }
@@ -52,6 +54,7 @@ impl Shared {
         // Pods from files need no API, and no Node.
         let facts = node::facts(&config, &eyes, BTreeMap::new());
         Shared {
+            pulled: PulledImages::open(&config.data_dir),
             config: Arc::new(config),
             client,
             clock,
@@ -78,6 +81,7 @@ impl Shared {
         let (runtime, state) = (link.runtime(), link.state());
         let images = ImageKeeper::new(
             self.config.images,
+            self.pulled.clone(),
             runtime.clone(),
             self.eyes.clone(),
             self.events.clone(),

@@ -2,6 +2,7 @@
 //! runs everything of this crate.
 //!
 //! ```text
+//! cluster       which cluster it is of
 //! config        how it is set up              machine   what the machine is and has
 //! link          the runtime, once it is found node      the Node and its lease
 //! serving       the certificate of its API    pressure  what is done when something runs short
@@ -10,6 +11,7 @@
 //! keepers       all of these together         running   everything together
 //! ```
 
+mod cluster;
 mod config;
 mod images;
 mod keepers;
@@ -26,9 +28,10 @@ mod tls;
 mod view;
 
 pub use self::{
+    cluster::owner_of_directory,
     config::{
-        Config, Eviction as EvictionLimits, ImageLimits, LogLimits, Shutdown, default_node_name,
-        InvalidNodeName, parse_node_name,
+        Config, Eviction as EvictionLimits, ImageLimits, InvalidNodeName, LogLimits, Shutdown,
+        default_node_name, parse_node_name,
     },
     pressure::{Least, Signal, Threshold},
     running::{Agent, AgentError},

@@ -12,7 +12,7 @@ use kubecontroller::{
 use tokio::{net::TcpListener, task::JoinSet};
 
 use super::{
-    Config,
+    Config, cluster,
     keepers::{Given, Shared},
     link::Link,
     pressure::{FolderUse, MeasureVolumes},
@@ -24,6 +24,7 @@ use super::{
 use crate::{
     pod::{self, Pods, ShutdownBand},
     probes::Prober,
+    runtime::AdoptedPods,
     server::{NodeServer, ServerConfig},
     sources::{ApiSources, Sources},
     volumes::Volumes,
@@ -143,11 +144,17 @@ impl Agent {
         });
         let certificates = certificates.map_err(|error| AgentError::Certificate(error.to_string()))?;
         let tls = tls::server(&config, certificates.resolver())?;
-        let link = Link::new(search::detect(&config, &shared.networks));
+        let adopted = cluster::adopted_pods(&config.data_dir);
+        let link = Link::new(search::detect(
+            &config,
+            &self.client,
+            &shared.networks,
+            &adopted,
+        ));
         let sources: Arc<dyn Sources> = Arc::new(ApiSources::new(self.client.clone(), self.clock.clone()));
         let volumes = Volumes::new(config.data_dir.clone(), Arc::clone(&sources), self.clock.clone());
         let volumes = Arc::new(volumes);
-        let pods = self.pods(&shared, &link, sources, &volumes);
+        let pods = self.pods(&shared, &link, sources, &volumes, adopted);
         let view = Arc::new(View {
             config: Arc::clone(&config),
             pods: pods.clone(),
@@ -174,7 +181,14 @@ impl Agent {
         })
     }
 
-    fn pods(&self, shared: &Shared, link: &Link, sources: Arc<dyn Sources>, volumes: &Arc<Volumes>) -> Pods {
+    fn pods(
+        &self,
+        shared: &Shared,
+        link: &Link,
+        sources: Arc<dyn Sources>,
+        volumes: &Arc<Volumes>,
+        adopted: AdoptedPods,
+    ) -> Pods {
         let config = &shared.config;
         let facts = shared.facts.subscribe();
         let prober = Prober::new(
@@ -196,6 +210,8 @@ impl Agent {
             client: self.client.clone(),
             clock: self.clock.clone(),
             facts,
+            adopted,
+            pulled: shared.pulled.clone(),
             settings,
         })
     }

@@ -93,10 +93,10 @@ fn entries(secret: &Secret) -> BTreeMap<String, Entry> {
     let data = |name: &str| secret.data.as_ref().and_then(|data| data.get(name));
     let read = match secret.type_.as_deref() {
         Some("kubernetes.io/dockerconfigjson") => data(".dockerconfigjson")
-            .and_then(|bytes| serde_json::from_slice::<Config>(&bytes.0).ok())
+            .and_then(|bytes| kubecontroller::decode::from_slice::<Config>(&bytes.0).ok())
             .map(|config| config.auths),
         Some("kubernetes.io/dockercfg") => {
-            data(".dockercfg").and_then(|bytes| serde_json::from_slice(&bytes.0).ok())
+            data(".dockercfg").and_then(|bytes| kubecontroller::decode::from_slice(&bytes.0).ok())
         }
         _ => None,
     };

@@ -14,6 +14,7 @@ use kubecontroller::{
 use tokio::{sync::Semaphore, time::Instant};
 
 use super::{
+    PulledImages,
     keyring::Keyring,
     reference::{Reference, with_tag},
 };
@@ -27,7 +28,7 @@ use crate::{
 pub struct Limits {
     /// How many at a time. Default: 5. More of them share one line.
     pub parallel: usize,
-    /// How long one may take. Default: 2 minutes. What was pulled of it by then, runtimes keep.
+    /// How long one may take, whichever secrets are tried. Default: 2 minutes. What was pulled of it by then, runtimes keep.
     pub pull: Duration,
     /// How long one may be looked for on this machine. Default: 2 minutes.
     pub look: Duration,
@@ -38,6 +39,7 @@ pub struct Limits {
 pub struct Images {
     limits: Limits,
     slots: Arc<Semaphore>,
+    pulled: PulledImages,
     recorder: Recorder,
     clock: Clock,
     failures: Arc<Mutex<Failures>>,
@@ -92,12 +94,13 @@ impl Default for Limits {
 
 impl Images {
     /// Tells what happens through the recorder.
-    pub fn new(limits: Limits, recorder: Recorder, clock: Clock) -> Self {
+    pub fn new(limits: Limits, pulled: PulledImages, recorder: Recorder, clock: Clock) -> Self {
         let waits = Backoff::new(Duration::from_secs(10), Duration::from_mins(5));
         let last = HashMap::new();
         Images {
             limits,
             slots: Arc::new(Semaphore::new(limits.parallel.max(1))),
+            pulled,
             recorder,
             clock,
             failures: Arc::new(Mutex::new(Failures { waits, last })),
@@ -167,7 +170,8 @@ impl Images {
         let pulled = async {
             let _slot = self.slots.acquire().await;
             let begun = Instant::now();
-            let name = self.fetch(runtime, request, image).await?;
+            let fetch = self.fetch(runtime, request, image);
+            let name = limited(self.limits.pull, "PullImage", fetch).await?;
             let took = begun.elapsed();
             let found = limited(self.limits.look, "ImageStatus", runtime.image(&name)).await?;
             let found = match found {
@@ -179,6 +183,7 @@ impl Images {
         };
         match pulled.await {
             Ok((found, took)) => {
+                self.pulled.add(&found);
                 let message = format!(
                     "Successfully pulled image \"{}\" in {} ({} including waiting). Image size: {} bytes.",
                     request.image,
@@ -232,12 +237,11 @@ impl Images {
         let mut in_turn: Vec<_> = secrets.into_iter().map(Some).collect();
         let last = in_turn.pop().unwrap_or(None);
         for secret in in_turn {
-            let pull = runtime.pull_image(image, secret);
-            if let Ok(pulled) = limited(self.limits.pull, "PullImage", pull).await {
+            if let Ok(pulled) = runtime.pull_image(image, secret).await {
                 return Ok(pulled);
             }
         }
-        limited(self.limits.pull, "PullImage", runtime.pull_image(image, last)).await
+        runtime.pull_image(image, last).await
     }
 
     fn failed(&self, request: &Request<'_>, key: (String, String), error: &RuntimeError) -> Trouble {
@@ -340,6 +344,8 @@ mod tests {
 
     struct Stage {
         api: FakeApi,
+        pulled: PulledImages,
+        _folder: tempfile::TempDir,
         images: Images,
         runtime: FakeRuntime,
         events: Arc<Events>,
@@ -351,8 +357,12 @@ mod tests {
         let api = FakeApi::with_clock(clock.clone());
         let events = Arc::new(Events::new(api.client()).clock(clock.clone()));
         let recorder = events.recorder("kubelet").style(Style::Core);
+        let folder = tempfile::tempdir().unwrap();
+        let pulled = PulledImages::open(folder.path());
         Stage {
-            images: Images::new(Limits::default(), recorder, clock.clone()),
+            images: Images::new(Limits::default(), pulled.clone(), recorder, clock.clone()),
+            pulled,
+            _folder: folder,
             runtime: FakeRuntime::new(clock),
             api,
             events,
@@ -403,9 +413,13 @@ mod tests {
         assert!(stage.ensure("busybox", "IfNotPresent", &none).await.is_ok());
         assert!(stage.ensure("busybox", "Never", &none).await.is_ok());
         assert_eq!(runtime.count("pull_image"), 0);
+        let image = runtime.image("busybox:latest").await.unwrap().unwrap();
+        assert!(!stage.pulled.contains(&image.id), "somebody else brought it");
         let _in_registry = runtime.clone().in_registry("busybox:latest");
         assert!(stage.ensure("busybox", "Always", &none).await.is_ok());
         assert_eq!(runtime.count("pull_image busybox:latest"), 1);
+        let image = runtime.image("busybox:latest").await.unwrap().unwrap();
+        assert!(stage.pulled.contains(&image.id));
         let never = stage.ensure("other", "Never", &none).await.unwrap_err();
         assert_eq!(never.reason, "ErrImageNeverPull");
         assert_eq!(

@@ -8,12 +8,14 @@ use std::{
 
 use futures_util::StreamExt;
 use k8s_openapi::api::core::v1::Container;
+use rustix::fs::{Mode, OFlags};
+use tokio::task::spawn_blocking;
 
 use super::spec::Remembered;
 use crate::runtime::{self, ContainerState, LogOptions, Mount, MountSource, Propagation, Runtime};
 
 /// What of the file is read, from its end.
-const MOST: u64 = 4096;
+const MOST: u64 = 4 << 10;
 /// What of the log is read, from its end.
 const MOST_OF_LOG: usize = 2048;
 const LINES: u64 = 80;
@@ -66,7 +68,9 @@ pub(super) async fn read(
         return None;
     };
     let path = path(folder, &container.name, container.attempt);
-    let mut message = match read_file(&path) {
+    let wanted = path.clone();
+    let read = spawn_blocking(move || read_file(&wanted)).await;
+    let mut message = match read.unwrap_or_else(|error| Err(io::Error::other(error))) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
         Err(error) => {
@@ -83,13 +87,26 @@ pub(super) async fn read(
     (!message.is_empty()).then_some(message)
 }
 
+/// The end of a file, however large it is. A container writes it: what is not a plain file, or is a link to one, is not read.
 fn read_file(path: &Path) -> io::Result<String> {
-    let mut file = std::fs::File::open(path)?;
-    let size = file.metadata()?.len();
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let mut file = std::fs::File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Err(io::Error::other("it is not a plain file"));
+    }
+    let size = metadata.len();
     file.seek(SeekFrom::Start(size.saturating_sub(MOST)))?;
     let mut bytes = Vec::new();
     file.take(MOST).read_to_end(&mut bytes)?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    Ok(text(&bytes, MOST as usize))
+}
+
+/// Bytes as text of so many bytes at most: what is not text gets longer when it is replaced.
+fn text(bytes: &[u8], most: usize) -> String {
+    let mut text = String::from_utf8_lossy(bytes).into_owned();
+    text.truncate(text.floor_char_boundary(most));
+    text
 }
 
 async fn end_of_log(runtime: &dyn Runtime, container: &runtime::Container) -> String {
@@ -109,5 +126,37 @@ async fn end_of_log(runtime: &dyn Runtime, container: &runtime::Container) -> St
     };
     // Whatever was read by then is the message.
     let _ = tokio::time::timeout(PATIENCE, reading).await;
-    String::from_utf8_lossy(&bytes).into_owned()
+    text(&bytes, MOST_OF_LOG)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_file_of_any_size_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("message");
+        let file = std::fs::File::create(&path).unwrap();
+        // Ten gibibytes without a block on the disk.
+        file.set_len(10 << 30).unwrap();
+        let text = read_file(&path).unwrap();
+        assert_eq!(text.len(), 4096);
+        std::fs::write(&path, "the reason").unwrap();
+        assert_eq!(read_file(&path).unwrap(), "the reason");
+        std::fs::write(&path, [0xff; 9000]).unwrap();
+        assert!(read_file(&path).unwrap().len() <= 4096);
+    }
+
+    #[test]
+    fn a_link_and_a_pipe_are_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let secret = folder.path().join("secret");
+        std::fs::write(&secret, "of the machine").unwrap();
+        let link = folder.path().join("message");
+        std::os::unix::fs::symlink(&secret, &link).unwrap();
+        assert!(read_file(&link).is_err());
+        assert!(read_file(folder.path()).is_err());
+        assert!(read_file(Path::new("/dev/zero")).is_err());
+    }
 }

@@ -6,7 +6,12 @@ use kubecontroller::{Clock, events::Recorder};
 use tokio::sync::watch;
 
 use crate::{
-    Facts, PodIdentity, images, probes::Prober, runtime::Runtime, sources::Sources, volumes::Volumes,
+    Facts, PodIdentity,
+    images::{self, PulledImages},
+    probes::Prober,
+    runtime::{AdoptedPods, Runtime},
+    sources::Sources,
+    volumes::Volumes,
 };
 
 /// What the workers of pods are built of.
@@ -27,6 +32,10 @@ pub struct Parts {
     pub clock: Clock,
     /// What pods may learn of the node.
     pub facts: watch::Receiver<Arc<Facts>>,
+    /// The pods of this node, so that the runtime knows containers of theirs that older versions made.
+    pub adopted: AdoptedPods,
+    /// Which images this node pulled.
+    pub pulled: PulledImages,
     /// What can be chosen.
     pub settings: Settings,
 }

@@ -29,7 +29,7 @@ use super::{
 };
 use crate::{
     PodIdentity,
-    images::Images,
+    images::{self, Images},
     runtime::{Change, ContainerId, Runtime, RuntimeError, SandboxId},
 };
 
@@ -69,7 +69,15 @@ pub struct ShutdownBand {
 impl Pods {
     /// Does nothing until it is run.
     pub fn new(parts: Parts) -> Self {
-        let images = Images::new(parts.settings.images, parts.recorder.clone(), parts.clock.clone());
+        let settings = &parts.settings;
+        // Pulling is a part of starting a container, and bounded by the same setting.
+        let limits = images::Limits {
+            pull: settings.start_limit,
+            look: settings.start_limit,
+            ..settings.images
+        };
+        let pulled = parts.pulled.clone();
+        let images = Images::new(limits, pulled, parts.recorder.clone(), parts.clock.clone());
         let teller = Teller::new(parts.recorder.clone());
         let client = parts.client.clone();
         let shared = Arc::new_cyclic(|this: &std::sync::Weak<Shared>| {
@@ -374,6 +382,7 @@ impl Shared {
         if is_gone && !entries.contains_key(&uid) {
             return;
         }
+        self.parts.adopted.add(&uid);
         let entry = entries
             .entry(uid.clone())
             .or_insert_with(|| Entry::new(Arc::clone(pod), Origin::Api));

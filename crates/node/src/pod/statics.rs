@@ -129,6 +129,7 @@ impl Folder {
                 .annotations
                 .get_or_insert_default();
             annotations.insert(SEEN.to_owned(), now);
+            self.shared.parts.adopted.add(&uid);
             let entry = Entry::new(pod, Origin::File(None));
             entries.insert(uid.clone(), entry);
             woken.push(uid);
@@ -314,7 +315,7 @@ fn parse(text: &str, path: &Path, node: &str) -> Result<Pod, FileError> {
         rules::of(kind).default(&mut value);
     }
     let no_pod = |error: serde_json::Error| FileError::NoPod(error.to_string());
-    let mut pod: Pod = serde_json::from_value(value.clone()).map_err(no_pod)?;
+    let mut pod: Pod = kubecontroller::decode::from_value(&value).map_err(no_pod)?;
     if pod.metadata.name.as_ref().is_none_or(String::is_empty) || pod.spec.is_none() {
         return Err(FileError::NoPod("it has no name, or no spec".to_owned()));
     }

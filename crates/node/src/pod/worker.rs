@@ -451,6 +451,7 @@ impl Shared {
 
     /// Forgets a pod, and lets another one of its name begin.
     pub(super) fn forget(&self, uid: &str) {
+        self.parts.adopted.remove(uid);
         let Some(gone) = self.known.lock().remove(uid) else {
             return;
         };

@@ -247,7 +247,7 @@ mod tests {
     use super::*;
 
     fn owner() -> Owner {
-        Owner { node: "n".into() }
+        Owner::new("n", "c")
     }
 
     async fn refused(wanted: &Wanted) -> String {

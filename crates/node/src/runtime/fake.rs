@@ -75,6 +75,8 @@ struct State {
     containers: Vec<Made>,
     images: BTreeMap<String, Image>,
     registry: BTreeMap<String, Image>,
+    /// Images of containers that are not of this node.
+    images_of_others: Vec<String>,
     programs: HashMap<String, VecDeque<Program>>,
     answers: HashMap<String, ExecOutput>,
     written: HashMap<String, Vec<LogLine>>,
@@ -123,6 +125,13 @@ impl FakeRuntime {
     #[must_use]
     pub fn with_image(self, name: &str) -> Self {
         self.state().images.insert(name.to_owned(), image(name));
+        self
+    }
+
+    /// Has a container of somebody else with an image.
+    #[must_use]
+    pub fn with_foreign_container(self, image: &str) -> Self {
+        self.state().images_of_others.push(image.to_owned());
         self
     }
 
@@ -668,11 +677,21 @@ impl Runtime for FakeRuntime {
             .collect())
     }
 
+    async fn other_clusters(&self) -> Result<BTreeMap<String, usize>, RuntimeError> {
+        Ok(BTreeMap::new())
+    }
+
     async fn update_resources(&self, id: &ContainerId, resources: &Resources) -> Result<(), RuntimeError> {
         self.begin("update_resources", &id.0).await?;
         self.with_container(id, |made| made.spec.resources = resources.clone())?;
         self.finish().await;
         Ok(())
+    }
+
+    async fn images_in_use(&self) -> Result<Vec<String>, RuntimeError> {
+        let state = self.state();
+        let images = state.containers.iter().map(|made| made.container.image.clone());
+        Ok(images.chain(state.images_of_others.clone()).collect())
     }
 
     async fn image(&self, name: &str) -> Result<Option<Image>, RuntimeError> {

@@ -21,17 +21,19 @@ mod error;
 pub mod fake;
 mod namespace;
 pub mod network;
+mod owner;
 mod spec;
 mod state;
 mod stream;
 
-use std::{net::IpAddr, time::Duration};
+use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
 use async_trait::async_trait;
 use futures_util::stream::BoxStream;
 
 pub use self::{
     error::RuntimeError,
+    owner::{AdoptedPods, Owner},
     spec::{
         Capabilities, Confinement, ContainerSpec, Device, DnsSpec, HostEntry, Identity, MASKED_PATHS, Mount,
         MountSource, NamespaceMode, PortMapping, Propagation, Protocol, PullSecret, READ_ONLY_PATHS,
@@ -43,13 +45,6 @@ pub use self::{
     },
     stream::{Attached, ExecOutput, ExecSpec, LogLine, LogOptions, LogStream, PortStream, TerminalSize},
 };
-
-/// Whose containers they are. Two agents on one machine differ in it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Owner {
-    /// The name of the node.
-    pub node: String,
-}
 
 /// A program that runs containers.
 #[async_trait]
@@ -105,10 +100,16 @@ pub trait Runtime: Send + Sync + 'static {
     /// All of ours, also those that have ended, with everything their status tells.
     async fn containers(&self) -> Result<Vec<Container>, RuntimeError>;
 
+    /// How many sandboxes and containers there are of other clusters, by the uid of the cluster; empty where they carry none.
+    async fn other_clusters(&self) -> Result<BTreeMap<String, usize>, RuntimeError>;
+
     /// Changes the resources of a container that runs.
     async fn update_resources(&self, id: &ContainerId, resources: &Resources) -> Result<(), RuntimeError>;
 
     // --- Images ---
+
+    /// The images of all containers of this machine, whosever they are: by ids or names.
+    async fn images_in_use(&self) -> Result<Vec<String>, RuntimeError>;
 
     /// An image, if it is on this machine.
     async fn image(&self, name: &str) -> Result<Option<Image>, RuntimeError>;

@@ -26,6 +26,9 @@ const NEEDED: [&str; 4] = ["bridge", "host-local", "loopback", "portmap"];
 /// Lets traffic through where the machine's firewall would not (Docker sets it so). Used where it is there.
 const FIREWALL: &str = "firewall";
 
+/// The field of a description with the uid of the cluster. Runtimes and plugins leave fields alone that they do not know.
+const CLUSTER: &str = "k3.io/cluster";
+
 /// The longest name of an interface, less the end that the kernel wants.
 const MOST_NAME: usize = 15;
 
@@ -33,6 +36,8 @@ const MOST_NAME: usize = 15;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BridgeNetwork {
     node: String,
+    /// The uid of the cluster of that node.
+    cluster: String,
     ranges: Vec<String>,
 }
 
@@ -81,10 +86,12 @@ pub enum NetworkError {
 // --- BridgeNetwork ---
 
 impl BridgeNetwork {
-    /// A network for the pods of `node`, with addresses from these ranges (`10.42.0.0/24`): at most one of each family.
-    pub fn new(node: impl Into<String>, ranges: Vec<String>) -> Self {
+    /// A network for the pods of `node` of a cluster, with addresses from these ranges (`10.42.0.0/24`): at most one of each
+    /// family.
+    pub fn new(node: impl Into<String>, cluster: impl Into<String>, ranges: Vec<String>) -> Self {
         BridgeNetwork {
             node: node.into(),
+            cluster: cluster.into(),
             ranges,
         }
     }
@@ -152,7 +159,9 @@ impl BridgeNetwork {
 
     fn is_ours(&self, text: &str) -> bool {
         let description: Value = serde_json::from_str(text).unwrap_or_default();
-        description.get("name").and_then(Value::as_str) == Some(&self.name())
+        let text = |name: &str| description.get(name).and_then(Value::as_str);
+        // Versions before this one did not write the cluster.
+        text("name") == Some(&self.name()) && text(CLUSTER).is_none_or(|cluster| cluster == self.cluster)
     }
 
     /// The name of the bridge: of the node, and short enough for the kernel.
@@ -203,7 +212,7 @@ impl BridgeNetwork {
             plugins.push(json!({ "type": FIREWALL }));
         }
         // The oldest version that all of these speak in lists.
-        json!({ "cniVersion": "0.4.0", "name": self.name(), "plugins": plugins })
+        json!({ "cniVersion": "0.4.0", "name": self.name(), CLUSTER: self.cluster, "plugins": plugins })
     }
 }
 
@@ -304,7 +313,7 @@ mod tests {
     }
 
     fn network() -> BridgeNetwork {
-        BridgeNetwork::new("n1", vec!["10.42.0.0/24".to_owned()])
+        BridgeNetwork::new("n1", "c", vec!["10.42.0.0/24".to_owned()])
     }
 
     #[tokio::test]
@@ -331,7 +340,7 @@ mod tests {
     async fn a_new_range_is_written_over_ones_own() {
         let machine = Machine::new(&NEEDED);
         network().provide(&machine.directories()).await.unwrap();
-        let other = BridgeNetwork::new("n1", vec!["10.43.0.0/24".to_owned(), "fd00::/64".to_owned()]);
+        let other = BridgeNetwork::new("n1", "c", vec!["10.43.0.0/24".to_owned(), "fd00::/64".to_owned()]);
         other.provide(&machine.directories()).await.unwrap();
         let text = std::fs::read_to_string(machine.folder().join("10-k3-n1.conflist")).unwrap();
         assert!(text.contains("fd00::/64") && text.contains("::/0") && !text.contains("10.42"));
@@ -368,7 +377,7 @@ mod tests {
     #[tokio::test]
     async fn without_a_range_there_is_nothing_to_describe() {
         let machine = Machine::new(&NEEDED);
-        let error = BridgeNetwork::new("n1", Vec::new())
+        let error = BridgeNetwork::new("n1", "c", Vec::new())
             .provide(&machine.directories())
             .await;
         assert!(matches!(error, Err(NetworkError::NoRange)));
@@ -378,7 +387,7 @@ mod tests {
     fn bridges_have_names_that_the_kernel_takes() {
         assert_eq!(network().bridge(), "k3-n1");
         for node in ["worker-12.example.com", "a-very-long-name-of-a-node", "a/b"] {
-            let bridge = BridgeNetwork::new(node, Vec::new()).bridge();
+            let bridge = BridgeNetwork::new(node, "c", Vec::new()).bridge();
             assert!(bridge.len() <= MOST_NAME && bridge.starts_with("k3-"), "{bridge}");
         }
     }

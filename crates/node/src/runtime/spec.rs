@@ -17,6 +17,8 @@ pub mod labels {
     pub const CONTAINER_NAME: &str = "io.kubernetes.container.name";
     /// The node that owns it.
     pub const NODE: &str = "k3.io/node";
+    /// The uid of the cluster of that node.
+    pub const CLUSTER: &str = "k3.io/cluster";
     /// How often the container was begun before, as a number.
     pub const ATTEMPT: &str = "k3.io/attempt";
 }

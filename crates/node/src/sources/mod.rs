@@ -17,6 +17,8 @@
 mod api;
 #[cfg(test)]
 pub(crate) mod memory;
+#[cfg(test)]
+mod null;
 mod objects;
 #[cfg(test)]
 mod tests;

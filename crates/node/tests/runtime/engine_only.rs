@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use k3_node::runtime::{HostEntry, LogOptions, RuntimeError};
+use k3_node::runtime::{HostEntry, LogOptions, Owner, RuntimeError, SandboxId};
 use k3_test_services::TEST_IMAGE;
 
 use crate::{
@@ -24,6 +24,8 @@ macro_rules! engines {
 engines!(
     names_are_those_that_people_know,
     a_foreign_holder_of_a_name_is_left_alone,
+    a_name_that_another_cluster_has_gets_a_suffix,
+    containers_without_a_cluster_are_adopted_by_their_pod,
     lines_of_the_hosts_file_are_written,
     what_was_made_and_not_begun_makes_room,
 );
@@ -56,6 +58,45 @@ async fn names_are_those_that_people_know(place: Place) {
         next.sandbox.0
     );
     assert!(world.container(&second).await.unwrap().is_running());
+    world.end().await;
+}
+
+async fn a_name_that_another_cluster_has_gets_a_suffix(place: Place) {
+    let world = World::new(&place).await;
+    let pod = world.pod().await;
+    let owner = Owner::new(&world.owner.node, "12345678-another");
+    let other = world.connect_owner(owner).await;
+    let mut spec = pod.spec.clone();
+    spec.pod.uid.push_str("-other");
+    let sandbox = other.run_sandbox(&spec).await.unwrap();
+    let usual = format!("k8s_{}_{}_POD", spec.pod.namespace, spec.pod.name);
+    assert_eq!(id_of(&place, &usual), pod.sandbox.0);
+    assert_eq!(id_of(&place, &format!("{usual}_12345678")), sandbox.0);
+    other.remove_sandbox(&sandbox).await.unwrap();
+    world.end().await;
+}
+
+async fn containers_without_a_cluster_are_adopted_by_their_pod(place: Place) {
+    let world = World::new(&place).await;
+    // As versions before the label of the cluster made them.
+    let node = &world.owner.node;
+    let name = format!("k8s_{node}_old_POD");
+    let body = format!(
+        r#"{{"Image":"{TEST_IMAGE}","Cmd":["sleep","1000"],"Labels":{{"io.kubernetes.docker.type":"podsandbox",
+            "io.kubernetes.pod.name":"old","io.kubernetes.pod.namespace":"{node}","io.kubernetes.pod.uid":"{node}-old",
+            "io.kubernetes.container.name":"POD","k3.io/node":"{node}","k3.io/attempt":"0"}}}}"#
+    );
+    let made = request(&place, "POST", &format!("/containers/create?name={name}"), &body);
+    assert!(made.contains("\"Id\""), "{made}");
+    let id = SandboxId(id_of(&place, &name));
+    assert_eq!(world.runtime.sandboxes().await.unwrap(), [], "it may be of another cluster");
+    assert!(world.runtime.remove_sandbox(&id).await.is_err());
+    assert_eq!(world.runtime.other_clusters().await.unwrap()[""], 1);
+    world.owner.adopted.add(&format!("{node}-old"));
+    let found = world.runtime.sandboxes().await.unwrap();
+    assert_eq!(found.iter().map(|sandbox| &sandbox.id).collect::<Vec<_>>(), [&id]);
+    assert!(!world.runtime.other_clusters().await.unwrap().contains_key(""));
+    // Removed at the end as one of ours.
     world.end().await;
 }
 

@@ -20,6 +20,7 @@ macro_rules! suite {
             life::stopping_and_removing_again_succeeds,
             life::a_new_connection_finds_what_was_there,
             life::two_owners_never_see_each_other,
+            life::nodes_of_two_clusters_with_one_name_leave_each_other_alone,
             life::changes_wake_who_listens,
             life::an_attempt_follows_another,
             inside::a_container_runs_what_it_is_told_where_it_is_told,

@@ -48,9 +48,8 @@ pub(crate) struct Pod {
 
 impl World {
     pub(crate) async fn new(place: &Place) -> Self {
-        let owner = Owner {
-            node: format!("node-{:016x}", RandomState::new().hash_one(std::process::id())),
-        };
+        let node = format!("node-{:016x}", RandomState::new().hash_one(std::process::id()));
+        let owner = Owner::new(&node, format!("cluster-of-{node}"));
         let runtime = (place.connect)(place.socket, owner.clone()).await;
         let image = runtime
             .image(TEST_IMAGE)
@@ -79,13 +78,12 @@ impl World {
 
     /// A connection of its own to the same runtime, as `node`.
     pub(crate) async fn connect_as(&self, node: &str) -> Arc<dyn Runtime> {
-        (self.place.connect)(
-            self.place.socket,
-            Owner {
-                node: node.to_owned(),
-            },
-        )
-        .await
+        self.connect_owner(Owner::new(node, &self.owner.cluster)).await
+    }
+
+    /// A connection of its own to the same runtime.
+    pub(crate) async fn connect_owner(&self, owner: Owner) -> Arc<dyn Runtime> {
+        (self.place.connect)(self.place.socket, owner).await
     }
 
     /// What is asked for a pod that is like all others.

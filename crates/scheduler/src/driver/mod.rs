@@ -12,6 +12,8 @@ mod bind;
 mod figures;
 mod install;
 #[cfg(test)]
+mod null;
+#[cfg(test)]
 mod tests;
 mod told;
 mod watch;

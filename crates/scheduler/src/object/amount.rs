@@ -35,6 +35,11 @@ impl Visitor<'_> for AmountVisitor {
         f.write_str("a quantity")
     }
 
+    /// `null` is zero in a list of resources, as upstream's quantities are.
+    fn visit_unit<E: Error>(self) -> Result<Amount, E> {
+        Ok(Amount::default())
+    }
+
     fn visit_str<E: Error>(self, text: &str) -> Result<Amount, E> {
         let quantity: Quantity = text.parse().map_err(E::custom)?;
         Ok(Amount {

@@ -122,8 +122,8 @@ pub(crate) struct ContainerStatus {
     pub(crate) last: Option<Box<Terminated>>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub(crate) struct Terminated {
     pub(crate) exit_code: i32,
     pub(crate) started_at: Timestamp,
@@ -162,8 +162,8 @@ fn node<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
 }
 
 fn gates<'de, D: Deserializer<'de>>(from: D) -> Result<Box<[Box<str>]>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
+    #[derive(Default, Deserialize)]
+    #[serde(rename_all = "camelCase", default)]
     struct Gate {
         condition_type: Box<str>,
     }
@@ -195,8 +195,8 @@ fn first<'de, D: Deserializer<'de>>(from: D) -> Result<ContainerStatus, D::Error
         running: Option<Running>,
         terminated: Option<Box<Terminated>>,
     }
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
+    #[derive(Default, Deserialize)]
+    #[serde(rename_all = "camelCase", default)]
     struct Running {
         started_at: Timestamp,
     }

@@ -1,5 +1,6 @@
 //! The simulator against an API in memory.
 
 mod nodes;
+mod null;
 mod pods;
 mod stage;

@@ -29,6 +29,7 @@ use crate::cache::Caches;
 
 const NODES: &str = "system:nodes";
 const PREFIX: &str = "system:node:";
+const SYSTEM: &str = "kube-system";
 const LEASES: &str = "kube-node-lease";
 
 /// What every node may do.
@@ -110,6 +111,13 @@ impl Nodes {
             ("coordination.k8s.io", "leases") => lease(node, verb, object),
             ("storage.k8s.io", "csinodes") => csi_node(node, verb, object),
             ("resource.k8s.io", "resourceslices") => self.slice(node, verb, object),
+            // Ours alone: the uid of that namespace is the cluster's, by which a node knows its containers from those of a node of
+            // another cluster with the same name.
+            ("", "namespaces")
+                if verb == "get" && object.name == SYSTEM && object.subresource.is_empty() =>
+            {
+                Ok(())
+            }
             ("", "nodes") => own_node(node, verb, object),
             ("", "pods") => self.pod(node, verb, object),
             ("certificates.k8s.io", "podcertificaterequests") => self.certificate_request(node, verb, object),

@@ -180,7 +180,7 @@ fn receive(session: &Session, bytes: &[u8], status: &mut Value) -> Result<(), Fa
         Some((&STDOUT, bytes)) => session.show(|screen| screen.write_all(bytes)),
         Some((&STDERR, bytes)) => Ok(stderr().write_all(bytes)?),
         Some((&STATUS, bytes)) => {
-            *status = serde_json::from_slice(bytes).unwrap_or_default();
+            *status = k3_decode::from_slice(bytes).unwrap_or_default();
             Ok(())
         }
         _ => Ok(()),

@@ -227,7 +227,7 @@ impl Rows {
 }
 
 fn parse(bytes: &[u8]) -> Result<Sent, Failed> {
-    serde_json::from_slice(bytes).map_err(|error| nonsense(&error))
+    k3_decode::from_slice(bytes).map_err(|error| nonsense(&error))
 }
 
 fn nonsense(error: &serde_json::Error) -> Failed {
@@ -250,7 +250,7 @@ fn text(cell: Value) -> String {
 }
 
 fn sorted(bytes: &[u8], path: &Path, lines: Vec<Vec<String>>) -> Result<Vec<Vec<String>>, Failed> {
-    let whole: Whole = serde_json::from_slice(bytes).map_err(|error| nonsense(&error))?;
+    let whole: Whole = k3_decode::from_slice(bytes).map_err(|error| nonsense(&error))?;
     let mut pairs: Vec<_> = whole
         .rows
         .iter()

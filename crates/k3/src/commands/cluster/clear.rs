@@ -7,9 +7,12 @@ use std::{
 };
 
 use clap::Args;
-use k3_node::runtime::{
-    Owner, RuntimeError,
-    detect::{Wanted, detect, detect_engine},
+use k3_node::{
+    agent::owner_of_directory,
+    runtime::{
+        RuntimeError,
+        detect::{Wanted, detect, detect_engine},
+    },
 };
 
 use super::{
@@ -89,10 +92,8 @@ async fn remove_containers(folder: &ClusterFolder) -> Result<Removed, Failure> {
     let mut removed = Removed::default();
     let mut has_answered = false;
     let wanted = folder.runtime();
-    for (_, node) in folder.nodes() {
-        let owner = Owner {
-            node: node.name.clone(),
-        };
+    for (number, node) in folder.nodes() {
+        let owner = owner_of_directory(&folder.data(number).join("node"), &node.name);
         match detect(&wanted, &owner).await {
             Ok(runtime) => {
                 has_answered = true;

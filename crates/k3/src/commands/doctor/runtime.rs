@@ -11,9 +11,7 @@ const RUNTIME: &str = "container runtime";
 
 /// Looks as the node does.
 pub(super) async fn check(wanted: &Wanted) -> Check {
-    let owner = Owner {
-        node: "doctor".into(),
-    };
+    let owner = Owner::new("doctor", "");
     match detect(wanted, &owner).await {
         Ok(runtime) => match runtime.version().await {
             Ok(version) => Check::ok(RUNTIME, format!("{} {} answers", version.name, version.version)),

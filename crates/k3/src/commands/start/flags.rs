@@ -186,6 +186,14 @@ pub(crate) struct NodeFlags {
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
     pub(super) container_stop_limit: Duration,
 
+    /// Whether containers that name no seccomp profile get the default profile of the container runtime; false runs them
+    /// unconfined
+    #[arg(
+        long, value_name = "BOOL", action = ArgAction::Set, default_value_t = true,
+        num_args = 0..=1, require_equals = true, default_missing_value = "true"
+    )]
+    pub(super) seccomp_default: bool,
+
     /// What must be left, or else pods are thrown off the node and none is taken, a list with commas
     #[arg(
         long,

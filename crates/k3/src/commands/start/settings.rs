@@ -117,6 +117,7 @@ impl NodeFlags {
             static_pods: self.pod_manifest_path,
             start_limit: self.container_start_limit,
             stop_limit: self.container_stop_limit,
+            seccomp_default: self.seccomp_default,
             eviction: self.eviction_hard,
             images_high: self.image_gc_high_threshold,
         })

@@ -125,7 +125,7 @@ impl Eyes {
     }
 
     /// What pods are told of the machine, or get of it.
-    pub(super) fn facts(&self, machine: &Machine, data_dir: &Path) -> crate::Machine {
+    pub(super) fn facts(&self, machine: &Machine, config: &super::Config) -> crate::Machine {
         let sizes = machine.huge_pages.keys().map(|size| match size {
             size if size % (1 << 30) == 0 => format!("{}GB", size >> 30),
             size if size % (1 << 20) == 0 => format!("{}MB", size >> 20),
@@ -137,8 +137,8 @@ impl Eyes {
             huge_page_sizes: sizes.collect(),
             pids_limit: None,
             unified_cgroups: self.path("sys/fs/cgroup/cgroup.controllers").exists(),
-            seccomp_profiles: data_dir.join("seccomp"),
-            seccomp_default: false,
+            seccomp_profiles: config.data_dir.join("seccomp"),
+            seccomp_default: config.seccomp_default,
         }
     }
 

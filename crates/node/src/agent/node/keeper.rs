@@ -356,7 +356,7 @@ pub(in crate::agent) fn facts(config: &Config, eyes: &Eyes, labels: BTreeMap<Str
         cluster_domain: config.cluster_domain.clone(),
         api_address: config.api_address.clone(),
         node_labels: labels,
-        machine: eyes.facts(&machine, &config.data_dir),
+        machine: eyes.facts(&machine, config),
     }
 }
 

@@ -133,9 +133,11 @@ fn addresses(observed: &Observed) -> Vec<NodeAddress> {
         .collect()
 }
 
-/// The largest images, the same order each time.
+/// The largest images, the same order each time. One without a name (left behind by a build) is left out: no pod can ask for
+/// it, and the API shows its empty list of names as `null`, which not every client reads.
 fn images(all: &[Image]) -> Vec<ContainerImage> {
-    let mut all: Vec<&Image> = all.iter().collect();
+    let is_named = |image: &&Image| !image.digests.is_empty() || !image.tags.is_empty();
+    let mut all: Vec<&Image> = all.iter().filter(is_named).collect();
     all.sort_by(|one, other| other.size.cmp(&one.size).then_with(|| one.id.cmp(&other.id)));
     let images = all.into_iter().take(IMAGES).map(|image| {
         let names = image.digests.iter().chain(&image.tags).take(NAMES);

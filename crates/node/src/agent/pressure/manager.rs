@@ -316,6 +316,7 @@ mod tests {
     use tokio::task::JoinSet;
 
     use super::*;
+    use crate::images::PulledImages;
 
     /// Pods that end when they are told to.
     #[derive(Default)]
@@ -374,6 +375,7 @@ mod tests {
         let manager = Manager::new(Parts {
             images: Arc::new(ImageKeeper::new(
                 config.images,
+                PulledImages::open(folder.path()),
                 runtime.clone(),
                 eyes.clone(),
                 node.clone(),

@@ -15,10 +15,11 @@ use tokio::{sync::watch, task::JoinSet};
 
 use crate::{
     Facts,
+    images::PulledImages,
     pod::{Parts, Pods, Settings},
     probes::Prober,
     runtime::{
-        Runtime,
+        AdoptedPods, Runtime,
         fake::{self, FakeRuntime},
     },
     sources::memory::MemorySources,
@@ -97,6 +98,8 @@ impl Stage {
             client,
             clock: self.clock.clone(),
             facts,
+            adopted: AdoptedPods::default(),
+            pulled: PulledImages::open(&self.settings.root),
             settings: self.settings.clone(),
         });
         let mut tasks = JoinSet::new();

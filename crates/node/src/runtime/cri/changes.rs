@@ -100,7 +100,7 @@ fn change(event: &ContainerEventResponse, owner: &Owner) -> Option<Change> {
     let Some(sandbox) = &event.pod_sandbox_status else {
         return Some(Change::Any);
     };
-    if sandbox.labels.get(labels::NODE) != Some(&owner.node) {
+    if !owner.owns(|name| sandbox.labels.get(name)) {
         return None;
     }
     let uid = sandbox.metadata.as_ref().map(|pod| pod.uid.clone());
@@ -157,10 +157,12 @@ async fn snapshot(connection: &Connection, owner: &Owner, limit: Duration) -> Re
     let containers = containers
         .containers
         .into_iter()
+        .filter(|container| owner.owns(|name| container.labels.get(name)))
         .map(|container| (container.id, (container.state, uid(container.labels))));
     let sandboxes = sandboxes
         .items
         .into_iter()
+        .filter(|sandbox| owner.owns(|name| sandbox.labels.get(name)))
         .map(|sandbox| (sandbox.id, (sandbox.state, uid(sandbox.labels))));
     Ok(containers.chain(sandboxes).collect())
 }
@@ -204,16 +206,18 @@ mod tests {
 
     #[test]
     fn events_of_others_are_not_told() {
-        let owner = Owner {
-            node: "n1".to_owned(),
-        };
+        let owner = Owner::new("n1", "cluster");
         let event = |node: &str| ContainerEventResponse {
             pod_sandbox_status: Some(messages::PodSandboxStatus {
                 metadata: Some(messages::PodSandboxMetadata {
                     uid: "u".to_owned(),
                     ..messages::PodSandboxMetadata::default()
                 }),
-                labels: [(labels::NODE.to_owned(), node.to_owned())].into(),
+                labels: [
+                    (labels::NODE.to_owned(), node.to_owned()),
+                    (labels::CLUSTER.to_owned(), "cluster".to_owned()),
+                ]
+                .into(),
                 ..messages::PodSandboxStatus::default()
             }),
             ..ContainerEventResponse::default()

@@ -56,6 +56,7 @@ pub(super) fn config(
                 (labels::POD_UID.to_owned(), pod.pod.uid.clone()),
                 (labels::CONTAINER_NAME.to_owned(), spec.name.clone()),
                 (labels::NODE.to_owned(), owner.node.clone()),
+                (labels::CLUSTER.to_owned(), owner.cluster.clone()),
                 (labels::ATTEMPT.to_owned(), spec.attempt.to_string()),
             ])
             .collect(),
@@ -205,9 +206,7 @@ mod tests {
     use crate::runtime::{Capabilities, Confinement, ContainerId, Identity, Security};
 
     fn made(spec: &ContainerSpec) -> messages::ContainerConfig {
-        let owner = Owner {
-            node: "n1".to_owned(),
-        };
+        let owner = Owner::new("n1", "cluster");
         config(&SandboxSpec::default(), spec, &owner, Cgroups::V2)
     }
 

@@ -1,7 +1,7 @@
 //! Containers, and their logs.
 
 use std::{
-    collections::HashSet,
+    collections::{BTreeMap, HashSet},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -293,6 +293,48 @@ impl Cri {
                 label_selector: self.ours(),
             }),
         };
+        let listed: messages::ListContainersResponse = self
+            .query(method::LIST_CONTAINERS, request, "the list of containers")
+            .await?;
+        let mut containers = listed.containers;
+        containers.retain(|container| self.owner.owns(|name| container.labels.get(name)));
+        Ok(containers)
+    }
+
+    /// How many sandboxes and containers there are of other clusters.
+    pub(super) async fn count_other_clusters(&self) -> Result<BTreeMap<String, usize>, RuntimeError> {
+        let containers = self.all_containers().await?;
+        let sandboxes: messages::ListPodSandboxResponse = self
+            .query(
+                method::LIST_POD_SANDBOX,
+                messages::ListPodSandboxRequest { filter: None },
+                "the list of sandboxes",
+            )
+            .await?;
+        let all = containers.iter().map(|container| &container.labels);
+        let all = all.chain(sandboxes.items.iter().map(|sandbox| &sandbox.labels));
+        let mut counts = BTreeMap::new();
+        for told in all {
+            if let Some(cluster) = self.owner.other_cluster(|name| told.get(name)) {
+                *counts.entry(cluster).or_default() += 1;
+            }
+        }
+        Ok(counts)
+    }
+
+    /// The images of all containers, whosever they are.
+    pub(super) async fn list_images_in_use(&self) -> Result<Vec<String>, RuntimeError> {
+        let containers = self.all_containers().await?;
+        let images = containers.into_iter().flat_map(|container| {
+            let named = container.image.map(|image| image.image).unwrap_or_default();
+            [container.image_id, container.image_ref, named]
+        });
+        Ok(images.filter(|image| !image.is_empty()).collect())
+    }
+
+    /// All containers, whosever they are.
+    async fn all_containers(&self) -> Result<Vec<messages::Container>, RuntimeError> {
+        let request = messages::ListContainersRequest { filter: None };
         let listed: messages::ListContainersResponse = self
             .query(method::LIST_CONTAINERS, request, "the list of containers")
             .await?;

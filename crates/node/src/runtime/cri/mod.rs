@@ -161,16 +161,16 @@ impl Cri {
         id: &str,
         told: &BTreeMap<String, String>,
     ) -> Result<(), RuntimeError> {
-        if told.get(labels::NODE) == Some(&self.owner.node) {
+        if self.owner.owns(|name| told.get(name)) {
             return Ok(());
         }
         Err(RuntimeError::Refused(format!(
-            "{what} {id} is not of the node {}, and is left alone",
+            "{what} {id} is not of the node {} of this cluster, and is left alone",
             self.owner.node
         )))
     }
 
-    /// By what our sandboxes and containers are found.
+    /// By what our sandboxes and containers are found, among those of nodes of other clusters with the same name.
     fn ours(&self) -> BTreeMap<String, String> {
         BTreeMap::from([(labels::NODE.to_owned(), self.owner.node.clone())])
     }
@@ -244,8 +244,16 @@ impl Runtime for Cri {
         self.list_containers().await
     }
 
+    async fn other_clusters(&self) -> Result<BTreeMap<String, usize>, RuntimeError> {
+        self.count_other_clusters().await
+    }
+
     async fn update_resources(&self, id: &ContainerId, resources: &Resources) -> Result<(), RuntimeError> {
         self.change_resources(id, resources).await
+    }
+
+    async fn images_in_use(&self) -> Result<Vec<String>, RuntimeError> {
+        self.list_images_in_use().await
     }
 
     async fn image(&self, name: &str) -> Result<Option<Image>, RuntimeError> {

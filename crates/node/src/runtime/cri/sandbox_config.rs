@@ -39,6 +39,7 @@ pub(super) fn config(spec: &SandboxSpec, owner: &Owner) -> messages::PodSandboxC
                 (labels::POD_NAMESPACE.to_owned(), spec.pod.namespace.clone()),
                 (labels::POD_UID.to_owned(), spec.pod.uid.clone()),
                 (labels::NODE.to_owned(), owner.node.clone()),
+                (labels::CLUSTER.to_owned(), owner.cluster.clone()),
             ])
             .collect(),
         annotations,
@@ -185,9 +186,7 @@ mod tests {
     }
 
     fn owner() -> Owner {
-        Owner {
-            node: "n1".to_owned(),
-        }
+        Owner::new("n1", "cluster")
     }
 
     #[test]

@@ -208,7 +208,9 @@ impl Cri {
         let listed: messages::ListPodSandboxResponse = self
             .query(method::LIST_POD_SANDBOX, request, "the list of sandboxes")
             .await?;
-        Ok(listed.items)
+        let mut sandboxes = listed.items;
+        sandboxes.retain(|sandbox| self.owner.owns(|name| sandbox.labels.get(name)));
+        Ok(sandboxes)
     }
 }
 

@@ -40,7 +40,14 @@ impl Cri {
             .call(method::LIST_CONTAINER_STATS, request, limit)
             .await;
         match told {
-            Ok(told) => Ok(Some(told.stats.into_iter().filter_map(of_container).collect())),
+            Ok(told) => {
+                let is_ours = |stats: &messages::ContainerStats| {
+                    let attributes = stats.attributes.as_ref();
+                    attributes.is_some_and(|told| self.owner.owns(|name| told.labels.get(name)))
+                };
+                let ours = told.stats.into_iter().filter(is_ours);
+                Ok(Some(ours.filter_map(of_container).collect()))
+            }
             Err(failure) if failure.is_unimplemented() => Ok(None),
             Err(failure) => Err(self.explain(failure, "figures of containers", limit)),
         }
@@ -58,7 +65,14 @@ impl Cri {
             .call(method::LIST_POD_SANDBOX_STATS, request, limit)
             .await;
         match told {
-            Ok(told) => Ok(Some(told.stats.into_iter().filter_map(of_sandbox).collect())),
+            Ok(told) => {
+                let is_ours = |stats: &messages::PodSandboxStats| {
+                    let attributes = stats.attributes.as_ref();
+                    attributes.is_some_and(|told| self.owner.owns(|name| told.labels.get(name)))
+                };
+                let ours = told.stats.into_iter().filter(is_ours);
+                Ok(Some(ours.filter_map(of_sandbox).collect()))
+            }
             // Old ones fail for all sandboxes when one of them is just ending.
             Err(_) => Ok(None),
         }

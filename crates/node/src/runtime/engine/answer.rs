@@ -21,6 +21,11 @@ pub(super) struct Listed {
     pub(super) state: String,
     #[serde(deserialize_with = "or_default")]
     pub(super) labels: HashMap<String, String>,
+    /// The image as it was asked for.
+    #[serde(deserialize_with = "or_default")]
+    pub(super) image: String,
+    #[serde(rename = "ImageID", deserialize_with = "or_default")]
+    pub(super) image_id: String,
 }
 
 /// A container that was looked at.

@@ -348,7 +348,7 @@ async fn succeeded(response: Response<Incoming>) -> Result<Response<Incoming>, C
         return Ok(response);
     }
     let body = response.into_body().collect().await.map_err(lost)?.to_bytes();
-    let message = serde_json::from_slice::<Refusal>(&body).map_or_else(
+    let message = kubecontroller::decode::from_slice::<Refusal>(&body).map_or_else(
         |_| String::from_utf8_lossy(&body).trim().to_owned(),
         |refusal| refusal.message.trim().to_owned(),
     );
@@ -365,7 +365,7 @@ fn written(body: &impl Serialize) -> Result<Bytes, CallError> {
 }
 
 fn read<T: DeserializeOwned>(answer: &[u8]) -> Result<T, CallError> {
-    serde_json::from_slice(answer).map_err(|error| CallError::Garbled(error.to_string()))
+    kubecontroller::decode::from_slice(answer).map_err(|error| CallError::Garbled(error.to_string()))
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "as `map_err` gives it")]

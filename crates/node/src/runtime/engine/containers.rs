@@ -1,6 +1,6 @@
 //! Making, finding and ending containers, sandboxes among them.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
@@ -13,9 +13,10 @@ use super::{
     names::{self, Kind, Marks},
     pause,
     plan::Flavor,
+    seen::full_id,
     wire::{Limits, NewContainer},
 };
-use crate::runtime::{ContainerId, RuntimeError};
+use crate::runtime::{ContainerId, RuntimeError, labels};
 
 /// How many containers are looked at, ended or removed at once.
 const AT_ONCE: usize = 8;
@@ -24,15 +25,23 @@ const ATTEMPTS: usize = 4;
 /// What ending a container may take beyond its grace time.
 pub(super) const STOP: Duration = Duration::from_secs(30);
 
+/// What became of a name that was taken.
+enum Room {
+    /// Whoever had it has made room.
+    Made,
+    /// The node of another cluster has it, which is left alone: the error, where no other name is left.
+    OtherCluster(RuntimeError),
+}
+
 // --- Making ---
 
 impl Engine {
     /// Makes a container with its live name. Whoever of ours had it before makes room.
     pub(super) async fn make(&self, marks: &Marks, body: &NewContainer) -> Result<String, RuntimeError> {
-        let name = marks.live_name();
-        let path = format!("/containers/create{}", query([("name", name.as_str())]));
+        let mut name = marks.live_name();
         let mut last = None;
         for _ in 0..ATTEMPTS {
+            let path = format!("/containers/create{}", query([("name", name.as_str())]));
             let error = match self.client.post::<Made>(&path, body, START).await {
                 Ok(made) => {
                     self.cache.made(&made.id);
@@ -41,7 +50,13 @@ impl Engine {
                 Err(error) => error,
             };
             if is_name_taken(&error, &name) {
-                self.make_room(&name, marks).await?;
+                if let Room::OtherCluster(taken) = self.make_room(&name, marks).await? {
+                    let own = marks.name_of_cluster(&self.planner.owner);
+                    if name == own {
+                        return Err(taken);
+                    }
+                    name = own;
+                }
             } else if body.image == pause::IMAGE && is_image_missing(&error) {
                 self.load_pause().await?;
             } else {
@@ -71,26 +86,32 @@ impl Engine {
     }
 
     /// Lets the live name go to another: what was never begun of the same attempt is removed, what lived gets a longer name.
-    async fn make_room(&self, name: &str, wanted: &Marks) -> Result<(), RuntimeError> {
+    async fn make_room(&self, name: &str, wanted: &Marks) -> Result<Room, RuntimeError> {
         let holder = match self.inspect(name).await {
             Ok(holder) => holder,
             // It went away meanwhile.
-            Err(RuntimeError::NotFound(_)) => return Ok(()),
+            Err(RuntimeError::NotFound(_)) => return Ok(Room::Made),
             Err(error) => return Err(error),
         };
-        let marks = Marks::read(&holder.config.labels).filter(|_| self.owns(&holder));
-        let Some(marks) = marks else {
-            return Err(RuntimeError::NameTaken {
+        let marks = Marks::read(&holder.config.labels);
+        let is_of_a_node = marks.is_some();
+        let Some(marks) = marks.filter(|_| self.owns(&holder)) else {
+            let taken = RuntimeError::NameTaken {
                 name: name.to_owned(),
                 holder: holder.id.clone(),
-            });
+            };
+            return if is_of_a_node {
+                Ok(Room::OtherCluster(taken))
+            } else {
+                Err(taken)
+            };
         };
         let is_unused = matches!(
             holder.state.status.as_str(),
             "created" | "configured" | "initialized"
         );
         if is_unused && marks.pod.uid == wanted.pod.uid && marks.attempt == wanted.attempt {
-            return self.remove(&holder.id).await;
+            return self.remove(&holder.id).await.map(|()| Room::Made);
         }
         let short = holder.id.get(..12).unwrap_or(&holder.id);
         let names = [marks.former_name(), format!("{}_{short}", marks.former_name())];
@@ -109,7 +130,7 @@ impl Engine {
         }
         match outcome {
             Err(error) if !error.is_not_found() => Err(self.failed(error, "rename container")),
-            _ => Ok(()),
+            _ => Ok(Room::Made),
         }
     }
 
@@ -128,7 +149,7 @@ impl Engine {
             .map_err(|error| self.failed(error, "load the pause image"))?;
         let failed = answer
             .split(|byte| *byte == b'\n')
-            .filter_map(|line| serde_json::from_slice::<Progress>(line).ok())
+            .filter_map(|line| kubecontroller::decode::from_slice::<Progress>(line).ok())
             .find_map(|progress| progress.error);
         failed.map_or(Ok(()), |error| {
             Err(RuntimeError::Refused(format!("load the pause image: {error}")))
@@ -210,6 +231,44 @@ impl Engine {
             .into_iter()
             .filter(|entry| names::is_owned(&entry.labels, &self.planner.owner))
             .collect())
+    }
+}
+
+// --- Of others ---
+
+impl Engine {
+    /// How many sandboxes and containers there are of other clusters.
+    pub(super) async fn count_other_clusters(&self) -> Result<BTreeMap<String, usize>, RuntimeError> {
+        let filters = json!({ "label": [labels::NODE] }).to_string();
+        let path = format!(
+            "/containers/json{}",
+            query([("all", "1"), ("filters", filters.as_str())])
+        );
+        let listed: Vec<Listed> = self
+            .client
+            .get(&path, QUICK)
+            .await
+            .map_err(|error| self.failed(error, "list containers"))?;
+        let mut counts = BTreeMap::new();
+        let owner = &self.planner.owner;
+        for entry in listed {
+            if let Some(cluster) = owner.other_cluster(|name| entry.labels.get(name)) {
+                *counts.entry(cluster).or_default() += 1;
+            }
+        }
+        Ok(counts)
+    }
+
+    /// The images of all containers, whosever they are.
+    pub(super) async fn list_images_in_use(&self) -> Result<Vec<String>, RuntimeError> {
+        let path = format!("/containers/json{}", query([("all", "1")]));
+        let listed: Vec<Listed> = self
+            .client
+            .get(&path, QUICK)
+            .await
+            .map_err(|error| self.failed(error, "list containers"))?;
+        let images = listed.into_iter().flat_map(|entry| [full_id(&entry.image_id), entry.image]);
+        Ok(images.filter(|image| !image.is_empty()).collect())
     }
 }
 
@@ -296,7 +355,7 @@ impl Engine {
         }
         match self.inspect(id).await {
             Ok(seen) if !self.owns(&seen) => Err(RuntimeError::Refused(format!(
-                "the container {id} is not of this node"
+                "the container {id} is not of this node and cluster, and is left alone"
             ))),
             Ok(_) | Err(RuntimeError::NotFound(_)) => Ok(()),
             Err(error) => Err(error),

@@ -29,14 +29,18 @@ impl Engine {
             .await
             .map_err(|error| self.failed(error, "listen to events"))?;
         let cache = Arc::clone(&self.cache);
+        let owner = self.planner.owner.clone();
         let changes = Lines::new(stream)
             // A broken connection is the end: whoever listens lists and listens again.
             .take_while(|line| ready(line.is_ok()))
             .filter_map(move |line| {
                 let happened = line
                     .ok()
-                    .and_then(|line| serde_json::from_slice::<Happened>(&line).ok());
-                let change = happened.and_then(|happened| {
+                    .and_then(|line| kubecontroller::decode::from_slice::<Happened>(&line).ok());
+                // The engine filters by the node: a node of another cluster may have the same name.
+                let is_ours =
+                    |happened: &Happened| owner.owns(|name| happened.actor.attributes.get(name));
+                let change = happened.filter(is_ours).and_then(|happened| {
                     let change = change(&happened)?;
                     cache.forget(&happened.actor.id);
                     Some(change)

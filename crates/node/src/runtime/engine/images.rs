@@ -145,7 +145,7 @@ impl Engine {
 
 /// A line of the engine while it brings an image.
 fn progress(line: &[u8]) -> Result<(), RuntimeError> {
-    let Ok(progress) = serde_json::from_slice::<Progress>(line) else {
+    let Ok(progress) = kubecontroller::decode::from_slice::<Progress>(line) else {
         return Ok(());
     };
     match (progress.error_detail, progress.error) {

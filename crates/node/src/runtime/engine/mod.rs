@@ -33,7 +33,7 @@ mod service;
 mod usage;
 mod wire;
 
-use std::{fs, net::IpAddr, path::Path, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fs, net::IpAddr, path::Path, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use futures_util::{future::try_join_all, stream::BoxStream};
@@ -260,8 +260,16 @@ impl Runtime for Engine {
         Ok(containers?.into_iter().flatten().collect())
     }
 
+    async fn other_clusters(&self) -> Result<BTreeMap<String, usize>, RuntimeError> {
+        self.count_other_clusters().await
+    }
+
     async fn update_resources(&self, id: &ContainerId, resources: &Resources) -> Result<(), RuntimeError> {
         self.change_limits(id, &limits(resources)).await
+    }
+
+    async fn images_in_use(&self) -> Result<Vec<String>, RuntimeError> {
+        self.list_images_in_use().await
     }
 
     async fn image(&self, name: &str) -> Result<Option<Image>, RuntimeError> {

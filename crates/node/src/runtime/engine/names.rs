@@ -21,6 +21,9 @@ const ANNOTATION: &str = "annotation.";
 /// What the pause container is called in the place of a container's name; no container can be called that.
 const POD: &str = "POD";
 
+/// How much of a cluster's uid tells it from others in the name of a container.
+const SHORT: usize = 8;
+
 /// What a container is to us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -90,6 +93,7 @@ impl Marks {
             labels::POD_UID,
             labels::CONTAINER_NAME,
             labels::NODE,
+            labels::CLUSTER,
             labels::ATTEMPT,
         ];
         let mut annotations = BTreeMap::new();
@@ -129,6 +133,7 @@ impl Marks {
             (labels::POD_UID, &self.pod.uid),
             (labels::CONTAINER_NAME, &self.name),
             (labels::NODE, &owner.node),
+            (labels::CLUSTER, &owner.cluster),
             (labels::ATTEMPT, &self.attempt.to_string()),
         ];
         all.extend(own.map(|(name, value)| (name.to_owned(), value.to_owned())));
@@ -144,6 +149,12 @@ impl Marks {
         format!("k8s_{}_{}_{}", self.pod.namespace, self.pod.name, self.name)
     }
 
+    /// Its name where another cluster has the usual one.
+    pub(super) fn name_of_cluster(&self, owner: &Owner) -> String {
+        let short = owner.cluster.get(..SHORT).unwrap_or(&owner.cluster);
+        format!("{}_{short}", self.live_name())
+    }
+
     /// Its name when it has made room for another.
     pub(super) fn former_name(&self) -> String {
         format!("{}_{}_{}", self.live_name(), self.pod.uid, self.attempt)
@@ -152,10 +163,11 @@ impl Marks {
 
 /// Whether labels say that something is of this owner.
 pub(super) fn is_owned(all: &HashMap<String, String>, owner: &Owner) -> bool {
-    all.get(labels::NODE).is_some_and(|node| *node == owner.node) && Marks::read(all).is_some()
+    owner.owns(|name| all.get(name)) && Marks::read(all).is_some()
 }
 
-/// A filter for what is of this owner, and of one kind or one sandbox if asked for.
+/// A filter for what is of nodes of this name, and of one kind or one sandbox if asked for. Of which cluster it is, and whether
+/// it is adopted, a filter cannot say.
 pub(super) fn filter(owner: &Owner, kind: Option<Kind>, sandbox: Option<&str>) -> String {
     let mut wanted = vec![format!("{}={}", labels::NODE, owner.node)];
     wanted.extend(kind.map(|kind| format!("{KIND}={}", kind.text())));
@@ -168,7 +180,7 @@ mod tests {
     use super::*;
 
     fn owner(node: &str) -> Owner {
-        Owner { node: node.into() }
+        Owner::new(node, "c")
     }
 
     fn marks() -> Marks {
@@ -196,6 +208,8 @@ mod tests {
             Marks::of_sandbox(&marks().pod, 0).live_name(),
             "k8s_default_web_POD"
         );
+        let owner = Owner::new("n", "12345678-abcd");
+        assert_eq!(marks().name_of_cluster(&owner), "k8s_default_web_nginx_12345678");
     }
 
     #[test]
@@ -205,6 +219,7 @@ mod tests {
             assert_eq!(Marks::read(&all), Some(marks));
             assert!(is_owned(&all, &owner("n")));
             assert!(!is_owned(&all, &owner("other")));
+            assert!(!is_owned(&all, &Owner::new("n", "another cluster")));
         }
     }
 
@@ -212,7 +227,9 @@ mod tests {
     fn labels_of_a_pod_do_not_change_whose_it_is() {
         let mut marks = marks();
         marks.labels.insert(labels::NODE.into(), "somebody".into());
-        assert_eq!(marks.write(&owner("n"))[labels::NODE], "n");
+        marks.labels.insert(labels::CLUSTER.into(), "another".into());
+        let all = marks.write(&owner("n"));
+        assert_eq!((all[labels::NODE].as_str(), all[labels::CLUSTER].as_str()), ("n", "c"));
     }
 
     #[test]

@@ -92,7 +92,7 @@ pub enum ServiceState {
 impl Engine {
     /// Docker or Podman at `socket`, for services alone.
     pub async fn for_services(socket: &Path) -> Result<Self, RuntimeError> {
-        Self::connect(socket, Owner { node: String::new() }).await
+        Self::connect(socket, Owner::default()).await
     }
 
     /// Which engine, and where, for messages.

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use k3_node::runtime::{Change, ContainerState, LogOptions, Resources, RuntimeError, SandboxState};
+use k3_node::runtime::{
+    Change, ContainerState, LogOptions, Owner, Resources, RuntimeError, SandboxState,
+};
 use k3_test_services::TEST_IMAGE;
 
 use crate::world::{World, eventually, soon};
@@ -235,6 +237,37 @@ pub(crate) async fn two_owners_never_see_each_other(world: &World) {
     assert!(other.stop_container(&id, Duration::ZERO).await.is_err());
     assert!(other.remove_container(&id).await.is_err());
     assert!(other.remove_sandbox(&pod.sandbox).await.is_err());
+    assert!(world.container(&id).await.unwrap().is_running());
+}
+
+pub(crate) async fn nodes_of_two_clusters_with_one_name_leave_each_other_alone(world: &World) {
+    let pod = world.pod().await;
+    let id = world.start(&pod, &world.script("sleep 1000")).await;
+    let owner = Owner::new(&world.owner.node, format!("another-than-{}", world.owner.cluster));
+    let other = world.connect_owner(owner.clone()).await;
+    assert_eq!(other.sandboxes().await.unwrap(), []);
+    assert_eq!(other.containers().await.unwrap(), []);
+    assert_eq!(other.usage().await.unwrap().len(), 0);
+    assert!(other.stop_container(&id, Duration::ZERO).await.is_err());
+    assert!(other.remove_container(&id).await.is_err());
+    assert!(other.stop_sandbox(&pod.sandbox).await.is_err());
+    assert!(other.remove_sandbox(&pod.sandbox).await.is_err());
+    assert_eq!(other.other_clusters().await.unwrap()[&world.owner.cluster], 2);
+    // A pod of the same name in the other cluster: both run, and each sees its own.
+    let mut spec = pod.spec.clone();
+    spec.pod.uid.push_str("-other");
+    let sandbox = other.run_sandbox(&spec).await.unwrap();
+    let theirs = other
+        .create_container(&sandbox, &spec, &world.script("sleep 1000"))
+        .await
+        .unwrap();
+    other.start_container(&theirs).await.unwrap();
+    assert_eq!(other.containers().await.unwrap().len(), 1);
+    assert_eq!(world.runtime.containers().await.unwrap().len(), 1);
+    assert_eq!(world.runtime.other_clusters().await.unwrap()[&owner.cluster], 2);
+    assert!(world.runtime.images_in_use().await.unwrap().len() >= 2);
+    other.stop_sandbox(&sandbox).await.unwrap();
+    other.remove_sandbox(&sandbox).await.unwrap();
     assert!(world.container(&id).await.unwrap().is_running());
 }
 

@@ -222,6 +222,10 @@ pub(crate) struct Container {
     pub(crate) pod_sandbox_id: String,
     #[prost(message, optional, tag = "3")]
     pub(crate) metadata: Option<ContainerMetadata>,
+    #[prost(message, optional, tag = "4")]
+    pub(crate) image: Option<ImageSpec>,
+    #[prost(string, tag = "5")]
+    pub(crate) image_ref: String,
     #[prost(enumeration = "ContainerState", tag = "6")]
     pub(crate) state: i32,
     /// In nanoseconds.
@@ -231,6 +235,8 @@ pub(crate) struct Container {
     pub(crate) labels: BTreeMap<String, String>,
     #[prost(btree_map = "string, string", tag = "9")]
     pub(crate) annotations: BTreeMap<String, String>,
+    #[prost(string, tag = "10")]
+    pub(crate) image_id: String,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -31,7 +31,7 @@ struct Cause {
 
 /// The exit code in a `Status` of the API.
 pub(super) fn exit_code(text: &[u8]) -> Result<i32, RuntimeError> {
-    let Ok(status) = serde_json::from_slice::<Status>(text) else {
+    let Ok(status) = kubecontroller::decode::from_slice::<Status>(text) else {
         // Old runtimes tell only what went wrong.
         return Err(RuntimeError::Refused(
             String::from_utf8_lossy(text).trim().to_owned(),

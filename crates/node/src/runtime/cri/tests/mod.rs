@@ -29,9 +29,7 @@ use crate::{
 const PATIENCE: Duration = Duration::from_mins(1);
 
 fn client(crio: &Crio) -> Cri {
-    let owner = Owner {
-        node: "n1".to_owned(),
-    };
+    let owner = Owner::new("n1", "cluster");
     Cri::connect(&crio.socket(), owner).unwrap()
 }
 
@@ -110,9 +108,7 @@ async fn it_is_known_by_its_name_and_its_cgroups() {
 
 #[tokio::test]
 async fn what_is_no_socket_is_unreachable() {
-    let owner = || Owner {
-        node: "n1".to_owned(),
-    };
+    let owner = || Owner::new("n1", "cluster");
     let folder = tempfile::tempdir().unwrap();
     for path in [folder.path().join("none.sock"), folder.path().to_path_buf()] {
         let error = Cri::connect(&path, owner()).unwrap_err();
@@ -192,9 +188,7 @@ async fn what_is_gone_is_removed() {
     assert!(matches!(error, RuntimeError::NotFound(_)));
     let (sandbox, id) = run(&cri, &crio, app()).await;
     // Somebody else neither stops nor removes it.
-    let other = Owner {
-        node: "n2".to_owned(),
-    };
+    let other = Owner::new("n2", "cluster");
     let other = Cri::connect(&crio.socket(), other).unwrap();
     let refused = [
         other.stop_container(&id, Duration::ZERO).await,

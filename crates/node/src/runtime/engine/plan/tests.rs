@@ -10,7 +10,7 @@ fn planner(flavor: Flavor) -> Planner {
     Planner {
         flavor,
         api: Api(1, 41),
-        owner: Owner { node: "n".into() },
+        owner: Owner::new("n", "c"),
         oom_floor: -1_000,
     }
 }
