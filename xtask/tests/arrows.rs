@@ -48,10 +48,16 @@ const ROOMS: &[Room] = &[
         knows: &["crates/quantity", "crates/zone"],
         bans: &["tokio", "hyper", "hyper-util", "kube", "redb", "sqlx", "tonic"],
     },
+    // Bytes to values and back: no I/O, and nothing of Kubernetes but what subjects mean to it.
+    Room {
+        folder: "crates/pki",
+        knows: &[],
+        bans: &["tokio", "hyper", "kube", "rustls"],
+    },
     // Pure code: no I/O, no runtime, no HTTP, no storage engine.
     Room {
         folder: "crates/api",
-        knows: &["crates/cel", "crates/quantity", "crates/zone"],
+        knows: &["crates/cel", "crates/pki", "crates/quantity", "crates/zone"],
         bans: &[
             "tokio",
             "hyper",
@@ -76,6 +82,7 @@ const ROOMS: &[Room] = &[
             "crates/api",
             "crates/cel",
             "crates/descriptions",
+            "crates/pki",
             "crates/storage",
         ],
         bans: &["kube", "redb", "sqlx"],
@@ -88,7 +95,7 @@ const ROOMS: &[Room] = &[
     },
     Room {
         folder: "crates/controllers",
-        knows: CLIENTS_KNOW,
+        knows: &["crates/api", "crates/kubecontroller", "crates/pki"],
         bans: CLIENTS_BAN,
     },
     Room {
@@ -98,7 +105,12 @@ const ROOMS: &[Room] = &[
     },
     Room {
         folder: "crates/node",
-        knows: &["crates/api", "crates/kubecontroller", "crates/quantity"],
+        knows: &[
+            "crates/api",
+            "crates/kubecontroller",
+            "crates/pki",
+            "crates/quantity",
+        ],
         bans: &["redb", "sqlx"],
     },
     Room {
@@ -127,6 +139,7 @@ const ROOMS: &[Room] = &[
             "crates/controllers",
             "crates/kubecontroller",
             "crates/node",
+            "crates/pki",
             "crates/scheduler",
             "crates/simulator",
             "crates/storage",
