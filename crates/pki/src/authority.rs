@@ -109,6 +109,11 @@ impl Authority {
         Ok(certificate_to_pem(&encode(&template, key, &issuer)?))
     }
 
+    /// Its key, for another certificate.
+    pub fn into_key(self) -> KeyPair {
+        self.key
+    }
+
     /// Its certificate, read.
     pub fn certificate(&self) -> &Certificate {
         &self.certificate

@@ -50,7 +50,7 @@ enum TextForm {
 
 const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
 const ORGANIZATION: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.10");
-// upstream: staging/src/k8s.io/apiserver/pkg/authentication/request/x509/x509.go CommonNameUserConversion
+// upstream: staging/src/k8s.io/apiserver/pkg/authentication/request/x509/x509.go UserConversion
 const UID: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.57683.2");
 
 // --- Subject ---

@@ -7,8 +7,8 @@ use std::{
 
 use k3_apiserver::PublicKey;
 use k3_storage::Clock;
-use rcgen::KeyPair;
-use rustls::pki_types::{CertificateDer, pem::PemObject};
+use k3_pki::{IssueError, KeyError, KeyPair, ParseError, PemError, read_certificates};
+use rustls::pki_types::CertificateDer;
 
 use super::{Identity, Names, authority::Authority, identity::Purpose, rotation};
 use crate::secret_file::{self, FileError};
@@ -56,7 +56,7 @@ pub(crate) enum CertificateError {
     Key {
         path: PathBuf,
         #[source]
-        source: rcgen::Error,
+        source: KeyError,
     },
     /// The authority's key is gone.
     #[error("{} is missing, but the certificate beside it is there", .path.display())]
@@ -88,10 +88,16 @@ pub(crate) enum CertificateError {
     Random,
     /// A certificate or key could not be made.
     #[error("cannot make a certificate")]
-    Make(#[from] rcgen::Error),
-    /// A certificate cannot be read.
+    Make(#[from] IssueError),
+    /// A key could not be made.
+    #[error("cannot make a key")]
+    MakeKey(#[from] KeyError),
+    /// A file holds no certificate.
     #[error("cannot read a certificate")]
-    Pem(#[from] rustls::pki_types::pem::Error),
+    Pem(#[from] PemError),
+    /// A certificate or key is malformed.
+    #[error("cannot read a certificate or a key")]
+    Read(#[source] ParseError),
     /// TLS does not take what there is.
     #[error("the certificates cannot be used")]
     Tls(#[from] rustls::Error),
@@ -155,7 +161,7 @@ impl Certificates {
             server: issue(Purpose::Server(names))?,
             admin: issue(FOR_ADMIN)?,
             to_nodes: issue(FOR_NODES)?,
-            signing_key: KeyPair::generate()?.serialize_der(),
+            signing_key: KeyPair::generate()?.to_pkcs8(),
             old_signing_keys: Vec::new(),
             authority: authority.pem().to_owned(),
             clients: authority.pem().to_owned(),
@@ -165,12 +171,12 @@ impl Certificates {
 
     /// The authorities that are to be trusted as TLS wants them.
     pub(crate) fn authorities(&self) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
-        Ok(CertificateDer::pem_slice_iter(self.authority.as_bytes()).collect::<Result<_, _>>()?)
+        Ok(read_certificates(self.authority.as_bytes())?)
     }
 
     /// The authorities of users as TLS wants them.
     pub(crate) fn clients_der(&self) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
-        Ok(CertificateDer::pem_slice_iter(self.clients.as_bytes()).collect::<Result<_, _>>()?)
+        Ok(read_certificates(self.clients.as_bytes())?)
     }
 }
 
@@ -214,11 +220,11 @@ fn signing_key(folder: &Path) -> Result<Vec<u8>, CertificateError> {
     let path = folder.join(SIGNING_KEY);
     if let Some(pem) = secret_file::read(&path)? {
         let key = KeyPair::from_pem(&pem).map_err(|source| CertificateError::Key { path, source })?;
-        return Ok(key.serialize_der());
+        return Ok(key.to_pkcs8());
     }
     let key = KeyPair::generate()?;
-    secret_file::write(&path, &key.serialize_pem())?;
-    Ok(key.serialize_der())
+    secret_file::write(&path, &key.to_pem())?;
+    Ok(key.to_pkcs8())
 }
 
 #[cfg(test)]
@@ -228,7 +234,7 @@ mod tests {
         time::{Duration, SystemTime, UNIX_EPOCH},
     };
 
-    use k3_apiserver::Certificate;
+    use k3_pki::Certificate;
 
     use super::{super::identity::DAY, *};
 
@@ -255,7 +261,7 @@ mod tests {
     }
 
     fn read(identity: &Identity) -> Certificate {
-        Certificate::read(&identity.der().unwrap().0).unwrap()
+        Certificate::from_der(&identity.der().unwrap().0).unwrap()
     }
 
     #[test]
@@ -312,10 +318,10 @@ mod tests {
             |extra: &[&str]| Certificates::ensure(folder.path(), &names(extra), &Day(TODAY)).unwrap();
         let plain = ensure(&[]);
         let more = ensure(&["k3.example.com", "192.0.2.7"]);
-        assert!(read(&more.server).names.contains(&"192.0.2.7".to_owned()));
+        assert!(read(&more.server).names.hosts().contains(&"192.0.2.7".to_owned()));
         assert!(more.admin == plain.admin);
         let fewer = ensure(&["k3.example.com"]);
-        assert!(!read(&fewer.server).names.contains(&"192.0.2.7".to_owned()));
+        assert!(!read(&fewer.server).names.hosts().contains(&"192.0.2.7".to_owned()));
         assert!(fewer.server == ensure(&["K3.example.com"]).server);
     }
 
@@ -323,8 +329,8 @@ mod tests {
     fn the_admin_may_do_all() {
         let folder = tempfile::tempdir().unwrap();
         let admin = read(&ensure(folder.path(), TODAY).admin);
-        assert_eq!(admin.common_name, "kubernetes-admin");
-        assert_eq!(admin.organizations, ["system:masters"]);
+        assert_eq!(admin.identity.common_name, "kubernetes-admin");
+        assert_eq!(admin.identity.organizations, ["system:masters"]);
     }
 
     #[test]
