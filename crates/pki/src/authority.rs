@@ -84,13 +84,19 @@ impl Authority {
     /// An authority with the certificate that it has.
     pub fn from_pem(certificate: &str, key: KeyPair) -> Result<Self, IssueError> {
         let unusable = |_| IssueError::Authority(ParseError::Field("no PEM block CERTIFICATE"));
-        let der = read_certificates(certificate.as_bytes()).map_err(unusable)?.swap_remove(0);
+        let der = read_certificates(certificate.as_bytes())
+            .map_err(unusable)?
+            .swap_remove(0);
         let certificate = Certificate::from_der(&der).map_err(IssueError::Authority)?;
         let public_key = key.public_key().map_err(IssueError::Authority)?;
         if certificate.public_key != public_key {
             return Err(IssueError::AuthorityKey);
         }
-        Ok(Authority { key, certificate, der })
+        Ok(Authority {
+            key,
+            certificate,
+            der,
+        })
     }
 
     /// A certificate for a key, in PEM.
@@ -208,7 +214,11 @@ fn extensions(
     if !template.names.is_empty() {
         // Without a subject the names are all that identifies the owner.
         let value = encode_names(template.names)?;
-        all.push(extension(SUBJECT_ALTERNATIVE_NAMES, template.subject.is_empty(), value)?);
+        all.push(extension(
+            SUBJECT_ALTERNATIVE_NAMES,
+            template.subject.is_empty(),
+            value,
+        )?);
     }
     Ok(all)
 }

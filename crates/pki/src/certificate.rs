@@ -69,7 +69,12 @@ impl Certificate {
         if info.version > VERSION_3 {
             return Err(ParseError::Field("invalid version"));
         }
-        if info.serial_number.as_bytes().first().is_none_or(|first| first & 0x80 != 0) {
+        if info
+            .serial_number
+            .as_bytes()
+            .first()
+            .is_none_or(|first| first & 0x80 != 0)
+        {
             return Err(ParseError::Field("negative serial number"));
         }
         if info.algorithm != algorithm {

@@ -1,10 +1,6 @@
 //! What certificates may be used for, in the words of the API.
 
-use der::{
-    Encode,
-    asn1::ObjectIdentifier,
-    flagset::FlagSet,
-};
+use der::{Encode, asn1::ObjectIdentifier, flagset::FlagSet};
 use x509_cert::ext::pkix::{ExtendedKeyUsage, KeyUsage, KeyUsages};
 
 /// Usages of the key itself.
@@ -71,7 +67,10 @@ mod tests {
         assert_eq!(encode_key_usage(&["client auth"]).unwrap(), None);
         let both = encode_key_usage(&["key encipherment", "signing", "digital signature"]).unwrap();
         assert_eq!(both, Some(vec![3, 2, 5, 0xa0]));
-        assert_eq!(encode_key_usage(&["decipher only"]).unwrap(), Some(vec![3, 3, 7, 0, 0x80]));
+        assert_eq!(
+            encode_key_usage(&["decipher only"]).unwrap(),
+            Some(vec![3, 3, 7, 0, 0x80])
+        );
         assert_eq!(encode_purposes(&["signing"]).unwrap(), None);
         let mail = encode_purposes(&["email protection", "s/mime"]).unwrap();
         assert_eq!(mail, Some(vec![0x30, 10, 6, 8, 0x2b, 6, 1, 5, 5, 7, 3, 4]));

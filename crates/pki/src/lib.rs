@@ -28,8 +28,8 @@ pub use self::{
     key_pair::KeyPair,
     new_request::new_request,
     pem_block::{
-        PemBlock, certificate_to_pem, find_certificates, is_pem, pem_blocks, read_certificates, read_private_key,
-        read_public_keys,
+        PemBlock, certificate_to_pem, find_certificates, is_pem, pem_blocks, read_certificates,
+        read_private_key, read_public_keys,
     },
     public_key::{Curve, KeyKind, PublicKey},
     request::CertificateRequest,

@@ -16,7 +16,11 @@ use crate::{
 };
 
 /// A request for a certificate of a key, in PEM.
-pub fn new_request(subject: &Subject, names: &[AlternativeName], key: &KeyPair) -> Result<String, IssueError> {
+pub fn new_request(
+    subject: &Subject,
+    names: &[AlternativeName],
+    key: &KeyPair,
+) -> Result<String, IssueError> {
     let public_key = key.public_key().map_err(IssueError::Authority)?;
     let mut attributes = Vec::new();
     if !names.is_empty() {

@@ -58,7 +58,9 @@ pub fn read_certificates(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, Pe
 
 /// The certificates of a text that other programs wrote: those that can be read, perhaps none.
 pub fn find_certificates(text: &[u8]) -> Vec<CertificateDer<'static>> {
-    CertificateDer::pem_slice_iter(text).filter_map(Result::ok).collect()
+    CertificateDer::pem_slice_iter(text)
+        .filter_map(Result::ok)
+        .collect()
 }
 
 /// The first private key of a text.

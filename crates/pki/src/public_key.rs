@@ -59,7 +59,11 @@ const ECDSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1"
 pub(crate) const ED25519: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.112");
 const CURVES: [(ObjectIdentifier, Curve, usize); 4] = [
     (ObjectIdentifier::new_unwrap("1.3.132.0.33"), Curve::P224, 28),
-    (ObjectIdentifier::new_unwrap("1.2.840.10045.3.1.7"), Curve::P256, 32),
+    (
+        ObjectIdentifier::new_unwrap("1.2.840.10045.3.1.7"),
+        Curve::P256,
+        32,
+    ),
     (ObjectIdentifier::new_unwrap("1.3.132.0.34"), Curve::P384, 48),
     (ObjectIdentifier::new_unwrap("1.3.132.0.35"), Curve::P521, 66),
 ];

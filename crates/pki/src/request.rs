@@ -15,7 +15,9 @@ use x509_cert::ext::{
 
 use crate::{
     AlternativeName, AlternativeNames, Identity, ParseError, PublicKey, RequestError, Subject,
-    certificate::{BASIC_CONSTRAINTS, EXTENDED_KEY_USAGE, KEY_USAGE, SUBJECT_ALTERNATIVE_NAMES, SUBJECT_KEY_ID},
+    certificate::{
+        BASIC_CONSTRAINTS, EXTENDED_KEY_USAGE, KEY_USAGE, SUBJECT_ALTERNATIVE_NAMES, SUBJECT_KEY_ID,
+    },
     encoding::{self, OrderedSet, RequestAttribute, RequestInfo, decode},
     pem_block::pem_blocks,
     signature,
@@ -92,7 +94,9 @@ impl CertificateRequest {
         }
         let subject = Subject::read(&info.subject)?;
         if subject.count_common_names() > 1 {
-            return Err(ParseError::Duplicate("common name in a certificate request".to_owned()));
+            return Err(ParseError::Duplicate(
+                "common name in a certificate request".to_owned(),
+            ));
         }
         let mut request = CertificateRequest {
             identity: subject.identity(),
@@ -118,7 +122,9 @@ impl CertificateRequest {
         match attribute.oid {
             EXTENSION_REQUEST => self.read_extensions(value),
             CHALLENGE_PASSWORD | UNSTRUCTURED_NAME if is_text(value) => Ok(()),
-            oid => Err(ParseError::Unsupported(format!("attribute {oid} in a certificate request"))),
+            oid => Err(ParseError::Unsupported(format!(
+                "attribute {oid} in a certificate request"
+            ))),
         }
     }
 

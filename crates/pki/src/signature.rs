@@ -16,11 +16,7 @@ use ring::{
 };
 use x509_cert::spki::AlgorithmIdentifierOwned;
 
-use crate::{
-    Curve, KeyKind, PublicKey,
-    encoding::decode,
-    public_key::ED25519,
-};
+use crate::{Curve, KeyKind, PublicKey, encoding::decode, public_key::ED25519};
 
 /// How something is signed.
 #[derive(Clone, Copy)]

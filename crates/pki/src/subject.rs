@@ -104,7 +104,9 @@ impl Subject {
     /// How many common names there are.
     pub(crate) fn count_common_names(&self) -> usize {
         let attributes = self.parts.iter().flatten();
-        attributes.filter(|attribute| attribute.oid == COMMON_NAME).count()
+        attributes
+            .filter(|attribute| attribute.oid == COMMON_NAME)
+            .count()
     }
 
     pub(crate) fn read(name: &Name) -> Result<Self, ParseError> {
@@ -219,9 +221,15 @@ mod tests {
 
     #[test]
     fn texts_are_decoded_exactly_or_refused() {
-        assert_eq!(read(Tag::Utf8String, "gr\u{fc}n".as_bytes()).unwrap(), "gr\u{fc}n");
+        assert_eq!(
+            read(Tag::Utf8String, "gr\u{fc}n".as_bytes()).unwrap(),
+            "gr\u{fc}n"
+        );
         assert_eq!(read(Tag::BmpString, &[0, 0x61, 0x20, 0xac]).unwrap(), "a\u{20ac}");
-        assert_eq!(read(Tag::PrintableString, b"system:nodes").unwrap(), "system:nodes");
+        assert_eq!(
+            read(Tag::PrintableString, b"system:nodes").unwrap(),
+            "system:nodes"
+        );
         assert_eq!(read(Tag::NumericString, b"12 3").unwrap(), "12 3");
         for (tag, bytes) in [
             (Tag::Utf8String, &b"\xff"[..]),

@@ -20,7 +20,12 @@ impl Plugin for CertificateSubjectRestriction {
         }
         let request = read_request(spec.text("request"))
             .map_err(|error| attributes.forbidden(format!("failed to parse CSR: {error}")))?;
-        if request.identity().organizations.iter().any(|group| group == "system:masters") {
+        if request
+            .identity()
+            .organizations
+            .iter()
+            .any(|group| group == "system:masters")
+        {
             return Err(attributes.forbidden(format!(
                 "use of {SIGNER} signer with system:masters group is not allowed"
             )));

@@ -71,10 +71,19 @@ impl PublicKey {
         let text = |number: &[u8]| Value::from(base64::encode_url(number));
         let parts = match self.key.parts() {
             TokenKeyParts::Elliptic { curve, x, y } => {
-                vec![("kty", "EC".into()), ("crv", curve.into()), ("x", text(&x)), ("y", text(&y))]
+                vec![
+                    ("kty", "EC".into()),
+                    ("crv", curve.into()),
+                    ("x", text(&x)),
+                    ("y", text(&y)),
+                ]
             }
             TokenKeyParts::Rsa { modulus, exponent } => {
-                vec![("kty", "RSA".into()), ("n", text(&modulus)), ("e", text(&exponent))]
+                vec![
+                    ("kty", "RSA".into()),
+                    ("n", text(&modulus)),
+                    ("e", text(&exponent)),
+                ]
             }
         };
         for (name, value) in parts {

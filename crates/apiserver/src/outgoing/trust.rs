@@ -101,8 +101,8 @@ pub(super) fn unverified(of: Option<&NodeClient>) -> Result<ClientConfig, CallEr
 fn identity(of: &NodeClient) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), CallError> {
     let chain = read_certificates(&of.certificate);
     let chain = chain.map_err(|error| CallError::new(format!("the certificate for nodes: {error}")))?;
-    let key = read_private_key(&of.key)
-        .map_err(|error| CallError::new(format!("the key for nodes: {error}")))?;
+    let key =
+        read_private_key(&of.key).map_err(|error| CallError::new(format!("the key for nodes: {error}")))?;
     Ok((chain, key))
 }
 

@@ -248,7 +248,11 @@ mod tests {
         let (end, _) = STORY.run().await;
         assert_eq!(
             end,
-            json!([["hidden", []], ["other", []], ["own", [["Approved", "AutoApproved"]]]])
+            json!([
+                ["hidden", []],
+                ["other", []],
+                ["own", [["Approved", "AutoApproved"]]]
+            ])
         );
         STORY.survives_crashes().await;
     }

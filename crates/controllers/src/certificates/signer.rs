@@ -78,24 +78,26 @@ fn plan(request: &SigningRequest, now: Timestamp) -> Result<Plan, String> {
     let spec = &request.spec;
     let read = k3_api::kinds::read_request(&spec.request)
         .map_err(|why| format!("unable to parse csr {:?}: {why}", request.metadata.name))?;
-    Ok(match check(&spec.signer_name, &Requested::from(&read), &spec.usages) {
-        None => Plan::Leave,
-        Some(Err(refused)) => Plan::Fail(refused),
-        Some(Ok(())) => {
-            let life = life(spec.expiration_seconds);
-            let life_left = if life < SHORT {
-                life
-            } else {
-                life.saturating_sub(BEFORE)
-            };
-            Plan::Sign(Box::new(CertificateOrder {
-                request: read,
-                usages: spec.usages.iter().map(ToString::to_string).collect(),
-                from: now - BEFORE,
-                to: now + life_left,
-            }))
-        }
-    })
+    Ok(
+        match check(&spec.signer_name, &Requested::from(&read), &spec.usages) {
+            None => Plan::Leave,
+            Some(Err(refused)) => Plan::Fail(refused),
+            Some(Ok(())) => {
+                let life = life(spec.expiration_seconds);
+                let life_left = if life < SHORT {
+                    life
+                } else {
+                    life.saturating_sub(BEFORE)
+                };
+                Plan::Sign(Box::new(CertificateOrder {
+                    request: read,
+                    usages: spec.usages.iter().map(ToString::to_string).collect(),
+                    from: now - BEFORE,
+                    to: now + life_left,
+                }))
+            }
+        },
+    )
 }
 
 fn life(asked: Option<i32>) -> Duration {

@@ -164,10 +164,7 @@ mod tests {
                 |subject| subject.organizations.push("system:masters".to_owned()),
                 "subject organization is not system:nodes",
             ),
-            (
-                |subject| subject.uids.push("1".to_owned()),
-                "subject has a uid",
-            ),
+            (|subject| subject.uids.push("1".to_owned()), "subject has a uid"),
             (
                 |subject| subject.names.push(RequestedName::Host),
                 "DNS subjectAltNames are not allowed",

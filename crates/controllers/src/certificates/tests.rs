@@ -94,8 +94,8 @@ const STORY: Story = Story {
             let signed = status
                 .certificate
                 .map(|bytes| String::from_utf8(bytes.0).unwrap());
-            let signed = signed
-                .filter(|signed| signed.starts_with("for ") && signed.contains(" 2025-12-31T23:5"));
+            let signed =
+                signed.filter(|signed| signed.starts_with("for ") && signed.contains(" 2025-12-31T23:5"));
             let usages = signed
                 .as_deref()
                 .and_then(|signed| signed.split_once("Z "))

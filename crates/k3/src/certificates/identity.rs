@@ -48,7 +48,10 @@ impl Identity {
     ) -> Result<Self, CertificateError> {
         let key = KeyPair::generate()?;
         let names = purpose.names();
-        let names: Vec<_> = names.iter().map(|name| AlternativeName::from_host(name)).collect();
+        let names: Vec<_> = names
+            .iter()
+            .map(|name| AlternativeName::from_host(name))
+            .collect();
         let period = Period::days(now, LIFE_DAYS)?;
         let template = Template {
             subject: &purpose.subject(),

@@ -171,7 +171,10 @@ mod tests {
     }
 
     fn names(made: &Certificates) -> Vec<String> {
-        Certificate::from_der(&made.server.der().unwrap().0).unwrap().names.hosts()
+        Certificate::from_der(&made.server.der().unwrap().0)
+            .unwrap()
+            .names
+            .hosts()
     }
 
     #[test]

@@ -6,8 +6,8 @@ use std::{
 };
 
 use k3_apiserver::PublicKey;
-use k3_storage::Clock;
 use k3_pki::{IssueError, KeyError, KeyPair, ParseError, PemError, read_certificates};
+use k3_storage::Clock;
 use rustls::pki_types::CertificateDer;
 
 use super::{Identity, Names, authority::Authority, identity::Purpose, rotation};
@@ -114,6 +114,29 @@ impl Certificates {
             self.old_signing_keys.clear();
         }
         self
+    }
+
+    /// Whether there is nothing to replace.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        // Each field, so that a new one is not forgotten. The key of the issuer comes with its certificate.
+        let Certificates {
+            authority,
+            clients,
+            server,
+            admin,
+            to_nodes,
+            signing_key,
+            old_signing_keys,
+            issuer,
+        } = self;
+        *authority == other.authority
+            && *clients == other.clients
+            && *server == other.server
+            && *admin == other.admin
+            && *to_nodes == other.to_nodes
+            && *signing_key == other.signing_key
+            && *old_signing_keys == other.old_signing_keys
+            && issuer.pem() == other.issuer.pem()
     }
 
     /// Those of `folder`, made or renewed if need be.
@@ -269,6 +292,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let first = ensure(folder.path(), TODAY);
         let second = ensure(folder.path(), TODAY + 1);
+        assert!(first.is_same(&second));
         assert_eq!(first.authority, second.authority);
         assert!(first.server == second.server && first.admin == second.admin);
         assert_eq!(first.signing_key, second.signing_key);
@@ -292,6 +316,7 @@ mod tests {
         let kept = ensure(folder.path(), TODAY + 365 - 90);
         assert!(kept.server == first.server && kept.admin == first.admin);
         let renewed = ensure(folder.path(), TODAY + 365 - 89);
+        assert!(kept.is_same(&first) && !renewed.is_same(&first));
         assert!(renewed.server != first.server && renewed.admin != first.admin);
         assert_eq!(renewed.authority, first.authority);
         assert_eq!(renewed.signing_key, first.signing_key);
@@ -321,7 +346,12 @@ mod tests {
         assert!(read(&more.server).names.hosts().contains(&"192.0.2.7".to_owned()));
         assert!(more.admin == plain.admin);
         let fewer = ensure(&["k3.example.com"]);
-        assert!(!read(&fewer.server).names.hosts().contains(&"192.0.2.7".to_owned()));
+        assert!(
+            !read(&fewer.server)
+                .names
+                .hosts()
+                .contains(&"192.0.2.7".to_owned())
+        );
         assert!(fewer.server == ensure(&["K3.example.com"]).server);
     }
 

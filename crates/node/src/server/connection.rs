@@ -152,7 +152,10 @@ mod tests {
         let identity = read_identity(&bytes).unwrap();
         assert_eq!(identity.common_name, "admin");
         assert_eq!(identity.organizations, ["system:masters"]);
-        assert_eq!(read_identity(&certificate(&[(DnType::OrganizationName, "x")])), None);
+        assert_eq!(
+            read_identity(&certificate(&[(DnType::OrganizationName, "x")])),
+            None
+        );
         for cut in 0..bytes.len() {
             assert_eq!(read_identity(&bytes[..cut]), None);
         }

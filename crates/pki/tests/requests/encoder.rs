@@ -51,7 +51,10 @@ pub(crate) fn long_element(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
 
 /// A relative name of one attribute.
 pub(crate) fn name(oid: &[u8], text: &str) -> Vec<u8> {
-    let pair = element(SEQUENCE, &[&element(6, &[oid]), &element(UTF8, &[text.as_bytes()])]);
+    let pair = element(
+        SEQUENCE,
+        &[&element(6, &[oid]), &element(UTF8, &[text.as_bytes()])],
+    );
     element(SET, &[&pair])
 }
 
@@ -65,19 +68,27 @@ pub(crate) fn node(more: &[u8]) -> Vec<u8> {
 /// An extension with alternative names.
 pub(crate) fn alternative_names(names: &[u8]) -> Vec<u8> {
     let list = element(SEQUENCE, &[names]);
-    element(SEQUENCE, &[&element(6, &[ALTERNATIVE_NAMES]), &element(4, &[&list])])
+    element(
+        SEQUENCE,
+        &[&element(6, &[ALTERNATIVE_NAMES]), &element(4, &[&list])],
+    )
 }
 
 /// An attribute that asks for extensions.
 pub(crate) fn extension_request(extensions: &[u8]) -> Vec<u8> {
     let list = element(SEQUENCE, &[extensions]);
-    element(SEQUENCE, &[&element(6, &[EXTENSION_REQUEST]), &element(SET, &[&list])])
+    element(
+        SEQUENCE,
+        &[&element(6, &[EXTENSION_REQUEST]), &element(SET, &[&list])],
+    )
 }
 
 /// The certificate that an authority issues for a request.
 pub(crate) fn issue(request: &CertificateRequest) -> (Vec<u8>, Certificate) {
     let issued = authority(request);
-    let der = k3_pki::read_certificates(issued.as_bytes()).unwrap().swap_remove(0);
+    let der = k3_pki::read_certificates(issued.as_bytes())
+        .unwrap()
+        .swap_remove(0);
     let certificate = Certificate::from_der(&der).unwrap();
     (der.to_vec(), certificate)
 }
@@ -112,7 +123,8 @@ impl Attacker {
     pub(crate) fn new() -> Self {
         let pair = KeyPair::generate().unwrap();
         let random = SystemRandom::new();
-        let key = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &pair.to_pkcs8(), &random).unwrap();
+        let key =
+            EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &pair.to_pkcs8(), &random).unwrap();
         Attacker {
             key,
             info: pair.public_key().unwrap().info().to_vec(),

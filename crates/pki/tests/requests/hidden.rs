@@ -3,8 +3,8 @@
 use k3_pki::{AlternativeName, CertificateRequest};
 
 use super::encoder::{
-    Attacker, COMMON_NAME, DNS, ORGANIZATION, SEQUENCE, SET, UTF8, alternative_names, element, extension_request,
-    issue, long_element, name, node,
+    Attacker, COMMON_NAME, DNS, ORGANIZATION, SEQUENCE, SET, UTF8, alternative_names, element,
+    extension_request, issue, long_element, name, node,
 };
 
 const MASTERS: &[u8] = b"system:masters";
@@ -20,18 +20,57 @@ fn a_hidden_organization_is_refused() {
     let text = element(UTF8, &[MASTERS]);
     let pair = element(SEQUENCE, &[&oid, &text]);
     for (place, more) in [
-        ("the text", element(SET, &[&element(SEQUENCE, &[&oid, &long_element(UTF8, &[MASTERS])])])),
-        ("the number", element(SET, &[&element(SEQUENCE, &[&long_element(6, &[ORGANIZATION]), &text])])),
-        ("the attribute", element(SET, &[&long_element(SEQUENCE, &[&oid, &text])])),
+        (
+            "the text",
+            element(
+                SET,
+                &[&element(SEQUENCE, &[&oid, &long_element(UTF8, &[MASTERS])])],
+            ),
+        ),
+        (
+            "the number",
+            element(
+                SET,
+                &[&element(SEQUENCE, &[&long_element(6, &[ORGANIZATION]), &text])],
+            ),
+        ),
+        (
+            "the attribute",
+            element(SET, &[&long_element(SEQUENCE, &[&oid, &text])]),
+        ),
         ("the relative name", long_element(SET, &[&pair])),
         ("an indefinite length", [&[SET, 0x80], &*pair, &[0, 0]].concat()),
-        ("bytes after the text", element(SET, &[&element(SEQUENCE, &[&oid, &text, &text])])),
-        ("a set in the wrong order", element(SET, &[&pair, &element(SEQUENCE, &[&oid, &element(UTF8, &[b"a"])])])),
+        (
+            "bytes after the text",
+            element(SET, &[&element(SEQUENCE, &[&oid, &text, &text])]),
+        ),
+        (
+            "a set in the wrong order",
+            element(
+                SET,
+                &[&pair, &element(SEQUENCE, &[&oid, &element(UTF8, &[b"a"])])],
+            ),
+        ),
         ("an empty set", element(SET, &[])),
         ("a sequence for a set", element(SEQUENCE, &[&pair])),
-        ("a text of another type", element(SET, &[&element(SEQUENCE, &[&oid, &element(4, &[MASTERS])])])),
-        ("a text in two parts", element(SET, &[&element(SEQUENCE, &[&oid, &element(UTF8 | 0x20, &[&text])])])),
-        ("a text with an end", element(SET, &[&element(SEQUENCE, &[&oid, &element(UTF8, &[MASTERS, b"\0"])])])),
+        (
+            "a text of another type",
+            element(SET, &[&element(SEQUENCE, &[&oid, &element(4, &[MASTERS])])]),
+        ),
+        (
+            "a text in two parts",
+            element(
+                SET,
+                &[&element(SEQUENCE, &[&oid, &element(UTF8 | 0x20, &[&text])])],
+            ),
+        ),
+        (
+            "a text with an end",
+            element(
+                SET,
+                &[&element(SEQUENCE, &[&oid, &element(UTF8, &[MASTERS, b"\0"])])],
+            ),
+        ),
         ("a second common name", name(COMMON_NAME, "system:admin")),
     ] {
         assert!(is_refused(&attacker.request(&node(&more), &[])), "{place}");
@@ -46,7 +85,10 @@ fn a_visible_organization_is_seen_and_issued() {
     let pair = |text: &[u8]| element(SEQUENCE, &[&element(6, &[ORGANIZATION]), &element(UTF8, &[text])]);
     let both = element(SET, &[&pair(b"aaa"), &pair(MASTERS)]);
     let request = CertificateRequest::from_der(&attacker.request(&node(&both), &[])).unwrap();
-    assert_eq!(request.identity().organizations, ["system:nodes", "aaa", "system:masters"]);
+    assert_eq!(
+        request.identity().organizations,
+        ["system:nodes", "aaa", "system:masters"]
+    );
     let (_, certificate) = issue(&request);
     assert_eq!(certificate.identity, *request.identity());
 }
@@ -68,18 +110,39 @@ fn hidden_names_are_refused() {
         element(SEQUENCE, &[oid, &element(SET, &[&lists])])
     };
     for (place, attributes) in [
-        ("the name", extension_request(&alternative_names(&[own.clone(), hidden].concat()))),
-        ("a second extension", extension_request(&[names.clone(), others.clone()].concat())),
-        ("a second attribute", [attribute.clone(), extension_request(&others)].concat()),
+        (
+            "the name",
+            extension_request(&alternative_names(&[own.clone(), hidden].concat())),
+        ),
+        (
+            "a second extension",
+            extension_request(&[names.clone(), others.clone()].concat()),
+        ),
+        (
+            "a second attribute",
+            [attribute.clone(), extension_request(&others)].concat(),
+        ),
         ("a second value", second_value),
         ("bytes after the extensions", [&*attribute, &[5, 0]].concat()),
-        ("an unknown attribute", element(SEQUENCE, &[&element(6, &[&[0x2a, 3]]), &element(SET, &[&[5, 0]])])),
+        (
+            "an unknown attribute",
+            element(SEQUENCE, &[&element(6, &[&[0x2a, 3]]), &element(SET, &[&[5, 0]])]),
+        ),
         (
             "an unknown extension",
-            extension_request(&element(SEQUENCE, &[&element(6, &[&[0x2a, 3]]), &element(4, &[&[5, 0]])])),
+            extension_request(&element(
+                SEQUENCE,
+                &[&element(6, &[&[0x2a, 3]]), &element(4, &[&[5, 0]])],
+            )),
         ),
-        ("another sort of name", extension_request(&alternative_names(&element(0x88, &[&[0x2a, 3]])))),
-        ("an address of three bytes", extension_request(&alternative_names(&element(0x87, &[&[10, 0, 0]])))),
+        (
+            "another sort of name",
+            extension_request(&alternative_names(&element(0x88, &[&[0x2a, 3]]))),
+        ),
+        (
+            "an address of three bytes",
+            extension_request(&alternative_names(&element(0x87, &[&[10, 0, 0]]))),
+        ),
         ("no name", extension_request(&alternative_names(&[]))),
     ] {
         assert!(is_refused(&attacker.request(&node(&[]), &attributes)), "{place}");
@@ -133,7 +196,13 @@ fn holds_others(tag: u8, content: &[u8]) -> bool {
 }
 
 fn count_elements(bytes: &[u8]) -> usize {
-    let inner = |(tag, content)| if holds_others(tag, content) { count_elements(content) } else { 0 };
+    let inner = |(tag, content)| {
+        if holds_others(tag, content) {
+            count_elements(content)
+        } else {
+            0
+        }
+    };
     split(bytes).into_iter().map(|element| 1 + inner(element)).sum()
 }
 

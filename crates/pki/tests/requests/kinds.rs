@@ -49,7 +49,11 @@ fn a_request_that_was_changed_is_refused() {
     for (text, key, message) in REQUESTS {
         let mut bytes = pem_blocks(text.as_bytes()).remove(0).bytes;
         // The one letter of the subject.
-        let at = bytes.windows(3).position(|window| window == b"\x0c\x01a").unwrap() + 2;
+        let at = bytes
+            .windows(3)
+            .position(|window| window == b"\x0c\x01a")
+            .unwrap()
+            + 2;
         bytes[at] = b'b';
         let message = message.to_owned();
         assert_eq!(
@@ -97,10 +101,15 @@ fn a_text_holds_one_request_and_nothing_else() {
 
 #[test]
 fn the_certificate_of_an_authority_is_read() {
-    let bytes = pem_blocks(include_bytes!("../samples/authority.pem")).remove(0).bytes;
+    let bytes = pem_blocks(include_bytes!("../samples/authority.pem"))
+        .remove(0)
+        .bytes;
     let certificate = Certificate::from_der(&bytes).unwrap();
     assert!(certificate.is_authority);
-    assert_eq!((certificate.not_before, certificate.not_after), (1_794_776_571, 4_948_376_571));
+    assert_eq!(
+        (certificate.not_before, certificate.not_after),
+        (1_794_776_571, 4_948_376_571)
+    );
     assert_eq!(certificate.public_key.kind(), KeyKind::Rsa { bits: 2048 });
     assert_eq!(certificate.identity.common_name, "golden-ca");
     for end in 0..bytes.len() {

@@ -8,8 +8,8 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use super::{
     encoder::{
-        Attacker, COMMON_NAME, DNS, ORGANIZATION, SEQUENCE, SET, UTF8, alternative_names, element, extension_request,
-        issue, long_element, name, node,
+        Attacker, COMMON_NAME, DNS, ORGANIZATION, SEQUENCE, SET, UTF8, alternative_names, element,
+        extension_request, issue, long_element, name, node,
     },
     openssl::Seen,
 };
@@ -34,11 +34,20 @@ fn seeds(attacker: &Attacker) -> Vec<Vec<u8>> {
     .concat();
     let named = extension_request(&alternative_names(&names));
     let pair = |tag, text: &[u8]| element(SEQUENCE, &[&element(6, &[ORGANIZATION]), &element(tag, &[text])]);
-    let several = element(SET, &[&pair(UTF8, b"devs"), &pair(UTF8, b"ops!"), &pair(0x13, b"system")]);
-    let hidden = element(SET, &[&element(SEQUENCE, &[
-        &element(6, &[ORGANIZATION]),
-        &long_element(UTF8, &[b"system:masters"]),
-    ])]);
+    let several = element(
+        SET,
+        &[&pair(UTF8, b"devs"), &pair(UTF8, b"ops!"), &pair(0x13, b"system")],
+    );
+    let hidden = element(
+        SET,
+        &[&element(
+            SEQUENCE,
+            &[
+                &element(6, &[ORGANIZATION]),
+                &long_element(UTF8, &[b"system:masters"]),
+            ],
+        )],
+    );
     let wide = element(SET, &[&pair(0x1e, &[0, b'a', 0x20, 0xac])]);
     vec![
         attacker.info(&node(&[]), &[]),
@@ -47,7 +56,13 @@ fn seeds(attacker: &Attacker) -> Vec<Vec<u8>> {
         attacker.info(&node(&several), &named),
         attacker.info(&node(&hidden), &named),
         attacker.info(&node(&wide), &[]),
-        attacker.info(&element(SEQUENCE, &[&name(COMMON_NAME, "jane"), &name(&[0x55, 4, 11], "unit")]), &[]),
+        attacker.info(
+            &element(
+                SEQUENCE,
+                &[&name(COMMON_NAME, "jane"), &name(&[0x55, 4, 11], "unit")],
+            ),
+            &[],
+        ),
         attacker.info(&element(SEQUENCE, &[]), &named),
     ]
 }
@@ -65,7 +80,9 @@ fn mutate(info: &[u8], random: &mut StdRng) -> Vec<u8> {
             4 => drop(bytes.remove(at)),
             5 => {
                 // A tag of another text.
-                let tags = [0x0c, 0x12, 0x13, 0x14, 0x16, 0x1a, 0x1c, 0x1e, 0x81, 0x82, 0x86, 0x87, 0x88];
+                let tags = [
+                    0x0c, 0x12, 0x13, 0x14, 0x16, 0x1a, 0x1c, 0x1e, 0x81, 0x82, 0x86, 0x87, 0x88,
+                ];
                 if let Some(place) = bytes.iter().skip(at).position(|byte| tags.contains(byte)) {
                     bytes[at + place] = tags[random.random_range(0..tags.len())];
                 }
@@ -96,9 +113,23 @@ fn repair(bytes: &[u8]) -> Vec<u8> {
 
 /// A change inside of the subject or of the attributes, with all lengths around it right.
 fn mutate_inside(attacker: &Attacker, random: &mut StdRng) -> Vec<u8> {
-    let texts: [&[u8]; 6] = [b"system:nodes", b"system:masters", b"a", b"\xc3\xa9", b"a\0b", b"\xff"];
+    let texts: [&[u8]; 6] = [
+        b"system:nodes",
+        b"system:masters",
+        b"a",
+        b"\xc3\xa9",
+        b"a\0b",
+        b"\xff",
+    ];
     let tags = [UTF8, 0x12, 0x13, 0x14, 0x16, 0x1e, 4, UTF8 | 0x20];
-    let oids: [&[u8]; 6] = [ORGANIZATION, COMMON_NAME, &[0x55, 4, 11], &[0x55, 4, 0x80, 10], &[], &[0x2a, 3]];
+    let oids: [&[u8]; 6] = [
+        ORGANIZATION,
+        COMMON_NAME,
+        &[0x55, 4, 11],
+        &[0x55, 4, 0x80, 10],
+        &[],
+        &[0x2a, 3],
+    ];
     let mut wrap = |random: &mut StdRng, tag: u8, parts: &[&[u8]]| match random.random_range(0..40) {
         0 => long_element(tag, parts),
         1 => [element(tag, parts), vec![0]].concat(),
@@ -111,7 +142,11 @@ fn mutate_inside(attacker: &Attacker, random: &mut StdRng) -> Vec<u8> {
         for _ in 0..random.random_range(1..3) {
             let oid = oids[random.random_range(0..oids.len())];
             let text = texts[random.random_range(0..texts.len())];
-            let tag = if random.random() { UTF8 } else { tags[random.random_range(0..tags.len())] };
+            let tag = if random.random() {
+                UTF8
+            } else {
+                tags[random.random_range(0..tags.len())]
+            };
             let oid = wrap(random, 6, &[oid]);
             let text = wrap(random, tag, &[text]);
             set.push(wrap(random, SEQUENCE, &[&oid, &text]));
@@ -124,13 +159,18 @@ fn mutate_inside(attacker: &Attacker, random: &mut StdRng) -> Vec<u8> {
     let mut names = Vec::new();
     for _ in 0..random.random_range(0..3) {
         let tag = [0x81, 0x82, 0x86, 0x87, 0x88, 0xa4, 0xa0][random.random_range(0..7)];
-        let text: &[u8] = [&b"node"[..], b"kubernetes", &[10, 0, 0, 1], b"", b"a\0"][random.random_range(0..5)];
+        let text: &[u8] =
+            [&b"node"[..], b"kubernetes", &[10, 0, 0, 1], b"", b"a\0"][random.random_range(0..5)];
         names.extend(wrap(random, tag, &[text]));
     }
     let mut attributes = Vec::new();
     if !names.is_empty() || random.random() {
         let extension = alternative_names(&names);
-        let extension = if random.random_range(0..20) == 0 { [&*extension, &*extension].concat() } else { extension };
+        let extension = if random.random_range(0..20) == 0 {
+            [&*extension, &*extension].concat()
+        } else {
+            extension
+        };
         let attribute = extension_request(&extension);
         attributes.extend(&attribute);
         if random.random_range(0..20) == 0 {

@@ -52,10 +52,17 @@ impl Seen {
             .find(|line| line.contains("X509v3 Subject Alternative Name:"))
             .and_then(|_| lines.next());
         let subject = text.lines().skip_while(|line| !line.starts_with("subject="));
-        let attributes = subject.skip(1).take_while(|line| line.starts_with("    ") && !line.trim().is_empty());
+        let attributes = subject
+            .skip(1)
+            .take_while(|line| line.starts_with("    ") && !line.trim().is_empty());
         Some(Seen {
             subject: attributes
-                .flat_map(|line| line.trim_start().split(" + ").map(str::to_owned).collect::<Vec<_>>())
+                .flat_map(|line| {
+                    line.trim_start()
+                        .split(" + ")
+                        .map(str::to_owned)
+                        .collect::<Vec<_>>()
+                })
                 .collect(),
             names: names.map_or_else(String::new, |names| names.trim_start().to_owned()),
         })

@@ -6,8 +6,8 @@ use std::{
 };
 
 use k3_pki::{
-    AlternativeName, IssueError, KeyError, KeyPair, PemError, Subject, Template, new_request, read_certificates,
-    read_private_key, self_signed_certificate,
+    AlternativeName, IssueError, KeyError, KeyPair, PemError, Subject, Template, new_request,
+    read_certificates, read_private_key, self_signed_certificate,
 };
 use rustls::{
     server::{ClientHello, ResolvesServerCert},
