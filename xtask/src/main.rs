@@ -4,6 +4,7 @@
 //! starts it ends, also on Ctrl-C; continuous integration runs the same chores and no others.
 
 mod bench;
+mod certificate_code;
 mod check;
 mod command;
 mod counts;

@@ -2,12 +2,14 @@
 //!
 //! Sources are ASCII and name no path of somebody's machine; no file is so long that nobody reads it; an
 //! ignored test says why; each crate says in its first line what it is and stands in ARCHITECTURE.md;
-//! versions of dependencies stand once, at the root.
+//! versions of dependencies stand once, at the root; certificates have one reader.
 
 use std::{
     fs, io,
     path::{Path, PathBuf},
 };
+
+use crate::certificate_code;
 
 /// Longer files hold more than one idea.
 const MAX_LINES: usize = 800;
@@ -32,6 +34,7 @@ pub(crate) fn complaints(root: &Path) -> io::Result<Vec<String>> {
         complaints.extend(about_text(&name, &text));
         if file.extension().is_some_and(|extension| extension == "rs") {
             complaints.extend(about_rust(&name, &text));
+            complaints.extend(certificate_code::complaints(&name, &text));
         }
         if let Some(folder) = name.strip_suffix("/Cargo.toml") {
             complaints.extend(about_manifest(&name, &text));
@@ -130,6 +133,17 @@ fn about_crate(folder: &str, path: &Path, architecture: &str) -> io::Result<Vec<
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn certificates_have_one_reader() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let all = complaints(root).unwrap();
+        let others: Vec<_> = all
+            .iter()
+            .filter(|line| line.contains("belongs into crates/pki"))
+            .collect();
+        assert!(others.is_empty(), "{others:#?}");
+    }
 
     #[test]
     fn text_that_is_not_ascii_is_found_with_its_line() {

@@ -67,6 +67,12 @@ pub(crate) const TOOLS: &[Tool] = &[
         package: "iptables",
         variable: "",
     },
+    // The second reader of certificates and requests.
+    Tool {
+        binary: "openssl",
+        package: "openssl",
+        variable: "",
+    },
 ];
 
 /// Installs what is missing, as root. Otherwise nothing: whoever starts the program then says what is

@@ -12,10 +12,8 @@ use hyper::{
     header,
 };
 use hyper_util::rt::TokioIo;
-use rustls::{
-    ClientConfig, RootCertStore,
-    pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
-};
+use k3_pki::{read_certificates, read_private_key};
+use rustls::{ClientConfig, RootCertStore, pki_types::ServerName};
 use serde_json::Value;
 use tokio::{net::TcpStream, task::JoinSet};
 use tokio_rustls::{TlsConnector, client::TlsStream};
@@ -63,17 +61,16 @@ impl Endpoint {
         let text = fs::read_to_string(kubeconfig)?;
         let address = field(&text, "server: https://")?.parse()?;
         let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_slice(&decoded(
-            &text,
-            "certificate-authority-data: ",
-        )?)?)?;
-        let certificate = CertificateDer::from_pem_slice(&decoded(&text, "client-certificate-data: ")?)?;
-        let key = PrivateKeyDer::from_pem_slice(&decoded(&text, "client-key-data: ")?)?;
+        for authority in read_certificates(&decoded(&text, "certificate-authority-data: ")?)? {
+            roots.add(authority)?;
+        }
+        let chain = read_certificates(&decoded(&text, "client-certificate-data: ")?)?;
+        let key = read_private_key(&decoded(&text, "client-key-data: ")?)?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()?
             .with_root_certificates(roots)
-            .with_client_auth_cert(vec![certificate], key)?;
+            .with_client_auth_cert(chain, key)?;
         Ok(Self {
             address,
             tls: TlsConnector::from(Arc::new(config)),

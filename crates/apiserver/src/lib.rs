@@ -27,8 +27,8 @@ pub use k3_api::{name::Subnet, rules::User};
 pub use self::{
     audit::{AuditConfig, AuditLogFile, AuditPolicy, AuditPolicyError},
     authn::{
-        Anonymous, Authentication, BadCertificate, BadEphemeralToken, BadPublicKey, BadSigningKey,
-        Certificate, EphemeralToken, KubectlRule, PublicKey, TokenFile, TokenFileError, TokenFileProblem,
+        Anonymous, Authentication, BadEphemeralToken, BadPublicKey, BadSigningKey, EphemeralToken,
+        KubectlRule, PublicKey, TokenFile, TokenFileError, TokenFileProblem,
     },
     config::{Config, Limits, NODE_CLIENT_USER, NodeClient, PodAccounts, parse_duration},
     discovery::version,

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
 };
 
-use k3_api::{kinds::Issue, time::Time};
+use k3_pki::{CertificateRequest, Template};
 use k8s_openapi::jiff::Timestamp;
 use kubecontroller::{
     Clock, Key,
@@ -24,7 +24,6 @@ use crate::{
     objects::Pod,
     resource::{PODS, Resource},
     writer::Writer,
-    written::second,
 };
 
 /// What a controller is given: its rights, what is shared by all, and the time.
@@ -78,10 +77,10 @@ pub struct CertificateSigner {
 type SignCertificate = dyn Fn(&CertificateOrder) -> Result<String, String> + Send + Sync;
 
 /// A certificate that is to be made: with the subject and the names of the request, and nothing else of it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateOrder {
-    /// The request, in PEM.
-    pub request: String,
+    /// The request, which was read and verified.
+    pub request: CertificateRequest,
     /// What it is to be used for, in the words of the API, such as `client auth`.
     pub usages: Vec<String>,
     /// When it begins to be valid.
@@ -153,24 +152,24 @@ impl CertificateSigner {
         CertificateSigner { sign: Arc::new(sign) }
     }
 
-    /// A signer with the key of an authority, whose certificate is that, in PEM. `random` gives bytes that nobody can guess.
+    /// A signer of an authority. `random` gives bytes that nobody can guess.
     pub fn of_authority(
-        authority: String,
+        authority: Arc<k3_pki::Authority>,
         random: impl Fn() -> Result<[u8; 16], String> + Send + Sync + 'static,
-        sign: impl Fn(&[u8]) -> Result<Vec<u8>, String> + Send + Sync + 'static,
     ) -> Self {
         CertificateSigner::new(move |order| {
-            let time =
-                |time: Timestamp| Time::parse(&second(time).to_string()).map_err(|error| error.to_string());
-            let issue = Issue {
-                request: &order.request,
-                usages: &order.usages,
-                from: time(order.from)?,
-                to: time(order.to)?,
+            let usages: Vec<_> = order.usages.iter().map(|usage| &**usage).collect();
+            let template = Template {
+                subject: order.request.subject(),
+                names: order.request.names(),
+                usages: &usages,
+                not_before: order.from.as_second(),
+                not_after: order.to.as_second(),
                 serial: random()?,
-                authority: &authority,
             };
-            issue.certificate(&sign)
+            authority
+                .issue(&template, order.request.public_key())
+                .map_err(|error| error.to_string())
         })
     }
 

@@ -4,9 +4,9 @@
 
 use std::time::Duration;
 
+use k3_pki::{IssueError, KeyError, KeyPair, Subject, new_request};
 use k8s_openapi::{ByteString, api::certificates::v1::CertificateSigningRequest};
 use kube::{Api, Client, api::PostParams};
-use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 use serde_json::json;
 use tokio::time::{sleep, timeout};
 
@@ -28,9 +28,12 @@ pub struct Signed {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SigningError {
-    /// A key or a request cannot be made.
-    #[error("cannot make a key or a request: {0}")]
-    Make(#[from] rcgen::Error),
+    /// A key cannot be made.
+    #[error("cannot make a key: {0}")]
+    Key(#[from] KeyError),
+    /// A request cannot be made.
+    #[error("cannot make a request: {0}")]
+    Make(#[from] IssueError),
     /// The cluster cannot be asked.
     #[error("cannot ask the cluster: {0}")]
     Api(#[from] kube::Error),
@@ -48,17 +51,13 @@ pub enum SigningError {
 /// A certificate with which its bearer is the user `system:node:NAME`. The client must be allowed to ask for it.
 pub async fn client_certificate(client: &Client, node: &str) -> Result<Signed, SigningError> {
     let key = KeyPair::generate()?;
-    let mut parameters = CertificateParams::default();
-    parameters.distinguished_name = DistinguishedName::new();
-    let subject = &mut parameters.distinguished_name;
-    subject.push(DnType::OrganizationName, "system:nodes");
-    subject.push(DnType::CommonName, format!("system:node:{node}"));
-    let request = parameters.serialize_request(&key)?.pem()?;
+    let subject = Subject::new(&["system:nodes"], &format!("system:node:{node}"));
+    let request = new_request(&subject, &[], &key)?;
     let usages = ["digital signature", "client auth"];
     let certificate = signed(client, CLIENT_SIGNER, &usages, &request).await?;
     Ok(Signed {
         certificate,
-        key: key.serialize_pem(),
+        key: key.to_pem(),
     })
 }
 

@@ -1,6 +1,6 @@
 //! No request for a client certificate of this server makes its owner a master.
 
-use k3_api::{kinds::requested_organizations, rules::Tree, status::Status};
+use k3_api::{kinds::read_request, rules::Tree, status::Status};
 
 use super::{Attributes, Plugin};
 use crate::cache::Caches;
@@ -18,9 +18,14 @@ impl Plugin for CertificateSubjectRestriction {
         {
             return Ok(());
         }
-        let groups = requested_organizations(spec.text("request"))
+        let request = read_request(spec.text("request"))
             .map_err(|error| attributes.forbidden(format!("failed to parse CSR: {error}")))?;
-        if groups.iter().any(|group| group == "system:masters") {
+        if request
+            .identity()
+            .organizations
+            .iter()
+            .any(|group| group == "system:masters")
+        {
             return Err(attributes.forbidden(format!(
                 "use of {SIGNER} signer with system:masters group is not allowed"
             )));

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! authenticator    each way of proving who one is, in turn
-//!   x509           client certificates; `certificate` and `der` read them
+//!   x509           client certificates
 //!   bearer         the token that a request bears
 //!   tokens         each sort of tokens, in turn
 //!     token_file         static ones from a file; `records` reads it
@@ -22,8 +22,6 @@
 mod authenticator;
 mod bearer;
 mod bootstrap_token;
-mod certificate;
-mod der;
 mod ephemeral_token;
 mod identity;
 mod jwt;
@@ -44,7 +42,6 @@ mod x509;
 
 pub use self::{
     authenticator::{Anonymous, Authentication},
-    certificate::{BadCertificate, Certificate},
     ephemeral_token::{BadEphemeralToken, EphemeralToken},
     keys::{BadPublicKey, BadSigningKey, PublicKey},
     kubectl::KubectlRule,

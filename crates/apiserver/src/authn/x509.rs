@@ -7,13 +7,13 @@
 use std::sync::{Mutex, PoisonError};
 
 use k3_api::{rules::User, time::Time};
+use k3_pki::{Certificate, ParseError};
 use ring::digest::{SHA256, digest};
 use rustls::{
     pki_types::{CertificateDer, UnixTime},
     server::danger::ClientCertVerifier,
 };
 
-use super::{BadCertificate, Certificate};
 use crate::NODE_CLIENT_USER;
 
 pub(super) const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
@@ -37,8 +37,8 @@ type Verdict = Result<Option<User>, String>;
 #[non_exhaustive]
 enum CertificateUserError {
     /// It cannot be read.
-    #[error(transparent)]
-    Certificate(#[from] BadCertificate),
+    #[error("not an X.509 certificate: {0}")]
+    Certificate(#[from] ParseError),
     /// It is for connections to nodes.
     #[error("the certificate of {NODE_CLIENT_USER} is for connections to nodes, and is not accepted here")]
     NodeClient,
@@ -97,24 +97,24 @@ impl ShownCertificate {
 
 /// The user that a verified certificate, in DER form, is for; `None` if it names nobody.
 fn certificate_user(der: &[u8]) -> Result<Option<User>, CertificateUserError> {
-    let certificate = Certificate::read(der)?;
-    if certificate.common_name.is_empty() {
+    let identity = Certificate::from_der(der)?.identity;
+    if identity.common_name.is_empty() {
         return Ok(None);
     }
     // A server that is made to call itself, or another one of its cluster, must not be known by what it shows to nodes.
-    if certificate.common_name == NODE_CLIENT_USER {
+    if identity.common_name == NODE_CLIENT_USER {
         return Err(CertificateUserError::NodeClient);
     }
-    let uid = match certificate.uids.as_slice() {
+    let uid = match identity.uids.as_slice() {
         [] => String::new(),
         [uid] if uid.is_empty() => return Err(CertificateUserError::Uid(BadUid::Empty)),
         [uid] => uid.clone(),
         several => return Err(CertificateUserError::Uid(BadUid::Several(several.len()))),
     };
     Ok(Some(User {
-        name: certificate.common_name,
+        name: identity.common_name,
         uid,
-        groups: certificate.organizations,
+        groups: identity.organizations,
         extra: vec![(CREDENTIAL_ID.to_owned(), vec![fingerprint(der)])],
     }))
 }
@@ -134,11 +134,24 @@ mod tests {
     use std::sync::Arc;
 
     use rcgen::{
-        BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+        BasicConstraints, CertificateParams, CertifiedIssuer, DnType, DnValue, ExtendedKeyUsagePurpose, IsCa,
+        KeyPair,
     };
     use rustls::{RootCertStore, crypto::ring::default_provider, server::WebPkiClientVerifier};
 
-    use super::{super::certificate::tests::made, *};
+    use super::*;
+
+    /// A certificate made by another program's rules.
+    fn made(names: &[&str], subject: &[(DnType, DnValue)]) -> Vec<u8> {
+        let names: Vec<_> = names.iter().map(ToString::to_string).collect();
+        let mut params = CertificateParams::new(names).unwrap();
+        params.distinguished_name = rcgen::DistinguishedName::new();
+        for (kind, value) in subject {
+            params.distinguished_name.push(kind.clone(), value.clone());
+        }
+        let key = KeyPair::generate().unwrap();
+        params.self_signed(&key).unwrap().der().to_vec()
+    }
 
     fn uid() -> DnType {
         DnType::CustomDnType(vec![1, 3, 6, 1, 4, 1, 57683, 2])
@@ -246,6 +259,41 @@ mod tests {
     #[test]
     fn what_is_no_certificate_is_refused() {
         assert!(certificate_user(b"nonsense").is_err());
+    }
+
+    #[test]
+    fn a_long_subject_in_another_alphabet_is_read() {
+        let long = "\u{e9}".repeat(300);
+        let value = DnValue::BmpString(long.as_str().try_into().unwrap());
+        let user = certificate_user(&made(&[], &[(DnType::CommonName, value)]));
+        assert_eq!(user.unwrap().unwrap().name, long);
+    }
+
+    /// A certificate of a node that is in `system:masters` too, and the same with a length of that text that is not the
+    /// shortest one: where one reader takes it and another stops, a group is hidden from one of them.
+    #[test]
+    fn a_group_behind_a_longer_length_than_it_needs_is_refused() {
+        const VISIBLE: &str = "MIIBQzCB6qADAgECAgEHMAoGCCqGSM49BAMCMA0xCzAJBgNVBAMMAmNhMCAXDTIwMDEwMTAwMDAwMFoYDzIxMjAwMTAxMDAwMDAwWjBIMRUwEwYDVQQKDAxzeXN0ZW06bm9kZXMxFjAUBgNVBAMMDXN5c3RlbTpub2RlOm4xFzAVBgNVBAoMDnN5c3RlbTptYXN0ZXJzMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEDGJ+BMfCQuyI4lw9BJdBC2rrkV8z3et7wz0lfpuVOwoSvUZRErx7P0nGrk6fem1lqiVRz7rAJMl3AwO/SlGCYzAKBggqhkjOPQQDAgNIADBFAiBG5BNcbgS+9w8NFYx811kUxF+YcGZNxwveoK8KjKwKOwIhAOoeL6tQ+GoyinvGfsmYTdzrZHg/0dzElv4vZCTuVGMk";
+        const HIDDEN: &str = "MIIBRTCB7KADAgECAgEHMAoGCCqGSM49BAMCMA0xCzAJBgNVBAMMAmNhMCAXDTIwMDEwMTAwMDAwMFoYDzIxMjAwMTAxMDAwMDAwWjBKMRUwEwYDVQQKDAxzeXN0ZW06bm9kZXMxFjAUBgNVBAMMDXN5c3RlbTpub2RlOm4xGTAXBgNVBAoMggAOc3lzdGVtOm1hc3RlcnMwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAAQMYn4Ex8JC7IjiXD0El0ELauuRXzPd63vDPSV+m5U7ChK9RlESvHs/ScauTp96bWWqJVHPusAkyXcDA79KUYJjMAoGCCqGSM49BAMCA0gAMEUCIQD4fogZ63pb2henzv6ORuyl/2tBTWdyZ5PcG2wmE7mcLQIgCLUJuFnKYwqg1Y4Y5GrmXE2AAzC274psUdkhGBXMtac=";
+        let user = |text: &str| certificate_user(&k3_api::base64::decode(text).unwrap());
+        let groups = user(VISIBLE).unwrap().unwrap().groups;
+        assert_eq!(groups, ["system:nodes", "system:masters"]);
+        assert!(user(HIDDEN).is_err());
+    }
+
+    #[test]
+    fn bytes_cut_off_or_changed_are_refused_or_read_without_a_panic() {
+        let der = made(&["a", "::1"], &[(DnType::CommonName, "alice".into())]);
+        for length in 0..der.len() {
+            assert!(certificate_user(&der[..length]).is_err(), "{length}");
+        }
+        for position in 0..der.len() {
+            for value in [0, 0x7f, 0x80, 0x83, 0x84, 0xff] {
+                let mut changed = der.clone();
+                changed[position] = value;
+                let _ = certificate_user(&changed);
+            }
+        }
     }
 
     #[test]

@@ -3,11 +3,12 @@
 use std::{fs, sync::Arc};
 
 use k3_api::go;
+use k3_pki::{Certificate, find_certificates, read_certificates, read_private_key};
 use rustls::{
     CertificateError, ClientConfig, RootCertStore,
     client::{WebPkiServerVerifier, danger::ServerCertVerifier, verify_server_name},
     crypto::ring,
-    pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime},
     server::ParsedCertificate,
 };
 
@@ -15,7 +16,7 @@ use super::{
     CallError,
     judge::{Judge, Judged},
 };
-use crate::{NodeClient, authn::Certificate};
+use crate::NodeClient;
 
 /// Where systems keep the authorities that all programs believe.
 const OF_THE_SYSTEM: [&str; 6] = [
@@ -39,9 +40,7 @@ pub(super) fn client(authorities: &[u8]) -> Result<ClientConfig, CallError> {
     } else {
         authorities
     };
-    let believed: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(pem)
-        .filter_map(Result::ok)
-        .collect();
+    let believed = find_certificates(pem);
     if believed.is_empty() && !authorities.is_empty() {
         return Err(CallError::authorities());
     }
@@ -71,9 +70,8 @@ pub(super) fn client(authorities: &[u8]) -> Result<ClientConfig, CallError> {
 
 /// How TLS is spoken to nodes: they must be of the cluster, and are shown who calls.
 pub(super) fn node(of: &NodeClient) -> Result<ClientConfig, CallError> {
-    let believed = CertificateDer::pem_slice_iter(&of.authorities).filter_map(Result::ok);
     let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(believed);
+    roots.add_parsable_certificates(find_certificates(&of.authorities));
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .map_err(|error| CallError::new(error.to_string()))?
@@ -103,16 +101,16 @@ pub(super) fn unverified(of: Option<&NodeClient>) -> Result<ClientConfig, CallEr
 
 /// Whether the certificate that a server showed is that of a node: its user, or, if it names no node at all, a host name.
 pub(super) fn check_node(shown: &[CertificateDer<'_>], node: &str) -> Result<(), String> {
-    let certificate = shown.first().and_then(|shown| Certificate::read(shown).ok());
+    let certificate = shown.first().and_then(|shown| Certificate::from_der(shown).ok());
     let certificate = certificate.ok_or("tls: failed to verify certificate: x509: it cannot be read")?;
-    let is_named = match certificate.common_name.strip_prefix("system:node:") {
+    let is_named = match certificate.identity.common_name.strip_prefix("system:node:") {
         Some(name) => name == node,
-        None => certificate.names.iter().any(|name| name == node),
+        None => certificate.names.hosts().iter().any(|name| name == node),
     };
     if is_named {
         return Ok(());
     }
-    let subject = go::quote(&certificate.common_name);
+    let subject = go::quote(&certificate.identity.common_name);
     let node = go::quote(node);
     Err(format!(
         "tls: failed to verify certificate: x509: certificate is valid for {subject}, not for node {node}"
@@ -120,10 +118,10 @@ pub(super) fn check_node(shown: &[CertificateDer<'_>], node: &str) -> Result<(),
 }
 
 fn identity(of: &NodeClient) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), CallError> {
-    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&of.certificate).collect();
+    let chain = read_certificates(&of.certificate);
     let chain = chain.map_err(|error| CallError::new(format!("the certificate for nodes: {error}")))?;
-    let key = PrivateKeyDer::from_pem_slice(&of.key)
-        .map_err(|error| CallError::new(format!("the key for nodes: {error}")))?;
+    let key =
+        read_private_key(&of.key).map_err(|error| CallError::new(format!("the key for nodes: {error}")))?;
     Ok((chain, key))
 }
 
@@ -161,7 +159,7 @@ impl Verifier {
         now: UnixTime,
     ) -> Result<(), rustls::Error> {
         verify_server_name(&ParsedCertificate::try_from(certificate)?, server)?;
-        let read = Certificate::read(certificate).map_err(|_| CertificateError::BadEncoding)?;
+        let read = Certificate::from_der(certificate).map_err(|_| CertificateError::BadEncoding)?;
         let time = |seconds: i64| {
             UnixTime::since_unix_epoch(std::time::Duration::from_secs(
                 u64::try_from(seconds).unwrap_or_default(),

@@ -104,7 +104,7 @@ fn asking(request: &SigningRequest, subject: &Requested) -> Option<String> {
     let is_node = !node.is_empty() && spec.groups.iter().any(|group| &**group == "system:nodes");
     let is_own = *spec.username == *subject.common_name;
     let is_signed = matches!(check(&spec.signer_name, subject, &spec.usages), Some(Ok(())));
-    (is_node && is_own && is_signed && !subject.has_strange_names).then(|| node.to_owned())
+    (is_node && is_own && is_signed).then(|| node.to_owned())
 }
 
 /// Whether a host name belongs to services, that of the API server among them: a node that serves under it could be taken for
@@ -147,9 +147,10 @@ impl Reconciler for Approver {
             return Ok(Outcome::Done);
         }
         // What cannot be read is nobody's to approve here.
-        let Ok(subject) = k3_api::kinds::requested(&request.spec.request) else {
+        let Ok(read) = k3_api::kinds::read_request(&request.spec.request) else {
             return Ok(Outcome::Done);
         };
+        let subject = Requested::from(&read);
         let Some(name) = asking(&request, &subject) else {
             return Ok(Outcome::Done);
         };
@@ -202,14 +203,21 @@ mod tests {
     /// For the node `n`, which is `n` and 10.0.0.1.
     const REQUEST: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlJQkR6Q0J0Z0lCQURBdk1SVXdFd1lEVlFRS0RBeHplWE4wWlcwNmJtOWtaWE14RmpBVUJnTlZCQU1NRFhONQpjM1JsYlRwdWIyUmxPbTR3V1RBVEJnY3Foa2pPUFFJQkJnZ3Foa2pPUFFNQkJ3TkNBQVF4VTBUMktCdy9qZE5zCmRySmZnUXNNeVJjMUFVWFNGWk81UU0zUFIvN1ZsbzR2ejM2NG1RemdodVk1YXN4NTkxZVUxampKaFlwKzZMWXAKODF2c3ZqQ0VvQ1V3SXdZSktvWklodmNOQVFrT01SWXdGREFTQmdOVkhSRUVDekFKZ2dGdWh3UUtBQUFCTUFvRwpDQ3FHU000OUJBTUNBMGdBTUVVQ0lRQ202M1ljZkorS2lpblVFVjNOUXRHMDBGcTQyWlRnblo1WG5BQU5NMWJiCjVBSWdMNVplNHI3Zmxlajl6ZjlkVjhicU43dlRkMTNERWo4U010WFVxd2NEYVlRPQotLS0tLUVORCBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0K";
 
+    /// The same, and, behind a length that is not the shortest one, for `kubernetes.default.svc`.
+    const HIDDEN: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlJQktqQ0IwQUlCQURBdk1SVXdFd1lEVlFRS0RBeHplWE4wWlcwNmJtOWtaWE14RmpBVUJnTlZCQU1NRFhONQpjM1JsYlRwdWIyUmxPbTR3V1RBVEJnY3Foa2pPUFFJQkJnZ3Foa2pPUFFNQkJ3TkNBQVFNWW40RXg4SkM3SWppClhEMEVsMEVMYXV1Ulh6UGQ2M3ZEUFNWK201VTdDaEs5UmxFU3ZIcy9TY2F1VHA5NmJXV3FKVkhQdXNBa3lYY0QKQTc5S1VZSmpvRDh3UFFZSktvWklodmNOQVFrT01UQXdMakFzQmdOVkhSRUVKVEFqZ2dGdWh3UUtBQUFCZ29JQQpGbXQxWW1WeWJtVjBaWE11WkdWbVlYVnNkQzV6ZG1Nd0NnWUlLb1pJemowRUF3SURTUUF3UmdJaEFPQnYxSHZECjFWUllUZjVIVHFqSFNUN3hSL01tSVZibiszVE9hOUxObGxBWkFpRUFqN0VSdVVzaEx3Vkw2RUxVQ3UrTDR6eWQKdjhlYXgya0ZMdVpVcytKQTRQTT0KLS0tLS1FTkQgQ0VSVElGSUNBVEUgUkVRVUVTVC0tLS0tCg==";
+
     /// A node asks, and learns of its address later; another user asks for the same.
     const STORY: Story = Story {
         make,
         setup: |stage| {
-            for (name, user) in [("own", "system:node:n"), ("other", "system:node:m")] {
+            for (name, user, request) in [
+                ("own", "system:node:n", REQUEST),
+                ("other", "system:node:m", REQUEST),
+                ("hidden", "system:node:n", HIDDEN),
+            ] {
                 stage.put(
                     &CERTIFICATE_SIGNING_REQUESTS,
-                    json!({"metadata": {"name": name}, "spec": {"request": REQUEST, "signerName": KUBELET_SERVING,
+                    json!({"metadata": {"name": name}, "spec": {"request": request, "signerName": KUBELET_SERVING,
                         "usages": ["digital signature", "server auth"], "username": user, "groups": ["system:nodes"]}}),
                 );
             }
@@ -252,7 +260,11 @@ mod tests {
         let (end, _) = STORY.run().await;
         assert_eq!(
             end,
-            json!([["other", []], ["own", [["Approved", "AutoApproved"]]]])
+            json!([
+                ["hidden", []],
+                ["other", []],
+                ["own", [["Approved", "AutoApproved"]]]
+            ])
         );
         STORY.survives_crashes().await;
     }
@@ -267,7 +279,7 @@ mod tests {
             ],
             hosts: vec!["n".to_owned()],
             addresses: vec![[10, 0, 0, 1].into()],
-            has_strange_names: false,
+            uids: Vec::new(),
         }
     }
 
@@ -295,7 +307,7 @@ mod tests {
             assert_eq!(named(change.clone()), None, "{change}");
         }
         for change in [
-            (|subject: &mut Requested| subject.has_strange_names = true) as fn(&mut Requested),
+            (|subject: &mut Requested| subject.uids.push("1".to_owned())) as fn(&mut Requested),
             |subject| subject.organizations.push("system:masters".to_owned()),
             |subject| subject.names.clear(),
             |subject| subject.names.push(k3_api::kinds::RequestedName::Resource),

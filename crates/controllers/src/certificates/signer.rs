@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use k3_api::kinds::Requested;
 use k8s_openapi::jiff::Timestamp;
 use kubecontroller::{
     Clock,
@@ -42,8 +43,8 @@ enum Plan {
     Leave,
     /// It cannot be signed, now or later.
     Fail(Refused),
-    /// Valid from the first moment to the second.
-    Sign(Timestamp, Timestamp),
+    /// What is signed is what was checked.
+    Sign(Box<CertificateOrder>),
 }
 
 /// What runs; nothing, if nobody can sign.
@@ -75,21 +76,28 @@ fn plan(request: &SigningRequest, now: Timestamp) -> Result<Plan, String> {
         return Ok(Plan::Leave);
     }
     let spec = &request.spec;
-    let subject = k3_api::kinds::requested(&spec.request)
+    let read = k3_api::kinds::read_request(&spec.request)
         .map_err(|why| format!("unable to parse csr {:?}: {why}", request.metadata.name))?;
-    Ok(match check(&spec.signer_name, &subject, &spec.usages) {
-        None => Plan::Leave,
-        Some(Err(refused)) => Plan::Fail(refused),
-        Some(Ok(())) => {
-            let life = life(spec.expiration_seconds);
-            let life_left = if life < SHORT {
-                life
-            } else {
-                life.saturating_sub(BEFORE)
-            };
-            Plan::Sign(now - BEFORE, now + life_left)
-        }
-    })
+    Ok(
+        match check(&spec.signer_name, &Requested::from(&read), &spec.usages) {
+            None => Plan::Leave,
+            Some(Err(refused)) => Plan::Fail(refused),
+            Some(Ok(())) => {
+                let life = life(spec.expiration_seconds);
+                let life_left = if life < SHORT {
+                    life
+                } else {
+                    life.saturating_sub(BEFORE)
+                };
+                Plan::Sign(Box::new(CertificateOrder {
+                    request: read,
+                    usages: spec.usages.iter().map(ToString::to_string).collect(),
+                    from: now - BEFORE,
+                    to: now + life_left,
+                }))
+            }
+        },
+    )
 }
 
 fn life(asked: Option<i32>) -> Duration {
@@ -116,14 +124,7 @@ impl Reconciler for Signer {
                 }
                 json!({"conditions": conditions})
             }
-            Plan::Sign(from, to) => {
-                let pem = k3_api::base64::decode(&request.spec.request).unwrap_or_default();
-                let order = CertificateOrder {
-                    request: String::from_utf8_lossy(&pem).into_owned(),
-                    usages: request.spec.usages.iter().map(ToString::to_string).collect(),
-                    from,
-                    to,
-                };
+            Plan::Sign(order) => {
                 let signed = self.authority.sign(&order);
                 let signed =
                     signed.map_err(|why| Error::transient(format!("error auto signing csr: {why}")))?;

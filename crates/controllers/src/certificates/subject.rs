@@ -24,6 +24,8 @@ const SERVER_AUTH: &str = "server auth";
 pub(super) enum Refused {
     #[error("subject organization is not system:nodes")]
     Organization,
+    #[error("subject has a uid")]
+    Uid,
     #[error("subject common name does not begin with system:node:")]
     CommonName,
     #[error("DNS or IP subjectAltName is required")]
@@ -100,6 +102,8 @@ fn client(usages: &[Box<str>]) -> Result<(), Refused> {
 
 fn is_nodes(subject: &Requested) -> Result<(), Refused> {
     match &subject.organizations[..] {
+        // Nodes have no uid as users; a certificate would give them one of their choice.
+        [one] if one == "system:nodes" && !subject.uids.is_empty() => Err(Refused::Uid),
         [one] if one == "system:nodes" => Ok(()),
         _ => Err(Refused::Organization),
     }
@@ -159,6 +163,11 @@ mod tests {
                 (|subject| subject.organizations.clear()) as fn(&mut Requested),
                 "subject organization is not system:nodes",
             ),
+            (
+                |subject| subject.organizations.push("system:masters".to_owned()),
+                "subject organization is not system:nodes",
+            ),
+            (|subject| subject.uids.push("1".to_owned()), "subject has a uid"),
             (
                 |subject| subject.names.push(RequestedName::Host),
                 "DNS subjectAltNames are not allowed",

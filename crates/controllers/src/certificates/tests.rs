@@ -14,14 +14,17 @@ use crate::{
 pub(super) const NODE: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlIcE1JR1JBZ0VBTUM4eEZUQVRCZ05WQkFvTURITjVjM1JsYlRwdWIyUmxjekVXTUJRR0ExVUVBd3dOYzNsegpkR1Z0T201dlpHVTZiakJaTUJNR0J5cUdTTTQ5QWdFR0NDcUdTTTQ5QXdFSEEwSUFCS3JmVmZRWUxNbUZmV2ZhCnhwRnRNSE5yenNkbXowVDZMZEpMd0xLOWFvQnZZK0t5SXkxSFk0bEhCQkFxd3pySC9MZE0wTTBMREhwWjBtTy8KcEhMVU5SK2dBREFLQmdncWhrak9QUVFEQWdOSEFEQkVBaUJmemEzSEdNL2RkWFNoYkMzdFpUSzVmeHFKUyt3VgpLQWJMTUozL2w2dkNZUUlnSHRLaHkzMGhvWDJ1Q0NXMDhVSjlnbmpyeTdDNkRna3lYek82WnpFaGR1QT0KLS0tLS1FTkQgQ0VSVElGSUNBVEUgUkVRVUVTVC0tLS0tCg==";
 const JANE: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlIWU1IOENBUUF3SFRFTU1Bb0dBMVVFQ2d3RFpHVjJNUTB3Q3dZRFZRUUREQVJxWVc1bE1Ga3dFd1lIS29aSQp6ajBDQVFZSUtvWkl6ajBEQVFjRFFnQUVxdDlWOUJnc3lZVjlaOXJHa1cwd2Mydk94MmJQUlBvdDBrdkFzcjFxCmdHOWo0cklqTFVkamlVY0VFQ3JET3NmOHQwelF6UXNNZWxuU1k3K2tjdFExSDZBQU1Bb0dDQ3FHU000OUJBTUMKQTBrQU1FWUNJUUNXd3pLS2Jzc2JkZHRLdlBxTnhXYTlLaU9SdkYxMGY3ZHplanNqMHpjbmd3SWhBTlA3RGxHdgp2UEFYZHFLR0FBdnRISjhGamZFMHluTUxrdXdPaGNFZ21BVVEKLS0tLS1FTkQgQ0VSVElGSUNBVEUgUkVRVUVTVC0tLS0tCg==";
 
+/// For the node `n`, and, behind a length that is not the shortest one, for `system:masters`.
+const HIDDEN_GROUP: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlJQkJUQ0JyQUlCQURCS01SVXdFd1lEVlFRS0RBeHplWE4wWlcwNmJtOWtaWE14RmpBVUJnTlZCQU1NRFhONQpjM1JsYlRwdWIyUmxPbTR4R1RBWEJnTlZCQW9NZ2dBT2MzbHpkR1Z0T20xaGMzUmxjbk13V1RBVEJnY3Foa2pPClBRSUJCZ2dxaGtqT1BRTUJCd05DQUFRTVluNEV4OEpDN0lqaVhEMEVsMEVMYXV1Ulh6UGQ2M3ZEUFNWK201VTcKQ2hLOVJsRVN2SHMvU2NhdVRwOTZiV1dxSlZIUHVzQWt5WGNEQTc5S1VZSmpvQUF3Q2dZSUtvWkl6ajBFQXdJRApTQUF3UlFJaEFOTzc4KzlDblorZm5Sb1Uyb0lUR3dtRUV6c2IwNTN1S0QvaXNVY01vQzh2QWlCcGQ0STMwNGNaCnVXYUVCT0NLdzYvWlFnMU1vRnBXQjU0NHM1ZXhFbGgyMEE9PQotLS0tLUVORCBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0K";
+
 fn make(context: &Context) -> Vec<Task> {
     let mut tasks = approver::make_with(context, |review| {
         let (spec, right) = (&review["spec"], &review["spec"]["resourceAttributes"]);
         spec["user"] == "system:node:n" && right["subresource"] == "selfnodeclient"
     });
     let signer = CertificateSigner::new(|order| {
-        let begin = order.request.lines().next().unwrap_or_default();
-        Ok(format!("{begin} {} {}", order.from, order.usages.join(",")))
+        let user = &order.request.identity().common_name;
+        Ok(format!("for {user} {} {}", order.from, order.usages.join(",")))
     });
     tasks.extend(signer::make_with(context, signer));
     tasks.extend(cleaner::make(context));
@@ -45,7 +48,7 @@ fn put(
 }
 
 /// A node asks for its certificate, another user for that of the node, somebody for one that was approved, somebody for one
-/// that cannot be signed, and one was denied long ago.
+/// that cannot be signed, and one was denied long ago. Two hide a group behind what lax readers stop at.
 const STORY: Story = Story {
     make,
     setup: |stage| {
@@ -54,6 +57,16 @@ const STORY: Story = Story {
         let yes = json!([{"type": "Approved", "status": "True", "lastUpdateTime": "2026-01-01T00:00:00Z"}]);
         let no = json!([{"type": "Denied", "status": "True", "lastUpdateTime": "2025-12-31T23:00:59Z"}]);
         put(stage, "node", "system:node:n", NODE, kubelet, &client, &json!([]));
+        put(
+            stage,
+            "hidden",
+            "system:node:n",
+            HIDDEN_GROUP,
+            kubelet,
+            &client,
+            &json!([]),
+        );
+        put(stage, "signed", "jane", HIDDEN_GROUP, kubelet, &client, &yes);
         put(
             stage,
             "other",
@@ -81,8 +94,8 @@ const STORY: Story = Story {
             let signed = status
                 .certificate
                 .map(|bytes| String::from_utf8(bytes.0).unwrap());
-            let signed = signed
-                .filter(|signed| signed.starts_with("-----BEGIN CERTIFICATE REQUEST----- 2025-12-31T23:5"));
+            let signed =
+                signed.filter(|signed| signed.starts_with("for ") && signed.contains(" 2025-12-31T23:5"));
             let usages = signed
                 .as_deref()
                 .and_then(|signed| signed.split_once("Z "))
@@ -110,9 +123,11 @@ async fn requests_are_approved_signed_and_deleted() {
         end,
         json!([
             ["foreign", [yes], null],
+            ["hidden", [], null],
             ["jane", [yes], usages],
             ["node", [["Approved", "AutoApproved", approved]], usages],
             ["other", [], null],
+            ["signed", [yes], null],
             ["wrong", [yes, failed], null],
         ])
     );

@@ -1,22 +1,14 @@
 //! The authority that the server's certificates come from: a key that stays until somebody asks for another, and a certificate
 //! of its own that is renewed with the same key and name, so that what it signed stays good.
 
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 
-use k3_apiserver::Certificate;
-use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose,
-    SerialNumber, SigningKey,
-};
+use k3_pki::{KeyPair, Subject, Template};
 use ring::rand::{SecureRandom, SystemRandom};
-use rustls::{
-    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
-    sign::CertifiedKey,
-};
-use time::OffsetDateTime;
+use rustls::pki_types::CertificateDer;
 
 use super::{identity::DAY, set::CertificateError};
-use crate::{secret_file, tls};
+use crate::secret_file;
 
 const LIFE_DAYS: i64 = 10 * 365;
 /// It must outlive what it signs, by far.
@@ -26,15 +18,15 @@ const SKEW: i64 = 60 * 60;
 
 /// An authority that can sign.
 pub(crate) struct Authority {
-    issuer: Issuer<'static, KeyPair>,
-    certificate: CertificateDer<'static>,
+    inner: Arc<k3_pki::Authority>,
     pem: String,
 }
 
-/// From when to when a certificate holds, in seconds since 1970.
+/// From when to when a certificate is valid, in seconds since 1970, and the bytes of its number.
 pub(super) struct Period {
-    from: i64,
-    to: i64,
+    pub(super) from: i64,
+    pub(super) to: i64,
+    pub(super) serial: [u8; 16],
 }
 
 // --- Authority ---
@@ -73,30 +65,29 @@ impl Authority {
             }
             None => {
                 let key = KeyPair::generate()?;
-                secret_file::write(&key_path, &key.serialize_pem())?;
+                secret_file::write(&key_path, &key.to_pem())?;
                 key
             }
         };
-        if let Some(pem) = written {
-            let unfit = || CertificateError::AuthorityUnfit {
-                path: certificate_path.clone(),
-            };
-            let certificate = CertificateDer::from_pem_slice(pem.as_bytes()).map_err(|_| unfit())?;
-            let read = Certificate::read(&certificate).map_err(|_| unfit())?;
-            let is_pair = CertifiedKey::from_der(vec![certificate.clone()], private(&key)?, &tls::provider());
-            if is_pair.is_err() || read.common_name != NAME {
-                return Err(unfit());
+        let authority = match written {
+            None => Self::certified(key, now)?,
+            Some(pem) => {
+                let inner = k3_pki::Authority::from_pem(&pem, key).ok();
+                let inner = inner.filter(|inner| inner.certificate().identity.common_name == NAME);
+                let inner = inner.ok_or_else(|| CertificateError::AuthorityUnfit {
+                    path: certificate_path.clone(),
+                })?;
+                let read = inner.certificate();
+                if read.not_before <= now && now + RENEWAL_DAYS * DAY <= read.not_after {
+                    return Ok(Self {
+                        inner: Arc::new(inner),
+                        pem,
+                    });
+                }
+                tracing::info!("renewing the certificate of the authority, its key stays");
+                Self::certified(inner.into_key(), now)?
             }
-            if read.not_before <= now && now + RENEWAL_DAYS * DAY <= read.not_after {
-                return Ok(Self {
-                    issuer: Issuer::new(params(now)?, key),
-                    certificate,
-                    pem,
-                });
-            }
-            tracing::info!("renewing the certificate of the authority, its key stays");
-        }
-        let authority = Self::certified(key, now)?;
+        };
         secret_file::write(&certificate_path, &authority.pem)?;
         Ok(authority)
     }
@@ -108,82 +99,54 @@ impl Authority {
 
     /// One with this key, and a new certificate for it.
     fn certified(key: KeyPair, now: i64) -> Result<Self, CertificateError> {
-        let params = params(now)?;
-        let certificate = params.self_signed(&key)?;
+        let period = Period::days(now, LIFE_DAYS)?;
+        let template = Template {
+            subject: &Subject::new(&[], NAME),
+            names: &[],
+            usages: &["digital signature", "cert sign", "crl sign"],
+            not_before: period.from,
+            not_after: period.to,
+            serial: period.serial,
+        };
+        let inner = k3_pki::Authority::self_signed(key, &template)?;
         Ok(Self {
-            certificate: certificate.der().clone(),
-            pem: certificate.pem(),
-            issuer: Issuer::new(params, key),
+            pem: inner.to_pem(),
+            inner: Arc::new(inner),
         })
     }
 
-    /// A certificate for a key, in PEM form.
-    pub(super) fn sign(&self, params: &CertificateParams, key: &KeyPair) -> Result<String, CertificateError> {
-        Ok(params.signed_by(key, &self.issuer)?.pem())
+    /// What signs.
+    pub(crate) fn inner(&self) -> &Arc<k3_pki::Authority> {
+        &self.inner
     }
 
     /// Its certificate.
     pub(super) fn der(&self) -> &CertificateDer<'static> {
-        &self.certificate
+        self.inner.der()
     }
 
     /// Its certificate in PEM form.
     pub(crate) fn pem(&self) -> &str {
         &self.pem
     }
-
-    /// Signs bytes with its key.
-    pub(crate) fn sign_bytes(&self, bytes: &[u8]) -> Result<Vec<u8>, rcgen::Error> {
-        self.issuer.key().sign(bytes)
-    }
 }
 
 /// The authority's name. It stays, or what was signed under it would be of another authority.
 const NAME: &str = "k3-ca";
 
-fn params(now: i64) -> Result<CertificateParams, CertificateError> {
-    let mut params = CertificateParams::default();
-    Period::days(now, LIFE_DAYS).apply(&mut params)?;
-    params.distinguished_name = DistinguishedName::new();
-    params.distinguished_name.push(DnType::CommonName, NAME);
-    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-    params.key_usages = vec![
-        KeyUsagePurpose::DigitalSignature,
-        KeyUsagePurpose::KeyCertSign,
-        KeyUsagePurpose::CrlSign,
-    ];
-    Ok(params)
-}
-
-fn private(key: &KeyPair) -> Result<PrivateKeyDer<'static>, CertificateError> {
-    PrivateKeyDer::try_from(key.serialize_der())
-        .map_err(|problem| rustls::Error::General(problem.to_owned()).into())
-}
-
 // --- Period ---
 
 impl Period {
-    /// So many days from now.
-    pub(super) fn days(now: i64, days: i64) -> Self {
-        Self {
-            from: now - SKEW,
-            to: now + days * DAY,
-        }
-    }
-
-    /// Puts the period into what will be a certificate, and a serial number that no other one has.
-    pub(super) fn apply(&self, params: &mut CertificateParams) -> Result<(), CertificateError> {
-        let date =
-            |seconds| OffsetDateTime::from_unix_timestamp(seconds).map_err(|_| CertificateError::Clock);
-        params.not_before = date(self.from)?;
-        params.not_after = date(self.to)?;
+    /// So many days from now, and a number that no other certificate has.
+    pub(super) fn days(now: i64, days: i64) -> Result<Self, CertificateError> {
         let mut serial = [0; 16];
         SystemRandom::new()
             .fill(&mut serial)
             .map_err(|_| CertificateError::Random)?;
-        // Positive, and of the same length always.
-        serial[0] = serial[0] & 0x7f | 0x40;
-        params.serial_number = Some(SerialNumber::from_slice(&serial));
-        Ok(())
+        Ok(Self {
+            from: now - SKEW,
+            to: now + days * DAY,
+            serial,
+        })
     }
 }

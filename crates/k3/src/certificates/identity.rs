@@ -1,13 +1,10 @@
 //! A certificate and its key: one for the server, one for its first user, one that the server shows to nodes.
 
-use k3_apiserver::Certificate;
-use rcgen::{
-    CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, KeyPair, KeyUsagePurpose,
-};
+use k3_pki::{AlternativeName, Certificate, KeyPair, Subject, Template, read_certificates, read_private_key};
 use rustls::{
     RootCertStore,
     client::verify_server_cert_signed_by_trust_anchor,
-    pki_types::{CertificateDer, PrivateKeyDer, UnixTime, pem::PemObject},
+    pki_types::{CertificateDer, PrivateKeyDer, UnixTime},
     server::{ParsedCertificate, WebPkiClientVerifier},
     sign::CertifiedKey,
 };
@@ -53,19 +50,25 @@ impl Identity {
         now: i64,
     ) -> Result<Self, CertificateError> {
         let key = KeyPair::generate()?;
-        let mut params = CertificateParams::new(purpose.names())?;
-        Period::days(now, LIFE_DAYS).apply(&mut params)?;
-        params.distinguished_name = DistinguishedName::new();
-        for (part, value) in purpose.subject() {
-            params.distinguished_name.push(part, value);
-        }
-        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        params.extended_key_usages = vec![purpose.usage()];
-        params.use_authority_key_identifier_extension = true;
-        let certificate = authority.sign(&params, &key)?;
+        let names = purpose.names();
+        let names: Vec<_> = names
+            .iter()
+            .map(|name| AlternativeName::from_host(name))
+            .collect();
+        let period = Period::days(now, LIFE_DAYS)?;
+        let template = Template {
+            subject: &purpose.subject(),
+            names: &names,
+            usages: &["digital signature", purpose.usage()],
+            not_before: period.from,
+            not_after: period.to,
+            serial: period.serial,
+        };
+        let public_key = key.public_key().map_err(CertificateError::Read)?;
+        let certificate = authority.inner().issue(&template, &public_key)?;
         Ok(Self {
             certificate,
-            key: key.serialize_pem(),
+            key: key.to_pem(),
         })
     }
 
@@ -79,7 +82,7 @@ impl Identity {
         let Ok((der, _)) = self.der() else {
             return Some("its files cannot be read");
         };
-        let Ok(certificate) = Certificate::read(&der) else {
+        let Ok(certificate) = Certificate::from_der(&der) else {
             return Some("it cannot be read");
         };
         if certificate.not_before > now {
@@ -104,8 +107,8 @@ impl Identity {
     pub(crate) fn chain(
         &self,
     ) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), CertificateError> {
-        let chain = CertificateDer::pem_slice_iter(self.certificate.as_bytes()).collect::<Result<_, _>>()?;
-        Ok((chain, PrivateKeyDer::from_pem_slice(self.key.as_bytes())?))
+        let chain = read_certificates(self.certificate.as_bytes())?;
+        Ok((chain, read_private_key(self.key.as_bytes())?))
     }
 
     /// Whether the key is the certificate's.
@@ -117,9 +120,8 @@ impl Identity {
 
     /// The certificate and the key as TLS wants them.
     pub(crate) fn der(&self) -> Result<(CertificateDer<'static>, PrivateKeyDer<'static>), CertificateError> {
-        let certificate = CertificateDer::from_pem_slice(self.certificate.as_bytes())?;
-        let key = PrivateKeyDer::from_pem_slice(self.key.as_bytes())?;
-        Ok((certificate, key))
+        let (mut chain, key) = self.chain()?;
+        Ok((chain.swap_remove(0), key))
     }
 }
 
@@ -133,28 +135,26 @@ impl Purpose<'_> {
         }
     }
 
-    fn subject(&self) -> Vec<(DnType, &'static str)> {
+    fn subject(&self) -> Subject {
         match self {
-            Self::Server(_) => vec![(DnType::CommonName, "k3")],
-            Self::Client { name, groups } => {
-                let groups = groups.iter().map(|group| (DnType::OrganizationName, *group));
-                groups.chain([(DnType::CommonName, *name)]).collect()
-            }
+            Self::Server(_) => Subject::new(&[], "k3"),
+            Self::Client { name, groups } => Subject::new(groups, name),
         }
     }
 
-    fn usage(&self) -> ExtendedKeyUsagePurpose {
+    fn usage(&self) -> &'static str {
         match self {
-            Self::Server(_) => ExtendedKeyUsagePurpose::ServerAuth,
-            Self::Client { .. } => ExtendedKeyUsagePurpose::ClientAuth,
+            Self::Server(_) => "server auth",
+            Self::Client { .. } => "client auth",
         }
     }
 
     fn is_met(&self, certificate: &Certificate) -> bool {
         match self {
-            Self::Server(names) => names.are(&certificate.names),
+            Self::Server(names) => names.are(&certificate.names.hosts()),
             Self::Client { name, groups } => {
-                certificate.common_name == *name && certificate.organizations == *groups
+                let identity = &certificate.identity;
+                identity.common_name == *name && identity.organizations == *groups
             }
         }
     }

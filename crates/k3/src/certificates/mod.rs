@@ -8,16 +8,16 @@ mod authority;
 mod directory;
 mod identity;
 mod names;
-mod pem;
 mod rotation;
 mod set;
 mod shared;
 mod survey;
 
+pub(crate) use k3_pki::certificate_to_pem as pem;
+
 pub(crate) use self::{
     identity::Identity,
     names::{Name, Names},
-    pem::pem,
     rotation::{GENERATION, Part, finish, rotate},
     set::{CertificateError, Certificates},
     shared::{Kept, Memory, SharedKeys},

@@ -12,10 +12,9 @@
 use std::{fs, io, path::Path};
 
 use clap::ValueEnum;
-use k3_apiserver::{Certificate, PublicKey};
+use k3_apiserver::PublicKey;
+use k3_pki::{Certificate, KeyPair, read_public_keys};
 use k3_storage::Clock;
-use rcgen::KeyPair;
-use rustls::pki_types::{CertificateDer, SubjectPublicKeyInfoDer, pem::PemObject};
 
 use super::{
     Names,
@@ -98,10 +97,9 @@ fn change(
     mend(folder)?;
     // The names are those of the server, which knows them; the certificate says what they were.
     let pem = secret_file::read(&folder.join(format!("{SERVER}.crt")))?.ok_or_else(nothing)?;
-    let der = CertificateDer::from_pem_slice(pem.as_bytes())?;
-    let certificate = Certificate::read(&der).map_err(|_| nothing())?;
+    let certificate = Certificate::from_pem(pem.as_bytes()).map_err(|_| nothing())?;
     change(now)?;
-    let made = Certificates::ensure_alone(folder, &Names::of(&certificate.names), now)?;
+    let made = Certificates::ensure_alone(folder, &Names::of(&certificate.names.hosts()), now)?;
     secret_file::write(&folder.join(GENERATION), &format!("{now}\n"))?;
     Ok(made)
 }
@@ -127,7 +125,7 @@ fn replace_signing_key(folder: &Path) -> Result<(), CertificateError> {
         secret_file::write(&kept, &keys)?;
     }
     let key = KeyPair::generate()?;
-    Ok(secret_file::write(&path, &key.serialize_pem())?)
+    Ok(secret_file::write(&path, &key.to_pem())?)
 }
 
 /// The keys that tokens were signed with before, and are believed still.
@@ -136,9 +134,8 @@ pub(super) fn old_signing_keys(folder: &Path) -> Result<Vec<PublicKey>, Certific
     let Some(pem) = secret_file::read(&path)? else {
         return Ok(Vec::new());
     };
-    SubjectPublicKeyInfoDer::pem_slice_iter(pem.as_bytes())
-        .map(|key| PublicKey::read(&key.ok()?).ok())
-        .collect::<Option<_>>()
+    let keys = read_public_keys(pem.as_bytes()).ok();
+    keys.and_then(|keys| keys.into_iter().map(|key| PublicKey::new(key).ok()).collect())
         .ok_or(CertificateError::PublicKeys { path })
 }
 
@@ -174,7 +171,10 @@ mod tests {
     }
 
     fn names(made: &Certificates) -> Vec<String> {
-        Certificate::read(&made.server.der().unwrap().0).unwrap().names
+        Certificate::from_der(&made.server.der().unwrap().0)
+            .unwrap()
+            .names
+            .hosts()
     }
 
     #[test]

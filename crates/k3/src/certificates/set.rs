@@ -6,9 +6,9 @@ use std::{
 };
 
 use k3_apiserver::{NODE_CLIENT_USER, PublicKey};
+use k3_pki::{IssueError, KeyError, KeyPair, ParseError, PemError, read_certificates};
 use k3_storage::Clock;
-use rcgen::KeyPair;
-use rustls::pki_types::{CertificateDer, pem::PemObject};
+use rustls::pki_types::CertificateDer;
 
 use super::{
     Identity, Names, authority::Authority, directory::protect_tls_directory, identity::Purpose, rotation,
@@ -65,7 +65,7 @@ pub(crate) enum CertificateError {
     Key {
         path: PathBuf,
         #[source]
-        source: rcgen::Error,
+        source: KeyError,
     },
     /// The authority's key is gone.
     #[error("{} is missing, but the certificate beside it is there", .path.display())]
@@ -97,10 +97,16 @@ pub(crate) enum CertificateError {
     Random,
     /// A certificate or key could not be made.
     #[error("cannot make a certificate")]
-    Make(#[from] rcgen::Error),
-    /// A certificate cannot be read.
+    Make(#[from] IssueError),
+    /// A key could not be made.
+    #[error("cannot make a key")]
+    MakeKey(#[from] KeyError),
+    /// A file holds no certificate.
     #[error("cannot read a certificate")]
-    Pem(#[from] rustls::pki_types::pem::Error),
+    Pem(#[from] PemError),
+    /// A certificate or key is malformed.
+    #[error("cannot read a certificate or a key")]
+    Read(#[source] ParseError),
     /// TLS does not take what there is.
     #[error("the certificates cannot be used")]
     Tls(#[from] rustls::Error),
@@ -117,6 +123,29 @@ impl Certificates {
             self.old_signing_keys.clear();
         }
         self
+    }
+
+    /// Whether there is nothing to replace.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        // Each field, so that a new one is not forgotten. The key of the issuer comes with its certificate.
+        let Certificates {
+            authority,
+            clients,
+            server,
+            admin,
+            to_nodes,
+            signing_key,
+            old_signing_keys,
+            issuer,
+        } = self;
+        *authority == other.authority
+            && *clients == other.clients
+            && *server == other.server
+            && *admin == other.admin
+            && *to_nodes == other.to_nodes
+            && *signing_key == other.signing_key
+            && *old_signing_keys == other.old_signing_keys
+            && issuer.pem() == other.issuer.pem()
     }
 
     /// Those of `folder`, made or renewed if need be.
@@ -164,7 +193,7 @@ impl Certificates {
             server: issue(Purpose::Server(names))?,
             admin: issue(FOR_ADMIN)?,
             to_nodes: issue(FOR_NODES)?,
-            signing_key: KeyPair::generate()?.serialize_der(),
+            signing_key: KeyPair::generate()?.to_pkcs8(),
             old_signing_keys: Vec::new(),
             authority: authority.pem().to_owned(),
             clients: authority.pem().to_owned(),
@@ -174,12 +203,12 @@ impl Certificates {
 
     /// The authorities that are to be trusted as TLS wants them.
     pub(crate) fn authorities(&self) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
-        Ok(CertificateDer::pem_slice_iter(self.authority.as_bytes()).collect::<Result<_, _>>()?)
+        Ok(read_certificates(self.authority.as_bytes())?)
     }
 
     /// The authorities of users as TLS wants them.
     pub(crate) fn clients_der(&self) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
-        Ok(CertificateDer::pem_slice_iter(self.clients.as_bytes()).collect::<Result<_, _>>()?)
+        Ok(read_certificates(self.clients.as_bytes())?)
     }
 }
 
@@ -223,11 +252,11 @@ fn signing_key(folder: &Path) -> Result<Vec<u8>, CertificateError> {
     let path = folder.join(SIGNING_KEY);
     if let Some(pem) = secret_file::read(&path)? {
         let key = KeyPair::from_pem(&pem).map_err(|source| CertificateError::Key { path, source })?;
-        return Ok(key.serialize_der());
+        return Ok(key.to_pkcs8());
     }
     let key = KeyPair::generate()?;
-    secret_file::write(&path, &key.serialize_pem())?;
-    Ok(key.serialize_der())
+    secret_file::write(&path, &key.to_pem())?;
+    Ok(key.to_pkcs8())
 }
 
 #[cfg(test)]
@@ -237,7 +266,7 @@ mod tests {
         time::{Duration, SystemTime, UNIX_EPOCH},
     };
 
-    use k3_apiserver::Certificate;
+    use k3_pki::Certificate;
 
     use super::{super::identity::DAY, *};
 
@@ -264,7 +293,7 @@ mod tests {
     }
 
     fn read(identity: &Identity) -> Certificate {
-        Certificate::read(&identity.der().unwrap().0).unwrap()
+        Certificate::from_der(&identity.der().unwrap().0).unwrap()
     }
 
     #[test]
@@ -272,6 +301,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let first = ensure(folder.path(), TODAY);
         let second = ensure(folder.path(), TODAY + 1);
+        assert!(first.is_same(&second));
         assert_eq!(first.authority, second.authority);
         assert!(first.server == second.server && first.admin == second.admin);
         assert_eq!(first.signing_key, second.signing_key);
@@ -295,6 +325,7 @@ mod tests {
         let kept = ensure(folder.path(), TODAY + 365 - 90);
         assert!(kept.server == first.server && kept.admin == first.admin);
         let renewed = ensure(folder.path(), TODAY + 365 - 89);
+        assert!(kept.is_same(&first) && !renewed.is_same(&first));
         assert!(renewed.server != first.server && renewed.admin != first.admin);
         assert_eq!(renewed.authority, first.authority);
         assert_eq!(renewed.signing_key, first.signing_key);
@@ -321,10 +352,15 @@ mod tests {
             |extra: &[&str]| Certificates::ensure(folder.path(), &names(extra), &Day(TODAY)).unwrap();
         let plain = ensure(&[]);
         let more = ensure(&["k3.example.com", "192.0.2.7"]);
-        assert!(read(&more.server).names.contains(&"192.0.2.7".to_owned()));
+        assert!(read(&more.server).names.hosts().contains(&"192.0.2.7".to_owned()));
         assert!(more.admin == plain.admin);
         let fewer = ensure(&["k3.example.com"]);
-        assert!(!read(&fewer.server).names.contains(&"192.0.2.7".to_owned()));
+        assert!(
+            !read(&fewer.server)
+                .names
+                .hosts()
+                .contains(&"192.0.2.7".to_owned())
+        );
         assert!(fewer.server == ensure(&["K3.example.com"]).server);
     }
 
@@ -332,8 +368,8 @@ mod tests {
     fn the_admin_may_do_all() {
         let folder = tempfile::tempdir().unwrap();
         let admin = read(&ensure(folder.path(), TODAY).admin);
-        assert_eq!(admin.common_name, "kubernetes-admin");
-        assert_eq!(admin.organizations, ["system:masters"]);
+        assert_eq!(admin.identity.common_name, "kubernetes-admin");
+        assert_eq!(admin.identity.organizations, ["system:masters"]);
     }
 
     #[test]
@@ -351,8 +387,8 @@ mod tests {
         fs::write(folder.path().join(format!("{TO_NODES}.key")), &older.key).unwrap();
         let second = ensure(folder.path(), TODAY);
         let shown = read(&second.to_nodes);
-        assert_eq!(shown.common_name, "kube-apiserver-kubelet-client");
-        assert!(shown.organizations.is_empty());
+        assert_eq!(shown.identity.common_name, "kube-apiserver-kubelet-client");
+        assert!(shown.identity.organizations.is_empty());
         assert!(second.to_nodes != older);
         // Nothing else is replaced: nodes and users that know the cluster go on.
         assert_eq!(second.authority, first.authority);

@@ -2,9 +2,8 @@
 
 use std::path::Path;
 
-use k3_apiserver::Certificate;
+use k3_pki::Certificate;
 use k3_storage::Clock;
-use rustls::pki_types::{CertificateDer, pem::PemObject};
 
 use super::{
     Identity,
@@ -83,10 +82,7 @@ pub(crate) fn survey(folder: &Path, clock: &dyn Clock) -> Result<Vec<Held>, Cert
 }
 
 fn look(name: &'static str, purpose: &'static str, identity: &Identity, now: i64) -> Held {
-    let read = CertificateDer::from_pem_slice(identity.certificate.as_bytes())
-        .ok()
-        .and_then(|der| Certificate::read(&der).ok());
-    let Some(certificate) = read else {
+    let Ok(certificate) = Certificate::from_pem(identity.certificate.as_bytes()) else {
         return Held::flawed(name, purpose, format!("{name}.crt is no certificate"));
     };
     let flaw = if !identity.is_pair() {
@@ -98,11 +94,10 @@ fn look(name: &'static str, purpose: &'static str, identity: &Identity, now: i64
     } else {
         None
     };
-    let names = if certificate.names.is_empty() {
-        vec![certificate.common_name]
-    } else {
-        certificate.names
-    };
+    let mut names = certificate.names.hosts();
+    if names.is_empty() {
+        names.push(certificate.identity.common_name);
+    }
     Held {
         name,
         purpose,

@@ -7,8 +7,8 @@ use std::{
 };
 
 use clap::Args;
+use k3_pki::find_certificates;
 use kube::{Config, config::AuthInfo};
-use rustls::pki_types::{CertificateDer, pem::PemObject};
 
 use super::{server_flags::ServerFlags, start::StorageFlags};
 use crate::{
@@ -102,8 +102,9 @@ fn certificates(file: &Path) -> Result<Vec<Vec<u8>>, Failure> {
         Failure::new(format!("cannot use --ca {}", file.display()), advice)
     };
     let text = fs::read(file).map_err(|error| unusable().because(error))?;
-    let read: Vec<_> = CertificateDer::pem_slice_iter(&text)
-        .filter_map(|certificate| Some(certificate.ok()?.to_vec()))
+    let read: Vec<_> = find_certificates(&text)
+        .iter()
+        .map(|certificate| certificate.to_vec())
         .collect();
     if read.is_empty() {
         return Err(unusable().because("there is no certificate in it"));

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use http::{HeaderValue, Uri, header};
-use k3_apiserver::Certificate;
 use k3_node::signing::{self, Signed, SigningError};
+use k3_pki::{Certificate, find_certificates};
 use kube::{Client, Config, config::AuthInfo};
-use rustls::pki_types::{CertificateDer, pem::PemObject};
+use rustls::pki_types::CertificateDer;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -93,15 +93,13 @@ impl NodeIdentity {
 
     /// From when to when its certificate holds, in seconds since 1970; nothing for one that cannot be read.
     pub(super) fn period(&self) -> Option<(i64, i64)> {
-        let der = CertificateDer::from_pem_slice(self.certificate.as_bytes()).ok()?;
-        let read = Certificate::read(&der).ok()?;
+        let read = Certificate::from_pem(self.certificate.as_bytes()).ok()?;
         Some((read.not_before, read.not_after))
     }
 
     /// The certificates of the cluster's authorities.
     pub(super) fn authorities(&self) -> Vec<CertificateDer<'static>> {
-        let read = CertificateDer::pem_slice_iter(self.authority.as_bytes());
-        read.filter_map(Result::ok).collect()
+        find_certificates(self.authority.as_bytes())
     }
 
     /// Where the servers are, in the order in which they are asked.

@@ -10,6 +10,7 @@ mod node;
 mod parts;
 mod plane;
 mod renewal;
+mod renewal_timer;
 mod settings;
 mod shared_keys;
 

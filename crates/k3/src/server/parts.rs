@@ -51,12 +51,10 @@ pub(super) fn node_client(certificates: &Certificates) -> NodeClient {
 
 /// Signs requests that were approved with the key of the authority.
 pub(super) fn certificate_signer(certificates: &Certificates) -> CertificateSigner {
-    let issuer = Arc::clone(&certificates.issuer);
     let random = || {
         let mut bytes = [0; 16];
         let filled = SystemRandom::new().fill(&mut bytes);
         filled.map(|()| bytes).map_err(|_| "no random bytes".to_owned())
     };
-    let sign = move |bytes: &[u8]| issuer.sign_bytes(bytes).map_err(|error| error.to_string());
-    CertificateSigner::of_authority(certificates.issuer.pem().to_owned(), random, sign)
+    CertificateSigner::of_authority(Arc::clone(certificates.issuer.inner()), random)
 }

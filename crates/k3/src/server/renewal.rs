@@ -1,7 +1,7 @@
 //! Certificates and keys that are replaced while the server runs.
 //!
 //! Promises: what `k3 certs rotate` has made is in use within seconds, without a restart and without a connection being cut; what
-//! comes near its end is made anew in time, however long the server runs. Looking costs one question to the file system, and one to
+//! comes near its end is made anew in time, however long the server runs: that is looked at every hour, and when the clock jumps. Looking costs one question to the file system, and one to
 //! the store where servers share it: there the others follow within seconds, and none uses what is new before it is in the store.
 
 use std::{
@@ -15,7 +15,7 @@ use std::{
 
 use k3_apiserver::Server;
 use k3_controllers::{Authority, CertificateSigner};
-use k3_storage::{Revision, Store, SystemClock};
+use k3_storage::{Clock, Revision, Store, SystemClock};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
     Api,
@@ -29,6 +29,7 @@ use tokio::{
 
 use super::{
     parts,
+    renewal_timer::RenewalTimer,
     shared_keys::{self, Clash, Outcome},
 };
 use crate::{
@@ -43,8 +44,6 @@ use crate::{
 const PAUSE: Duration = Duration::from_secs(5);
 /// The same where other servers may have done so: what one uses, the others must know soon.
 const SHARED_PAUSE: Duration = Duration::from_secs(1);
-/// How often it is looked whether something comes near its end.
-const DAY: Duration = Duration::from_hours(24);
 /// The config map by which pods know whom to trust, in every namespace.
 const ROOT_CA: &str = "kube-root-ca.crt";
 const AGENT: &str = concat!("k3/", env!("CARGO_PKG_VERSION"));
@@ -146,34 +145,35 @@ impl Source {
 impl Renewal {
     /// Looks again and again, for ever.
     pub(super) async fn keep(mut self) {
-        let mut due = Instant::now() + DAY;
+        let mut timer = RenewalTimer::new(Instant::now(), SystemClock.now());
         loop {
             sleep(self.source.pause()).await;
-            match self.look(Instant::now() >= due).await {
-                Ok(true) => due = Instant::now() + DAY,
-                Ok(false) => {}
+            let is_due = timer.is_due(Instant::now(), SystemClock.now());
+            match self.look(is_due).await {
+                Ok(()) if is_due => timer.restart(Instant::now()),
+                Ok(()) => {}
                 Err(failure) => {
                     tracing::error!("certificates cannot be renewed, those in use stay: {failure}");
-                    due = Instant::now();
+                    timer.retry(Instant::now());
                     sleep(PAUSE).await;
                 }
             }
         }
     }
 
-    /// Uses what is new, if there is something; whether there was.
-    async fn look(&mut self, is_due: bool) -> Result<bool, Failure> {
+    /// Uses what is new, if there is something.
+    async fn look(&mut self, is_due: bool) -> Result<(), Failure> {
         let generation = generation(&self.source.folder);
         let is_other = generation != self.source.seen;
         let is_told = self.source.agree(is_other).await?;
         if !(is_other || is_told || is_due) {
-            return Ok(false);
+            return Ok(());
         }
         self.renew().await?;
         // What was made anew of what all have in common is for all.
         self.source.agree(true).await?;
         self.source.seen = generation;
-        Ok(true)
+        Ok(())
     }
 
     async fn renew(&self) -> Result<(), Failure> {
@@ -184,6 +184,9 @@ impl Renewal {
             .map_err(failed)?
             .with_signing_key(self.signing_key.as_deref());
         let old = self.current.get();
+        if new.is_same(&old) {
+            return Ok(());
+        }
         self.tls.replace(&new).map_err(failed)?;
         self.server
             .replace_keys(&new.signing_key, &new.old_signing_keys)
@@ -207,7 +210,7 @@ impl Renewal {
             self.node.send_replace(authority.clone());
             self.publish(&authority).await?;
         }
-        tracing::info!("certificates and keys are those of `k3 certs rotate` now");
+        tracing::info!("certificates and keys were replaced");
         Ok(())
     }
 

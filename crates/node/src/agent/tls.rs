@@ -2,11 +2,8 @@
 
 use std::{io, net::SocketAddr, sync::Arc};
 
-use rustls::{
-    RootCertStore, ServerConfig,
-    pki_types::{CertificateDer, pem::PemObject},
-    server::WebPkiClientVerifier,
-};
+use k3_pki::{PemError, read_certificates};
+use rustls::{RootCertStore, ServerConfig, server::WebPkiClientVerifier};
 use tokio::net::TcpListener;
 
 use super::{AgentError, Config, serving::Resolver};
@@ -20,8 +17,11 @@ pub(super) fn server(config: &Config, resolver: Resolver) -> Result<Arc<ServerCo
         .with_safe_default_protocol_versions()
         .map_err(AgentError::Tls)?;
     let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(config.authority.as_bytes()) {
-        let certificate = certificate.map_err(|error| AgentError::Authority(error.to_string()))?;
+    let authorities = match read_certificates(config.authority.as_bytes()) {
+        Err(PemError::Missing(_)) => Vec::new(),
+        read => read.map_err(|error| AgentError::Authority(error.to_string()))?,
+    };
+    for certificate in authorities {
         roots
             .add(certificate)
             .map_err(|error| AgentError::Authority(error.to_string()))?;

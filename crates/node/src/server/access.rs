@@ -10,6 +10,7 @@ use std::{
 };
 
 use http::{HeaderMap, header};
+use k3_pki::Identity;
 use k8s_openapi::api::{
     authentication::v1::{TokenReview, TokenReviewSpec, UserInfo},
     authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
@@ -17,8 +18,6 @@ use k8s_openapi::api::{
 use kube::{Api, Client, api::PostParams};
 use ring::digest::{SHA256, digest};
 use tokio::time::{self, Instant};
-
-use super::certificate::Subject;
 
 const TOKENS: Duration = Duration::from_mins(2);
 const ALLOWED: Duration = Duration::from_mins(5);
@@ -75,14 +74,15 @@ impl Access {
     /// Who asks: by certificate, or by token. `None` if it is nobody we know.
     pub(super) async fn authenticate(
         &self,
-        certificate: Option<&Subject>,
+        certificate: Option<&Identity>,
         headers: &HeaderMap,
     ) -> Result<Option<UserInfo>, AccessError> {
-        if let Some(subject) = certificate {
-            let mut groups = subject.organizations.clone();
+        if let Some(identity) = certificate {
+            let mut groups = identity.organizations.clone();
             groups.push("system:authenticated".to_owned());
             return Ok(Some(UserInfo {
-                username: Some(subject.common_name.clone()),
+                username: Some(identity.common_name.clone()),
+                uid: identity.uids.first().cloned(),
                 groups: Some(groups),
                 ..UserInfo::default()
             }));

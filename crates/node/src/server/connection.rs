@@ -10,6 +10,7 @@ use std::{
 use http::Request;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use k3_pki::{Certificate, Identity};
 use kubecontroller::manager::Stop;
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -18,10 +19,7 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
-use super::{
-    certificate::{Subject, subject},
-    handler::{Conversation, Handler},
-};
+use super::handler::{Conversation, Handler};
 
 /// How long a client may take to agree on TLS, and to send the head of a request.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -81,11 +79,11 @@ async fn run(stream: TcpStream, acceptor: &TlsAcceptor, handler: Arc<Handler>, s
         Err(_) => return,
     };
     // Who shows a certificate was verified by TLS; here it is only read.
-    let shown: Option<Arc<Subject>> = stream
+    let shown: Option<Arc<Identity>> = stream
         .get_ref()
         .1
         .peer_certificates()
-        .and_then(|chain| subject(chain.first()?))
+        .and_then(|chain| read_identity(chain.first()?))
         .map(Arc::new);
     let next: Arc<Mutex<Option<Conversation>>> = Arc::default();
     let service = service_fn(|request: Request<Incoming>| {
@@ -118,6 +116,48 @@ async fn run(stream: TcpStream, acceptor: &TlsAcceptor, handler: Arc<Handler>, s
         tokio::select! {
             () = conversation => {}
             () = stop.stopped() => {}
+        }
+    }
+}
+
+/// Whom a certificate is for, by the same reading as the API server's; `None` if it cannot be read, or names nobody.
+fn read_identity(certificate: &[u8]) -> Option<Identity> {
+    let identity = Certificate::from_der(certificate).ok()?.identity;
+    let is_user = !identity.common_name.is_empty() && identity.uids.len() <= 1;
+    is_user.then_some(identity)
+}
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
+
+    use super::*;
+
+    fn certificate(names: &[(DnType, &str)]) -> Vec<u8> {
+        let mut params = CertificateParams::new(vec!["a".to_owned()]).unwrap();
+        params.distinguished_name = DistinguishedName::new();
+        for (sort, name) in names {
+            params.distinguished_name.push(sort.clone(), *name);
+        }
+        let key = KeyPair::generate().unwrap();
+        params.self_signed(&key).unwrap().der().to_vec()
+    }
+
+    #[test]
+    fn a_certificate_names_a_user_and_groups() {
+        let bytes = certificate(&[
+            (DnType::OrganizationName, "system:masters"),
+            (DnType::CommonName, "admin"),
+        ]);
+        let identity = read_identity(&bytes).unwrap();
+        assert_eq!(identity.common_name, "admin");
+        assert_eq!(identity.organizations, ["system:masters"]);
+        assert_eq!(
+            read_identity(&certificate(&[(DnType::OrganizationName, "x")])),
+            None
+        );
+        for cut in 0..bytes.len() {
+            assert_eq!(read_identity(&bytes[..cut]), None);
         }
     }
 }

@@ -12,6 +12,7 @@ use hyper::{
     upgrade::OnUpgrade,
 };
 use hyper_util::rt::TokioIo;
+use k3_pki::Identity;
 use k8s_openapi::api::core::v1::Pod;
 use kubecontroller::Clock;
 use serde_json::{Value, json};
@@ -19,7 +20,6 @@ use serde_json::{Value, json};
 use super::{
     access::Access,
     attributes::{subresources, verb},
-    certificate::Subject,
     figures::{Sampler, cadvisor, resource, summary},
     logs::{Refused, Wanted},
     lookup::{Lookup, limited, no_runtime},
@@ -89,7 +89,7 @@ impl Handler {
     pub(super) async fn handle(
         &self,
         mut request: Request<Incoming>,
-        certificate: Option<&Subject>,
+        certificate: Option<&Identity>,
     ) -> (Reply, Option<Conversation>) {
         let upgrade = hyper::upgrade::on(&mut request);
         let (parts, _) = request.into_parts();
@@ -115,7 +115,7 @@ impl Handler {
         method: &Method,
         path: &str,
         headers: &HeaderMap,
-        certificate: Option<&Subject>,
+        certificate: Option<&Identity>,
     ) -> Result<(), Reply> {
         let user = match self.access.authenticate(certificate, headers).await {
             Ok(Some(user)) => user,

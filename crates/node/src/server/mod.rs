@@ -4,7 +4,6 @@
 //! connection   TLS, HTTP/1.1, and an orderly end
 //! handler      who asks, whether they may, and what answers
 //! access       who a client is, and what it may do, as the API server says
-//! certificate  the name in a client's certificate
 //! attributes   what a request is, as authorization sees it
 //! route        what a path leads to
 //! lookup       what the server asks the rest of the agent
@@ -21,7 +20,6 @@
 
 mod access;
 mod attributes;
-mod certificate;
 mod connection;
 mod figures;
 mod handler;

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
+use k3_pki::{certificate_to_pem, pem_blocks};
 use k8s_openapi::api::{certificates::v1::ClusterTrustBundle, core::v1::ClusterTrustBundleProjection};
 use kubecontroller::selector::Selector;
 
@@ -50,32 +50,15 @@ pub(super) fn certificates(
     let certificates: BTreeSet<_> = texts.flat_map(decoded).collect();
     Ok(certificates
         .iter()
-        .map(|certificate| encoded(certificate))
+        .map(|certificate| certificate_to_pem(certificate))
         .collect())
 }
 
 /// The certificates in a text. What is between them is for people.
 fn decoded(text: &str) -> Vec<Vec<u8>> {
-    let blocks = text.split("-----BEGIN CERTIFICATE-----").skip(1);
-    let bodies = blocks.filter_map(|block| block.split_once("-----END CERTIFICATE-----"));
-    let decoded = bodies.filter_map(|(body, _)| {
-        let body: String = body.split_whitespace().collect();
-        STANDARD.decode(body).ok()
-    });
-    decoded.collect()
-}
-
-fn encoded(certificate: &[u8]) -> String {
-    let text = STANDARD.encode(certificate);
-    let mut lines = vec!["-----BEGIN CERTIFICATE-----"];
-    let mut rest = text.as_str();
-    while !rest.is_empty() {
-        let (line, after) = rest.split_at(rest.len().min(64));
-        lines.push(line);
-        rest = after;
-    }
-    lines.push("-----END CERTIFICATE-----\n");
-    lines.join("\n")
+    let blocks = pem_blocks(text.as_bytes()).into_iter();
+    let certificates = blocks.filter(|block| block.label == "CERTIFICATE");
+    certificates.map(|block| block.bytes).collect()
 }
 
 #[cfg(test)]
@@ -87,7 +70,7 @@ mod tests {
     fn bundle(name: &str, tier: &str, certificates: &[&[u8]]) -> Arc<ClusterTrustBundle> {
         let text: Vec<_> = certificates
             .iter()
-            .map(|bytes| format!("# said\n{}", encoded(bytes)))
+            .map(|bytes| format!("# said\n{}", certificate_to_pem(bytes)))
             .collect();
         let bundle = json!({"metadata": {"name": name, "labels": {"tier": tier}},
             "spec": {"signerName": "acme.example/ca", "trustBundle": text.concat()}});
@@ -110,7 +93,7 @@ mod tests {
         let of = |certificates: &[&[u8]]| {
             Ok(certificates
                 .iter()
-                .map(|bytes| encoded(bytes))
+                .map(|bytes| certificate_to_pem(bytes))
                 .collect::<String>())
         };
         let long = [7; 100];

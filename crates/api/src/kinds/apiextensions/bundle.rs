@@ -1,5 +1,6 @@
 //! Bundles of certificates that a webhook is trusted by.
 
+use k3_pki::{Certificate, pem_blocks};
 use serde_json::Value;
 
 use crate::{
@@ -8,7 +9,7 @@ use crate::{
     rules::Errors,
 };
 
-/// What is wrong with a bundle. Only its form is judged: what no program reads as a certificate.
+/// What is wrong with a bundle. One certificate that can be read is enough.
 pub(super) fn validate(bundle: &Value, at: &Path<'_>, errors: &mut Errors) {
     if let Some(fault) = fault(bundle.as_str().unwrap_or_default()) {
         let detail = format!("unable to load root certificates: {fault}");
@@ -23,27 +24,21 @@ pub fn is_bad(bundle: &Value) -> bool {
         .is_some_and(|text| !text.is_empty() && fault(text).is_some())
 }
 
-fn fault(text: &str) -> Option<&'static str> {
-    let bytes = base64::decode(text).unwrap_or_default();
-    let text = String::from_utf8_lossy(&bytes);
-    let mut blocks = 0;
-    for block in text.split("-----BEGIN ").skip(1) {
-        let Some((kind, rest)) = block.split_once("-----") else {
-            continue;
-        };
-        let Some((body, _)) = rest.split_once(&format!("-----END {kind}-----")) else {
-            continue;
-        };
-        blocks += 1;
-        let body: String = body.split_whitespace().collect();
-        let read = base64::decode(&body).is_ok_and(|der| der.first() == Some(&0x30));
-        if kind == "CERTIFICATE" && read {
-            return None;
+// upstream: staging/src/k8s.io/client-go/transport/transport.go createErrorParsingCAData
+fn fault(text: &str) -> Option<String> {
+    let blocks = pem_blocks(&base64::decode(text).unwrap_or_default());
+    if blocks.is_empty() {
+        return Some("unable to parse bytes as PEM block".to_owned());
+    }
+    let blocks = blocks
+        .iter()
+        .filter(|block| block.label == "CERTIFICATE" && !block.has_headers);
+    let mut fault = None;
+    for block in blocks {
+        match Certificate::from_der(&block.bytes) {
+            Ok(_) => return None,
+            Err(error) => fault = fault.or(Some(format!("failed to parse certificate: {error}"))),
         }
     }
-    Some(if blocks == 0 {
-        "unable to parse bytes as PEM block"
-    } else {
-        "no valid certificate authority data seen"
-    })
+    fault.or_else(|| Some("no valid certificate authority data seen".to_owned()))
 }

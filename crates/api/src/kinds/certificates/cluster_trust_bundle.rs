@@ -2,9 +2,10 @@
 
 use std::{borrow::Cow, collections::BTreeMap};
 
+use k3_pki::{Certificate, pem_blocks};
 use serde_json::{Value, json};
 
-use super::{pem, signer, x509::Certificate};
+use super::signer;
 use crate::{
     field::{Error, Path},
     kinds::demand,
@@ -122,15 +123,15 @@ fn validate_bundle(bundle: &str, at: &Path<'_>, errors: &mut Errors) {
     }
     let mut told = Errors::new();
     let mut tell = |detail: String| told.push(Error::invalid(at, "<value omitted>", detail));
-    let blocks = pem::blocks(bundle.as_bytes());
+    let blocks = pem_blocks(bundle.as_bytes());
     let mut anchors: BTreeMap<&[u8], Vec<String>> = BTreeMap::new();
     for (index, block) in blocks.iter().enumerate() {
-        if block.kind != "CERTIFICATE" {
-            tell(format!("entry {index} has bad block type: {}", block.kind));
+        if block.label != "CERTIFICATE" {
+            tell(format!("entry {index} has bad block type: {}", block.label));
         } else if block.has_headers {
             tell(format!("entry {index} has PEM block headers"));
         } else {
-            match Certificate::read(&block.bytes) {
+            match Certificate::from_der(&block.bytes) {
                 Err(_) => tell(format!("entry {index} does not parse as X.509")),
                 Ok(certificate) if !certificate.is_authority => {
                     tell(format!("entry {index} does not have the CA bit set"));

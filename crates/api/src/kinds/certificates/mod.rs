@@ -1,21 +1,13 @@
-//! The kinds of the `certificates.k8s.io` group, a file each, and what they read: PEM, DER, X.509.
+//! The kinds of the `certificates.k8s.io` group, a file each.
 
 mod cluster_trust_bundle;
-mod der;
-mod issue;
-mod pem;
 mod pod_certificate_request;
 #[cfg(test)]
 mod samples;
-mod signature;
 mod signer;
 mod signing_request;
-mod x509;
 
-pub use self::issue::Issue;
-pub use self::signing_request::{
-    Requested, RequestedName, certificate_end, requested, requested_common_name, requested_organizations,
-};
+pub use self::signing_request::{Requested, RequestedName, certificate_end, read_request};
 use crate::rules::Rules;
 
 /// The rules of a kind of this group.

@@ -4,12 +4,10 @@ mod issued;
 
 use std::borrow::Cow;
 
+use k3_pki::{CertificateRequest, Curve, KeyKind, RequestError};
 use serde_json::{Value, json};
 
-use super::{
-    signature, signer,
-    x509::{Key, Request},
-};
+use super::signer;
 use crate::{
     apply::{FieldSet, managed::Reset},
     base64,
@@ -187,31 +185,32 @@ fn validate_request(bytes: &[u8], at: &Path<'_>, errors: &mut Errors) {
         errors.push(Error::too_long(at, REQUEST_BYTES));
         return;
     }
-    let request = Request::read(bytes).ok();
-    let key = request
-        .as_ref()
-        .and_then(|request| Key::read(request.public_key).ok());
-    let (Some(request), Some(key)) = (request, key) else {
-        errors.push(Error::invalid(at, Shown::Omitted, "must be a valid PKCS#10 CSR"));
-        return;
+    let request = CertificateRequest::from_der(bytes);
+    let key = match &request {
+        Ok(request) => request.public_key().kind(),
+        Err(RequestError::Signature { key, .. }) => *key,
+        Err(_) => {
+            errors.push(Error::invalid(at, Shown::Omitted, "must be a valid PKCS#10 CSR"));
+            return;
+        }
     };
     errors.extend(match key {
-        Key::Elliptic("P-224") => Some(Error::invalid(
+        KeyKind::Ecdsa(Curve::P224) => Some(Error::invalid(
             at,
             "curve P-224",
             "elliptic public keys must use curve P256, P384, or P521",
         )),
-        Key::Rsa(bits) if bits != 3072 && bits != 4096 => Some(Error::invalid(
+        KeyKind::Rsa { bits } if bits != 3072 && bits != 4096 => Some(Error::invalid(
             at,
             format!("{bits}-bit modulus"),
             "RSA keys must have modulus size 3072 or 4096",
         )),
-        Key::Unknown => Some(Error::invalid(
+        KeyKind::Unknown => Some(Error::invalid(
             at,
             Shown::Omitted,
             "unknown public key type; supported types are Ed25519, ECDSA, and RSA",
         )),
-        Key::Ed25519 | Key::Elliptic(_) | Key::Rsa(_) => signature::verify(&request)
+        KeyKind::Ed25519 | KeyKind::Ecdsa(_) | KeyKind::Rsa { .. } => request
             .err()
             .map(|_| Error::invalid(at, Shown::Omitted, "invalid signature")),
     });

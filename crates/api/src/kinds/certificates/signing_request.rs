@@ -4,13 +4,11 @@ mod conditions;
 
 use std::{borrow::Cow, net::IpAddr};
 
+use k3_pki::{AlternativeName, Certificate, CertificateRequest, pem_blocks};
 use serde_json::{Map, Value, json};
 
 use self::conditions::{APPROVED, DENIED, FAILED, fill_times, has, keep_conditions, of_kind, state};
-use super::{
-    pem, signature, signer,
-    x509::{Certificate, Request},
-};
+use super::signer;
 use crate::{
     apply::{FieldSet, managed::Reset},
     base64,
@@ -314,25 +312,10 @@ fn validate_change(new: &Value, old: &Value, door: Door, errors: &mut Errors) {
     }
 }
 
-fn read_request(text: &str) -> Result<(), String> {
-    signature::verify(&Request::read(&request_block(text)?.bytes)?)
-}
-
-fn request_block(text: &str) -> Result<pem::Block, String> {
-    let bytes = base64::decode(text).unwrap_or_default();
-    let block = pem::blocks(&bytes).into_iter().next();
-    let block = block.filter(|block| block.kind == "CERTIFICATE REQUEST");
-    Ok(block.ok_or("PEM block type must be CERTIFICATE REQUEST")?)
-}
-
-/// The organizations that the certificate is to name which a `spec.request` asks for.
-pub fn requested_organizations(request: &str) -> Result<Vec<String>, String> {
-    Ok(Request::read(&request_block(request)?.bytes)?.organizations())
-}
-
-/// The common name that the certificate is to have which a `spec.request` asks for; empty if it is to have none.
-pub fn requested_common_name(request: &str) -> Result<String, String> {
-    Ok(Request::read(&request_block(request)?.bytes)?.common_name())
+/// Reads a `spec.request` and verifies its signature. Whoever decides about a request decides by what this returns.
+pub fn read_request(text: &str) -> Result<CertificateRequest, String> {
+    let pem = base64::decode(text).unwrap_or_default();
+    CertificateRequest::from_pem(&pem).map_err(|error| error.to_string())
 }
 
 /// What the certificate is to say which a `spec.request` asks for.
@@ -348,8 +331,8 @@ pub struct Requested {
     pub hosts: Vec<String>,
     /// Those of them that are addresses in the network.
     pub addresses: Vec<IpAddr>,
-    /// Whether it asks for names that are none of those, or that cannot be read.
-    pub has_strange_names: bool,
+    /// The uids of the subject.
+    pub uids: Vec<String>,
 }
 
 /// What sort of name a certificate is to have beside its subject.
@@ -365,70 +348,57 @@ pub enum RequestedName {
     Address,
 }
 
-/// What the certificate is to say which a `spec.request` asks for.
-pub fn requested(request: &str) -> Result<Requested, String> {
-    let block = request_block(request)?;
-    let request = Request::read(&block.bytes)?;
-    let mut requested = Requested {
-        common_name: request.common_name(),
-        organizations: request.organizations(),
-        ..Requested::default()
-    };
-    for (tag, value) in request.alternative_names() {
-        let name = match tag {
-            1 => RequestedName::Mail,
-            2 => RequestedName::Host,
-            6 => RequestedName::Resource,
-            7 => RequestedName::Address,
-            _ => {
-                requested.has_strange_names = true;
-                continue;
-            }
-        };
-        requested.names.push(name);
-        match name {
-            RequestedName::Host => match str::from_utf8(value) {
-                Ok(host) => requested.hosts.push(host.to_owned()),
-                Err(_) => requested.has_strange_names = true,
-            },
-            RequestedName::Address => match address(value) {
-                Some(address) => requested.addresses.push(address),
-                None => requested.has_strange_names = true,
-            },
-            RequestedName::Mail | RequestedName::Resource => {}
-        }
-    }
-    Ok(requested)
-}
+// --- Requested ---
 
-/// An address in the network, from its four or sixteen bytes.
-fn address(bytes: &[u8]) -> Option<IpAddr> {
-    let four = <[u8; 4]>::try_from(bytes).map(IpAddr::from);
-    four.or_else(|_| <[u8; 16]>::try_from(bytes).map(IpAddr::from))
-        .ok()
+impl From<&CertificateRequest> for Requested {
+    fn from(request: &CertificateRequest) -> Self {
+        let identity = request.identity().clone();
+        let mut requested = Requested {
+            common_name: identity.common_name,
+            organizations: identity.organizations,
+            uids: identity.uids,
+            ..Requested::default()
+        };
+        for name in request.names() {
+            requested.names.push(match name {
+                AlternativeName::Email(_) => RequestedName::Mail,
+                AlternativeName::Dns(host) => {
+                    requested.hosts.push(host.clone());
+                    RequestedName::Host
+                }
+                AlternativeName::Uri(_) => RequestedName::Resource,
+                AlternativeName::Address(address) => {
+                    requested.addresses.push(*address);
+                    RequestedName::Address
+                }
+            });
+        }
+        requested
+    }
 }
 
 /// When the first certificate of a `status.certificate` ends to be valid, if it can be read.
 pub fn certificate_end(certificate: &str) -> Option<Time> {
-    let blocks = pem::blocks(&base64::decode(certificate).ok()?);
-    let all = Certificate::read_all(&blocks.first()?.bytes).ok()?;
-    all.first()?.not_after
+    let blocks = pem_blocks(&base64::decode(certificate).ok()?);
+    let all = Certificate::list_from_der(&blocks.first()?.bytes).ok()?;
+    Some(Time::from_unix(all.first()?.not_after, 0))
 }
 
 fn read_certificates(text: &str) -> Result<(), String> {
     if text.is_empty() {
         return Ok(());
     }
-    let blocks = pem::blocks(&base64::decode(text).unwrap_or_default());
+    let blocks = pem_blocks(&base64::decode(text).unwrap_or_default());
     for block in &blocks {
-        if block.kind != "CERTIFICATE" {
-            let kind = go::quote(&block.kind);
+        if block.label != "CERTIFICATE" {
+            let kind = go::quote(&block.label);
             return Err(format!("only CERTIFICATE PEM blocks are allowed, found {kind}"));
         }
         if block.has_headers {
             return Err("no PEM block headers are permitted".to_owned());
         }
-        if Certificate::read_all(&block.bytes)?.is_empty() {
+        let read = Certificate::list_from_der(&block.bytes).map_err(|error| error.to_string())?;
+        if read.is_empty() {
             return Err("found CERTIFICATE PEM block containing 0 certificates".to_owned());
         }
     }

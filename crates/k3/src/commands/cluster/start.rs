@@ -82,9 +82,7 @@ pub(super) async fn run(folder: &ClusterFolder) -> Result<(), Failure> {
 
 /// Nodes without a container runtime are never ready: that is an error at once, not after minutes.
 async fn require_runtime(folder: &ClusterFolder) -> Result<(), Failure> {
-    let owner = Owner {
-        node: String::new(),
-    };
+    let owner = Owner::new("", "");
     match detect(&folder.runtime(), &owner).await {
         Ok(_) => Ok(()),
         Err(error) => Err(Failure::new(

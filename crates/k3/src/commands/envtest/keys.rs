@@ -7,8 +7,8 @@ use std::{
 };
 
 use clap::Args;
+use k3_pki::{PemError, read_certificates, read_private_key};
 use k3_storage::SystemClock;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
 
 use crate::{
     certificates::{Certificates, Identity, Names},
@@ -56,7 +56,7 @@ impl KeyFlags {
             key: text(&key)?,
         };
         check_certificates(&certificate, &made.server.certificate)?;
-        PrivateKeyDer::from_pem_slice(made.server.key.as_bytes())
+        read_private_key(made.server.key.as_bytes())
             .map_err(|error| unusable(&key, "a key").because(error))?;
         // Who is to believe the server finds at least its own certificate here: the authority behind it is not told to us.
         made.authority.clone_from(&made.server.certificate);
@@ -97,10 +97,9 @@ fn unusable(file: &Path, what: &str) -> Failure {
 }
 
 fn check_certificates(file: &Path, pem: &str) -> Result<(), Failure> {
-    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
-    match read {
-        Ok(found) if !found.is_empty() => Ok(()),
-        Ok(_) => Err(unusable(file, "certificates")),
+    match read_certificates(pem.as_bytes()) {
+        Ok(_) => Ok(()),
+        Err(PemError::Missing(_)) => Err(unusable(file, "certificates")),
         Err(error) => Err(unusable(file, "certificates").because(error)),
     }
 }

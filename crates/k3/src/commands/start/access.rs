@@ -1,6 +1,7 @@
 //! Who may use the server, from the flags.
 
 use std::{
+    error::Error,
     fs,
     path::{Path, PathBuf},
     time::Duration,
@@ -8,11 +9,7 @@ use std::{
 
 use clap::{ArgAction, Args, ValueEnum};
 use k3_apiserver::{Anonymous, Authentication, KubectlRule, PublicKey, TokenFile};
-use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256, PublicKeyData};
-use rustls::{
-    pki_types::{CertificateDer, SubjectPublicKeyInfoDer, pem::PemObject},
-    server::ParsedCertificate,
-};
+use k3_pki::{Certificate, KeyPair, find_certificates, is_pem, read_public_keys};
 
 use crate::{duration, failure::Failure, secret::Secret, server::ISSUER};
 
@@ -174,7 +171,7 @@ impl AccessFlags {
                           and name that file";
             Failure::usage(format!("cannot use --jwt-signing-key: {why}"), advice)
         };
-        let pem = if named.text().contains("-----BEGIN") {
+        let pem = if is_pem(named.text()) {
             named.text().to_owned()
         } else {
             // It may be no path but a secret that somebody took for a key: it is not repeated.
@@ -183,10 +180,10 @@ impl AccessFlags {
         };
         let pair = KeyPair::from_pem(&pem)
             .map_err(|error| unusable("it holds no private key (PKCS#8) in PEM").because(error))?;
-        if !pair.is_compatible(&PKCS_ECDSA_P256_SHA256) {
+        if !pair.is_p256() {
             return Err(unusable("it is no key of ECDSA P-256"));
         }
-        Ok(Some(pair.serialize_der()))
+        Ok(Some(pair.to_pkcs8()))
     }
 
     /// Who issues tokens.
@@ -216,20 +213,18 @@ fn public_keys(file: &Path) -> Result<Vec<PublicKey>, Failure> {
     let advice = "name a file with keys of ECDSA P-256, ECDSA P-384 or RSA in PEM: `PUBLIC KEY`, `PRIVATE KEY` or `CERTIFICATE`";
     let what = || format!("cannot use --service-account-key-file {}", file.display());
     let text = fs::read_to_string(file).map_err(|error| Failure::new(what(), advice).because(error))?;
-    let mut keys: Vec<Vec<u8>> = SubjectPublicKeyInfoDer::pem_slice_iter(text.as_bytes())
-        .filter_map(|key| Some(key.ok()?.to_vec()))
-        .collect();
-    for certificate in CertificateDer::pem_slice_iter(text.as_bytes()).flatten() {
-        let read = ParsedCertificate::try_from(&certificate);
-        let read = read.map_err(|error| Failure::new(what(), advice).because(error))?;
-        keys.push(read.subject_public_key_info().to_vec());
+    let unusable = |error: Box<dyn Error + Send + Sync>| Failure::new(what(), advice).because(error);
+    let mut keys = read_public_keys(text.as_bytes()).map_err(|error| unusable(error.into()))?;
+    for certificate in find_certificates(text.as_bytes()) {
+        let read = Certificate::from_der(&certificate).map_err(|error| unusable(error.into()))?;
+        keys.push(read.public_key);
     }
     if keys.is_empty() {
-        let pair = KeyPair::from_pem(&text).map_err(|error| Failure::new(what(), advice).because(error))?;
-        keys.push(pair.subject_public_key_info());
+        let pair = KeyPair::from_pem(&text).map_err(|error| unusable(error.into()))?;
+        keys.push(pair.public_key().map_err(|error| unusable(error.into()))?);
     }
-    keys.iter()
-        .map(|der| PublicKey::read(der).map_err(|error| Failure::new(what(), advice).because(error)))
+    keys.into_iter()
+        .map(|key| PublicKey::new(key).map_err(|error| unusable(error.into())))
         .collect()
 }
 

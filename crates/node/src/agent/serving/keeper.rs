@@ -7,11 +7,10 @@ use std::{
     time::Duration,
 };
 
-use k3_api::kinds;
+use k3_pki::{Certificate, KeyPair};
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use kubecontroller::{Clock, manager::Stop};
-use rcgen::KeyPair;
 use ring::rand::{SecureRandom, SystemRandom};
 use serde::{Deserialize, Serialize};
 use tokio::{sync::watch, time::sleep};
@@ -80,13 +79,13 @@ impl CertificateKeeper {
     pub(in crate::agent) fn new(parts: Parts) -> Result<Self, PairError> {
         let names = names(&parts.config);
         let folder = parts.config.data_dir.join("pki");
-        let mut random = [0];
-        // Whatever it is, it only spreads renewals.
+        let mut random = [0; 16];
+        // Whatever it is, it only spreads renewals, and numbers what nobody verifies.
         let _ = SystemRandom::new().fill(&mut random);
         let stored = read(&folder.join(FILE), &parts.config);
         let (pair, held) = match stored {
             Some((pair, held)) => (pair, held),
-            None => (names.self_signed()?, None),
+            None => (names.self_signed(random)?, None),
         };
         let held = held.filter(|held| held.to > parts.clock.now());
         Ok(CertificateKeeper {
@@ -138,13 +137,9 @@ impl CertificateKeeper {
 
     async fn renew(&mut self, names: &Names) -> Result<(), KeepError> {
         let key = KeyPair::generate().map_err(PairError::from)?;
-        let request = names
-            .parameters()?
-            .serialize_request(&key)
-            .map_err(PairError::from)?;
-        let request = request.pem().map_err(PairError::from)?;
+        let request = names.request(&key)?;
         let certificate = signing::signed(&self.parts.client, SIGNER, &USAGES, &request).await?;
-        let key = key.serialize_pem();
+        let key = key.to_pem();
         let pair = certified(certificate.as_bytes(), key.as_bytes())?;
         let (from, to) = validity(&certificate, self.parts.clock.now()).ok_or(KeepError::Endless)?;
         let stored = Stored {
@@ -177,10 +172,8 @@ fn names(config: &Config) -> Names {
 
 /// From now until the certificate ends: what it says of its beginning is before now, for clocks that are behind.
 fn validity(certificate: &str, now: Timestamp) -> Option<(Timestamp, Timestamp)> {
-    use base64::Engine;
-    let text = base64::engine::general_purpose::STANDARD.encode(certificate);
-    let end = kinds::certificate_end(&text)?;
-    Some((now, end.to_string().parse().ok()?))
+    let end = Certificate::from_pem(certificate.as_bytes()).ok()?.not_after;
+    Some((now, Timestamp::from_second(end).ok()?))
 }
 
 /// What is kept, and what is known of it; nothing is known of what the authorities of the moment may not have signed.
@@ -217,7 +210,7 @@ fn write(folder: &Path, stored: &Stored) -> io::Result<()> {
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
-    use base64::Engine;
+    use k3_pki::{AlternativeName, Authority, CertificateRequest, Subject, Template};
     use k8s_openapi::{ByteString, api::certificates::v1::CertificateSigningRequest};
     use kubecontroller::testing::{FakeApi, eventually};
 
@@ -246,26 +239,20 @@ mod tests {
     fn sign(api: &FakeApi) {
         let request = api.list::<CertificateSigningRequest>().pop().unwrap();
         let name = request.metadata.name.unwrap();
-        let request = String::from_utf8(request.spec.request.0).unwrap();
-        let key = KeyPair::generate().unwrap();
-        let authority = rcgen::CertificateParams::new(vec![])
-            .unwrap()
-            .self_signed(&key)
-            .unwrap();
-        let (random, key) = (SystemRandom::new(), key.serialize_der());
-        let scheme = &ring::signature::ECDSA_P256_SHA256_ASN1_SIGNING;
-        let key = ring::signature::EcdsaKeyPair::from_pkcs8(scheme, &key, &random).unwrap();
-        let time = |text| k3_api::time::Time::parse(text).unwrap();
-        let issue = kinds::Issue {
-            request: &request,
-            usages: &["server auth".to_owned()],
-            from: time("2026-01-01T00:00:00Z"),
-            to: time("2126-01-01T00:00:00Z"),
+        let request = CertificateRequest::from_pem(&request.spec.request.0).unwrap();
+        let template = |subject, usages| Template {
+            subject,
+            names: request.names(),
+            usages,
+            not_before: 1_767_225_600,
+            not_after: 4_922_899_200,
             serial: [1; 16],
-            authority: &authority.pem(),
         };
-        let sign = |bytes: &[u8]| Ok(key.sign(&random, bytes).unwrap().as_ref().to_vec());
-        let certificate = issue.certificate(sign).unwrap();
+        let subject = Subject::new(&[], "authority");
+        let key = KeyPair::generate().unwrap();
+        let authority = Authority::self_signed(key, &template(&subject, &["cert sign"])).unwrap();
+        let template = template(request.subject(), &["server auth"]);
+        let certificate = authority.issue(&template, request.public_key()).unwrap();
         api.edit::<CertificateSigningRequest>("", &name, |request| {
             request.status.get_or_insert_default().certificate = Some(ByteString(certificate.into_bytes()));
         });
@@ -284,14 +271,10 @@ mod tests {
         eventually(async || !api.list::<CertificateSigningRequest>().is_empty()).await;
         let request = &api.list::<CertificateSigningRequest>()[0].spec;
         assert_eq!(request.signer_name, "kubernetes.io/kubelet-serving");
-        let text = base64::engine::general_purpose::STANDARD.encode(&request.request.0);
-        let asked = kinds::requested(&text).unwrap();
-        assert_eq!(asked.common_name, "system:node:n");
-        assert_eq!(asked.organizations, ["system:nodes"]);
-        assert_eq!(
-            (asked.hosts, asked.addresses),
-            (vec!["n".to_owned()], vec![[10, 0, 0, 1].into()])
-        );
+        let asked = CertificateRequest::from_pem(&request.request.0).unwrap();
+        assert_eq!(asked.identity().common_name, "system:node:n");
+        assert_eq!(asked.identity().organizations, ["system:nodes"]);
+        assert_eq!(asked.names(), ["n", "10.0.0.1"].map(AlternativeName::from_host));
         sign(&api);
         let signed = eventually(async || Some(resolver.current()).filter(|now| now.cert != own.cert)).await;
         stop.stop(Duration::ZERO);

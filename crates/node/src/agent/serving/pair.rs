@@ -5,9 +5,11 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
 };
 
-use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair, KeyUsagePurpose};
+use k3_pki::{
+    AlternativeName, IssueError, KeyError, KeyPair, PemError, Subject, Template, new_request,
+    read_certificates, read_private_key, self_signed_certificate,
+};
 use rustls::{
-    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
     server::{ClientHello, ResolvesServerCert},
     sign::CertifiedKey,
 };
@@ -16,12 +18,12 @@ use rustls::{
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(in crate::agent) enum PairError {
-    #[error("cannot make a key or a certificate: {0}")]
-    Make(#[from] rcgen::Error),
-    #[error("there is no certificate or no key in it")]
-    Empty,
+    #[error("cannot make a key: {0}")]
+    Key(#[from] KeyError),
+    #[error("cannot make a certificate or a request: {0}")]
+    Make(#[from] IssueError),
     #[error("cannot read it: {0}")]
-    Read(#[from] rustls::pki_types::pem::Error),
+    Read(#[from] PemError),
     #[error("cannot be served with: {0}")]
     Use(#[from] rustls::Error),
 }
@@ -43,36 +45,41 @@ pub(super) struct Names {
 // --- Names ---
 
 impl Names {
-    /// The parameters of a certificate, or of a request for one.
-    pub(super) fn parameters(&self) -> Result<CertificateParams, PairError> {
-        let mut parameters = CertificateParams::new(self.names.clone())?;
-        let subject = &mut parameters.distinguished_name;
-        *subject = rcgen::DistinguishedName::new();
-        subject.push(DnType::OrganizationName, "system:nodes");
-        subject.push(DnType::CommonName, format!("system:node:{}", self.node));
-        Ok(parameters)
+    fn subject(&self) -> Subject {
+        Subject::new(&["system:nodes"], &format!("system:node:{}", self.node))
     }
 
-    /// A certificate that we signed ourselves, with a new key.
-    pub(super) fn self_signed(&self) -> Result<CertifiedKey, PairError> {
+    fn alternative_names(&self) -> Vec<AlternativeName> {
+        let names = self.names.iter();
+        names.map(|name| AlternativeName::from_host(name)).collect()
+    }
+
+    /// A request for a certificate, in PEM.
+    pub(super) fn request(&self, key: &KeyPair) -> Result<String, PairError> {
+        Ok(new_request(&self.subject(), &self.alternative_names(), key)?)
+    }
+
+    /// A certificate that we signed ourselves, with a new key. Nobody who verifies takes it, so that it need not end.
+    pub(super) fn self_signed(&self, serial: [u8; 16]) -> Result<CertifiedKey, PairError> {
+        const YEAR: i64 = 365 * 24 * 60 * 60;
         let key = KeyPair::generate()?;
-        let mut parameters = self.parameters()?;
-        parameters.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        let certificate = parameters.self_signed(&key)?;
-        certified(certificate.pem().as_bytes(), key.serialize_pem().as_bytes())
+        let template = Template {
+            subject: &self.subject(),
+            names: &self.alternative_names(),
+            usages: &["digital signature", "server auth"],
+            not_before: 0,
+            not_after: 1000 * YEAR,
+            serial,
+        };
+        let certificate = self_signed_certificate(&key, &template)?;
+        certified(certificate.as_bytes(), key.to_pem().as_bytes())
     }
 }
 
 /// A key and its certificates, from PEM.
 pub(super) fn certified(certificate: &[u8], key: &[u8]) -> Result<CertifiedKey, PairError> {
-    let chain = CertificateDer::pem_slice_iter(certificate).collect::<Result<Vec<_>, _>>()?;
-    if chain.is_empty() {
-        return Err(PairError::Empty);
-    }
-    let key = PrivateKeyDer::from_pem_slice(key)?;
-    let key = rustls::crypto::ring::sign::any_supported_type(&key)?;
-    let pair = CertifiedKey::new(chain, key);
+    let key = rustls::crypto::ring::sign::any_supported_type(&read_private_key(key)?)?;
+    let pair = CertifiedKey::new(read_certificates(certificate)?, key);
     pair.keys_match()?;
     Ok(pair)
 }

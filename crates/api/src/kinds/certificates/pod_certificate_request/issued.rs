@@ -1,14 +1,9 @@
 //! Certificates that were issued for a request: for its key, valid now, and not for too long.
 
+use k3_pki::{AlternativeName, Certificate, CertificateRequest, pem_blocks};
 use serde_json::Value;
 
-use super::{
-    super::{
-        pem,
-        x509::{Certificate, Request},
-    },
-    HOUR,
-};
+use super::HOUR;
 use crate::{
     base64,
     field::{Error, Path, Shown},
@@ -27,25 +22,25 @@ pub(super) fn validate(new: &Value, old: &Value, now: Time) -> Errors {
     if chain.len() > CHAIN_BYTES {
         return vec![Error::too_long(&at, CHAIN_BYTES)].into();
     }
-    let blocks = pem::blocks(chain.as_bytes());
+    let blocks = pem_blocks(chain.as_bytes());
     let Some((first, others)) = blocks.split_first() else {
         return wrong("issued certificate chain must contain at least one certificate");
     };
-    if first.kind != "CERTIFICATE" {
+    if first.label != "CERTIFICATE" {
         return wrong("issued certificate chain must consist entirely of CERTIFICATE PEM blocks");
     }
-    let Ok(leaf) = Certificate::read(&first.bytes) else {
+    let Ok(leaf) = Certificate::from_der(&first.bytes) else {
         return wrong("leaf certificate does not parse as valid X.509");
     };
     let mut errors = name_faults(&leaf, &at);
     let request = base64::decode(old.at("spec").text("stubPKCS10Request")).unwrap_or_default();
-    let Ok(request) = Request::read(&request) else {
+    let Ok(request) = CertificateRequest::from_der(&request) else {
         let spec = Path::new("spec");
         let at = spec.child("stubPKCS10Request");
         errors.push(Error::invalid(&at, Shown::Omitted, "must be a valid PKCS#10 CSR"));
         return errors;
     };
-    if request.public_key != leaf.public_key {
+    if *request.public_key() != leaf.public_key {
         errors.extend(wrong(
             "leaf certificate was not issued to the requested public key",
         ));
@@ -56,19 +51,22 @@ pub(super) fn validate(new: &Value, old: &Value, now: Time) -> Errors {
         return errors;
     }
     for block in others {
-        if block.kind != "CERTIFICATE" {
+        if block.label != "CERTIFICATE" {
             return wrong("issued certificate chain must consist entirely of CERTFICATE PEM blocks");
         }
-        if Certificate::read(&block.bytes).is_err() {
+        if Certificate::from_der(&block.bytes).is_err() {
             return wrong("intermediate certificate does not parse as valid X.509");
         }
     }
     Errors::new()
 }
 
-fn name_faults(leaf: &Certificate<'_>, at: &Path<'_>) -> Errors {
+fn name_faults(leaf: &Certificate, at: &Path<'_>) -> Errors {
     let mut errors = Errors::new();
-    for host in &leaf.hosts {
+    for name in &leaf.names.names {
+        let AlternativeName::Dns(host) = name else {
+            continue;
+        };
         for (bad, detail) in [
             (
                 host.is_empty(),
@@ -88,9 +86,13 @@ fn name_faults(leaf: &Certificate<'_>, at: &Path<'_>) -> Errors {
             }
         }
     }
-    for mail in leaf.mails.iter().filter(|mail| !is_mail(mail)) {
-        let detail = "leaf certificate should not contain invalid EmailAddress";
-        errors.push(Error::invalid(at, mail, detail));
+    for name in &leaf.names.names {
+        if let AlternativeName::Email(mail) = name
+            && !is_mail(mail)
+        {
+            let detail = "leaf certificate should not contain invalid EmailAddress";
+            errors.push(Error::invalid(at, mail, detail));
+        }
     }
     errors
 }
@@ -106,7 +108,7 @@ fn is_mail(text: &str) -> bool {
 }
 
 /// Whether the times of the status are those of the certificate, and such as are asked for.
-pub(super) fn time_faults(new: &Value, leaf: &Certificate<'_>, now: Time) -> Errors {
+pub(super) fn time_faults(new: &Value, leaf: &Certificate, now: Time) -> Errors {
     let (root, status) = (Path::new("status"), new.at("status"));
     let read = |field: &str| Time::parse(status.text(field)).ok();
     let fields = ["notBefore", "notAfter", "beginRefreshAt"];
@@ -130,7 +132,7 @@ pub(super) fn time_faults(new: &Value, leaf: &Certificate<'_>, now: Time) -> Err
             detail,
         )])
     };
-    if Some(before) != leaf.not_before {
+    if before != Time::from_unix(leaf.not_before, 0) {
         return wrong(
             "notBefore",
             "must be set to the NotBefore time encoded in the leaf certificate",
@@ -143,7 +145,7 @@ pub(super) fn time_faults(new: &Value, leaf: &Certificate<'_>, now: Time) -> Err
             "must be set to within 5 minutes of kube-apiserver's current time",
         );
     }
-    if Some(after) != leaf.not_after {
+    if after != Time::from_unix(leaf.not_after, 0) {
         return wrong(
             "notAfter",
             "must be set to the NotAfter time encoded in the leaf certificate",

@@ -1,7 +1,6 @@
-use super::{
-    super::{samples, x509::Certificate},
-    *,
-};
+use k3_pki::Certificate;
+
+use super::{super::samples, *};
 use crate::time::Duration;
 
 fn told(call: impl FnOnce(&mut Errors)) -> Vec<String> {
@@ -106,7 +105,7 @@ fn what_is_issued_is_for_the_key_that_was_asked_for() {
 #[test]
 fn the_times_are_those_of_the_certificate() {
     let bytes = samples::authority();
-    let leaf = Certificate::read(&bytes).unwrap();
+    let leaf = Certificate::from_der(&bytes).unwrap();
     let begin = Time::parse("2026-11-15T21:02:51Z").unwrap();
     let faults = |status: Value, now: Time| -> Vec<String> {
         let object = json!({"spec": {"maxExpirationSeconds": 86400}, "status": status});

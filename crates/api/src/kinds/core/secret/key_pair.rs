@@ -2,7 +2,7 @@
 //!
 //! What is inside the blocks is not looked into.
 
-use crate::base64;
+use k3_pki::pem_blocks;
 
 /// Why a certificate and its key cannot be used; `None` if nothing speaks against it.
 pub(super) fn fault(certificate: &[u8], key: &[u8]) -> Option<String> {
@@ -50,33 +50,7 @@ fn key_fault(types: &[String]) -> Option<String> {
 
 /// The types of the complete blocks, in order.
 fn types(input: &[u8]) -> Vec<String> {
-    let text = String::from_utf8_lossy(input);
-    let mut lines = text.lines().map(str::trim_end);
-    let mut types = Vec::new();
-    while let Some(line) = lines.next() {
-        let Some(ty) = line
-            .strip_prefix("-----BEGIN ")
-            .and_then(|rest| rest.strip_suffix("-----"))
-        else {
-            continue;
-        };
-        let end = format!("-----END {ty}-----");
-        let mut body = String::new();
-        let mut lookahead = lines.clone();
-        let closed = lookahead.by_ref().any(|line| {
-            let closes = line == end;
-            // Headers before the body name what it is encrypted with.
-            if !closes && !line.contains(':') {
-                body.push_str(line);
-            }
-            closes
-        });
-        if closed && base64::decode(&body).is_ok() {
-            types.push(ty.to_owned());
-            lines = lookahead;
-        }
-    }
-    types
+    pem_blocks(input).into_iter().map(|block| block.label).collect()
 }
 
 #[cfg(test)]

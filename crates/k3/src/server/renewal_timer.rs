@@ -1,0 +1,97 @@
+//! When certificates are to be looked at again.
+//!
+//! Promises: at least every hour; and at once when the wall clock jumps, or the machine wakes up after it slept: a
+//! certificate may be at its end then, or not valid yet.
+
+use std::time::{Duration, SystemTime};
+
+use tokio::time::Instant;
+
+const PERIOD: Duration = Duration::from_hours(1);
+/// Clocks that are adjusted move by less than this between two looks.
+const JUMP: Duration = Duration::from_secs(30);
+
+/// Compares the wall clock with one that only goes forward.
+pub(super) struct RenewalTimer {
+    due: Instant,
+    seen: Instant,
+    seen_wall: SystemTime,
+}
+
+// --- RenewalTimer ---
+
+impl RenewalTimer {
+    pub(super) fn new(now: Instant, wall: SystemTime) -> Self {
+        RenewalTimer {
+            due: now + PERIOD,
+            seen: now,
+            seen_wall: wall,
+        }
+    }
+
+    /// Whether it is time. It stays so until [`RenewalTimer::restart`].
+    pub(super) fn is_due(&mut self, now: Instant, wall: SystemTime) -> bool {
+        let elapsed = now.saturating_duration_since(self.seen);
+        let expected = self.seen_wall + elapsed;
+        let off = match wall.duration_since(expected) {
+            Ok(ahead) => ahead,
+            Err(behind) => behind.duration(),
+        };
+        if off > JUMP {
+            self.due = now;
+        }
+        self.seen = now;
+        self.seen_wall = wall;
+        now >= self.due
+    }
+
+    /// Everything was looked at.
+    pub(super) fn restart(&mut self, now: Instant) {
+        self.due = now + PERIOD;
+    }
+
+    /// Something went wrong: look again next time.
+    pub(super) fn retry(&mut self, now: Instant) {
+        self.due = now;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn certificates_are_looked_at_every_hour() {
+        let start = Instant::now();
+        let wall = SystemTime::UNIX_EPOCH + seconds(1_000_000);
+        let mut timer = RenewalTimer::new(start, wall);
+        let at = |timer: &mut RenewalTimer, after: u64| {
+            timer.is_due(start + seconds(after), wall + seconds(after))
+        };
+        assert!(!at(&mut timer, 5));
+        assert!(!at(&mut timer, 3599));
+        assert!(at(&mut timer, 3600));
+        timer.restart(start + seconds(3600));
+        assert!(!at(&mut timer, 7199));
+        timer.retry(start + seconds(7199));
+        assert!(at(&mut timer, 7200));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn certificates_are_looked_at_when_the_clock_jumps() {
+        let start = Instant::now();
+        let wall = SystemTime::UNIX_EPOCH + seconds(10_000_000);
+        // Forward, as after a night's sleep of the machine, and back.
+        for jumped in [wall + seconds(8 * 3600), wall - seconds(86_400)] {
+            let mut timer = RenewalTimer::new(start, wall);
+            assert!(!timer.is_due(start + seconds(5), wall + seconds(6)));
+            assert!(timer.is_due(start + seconds(10), jumped));
+            timer.restart(start + seconds(10));
+            assert!(!timer.is_due(start + seconds(15), jumped + seconds(5)));
+        }
+    }
+}
