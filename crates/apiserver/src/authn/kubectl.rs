@@ -12,6 +12,14 @@ use k3_api::{
 
 use super::{Known, Way, lookup::LEEWAY};
 
+/// What kubectl is told where it may do nothing.
+const DISABLED: &str = "kubectl disabled: this server does not accept requests of kubectl (--kubectl-disabled)";
+
+/// Whether a request was refused because kubectl sent it.
+pub(crate) fn is_kubectl_refusal(status: &Status) -> bool {
+    status.code == 403 && status.message == DISABLED
+}
+
 /// What kubectl may do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KubectlRule {
@@ -31,7 +39,7 @@ impl KubectlRule {
     pub(super) fn check_agent(self, agent: &str) -> Result<(), Status> {
         if self == Self::Nothing && is_kubectl(agent) {
             let mut status = Status::forbidden(Grouped::new("", ""), "", "");
-            "kubectl disabled: this server does not take requests of kubectl".clone_into(&mut status.message);
+            DISABLED.clone_into(&mut status.message);
             status.details = None;
             return Err(status);
         }

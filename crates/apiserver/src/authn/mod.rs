@@ -48,6 +48,7 @@ pub use self::{
     token_file::{TokenFile, TokenFileError, TokenFileProblem},
 };
 pub(crate) use self::{
+    kubectl::is_kubectl_refusal,
     authenticator::{Authenticator, Credentials, Known, Peer, Reviewed, Way},
     identity::{ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, anonymous, authenticated},
     keys::Signer,

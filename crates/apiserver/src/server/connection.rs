@@ -15,6 +15,7 @@ use hyper_util::{
     server::conn::auto,
 };
 use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
     sync::{Notify, watch},
     task::JoinSet,
@@ -54,6 +55,11 @@ const LAST_HANDSHAKE: Duration = Duration::from_secs(1);
 /// For how long, when the server stops, connections are accepted that the kernel has already; and the pause that ends that.
 const BACKLOG: Duration = Duration::from_millis(500);
 const BACKLOG_QUIET: Duration = Duration::from_millis(10);
+
+const PLAIN_HTTP_ANSWER: &[u8] =
+    b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
+/// How much of such a request is read.
+const PLAIN_HTTP_DRAIN: u64 = 64 * 1024;
 
 /// The connections of a listener.
 struct Connections {
@@ -189,13 +195,38 @@ async fn handshake(
     acceptor: &TlsAcceptor,
     handler: &Handler,
 ) -> Option<TlsStream<TcpStream>> {
-    match time::timeout(PATIENCE, acceptor.accept(stream)).await {
+    let deadline = Instant::now() + PATIENCE;
+    let mut stream = stream;
+    if let Ok(true) = time::timeout_at(deadline, is_plain_http(&stream)).await {
+        handler.no_tls();
+        let _ = time::timeout_at(deadline, refuse_plain_http(&mut stream)).await;
+        return None;
+    }
+    match time::timeout_at(deadline, acceptor.accept(stream)).await {
         Ok(Ok(stream)) => return Some(stream),
         Ok(Err(error)) => tracing::debug!(%error, "a client did not agree on TLS"),
         Err(_) => tracing::debug!("a client took too long to agree on TLS"),
     }
     handler.no_tls();
     None
+}
+
+/// Whether a client speaks HTTP where TLS is expected.
+async fn is_plain_http(stream: &TcpStream) -> bool {
+    let mut begin = [0; 5];
+    let Ok(5) = stream.peek(&mut begin).await else {
+        return false;
+    };
+    [b"GET /", b"HEAD ", b"POST ", b"PUT /", b"OPTIO", b"PATCH", b"DELET"].contains(&&begin)
+}
+
+/// Answers as upstream's server does, so that the user sees what is wrong: Go's HTTP server has this sentence.
+async fn refuse_plain_http(stream: &mut TcpStream) -> std::io::Result<()> {
+    stream.write_all(PLAIN_HTTP_ANSWER).await?;
+    stream.shutdown().await?;
+    // What the client has still to send is read, or the answer is lost with the connection.
+    let mut rest = stream.take(PLAIN_HTTP_DRAIN);
+    tokio::io::copy(&mut rest, &mut tokio::io::sink()).await.map(drop)
 }
 
 /// Whether the server stops.

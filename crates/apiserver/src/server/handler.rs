@@ -37,7 +37,7 @@ use super::{
 use crate::{
     Config, NodeClient,
     audit::Auditor,
-    authn::{BadSigningKey, Credentials, Peer, PublicKey},
+    authn::{BadSigningKey, Credentials, Peer, PublicKey, is_kubectl_refusal},
     authz::Identity,
     custom::PREFIX,
     discovery::{self, Discovery, Group},
@@ -176,6 +176,8 @@ impl Handler {
         };
         let mut answer = match answered {
             Ok(answer) => answer,
+            // As text: kubectl shows the message of a Status only for resources, and it asks for discovery first.
+            Err(status) if is_kubectl_refusal(&status) => web::text(status.code, status.message.clone()),
             Err(status) => web::status(&status, head.error_format(), head.pretty),
         };
         unread.discard(&head.headers).await;

@@ -257,8 +257,8 @@ pub(super) fn client_node(request: &SigningRequest) -> Option<String> {
     if &*request.spec.signer_name != KUBELET_CLIENT {
         return None;
     }
-    let subject = k3_api::kinds::requested(&request.spec.request).ok()?;
-    Some(subject.common_name.strip_prefix(NODE_PREFIX)?.to_owned())
+    let asked = k3_api::kinds::read_request(&request.spec.request).ok()?;
+    Some(asked.identity().common_name.strip_prefix(NODE_PREFIX)?.to_owned())
 }
 
 /// When the certificate of a request ends, if it has one that can be read.

@@ -87,12 +87,28 @@ pub(super) fn refuse_memory(config: &StorageConfig) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Opens a store that is read; `None` if a server on this machine has it open.
+pub(super) async fn open_unless_in_use(config: StorageConfig) -> Result<Option<Arc<dyn Store>>, Failure> {
+    if let StorageConfig::File(options) = &config {
+        prepare(&options.folder, Use::Source)?;
+    }
+    match k3_storage::open(config).await {
+        Ok(store) => Ok(Some(store)),
+        Err(OpenError::InUse { .. }) => Ok(None),
+        Err(error) => Err(cannot_open(error)),
+    }
+}
+
 /// Opens a store.
 pub(super) async fn open(config: StorageConfig, used: Use) -> Result<Arc<dyn Store>, Failure> {
     if let StorageConfig::File(options) = &config {
         prepare(&options.folder, used)?;
     }
-    k3_storage::open(config).await.map_err(|error| match error {
+    k3_storage::open(config).await.map_err(cannot_open)
+}
+
+fn cannot_open(error: OpenError) -> Failure {
+    match error {
         OpenError::InUse { folder, holder } => Failure::new(
             format!("the store in {} is in use by {holder}", folder.display()),
             "stop that server first (a SIGTERM, or `systemctl stop k3`), and start it again afterwards.\n\
@@ -101,8 +117,12 @@ pub(super) async fn open(config: StorageConfig, used: Use) -> Result<Arc<dyn Sto
         OpenError::Setting { .. } => {
             Failure::usage("a setting of the store makes no sense", "see --help").because(error)
         }
-        error => Failure::new("cannot open the store", "see that it is reachable, and whose it is").because(error),
-    })
+        error => Failure::new(
+            "cannot open the store",
+            "check that it can be reached, and that this user may read it",
+        )
+        .because(error),
+    }
 }
 
 /// Sees that there is a folder to use.

@@ -24,6 +24,8 @@ pub(crate) struct EncryptionSettings {
 pub(super) struct ServerStore {
     /// What the server reads and writes.
     pub(super) store: Arc<dyn Store>,
+    /// What is below the encryption.
+    pub(super) raw: Arc<dyn Store>,
     encrypted: Option<Arc<EncryptedStore>>,
     /// Ends with this.
     reloader: Option<Reloader>,
@@ -36,6 +38,7 @@ impl ServerStore {
     pub(super) async fn new(store: Arc<dyn Store>, settings: Option<EncryptionSettings>) -> Self {
         let Some(settings) = settings else {
             return Self {
+                raw: Arc::clone(&store),
                 store,
                 encrypted: None,
                 reloader: None,
@@ -46,8 +49,9 @@ impl ServerStore {
         let reloader = settings
             .is_reloaded
             .then(|| Reloader::start(settings.file, Arc::clone(&transformers)));
-        let encrypted = EncryptedStore::new(store, transformers);
+        let encrypted = EncryptedStore::new(Arc::clone(&store), transformers);
         Self {
+            raw: store,
             store: Arc::<EncryptedStore>::clone(&encrypted),
             encrypted: Some(encrypted),
             reloader,

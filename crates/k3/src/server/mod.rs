@@ -13,6 +13,7 @@ mod renewal;
 mod renewal_timer;
 mod settings;
 mod shared_keys;
+mod snapshot;
 
 pub(crate) use self::{
     encryption::{EncryptionSettings, STATUS_PATH},
@@ -21,4 +22,5 @@ pub(crate) use self::{
     settings::is_shared,
     settings::{Audience, ISSUER, Keys, NodeSettings, SERVICE_RANGE, Settings},
     shared_keys::{has_private_keys, holds_private_keys},
+    snapshot::{INCLUDE_KEYS, SNAPSHOT_PATH},
 };

@@ -30,6 +30,7 @@ use super::{
     renewal::{self, Current, Renewal, Source},
     settings::{is_shared, store_name},
     shared_keys::{self, Clash},
+    snapshot::offer_snapshots,
 };
 use crate::{
     certificates::{CertificateError, Certificates, Names},
@@ -122,6 +123,7 @@ impl ControlPlane {
         })?;
         let server = Arc::new(server);
         server.add_setting(log::LEVEL_PATH, log::current, log::change);
+        offer_snapshots(&server, Arc::clone(&server_store.raw), data_dir);
         let reloader = server_store.publish(&server);
         let (old_keys, key) = (&certificates.old_signing_keys, &certificates.signing_key);
         server.replace_keys(key, old_keys).map_err(|error| {

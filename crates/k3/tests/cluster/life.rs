@@ -2,9 +2,12 @@
 
 use std::{fs, path::Path};
 
-use k3_node::runtime::{
-    Owner, Runtime,
-    engine::{Engine, Service, ServiceVolume},
+use k3_node::{
+    agent::owner_of_directory,
+    runtime::{
+        Owner, Runtime,
+        engine::{Engine, Service, ServiceVolume},
+    },
 };
 use k3_test_services::{PAUSE_IMAGE, docker, load_database_images};
 use kubecontroller::testing::eventually;
@@ -46,8 +49,9 @@ fn a_cluster_is_made_runs_pods_on_all_nodes_and_leaves_no_trace() {
     place.kubectl(&format!("apply -f {}", manifest.display()));
     place.kubectl("rollout status deployment/web --timeout=120s");
     let names = node_names(&place);
-    for name in &names {
-        assert_eq!(sandboxes(name), 1, "{name}");
+    let owners = owners(&place, &names);
+    for owner in &owners {
+        assert_eq!(sandboxes(owner), 1, "{owner:?}");
     }
 
     // What dies begins again, and the others do not notice.
@@ -66,7 +70,7 @@ fn a_cluster_is_made_runs_pods_on_all_nodes_and_leaves_no_trace() {
     place.done("stop");
     let status = place.done("status");
     assert_eq!(status.matches("stopped").count(), 3, "{status}");
-    assert_eq!(names.iter().map(|name| sandboxes(name)).sum::<usize>(), 3);
+    assert_eq!(owners.iter().map(sandboxes).sum::<usize>(), 3);
     place.done("start");
     place.kubectl("rollout status deployment/web --timeout=120s");
     assert_eq!(place.kubectl(pods), before);
@@ -76,8 +80,8 @@ fn a_cluster_is_made_runs_pods_on_all_nodes_and_leaves_no_trace() {
     let said = place.done("clear --force");
     assert!(said.contains("removed 3 pods"), "{said}");
     assert!(!place.folder().exists());
-    for name in &names {
-        assert_eq!(sandboxes(name), 0, "{name}");
+    for owner in &owners {
+        assert_eq!(sandboxes(owner), 0, "{owner:?}");
     }
     assert!(stranger.is_there());
     // Who started it has ended: whoever inherited it takes it away.
@@ -168,11 +172,18 @@ fn is_there(name: &str) -> bool {
     asked(async |engine| engine.service(name).await.unwrap().is_some())
 }
 
+/// The nodes of a cluster as owners of containers.
+fn owners(place: &Place, names: &[String]) -> Vec<Owner> {
+    let directories = (1..).map(|number| place.folder().join(format!("node-{number}/data/node")));
+    directories
+        .zip(names)
+        .map(|(directory, name)| owner_of_directory(&directory, name))
+        .collect()
+}
+
 /// How many pods of a node Docker has.
-fn sandboxes(node: &str) -> usize {
-    let owner = Owner {
-        node: node.to_owned(),
-    };
+fn sandboxes(owner: &Owner) -> usize {
+    let owner = owner.clone();
     asked(async |_| {
         let engine = Engine::connect(docker(), owner).await.unwrap();
         engine.sandboxes().await.unwrap().len()

@@ -1,18 +1,24 @@
 //! `k3 snapshot save`: a store into a file.
 
-use std::path::PathBuf;
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
 use clap::Args;
 use k3_storage::{Clock, Key, SystemClock, transfer};
 use tokio::fs::File;
 
 use super::{
-    super::stores::{self, StoreFlags, Use},
+    super::{
+        server_flags::{Cluster, ServerFlags},
+        stores::{self, StoreFlags},
+    },
     inspect,
 };
 use crate::{failure::Failure, progress, progress::Progress, secret_file::Fresh, server};
 
-/// Write all objects of a store, as they are at one moment, to a file.
+/// Write all objects of a store, as they are at one moment, to a file. A running server of this machine goes on meanwhile.
 #[derive(Debug, Args)]
 pub(super) struct SaveFlags {
     /// The file, which must not be there yet
@@ -42,27 +48,36 @@ pub(super) async fn run(flags: &SaveFlags) -> Result<(), Failure> {
     };
     let config = flags.store.config()?;
     let is_shared = server::is_shared(&config);
-    let store = stores::open(config, Use::Source).await?;
+    let store = stores::open_unless_in_use(config).await?;
     let fresh = Fresh::begin(file).map_err(unwritten)?;
     let out = fresh.handle().map(File::from_std).map_err(unwritten)?;
     let mut progress = Progress::new("saved");
-    let is_included = |key: &Key| flags.include_keys || !server::holds_private_keys(key);
-    let saved = transfer::backup_where(is_included, &*store, out, SystemClock.now(), |moved| {
-        progress.tell(moved);
-    })
-    .await;
-    store.close().await;
-    let saved = saved.map_err(|error| {
-        Failure::new("no snapshot was made", "see the cause; nothing was left behind").because(error)
-    })?;
-    // What a disk has taken is not always what it gives back.
-    let read = inspect::check(fresh.path()).await?;
-    if read != saved {
-        return Err(Failure::new(
-            format!("{} does not hold what was written to it", file.display()),
-            "see to the disk, and write to another one",
-        ));
-    }
+    let saved = match store {
+        Some(store) => {
+            let is_included = |key: &Key| flags.include_keys || !server::holds_private_keys(key);
+            let saved = transfer::backup_where(is_included, &*store, out, SystemClock.now(), |moved| {
+                progress.tell(moved);
+            })
+            .await;
+            store.close().await;
+            let saved = saved.map_err(|error| {
+                Failure::new("no snapshot was made", "correct the cause and try again; nothing was left behind")
+                    .because(error)
+            })?;
+            // What a disk has taken is not always what it gives back.
+            if inspect::check(fresh.path()).await? != saved {
+                return Err(Failure::new(
+                    format!("{} does not hold what was written to it", file.display()),
+                    "check the disk, and write to another one",
+                ));
+            }
+            saved
+        }
+        None => {
+            save_through_server(flags, out).await?;
+            inspect::check(fresh.path()).await?
+        }
+    };
     fresh.keep().map_err(unwritten)?;
     let spent = progress.end();
     print_line!(
@@ -89,4 +104,29 @@ pub(super) async fn run(flags: &SaveFlags) -> Result<(), Failure> {
         );
     }
     Ok(())
+}
+
+/// Has the server that has the store open write the snapshot, and copies it.
+async fn save_through_server(flags: &SaveFlags, mut out: File) -> Result<(), Failure> {
+    let data_dir = flags.store.data_dir()?;
+    let cluster = Cluster::find(&ServerFlags::of(None, Some(data_dir))).await?;
+    let body = if flags.include_keys { server::INCLUDE_KEYS } else { "" };
+    let answer = cluster.ask_text("PUT", server::SNAPSHOT_PATH, body).await?;
+    let written = PathBuf::from(answer.trim_end());
+    let copied = copy(&written, &mut out).await;
+    // The server's copy is removed whatever became of ours.
+    let removed = tokio::fs::remove_file(&written).await;
+    copied.and(removed).map_err(|error| {
+        Failure::new(
+            format!("failed to copy the snapshot {} of the server", written.display()),
+            "run this as the user of the server, and check the space on the disk",
+        )
+        .because(error)
+    })
+}
+
+async fn copy(from: &Path, to: &mut File) -> io::Result<()> {
+    let mut written = File::open(from).await?;
+    tokio::io::copy(&mut written, to).await?;
+    to.sync_all().await
 }

@@ -1,0 +1,45 @@
+//! A snapshot of the store of a running server, for `k3 snapshot save` on the same machine.
+//!
+//! A store in a directory is open in one process only, so the server itself writes the file, into its data directory and for
+//! its owner alone. Only members of system:masters may ask for it: no role grants the path.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use k3_apiserver::Server;
+use k3_client::with_causes;
+use k3_storage::{Clock, Key, Store, SystemClock, transfer};
+use tokio::{fs::File, runtime::Handle, task::block_in_place};
+
+use super::shared_keys::holds_private_keys;
+use crate::{random, secret_file};
+
+/// Where a snapshot is asked for with PUT; the answer is the path of the file.
+pub(crate) const SNAPSHOT_PATH: &str = "/debug/snapshot";
+/// The body that asks for private keys too.
+pub(crate) const INCLUDE_KEYS: &str = "include-keys";
+
+/// Lets the server write snapshots of its store.
+pub(super) fn offer_snapshots(server: &Server, store: Arc<dyn Store>, data_dir: &Path) {
+    let data_dir = data_dir.to_path_buf();
+    let get = || "PUT asks for a snapshot of the store".to_owned();
+    server.add_setting(SNAPSHOT_PATH, get, move |body| {
+        let saved = block_in_place(|| Handle::current().block_on(save(&*store, &data_dir, body == INCLUDE_KEYS)));
+        saved.map(|path| path.display().to_string())
+    });
+}
+
+async fn save(store: &dyn Store, data_dir: &Path, includes_keys: bool) -> Result<PathBuf, String> {
+    let name = random::digits::<8>().map_err(|failure| failure.to_string())?;
+    let path = data_dir.join(format!("snapshot-{name}.k3"));
+    let fresh = secret_file::Fresh::begin(&path).map_err(|error| with_causes(&error))?;
+    let out = fresh.handle().map(File::from_std).map_err(|error| with_causes(&error))?;
+    let is_included = |key: &Key| includes_keys || !holds_private_keys(key);
+    transfer::backup_where(is_included, store, out, SystemClock.now(), |_| {})
+        .await
+        .map_err(|error| with_causes(&error))?;
+    fresh.keep().map_err(|error| with_causes(&error))?;
+    Ok(path)
+}
