@@ -53,8 +53,8 @@ impl CompactionSchedule {
             self.observe(found, now);
             if let Some(observed) = self.observed {
                 let age = observed.age(now, self.clock.as_ref());
-                if age < self.period {
-                    return Ok(self.period - age);
+                if let Some(remaining) = self.period.checked_sub(age).filter(|left| !left.is_zero()) {
+                    return Ok(remaining);
                 }
                 store.compact(observed.mark.revision).await?;
             }

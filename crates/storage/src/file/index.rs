@@ -108,7 +108,8 @@ impl Survey {
         }
         match record.expiry {
             Some(expiry) => {
-                self.expiring.insert(record.owned_key()?, (record.revision, expiry));
+                self.expiring
+                    .insert(record.owned_key()?, (record.revision, expiry));
             }
             None if is_known => {
                 self.expiring.remove(record.key);

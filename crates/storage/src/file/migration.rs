@@ -144,16 +144,24 @@ mod tests {
     /// How far the victim has come, in its directory.
     const BEGUN: &str = "begun";
 
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "there is no runtime in this test: two processes race"
+    )]
+    fn pause(milliseconds: u64) {
+        std::thread::sleep(Duration::from_millis(milliseconds));
+    }
+
     /// A step that takes long enough to be killed in, before it changes something and after.
     fn leave_a_trace_slowly(txn: &WriteTransaction) -> Result<(), Fault> {
-        std::thread::sleep(Duration::from_millis(3));
+        pause(3);
         leave_a_trace(txn)?;
         let mut log = txn.open_table(LOG)?;
         for number in 0..200 {
             log.insert(1_000_000 + number, &[7_u8; 1000][..])?;
         }
         drop(log);
-        std::thread::sleep(Duration::from_millis(3));
+        pause(3);
         Ok(())
     }
 
@@ -193,9 +201,9 @@ mod tests {
                 .unwrap();
             let begun = directory.path().join(BEGUN);
             while !begun.exists() && victim.try_wait().unwrap().is_none() {
-                std::thread::sleep(Duration::from_millis(1));
+                pause(1);
             }
-            std::thread::sleep(Duration::from_millis(delay));
+            pause(delay);
             victim.kill().unwrap();
             let ended = victim.wait().unwrap();
             std::fs::remove_file(&begun).unwrap();
