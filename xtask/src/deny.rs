@@ -24,7 +24,13 @@ pub(crate) fn run(workspace: &Workspace) -> Outcome {
     };
     let mut command = Command::new(program);
     command.current_dir(workspace.root());
-    command.args(["--offline", "--log-level", "error", "check", "--hide-inclusion-graph"]);
+    command.args([
+        "--offline",
+        "--log-level",
+        "error",
+        "check",
+        "--hide-inclusion-graph",
+    ]);
     command.args(["bans", "licenses", "sources"]);
     if has_advisories() {
         command.arg("advisories");

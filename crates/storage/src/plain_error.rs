@@ -28,7 +28,9 @@ pub(crate) fn describe(error: &(dyn Error + 'static)) -> String {
 
 fn describe_io(error: &io::Error) -> &'static str {
     match error.kind() {
-        io::ErrorKind::ConnectionRefused => "connection refused; check that the server runs and the port is right",
+        io::ErrorKind::ConnectionRefused => {
+            "connection refused; check that the server runs and the port is right"
+        }
         io::ErrorKind::TimedOut => "connection timed out; check the address and firewalls",
         io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => {
             "the host is unreachable; check the address and the network"
@@ -39,8 +41,12 @@ fn describe_io(error: &io::Error) -> &'static str {
         | io::ErrorKind::UnexpectedEof
         | io::ErrorKind::NotConnected => "the server closed the connection",
         io::ErrorKind::PermissionDenied => "permission denied",
-        io::ErrorKind::InvalidData => "the server does not speak the expected protocol; check the port and TLS settings",
-        _ if error.to_string().contains("lookup") => "the host name was not found; check its spelling and DNS",
+        io::ErrorKind::InvalidData => {
+            "the server does not speak the expected protocol; check the port and TLS settings"
+        }
+        _ if error.to_string().contains("lookup") => {
+            "the host name was not found; check its spelling and DNS"
+        }
         _ => "the connection failed",
     }
 }
@@ -48,7 +54,9 @@ fn describe_io(error: &io::Error) -> &'static str {
 fn describe_tls(error: &rustls::Error) -> String {
     match error {
         rustls::Error::InvalidCertificate(why) => {
-            format!("the server's certificate is not valid ({why:?}); check the authority file and the host name")
+            format!(
+                "the server's certificate is not valid ({why:?}); check the authority file and the host name"
+            )
         }
         rustls::Error::AlertReceived(alert) => {
             format!("the server refused the TLS handshake ({alert:?}); check the client certificate")
@@ -69,7 +77,9 @@ mod tests {
     fn the_cause_is_named_and_the_library_is_not() {
         let refused = Driver(io::Error::from(io::ErrorKind::ConnectionRefused));
         assert!(describe(&refused).starts_with("connection refused"));
-        let lookup = Driver(io::Error::other("failed to lookup address information: Name or service not known"));
+        let lookup = Driver(io::Error::other(
+            "failed to lookup address information: Name or service not known",
+        ));
         assert!(describe(&lookup).starts_with("the host name was not found"));
         let wrapped = Driver(io::Error::other(io::Error::from(io::ErrorKind::TimedOut)));
         assert!(describe(&wrapped).starts_with("connection timed out"));

@@ -51,7 +51,11 @@ impl Growth {
             last = (short, long);
         }
         let (short, long) = last;
-        let line = format!("{name}: {} entries take {short:?}, {} take {long:?}", few(), many());
+        let line = format!(
+            "{name}: {} entries take {short:?}, {} take {long:?}",
+            few(),
+            many()
+        );
         self.0.borrow_mut().push(line);
     }
 

@@ -33,7 +33,8 @@ fn validation_grows_as_lists_do() {
 #[test]
 fn validation_of_equal_and_empty_entries_grows_as_lists_do() {
     let growth = Growth::default();
-    let structs = |place: &Place| matches!(&place.field.ty, Type::List(items) if matches!(**items, Type::Struct(_)));
+    let structs =
+        |place: &Place| matches!(&place.field.ty, Type::List(items) if matches!(**items, Type::Struct(_)));
     for place in places().into_iter().filter(structs) {
         check(&growth, &format!("{} equal", place.name()), &place, |count| {
             place.object(count, Entries::EqualOrEmpty)
@@ -65,7 +66,13 @@ fn check(growth: &Growth, name: &str, place: &Place, object: impl Fn(usize) -> V
     };
     let long = object(many());
     let short = LazyCell::new(|| object(few()));
-    let pick = |count| if count == many() { long.clone() } else { short.clone() };
+    let pick = |count| {
+        if count == many() {
+            long.clone()
+        } else {
+            short.clone()
+        }
+    };
     if !place.is_stored() {
         growth.check(&format!("review {name}"), pick, |object| {
             bounded(name, rules::review(&object, &at));
@@ -99,6 +106,10 @@ fn bounded<T>(name: &str, answer: Result<T, Status>) {
     if let Err(status) = answer {
         let text = status.to_json();
         assert!(text.len() <= MOST_ANSWER, "{name}: {} bytes", text.len());
-        assert!(status.message.len() <= 2 * bound::MOST_MESSAGE, "{name}: {}", status.message.len());
+        assert!(
+            status.message.len() <= 2 * bound::MOST_MESSAGE,
+            "{name}: {}",
+            status.message.len()
+        );
     }
 }

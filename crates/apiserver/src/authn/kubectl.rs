@@ -13,7 +13,8 @@ use k3_api::{
 use super::{Known, Way, lookup::LEEWAY};
 
 /// What kubectl is told where it may do nothing.
-const DISABLED: &str = "kubectl disabled: this server does not accept requests of kubectl (--kubectl-disabled)";
+const DISABLED: &str =
+    "kubectl disabled: this server does not accept requests of kubectl (--kubectl-disabled)";
 
 /// Whether a request was refused because kubectl sent it.
 pub(crate) fn is_kubectl_refusal(status: &Status) -> bool {

@@ -48,9 +48,9 @@ pub use self::{
     token_file::{TokenFile, TokenFileError, TokenFileProblem},
 };
 pub(crate) use self::{
-    kubectl::is_kubectl_refusal,
     authenticator::{Authenticator, Credentials, Known, Peer, Reviewed, Way},
     identity::{ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, anonymous, authenticated},
     keys::Signer,
+    kubectl::is_kubectl_refusal,
     x509::ShownCertificate,
 };

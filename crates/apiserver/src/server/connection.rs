@@ -217,7 +217,10 @@ async fn is_plain_http(stream: &TcpStream) -> bool {
     let Ok(5) = stream.peek(&mut begin).await else {
         return false;
     };
-    [b"GET /", b"HEAD ", b"POST ", b"PUT /", b"OPTIO", b"PATCH", b"DELET"].contains(&&begin)
+    [
+        b"GET /", b"HEAD ", b"POST ", b"PUT /", b"OPTIO", b"PATCH", b"DELET",
+    ]
+    .contains(&&begin)
 }
 
 /// Answers as upstream's server does, so that the user sees what is wrong: Go's HTTP server has this sentence.

@@ -40,11 +40,7 @@ use crate::{
 
 /// A Kubernetes control plane in one process.
 #[derive(Debug, Parser)]
-#[command(
-    name = "k3",
-    version,
-    arg_required_else_help = true
-)]
+#[command(name = "k3", version, arg_required_else_help = true)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -82,7 +78,11 @@ enum Command {
 pub(crate) fn run() -> Result<(), Failure> {
     let world = World {
         variable: &|name| env::var_os(name),
-        variable_names: &|| env::vars_os().filter_map(|(name, _)| name.into_string().ok()).collect(),
+        variable_names: &|| {
+            env::vars_os()
+                .filter_map(|(name, _)| name.into_string().ok())
+                .collect()
+        },
         folder: Path::new(""),
     };
     let words = k3_client::in_order(&command(), env::args_os().collect());

@@ -136,9 +136,10 @@ fn unanswered(error: kube::Error) -> Failure {
         _ => "check that the server runs, and that the kubeconfig is for it",
     };
     match error {
-        kube::Error::Api(status) => {
-            Failure::new(format!("the server answered: {}", status.message.trim_end()), advice)
-        }
+        kube::Error::Api(status) => Failure::new(
+            format!("the server answered: {}", status.message.trim_end()),
+            advice,
+        ),
         error => Failure::new("cannot ask the server", advice).because(error),
     }
 }

@@ -71,11 +71,7 @@ pub(super) fn run(flags: &StorageProcessFlags) -> Result<(), Failure> {
 }
 
 /// Says how the store is whenever that changes, until a signal comes.
-async fn look_after(
-    storage: StorageConfig,
-    wait: Duration,
-    signals: &mut Signals,
-) -> Result<(), Failure> {
+async fn look_after(storage: StorageConfig, wait: Duration, signals: &mut Signals) -> Result<(), Failure> {
     let stop = Stop::new();
     let watching = async {
         let opening = Box::pin(server::open_store(&storage, wait));

@@ -38,7 +38,12 @@ pub(super) fn find(named: Option<&PathBuf>, world: &World<'_>) -> Result<Option<
     };
     match fs::metadata(&path) {
         Ok(file) => {
-            check_owner(&path, file.uid(), file.mode(), rustix::process::geteuid().as_raw())?;
+            check_owner(
+                &path,
+                file.uid(),
+                file.mode(),
+                rustix::process::geteuid().as_raw(),
+            )?;
         }
         // Reading it fails with the reason.
         Err(_) => return Ok(Some(path)),
@@ -103,7 +108,9 @@ pub(super) fn checked(
         };
         if entry.is_list && !value::takes_list(arg) {
             let place = format!("{path}:{}: {}", entry.line, entry.key);
-            faults.push(format!("{place}: is a list, but takes one value; write it without brackets and dashes"));
+            faults.push(format!(
+                "{place}: is a list, but takes one value; write it without brackets and dashes"
+            ));
             continue;
         }
         let set = Given {
@@ -174,7 +181,10 @@ mod tests {
         assert!(check_owner(path, 0, 0o644, 1000).is_ok());
         for (owner, mode, user) in [(1000, 0o600, 0), (1000, 0o600, 1001), (0, 0o666, 0)] {
             let refused = check_owner(path, owner, mode, user).unwrap_err().to_string();
-            assert!(refused.contains("not trusted") && refused.contains("--config"), "{refused}");
+            assert!(
+                refused.contains("not trusted") && refused.contains("--config"),
+                "{refused}"
+            );
         }
     }
 }

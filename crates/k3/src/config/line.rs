@@ -127,8 +127,7 @@ pub(crate) fn read_server_location(command: &Command, world: &World<'_>) -> Resu
             let found = set.iter().find(|set| set.key.name == name);
             found.map(|set| PathBuf::from(set.values.concat()))
         };
-        location.file =
-            value("kubeconfig").or_else(|| Some(value("data_dir")?.join(ADMIN_KUBECONFIG)));
+        location.file = value("kubeconfig").or_else(|| Some(value("data_dir")?.join(ADMIN_KUBECONFIG)));
     }
     Ok(location)
 }

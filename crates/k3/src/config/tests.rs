@@ -145,8 +145,14 @@ fn what_is_wrong_in_a_file_is_told_with_file_line_and_key() {
             "./.config.yaml:1: api.port: \"70000\": 70000 is not in 0..=65535",
         ),
         ("api: {port: }", "./.config.yaml:1: api.port: \"\""),
-        ("api: {port: [1, 2]}", "./.config.yaml:1: api.port: is a list, but takes one value"),
-        ("api: {port: [1]}", "./.config.yaml:1: api.port: is a list, but takes one value"),
+        (
+            "api: {port: [1, 2]}",
+            "./.config.yaml:1: api.port: is a list, but takes one value",
+        ),
+        (
+            "api: {port: [1]}",
+            "./.config.yaml:1: api.port: is a list, but takes one value",
+        ),
         ("role: bad", "./.config.yaml:1: role: \"bad\""),
         ("log: {level: loud}", "./.config.yaml:1: log.level: \"loud\""),
         (

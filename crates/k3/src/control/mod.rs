@@ -44,10 +44,22 @@ const SCHEDULER_NAMES: [&str; 2] = ["scheduler", k3_scheduler::NAME];
 /// The names of work queues, which logs and metrics show, where they are not the name of their controller.
 const QUEUE_NAMES: &[(&str, &str)] = &[
     ("bootstrap_signer_queue", "bootstrap-signer-controller"),
-    ("ca_cert_publisher_cluster_trust_bundles", "kube-apiserver-serving-clustertrustbundle-publisher-controller"),
-    ("certificate_approving", "certificatesigningrequest-approving-controller"),
-    ("certificate_cleaning", "certificatesigningrequest-cleaner-controller"),
-    ("certificate_signing", "certificatesigningrequest-signing-controller"),
+    (
+        "ca_cert_publisher_cluster_trust_bundles",
+        "kube-apiserver-serving-clustertrustbundle-publisher-controller",
+    ),
+    (
+        "certificate_approving",
+        "certificatesigningrequest-approving-controller",
+    ),
+    (
+        "certificate_cleaning",
+        "certificatesigningrequest-cleaner-controller",
+    ),
+    (
+        "certificate_signing",
+        "certificatesigningrequest-signing-controller",
+    ),
     ("cidrallocator_node", "node-ipam-controller"),
     ("claims", "persistentvolume-binder-controller"),
     ("endpoint_slice", "endpointslice-controller"),
@@ -63,7 +75,10 @@ const QUEUE_NAMES: &[(&str, &str)] = &[
     ("pvcprotection", "persistentvolumeclaim-protection-controller"),
     ("pvprotection", "persistentvolume-protection-controller"),
     ("resourcequota_primary", "resourcequota-controller"),
-    ("root-ca-certificate-publisher", "root-ca-certificate-publisher-controller"),
+    (
+        "root-ca-certificate-publisher",
+        "root-ca-certificate-publisher-controller",
+    ),
     ("serviceaccount_tokens_secret", "serviceaccount-token-controller"),
     ("serviceaccount_tokens_service", "serviceaccount-token-controller"),
     ("stale_pod_disruption", "disruption-controller"),
@@ -72,7 +87,10 @@ const QUEUE_NAMES: &[(&str, &str)] = &[
     ("ttl_jobs_to_delete", "ttl-after-finished-controller"),
     ("ttlcontroller", "ttl-controller"),
     ("vacprotection", "volumeattributesclass-protection-controller"),
-    ("validatingadmissionpolicy-status", "validatingadmissionpolicy-status-controller"),
+    (
+        "validatingadmissionpolicy-status",
+        "validatingadmissionpolicy-status-controller",
+    ),
     ("volume_expand", "persistentvolume-expander-controller"),
     ("volumes", "persistentvolume-binder-controller"),
 ];

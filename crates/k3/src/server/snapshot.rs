@@ -26,7 +26,8 @@ pub(super) fn offer_snapshots(server: &Server, store: Arc<dyn Store>, data_dir: 
     let data_dir = data_dir.to_path_buf();
     let get = || "PUT asks for a snapshot of the store".to_owned();
     server.add_setting(SNAPSHOT_PATH, get, move |body| {
-        let saved = block_in_place(|| Handle::current().block_on(save(&*store, &data_dir, body == INCLUDE_KEYS)));
+        let saved =
+            block_in_place(|| Handle::current().block_on(save(&*store, &data_dir, body == INCLUDE_KEYS)));
         saved.map(|path| path.display().to_string())
     });
 }
@@ -35,7 +36,10 @@ async fn save(store: &dyn Store, data_dir: &Path, includes_keys: bool) -> Result
     let name = random::digits::<8>().map_err(|failure| failure.to_string())?;
     let path = data_dir.join(format!("snapshot-{name}.k3"));
     let fresh = secret_file::Fresh::begin(&path).map_err(|error| with_causes(&error))?;
-    let out = fresh.handle().map(File::from_std).map_err(|error| with_causes(&error))?;
+    let out = fresh
+        .handle()
+        .map(File::from_std)
+        .map_err(|error| with_causes(&error))?;
     let is_included = |key: &Key| includes_keys || !holds_private_keys(key);
     transfer::backup_where(is_included, store, out, SystemClock.now(), |_| {})
         .await

@@ -52,7 +52,10 @@ async fn lines_are_json_in_a_file_that_is_put_aside_and_the_level_is_changed_whi
     assert_eq!(level(&server, &[]).1.trim(), "warn,k3_apiserver=trace");
     for odd in ["loud", "info,hyper=trace"] {
         let (code, _, errors) = level(&server, &[odd]);
-        assert!(code == Some(1) && errors.contains("the server answered"), "{errors}");
+        assert!(
+            code == Some(1) && errors.contains("the server answered"),
+            "{errors}"
+        );
     }
     assert_eq!(level(&server, &["8"]).0, Some(0));
 

@@ -45,7 +45,11 @@ fn help_is_a_command_too() {
 #[test]
 fn an_impossible_node_name_is_a_usage_error() {
     for name in ["a_b", "-x", "a..b", "x y", &"n".repeat(254)] {
-        let (code, _, errors) = outcome(&mut k3(&["start", "--storage=memory", &format!("--node-name={name}")]));
+        let (code, _, errors) = outcome(&mut k3(&[
+            "start",
+            "--storage=memory",
+            &format!("--node-name={name}"),
+        ]));
         assert_eq!(code, Some(2), "{name}: {errors}");
         assert!(errors.contains("not a valid node name"), "{errors}");
     }
@@ -93,11 +97,17 @@ fn client_commands_find_the_server_of_the_configuration() {
     let home = tempfile::tempdir().unwrap();
     let call = || {
         let mut command = k3(&["get", "namespaces", "-o", "name"]);
-        command.current_dir(home.path()).env("HOME", home.path()).env_remove("KUBECONFIG");
+        command
+            .current_dir(home.path())
+            .env("HOME", home.path())
+            .env_remove("KUBECONFIG");
         command
     };
     let (code, output, errors) = outcome(call().env("K3_DATA_DIR", data.path()));
-    assert!(code == Some(0) && output.contains("namespace/default"), "{errors}");
+    assert!(
+        code == Some(0) && output.contains("namespace/default"),
+        "{errors}"
+    );
     let kubeconfig = data.path().join("admin.kubeconfig");
     let (code, _, errors) = outcome(call().env("K3_KUBECONFIG", &kubeconfig));
     assert_eq!(code, Some(0), "{errors}");
@@ -121,7 +131,14 @@ fn a_store_that_cannot_be_used_is_described_by_address_cause_and_remedy() {
         let began = Instant::now();
         let (code, _, errors) = outcome(command.args(args).arg("--data-dir").arg(data.path()));
         assert_eq!(code, Some(1), "{args:?}: {errors}");
-        for library in ["tonic", "transport error", "sqlx", "os error", "hyper", "error communicating"] {
+        for library in [
+            "tonic",
+            "transport error",
+            "sqlx",
+            "os error",
+            "hyper",
+            "error communicating",
+        ] {
             assert!(!errors.contains(library), "{library}: {errors}");
         }
         (errors, began.elapsed())

@@ -153,7 +153,12 @@ fn calls_that_make_no_sense_are_told_and_tokens_are_not_repeated() {
 #[test]
 fn kubectl_is_refused_where_it_is_disabled() {
     let cluster = Cluster::refusing(&["--kubectl-disabled"]);
-    for call in ["get namespaces", "create namespace a", "version", "get --raw /api"] {
+    for call in [
+        "get namespaces",
+        "create namespace a",
+        "version",
+        "get --raw /api",
+    ] {
         let (_, said) = cluster.refused(call);
         assert!(said.contains("kubectl disabled"), "{call}: {said}");
     }

@@ -46,7 +46,8 @@ pub struct Wanted {
 }
 
 /// The network for pods on a runtime that has none of its own; Docker and Podman have. Called once such a runtime answers.
-pub type NetworkSource<'a> = dyn Fn() -> Pin<Box<dyn Future<Output = Option<BridgeNetwork>> + Send + 'a>> + Send + Sync + 'a;
+pub type NetworkSource<'a> =
+    dyn Fn() -> Pin<Box<dyn Future<Output = Option<BridgeNetwork>> + Send + 'a>> + Send + Sync + 'a;
 
 /// Which runtime is looked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

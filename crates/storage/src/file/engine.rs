@@ -263,7 +263,9 @@ fn explain(place: &str, fault: Fault) -> StoreError {
         redb::Error::Io(error) => StoreError::unavailable("file", place, error),
         redb::Error::Corrupted(message) => {
             tracing::debug!(message, "the storage engine reports corruption");
-            StoreError::Corrupt(format!("{place}: {FILE} does not have the content that it should"))
+            StoreError::Corrupt(format!(
+                "{place}: {FILE} does not have the content that it should"
+            ))
         }
         error => {
             tracing::debug!(%error, "the storage engine failed");

@@ -134,7 +134,9 @@ fn from_driver(error: sqlx::Error, place: &str) -> StoreError {
         (sqlx::Error::Database(said), Some(number)) => {
             format!("the server answered: {} (error {number})", said.message())
         }
-        (sqlx::Error::Protocol(_), _) => "the server does not speak the MySQL protocol; check the port".to_owned(),
+        (sqlx::Error::Protocol(_), _) => {
+            "the server does not speak the MySQL protocol; check the port".to_owned()
+        }
         (sqlx::Error::Tls(cause), _) => plain_error::describe(&**cause),
         _ => plain_error::describe(&error),
     };

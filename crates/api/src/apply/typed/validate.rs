@@ -114,7 +114,10 @@ impl<'a> Walk<'a> {
             };
             if !list.is_atomic() && self.duplicates == Duplicates::Refused {
                 if !seen.insert(element.clone()) {
-                    self.error(format!("duplicate entries for key {}", bound::display(&element, MOST_PATH)));
+                    self.error(format!(
+                        "duplicate entries for key {}",
+                        bound::display(&element, MOST_PATH)
+                    ));
                 }
             }
             self.below(element, item, list.items);

@@ -66,7 +66,10 @@ fn text(held: &[Held]) -> String {
     let mut text = table(&rows);
     for held in held {
         if let Some(flaw) = &held.flaw {
-            text.push_str(&wrapped(&format!("\n{} is bad:", held.name), flaw.split_whitespace()));
+            text.push_str(&wrapped(
+                &format!("\n{} is bad:", held.name),
+                flaw.split_whitespace(),
+            ));
         }
         if !held.names.is_empty() {
             let names = held.names.iter().map(String::as_str);

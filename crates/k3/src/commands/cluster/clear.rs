@@ -54,7 +54,9 @@ pub(super) async fn run(flags: &ClearFlags) -> Result<(), Failure> {
     let removed = remove_containers(&folder).await?;
     print_line!(
         "removed {} pods, {} databases and {} volumes from the container runtime",
-        removed.pods, removed.databases, removed.volumes
+        removed.pods,
+        removed.databases,
+        removed.volumes
     );
     match folder.remove()? {
         Removal::Whole => print_line!("removed {}", folder.path().display()),

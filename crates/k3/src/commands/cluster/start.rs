@@ -100,7 +100,11 @@ async fn report_waiting(folder: &ClusterFolder) {
         .map(|(_, node)| node.name.as_str())
         .filter(|name| !ready.iter().flatten().any(|ready| ready == name))
         .collect();
-    let server = if ready.is_some() { "" } else { "the API server does not answer yet; " };
+    let server = if ready.is_some() {
+        ""
+    } else {
+        "the API server does not answer yet; "
+    };
     eprintln!("{server}not ready: {}", waiting.join(", "));
 }
 

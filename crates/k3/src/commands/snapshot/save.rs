@@ -61,8 +61,11 @@ pub(super) async fn run(flags: &SaveFlags) -> Result<(), Failure> {
             .await;
             store.close().await;
             let saved = saved.map_err(|error| {
-                Failure::new("no snapshot was made", "correct the cause and try again; nothing was left behind")
-                    .because(error)
+                Failure::new(
+                    "no snapshot was made",
+                    "correct the cause and try again; nothing was left behind",
+                )
+                .because(error)
             })?;
             // What a disk has taken is not always what it gives back.
             if inspect::check(fresh.path()).await? != saved {
@@ -110,7 +113,11 @@ pub(super) async fn run(flags: &SaveFlags) -> Result<(), Failure> {
 async fn save_through_server(flags: &SaveFlags, mut out: File) -> Result<(), Failure> {
     let data_dir = flags.store.data_dir()?;
     let cluster = Cluster::find(&ServerFlags::of(None, Some(data_dir))).await?;
-    let body = if flags.include_keys { server::INCLUDE_KEYS } else { "" };
+    let body = if flags.include_keys {
+        server::INCLUDE_KEYS
+    } else {
+        ""
+    };
     let answer = cluster.ask_text("PUT", server::SNAPSHOT_PATH, body).await?;
     let written = PathBuf::from(answer.trim_end());
     let copied = copy(&written, &mut out).await;

@@ -29,7 +29,11 @@ impl StartFlags {
         Ok(Settings {
             chosen: self.parts.chosen()?,
             has_nodes: !self.no_node,
-            node: if self.no_node { None } else { Some(self.node.settings()?) },
+            node: if self.no_node {
+                None
+            } else {
+                Some(self.node.settings()?)
+            },
             ..self.api.settings()?
         })
     }
@@ -106,7 +110,8 @@ impl NodeFlags {
             Some(name) => name,
             // The name of the machine may be one that the API does not take.
             None => parse_node_name(&default_node_name()).map_err(|error| {
-                Failure::usage(error.to_string(), "choose a name with --node-name").because("it is the host name")
+                Failure::usage(error.to_string(), "choose a name with --node-name")
+                    .because("it is the host name")
             })?,
         };
         Ok(NodeSettings {
