@@ -25,11 +25,18 @@ async fn what_was_saved_and_destroyed_comes_back_with_its_uids_and_revisions_go_
     let server = data.start(&["--controllers="]);
     let made = create(&client(&server.kubeconfig).await, "kept").await;
 
-    // A store in a folder is its server's alone.
-    let (code, _, errors) = snapshot("save", &data, &file, &[]);
-    assert_eq!(code, Some(1));
-    assert!(errors.contains("in use") && errors.contains("stop"), "{errors}");
-    assert!(!file.exists());
+    // The server goes on, and writes the snapshot itself.
+    let running = files.path().join("running.k3");
+    let (code, output, errors) = snapshot("save", &data, &running, &[]);
+    assert_eq!(code, Some(0), "{errors}");
+    assert!(output.contains("read again"), "{output}");
+    assert_eq!(fs::metadata(&running).unwrap().permissions().mode() & 0o777, 0o600);
+    let left = fs::read_dir(data.path()).unwrap().flatten();
+    let left: Vec<_> = left
+        .filter(|entry| entry.file_name().to_string_lossy().contains("snapshot"))
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+    fs::remove_file(&running).unwrap();
     server.end_by(Signal::TERM);
 
     let (code, output, errors) = snapshot("save", &data, &file, &[]);

@@ -15,7 +15,7 @@ use crate::failure::Failure;
 const EXAMPLES: &str = "\
 Examples:
   k3 snapshot save /backup/monday.k3
-      writes all objects of the store in the data folder, whose server must be stopped
+      writes all objects of the store in the data directory; a running server goes on
 
   k3 snapshot save --storage etcd --etcd-servers http://10.0.0.1:2379 /backup/monday.k3
       the same from an etcd; servers may go on using it
