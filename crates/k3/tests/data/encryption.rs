@@ -210,7 +210,10 @@ async fn an_object_that_cannot_be_decrypted_is_an_error_of_its_own() {
     let admin = client(&server.kubeconfig).await;
     internal_error(secrets(&admin).get("lost").await);
     configure(&data, &["three", "one"]);
-    until("the key is used", || async { secrets(&admin).get("lost").await.is_ok() }).await;
+    until("the key is used", || async {
+        secrets(&admin).get("lost").await.is_ok()
+    })
+    .await;
     assert_eq!(password(&admin, "lost").await, PASSWORD);
     let listed = secrets(&admin).list(&ListParams::default()).await.unwrap();
     assert_eq!(listed.items.len(), 1);
