@@ -25,6 +25,16 @@ pub fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
 pub fn protect_file(path: &Path, file: &File) -> io::Result<()> {
     let metadata = file.metadata()?;
     let mode = metadata.mode() & 0o7777;
+    if metadata.is_file() && is_foreign(path, metadata.uid())? {
+        return Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            format!(
+                "{} belongs to user {}, who could read what is written to it; remove it, or choose another directory",
+                path.display(),
+                metadata.uid()
+            ),
+        ));
+    }
     if !metadata.is_file() || mode == PRIVATE || mode == READ_ONLY {
         return Ok(());
     }
@@ -46,6 +56,18 @@ pub fn protect_file(path: &Path, file: &File) -> io::Result<()> {
         );
     }
     Ok(())
+}
+
+/// Whether a file is neither this user's nor that of the directory's owner: somebody has put it there, as anybody can in `/tmp`.
+fn is_foreign(path: &Path, owner: u32) -> io::Result<bool> {
+    if owner == rustix::process::geteuid().as_raw() {
+        return Ok(false);
+    }
+    let directory = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    Ok(fs::metadata(directory)?.uid() != owner)
 }
 
 #[cfg(test)]
@@ -76,6 +98,23 @@ mod tests {
             open(&path, OpenOptions::new().append(true).create(true)).unwrap();
             assert_eq!(mode(&path), 0o600, "{name}");
         }
+    }
+
+    #[test]
+    fn refuses_a_file_that_another_user_has_put_there() {
+        if !rustix::process::geteuid().is_root() {
+            // Nobody else can give files away.
+            return;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("lock");
+        fs::write(&path, "").unwrap();
+        std::os::unix::fs::chown(&path, Some(12345), None).unwrap();
+        let error = open(&path, OpenOptions::new().append(true)).unwrap_err();
+        assert!(error.to_string().contains("12345"), "{error}");
+        // The directory of a user is that user's own.
+        std::os::unix::fs::chown(directory.path(), Some(12345), None).unwrap();
+        open(&path, OpenOptions::new().append(true)).unwrap();
     }
 
     #[test]

@@ -203,13 +203,20 @@ async fn an_object_that_cannot_be_decrypted_is_an_error_of_its_own() {
         server.end_by(Signal::TERM);
     }
 
-    // With the key it is there again.
+    // With the key it is there again, without a restart.
+    configure(&data, &["three"]);
+    let reload = "--encryption-provider-config-automatic-reload";
+    let server = data.start(&[&flags[..], &[reload]].concat());
+    let admin = client(&server.kubeconfig).await;
+    internal_error(secrets(&admin).get("lost").await);
     configure(&data, &["three", "one"]);
-    let server = data.start(&flags);
-    assert_eq!(
-        password(&client(&server.kubeconfig).await, "lost").await,
-        PASSWORD
-    );
+    until("the key is used", || async {
+        secrets(&admin).get("lost").await.is_ok()
+    })
+    .await;
+    assert_eq!(password(&admin, "lost").await, PASSWORD);
+    let listed = secrets(&admin).list(&ListParams::default()).await.unwrap();
+    assert_eq!(listed.items.len(), 1);
 }
 
 #[tokio::test]

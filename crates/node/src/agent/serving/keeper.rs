@@ -178,7 +178,9 @@ fn validity(certificate: &str, now: Timestamp) -> Option<(Timestamp, Timestamp)>
 
 /// What is kept, and what is known of it; nothing is known of what the authorities of the moment may not have signed.
 fn read(path: &Path, config: &Config) -> Option<(rustls::sign::CertifiedKey, Option<Held>)> {
-    let stored: Stored = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
+    let file = std::fs::File::open(path).ok()?;
+    k3_files::protect_file(path, &file).ok()?;
+    let stored: Stored = serde_json::from_reader(io::BufReader::new(file)).ok()?;
     let pair = certified(stored.certificate.as_bytes(), stored.key.as_bytes()).ok()?;
     let names = Names {
         node: config.node_name.clone(),
