@@ -225,7 +225,7 @@ fn the_file_stays_small_in_quick_restarts() {
             let store: Arc<dyn Store> = FileStore::open(options).await.unwrap();
             clock.schedule().run(store.as_ref()).await.unwrap();
             for _ in 0..4 {
-                churn(&store, &[7; 20_000]).await;
+                churn(&store, &vec![7; 20_000]).await;
             }
             clock.advance(Duration::from_mins(1));
             store.close().await;
@@ -245,7 +245,7 @@ fn churn_within_one_period_is_compacted_by_its_size() {
         let store: Arc<dyn Store> = FileStore::open(FileOptions::new(folder.path())).await.unwrap();
         let start = store.stands().await;
         for _ in 0..35 {
-            churn(&store, &[7; 400_000]).await;
+            churn(&store, &vec![7; 400_000]).await;
         }
         let large = store.stands().await;
         // What is young stays for some seconds.
