@@ -173,7 +173,10 @@ mod tests {
         assert_eq!(cut("abc", 3), "abc");
         assert_eq!(cut_encoded("a\nb", 4), "a\nb");
         assert_eq!(display(&"abc", 3), "abc");
-        assert_eq!(super::json(&json!({"a": [1, "x"]}), 13), Ok(r#"{"a":[1,"x"]}"#.to_owned()));
+        assert_eq!(
+            super::json(&json!({"a": [1, "x"]}), 13),
+            Ok(r#"{"a":[1,"x"]}"#.to_owned())
+        );
     }
 
     #[test]
@@ -181,7 +184,10 @@ mod tests {
         assert_eq!(cut("ab\u{fc}d", 3), "ab... (3 more bytes)");
         assert_eq!(cut_encoded("a\n<b", 3), "a\n... (2 more bytes)");
         assert_eq!(display(&"ab\u{fc}d", 3), "ab...");
-        assert_eq!(super::json(&json!({"a": [1, "xyz"]}), 10), Err(r#"{"a":[1,"x..."#.to_owned()));
+        assert_eq!(
+            super::json(&json!({"a": [1, "xyz"]}), 10),
+            Err(r#"{"a":[1,"x..."#.to_owned())
+        );
     }
 
     #[test]

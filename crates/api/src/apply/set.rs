@@ -384,7 +384,9 @@ impl<'a> FieldSetBuilder<'a> {
 
     /// The set.
     pub(crate) fn finish(mut self) -> FieldSet<'a> {
-        let sorted = self.nodes.is_sorted_by(|left, right| left.element < right.element);
+        let sorted = self
+            .nodes
+            .is_sorted_by(|left, right| left.element < right.element);
         if !sorted {
             self.nodes.sort_by(|left, right| left.element.cmp(&right.element));
             let mut merged: Vec<Node<'a>> = Vec::with_capacity(self.nodes.len());

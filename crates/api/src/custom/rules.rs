@@ -306,7 +306,9 @@ impl Rules for CustomRules {
     }
 
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
-        let known: HashSet<_> = old.map_or_else(HashSet::new, |old| old.at("metadata").texts("finalizers").collect());
+        let known: HashSet<_> = old.map_or_else(HashSet::new, |old| {
+            old.at("metadata").texts("finalizers").collect()
+        });
         let mut added: Vec<_> = new
             .at("metadata")
             .texts("finalizers")

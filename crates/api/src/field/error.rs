@@ -303,10 +303,12 @@ impl Shown {
             }
             Shown::Printed(text) => Shown::Printed(bound::cut_owned(text, MOST_VALUE)),
             Shown::Json(Value::String(text)) => Shown::Text(text).bounded(),
-            Shown::Json(value @ (Value::Array(_) | Value::Object(_))) => match bound::json(&value, MOST_VALUE) {
-                Ok(_) => Shown::Json(value),
-                Err(begin) => Shown::Printed(begin),
-            },
+            Shown::Json(value @ (Value::Array(_) | Value::Object(_))) => {
+                match bound::json(&value, MOST_VALUE) {
+                    Ok(_) => Shown::Json(value),
+                    Err(begin) => Shown::Printed(begin),
+                }
+            }
             other => other,
         }
     }
@@ -391,7 +393,10 @@ fn json_size(value: &Value) -> usize {
     match value {
         Value::String(text) => text.len() + 2,
         Value::Array(list) => list.iter().map(json_size).sum::<usize>() + 2,
-        Value::Object(map) => map.iter().map(|(key, value)| key.len() + 4 + json_size(value)).sum(),
+        Value::Object(map) => map
+            .iter()
+            .map(|(key, value)| key.len() + 4 + json_size(value))
+            .sum(),
         Value::Null | Value::Bool(_) | Value::Number(_) => 8,
     }
 }

@@ -97,7 +97,12 @@ impl Errors {
     #[must_use]
     pub fn without_repetitions(&self) -> Self {
         let mut seen = HashSet::with_capacity(self.kept.len());
-        let mut once: Self = self.kept.iter().filter(|error| seen.insert(*error)).cloned().collect();
+        let mut once: Self = self
+            .kept
+            .iter()
+            .filter(|error| seen.insert(*error))
+            .cloned()
+            .collect();
         once.omitted += self.omitted;
         once
     }

@@ -7,9 +7,9 @@ mod error;
 mod errors;
 mod path;
 
+pub(crate) use self::error::aggregate_with_omitted;
 pub use self::{
     error::{Error, ErrorKind, Shown, aggregate, supported_values},
     errors::Errors,
     path::Path,
 };
-pub(crate) use self::error::aggregate_with_omitted;

@@ -113,7 +113,11 @@ impl Cause {
         // The names of the fields, and what stands between them.
         const FRAME: usize = 40;
         let texts = [&self.reason, &self.message, &self.field];
-        FRAME + texts.map(|text| bound::encoded_length(text)).iter().sum::<usize>()
+        FRAME
+            + texts
+                .map(|text| bound::encoded_length(text))
+                .iter()
+                .sum::<usize>()
     }
 }
 

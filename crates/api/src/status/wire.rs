@@ -24,7 +24,11 @@ impl Status {
             "status",
             if self.success { "Success" } else { "Failure" },
         );
-        push_text(&mut out, "message", &bound::cut_encoded(&self.message, MOST_MESSAGE + MOST_NAME * 8));
+        push_text(
+            &mut out,
+            "message",
+            &bound::cut_encoded(&self.message, MOST_MESSAGE + MOST_NAME * 8),
+        );
         let reason = if self.word.is_empty() {
             self.reason.word()
         } else {
@@ -79,7 +83,11 @@ fn push_details(out: &mut String, details: &Details) {
 fn push_cause(out: &mut String, cause: &Cause) {
     out.push('{');
     push_text(out, "reason", &cause.reason);
-    push_text(out, "message", &bound::cut_encoded(&cause.message, MOST_CAUSES / 2));
+    push_text(
+        out,
+        "message",
+        &bound::cut_encoded(&cause.message, MOST_CAUSES / 2),
+    );
     push_text(out, "field", &bound::cut_encoded(&cause.field, MOST_CAUSES / 8));
     out.push('}');
 }

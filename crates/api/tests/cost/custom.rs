@@ -98,19 +98,37 @@ fn check(name: &str, schema: impl Fn(usize) -> (Value, Value), item: impl Fn(usi
 }
 
 fn properties(count: usize, schema: &Value) -> Value {
-    let fields: Map<_, _> = (0..count).map(|number| (format!("f{number}"), schema.clone())).collect();
+    let fields: Map<_, _> = (0..count)
+        .map(|number| (format!("f{number}"), schema.clone()))
+        .collect();
     Value::Object(fields)
 }
 
 #[test]
 fn lists_told_apart_grow_as_they_do() {
     let text = json!({"type": "string"});
-    check("set", |_| (text.clone(), json!({"x-kubernetes-list-type": "set"})), |number| json!(format!("v{number}")));
-    check("set of equals", |_| (text.clone(), json!({"x-kubernetes-list-type": "set"})), |_| json!("v"));
+    check(
+        "set",
+        |_| (text.clone(), json!({"x-kubernetes-list-type": "set"})),
+        |number| json!(format!("v{number}")),
+    );
+    check(
+        "set of equals",
+        |_| (text.clone(), json!({"x-kubernetes-list-type": "set"})),
+        |_| json!("v"),
+    );
     let keyed = json!({"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}, "n": {"type": "integer"}}});
     let map = json!({"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]});
-    check("map", |_| (keyed.clone(), map.clone()), |number| json!({"name": format!("v{number}"), "n": "no"}));
-    check("map of equals", |_| (keyed.clone(), map.clone()), |_| json!({"name": "v"}));
+    check(
+        "map",
+        |_| (keyed.clone(), map.clone()),
+        |number| json!({"name": format!("v{number}"), "n": "no"}),
+    );
+    check(
+        "map of equals",
+        |_| (keyed.clone(), map.clone()),
+        |_| json!({"name": "v"}),
+    );
 }
 
 #[test]
@@ -118,7 +136,12 @@ fn objects_do_not_look_at_every_part_of_the_schema() {
     let integer = json!({"type": "integer"});
     check(
         "many properties",
-        |count| (json!({"type": "object", "properties": properties(count, &integer)}), json!({})),
+        |count| {
+            (
+                json!({"type": "object", "properties": properties(count, &integer)}),
+                json!({}),
+            )
+        },
         |number| json!({format!("f{number}"): "no"}),
     );
     let default = json!({"type": "integer", "default": 1});
@@ -141,7 +164,11 @@ fn what_costs_the_product_of_schema_and_object_is_refused() {
     let names: Vec<_> = (0..count).map(|number| json!(format!("f{number}"))).collect();
     let branches: Vec<_> = (0..count).map(|number| json!({"minimum": number})).collect();
     for (name, items, item) in [
-        ("required", json!({"type": "object", "required": names}), json!({})),
+        (
+            "required",
+            json!({"type": "object", "required": names}),
+            json!({}),
+        ),
         ("anyOf", json!({"type": "integer", "anyOf": branches}), json!(-1)),
         ("enum", json!({"type": "string", "enum": names}), json!("none")),
     ] {
@@ -153,7 +180,11 @@ fn what_costs_the_product_of_schema_and_object_is_refused() {
         };
         let mut object = object(vec![item; count]);
         let status = rules::create(&mut object, &at).unwrap_err();
-        assert!(status.message.contains("too large to be validated"), "{name}: {}", &status.message[..200]);
+        assert!(
+            status.message.contains("too large to be validated"),
+            "{name}: {}",
+            &status.message[..200]
+        );
     }
 }
 
@@ -164,13 +195,19 @@ fn large_defaults_do_not_fill_the_memory() {
     let kind = kind(&definition(&items, &json!({})));
     let mut object = object(vec![json!({}); 100_000]);
     rules::of(&kind).default(&mut object);
-    let filled = object["items"].as_array().unwrap().iter().filter(|item| item.get("d").is_some());
+    let filled = object["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|item| item.get("d").is_some());
     assert!((2..100).contains(&filled.count()));
 }
 
 #[test]
 fn definitions_grow_as_their_text_does() {
-    let crd = builtin().kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition").unwrap();
+    let crd = builtin()
+        .kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
+        .unwrap();
     let user = User::default();
     let at = Circumstances {
         kind: crd,
@@ -178,7 +215,11 @@ fn definitions_grow_as_their_text_does() {
         user: &user,
     };
     for (name, schema) in [
-        ("properties", (|count| json!({"type": "object", "properties": properties(count, &json!({"type": "string"}))})) as fn(usize) -> Value),
+        (
+            "properties",
+            (|count| json!({"type": "object", "properties": properties(count, &json!({"type": "string"}))}))
+                as fn(usize) -> Value,
+        ),
         ("required", |count| {
             let names: Vec<_> = (0..count).map(|number| json!(format!("f{number}"))).collect();
             json!({"type": "object", "required": names})
@@ -191,11 +232,19 @@ fn definitions_grow_as_their_text_does() {
             let branches: Vec<_> = (0..count).map(|number| json!({"minimum": number})).collect();
             json!({"type": "integer", "anyOf": branches})
         }),
-        ("pattern", |count| json!({"type": "string", "pattern": "[{".repeat(count)})),
+        (
+            "pattern",
+            |count| json!({"type": "string", "pattern": "[{".repeat(count)}),
+        ),
     ] {
         assert_grows_slowly(
             &format!("definition with {name}"),
-            |count| crd.ty.normalize(&definition(&schema(count), &json!({}))).unwrap().value,
+            |count| {
+                crd.ty
+                    .normalize(&definition(&schema(count), &json!({})))
+                    .unwrap()
+                    .value
+            },
             |mut object| {
                 rules::of(crd).default(&mut object);
                 bounded(rules::create(&mut object, &at));
@@ -206,7 +255,9 @@ fn definitions_grow_as_their_text_does() {
 
 #[test]
 fn patterns_that_do_not_compile_are_refused_unless_they_are_stored() {
-    let crd = builtin().kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition").unwrap();
+    let crd = builtin()
+        .kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
+        .unwrap();
     let user = User::default();
     let at = Circumstances {
         kind: crd,

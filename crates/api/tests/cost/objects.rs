@@ -47,11 +47,22 @@ pub(crate) fn places() -> Vec<Place> {
     let mut places = Vec::new();
     for kind in builtin().all() {
         if let Some(of) = kind.ty.table() {
-            walk(kind, of.get(), &mut Vec::new(), &mut Vec::new(), &mut |place: Place| {
-                if seen.insert((place.of.package, place.of.version, place.of.name, place.field.name)) {
-                    places.push(place);
-                }
-            });
+            walk(
+                kind,
+                of.get(),
+                &mut Vec::new(),
+                &mut Vec::new(),
+                &mut |place: Place| {
+                    if seen.insert((
+                        place.of.package,
+                        place.of.version,
+                        place.of.name,
+                        place.field.name,
+                    )) {
+                        places.push(place);
+                    }
+                },
+            );
         }
     }
     assert!(places.len() > 300, "{}", places.len());
@@ -143,7 +154,13 @@ impl Place {
     pub(crate) fn sizes(&self, entries: Entries) -> impl Fn(usize) -> Value {
         let long = self.object(many(), entries);
         let short = self.object(few(), entries);
-        move |count| if count == many() { long.clone() } else { short.clone() }
+        move |count| {
+            if count == many() {
+                long.clone()
+            } else {
+                short.clone()
+            }
+        }
     }
 
     /// An object with so many entries in every list and map of the struct.
@@ -185,7 +202,11 @@ impl Place {
             object["metadata"]["namespace"] = json!("default");
         }
         merge(&mut object, value);
-        let decoded = self.kind.ty.normalize(&object).expect("entries are of their types");
+        let decoded = self
+            .kind
+            .ty
+            .normalize(&object)
+            .expect("entries are of their types");
         decoded.value
     }
 }
@@ -222,7 +243,9 @@ fn text(number: usize, entries: Entries) -> Value {
 
 fn entry(ty: &Type, number: usize, entries: Entries) -> Value {
     match ty {
-        Type::Struct(of) if entries == Entries::EqualOrEmpty && number % 2 == 1 => Value::Object(of.get().zero()),
+        Type::Struct(of) if entries == Entries::EqualOrEmpty && number % 2 == 1 => {
+            Value::Object(of.get().zero())
+        }
         Type::Struct(of) => Value::Object(scalars(of.get(), number, entries, 1)),
         _ => scalar(ty, number, entries),
     }

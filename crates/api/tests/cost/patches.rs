@@ -121,7 +121,9 @@ fn naming_one_item_many_times_is_bounded() {
     assert_grows_slowly(
         "one container, patched many times",
         |count| {
-            let env: Vec<_> = (0..count).map(|number| json!({"name": format!("E{number}")})).collect();
+            let env: Vec<_> = (0..count)
+                .map(|number| json!({"name": format!("E{number}")}))
+                .collect();
             let pod = json!({"spec": {"containers": [{"name": "a", "env": env}]}});
             let patches: Vec<_> = (0..count)
                 .map(|number| json!({"name": "a", "env": [{"name": format!("E{number}"), "value": "1"}]}))
@@ -140,10 +142,22 @@ fn naming_one_item_many_times_is_bounded() {
 #[test]
 fn operations_cost_the_same_anywhere_in_a_list() {
     for (name, operation) in [
-        ("insert at the front", json!({"op": "add", "path": "/list/0", "value": 1})),
-        ("insert in the middle", json!({"op": "add", "path": "/list/100", "value": {"a": 1}})),
-        ("remove from the front", json!({"op": "remove", "path": "/list/0"})),
-        ("move to the end", json!({"op": "move", "from": "/list/0", "path": "/list/-"})),
+        (
+            "insert at the front",
+            json!({"op": "add", "path": "/list/0", "value": 1}),
+        ),
+        (
+            "insert in the middle",
+            json!({"op": "add", "path": "/list/100", "value": {"a": 1}}),
+        ),
+        (
+            "remove from the front",
+            json!({"op": "remove", "path": "/list/0"}),
+        ),
+        (
+            "move to the end",
+            json!({"op": "move", "from": "/list/0", "path": "/list/-"}),
+        ),
         ("test", json!({"op": "test", "path": "/list/5", "value": "x"})),
     ] {
         assert_grows_slowly(
@@ -175,7 +189,9 @@ fn many_operations_on_a_long_list_take_less_than_moving_it_each_time() {
 #[test]
 fn messages_of_patches_are_bounded() {
     let ty = schema().kind("", "v1", "Pod").unwrap();
-    let values: Vec<_> = (0..20_000).map(|number| json!({"key": format!("k{number}")})).collect();
+    let values: Vec<_> = (0..20_000)
+        .map(|number| json!({"key": format!("k{number}")}))
+        .collect();
     let order = json!({"spec": {"$setElementOrder/containers": [{"name": "b"}], "containers": values}});
     let error = strategic::apply(json!({"spec": {"containers": [{"name": "a"}]}}), order, &ty).unwrap_err();
     assert!(error.status().to_json().len() <= 256 * 1024);

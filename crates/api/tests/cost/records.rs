@@ -58,7 +58,13 @@ fn applying_grows_as_lists_do() {
             let first = tracked(place.object(1, Entries::Distinct));
             let long = tracked(place.object(many(), Entries::Distinct));
             let short = tracked(place.object(few(), Entries::Distinct));
-            let live = |count| if count == many() { long.clone() } else { short.clone() };
+            let live = |count| {
+                if count == many() {
+                    long.clone()
+                } else {
+                    short.clone()
+                }
+            };
             for entries in [Entries::Distinct, Entries::Equal] {
                 let name = format!("{} {entries:?}", place.name());
                 let configuration = place.sizes(entries);
@@ -75,7 +81,9 @@ fn applying_grows_as_lists_do() {
                             (live(count), reversed(configuration, &place.pointer()))
                         },
                         |(live, configuration)| {
-                            if let Err(error) = subject.apply(Some(&live), &configuration, "applier", force, now()) {
+                            if let Err(error) =
+                                subject.apply(Some(&live), &configuration, "applier", force, now())
+                            {
                                 assert!(error.to_string().len() <= 1 << 20, "{name}");
                             }
                         },
@@ -103,18 +111,29 @@ fn reversed(mut object: Value, pointer: &str) -> Value {
 
 fn config_map() -> Place {
     let places = ways();
-    let place = places.into_iter().find(|place| place.kind.kind.as_str() == "ConfigMap");
+    let place = places
+        .into_iter()
+        .find(|place| place.kind.kind.as_str() == "ConfigMap");
     place.expect("a map of texts is one of the ways")
 }
 
 #[test]
 fn records_of_many_managers_grow_as_their_text_does() {
     let place = config_map();
-    assert_eq!(builtin().all().iter().filter(|kind| kind.kind.as_str() == "ConfigMap").count(), 1);
+    assert_eq!(
+        builtin()
+            .all()
+            .iter()
+            .filter(|kind| kind.kind.as_str() == "ConfigMap")
+            .count(),
+        1
+    );
     with_subject(&place, |subject| {
         for operation in ["Apply", "Update"] {
             let object = |count: usize| {
-                let data: serde_json::Map<_, _> = (0..count).map(|number| (format!("k{number}"), json!("v"))).collect();
+                let data: serde_json::Map<_, _> = (0..count)
+                    .map(|number| (format!("k{number}"), json!("v")))
+                    .collect();
                 let entries: Vec<_> = (0..count)
                     .map(|number| {
                         json!({
@@ -127,7 +146,9 @@ fn records_of_many_managers_grow_as_their_text_does() {
                 json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "uid": "u", "managedFields": entries}, "data": data})
             };
             let changed = |count: usize| {
-                let data: serde_json::Map<_, _> = (0..count).map(|number| (format!("k{number}"), json!("w"))).collect();
+                let data: serde_json::Map<_, _> = (0..count)
+                    .map(|number| (format!("k{number}"), json!("w")))
+                    .collect();
                 json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": data})
             };
             assert_grows_slowly(
@@ -139,14 +160,18 @@ fn records_of_many_managers_grow_as_their_text_does() {
                 assert_grows_slowly(
                     &format!("apply with many who {operation}"),
                     |count| (object(count), changed(count)),
-                    |(live, configuration)| {
-                        match subject.apply(Some(&live), &configuration, "applier", force, now()) {
-                            Err(ApplyError::Conflicts(conflicts)) => {
-                                assert!(!conflicts.causes().is_empty());
-                                assert!(conflicts.to_string().len() <= 1 << 20);
-                            }
-                            other => drop(other.unwrap()),
+                    |(live, configuration)| match subject.apply(
+                        Some(&live),
+                        &configuration,
+                        "applier",
+                        force,
+                        now(),
+                    ) {
+                        Err(ApplyError::Conflicts(conflicts)) => {
+                            assert!(!conflicts.causes().is_empty());
+                            assert!(conflicts.to_string().len() <= 1 << 20);
                         }
+                        other => drop(other.unwrap()),
                     },
                 );
             }

@@ -95,9 +95,11 @@ fn put_items(
             Source::Both { old, new: at } => {
                 let mut item = take(old);
                 if depth >= SHALLOW || item != new[at] {
-                    put(&mut item, &new[at], atom.items, depth + 1).map_err(|errors| match atom.element(&new[at]) {
-                        Ok(element) => errors.below(&element),
-                        Err(_) => errors,
+                    put(&mut item, &new[at], atom.items, depth + 1).map_err(|errors| {
+                        match atom.element(&new[at]) {
+                            Ok(element) => errors.below(&element),
+                            Err(_) => errors,
+                        }
                     })?;
                 }
                 item

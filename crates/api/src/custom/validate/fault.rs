@@ -133,7 +133,10 @@ impl Fault {
             }
         }
         Fault {
-            text: format!("{place} in body should be one of {}", go::plain_list(&options[..names.len()])),
+            text: format!(
+                "{place} in body should be one of {}",
+                go::plain_list(&options[..names.len()])
+            ),
             place: Some(place),
             kind: Told::Options(names),
             value: Shown::from(value),

@@ -177,13 +177,7 @@ fn judge_type(value: &Value, node: &Node, place: &Place<'_>) -> Judgement {
     }
 }
 
-fn judge_options(
-    value: &Value,
-    node: &Node,
-    place: &Place<'_>,
-    work: &Work<'_>,
-    judgement: &mut Judgement,
-) {
+fn judge_options(value: &Value, node: &Node, place: &Place<'_>, work: &Work<'_>, judgement: &mut Judgement) {
     let options = node.extras().map_or(&[] as &[Value], |extras| &extras.options);
     if options.is_empty() {
         return;
@@ -222,13 +216,7 @@ fn is_option(value: &Value, option: &Value) -> bool {
     }
 }
 
-fn judge_text<'n>(
-    text: &str,
-    node: &'n Node,
-    place: &Place<'_>,
-    work: &Work<'n>,
-    judgement: &mut Judgement,
-) {
+fn judge_text<'n>(text: &str, node: &'n Node, place: &Place<'_>, work: &Work<'n>, judgement: &mut Judgement) {
     judgement.passed += 1;
     let Some(extras) = node.extras() else {
         return;

@@ -64,7 +64,11 @@ pub fn structural_problems(crd: &Value) -> Option<String> {
         }
         let at = versions_at.index(index);
         let at = at.child("schema");
-        errors.extend(structural::validate(schema, &stored::Stored::default(), &at.child("openAPIV3Schema")));
+        errors.extend(structural::validate(
+            schema,
+            &stored::Stored::default(),
+            &at.child("openAPIV3Schema"),
+        ));
     }
     field::aggregate(&errors)
 }

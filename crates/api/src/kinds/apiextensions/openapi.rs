@@ -9,8 +9,9 @@ use super::{
     expressions::{self, Costs},
     field_path,
     internal::Field,
+    printed, schema,
     stored::Stored,
-    printed, schema, structural,
+    structural,
 };
 use crate::{
     field::{Error, Path, Shown},

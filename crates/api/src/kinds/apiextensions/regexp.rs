@@ -149,7 +149,10 @@ impl<'p> Parser<'p> {
         // Counts are short: nothing far behind is looked for.
         let count = |b: &u8| b.is_ascii_digit() || *b == b',';
         let digits = self.rest().bytes().take_while(count).count();
-        let Some(inner) = self.rest()[digits..].starts_with('}').then(|| &self.rest()[..digits]) else {
+        let Some(inner) = self.rest()[digits..]
+            .starts_with('}')
+            .then(|| &self.rest()[..digits])
+        else {
             return Ok(false);
         };
         let (low, high) = inner.split_once(',').unwrap_or((inner, inner));
@@ -177,7 +180,9 @@ impl<'p> Parser<'p> {
         }
         self.repeats.last = repeats;
         self.repeats.most = self.repeats.most.max(repeats);
-        self.weight = self.weight.saturating_add(usize::try_from(repeats).unwrap_or(usize::MAX));
+        self.weight = self
+            .weight
+            .saturating_add(usize::try_from(repeats).unwrap_or(usize::MAX));
         Ok(true)
     }
 

@@ -6,9 +6,9 @@ use super::{
     conversion::{self, Demands},
     expressions::Costs,
     form::Form,
-    names, openapi,
+    names, openapi, printed, schema,
     stored::Stored,
-    printed, schema, version,
+    version,
 };
 use crate::{
     field::{Error, Path, Shown},
@@ -106,12 +106,7 @@ fn judge_group(group: &str, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn judge_versions(
-    form: &Form<'_>,
-    stored: &Stored<'_>,
-    at: &Path<'_>,
-    errors: &mut Errors,
-) {
+fn judge_versions(form: &Form<'_>, stored: &Stored<'_>, at: &Path<'_>, errors: &mut Errors) {
     let names: Vec<_> = form
         .versions
         .iter()

@@ -87,7 +87,10 @@ mod tests {
         );
         let large = r"(\pL{500}){2}".repeat(8);
         let fault = stored.pattern_fault(&large).unwrap();
-        assert!(fault.starts_with("error parsing regexp: expression too large: "), "{fault}");
+        assert!(
+            fault.starts_with("error parsing regexp: expression too large: "),
+            "{fault}"
+        );
     }
 
     #[test]

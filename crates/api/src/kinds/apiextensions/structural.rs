@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{
-    stored::Stored,
     schema::{self, Additional},
+    stored::Stored,
 };
 use crate::{
     field::{Error, Path},
@@ -190,7 +190,13 @@ fn narrowing(schema: &Value, skip: Skip, stored: &Stored<'_>, at: &Path<'_>, err
         }
     }
     if schema.has("not") {
-        nested(schema.at("not"), Skip::default(), stored, &at.child("not"), errors);
+        nested(
+            schema.at("not"),
+            Skip::default(),
+            stored,
+            &at.child("not"),
+            errors,
+        );
     }
     let pattern = schema.text("pattern");
     if let Some(fault) = stored.pattern_fault(pattern) {
@@ -206,7 +212,13 @@ fn nested(schema: &Value, skip: Skip, stored: &Stored<'_>, at: &Path<'_>, errors
     }
     let properties_at = at.child("properties");
     for (name, property) in schema.entries("properties") {
-        nested(property, Skip::default(), stored, &properties_at.key(name), errors);
+        nested(
+            property,
+            Skip::default(),
+            stored,
+            &properties_at.key(name),
+            errors,
+        );
     }
     if !schema.text("type").is_empty() {
         errors.push(Error::forbidden(

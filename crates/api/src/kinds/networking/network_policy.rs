@@ -261,7 +261,12 @@ fn validate_block(block: &Value, at: &Path<'_>, known: &HashSet<&str>, errors: &
         return;
     }
     if !known.contains(cidr) {
-        errors.extend(name::legacy_cidr(&at.child("cidr"), cidr, Strictness::Strict, &[]));
+        errors.extend(name::legacy_cidr(
+            &at.child("cidr"),
+            cidr,
+            Strictness::Strict,
+            &[],
+        ));
     }
     let Some(outer) = name::parse_cidr_sloppy(cidr) else {
         return;

@@ -110,7 +110,12 @@ impl Part {
             }
             (Part::Items(items), Value::Array(list)) => {
                 items.len == list.len()
-                    && items.pieces.iter().flatten().zip(list).all(|(part, value)| part.is(value))
+                    && items
+                        .pieces
+                        .iter()
+                        .flatten()
+                        .zip(list)
+                        .all(|(part, value)| part.is(value))
             }
             _ => false,
         }

@@ -54,7 +54,10 @@ pub(super) fn fill_times(new: &mut Value, old: &Value, now: Time) {
         return;
     };
     let mut times: HashMap<(&str, &str), &Value> = HashMap::new();
-    for before in conditions(old).iter().filter(|before| before.has("lastTransitionTime")) {
+    for before in conditions(old)
+        .iter()
+        .filter(|before| before.has("lastTransitionTime"))
+    {
         times
             .entry((before.text("type"), before.text("status")))
             .or_insert(before.at("lastTransitionTime"));

@@ -110,7 +110,11 @@ pub(super) fn label_keys(term: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
     let wanted: Vec<&str> = term.texts("matchLabelKeys").collect();
     // The last place of each key.
-    let places: HashMap<&str, usize> = wanted.iter().enumerate().map(|(index, key)| (*key, index)).collect();
+    let places: HashMap<&str, usize> = wanted
+        .iter()
+        .enumerate()
+        .map(|(index, key)| (*key, index))
+        .collect();
     let mut seen: HashSet<&str> = selector
         .entries("matchLabels")
         .keys()

@@ -51,7 +51,9 @@ impl Rules for EphemeralContainers {
         let at = spec_at.child("ephemeralContainers");
         let after = new.at("spec").items("ephemeralContainers").iter();
         // Of several by one name, the last.
-        let after: HashMap<&str, &Value> = after.map(|container| (container.text("name"), container)).collect();
+        let after: HashMap<&str, &Value> = after
+            .map(|container| (container.text("name"), container))
+            .collect();
         for before in old.at("spec").items("ephemeralContainers") {
             if errors.is_full() {
                 return;

@@ -69,7 +69,10 @@ pub(super) fn status(new: &mut Value, old: &Value) {
     // The old conditions by type; the first new one of a type is the first old one of it.
     let mut of_type: HashMap<&str, VecDeque<&Value>> = HashMap::new();
     for condition in before.items("conditions") {
-        of_type.entry(condition.text("type")).or_default().push_back(condition);
+        of_type
+            .entry(condition.text("type"))
+            .or_default()
+            .push_back(condition);
     }
     for condition in status.items_mut("conditions") {
         let same = of_type.get_mut(condition.text("type"));

@@ -303,7 +303,9 @@ fn allocated(status: &Value, list: &str, containers: &[Value], at: &Path<'_>, er
         for (number, resource) in resources.iter().enumerate() {
             let place = list_at.index(number);
             let name = resource.text("name");
-            if let Some(detail) = container.and_then(|container| unasked(name, container, &claimed, &mappings)) {
+            if let Some(detail) =
+                container.and_then(|container| unasked(name, container, &claimed, &mappings))
+            {
                 errors.invalid(&place.child("name"), name, detail);
             }
             devices(resource.items("resources"), &place.child("resources"), errors);
@@ -354,7 +356,9 @@ fn claimed_by_mapping(status: &Value) -> HashMap<(&str, String), Vec<&str>> {
         let request = mapping.text("requestName");
         if !request.is_empty() {
             let claim = format!("{}/{request}", extended.text("resourceClaimName"));
-            let resources = mappings.entry((mapping.text("containerName"), claim)).or_default();
+            let resources = mappings
+                .entry((mapping.text("containerName"), claim))
+                .or_default();
             resources.push(mapping.text("resourceName"));
         }
     }

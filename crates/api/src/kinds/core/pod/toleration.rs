@@ -101,7 +101,9 @@ pub(super) fn validate_added(
     errors: &mut Errors,
 ) {
     let new = new.items("tolerations");
-    let identity = |toleration: &'_ Value| ["key", "operator", "value", "effect"].map(|field| toleration.at(field).clone());
+    let identity = |toleration: &'_ Value| {
+        ["key", "operator", "value", "effect"].map(|field| toleration.at(field).clone())
+    };
     let known: HashSet<_> = new.iter().map(identity).collect();
     let kept = |old: &Value| known.contains(&identity(old));
     if !old.items("tolerations").iter().all(kept) {
