@@ -100,7 +100,8 @@ pub enum Opaque {
 #[derive(Clone, Debug)]
 pub struct ObjectDecl {
     name: String,
-    fields: BTreeMap<Box<str>, Field>,
+    /// Shared: every expression of a policy is compiled with all of its variables.
+    fields: Arc<BTreeMap<Box<str>, Field>>,
 }
 
 /// A field of an object.
@@ -207,7 +208,7 @@ impl Decl {
                 });
                 Shape::Object(Arc::new(ObjectDecl {
                     name: name.to_owned(),
-                    fields: fields.collect(),
+                    fields: Arc::new(fields.collect()),
                 }))
             }
             other => other,
@@ -267,7 +268,7 @@ impl ObjectDecl {
     pub fn new(name: &str) -> Self {
         ObjectDecl {
             name: name.to_owned(),
-            fields: BTreeMap::new(),
+            fields: Arc::default(),
         }
     }
 
@@ -275,7 +276,7 @@ impl ObjectDecl {
     #[must_use]
     pub fn field(mut self, property: &str, decl: impl Into<Decl>) -> Self {
         if let Some(field) = escape(property) {
-            self.fields.insert(
+            Arc::make_mut(&mut self.fields).insert(
                 Cow::into_owned(field).into(),
                 Field {
                     property: property.into(),
@@ -289,7 +290,7 @@ impl ObjectDecl {
     /// With a property whose name stands for itself, even if it is a word of the language: types that are not made from schemas.
     #[must_use]
     pub fn plain(mut self, property: &str, decl: impl Into<Decl>) -> Self {
-        self.fields.insert(
+        Arc::make_mut(&mut self.fields).insert(
             property.into(),
             Field {
                 property: property.into(),

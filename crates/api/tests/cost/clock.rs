@@ -5,7 +5,7 @@ use std::{cell::RefCell, env, sync::OnceLock, time::Duration};
 use rustix::time::{ClockId, clock_gettime};
 
 /// What is quicker than this for the larger size is not looked at: the square of the size would take longer.
-const FLOOR: Duration = Duration::from_millis(15);
+const FLOOR: Duration = Duration::from_millis(25);
 
 /// What the larger size may take, however slow the build is.
 const CEILING: Duration = Duration::from_secs(4);
@@ -19,7 +19,7 @@ pub(crate) fn few() -> usize {
     static FEW: OnceLock<usize> = OnceLock::new();
     *FEW.get_or_init(|| match env::var("K3_COST_ENTRIES") {
         Ok(text) => text.parse().expect("K3_COST_ENTRIES is a number of entries"),
-        Err(_) => 200,
+        Err(_) => 150,
     })
 }
 

@@ -1,6 +1,9 @@
 //! Who changes what a claim of devices was given may bind claims; who changes the state of its devices may speak for their driver.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashSet},
+    sync::Arc,
+};
 
 use k3_api::{
     field::{Error, Path},
@@ -139,8 +142,9 @@ fn node_of(allocation: &Value) -> &str {
 fn changed_drivers<'v>(before: &'v Value, after: &'v Value) -> BTreeSet<&'v str> {
     let (before, after) = (before.items("devices"), after.items("devices"));
     let missing = |from: &'v [Value], other: &'v [Value]| {
+        let other: HashSet<&Value> = other.iter().collect();
         from.iter()
-            .filter(|device| !other.contains(device))
+            .filter(move |device| !other.contains(device))
             .map(|device| device.text("driver"))
     };
     missing(after, before).chain(missing(before, after)).collect()

@@ -47,10 +47,10 @@ impl Plugin for OwnerReferences {
             })?;
         }
         let blocks = |owner: &Value| owner.flag("blockOwnerDeletion");
-        let blocked: HashSet<_> = old
+        let blocked: HashSet<&str> = old
             .iter()
-            .filter(|owner| blocks(owner))
-            .map(|owner| owner.text("uid"))
+            .filter(|old| blocks(old))
+            .map(|old| old.text("uid"))
             .collect();
         let newly: Vec<_> = new
             .iter()

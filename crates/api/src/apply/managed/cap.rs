@@ -30,20 +30,17 @@ pub(super) fn cap(record: &mut Record<'_>) {
         let bucket = kept
             .iter()
             .position(|bucket| count > MOST_UPDATERS && bucket.api_version == entry.api_version);
-        match bucket {
-            Some(at) => {
-                let bucket = &mut kept[at];
-                bucket.identity = ancient(entry.api_version.clone());
-                bucket.source = None;
-                // The younger of the two.
-                bucket.time = entry.time;
-                merged[at].push(entry.set);
-                count -= 1;
-            }
-            None => {
-                kept.push(entry);
-                merged.push(Vec::new());
-            }
+        if let Some(at) = bucket {
+            let bucket = &mut kept[at];
+            bucket.identity = ancient(entry.api_version.clone());
+            bucket.source = None;
+            // The younger of the two.
+            bucket.time = entry.time;
+            merged[at].push(entry.set);
+            count -= 1;
+        } else {
+            kept.push(entry);
+            merged.push(Vec::new());
         }
     }
     for (bucket, sets) in kept.iter_mut().zip(&merged) {

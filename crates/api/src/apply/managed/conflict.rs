@@ -115,7 +115,7 @@ impl fmt::Display for Conflicts {
             }
             if last != owner {
                 let line = if last.is_empty() { "" } else { "\n" };
-                text.push_str(&format!("{line}conflicts with {owner}:"));
+                text.extend([line, "conflicts with ", owner, ":"]);
                 owner.clone_into(&mut last);
             }
             text.push_str("\n- ");

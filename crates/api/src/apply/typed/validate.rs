@@ -112,13 +112,12 @@ impl<'a> Walk<'a> {
                     Err(bad) => return self.error(format!("element {index}: {bad}")),
                 }
             };
-            if !list.is_atomic() && self.duplicates == Duplicates::Refused {
-                if !seen.insert(element.clone()) {
-                    self.error(format!(
-                        "duplicate entries for key {}",
-                        bound::display(&element, MOST_PATH)
-                    ));
-                }
+            let judged = !list.is_atomic() && self.duplicates == Duplicates::Refused;
+            if judged && !seen.insert(element.clone()) {
+                self.error(format!(
+                    "duplicate entries for key {}",
+                    bound::display(&element, MOST_PATH)
+                ));
             }
             self.below(element, item, list.items);
         }

@@ -247,6 +247,8 @@ fn variables(variables: &[Value], reach: Reach, at: &Path<'_>, errors: &mut Erro
             &place.child("expression"),
             errors,
         );
+        // It shares what is known so far.
+        drop(wanted);
         known = known.plain(name, Decl::from(ty.as_ref().unwrap_or(&Type::Dyn)));
     }
     known

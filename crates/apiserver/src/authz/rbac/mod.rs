@@ -9,9 +9,12 @@ mod rule;
 #[cfg(test)]
 mod tests;
 
-use std::sync::{
-    Arc, PoisonError, RwLock, RwLockReadGuard,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    collections::HashSet,
+    sync::{
+        Arc, PoisonError, RwLock, RwLockReadGuard,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use k3_api::rules::User;
@@ -155,12 +158,9 @@ impl State {
 
 /// Several errors as one text, each told once; `None` if there are none.
 pub(super) fn aggregate(errors: Vec<String>) -> Option<String> {
-    let mut told: Vec<String> = Vec::new();
-    for error in errors {
-        if !told.contains(&error) {
-            told.push(error);
-        }
-    }
+    let mut seen = HashSet::new();
+    let mut told = errors;
+    told.retain(|error| seen.insert(error.clone()));
     match told.as_slice() {
         [] => None,
         [one] => Some(one.clone()),

@@ -55,7 +55,7 @@ impl Registry {
             now: ask.now,
             user: &ask.user,
         };
-        let mut errors = field::Errors::new();
+        let mut errors = rules::Errors::new();
         rules::of(kind).validate(&binding, &at, &mut errors);
         if let Some(text) = field::aggregate(&errors) {
             return Err(Status::unknown(text));

@@ -189,10 +189,15 @@ fn judge(
     at: &k3_api::rules::Circumstances<'_>,
     (kind, name): (Grouped<'_>, &str),
 ) -> Result<(), Status> {
-    let mut errors = k3_api::field::Errors::new();
+    let mut errors = k3_api::rules::Errors::new();
     rules.validate(object, at, &mut errors);
     if errors.is_empty() {
         return Ok(());
     }
-    Err(Status::invalid(kind, name, &errors))
+    Err(Status::invalid_with_omitted(
+        kind,
+        name,
+        &errors,
+        errors.omitted(),
+    ))
 }
