@@ -187,6 +187,21 @@ impl Call {
         }
     }
 
+    /// A request with a body of some type.
+    pub(crate) fn of(
+        method: Method,
+        path: impl Into<String>,
+        content_type: &'static str,
+        body: Bytes,
+    ) -> Self {
+        Self {
+            method,
+            path: path.into(),
+            content_type,
+            body,
+        }
+    }
+
     fn empty(method: Method, path: String) -> Self {
         Self {
             method,

@@ -1,9 +1,16 @@
-//! The server under attack: what ordinary clients feel of it, and what it costs.
+//! The server under attack: what ordinary clients feel of it, and what it costs. First by single requests that are as costly as can
+//! be, then by many clients at once.
 //!
 //! Promises: the attackers are there before the clock starts, and all of them go on until it stops; ordinary clients come at a
 //! steady pace, so that waiting counts; every answer to them is checked.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 use bytes::Bytes;
 use serde::Serialize;
@@ -16,6 +23,7 @@ use tokio::{
 
 use super::{
     client::{Call, Connection, Endpoint},
+    costly::{self, CostlyReport},
     load::{Tally, is_object},
     objects,
     server::{Recipe, Server},
@@ -50,6 +58,7 @@ struct HostileReport {
     watchers: usize,
     ordinary: Percentiles,
     requests: usize,
+    costly: CostlyReport,
     verdicts: Vec<Verdict>,
 }
 
@@ -72,8 +81,13 @@ pub(crate) async fn run(options: &ApiOptions) -> Result<(), Failure> {
         report.ordinary.p50_us / 1000.0,
         report.ordinary.p99_us / 1000.0
     );
+    report.costly.print();
     verdict::print(&report.verdicts);
-    write(&report, &results(options.json.as_deref(), "hostile.json"))
+    write(&report, &results(options.json.as_deref(), "hostile.json"))?;
+    if report.verdicts.iter().any(|verdict| verdict.met == Some(false)) {
+        return Err("not everything is as asked".into());
+    }
+    Ok(())
 }
 
 async fn measure(server: Server, options: &ApiOptions, machine: Machine) -> Result<HostileReport, Failure> {
@@ -81,6 +95,7 @@ async fn measure(server: Server, options: &ApiOptions, machine: Machine) -> Resu
         Effort::Full => (SECONDS, WATCHERS),
         Effort::Quick => (SECONDS / 6, WATCHERS / 10),
     };
+    let mut costly = costly::measure(&server, options.effort).await?;
     let endpoint = Arc::new(server.endpoint.clone());
     super::say("the opening of watches");
     let idle = watch(&endpoint, watchers as usize).await?;
@@ -98,8 +113,9 @@ async fn measure(server: Server, options: &ApiOptions, machine: Machine) -> Resu
     for number in 0..ORDINARY {
         clients.spawn(ordinary(
             Arc::clone(&endpoint),
-            number,
+            format!("ordinary-{number}"),
             Duration::from_secs(seconds.into()),
+            Arc::default(),
         ));
     }
     let mut tally = Tally::default();
@@ -119,7 +135,7 @@ async fn measure(server: Server, options: &ApiOptions, machine: Machine) -> Resu
         eprintln!("the first error: {error}");
     }
     #[expect(clippy::cast_precision_loss, reason = "small numbers")]
-    let verdicts = vec![
+    let mut verdicts = vec![
         Verdict::new(
             "p99 of ordinary requests, ms",
             Bound::AtMost(250.0),
@@ -137,12 +153,14 @@ async fn measure(server: Server, options: &ApiOptions, machine: Machine) -> Resu
             Some(most as f64 / f64::from(1 << 20)),
         ),
     ];
+    verdicts.append(&mut costly.verdicts);
     Ok(HostileReport {
         machine,
         seconds,
         watchers: still,
         ordinary,
         requests,
+        costly,
         verdicts,
     })
 }
@@ -253,25 +271,29 @@ async fn flood(endpoint: Arc<Endpoint>, body: String) -> Result<(), Failure> {
     }
 }
 
-/// Asks for an object again and again, and now and then changes it.
-async fn ordinary(endpoint: Arc<Endpoint>, number: usize, time: Duration) -> Result<Tally, Failure> {
+/// Reads an object periodically, and now and then changes it, for some time or until it is over.
+pub(super) async fn ordinary(
+    endpoint: Arc<Endpoint>,
+    name: String,
+    time: Duration,
+    is_over: Arc<AtomicBool>,
+) -> Result<Tally, Failure> {
     let mut connection = endpoint.connect().await?;
-    let name = format!("ordinary-{number}");
     let made = connection
-        .call(Call::post(CONFIG_MAPS, &objects::config_map(&name, number, 0)))
+        .call(Call::post(CONFIG_MAPS, &objects::config_map(&name, 0, 0)))
         .await?;
     made.expect(&[201])?;
     let path = format!("{CONFIG_MAPS}/{name}");
     let mut tally = Tally::default();
     let mut pace = interval(PACE);
-    let end = Instant::now() + time;
+    let begin = Instant::now();
     for round in 1_usize.. {
         pace.tick().await;
-        if Instant::now() > end {
+        if begin.elapsed() > time || is_over.load(Relaxed) {
             break;
         }
         let call = if round.is_multiple_of(4) {
-            Call::put(path.clone(), &objects::config_map(&name, number, round))
+            Call::put(path.clone(), &objects::config_map(&name, 0, round))
         } else {
             Call::get(path.clone())
         };

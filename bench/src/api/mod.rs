@@ -5,12 +5,14 @@
 //! its admin; what cannot be measured is named, and the run fails.
 
 pub(crate) mod client;
+mod costly;
 mod disturbance;
 pub(crate) mod hostile;
 mod lists;
 pub(crate) mod load;
 pub(crate) mod objects;
 pub(crate) mod operations;
+mod oversized;
 mod report;
 pub(crate) mod server;
 mod state;

@@ -1,6 +1,6 @@
 //! The resources that controllers read and write: where each is in the API.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, fmt::Write as _};
 
 use kube::core::ApiResource;
 
@@ -110,14 +110,24 @@ impl Resource {
 
     /// The path of the objects of a namespace; of all of them if it is empty.
     pub fn path(&self, namespace: &str) -> String {
-        let root = if self.group.is_empty() { "/api" } else { "/apis" };
-        let version = self.api_version();
-        let plural = &self.plural;
-        if self.namespaced && !namespace.is_empty() {
-            format!("{root}/{version}/namespaces/{namespace}/{plural}")
-        } else {
-            format!("{root}/{version}/{plural}")
+        let mut path = String::from(if self.group.is_empty() { "/api" } else { "/apis" });
+        if !self.group.is_empty() {
+            push_segment(&mut path, &self.group);
         }
+        push_segment(&mut path, &self.version);
+        if self.namespaced && !namespace.is_empty() {
+            path.push_str("/namespaces");
+            push_segment(&mut path, namespace);
+        }
+        push_segment(&mut path, &self.plural);
+        path
+    }
+
+    /// The path of an object.
+    pub fn object_path(&self, namespace: &str, name: &str) -> String {
+        let mut path = self.path(namespace);
+        push_segment(&mut path, name);
+        path
     }
 
     /// What `kube` calls it.
@@ -132,9 +142,59 @@ impl Resource {
     }
 }
 
+/// Appends one segment to a path. Names may come from references in objects, which anybody may have written: whatever such a name
+/// is, it never becomes another path, another segment, or a query.
+pub(crate) fn push_segment(path: &mut String, text: &str) {
+    path.push('/');
+    let is_relative = matches!(text, "." | "..");
+    for byte in text.bytes() {
+        let is_plain = byte.is_ascii_alphanumeric()
+            || matches!(byte, b'-' | b'_' | b'~' | b':' | b'*' | b'@')
+            || (byte == b'.' && !is_relative);
+        if is_plain {
+            path.push(char::from(byte));
+        } else {
+            let _ = write!(path, "%{byte:02X}");
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_never_becomes_more_than_one_segment() {
+        for (name, path) in [
+            ("web-0", "/api/v1/namespaces/shop/pods/web-0"),
+            ("system:node", "/api/v1/namespaces/shop/pods/system:node"),
+            ("x/proxy/admin", "/api/v1/namespaces/shop/pods/x%2Fproxy%2Fadmin"),
+            ("x?watch=true", "/api/v1/namespaces/shop/pods/x%3Fwatch%3Dtrue"),
+            ("..", "/api/v1/namespaces/shop/pods/%2E%2E"),
+            (".", "/api/v1/namespaces/shop/pods/%2E"),
+            (
+                "x#y z\u{e9}%2f",
+                "/api/v1/namespaces/shop/pods/x%23y%20z%C3%A9%252f",
+            ),
+        ] {
+            assert_eq!(PODS.object_path("shop", name), path);
+        }
+        assert_eq!(PODS.path("../a"), "/api/v1/namespaces/..%2Fa/pods");
+        let external = Resource {
+            plural: "a/b?c".into(),
+            ..Resource::new(
+                "external.metrics.k8s.io",
+                "v1beta1",
+                "",
+                "ExternalMetricValue",
+                true,
+            )
+        };
+        assert_eq!(
+            external.path("shop"),
+            "/apis/external.metrics.k8s.io/v1beta1/namespaces/shop/a%2Fb%3Fc"
+        );
+    }
 
     #[test]
     fn a_path_names_group_version_and_namespace() {

@@ -1,5 +1,7 @@
 //! Cluster roles that are made of others: the rules of all that their selectors mean.
 
+use std::collections::HashSet;
+
 use kubecontroller::{
     Key,
     controller::{Outcome, reconcile_fn},
@@ -104,12 +106,14 @@ fn gathered<'r>(
     roles: &(impl Iterator<Item = &'r Role> + Clone),
 ) -> Vec<Value> {
     let mut rules: Vec<Value> = Vec::new();
+    // By their texts: there may be very many.
+    let mut known = HashSet::new();
     for selector in &rule.cluster_role_selectors {
         let meant = roles
             .clone()
             .filter(|role| &*role.metadata.name != own && selector.matches(&role.metadata.labels));
         for found in meant.flat_map(|role| role.rules.iter().flatten()) {
-            if !rules.contains(found) {
+            if known.insert(found.to_string()) {
                 rules.push(found.clone());
             }
         }

@@ -1,11 +1,12 @@
 //! How controllers change things: requests made of paths and JSON, so that no kind has to be known whole.
 
 use http::{Method, Request, header};
+use k3_api::status::Status;
 use kube::{Client, api::ListParams};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-use crate::resource::Resource;
+use crate::resource::{Resource, push_segment};
 
 const JSON: &str = "application/json";
 const MERGE: &str = "application/merge-patch+json";
@@ -51,15 +52,20 @@ impl<'a> Place<'a> {
         Place { part, ..self }
     }
 
-    fn path(&self) -> String {
-        let mut path = self.resource.path(self.namespace);
-        path.push('/');
-        path.push_str(self.name);
-        if !self.part.is_empty() {
-            path.push('/');
-            path.push_str(self.part);
+    /// Where it is. Without a name it would be all objects.
+    fn path(&self) -> kube::Result<String> {
+        if self.name.is_empty() {
+            let why = format!(
+                "invalid name of an object of {}: it is empty",
+                self.resource.plural
+            );
+            return Err(refusal(&Status::bad_request(why)));
         }
-        path
+        let mut path = self.resource.object_path(self.namespace, self.name);
+        if !self.part.is_empty() {
+            push_segment(&mut path, self.part);
+        }
+        Ok(path)
     }
 }
 
@@ -78,7 +84,7 @@ impl Writer {
 
     /// Reads an object from the server itself, not from what an informer has.
     pub async fn get<T: DeserializeOwned>(&self, place: Place<'_>) -> kube::Result<T> {
-        self.send(Method::GET, &place.path(), JSON, None::<&Value>).await
+        self.send(Method::GET, &place.path()?, JSON, None::<&Value>).await
     }
 
     /// Reads a path in a form of its own.
@@ -144,7 +150,7 @@ impl Writer {
         place: Place<'_>,
         object: &impl Serialize,
     ) -> kube::Result<T> {
-        self.send(Method::POST, &place.path(), JSON, Some(object)).await
+        self.send(Method::POST, &place.path()?, JSON, Some(object)).await
     }
 
     /// Puts an object in the place of the one that is there.
@@ -153,7 +159,7 @@ impl Writer {
         place: Place<'_>,
         object: &impl Serialize,
     ) -> kube::Result<T> {
-        self.send(Method::PUT, &place.path(), JSON, Some(object)).await
+        self.send(Method::PUT, &place.path()?, JSON, Some(object)).await
     }
 
     /// Changes the fields that the patch has. With `metadata.resourceVersion` in it, only if nobody was faster.
@@ -162,7 +168,7 @@ impl Writer {
         place: Place<'_>,
         patch: &impl Serialize,
     ) -> kube::Result<T> {
-        self.send(Method::PATCH, &place.path(), MERGE, Some(patch)).await
+        self.send(Method::PATCH, &place.path()?, MERGE, Some(patch)).await
     }
 
     /// Does what [`Writer::merge`] does, for those who may replace an object and not patch it, as most controllers may only
@@ -189,7 +195,7 @@ impl Writer {
     async fn change<T: DeserializeOwned>(
         &self,
         place: Place<'_>,
-        change: impl FnOnce(Value) -> Result<Value, k3_api::status::Status> + Send,
+        change: impl FnOnce(Value) -> Result<Value, Status> + Send,
     ) -> kube::Result<T> {
         let object: Value = self.get(Place { part: "", ..place }).await?;
         let changed = change(object).map_err(|wrong| refusal(&wrong))?;
@@ -202,7 +208,7 @@ impl Writer {
         place: Place<'_>,
         patch: &impl Serialize,
     ) -> kube::Result<T> {
-        self.send(Method::PATCH, &place.path(), STRATEGIC, Some(patch))
+        self.send(Method::PATCH, &place.path()?, STRATEGIC, Some(patch))
             .await
     }
 
@@ -212,7 +218,7 @@ impl Writer {
         place: Place<'_>,
         steps: &impl Serialize,
     ) -> kube::Result<T> {
-        self.send(Method::PATCH, &place.path(), JSON_PATCH, Some(steps))
+        self.send(Method::PATCH, &place.path()?, JSON_PATCH, Some(steps))
             .await
     }
 
@@ -224,14 +230,14 @@ impl Writer {
         manager: &str,
         fields: &impl Serialize,
     ) -> kube::Result<T> {
-        let path = format!("{}?fieldManager={manager}&force=true", place.path());
+        let path = format!("{}?fieldManager={manager}&force=true", place.path()?);
         self.send(Method::PATCH, &path, APPLY, Some(fields)).await
     }
 
     /// Deletes an object. What is gone already is success: that is what was wanted.
     pub async fn delete(&self, place: Place<'_>, options: &impl Serialize) -> kube::Result<()> {
         let deleted: kube::Result<Value> = self
-            .send(Method::DELETE, &place.path(), JSON, Some(options))
+            .send(Method::DELETE, &place.path()?, JSON, Some(options))
             .await;
         match deleted {
             Err(error) if is(&error, 404) => Ok(()),
@@ -335,7 +341,7 @@ pub fn is_taken(error: &kube::Error) -> bool {
 }
 
 /// What a server would have said.
-fn refusal(status: &k3_api::status::Status) -> kube::Error {
+fn refusal(status: &Status) -> kube::Error {
     let told = kube::core::Status::failure(&status.message, status.reason.word());
     kube::Error::Api(Box::new(told.with_code(status.code)))
 }

@@ -1,5 +1,7 @@
 //! Containers get the requests and limits that their namespace gives them, and nothing in it is smaller or larger than it says.
 
+use std::collections::HashSet;
+
 use k3_api::{
     kinds::pod_amounts::{self, Totals},
     quantity::Quantity,
@@ -94,12 +96,9 @@ fn concerns(attributes: &Attributes<'_>) -> bool {
 
 /// All faults as one text, each once.
 fn aggregate(faults: Vec<String>) -> Option<String> {
-    let mut told: Vec<String> = Vec::new();
-    for fault in faults {
-        if !told.contains(&fault) {
-            told.push(fault);
-        }
-    }
+    let mut known = HashSet::new();
+    let mut told = faults;
+    told.retain(|fault| known.insert(fault.clone()));
     match told.as_slice() {
         [] => None,
         [fault] => Some(fault.clone()),

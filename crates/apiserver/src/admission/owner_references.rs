@@ -2,7 +2,7 @@
 //!
 //! Not asked unless the server is told to: upstream has it off, too.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use k3_api::{kinds::builtin, rules::Tree, status::Status};
 use serde_json::Value;
@@ -47,13 +47,14 @@ impl Plugin for OwnerReferences {
             })?;
         }
         let blocks = |owner: &Value| owner.flag("blockOwnerDeletion");
-        let blocked = |owner: &Value| {
-            old.iter()
-                .any(|old| old.text("uid") == owner.text("uid") && blocks(old))
-        };
+        let blocked: HashSet<_> = old
+            .iter()
+            .filter(|owner| blocks(owner))
+            .map(|owner| owner.text("uid"))
+            .collect();
         let newly: Vec<_> = new
             .iter()
-            .filter(|owner| blocks(owner) && !blocked(owner))
+            .filter(|owner| blocks(owner) && !blocked.contains(owner.text("uid")))
             .collect();
         if newly.is_empty() {
             return Ok(());

@@ -1,6 +1,9 @@
 //! What one service asks for, and how it gets it.
 
-use std::{collections::HashMap, net::IpAddr};
+use std::{
+    collections::{BTreeSet, HashMap},
+    net::IpAddr,
+};
 
 use k3_api::{
     kinds::service::{
@@ -32,7 +35,7 @@ pub(super) struct Request<'a> {
     now: Time,
     dry_run: bool,
     /// Ports that this dry run has shown.
-    dry_ports: Vec<i64>,
+    dry_ports: BTreeSet<i64>,
     /// What it got so far.
     pub reservation: Reservation<'a>,
 }
@@ -54,7 +57,7 @@ impl<'a> Request<'a> {
             records: Records::of(&from.caches),
             now,
             dry_run,
-            dry_ports: Vec::new(),
+            dry_ports: BTreeSet::new(),
             reservation: Reservation {
                 from: Some(from),
                 owner: Some(owner),
@@ -79,6 +82,16 @@ impl<'a> Request<'a> {
         }
         let ports = service::node_ports(Some(service), old)?;
         let mut numbers = HashMap::new();
+        // More than there are would take all of them first, one by one.
+        let mut asked = ports
+            .take
+            .iter()
+            .filter(|(_, want)| !matches!(want, Want::SameAs(_)));
+        if let Some((index, want)) = asked.nth(PORTS.len())
+            && !self.dry_run
+        {
+            return Err(refused_node_port(service, *index, *want, &PortFault::Full));
+        }
         for (index, want) in ports.take {
             let number = match want {
                 Want::SameAs(other) => numbers.get(&other).copied().unwrap_or_default(),
@@ -189,13 +202,9 @@ impl<'a> Request<'a> {
                 }
                 number
             }
-            Want::Any | Want::SameAs(_) => self
-                .dry_ports
-                .iter()
-                .max()
-                .map_or(FIRST_DRY_PORT, |number| number + 1),
+            Want::Any | Want::SameAs(_) => self.dry_ports.last().map_or(FIRST_DRY_PORT, |number| number + 1),
         };
-        self.dry_ports.push(number);
+        self.dry_ports.insert(number);
         Ok(number)
     }
 

@@ -13,14 +13,13 @@ use k3_api::{
 use serde_json::Value;
 
 use super::{
-    Action, Authorizer, Object, What, is_master,
+    Action, Authorizer, Object, What,
+    coverage::{MOST_MISSING, uncovered},
+    is_master,
     rbac::{Rule, Unresolved, Words, aggregate, quoted},
 };
 
 const GROUP: &str = "rbac.authorization.k8s.io";
-/// The most combinations of groups, resources, verbs and names that rules are compared by. No role that people write comes
-/// near; one that is made to keep the server busy does.
-const MOST: usize = 100_000;
 
 /// A role or a binding that is made or changed.
 pub(crate) struct Grant<'a> {
@@ -114,8 +113,12 @@ impl Authorizer {
             Some(missing) => missing,
             None => return Err(grant.refused("the rules have too many combinations to be compared")),
         };
+        let is_cut = missing.len() == MOST_MISSING;
         let missing: BTreeSet<_> = merged(missing).iter().map(Rule::short).collect();
-        let missing: Vec<_> = missing.into_iter().collect();
+        let mut missing: Vec<_> = missing.into_iter().collect();
+        if is_cut {
+            missing.push("and more".to_owned());
+        }
         let mut why = format!(
             "user {} (groups={}) is attempting to grant RBAC permissions not currently held:\n{}",
             quote(&grant.user.name),
@@ -168,58 +171,6 @@ impl<'a> Grant<'a> {
         }
         new == *old
     }
-}
-
-/// What some rules allow and others do not, as rules of one group, resource, verb and name each. `None`: they are too many.
-fn uncovered(own: &[Rule], rules: &[Rule]) -> Option<Vec<Rule>> {
-    let mut missing = Vec::new();
-    let mut left = MOST;
-    for rule in rules {
-        let is_plain = rule.paths.is_empty() || rule.names.is_empty();
-        if is_plain && own.iter().any(|own| own.covers(rule)) {
-            continue;
-        }
-        let names = rule.names.len().max(1);
-        let parts = [rule.groups.len(), rule.resources.len(), rule.verbs.len(), names];
-        let combinations = parts
-            .iter()
-            .try_fold(1usize, |sum, part| sum.checked_mul(*part))?;
-        let paths = rule.paths.len().checked_mul(rule.verbs.len())?;
-        left = left.checked_sub(combinations.checked_add(paths)?)?;
-        missing.extend(single(rule).filter(|single| !own.iter().any(|own| own.covers(single))));
-    }
-    Some(missing)
-}
-
-/// A rule as rules with one word of each sort.
-fn single(rule: &Rule) -> impl Iterator<Item = Rule> {
-    let one = |word: &str| Words::from([Box::from(word)]);
-    let names: Vec<Words> = match &*rule.names {
-        [] => vec![Words::default()],
-        names => names.iter().map(|name| one(name)).collect(),
-    };
-    let mut all = Vec::new();
-    for group in &rule.groups {
-        for resource in &rule.resources {
-            for verb in &rule.verbs {
-                all.extend(names.iter().map(|name| Rule {
-                    verbs: one(verb),
-                    groups: one(group),
-                    resources: one(resource),
-                    names: name.clone(),
-                    paths: Words::default(),
-                }));
-            }
-        }
-    }
-    for path in &rule.paths {
-        all.extend(rule.verbs.iter().map(|verb| Rule {
-            verbs: one(verb),
-            paths: one(path),
-            ..Rule::default()
-        }));
-    }
-    all.into_iter()
 }
 
 /// Single rules with those for the same resource put together.

@@ -4,6 +4,7 @@
 //! action         what somebody wants to do, and what is said to it
 //! rbac           roles and bindings decide, from an index
 //! node           nodes may do what the pods on them need
+//! coverage       what some rules allow and others do not
 //! escalation     nobody gives away what they do not have
 //! impersonation  acting as somebody else
 //! signer         who may approve, sign and attest for a signer
@@ -15,6 +16,7 @@
 //! everything; then nodes are asked about, then roles; and whether the server is alive, everybody may know.
 
 mod action;
+mod coverage;
 mod escalation;
 mod following;
 mod impersonation;

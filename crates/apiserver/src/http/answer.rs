@@ -1,5 +1,7 @@
 //! What is sent back.
 
+use std::collections::HashSet;
+
 use http::{
     HeaderName, HeaderValue, Response, StatusCode,
     header::{self, WARNING},
@@ -7,7 +9,7 @@ use http::{
 use http_body_util::BodyExt;
 use k3_api::{encode, protobuf, schema::schema, status::Status};
 
-use super::{Body, Format};
+use super::{Body, Format, bound::bound};
 
 /// An answer: a status code, headers, a body.
 pub(crate) type Answer = Response<Body>;
@@ -45,6 +47,14 @@ pub(crate) fn json(code: u16, text: Vec<u8>, format: Format, pretty: bool) -> An
 
 /// A `Status`, in the format that was asked for.
 pub(crate) fn status(status: &Status, format: Format, pretty: bool) -> Answer {
+    let bounded;
+    let status = match bound(status) {
+        None => status,
+        Some(shortened) => {
+            bounded = shortened;
+            &bounded
+        }
+    };
     // A success may leave its code out.
     let code = if status.code == 0 { 200 } else { status.code };
     let mut answer = match format {
@@ -95,12 +105,14 @@ const CUT: usize = 256;
 
 /// Tells the client something besides: each thing once, and no more than clients take.
 pub(crate) fn warn(answer: &mut Answer, warnings: &[String]) {
-    let mut told: Vec<&str> = Vec::new();
-    for warning in warnings.iter().filter(|warning| !warning.is_empty()) {
-        if !told.contains(&warning.as_str()) {
-            told.push(warning);
-        }
-    }
+    let mut known = HashSet::new();
+    let told: Vec<&str> = warnings
+        .iter()
+        .map(String::as_str)
+        .filter(|warning| !warning.is_empty() && known.insert(*warning))
+        // Each has a letter at least.
+        .take(MOST_WARNED + 1)
+        .collect();
     let letters = |text: &str| text.chars().count();
     let cuts = told.iter().map(|text| letters(text)).sum::<usize>() > MOST_WARNED;
     let mut written = 0;

@@ -31,7 +31,14 @@ pub(crate) fn compress(mut answer: Answer, asked: &HeaderMap) -> Answer {
         return answer;
     }
     let body = match std::mem::replace(answer.body_mut(), Body::Empty) {
-        Body::Whole(bytes) if bytes.len() >= SHORTEST => Body::Whole(whole(&bytes)),
+        // Piece by piece too: all of it at once would keep the thread from other connections.
+        Body::Whole(bytes) if bytes.len() >= SHORTEST => Body::Pieces(Box::new(Compressed {
+            pieces: Box::new(Slices {
+                rest: bytes,
+                has_yielded: true,
+            }),
+            encoder: Some(encoder()),
+        })),
         Body::Pieces(pieces) if pieces.is_long() => Body::Pieces(Box::new(Compressed {
             pieces,
             encoder: Some(encoder()),
@@ -48,6 +55,15 @@ pub(crate) fn compress(mut answer: Answer, asked: &HeaderMap) -> Answer {
     answer
 }
 
+/// How much is compressed at a time.
+const SLICE: usize = 64 * 1024;
+
+/// A whole body in slices, with a turn for others after each.
+struct Slices {
+    rest: Bytes,
+    has_yielded: bool,
+}
+
 /// Pieces, compressed one by one.
 struct Compressed {
     pieces: Box<dyn Pieces>,
@@ -60,10 +76,19 @@ fn encoder() -> GzEncoder<Vec<u8>> {
     GzEncoder::new(Vec::new(), Compression::fast())
 }
 
-fn whole(bytes: &[u8]) -> Bytes {
-    let mut encoder = encoder();
-    encoder.write_all(bytes).expect("memory can be written to");
-    encoder.finish().expect("memory can be written to").into()
+impl Pieces for Slices {
+    fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        if self.rest.is_empty() {
+            return Poll::Ready(None);
+        }
+        if !std::mem::replace(&mut self.has_yielded, true) {
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        self.has_yielded = false;
+        let length = self.rest.len().min(SLICE);
+        Poll::Ready(Some(self.rest.split_to(length)))
+    }
 }
 
 impl Pieces for Compressed {
@@ -99,6 +124,8 @@ impl Pieces for Compressed {
 mod tests {
     use std::io::Read;
 
+    use http_body_util::BodyExt;
+
     use super::*;
     use crate::http::answer;
 
@@ -112,18 +139,16 @@ mod tests {
         HeaderMap::from_iter([(header::ACCEPT_ENCODING, HeaderValue::from_static(encoding))])
     }
 
-    #[test]
-    fn long_answers_are_compressed_for_those_who_take_them() {
+    #[tokio::test]
+    async fn long_answers_are_compressed_for_those_who_take_them() {
         let text = "a".repeat(SHORTEST);
         let compressed = compress(
             answer(200, "text/plain", text.clone()),
             &asked("deflate, gzip;q=1.0"),
         );
-        let Body::Whole(bytes) = compressed.body() else {
-            panic!("it is whole")
-        };
-        assert_eq!(gunzip(bytes), text.as_bytes());
         assert_eq!(compressed.headers()[header::CONTENT_ENCODING], "gzip");
+        let bytes = compressed.into_body().collect().await.unwrap().to_bytes();
+        assert_eq!(gunzip(&bytes), text.as_bytes());
         for (text, encoding) in [(text.as_str(), "br"), ("short", "gzip")] {
             let plain = compress(answer(200, "text/plain", text.to_owned()), &asked(encoding));
             assert!(!plain.headers().contains_key(header::CONTENT_ENCODING));

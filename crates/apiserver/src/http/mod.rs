@@ -2,13 +2,14 @@
 
 mod answer;
 mod body;
+mod bound;
 mod gzip;
 mod negotiation;
 
 pub use self::body::Broken;
 pub(crate) use self::{
     answer::{Answer, answer, json, said, set, status, text, warn},
-    body::{Body, Pieces, Sent, panic_text, sent},
+    body::{Body, NotSent, Pieces, Sent, panic_text, sent},
     gzip::compress,
     negotiation::{Accepted, Form, Format, Offer, negotiate, refused},
 };

@@ -2,11 +2,15 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
 };
 
 use bytes::Bytes;
-use k3_api::{kinds::KindRef, rules::User, time::Time};
+use k3_api::{kinds::KindRef, rules::User, status::Status, time::Time};
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::{
     http::{Accepted, Format},
@@ -33,7 +37,19 @@ pub(crate) struct Ask {
     pub now: Time,
     /// What the audit log is told of it besides, by those it passes.
     pub notes: Notes,
+    /// Whether the answer is still wanted.
+    pub cancellation: Cancellation,
+    /// The memory that the body takes, of what there is for all bodies.
+    #[expect(dead_code, reason = "it is held for as long as the body is")]
+    pub body_memory: Option<OwnedSemaphorePermit>,
 }
+
+/// Whether the client of a request has left, or its time is over. A copy is the same.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Cancellation(Arc<AtomicBool>);
+
+/// Cancels a request when it is dropped.
+pub(crate) struct CancelOnDrop(Cancellation);
 
 /// Notes about a request for the audit log, by key. A copy is the same notes.
 #[derive(Clone, Debug, Default)]
@@ -64,12 +80,43 @@ impl Ask {
             accepted: Accepted::default(),
             now,
             notes: Notes::default(),
+            cancellation: Cancellation::default(),
+            body_memory: None,
         }
+    }
+
+    /// Stops work that nobody waits for any more. Called between the stages of a request and between the objects of a list, and
+    /// never after something was stored.
+    pub(crate) fn check_wanted(&self) -> Result<(), Status> {
+        if self.cancellation.is_cancelled() {
+            let why = "request did not complete within the allotted timeout";
+            return Err(Status::timeout(why, 0));
+        }
+        Ok(())
     }
 
     /// How the body is written; `None` if it is nothing we read.
     pub(crate) fn format(&self) -> Option<Format> {
         Format::of_media(&self.media)
+    }
+}
+
+// --- Cancellation ---
+
+impl Cancellation {
+    /// Cancels when what is returned is dropped.
+    pub(crate) fn on_drop(&self) -> CancelOnDrop {
+        CancelOnDrop(self.clone())
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.0.load(Relaxed)
+    }
+}
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.0.store(true, Relaxed);
     }
 }
 

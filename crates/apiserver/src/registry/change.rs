@@ -71,6 +71,7 @@ impl Registry {
         let resource = Resource::of(kind.clone(), &self.caches);
         match_name(&object, &ask.target.name)?;
         match_namespace(&mut object, &resource, &ask.target.namespace)?;
+        ask.check_wanted()?;
         resource.rules().default(&mut object);
         self.answer_change(ask, &resource, &Source::Put(object), &options, warnings)
             .await
@@ -115,6 +116,7 @@ impl Registry {
         let told = warnings.0.len();
         for _ in 0..TRIES {
             warnings.0.truncate(told);
+            ask.check_wanted()?;
             let Some(object) = &current else {
                 return self
                     .create_by_change(ask, resource, source, options, warnings)
@@ -203,6 +205,7 @@ impl Registry {
             match_namespace(&mut new, resource, &ask.target.namespace)?;
         }
         dedup_owners(&mut new, warnings);
+        ask.check_wanted()?;
         check_version(&mut new, current.revision, resource, &ask.target.name)?;
         if !source.is_recorded() {
             let custom = self.custom(resource);
@@ -220,6 +223,7 @@ impl Registry {
         let mut new = version::convert(new, &resource.kind, judged);
         let old = version::convert(old, &resource.kind, judged);
         let status = self.free_status(ask, source, &new);
+        ask.check_wanted()?;
         let reservation = self
             .settle_change(ask, resource, &mut new, &old, options, warnings)
             .await?;
@@ -346,6 +350,7 @@ impl Registry {
         };
         let told = rules::update(new, old, part, &at)?;
         warnings.0.extend(told);
+        ask.check_wanted()?;
         let mut attributes = Attributes {
             operation: Operation::Update,
             resource,
@@ -362,7 +367,7 @@ impl Registry {
         rules::of(judged).default(new);
         judged.ty.forget_empty(new);
         managed::settle(old, new);
-        Ok(())
+        ask.check_wanted()
     }
 }
 

@@ -1,8 +1,9 @@
 //! A new object.
 
-use std::fmt::Write as _;
+use std::{collections::HashSet, fmt::Write as _};
 
 use k3_api::{
+    encode,
     kinds::KindRef,
     name,
     rules::{self, Circumstances, Tree, TreeMut, User},
@@ -37,6 +38,8 @@ pub(super) enum Recording {
     Done,
 }
 
+/// How many owners that are named twice are listed.
+const MOST_REPEATED: usize = 100;
 /// How often a made-up name is made up again when it is taken.
 const NAME_TRIES: usize = 8;
 
@@ -59,7 +62,9 @@ impl Registry {
             ));
         }
         dedup_owners(&mut object, &mut warnings);
+        ask.check_wanted()?;
         resource.rules().default(&mut object);
+        ask.check_wanted()?;
         let made = self
             .store_new(ask, &resource, object, Recording::Needed, &options, &mut warnings)
             .await?;
@@ -160,6 +165,7 @@ impl Registry {
             manage::with_subject(kind, resource.rules(), ask.target.part(), custom, |subject| {
                 subject.track(None, &mut object, &options.manager, ask.now);
             });
+            ask.check_wanted()?;
         }
         let mut attributes = Attributes {
             operation: Operation::Create,
@@ -174,6 +180,7 @@ impl Registry {
         };
         self.step(ADMIT_NEW, self.admit_new(&mut attributes)).await?;
         self.check_grant(&attributes)?;
+        ask.check_wanted()?;
         // Admission sees a name that is to be made up as its beginning.
         let metadata = object.make("metadata");
         if metadata.text("name").is_empty() && !metadata.text("generateName").is_empty() {
@@ -247,6 +254,7 @@ impl Registry {
             user: &ask.user,
         };
         warnings.0.extend(rules::create(object, &at)?);
+        ask.check_wanted()?;
         let mut attributes = Attributes {
             operation: Operation::Create,
             resource,
@@ -263,6 +271,7 @@ impl Registry {
         // What an object leaves out is filled in whenever it is read; and some of it follows from what was just set.
         rules::of(judged).default(object);
         judged.ty.forget_empty(object);
+        ask.check_wanted()?;
         resource.key(&ask.target.namespace, object.at("metadata").text("name"))
     }
 
@@ -304,26 +313,32 @@ pub(super) fn dedup_owners(object: &mut Value, warnings: &mut Warnings) {
     if owners.len() < 2 {
         return;
     }
+    // By their texts: there may be very many.
+    let mut seen = HashSet::with_capacity(owners.len());
+    let mut repeated: Vec<&str> = Vec::new();
     let mut kept: Vec<Value> = Vec::new();
-    let mut repeated: Vec<String> = Vec::new();
     for owner in owners {
-        if kept.contains(owner) {
-            let uid = owner.text("uid").to_owned();
-            if !repeated.contains(&uid) {
-                repeated.push(uid);
-            }
-        } else {
+        if seen.insert(encode::encode(owner)) {
             kept.push(owner.clone());
+        } else {
+            repeated.push(owner.text("uid"));
         }
     }
     if repeated.is_empty() {
         return;
     }
+    let mut told = HashSet::new();
+    repeated.retain(|uid| told.insert(*uid));
+    let left_out = repeated.len().saturating_sub(MOST_REPEATED);
+    repeated.truncate(MOST_REPEATED);
+    let mut repeated = repeated.join(", ");
+    if left_out > 0 {
+        let _ = write!(repeated, " and {left_out} more");
+    }
     object.make("metadata").set("ownerReferences", kept);
     warnings.0.push(format!(
         ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject such \
-         requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
-        repeated.join(", ")
+         requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {repeated}"
     ));
 }
 

@@ -108,6 +108,7 @@ impl Registry {
             .filter(|object| selection.matches(object, &resource))
             .collect();
         for some in objects.chunks(AT_ONCE) {
+            ask.check_wanted()?;
             let deletions = some.iter().map(|object| async {
                 let mut warnings = Warnings::default();
                 let object = Arc::clone(object);

@@ -170,6 +170,7 @@ impl Registry {
         let mut next = None;
         let mut rest = snapshot.under(&prefix, after.as_deref());
         for object in rest.by_ref().filter(|object| selection.matches(object, resource)) {
+            ask.check_wanted()?;
             if limit > 0 && objects.len() == limit {
                 let last = objects.last().map_or("", |object| &object.key[prefix.len()..]);
                 next = Some(Token {
@@ -337,6 +338,7 @@ fn answer_bytes(objects: Vec<Arc<Object>>, item: Item, metadata: &Value, resourc
         item,
         first: true,
         ended: false,
+        has_yielded: true,
     };
     let body = if length < PIECE {
         Body::from(list.piece(usize::MAX))
@@ -353,6 +355,8 @@ struct ListBody {
     item: Item,
     first: bool,
     ended: bool,
+    /// Whether others had their turn since the last piece.
+    has_yielded: bool,
 }
 
 impl Item {
@@ -377,10 +381,11 @@ impl Item {
 }
 
 impl ListBody {
-    /// Writes the next piece, of about this size.
+    /// Writes the next piece, of about this size, from at most twice as many bytes of objects.
     fn piece(&mut self, size: usize) -> Vec<u8> {
         let mut out = self.head.take().unwrap_or_default();
         out.reserve(size.min(PIECE + PIECE / 8));
+        let mut read = 0;
         for object in self.objects.by_ref() {
             if !std::mem::take(&mut self.first) {
                 out.push(b',');
@@ -393,7 +398,8 @@ impl ListBody {
                 }
                 Item::Row(rows) => rows.write(&mut out, &object),
             }
-            if out.len() >= size {
+            read += object.len();
+            if out.len() >= size || read / 2 >= size {
                 return out;
             }
         }
@@ -404,10 +410,16 @@ impl ListBody {
 }
 
 impl Pieces for ListBody {
-    fn poll_piece(&mut self, _: &mut Context<'_>) -> Poll<Option<Bytes>> {
+    fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
         if self.ended {
             return Poll::Ready(None);
         }
+        // A client that takes everything at once must not keep the thread from other connections.
+        if !std::mem::replace(&mut self.has_yielded, true) {
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        self.has_yielded = false;
         Poll::Ready(Some(self.piece(PIECE).into()))
     }
 
@@ -425,7 +437,9 @@ pub(super) fn answer_trees(
 ) -> Result<Answer, Status> {
     let kind = &resource.kind;
     let accepted = ask.accepted;
-    match accepted.form {
+    // What is cut short here is refused below.
+    let trees = trees.into_iter().take_while(|_| ask.check_wanted().is_ok());
+    let answer = match accepted.form {
         Form::Table => {
             let table = table::of_list(trees, metadata, ask, resource)?;
             Ok(web::json(
@@ -437,7 +451,6 @@ pub(super) fn answer_trees(
         }
         Form::MetadataList | Form::Metadata => {
             let items: Vec<_> = trees
-                .into_iter()
                 .map(|tree| answer::metadata_of(&tree, accepted.version))
                 .collect();
             let list = json!({
@@ -450,14 +463,14 @@ pub(super) fn answer_trees(
         }
         Form::Whole if accepted.format == Format::Protobuf => {
             let ty = kind.ty.table().ok_or_else(answer::not_as_protobuf)?;
-            let trees: Vec<_> = trees.into_iter().collect();
+            let trees: Vec<_> = trees.collect();
             let message = protobuf::encode_list(&kind.api_version(), &kind.list_kind(), metadata, &trees, ty)
                 .map_err(Status::internal_error)?;
             Ok(web::answer(200, accepted.format.media(), message))
         }
         Form::Whole => {
             let mut text = head(resource, metadata);
-            for (index, mut tree) in trees.into_iter().enumerate() {
+            for (index, mut tree) in trees.enumerate() {
                 if index > 0 {
                     text.push(b',');
                 }
@@ -470,9 +483,12 @@ pub(super) fn answer_trees(
                 text.extend_from_slice(&encode::encode(&tree));
             }
             text.extend_from_slice(b"]}");
+            ask.check_wanted()?;
             Ok(web::json(200, text, accepted.format, accepted.pretty))
         }
-    }
+    };
+    ask.check_wanted()?;
+    answer
 }
 
 // --- Selection ---

@@ -11,6 +11,7 @@
 //! answer     an object, a list, a table, in the form that was asked for
 //! version    the version an object is stored in
 //! step       a step of admission, whose time is counted
+//! cost       what a request costs, before it is carried out
 //! conversion from there to the version of a request, and back
 //! own        objects of the server's own making
 //! commit     to the store, and into the cache before anybody is told
@@ -26,6 +27,7 @@ mod body;
 mod change;
 mod commit;
 mod conversion;
+mod cost;
 mod create;
 mod delete;
 mod list;
@@ -46,7 +48,7 @@ use k3_storage::Clock;
 
 pub(crate) use self::{
     answer::warn,
-    ask::{Ask, Notes},
+    ask::{Ask, Cancellation, Notes},
     commit::{not_committed, unavailable},
     create::{random_bytes, random_number, random_uid},
     delete::options_body as delete_body,

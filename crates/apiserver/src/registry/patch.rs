@@ -127,7 +127,9 @@ impl Patch {
             }
             _ => self.patched(old.cloned().unwrap_or_default(), &resource.kind)?,
         };
+        ask.check_wanted()?;
         let mut object = decode_as(&patched, &resource.kind, options, warnings)?;
+        ask.check_wanted()?;
         resource.rules().default(&mut object);
         Ok(object)
     }

@@ -1,60 +1,263 @@
-//! The body of a request.
+//! The body of a request: read up to a limit, in a bounded share of memory, or discarded so that the answer arrives.
 
-use std::time::Duration;
+use std::{
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
+    task::{Context, Poll},
+    time::Duration,
+};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, header};
-use http_body::Body;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::BodyExt;
 use k3_api::status::Status;
-use tokio::time;
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time,
+};
 
-use crate::http::Sent;
+use crate::http::{NotSent, Sent};
 
 /// The longest body.
 const MOST_BYTES: usize = 3 * 1024 * 1024;
-/// How much more of a longer one is taken, and for how long.
-const MOST_DISCARDED: usize = 4 * 1024 * 1024;
+/// How much of a body that is not wanted is received, and for how long.
+const MOST_DISCARDED: usize = 16 * 1024 * 1024;
 const DISCARD: Duration = Duration::from_secs(1);
+/// The unit that memory is counted in. A body that fits into one is not counted: the number of requests bounds those.
+const UNIT: usize = 64 * 1024;
+/// How many units all bodies take at once: 256 MiB. The last quarter is for users that are exempt from limits.
+const MOST_UNITS: usize = 4096;
+const ORDINARY_UNITS: usize = MOST_UNITS / 4 * 3;
 
-/// Reads a body, up to the limit. One that is compressed is not read: what it would become is not known before it is too late.
-pub(super) async fn read(mut body: Sent, headers: &HeaderMap) -> Result<Bytes, Status> {
-    if body.is_end_stream() {
-        return Ok(Bytes::new());
+/// The memory that bodies of requests take.
+pub(super) struct BodyMemory(Arc<Semaphore>);
+
+/// What is left of a body when nobody reads it any more.
+#[derive(Clone, Default)]
+pub(super) struct Unread(Arc<Mutex<Option<Sent>>>);
+
+/// A body that is returned when it is dropped before its end.
+struct Returned {
+    /// `Some` until it is dropped.
+    body: Option<Sent>,
+    unread: Unread,
+}
+
+// --- BodyMemory ---
+
+impl BodyMemory {
+    pub(super) fn new() -> Self {
+        BodyMemory(Arc::new(Semaphore::new(MOST_UNITS)))
     }
-    let encoding = headers
-        .get(header::CONTENT_ENCODING)
-        .filter(|encoding| !encoding.as_bytes().eq_ignore_ascii_case(b"identity"));
-    if encoding.is_some() {
-        return Err(Status::unsupported_media_type(
-            "the body of the request is compressed, which is not accepted; send it as it is, without a Content-Encoding",
-        ));
-    }
-    // Who says beforehand that it is too much, is not listened to.
-    let limit = if body.size_hint().lower() > MOST_BYTES as u64 {
-        0
-    } else {
-        MOST_BYTES
-    };
-    match Limited::new(&mut body, limit).collect().await {
-        Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => {
-            // Whether that ended in time is all the same: the answer is.
-            let _ = time::timeout(DISCARD, discard(body)).await;
-            Err(Status::request_entity_too_large(format!("limit is {MOST_BYTES}")))
+
+    /// Reads a body, up to the limit. One that is compressed is not read: what it would become is not known before it is too late.
+    pub(super) async fn read(
+        &self,
+        mut body: Sent,
+        headers: &HeaderMap,
+        is_exempt: bool,
+    ) -> Result<(Bytes, Option<OwnedSemaphorePermit>), Status> {
+        if body.is_end_stream() {
+            return Ok((Bytes::new(), None));
         }
-        Err(error) => Err(Status::bad_request(format!(
-            "the body could not be read: {error}"
-        ))),
+        let encoding = headers
+            .get(header::CONTENT_ENCODING)
+            .filter(|encoding| !encoding.as_bytes().eq_ignore_ascii_case(b"identity"));
+        if encoding.is_some() {
+            return Err(Status::unsupported_media_type(
+                "the body of the request is compressed, which is not accepted; send it as it is, without a Content-Encoding",
+            ));
+        }
+        if body.size_hint().lower() > MOST_BYTES as u64 {
+            return Err(too_large());
+        }
+        let mut memory: Option<OwnedSemaphorePermit> = None;
+        let mut frames: Vec<Bytes> = Vec::new();
+        let mut length = 0;
+        while let Some(frame) = body.frame().await {
+            let frame =
+                frame.map_err(|error| Status::bad_request(format!("the body could not be read: {error}")))?;
+            let Ok(data) = frame.into_data() else {
+                continue;
+            };
+            length += data.len();
+            if length > MOST_BYTES {
+                return Err(too_large());
+            }
+            // As it arrives: a body that is announced and not sent takes no memory.
+            let units = length / UNIT;
+            let held = memory.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+            if units > held {
+                let more = self.take(units - held, is_exempt)?;
+                match &mut memory {
+                    Some(memory) => memory.merge(more),
+                    None => memory = Some(more),
+                }
+            }
+            frames.push(data);
+        }
+        Ok((join(frames, length), memory))
+    }
+
+    fn take(&self, units: usize, is_exempt: bool) -> Result<OwnedSemaphorePermit, Status> {
+        let reserved = if is_exempt { 0 } else { MOST_UNITS - ORDINARY_UNITS };
+        let has_room = self.0.available_permits() >= reserved + units;
+        has_room
+            .then(|| {
+                let units = u32::try_from(units).expect("a body has some units at most");
+                Arc::clone(&self.0).try_acquire_many_owned(units).ok()
+            })
+            .flatten()
+            .ok_or_else(|| {
+                let why = "the bodies of requests take too much memory, please try again later";
+                Status::too_many_requests(why, 1)
+            })
     }
 }
 
-/// Takes some more of a body, and forgets it: a client that is still sending when its connection is closed never reads why.
+fn too_large() -> Status {
+    Status::request_entity_too_large(format!("limit is {MOST_BYTES}"))
+}
+
+fn join(mut frames: Vec<Bytes>, length: usize) -> Bytes {
+    if frames.len() < 2 {
+        return frames.pop().unwrap_or_default();
+    }
+    let mut whole = BytesMut::with_capacity(length);
+    for frame in frames {
+        whole.extend_from_slice(&frame);
+    }
+    whole.freeze()
+}
+
+// --- Unread ---
+
+impl Unread {
+    /// A body of which the rest is kept here when it is dropped before its end.
+    pub(super) fn keep(&self, body: Sent) -> Sent {
+        if body.is_end_stream() {
+            return body;
+        }
+        let returned = Returned {
+            body: Some(body),
+            unread: self.clone(),
+        };
+        returned.boxed_unsync()
+    }
+
+    /// Receives the rest of a body and forgets it, for a bounded time: a client that is still sending when its stream is reset or its
+    /// connection closed may never read the answer. A client that waits for leave to send (`Expect: 100-continue`) sends nothing, and
+    /// gets the answer instead of the leave.
+    pub(super) async fn discard(self, headers: &HeaderMap) {
+        let rest = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(body) = rest.filter(|_| !headers.contains_key(header::EXPECT)) else {
+            return;
+        };
+        // Whether that ended in time does not matter: the connection lingers before it is closed.
+        let _ = time::timeout(DISCARD, discard(body)).await;
+    }
+}
+
 async fn discard(mut body: Sent) {
     let mut discarded = 0;
     while discarded < MOST_DISCARDED
         && let Some(Ok(frame)) = body.frame().await
     {
         discarded += frame.data_ref().map_or(0, Bytes::len);
+    }
+}
+
+// --- Returned ---
+
+impl Returned {
+    fn body(&mut self) -> Pin<&mut Sent> {
+        Pin::new(self.body.as_mut().expect("a body is there until it is dropped"))
+    }
+}
+
+impl Body for Returned {
+    type Data = Bytes;
+    type Error = NotSent;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, NotSent>>> {
+        self.body().poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.as_ref().is_none_or(Body::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.as_ref().map(Body::size_hint).unwrap_or_default()
+    }
+}
+
+impl Drop for Returned {
+    fn drop(&mut self) {
+        if let Some(body) = self.body.take().filter(|body| !body.is_end_stream()) {
+            *self.unread.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(body);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::stream;
+    use http_body_util::{Full, StreamBody};
+
+    use super::*;
+    use crate::http::sent;
+
+    fn whole(length: usize) -> Sent {
+        sent(Full::new(Bytes::from(vec![b' '; length])))
+    }
+
+    fn chunks(count: usize) -> Sent {
+        let chunk = || Ok::<_, std::convert::Infallible>(Frame::data(Bytes::from(vec![b'x'; UNIT])));
+        sent(StreamBody::new(stream::iter((0..count).map(move |_| chunk()))))
+    }
+
+    #[tokio::test]
+    async fn memory_of_bodies_is_bounded_and_given_back() {
+        let memory = BodyMemory::new();
+        let headers = HeaderMap::new();
+        let mut held = Vec::new();
+        // 48 units each.
+        for _ in 0..ORDINARY_UNITS / 48 {
+            held.push(memory.read(whole(MOST_BYTES), &headers, false).await.unwrap());
+        }
+        let refused = memory.read(chunks(48), &headers, false).await.unwrap_err();
+        assert_eq!(refused.code, 429);
+        assert_eq!(refused.details.unwrap().retry_after_seconds, 1);
+        let small = memory.read(whole(UNIT - 1), &headers, false).await.unwrap();
+        assert!(small.1.is_none(), "a small body is read in any case");
+        assert!(memory.read(chunks(48), &headers, true).await.is_ok());
+        held.pop();
+        assert!(memory.read(chunks(48), &headers, false).await.is_ok());
+        drop(held);
+        assert_eq!(memory.0.available_permits(), MOST_UNITS);
+    }
+
+    #[tokio::test]
+    async fn a_body_that_is_too_large_is_413_however_it_is_announced() {
+        let memory = BodyMemory::new();
+        for body in [whole(MOST_BYTES + 1), chunks(MOST_BYTES / UNIT + 1)] {
+            let refused = memory.read(body, &HeaderMap::new(), false).await.unwrap_err();
+            assert_eq!(refused.code, 413);
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_not_read_of_a_body_is_kept_to_be_discarded() {
+        let unread = Unread::default();
+        let mut body = unread.keep(chunks(3));
+        assert!(body.frame().await.is_some());
+        drop(body);
+        let rest = unread.0.lock().unwrap().take().unwrap();
+        assert_eq!(rest.collect().await.unwrap().to_bytes().len(), 2 * UNIT);
     }
 }

@@ -1,13 +1,14 @@
 //! Connections: TLS, HTTP/1.1 or HTTP/2, and an orderly end.
 
 use std::{
+    net::SocketAddr,
     pin::pin,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 use futures_util::future::BoxFuture;
-use http::Request;
+use http::{HeaderValue, Request, Version, header};
 use hyper::{body::Incoming, service::service_fn};
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
@@ -46,6 +47,24 @@ const STREAMS: u32 = 100;
 const RESETS: usize = 20;
 const FAULTS: usize = 256;
 
+/// How long a connection without an announced end waits for a request that may be under way when the server stops.
+const QUIET: Duration = Duration::from_millis(200);
+/// How long TLS may take when the server stops.
+const LAST_HANDSHAKE: Duration = Duration::from_secs(1);
+/// For how long, when the server stops, connections are accepted that the kernel has already; and the pause that ends that.
+const BACKLOG: Duration = Duration::from_millis(500);
+const BACKLOG_QUIET: Duration = Duration::from_millis(10);
+
+/// The connections of a listener.
+struct Connections {
+    handler: Arc<Handler>,
+    acceptor: Option<TlsAcceptor>,
+    server: Arc<auto::Builder<TokioExecutor>>,
+    /// Changes when the server stops.
+    ends: watch::Receiver<()>,
+    running: JoinSet<()>,
+}
+
 /// Takes connections until `stop` is ready.
 ///
 /// Boxed here: so what connections do is compiled with this crate, not with each that serves.
@@ -65,35 +84,19 @@ async fn take(
     tls: Option<Arc<rustls::ServerConfig>>,
     mut stop: BoxFuture<'_, ()>,
 ) {
-    let acceptor = tls.map(TlsAcceptor::from);
-    let server = Arc::new(builder());
     let (end, ends) = watch::channel(());
-    let mut connections = JoinSet::new();
+    let mut connections = Connections {
+        handler: Arc::clone(handler),
+        acceptor: tls.map(TlsAcceptor::from),
+        server: Arc::new(builder()),
+        ends,
+        running: JoinSet::new(),
+    };
     let mut told: Option<Instant> = None;
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
-                Ok((stream, address)) => {
-                    let (handler, acceptor, server, ends) =
-                        (Arc::clone(handler), acceptor.clone(), Arc::clone(&server), ends.clone());
-                    connections.spawn(async move {
-                        let mut peer = Peer {
-                            address: Some(address),
-                            ..Peer::default()
-                        };
-                        // Small answers must not wait for more to come.
-                        let _ = stream.set_nodelay(true);
-                        let Some(acceptor) = acceptor else {
-                            return run(Box::new(stream), Pulse::new(true), peer, handler, &server, ends).await;
-                        };
-                        if let Some(stream) = handshake(stream, &acceptor, &handler).await {
-                            let session = stream.get_ref().1;
-                            let pulse = Pulse::new(session.alpn_protocol() != Some(b"h2"));
-                            peer.certificate = session.peer_certificates().and_then(ShownCertificate::new);
-                            run(Box::new(stream), pulse, peer, handler, &server, ends).await;
-                        }
-                    });
-                }
+                Ok((stream, address)) => connections.begin(stream, address),
                 // The one that comes next may find room again.
                 Err(error) => {
                     if told.is_none_or(|told| told.elapsed() > TELL_EVERY) {
@@ -103,19 +106,64 @@ async fn take(
                     time::sleep(PAUSE).await;
                 }
             },
-            Some(_) = connections.join_next(), if !connections.is_empty() => {}
+            Some(_) = connections.running.join_next(), if !connections.running.is_empty() => {}
             () = &mut stop => break,
         }
     }
+    drop(end);
+    // Clients that connected before the stop have perhaps sent a request, and the kernel has accepted it.
+    let backlog = async {
+        while let Ok(Ok((stream, address))) = time::timeout(BACKLOG_QUIET, listener.accept()).await {
+            connections.begin(stream, address);
+        }
+    };
+    let _ = time::timeout(BACKLOG, backlog).await;
     drop(listener);
     handler.end_watches();
-    drop(end);
-    let all = async { while connections.join_next().await.is_some() {} };
+    let mut running = connections.running;
+    let all = async { while running.join_next().await.is_some() {} };
     if time::timeout(DRAIN, all).await.is_err() {
         tracing::warn!("some requests took too long and were cut off");
     }
-    connections.shutdown().await;
+    running.shutdown().await;
     handler.end_writes(DRAIN).await;
+}
+
+// --- Connections ---
+
+impl Connections {
+    fn begin(&mut self, stream: TcpStream, address: SocketAddr) {
+        let handler = Arc::clone(&self.handler);
+        let acceptor = self.acceptor.clone();
+        let server = Arc::clone(&self.server);
+        let ends = self.ends.clone();
+        self.running.spawn(async move {
+            let mut peer = Peer {
+                address: Some(address),
+                ..Peer::default()
+            };
+            // Small answers must not wait for more to come.
+            let _ = stream.set_nodelay(true);
+            let Some(acceptor) = acceptor else {
+                return run(Box::new(stream), Pulse::new(true), peer, handler, &server, ends).await;
+            };
+            let mut stopping = ends.clone();
+            let stopped = async move {
+                let _ = stopping.changed().await;
+                time::sleep(LAST_HANDSHAKE).await;
+            };
+            let stream = tokio::select! {
+                stream = handshake(stream, &acceptor, &handler) => stream,
+                () = stopped => None,
+            };
+            if let Some(stream) = stream {
+                let session = stream.get_ref().1;
+                let pulse = Pulse::new(session.alpn_protocol() != Some(b"h2"));
+                peer.certificate = session.peer_certificates().and_then(ShownCertificate::new);
+                run(Box::new(stream), pulse, peer, handler, &server, ends).await;
+            }
+        });
+    }
 }
 
 fn builder() -> auto::Builder<TokioExecutor> {
@@ -150,6 +198,11 @@ async fn handshake(
     None
 }
 
+/// Whether the server stops.
+fn has_ended(ends: &watch::Receiver<()>) -> bool {
+    ends.has_changed().is_err()
+}
+
 async fn run(
     stream: Box<dyn Stream>,
     pulse: Arc<Pulse>,
@@ -164,6 +217,7 @@ async fn run(
     let (told, felt) = (Arc::clone(&end), Arc::clone(&pulse));
     let next: Arc<Mutex<Option<Tunnel>>> = Arc::default();
     let following = Arc::clone(&next);
+    let ending = ends.clone();
     let service = service_fn(move |request: Request<Incoming>| {
         let (handler, peer, end, pulse, next) = (
             Arc::clone(&handler),
@@ -172,26 +226,46 @@ async fn run(
             Arc::clone(&felt),
             Arc::clone(&following),
         );
+        let ending = ending.clone();
         pulse.begin();
         // Made at once: also a request that is given up before it is looked at has ended.
         let busy = pulse.answer(crate::http::Body::Empty);
         async move {
+            let is_http2 = request.version() == Version::HTTP_2;
             let mut answer = handler.handle(request.map(sent), &peer, &end).await;
             if let Some(tunnel) = answer.extensions_mut().remove::<Tunnel>() {
+                busy.upgrade();
                 *next.lock().unwrap_or_else(PoisonError::into_inner) = Some(tunnel);
+            } else if !is_http2 && has_ended(&ending) {
+                // The client learns with the answer that no other request will be read.
+                let close = HeaderValue::from_static("close");
+                answer.headers_mut().insert(header::CONNECTION, close);
             }
             Ok::<_, std::convert::Infallible>(answer.map(|body| busy.with(body)))
         }
     });
     let mut connection = pin!(server.serve_connection_with_upgrades(io, service));
     let mut look = pin!(time::sleep(pulse.left().unwrap_or_default()));
+    let mut quiet = pin!(time::sleep(QUIET));
     let mut stops = false;
+    let mut is_quiet = false;
     let ended = loop {
         tokio::select! {
             ended = connection.as_mut() => break ended,
-            // Nothing is ever sent: the other end goes when the server stops.
+            // Nothing is ever sent: the other end is dropped when the server stops.
             _ = ends.changed(), if !stops => {
                 stops = true;
+                // HTTP/2 announces the end and answers what was sent before the client knew of it. HTTP/1.1, and a connection without
+                // a request yet, would just be closed: what is under way gets a moment to arrive.
+                is_quiet = !pulse.can_announce_end();
+                if is_quiet {
+                    quiet.as_mut().reset(Instant::now() + QUIET);
+                } else {
+                    connection.as_mut().graceful_shutdown();
+                }
+            }
+            () = quiet.as_mut(), if is_quiet => {
+                is_quiet = false;
                 connection.as_mut().graceful_shutdown();
             }
             () = end.notified() => connection.as_mut().graceful_shutdown(),

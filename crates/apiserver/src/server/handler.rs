@@ -20,15 +20,18 @@ use tokio::{sync::Notify, time};
 
 use super::{
     annex::{Annex, Setting},
-    asked, body, deprecation,
+    asked,
+    body::{BodyMemory, Unread},
+    deprecation,
     exchange::{Exchange, is_connection},
     health,
-    inflight::{Permit, Pools},
+    inflight::{self, Permit, Pools},
     issuer,
     request_id::RequestIds,
     time_limit,
     verb::{self, Verb},
     watchers::Watchers,
+    work_pool::{self, WorkPermit, WorkPool},
     writers::Writers,
 };
 use crate::{
@@ -41,7 +44,7 @@ use crate::{
     http::{self as web, Accepted, Answer, Format, Offer, Sent},
     openapi::OpenApi,
     outgoing::Passed,
-    registry::{Ask, Registry, warn},
+    registry::{Ask, Cancellation, Registry, warn},
     request::{Info, ListOptions, Query, Route, Target, route},
     usage::{Asked, Usage},
 };
@@ -66,6 +69,8 @@ pub(super) struct Handler {
     openapi: Mutex<(u64, Arc<OpenApi>)>,
     ids: RequestIds,
     pools: Pools,
+    body_memory: BodyMemory,
+    work_pool: WorkPool,
     watchers: Arc<Watchers>,
     writers: Writers,
     auditor: Option<Arc<Auditor>>,
@@ -109,6 +114,8 @@ impl Handler {
             openapi: Mutex::new((0, Arc::new(OpenApi::new()))),
             ids: RequestIds::new(),
             pools: Pools::new(limits.reads, limits.writes, Arc::clone(&registry.metrics)),
+            body_memory: BodyMemory::new(),
+            work_pool: WorkPool::new(),
             watchers: Watchers::new(limits.watches_per_user),
             writers: Writers::default(),
             auditor,
@@ -159,10 +166,13 @@ impl Handler {
         head.upgrade = Mutex::new(parts.extensions.remove());
         let place = route(&head.path, self.registry.caches.definitions());
         let mut exchange = Exchange::begin(self.ids.of(&head.headers), &head, &place, &self.registry.metrics);
+        let unread = Unread::default();
+        let body = unread.keep(body);
         let mut answer = match self.limited(&head, place, body, peer, &mut exchange).await {
             Ok(answer) => answer,
             Err(status) => web::status(&status, head.error_format(), head.pretty),
         };
+        unread.discard(&head.headers).await;
         if let Some(warning) = exchange.warning.take() {
             warn(&mut answer, &[warning]);
         }
@@ -284,7 +294,7 @@ impl Handler {
         match head.method {
             Method::GET | Method::HEAD => Ok(web::text(200, format!("{}\n", (setting.get)()))),
             Method::PUT => {
-                let bytes = body::read(body, &head.headers).await?;
+                let (bytes, _memory) = self.body_memory.read(body, &head.headers, false).await?;
                 let changed = match std::str::from_utf8(&bytes) {
                     Ok(text) => (setting.set)(text.trim()),
                     Err(_) => Err("it is not UTF-8".to_owned()),
@@ -368,10 +378,12 @@ impl Handler {
             exchange.seat = Some(self.watchers.sit(&identity.user)?);
         }
         let media = head.text(&header::CONTENT_TYPE).to_owned();
-        let (body, passed) = if is_connection(target.part()) {
-            (Bytes::new(), Some(head.passed(body)))
+        let is_exempt = inflight::is_exempt(&identity.user);
+        let (body, body_memory, passed) = if is_connection(target.part()) {
+            (Bytes::new(), None, Some(head.passed(body)))
         } else {
-            (body::read(body, &head.headers).await?, None)
+            let (body, memory) = self.body_memory.read(body, &head.headers, is_exempt).await?;
+            (body, memory, None)
         };
         if let Some(record) = &mut exchange.record {
             record.sent(&body, &media);
@@ -386,21 +398,56 @@ impl Handler {
             accepted,
             now: self.registry.now(),
             notes: exchange.notes.clone(),
+            cancellation: Cancellation::default(),
+            body_memory,
         };
         exchange.warning = deprecation::of(&ask.target.kind, self.registry.caches.definitions());
-        match passed {
-            Some(passed) => self.registry.connect(&ask, verb, passed).await,
-            None if verb.is_write() => self.write(ask, verb, exchange.permit.take()).await,
+        if let Some(passed) = passed {
+            return self.registry.connect(&ask, verb, passed).await;
+        }
+        let cost = self.registry.cost(&ask, verb);
+        if let Some(permit) = &mut exchange.permit
+            && !self
+                .pools
+                .widen(permit, inflight::seats(cost.objects, cost.bytes), &ask.user)
+        {
+            return Ok(too_many(exchange));
+        }
+        let work = if cost.bytes < work_pool::LARGE {
+            None
+        } else {
+            Some(self.work_pool.enter(cost.bytes, is_exempt).await?)
+        };
+        let _cancel = ask.cancellation.on_drop();
+        match work {
+            _ if verb.is_write() => self.write(ask, verb, work, exchange.permit.take()).await,
+            Some(work) => {
+                let handler = Arc::clone(self);
+                work.run(async move { handler.run(&ask, verb).await }).await?
+            }
             None => self.run(&ask, verb).await,
         }
     }
 
-    /// Carries out a write, which goes on when nobody waits for it any more: neither its client's leaving nor the end of its time
-    /// stops it half way. It keeps its place among those that are served at once.
-    async fn write(self: &Arc<Self>, ask: Ask, verb: Verb, permit: Option<Permit>) -> Result<Answer, Status> {
+    /// Carries out a write. It goes on when its client leaves or its time is over: it stops between two stages, or is stored, but is
+    /// never cut off half way. It keeps its seats.
+    async fn write(
+        self: &Arc<Self>,
+        ask: Ask,
+        verb: Verb,
+        work: Option<WorkPermit>,
+        permit: Option<Permit>,
+    ) -> Result<Answer, Status> {
         let handler = Arc::clone(self);
+        let write = async move { handler.run(&ask, verb).await };
         let done = self.writers.begin(async move {
-            let outcome = AssertUnwindSafe(handler.run(&ask, verb)).catch_unwind().await;
+            let write = async move {
+                match work {
+                    Some(work) => work.run(write).await?,
+                    None => write.await,
+                }
+            };
+            let outcome = AssertUnwindSafe(write).catch_unwind().await;
             drop(permit);
             outcome
         });

@@ -1,6 +1,11 @@
-//! How many requests are served at once: reads and writes apart, so that neither keeps out the other.
+//! How much is served at once: reads and writes apart, so that neither keeps out the other.
+//!
+//! A request takes seats by what it costs: one for each 100 objects that a list processes, or each 256 KiB of a body, and ten at most.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering::Relaxed},
+};
 
 use k3_api::rules::User;
 
@@ -14,17 +19,34 @@ const EXEMPT_GROUPS: [&str; 3] = [
 ];
 const EXEMPT_USERS: [&str; 2] = ["system:kube-controller-manager", "system:kube-scheduler"];
 
+// upstream: staging/src/k8s.io/apiserver/pkg/util/flowcontrol/request/config.go DefaultWorkEstimatorConfig
+const OBJECTS_PER_SEAT: usize = 100;
+const BYTES_PER_SEAT: usize = 256 * 1024;
+const MOST_SEATS: usize = 10;
+
 /// The two pools.
 pub(super) struct Pools {
     /// Reads, then writes; 0 is no limit.
     limits: [usize; 2],
+    /// The seats that are taken, of reads, then of writes.
+    seats: Arc<[AtomicUsize; 2]>,
     metrics: Arc<Metrics>,
 }
 
-/// A place in a pool. Dropping it frees the place.
+/// The seats of a request in a pool. Dropping it frees them.
 pub(super) struct Permit {
     metrics: Arc<Metrics>,
+    taken: Arc<[AtomicUsize; 2]>,
     pool: usize,
+    seats: usize,
+}
+
+/// How many seats a request takes that processes so many objects and brings so many bytes.
+pub(super) fn seats(objects: usize, bytes: usize) -> usize {
+    let seats = objects
+        .div_ceil(OBJECTS_PER_SEAT)
+        .max(bytes.div_ceil(BYTES_PER_SEAT));
+    seats.clamp(1, MOST_SEATS)
 }
 
 // --- Pools ---
@@ -33,6 +55,7 @@ impl Pools {
     pub(super) fn new(reads: usize, writes: usize, metrics: Arc<Metrics>) -> Self {
         Pools {
             limits: [reads, writes],
+            seats: Arc::default(),
             metrics,
         }
     }
@@ -42,21 +65,38 @@ impl Pools {
         let pool = usize::from(writes);
         let permit = Permit {
             metrics: Arc::clone(&self.metrics),
+            taken: Arc::clone(&self.seats),
             pool,
+            seats: 1,
         };
-        let before = self.metrics.in_flight[pool].add(1);
+        self.metrics.in_flight[pool].add(1);
+        let before = self.seats[pool].fetch_add(1, Relaxed);
         let limit = self.limits[pool];
-        let has_room = limit == 0 || usize::try_from(before).unwrap_or_default() < limit;
-        if has_room || is_exempt(user) {
+        if limit == 0 || before < limit || is_exempt(user) {
             return Some(permit);
         }
         self.metrics.dropped[pool].count();
         None
     }
+
+    /// Takes as many seats as a request needs of which more is known now; `false` if there are not as many. A request that has
+    /// the pool for itself gets as many as there are.
+    pub(super) fn widen(&self, permit: &mut Permit, seats: usize, user: &User) -> bool {
+        let more = seats.saturating_sub(permit.seats);
+        let before = self.seats[permit.pool].fetch_add(more, Relaxed);
+        let limit = self.limits[permit.pool];
+        let is_alone = before <= permit.seats;
+        permit.seats += more;
+        if limit == 0 || before + more <= limit || is_alone || is_exempt(user) {
+            return true;
+        }
+        self.metrics.dropped[permit.pool].count();
+        false
+    }
 }
 
-/// Whether somebody is let in however many there are.
-fn is_exempt(user: &User) -> bool {
+/// Whether a user is let in however many there are.
+pub(super) fn is_exempt(user: &User) -> bool {
     EXEMPT_USERS.contains(&user.name.as_str())
         || user
             .groups
@@ -69,6 +109,7 @@ fn is_exempt(user: &User) -> bool {
 impl Drop for Permit {
     fn drop(&mut self) {
         self.metrics.in_flight[self.pool].add(-1);
+        self.taken[self.pool].fetch_sub(self.seats, Relaxed);
     }
 }
 
@@ -118,6 +159,43 @@ mod tests {
             pools
                 .enter(false, &user("bob", &["system:authenticated"]))
                 .is_none()
+        );
+    }
+
+    #[test]
+    fn requests_take_seats_by_what_they_cost() {
+        for (objects, bytes, expected) in [
+            (0, 0, 1),
+            (1, 100, 1),
+            (100, 0, 1),
+            (101, 0, 2),
+            (100_000, 0, 10),
+            (1, 256 * 1024, 1),
+            (1, 3 * 1024 * 1024, 10),
+            (1, 600 * 1024, 3),
+        ] {
+            assert_eq!(
+                seats(objects, bytes),
+                expected,
+                "{objects} objects, {bytes} bytes"
+            );
+        }
+        let pools = Pools::new(0, 12, Arc::default());
+        let alice = user("alice", &[]);
+        let mut large = pools.enter(true, &alice).unwrap();
+        assert!(pools.widen(&mut large, 10, &alice));
+        let mut second = pools.enter(true, &alice).unwrap();
+        assert!(!pools.widen(&mut second, 10, &alice));
+        let admin = user("admin", &["system:masters"]);
+        let mut exempt = pools.enter(true, &admin).unwrap();
+        assert!(pools.widen(&mut exempt, 10, &admin));
+        drop((large, second, exempt));
+        assert_eq!(pools.seats[1].load(Relaxed), 0);
+        let narrow = Pools::new(0, 2, Arc::default());
+        let mut alone = narrow.enter(true, &alice).unwrap();
+        assert!(
+            narrow.widen(&mut alone, 10, &alice),
+            "a small pool serves large requests one by one"
         );
     }
 

@@ -14,6 +14,7 @@
 //! writers      writes, which go on when their client is gone
 //! time_limit   how long a request may take
 //! body         the body of a request, up to a limit
+//! work_pool    threads for large requests
 //! verb         which verb of the registry a method and a path mean
 //! health       whether the server is alive and ready
 //! issuer       what others need to verify the tokens that are issued here
@@ -36,6 +37,7 @@ mod request_id;
 mod time_limit;
 mod verb;
 mod watchers;
+mod work_pool;
 mod writers;
 
 use std::{future::Future, io, sync::Arc};

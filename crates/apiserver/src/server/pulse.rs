@@ -2,15 +2,18 @@
 //!
 //! Promises: a connection with no request is ended after a while; one whose request does not come to the end of its headers, sooner;
 //! one whose client does not take what is sent, too. One with a request under way, a watch above all, is left alone.
+//! A connection that the server ends lingers: what the client still sends is received and discarded for a while, for a socket that is
+//! closed with bytes unread is reset, and the client may never read the last answer.
 
 use std::{
+    future::Future,
     io,
     pin::Pin,
     sync::{
         Arc,
-        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
@@ -18,7 +21,7 @@ use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    time::Instant,
+    time::{Instant, Sleep, sleep},
 };
 
 use crate::http::{Body, Broken};
@@ -29,6 +32,9 @@ const IDLE: Duration = Duration::from_secs(90);
 const HEADERS: Duration = Duration::from_secs(32);
 /// How long a client may take nothing of what is sent to it.
 const STALLED: Duration = Duration::from_mins(1);
+/// How long a connection lingers that the server has ended, and how much it receives.
+const LINGER: Duration = Duration::from_millis(500);
+const LINGER_BYTES: usize = 8 * 1024 * 1024;
 
 /// What a connection does. Times are milliseconds since it began, and one more: 0 is never.
 pub(super) struct Pulse {
@@ -41,12 +47,24 @@ pub(super) struct Pulse {
     first_byte: AtomicU64,
     /// Since when nothing that is to be sent was taken.
     stalled_since: AtomicU64,
+    /// Whether there was a request.
+    has_served: AtomicBool,
+    /// Whether the client has sent all that it ever will, or the connection is no longer HTTP.
+    is_over: AtomicBool,
 }
 
 /// A stream whose pulse is felt.
 pub(super) struct Felt<S> {
     stream: S,
     pulse: Arc<Pulse>,
+    /// `Some` once the server has ended the connection.
+    linger: Option<Linger>,
+}
+
+/// What is left of the lingering of a connection.
+struct Linger {
+    end: Pin<Box<Sleep>>,
+    bytes: usize,
 }
 
 /// The body of an answer. Until it is dropped, its connection has something to do.
@@ -66,6 +84,8 @@ impl Pulse {
             idle_since: AtomicU64::new(1),
             first_byte: AtomicU64::new(0),
             stalled_since: AtomicU64::new(0),
+            has_served: AtomicBool::new(false),
+            is_over: AtomicBool::new(false),
         })
     }
 
@@ -92,6 +112,17 @@ impl Pulse {
     pub(super) fn begin(&self) {
         self.requests.fetch_add(1, Relaxed);
         self.first_byte.store(0, Relaxed);
+        self.has_served.store(true, Relaxed);
+    }
+
+    /// Whether requests share the connection, and there was one: then its end can be announced, and nothing is lost by it.
+    pub(super) fn can_announce_end(&self) -> bool {
+        !self.one_by_one && self.has_served.load(Relaxed)
+    }
+
+    /// The connection becomes something else than HTTP, which ends as it likes.
+    pub(super) fn upgrade(&self) {
+        self.is_over.store(true, Relaxed);
     }
 
     /// Its answer is there; it goes on until its body is dropped.
@@ -130,6 +161,7 @@ impl<S> Felt<S> {
         Felt {
             stream,
             pulse: Arc::clone(pulse),
+            linger: None,
         }
     }
 }
@@ -144,12 +176,14 @@ impl<S: AsyncRead + Unpin> AsyncRead for Felt<S> {
         let polled = Pin::new(&mut self.stream).poll_read(context, buffer);
         if buffer.filled().len() > before {
             self.pulse.read();
+        } else if polled.is_ready() {
+            self.pulse.is_over.store(true, Relaxed);
         }
         polled
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Felt<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Felt<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -167,7 +201,31 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Felt<S> {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
+        let this = &mut *self;
+        let linger = match &mut this.linger {
+            Some(linger) => linger,
+            None => {
+                ready!(Pin::new(&mut this.stream).poll_shutdown(context))?;
+                if this.pulse.is_over.load(Relaxed) {
+                    return Poll::Ready(Ok(()));
+                }
+                this.linger.insert(Linger {
+                    end: Box::pin(sleep(LINGER)),
+                    bytes: LINGER_BYTES,
+                })
+            }
+        };
+        let mut piece = [0; 8 * 1024];
+        while linger.bytes > 0 && linger.end.as_mut().poll(context).is_pending() {
+            let mut buffer = ReadBuf::new(&mut piece);
+            let read = ready!(Pin::new(&mut this.stream).poll_read(context, &mut buffer));
+            if read.is_err() || buffer.filled().is_empty() {
+                break;
+            }
+            linger.bytes = linger.bytes.saturating_sub(buffer.filled().len());
+        }
+        this.pulse.is_over.store(true, Relaxed);
+        Poll::Ready(Ok(()))
     }
 
     fn poll_write_vectored(
@@ -188,6 +246,11 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Felt<S> {
 // --- Busy ---
 
 impl Busy {
+    /// The connection becomes something else than HTTP.
+    pub(super) fn upgrade(&self) {
+        self.pulse.upgrade();
+    }
+
     /// The same, with what is to be sent.
     pub(super) fn with(mut self, body: Body) -> Self {
         self.body = body;
@@ -223,7 +286,10 @@ impl Drop for Busy {
 
 #[cfg(test)]
 mod tests {
-    use tokio::time::advance;
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        time::advance,
+    };
 
     use super::*;
 
@@ -261,6 +327,40 @@ mod tests {
         shared.read();
         after(40).await;
         assert!(shared.left().is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_the_server_ends_lingers_until_the_client_has_sent_all() {
+        let (mut client, server) = tokio::io::duplex(16);
+        let mut server = Felt::new(server, &Pulse::new(true));
+        let sent = async {
+            client.write_all(&[0; 10_000]).await.unwrap();
+            let mut end = Vec::new();
+            client.read_to_end(&mut end).await.unwrap();
+            drop(client);
+        };
+        let (ended, ()) = tokio::join!(server.shutdown(), sent);
+        ended.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_does_not_linger_for_ever() {
+        let (client, server) = tokio::io::duplex(16);
+        let began = Instant::now();
+        let mut server = Felt::new(server, &Pulse::new(true));
+        server.shutdown().await.unwrap();
+        assert_eq!(began.elapsed(), LINGER);
+        drop(client);
+        // What is no longer HTTP ends in its own way: each side by itself.
+        let (mut client, server) = tokio::io::duplex(16);
+        let pulse = Pulse::new(true);
+        pulse.upgrade();
+        let mut server = Felt::new(server, &pulse);
+        client.write_all(b"more").await.unwrap();
+        server.shutdown().await.unwrap();
+        let mut received = [0; 4];
+        server.read_exact(&mut received).await.unwrap();
+        assert_eq!(&received, b"more");
     }
 
     #[tokio::test(start_paused = true)]

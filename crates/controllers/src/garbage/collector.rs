@@ -168,7 +168,7 @@ impl Collector {
             Verdict::Stays => {}
             Verdict::LosesOwners(positions) => {
                 let left = live.metadata.owner_references.iter().enumerate();
-                let left = left.filter(|(position, _)| !positions.contains(position));
+                let left = left.filter(|(position, _)| positions.binary_search(position).is_err());
                 self.set_owners(place, &live, left.map(|(_, owner)| owner.clone()).collect())
                     .await?;
             }

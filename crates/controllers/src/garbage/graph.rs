@@ -102,13 +102,19 @@ impl Graph {
             work.push(Work::Orphan(Arc::clone(&uid)));
         }
         self.nodes.insert(Arc::clone(&uid), node);
+        // By uid: an object may have very many owners.
+        let known: HashSet<&str> = before.iter().map(|old| &*old.uid).collect();
         for owner in &owners {
-            if !before.iter().any(|old| old.uid == owner.uid) {
+            if !known.contains(&*owner.uid) {
                 self.join(&uid, owner, &namespace, &mut work);
             }
         }
+        let mut by_uid: HashMap<&str, &Reference> = HashMap::with_capacity(owners.len());
+        for owner in &owners {
+            by_uid.entry(&owner.uid).or_insert(owner);
+        }
         for old in &before {
-            let new = owners.iter().find(|owner| owner.uid == old.uid);
+            let new = by_uid.get(&*old.uid).copied();
             if new.is_none() {
                 self.part(&uid, old);
             }

@@ -18,7 +18,7 @@ pub(super) enum Owner {
 pub(super) enum Verdict {
     /// Nothing.
     Stays,
-    /// It loses the owners at these positions and stays, for it has another.
+    /// It loses the owners at these positions, in ascending order, and stays, for it has another.
     LosesOwners(Vec<usize>),
     /// It is deleted and waits for its own dependents, because its owner waits for it. If one of them waits as well, nobody must
     /// wait for it any more: a ring of objects that wait for each other would stay for ever.

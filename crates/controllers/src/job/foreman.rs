@@ -229,7 +229,7 @@ impl Visit<'_> {
             self.wrote(&version);
         }
         let name = &pod.metadata.name;
-        let path = format!("{}/{name}", PODS.path(&pod.metadata.namespace));
+        let path = PODS.object_path(&pod.metadata.namespace, name);
         let options = only(&pod.metadata.uid);
         match writer
             .send::<Made>(Method::DELETE, &path, "application/json", Some(&options))

@@ -15,7 +15,7 @@ use super::{
     target::Targets,
 };
 use crate::{
-    resource::{PODS, Resource},
+    resource::{PODS, Resource, push_segment},
     writer::{Page, Writer, words},
 };
 
@@ -184,7 +184,16 @@ impl Metrics {
     ) -> Result<Vec<Value>, String> {
         let version = self.custom_version().await?;
         let (query, name) = (query(pods.unwrap_or_default(), &selector(metric)?), &metric.name);
-        let path = format!("/apis/{CUSTOM}/{version}/namespaces/{namespace}/{way}/{name}?{query}");
+        let mut path = format!("/apis/{CUSTOM}");
+        let resource_and_object = way.splitn(2, '/');
+        for segment in [version.as_str(), "namespaces", namespace]
+            .into_iter()
+            .chain(resource_and_object)
+            .chain([name.as_str()])
+        {
+            push_segment(&mut path, segment);
+        }
+        let path = format!("{path}?{query}");
         let page: kube::Result<Page<Value>> = self.writer.read(&path, "application/json").await;
         page.map(|page| page.items).map_err(|error| {
             let (resource, object) = way.split_once('/').unwrap_or((way, name));

@@ -263,8 +263,8 @@ impl Migrator {
             "apiVersion": resource.api_version(), "kind": resource.kind,
             "metadata": {"resourceVersion": metadata.resource_version},
         });
-        let (path, name) = (resource.path(&metadata.namespace), &metadata.name);
-        let path = format!("{path}/{name}?fieldManager={MANAGER}");
+        let path = resource.object_path(&metadata.namespace, &metadata.name);
+        let path = format!("{path}?fieldManager={MANAGER}");
         let _: Value = self
             .writer
             .send(Method::PATCH, &path, MERGE, Some(&patch))

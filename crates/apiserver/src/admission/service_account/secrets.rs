@@ -1,5 +1,7 @@
 //! The secrets a pod refers to, and whether its account lets it.
 
+use std::collections::HashSet;
+
 use k3_api::rules::Tree;
 use serde_json::Value;
 
@@ -26,11 +28,11 @@ const VOLUME_SECRETS: [&str; 10] = [
 
 /// Why an account does not let a new pod use a secret it refers to.
 pub(super) fn check(spec: &Value, account: &Value) -> Result<(), String> {
-    let own = names(account.items("secrets"));
+    let own: HashSet<_> = names(account.items("secrets")).into_iter().collect();
     let by = account.at("metadata").text("name");
     for volume in spec.items("volumes").iter().filter(|volume| volume.has("secret")) {
         let name = volume.at("secret").text("secretName");
-        if !own.contains(&name) {
+        if !own.contains(name) {
             return Err(format!(
                 "volume with secret.secretName=\"{name}\" is not allowed because service account {by} does not reference that \
                  secret"
@@ -40,9 +42,9 @@ pub(super) fn check(spec: &Value, account: &Value) -> Result<(), String> {
     for list in &CONTAINERS[..2] {
         check_containers(spec, list, &own, by)?;
     }
-    let pull = names(account.items("imagePullSecrets"));
+    let pull: HashSet<_> = names(account.items("imagePullSecrets")).into_iter().collect();
     for (index, name) in names(spec.items("imagePullSecrets")).into_iter().enumerate() {
-        if !pull.contains(&name) {
+        if !pull.contains(name) {
             return Err(format!(
                 "imagePullSecrets[{index}].name=\"{name}\" is not allowed because service account {by} does not reference that \
                  imagePullSecret"
@@ -54,7 +56,7 @@ pub(super) fn check(spec: &Value, account: &Value) -> Result<(), String> {
 
 /// The same for containers that join a running pod.
 pub(super) fn check_ephemeral(spec: &Value, account: &Value) -> Result<(), String> {
-    let own = names(account.items("secrets"));
+    let own: HashSet<_> = names(account.items("secrets")).into_iter().collect();
     check_containers(spec, &CONTAINERS[2], &own, account.at("metadata").text("name"))
 }
 
@@ -76,12 +78,12 @@ pub(super) fn any(spec: &Value) -> bool {
 fn check_containers(
     spec: &Value,
     (list, called): &(&str, &str),
-    own: &[&str],
+    own: &HashSet<&str>,
     by: &str,
 ) -> Result<(), String> {
     for container in spec.items(list) {
         for (name, place) in of_container(container) {
-            if !own.contains(&name) {
+            if !own.contains(name) {
                 let container = container.text("name");
                 return Err(format!(
                     "{called} {container} with {place} referencing secret.secretName=\"{name}\" is not allowed because \

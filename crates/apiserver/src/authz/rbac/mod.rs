@@ -19,7 +19,7 @@ use k3_api::rules::User;
 use self::index::Index;
 pub(crate) use self::{
     index::Unresolved,
-    rule::{Rule, Words, quoted},
+    rule::{Rule, Words, leads_to, quoted},
 };
 use super::{Action, Decision, What, following::Following};
 use crate::cache::Caches;

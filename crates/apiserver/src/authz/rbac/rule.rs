@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::super::{Action, What};
 
 /// One rule of a role.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Rule {
     pub verbs: Words,
     pub groups: Words,
@@ -106,6 +106,34 @@ impl Rule {
                 .is_some_and(|(_, part)| self.resources.iter().any(|own| of_all(own, part)))
     }
 
+    /// Whether it allows all verbs, groups or resources of some sort.
+    pub(crate) fn is_broad(&self) -> bool {
+        has(&self.verbs, ALL)
+            && (has(&self.groups, ALL) || has(&self.resources, ALL) || has(&self.paths, ALL))
+    }
+
+    /// How many combinations of a verb with a resource or a path it has; `None` if they cannot be counted.
+    pub(crate) fn combinations(&self) -> Option<usize> {
+        let names = self.names.len().max(1);
+        let parts = [self.groups.len(), self.resources.len(), self.verbs.len(), names];
+        let combinations = parts
+            .iter()
+            .try_fold(1usize, |product, part| product.checked_mul(*part))?;
+        combinations.checked_add(self.paths.len().checked_mul(self.verbs.len())?)
+    }
+
+    /// How many words it has.
+    pub(crate) fn words(&self) -> usize {
+        let all = [
+            &self.verbs,
+            &self.groups,
+            &self.resources,
+            &self.names,
+            &self.paths,
+        ];
+        all.iter().map(|words| words.len()).sum()
+    }
+
     /// The rule in one line, as it is told to who may not give it away.
     pub(crate) fn short(&self) -> String {
         let parts: Vec<_> = [
@@ -161,7 +189,7 @@ fn names(own: &str, resource: &str, part: &str) -> bool {
 }
 
 /// Whether a path in a rule means a path.
-fn leads_to(own: &str, path: &str) -> bool {
+pub(crate) fn leads_to(own: &str, path: &str) -> bool {
     own == ALL || own == path || (own.ends_with('*') && path.starts_with(own.trim_end_matches('*')))
 }
 

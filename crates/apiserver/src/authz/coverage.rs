@@ -1,0 +1,270 @@
+//! What some rules allow and others do not.
+//!
+//! Promise: the time it takes grows with the number of words in the rules and with a bounded number of their combinations, never with
+//! the product of the rules of both sides.
+
+use std::collections::{HashMap, HashSet};
+
+use super::rbac::{Rule, Words, leads_to};
+
+/// The most combinations of groups, resources, verbs and names that rules are compared by. No role that people write comes near;
+/// one that is made to keep the server busy does.
+const MOST: usize = 100_000;
+/// The most rules that are compared one by one.
+const MOST_COMPARED: usize = 200_000;
+/// How many combinations are listed that are not allowed.
+pub(super) const MOST_MISSING: usize = 1_000;
+
+const ALL: &str = "*";
+
+/// What a set of rules allows, so that it can be looked up.
+struct Coverage<'r> {
+    /// Group, resource, verb, and the name if it is for one.
+    resources: HashSet<(&'r str, &'r str, &'r str, Option<&'r str>)>,
+    /// Paths by verb.
+    paths: HashMap<&'r str, Vec<&'r str>>,
+    /// Rules with too many combinations to be looked up.
+    wide: Vec<&'r Rule>,
+    /// How many comparisons are left.
+    left: usize,
+}
+
+/// What some rules allow and others do not, as rules of one group, resource, verb and name each, and no more of them than are listed.
+/// `None`: there are too many combinations to compare.
+pub(super) fn uncovered(own: &[Rule], rules: &[Rule]) -> Option<Vec<Rule>> {
+    // Rules that allow everything of some sort allow most of what there is to ask about, and are few.
+    let broad: HashSet<&Rule> = own.iter().filter(|rule| rule.is_broad()).take(64).collect();
+    let mut coverage = Coverage::new(own)?;
+    let mut missing = Vec::new();
+    let mut left = MOST;
+    for rule in rules {
+        let is_plain = rule.paths.is_empty() || rule.names.is_empty();
+        if is_plain && broad.iter().any(|own| own.covers(rule)) {
+            continue;
+        }
+        left = left.checked_sub(rule.combinations()?)?;
+        coverage.find_missing(rule, &mut missing)?;
+        if missing.len() >= MOST_MISSING {
+            missing.truncate(MOST_MISSING);
+            break;
+        }
+    }
+    Some(missing)
+}
+
+// --- Coverage ---
+
+impl<'r> Coverage<'r> {
+    fn new(own: &'r [Rule]) -> Option<Self> {
+        let mut coverage = Coverage {
+            resources: HashSet::new(),
+            paths: HashMap::new(),
+            wide: Vec::new(),
+            left: MOST_COMPARED,
+        };
+        let mut rules: Vec<_> = own.iter().collect::<HashSet<_>>().into_iter().collect();
+        rules.sort_by_key(|rule| rule.combinations());
+        let mut room = 2 * MOST;
+        for rule in rules {
+            match rule.combinations().and_then(|needed| room.checked_sub(needed)) {
+                Some(rest) => {
+                    room = rest;
+                    coverage.add(rule);
+                }
+                None => coverage.wide.push(rule),
+            }
+        }
+        (coverage.wide.len() <= MOST_COMPARED).then_some(coverage)
+    }
+
+    fn add(&mut self, rule: &'r Rule) {
+        for verb in &rule.verbs {
+            for group in &rule.groups {
+                for resource in &rule.resources {
+                    if rule.names.is_empty() {
+                        self.resources.insert((group, resource, verb, None));
+                    }
+                    let named = rule
+                        .names
+                        .iter()
+                        .map(|name| (&**group, &**resource, &**verb, Some(&**name)));
+                    self.resources.extend(named);
+                }
+            }
+            if !rule.paths.is_empty() {
+                let paths = self.paths.entry(verb).or_default();
+                paths.extend(rule.paths.iter().map(|path| &**path));
+            }
+        }
+    }
+
+    /// Appends the combinations of a rule that are not allowed. `None`: there is too much to compare.
+    fn find_missing(&mut self, rule: &Rule, missing: &mut Vec<Rule>) -> Option<()> {
+        let one = |word: &str| Words::from([Box::from(word)]);
+        let names: Vec<Option<&str>> = match &*rule.names {
+            [] => vec![None],
+            names => names.iter().map(|name| Some(&**name)).collect(),
+        };
+        for group in &rule.groups {
+            for resource in &rule.resources {
+                for verb in &rule.verbs {
+                    for name in &names {
+                        if self.has(group, resource, verb, *name) {
+                            continue;
+                        }
+                        let single = Rule {
+                            verbs: one(verb),
+                            groups: one(group),
+                            resources: one(resource),
+                            names: name.map(one).unwrap_or_default(),
+                            paths: Words::default(),
+                        };
+                        if !self.is_covered_by_wide(&single)? {
+                            missing.push(single);
+                        }
+                    }
+                    if missing.len() >= MOST_MISSING {
+                        return Some(());
+                    }
+                }
+            }
+        }
+        for path in &rule.paths {
+            for verb in &rule.verbs {
+                if self.has_path(path, verb)? {
+                    continue;
+                }
+                let single = Rule {
+                    verbs: one(verb),
+                    paths: one(path),
+                    ..Rule::default()
+                };
+                if !self.is_covered_by_wide(&single)? {
+                    missing.push(single);
+                }
+                if missing.len() >= MOST_MISSING {
+                    return Some(());
+                }
+            }
+        }
+        Some(())
+    }
+
+    fn has(&self, group: &str, resource: &str, verb: &str, name: Option<&str>) -> bool {
+        let of_any = resource.split_once('/').map(|(_, part)| format!("*/{part}"));
+        let resources = [Some(resource), Some(ALL), of_any.as_deref()];
+        let names = [None, name];
+        let names = if name.is_some() { &names[..] } else { &names[..1] };
+        [group, ALL].into_iter().any(|group| {
+            resources.into_iter().flatten().any(|resource| {
+                [verb, ALL].into_iter().any(|verb| {
+                    names
+                        .iter()
+                        .any(|name| self.resources.contains(&(group, resource, verb, *name)))
+                })
+            })
+        })
+    }
+
+    fn has_path(&mut self, path: &str, verb: &str) -> Option<bool> {
+        for verb in [verb, ALL] {
+            for own in self.paths.get(verb).into_iter().flatten() {
+                self.left = self.left.checked_sub(1)?;
+                if leads_to(own, path) {
+                    return Some(true);
+                }
+            }
+        }
+        Some(false)
+    }
+
+    fn is_covered_by_wide(&mut self, single: &Rule) -> Option<bool> {
+        for own in &self.wide {
+            self.left = self.left.checked_sub(own.words())?;
+            if own.covers(single) {
+                return Some(true);
+            }
+        }
+        Some(false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::Instant;
+
+    use super::*;
+
+    fn rule(verbs: &str, groups: &str, resources: &str, names: &str, paths: &str) -> Rule {
+        let words = |text: &str| text.split_whitespace().map(Box::from).collect();
+        Rule {
+            verbs: words(verbs),
+            groups: if groups == "core" {
+                Words::from([Box::from("")])
+            } else {
+                words(groups)
+            },
+            resources: words(resources),
+            names: words(names),
+            paths: words(paths),
+        }
+    }
+
+    #[test]
+    fn what_is_looked_up_is_what_comparing_each_with_each_finds() {
+        let verbs = ["get", "list", "*", "get list"];
+        let groups = ["core", "apps", "*", "apps batch"];
+        let resources = ["pods", "pods/log", "*/log", "*", "pods pods/log"];
+        let names = ["", "a", "a b"];
+        let mut all = Vec::new();
+        for verb in verbs {
+            for group in groups {
+                for resource in resources {
+                    for name in names {
+                        all.push(rule(verb, group, resource, name, ""));
+                    }
+                }
+            }
+            for path in ["/healthz", "/healthz/*", "*", "/metrics /healthz/x"] {
+                all.push(rule(verb, "", "", "", path));
+            }
+        }
+        for (at, wanted) in all.iter().enumerate() {
+            for own in [
+                &all[at / 2],
+                &all[(at * 7 + 3) % all.len()],
+                &all[(at * 31 + 11) % all.len()],
+            ] {
+                let missing = uncovered(std::slice::from_ref(own), std::slice::from_ref(wanted)).unwrap();
+                assert_eq!(missing.is_empty(), own.covers(wanted), "{own:?} {wanted:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn many_rules_are_compared_with_many_in_time_that_is_not_their_product() {
+        let rules = |prefix: &str| -> Vec<_> {
+            (0..20_000)
+                .map(|number| rule("get", "core", "configmaps", &format!("{prefix}{number}"), ""))
+                .collect()
+        };
+        let own = rules("a");
+        let began = Instant::now();
+        assert!(uncovered(&own, &own).unwrap().is_empty());
+        assert_eq!(uncovered(&own, &rules("b")).unwrap().len(), MOST_MISSING);
+        // Each with each takes half a minute and more in a build for tests.
+        assert!(began.elapsed().as_secs() < 10, "{:?}", began.elapsed());
+    }
+
+    #[test]
+    fn more_combinations_than_can_be_compared_are_refused() {
+        let words = |prefix: &str| {
+            let words: Vec<_> = (0..400).map(|number| format!("{prefix}{number}")).collect();
+            words.join(" ")
+        };
+        let huge = rule(&words("v"), &words("g"), &words("r"), "", "");
+        assert!(uncovered(&[], std::slice::from_ref(&huge)).is_none());
+        let everything = Rule::everything();
+        assert!(uncovered(&everything, &[huge]).unwrap().is_empty());
+    }
+}

@@ -1,0 +1,108 @@
+//! What a request costs, estimated before it is carried out: by the bytes it brings, and by what is stored.
+
+use super::{Ask, Registry, Resource};
+use crate::{
+    http::{Accepted, Form, Format},
+    server::Verb,
+};
+
+/// What an object of a list counts for in bytes if it is read and written again; and if it is written as it is stored, while the
+/// answer is sent; and if it is only looked at.
+const CONVERTED: usize = 1024;
+const STREAMED: usize = 32;
+const SELECTED: usize = 8;
+/// The operations of a JSON patch make more of their text than other formats do.
+const JSON_PATCH: usize = 64;
+/// YAML takes longer to read than JSON.
+const YAML: usize = 4;
+/// Custom objects are validated by the schema and the expressions of their definition.
+const CUSTOM: usize = 4;
+
+/// An estimate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Cost {
+    /// Bytes that are worked on.
+    pub bytes: usize,
+    /// Objects that are processed.
+    pub objects: usize,
+}
+
+// --- Registry ---
+
+impl Registry {
+    /// What a request costs.
+    pub(crate) fn cost(&self, ask: &Ask, verb: Verb) -> Cost {
+        let resource = Resource::of(ask.target.kind.clone(), &self.caches);
+        let weight = if resource.custom.is_some() { CUSTOM } else { 1 };
+        match verb {
+            Verb::List | Verb::Watch | Verb::DeleteCollection => {
+                let objects = objects_processed(ask, &resource);
+                let is_streamed = ask.accepted.format == Format::Json && !ask.accepted.pretty;
+                let each = match verb {
+                    Verb::Watch => SELECTED,
+                    Verb::List if is_streamed => STREAMED,
+                    _ => CONVERTED,
+                };
+                Cost {
+                    bytes: objects * each + ask.body.len(),
+                    objects,
+                }
+            }
+            Verb::Get => Cost {
+                bytes: if is_written_as_stored(ask.accepted) && !resource.converts() {
+                    0
+                } else {
+                    stored_bytes(ask, &resource) * weight
+                },
+                objects: 1,
+            },
+            Verb::Create | Verb::Update | Verb::Patch | Verb::Delete => Cost {
+                bytes: (body_bytes(ask) + stored_bytes(ask, &resource)) * weight,
+                objects: 1,
+            },
+        }
+    }
+}
+
+/// How many objects a list processes: all that are stored, for selectors look at each; with a limit and no selector, as many as the
+/// limit says.
+// upstream: staging/src/k8s.io/apiserver/pkg/util/flowcontrol/request/list_work_estimator.go seatsBasedOnObjectCount
+fn objects_processed(ask: &Ask, resource: &Resource) -> usize {
+    if !ask.target.name.is_empty() || ask.query.text("fieldSelector").starts_with("metadata.name=") {
+        return 1;
+    }
+    let stored = resource.cache.count();
+    let selects = ["labelSelector", "fieldSelector"]
+        .iter()
+        .any(|selector| !ask.query.text(selector).is_empty());
+    match ask.query.text("limit").parse() {
+        Ok(limit) if limit > 0 && !selects => stored.min(limit),
+        _ => stored,
+    }
+}
+
+/// Whether stored objects are answered with as they are.
+fn is_written_as_stored(accepted: Accepted) -> bool {
+    accepted.form == Form::Whole && accepted.format == Format::Json && !accepted.pretty
+}
+
+fn body_bytes(ask: &Ask) -> usize {
+    let bytes = ask.body.len();
+    if ask.media.starts_with("application/json-patch+json") {
+        bytes * JSON_PATCH
+    } else if ask.media.contains("yaml") {
+        bytes * YAML
+    } else {
+        bytes
+    }
+}
+
+/// The bytes of the object that a request names, as it is stored.
+fn stored_bytes(ask: &Ask, resource: &Resource) -> usize {
+    if ask.target.name.is_empty() {
+        return 0;
+    }
+    let key = resource.key(&ask.target.namespace, &ask.target.name);
+    let object = key.ok().and_then(|key| resource.cache.get(&key));
+    object.map_or(0, |object| object.len())
+}

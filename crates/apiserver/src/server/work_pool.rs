@@ -1,0 +1,246 @@
+//! Large requests, which run on threads of their own: the threads that serve connections never wait for them.
+//!
+//! Promises: no more large requests run at once than there are processors, less one; what they work on at once has a bounded number
+//! of bytes; those that wait are bounded too, and one more is refused with 429. A thread is used only while a request computes, not
+//! while it waits for the store or a webhook. A request whose client left is not begun.
+
+use std::{
+    future::Future,
+    num::NonZero,
+    panic::resume_unwind,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, Wake, Waker},
+    thread::available_parallelism,
+};
+
+use k3_api::status::Status;
+use tokio::{
+    sync::{Notify, OwnedSemaphorePermit, Semaphore},
+    task::spawn_blocking,
+};
+
+/// Requests that cost less run where they are: on a thread that serves connections, for some milliseconds at most.
+pub(super) const LARGE: usize = 32 * 1024;
+/// How many large requests there are at once, with those that wait.
+const MOST_REQUESTS: usize = 128;
+/// How many of them everybody may have. The rest is for users that are exempt from limits.
+const MOST_ORDINARY: usize = 96;
+/// How many KiB of input are worked on at once. A tree of values takes up to forty times its text.
+const MOST_INPUT: u32 = 24 * 1024;
+
+/// The threads and the queue before them.
+pub(super) struct WorkPool {
+    /// A permit for each request that is polled.
+    threads: Arc<Semaphore>,
+    /// A permit for each KiB of input of the requests that have begun.
+    input: Arc<Semaphore>,
+    /// A permit for each large request.
+    requests: Arc<Semaphore>,
+}
+
+/// A large request that may begin. Dropping it lets in the next.
+pub(super) struct WorkPermit {
+    threads: Arc<Semaphore>,
+    _input: OwnedSemaphorePermit,
+    _request: OwnedSemaphorePermit,
+}
+
+/// Work, with the permit it holds for as long as it exists.
+struct Job<F> {
+    work: Pin<Box<F>>,
+    _permit: WorkPermit,
+}
+
+/// Notified when work that waits can go on.
+struct Wakeup(Notify);
+
+// --- WorkPool ---
+
+impl WorkPool {
+    pub(super) fn new() -> Self {
+        let processors = available_parallelism().map_or(1, NonZero::get);
+        Self::with_threads(processors.saturating_sub(1).max(1))
+    }
+
+    fn with_threads(threads: usize) -> Self {
+        WorkPool {
+            threads: Arc::new(Semaphore::new(threads)),
+            input: Arc::new(Semaphore::new(MOST_INPUT as usize)),
+            requests: Arc::new(Semaphore::new(MOST_REQUESTS)),
+        }
+    }
+
+    /// Waits until a request of this cost in bytes may begin.
+    ///
+    /// # Errors
+    /// Too many wait already: 429.
+    pub(super) async fn enter(&self, cost: usize, is_exempt: bool) -> Result<WorkPermit, Status> {
+        let reserved = MOST_REQUESTS - MOST_ORDINARY;
+        let has_room = is_exempt || self.requests.available_permits() > reserved;
+        let request = has_room
+            .then(|| Arc::clone(&self.requests).try_acquire_owned().ok())
+            .flatten()
+            .ok_or_else(too_many)?;
+        let cost = u32::try_from(cost / 1024).unwrap_or(MOST_INPUT);
+        let input = Arc::clone(&self.input)
+            .acquire_many_owned(cost.clamp(1, MOST_INPUT))
+            .await
+            .expect("the semaphore is never closed");
+        Ok(WorkPermit {
+            threads: Arc::clone(&self.threads),
+            _input: input,
+            _request: request,
+        })
+    }
+}
+
+fn too_many() -> Status {
+    Status::too_many_requests("too many large requests are waiting, please try again later", 1)
+}
+
+// --- WorkPermit ---
+
+impl WorkPermit {
+    /// Runs work on the threads of the pool. When the future is dropped, work that computes goes on to its next wait and ends there.
+    ///
+    /// # Errors
+    /// The runtime is shutting down.
+    pub(super) async fn run<F>(self, work: F) -> Result<F::Output, Status>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        let threads = Arc::clone(&self.threads);
+        let wakeup = Arc::new(Wakeup(Notify::new()));
+        let mut job = Job {
+            work: Box::pin(work),
+            _permit: self,
+        };
+        loop {
+            let thread = Arc::clone(&threads)
+                .acquire_owned()
+                .await
+                .expect("the semaphore is never closed");
+            let waker = Waker::from(Arc::clone(&wakeup));
+            let polled = spawn_blocking(move || {
+                let polled = job.work.as_mut().poll(&mut Context::from_waker(&waker));
+                drop(thread);
+                (job, polled)
+            });
+            match polled.await {
+                Ok((_, Poll::Ready(output))) => return Ok(output),
+                Ok((waiting, Poll::Pending)) => job = waiting,
+                Err(error) => match error.try_into_panic() {
+                    Ok(panic) => resume_unwind(panic),
+                    Err(_) => return Err(Status::service_unavailable("the server is stopping")),
+                },
+            }
+            wakeup.0.notified().await;
+        }
+    }
+}
+
+// --- Wakeup ---
+
+impl Wake for Wakeup {
+    fn wake(self: Arc<Self>) {
+        self.0.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::{Barrier, mpsc},
+        time::Duration,
+    };
+
+    use futures_util::FutureExt;
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn computation_does_not_keep_the_thread_of_connections() {
+        let pool = WorkPool::with_threads(1);
+        let permit = pool.enter(1, false).await.unwrap();
+        let (release, released) = mpsc::channel::<()>();
+        let work = permit.run(async move { released.recv().is_ok() });
+        let other = async {
+            // This runs on the only thread of the runtime while the work blocks a thread of its own.
+            tokio::task::yield_now().await;
+            release.send(()).unwrap();
+        };
+        let (ended, ()) = tokio::join!(work, other);
+        assert!(ended.unwrap());
+    }
+
+    #[tokio::test]
+    async fn work_that_waits_leaves_its_thread_to_others() {
+        let pool = WorkPool::with_threads(1);
+        let (release, released) = oneshot::channel::<u8>();
+        let first = pool.enter(1, false).await.unwrap();
+        let first = first.run(async move { released.await.unwrap() });
+        let second = pool.enter(1, false).await.unwrap();
+        let second = second.run(async move { release.send(7) });
+        let (first, second) = tokio::join!(first, second);
+        assert_eq!(first.unwrap(), 7);
+        assert!(second.unwrap().is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_request_beyond_the_queue_is_refused_with_429() {
+        let pool = WorkPool::with_threads(1);
+        let mut permits = Vec::new();
+        for _ in 0..MOST_ORDINARY {
+            permits.push(pool.enter(1, false).await.unwrap());
+        }
+        let refused = pool.enter(1, false).await.err().unwrap();
+        assert_eq!(refused.code, 429);
+        assert_eq!(refused.details.unwrap().retry_after_seconds, 1);
+        for _ in MOST_ORDINARY..MOST_REQUESTS {
+            permits.push(pool.enter(1, true).await.unwrap());
+        }
+        assert!(pool.enter(1, true).await.is_err());
+        permits.pop();
+        assert!(pool.enter(1, true).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn input_that_is_worked_on_at_once_is_bounded() {
+        let pool = WorkPool::with_threads(8);
+        let all = pool.enter(MOST_INPUT as usize * 1024, false).await.unwrap();
+        // A request of any size may begin when nothing else runs, and none beside it.
+        assert!(pool.enter(1, false).now_or_never().is_none());
+        drop(all);
+        assert!(pool.enter(usize::MAX, false).now_or_never().is_some());
+    }
+
+    #[tokio::test]
+    async fn dropping_a_request_ends_it_at_its_next_wait() {
+        let pool = WorkPool::with_threads(1);
+        let permit = pool.enter(MOST_INPUT as usize * 1024, false).await.unwrap();
+        let barrier = Arc::new(Barrier::new(2));
+        let computing = Arc::clone(&barrier);
+        let mut work = Box::pin(permit.run(async move {
+            computing.wait();
+            std::future::pending::<()>().await;
+        }));
+        assert!(futures_util::poll!(&mut work).is_pending());
+        drop(work);
+        // It computes still, so its input is still counted.
+        assert!(pool.enter(1, false).now_or_never().is_none());
+        barrier.wait();
+        let next = tokio::time::timeout(Duration::from_mins(1), pool.enter(1, false));
+        assert!(next.await.unwrap().is_ok());
+    }
+
+    #[tokio::test]
+    #[should_panic(expected = "as it should")]
+    async fn a_panic_reaches_who_waits() {
+        let pool = WorkPool::with_threads(1);
+        let permit = pool.enter(1, false).await.unwrap();
+        let _ = permit.run(async { panic!("as it should") }).await;
+    }
+}
