@@ -250,6 +250,25 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const RESET: u8 = 3;
+const SETTINGS: u8 = 4;
+const PING: u8 = 6;
+
+/// The kind, flags and payload of each whole frame in these bytes.
+fn frames(mut bytes: &[u8]) -> impl Iterator<Item = (u8, u8, &[u8])> {
+    std::iter::from_fn(move || {
+        let [a, b, c, kind, flags, _, _, _, _, rest @ ..] = bytes else {
+            return None;
+        };
+        let length = u32::from_be_bytes([0, *a, *b, *c]) as usize;
+        let (payload, rest) = rest.split_at_checked(length)?;
+        bytes = rest;
+        Some((*kind, *flags, payload))
+    })
+}
+
 /// A client that sends all of its body before it reads, as one does whose network is slow to bring the answer: closing a connection
 /// with bytes unread resets it, and the answer is lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -266,23 +285,31 @@ async fn a_client_without_credentials_reads_401_although_it_sends_its_body_first
     .concat();
     for round in 0..10 {
         let mut stream = client.connect("h2").await.unwrap();
-        let preface = [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &frame(4, 0, 0, b"")].concat();
+        let preface = [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &frame(SETTINGS, 0, 0, b"")].concat();
         stream.write_all(&preface).await.unwrap();
-        stream.write_all(&frame(1, 0x4, 1, &block)).await.unwrap();
+        stream.write_all(&frame(HEADERS, 0x4, 1, &block)).await.unwrap();
         for _ in 0..4 {
             time::sleep(Duration::from_millis(10)).await;
-            let sent = stream.write_all(&frame(0, 0, 1, &[b' '; 15_000])).await;
+            let sent = stream.write_all(&frame(DATA, 0, 1, &[b' '; 15_000])).await;
             sent.unwrap_or_else(|error| panic!("round {round}: the connection is closed: {error}"));
         }
-        stream.write_all(&frame(0, 1, 1, b"")).await.unwrap();
+        stream.write_all(&frame(DATA, 1, 1, b"")).await.unwrap();
+        // The answer to this comes after all that was sent before.
+        stream.write_all(&frame(PING, 0, 0, b"all said")).await.unwrap();
         let mut received = Vec::new();
         let mut piece = [0; 4096];
-        while !String::from_utf8_lossy(&received).contains("\"code\":401") {
+        while !frames(&received).any(|frame| frame == (PING, 1, &b"all said"[..])) {
             let read = time::timeout(PATIENCE, stream.read(&mut piece)).await.unwrap();
             let length = read.unwrap_or_else(|error| panic!("round {round}: no answer: {error}"));
             assert!(length > 0, "round {round}: {received:?}");
             received.extend_from_slice(&piece[..length]);
         }
+        let has_answer = |(kind, _, payload): (u8, u8, &[u8])| {
+            kind == DATA && String::from_utf8_lossy(payload).contains("\"code\":401")
+        };
+        assert!(frames(&received).any(has_answer), "round {round}");
+        // A stream that is reset while its client sends is an error to curl, whatever was answered before.
+        assert!(frames(&received).all(|(kind, ..)| kind != RESET), "round {round}");
     }
     cluster.stop().await;
 }
