@@ -285,7 +285,11 @@ async fn a_client_without_credentials_reads_401_although_it_sends_its_body_first
     .concat();
     for round in 0..10 {
         let mut stream = client.connect("h2").await.unwrap();
-        let preface = [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &frame(SETTINGS, 0, 0, b"")].concat();
+        let preface = [
+            &b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..],
+            &frame(SETTINGS, 0, 0, b""),
+        ]
+        .concat();
         stream.write_all(&preface).await.unwrap();
         stream.write_all(&frame(HEADERS, 0x4, 1, &block)).await.unwrap();
         for _ in 0..4 {
