@@ -312,6 +312,20 @@ fn fill(part: impl Fn(usize) -> String) -> String {
     text
 }
 
+/// Ten thousand operations.
+fn json_patch(operation: &str) -> String {
+    let part = |number: usize| match operation {
+        "test" => r#"{"op":"test","path":"/data/a","value":"b"}"#.to_owned(),
+        "copy" => format!(r#"{{"op":"copy","from":"/data","path":"/data/c{number}"}}"#),
+        _ => format!(
+            r#"{{"op":"add","path":"/data/k{number}","value":"{}"}}"#,
+            "v".repeat(260)
+        ),
+    };
+    let parts: Vec<_> = (0..10_000).map(part).collect();
+    format!("[{}]", parts.join(","))
+}
+
 /// Patches of every type: the resource, what it does, its media type, the patch.
 fn patches() -> Vec<(&'static str, &'static str, &'static str, String)> {
     let keys = |value: &'static str| fill(move |number| format!(r#""k{number}":{value}"#));
@@ -328,18 +342,6 @@ fn patches() -> Vec<(&'static str, &'static str, &'static str, String)> {
     let in_pod = |containers: String| {
         format!(r#"{{"spec":{{"template":{{"spec":{{"containers":[{containers}]}}}}}}}}"#)
     };
-    let operations = |operation: &'static str| {
-        let part = move |number: usize| match operation {
-            "test" => r#"{"op":"test","path":"/data/a","value":"b"}"#.to_owned(),
-            "copy" => format!(r#"{{"op":"copy","from":"/data","path":"/data/c{number}"}}"#),
-            _ => format!(
-                r#"{{"op":"add","path":"/data/k{number}","value":"{}"}}"#,
-                "v".repeat(260)
-            ),
-        };
-        let parts: Vec<_> = (0..10_000).map(part).collect();
-        format!("[{}]", parts.join(","))
-    };
     let deletions = fill(|number| format!(r#"{{"$patch":"delete","name":"E{number}"}}"#));
     let order = fill(|number| format!(r#"{{"name":"E{number}"}}"#));
     let applied = |kind: &str, version: &str, rest: String| {
@@ -351,9 +353,9 @@ fn patches() -> Vec<(&'static str, &'static str, &'static str, String)> {
         )
     };
     vec![
-        ("configmaps", "add 10,000 values", JSON_PATCH, operations("add")),
-        ("configmaps", "test 10,000 times", JSON_PATCH, operations("test")),
-        ("configmaps", "copy 10,000 times", JSON_PATCH, operations("copy")),
+        ("configmaps", "add 10,000 values", JSON_PATCH, json_patch("add")),
+        ("configmaps", "test 10,000 times", JSON_PATCH, json_patch("test")),
+        ("configmaps", "copy 10,000 times", JSON_PATCH, json_patch("copy")),
         (
             "configmaps",
             "merge keys",

@@ -1,5 +1,5 @@
 //! Objects with one list or map that is far too long: one for every list and map of every kind, made from what the server says of its
-//! kinds in OpenAPI v3.
+//! kinds in `OpenAPI` v3.
 
 use serde_json::{Map, Value, json};
 

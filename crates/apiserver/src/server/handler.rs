@@ -439,7 +439,7 @@ impl Handler {
         permit: Option<Permit>,
     ) -> Result<Answer, Status> {
         let handler = Arc::clone(self);
-        let write = async move { handler.run(&ask, verb).await };
+        let write = Box::pin(async move { handler.run(&ask, verb).await });
         let done = self.writers.begin(async move {
             let write = async move {
                 match work {

@@ -202,19 +202,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Felt<S> {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
-        let linger = match &mut this.linger {
-            Some(linger) => linger,
-            None => {
-                ready!(Pin::new(&mut this.stream).poll_shutdown(context))?;
-                if this.pulse.is_over.load(Relaxed) {
-                    return Poll::Ready(Ok(()));
-                }
-                this.linger.insert(Linger {
-                    end: Box::pin(sleep(LINGER)),
-                    bytes: LINGER_BYTES,
-                })
-            }
-        };
+        if this.linger.is_none() {
+            ready!(Pin::new(&mut this.stream).poll_shutdown(context))?;
+        }
+        if this.pulse.is_over.load(Relaxed) {
+            return Poll::Ready(Ok(()));
+        }
+        let linger = this.linger.get_or_insert_with(|| Linger {
+            end: Box::pin(sleep(LINGER)),
+            bytes: LINGER_BYTES,
+        });
         let mut piece = [0; 8 * 1024];
         while linger.bytes > 0 && linger.end.as_mut().poll(context).is_pending() {
             let mut buffer = ReadBuf::new(&mut piece);
