@@ -20,8 +20,10 @@ api starts k3, drives it over HTTPS, and sets what each operation costs beside u
 command runs commands of k3 as a user does: test-env, get of 5,000 pods, migrate of 50,000 objects into an etcd and a MySQL,
 which it starts; and looks how large the program is. It takes --binary.
 
-hostile starts k3, attacks it with idle watches, slow, long and deep bodies and requests that are taken back, and
-measures what ordinary clients feel of it. It takes --binary and --storage.
+hostile starts k3, sends it one by one an object for every list and map of every kind with 10,000 entries, and patches
+of 3 MiB of each type, and measures what each costs; then attacks it with idle watches, slow, long and deep bodies and
+requests that are taken back, and measures what ordinary clients feel of it. It fails if a limit is not met. With --quick
+it sends some kinds only. It takes --binary and --storage.
 
 informer starts k3 with pods, and measures how fast and in how much memory informers hold them, beside kube's reflector.
 It takes --binary, --storage and --connections.

@@ -108,7 +108,8 @@ Builds the benchmarks in release mode, and measures.
               one is given with `--binary FILE`
   command     test-env, get of 5,000 pods, migrate of 50,000 objects, and the size of the program; installs
               missing services as `test` does; takes `--binary FILE` too
-  hostile     k3 under attack, and what ordinary clients feel of it; takes `--binary FILE` too
+  hostile     k3 under attack by costly requests and by many clients, and what ordinary clients feel of it; fails
+              if a limit is not met; takes `--binary FILE` too
   informer    informers of many pods, beside kube's reflector; takes `--binary FILE` too
   node        pods on real Docker and containerd, beside what those need by themselves; installs missing
               services as `test` does; takes `--binary FILE` too

@@ -61,11 +61,14 @@ pub(super) fn of_document(document: &Value, is_chosen: impl Fn(&str) -> bool) ->
     let mut all = Vec::new();
     for (path, operations) in paths {
         let post = &operations["post"];
-        let schema = &post["requestBody"]["content"]["application/json"]["schema"];
+        let content = post["requestBody"]["content"].as_object().unwrap_or(&nothing);
+        let Some(schema) = content.values().next().map(|content| &content["schema"]) else {
+            continue;
+        };
         let kind = post["x-kubernetes-group-version-kind"]["kind"]
             .as_str()
             .unwrap_or_default();
-        if schema.is_null() || path.contains("{name}") || kind.is_empty() || !is_chosen(kind) {
+        if path.contains("{name}") || kind.is_empty() || !is_chosen(kind) {
             continue;
         }
         let mut places = Vec::new();
@@ -264,11 +267,11 @@ mod tests {
             "paths": {
                 "/api/v1/namespaces/{namespace}/things": {"post": {
                     "x-kubernetes-group-version-kind": {"group": "", "version": "v1", "kind": "Thing"},
-                    "requestBody": {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Thing"}}}},
+                    "requestBody": {"content": {"*/*": {"schema": {"$ref": "#/components/schemas/Thing"}}}},
                 }},
                 "/api/v1/namespaces/{namespace}/things/{name}/part": {"post": {
                     "x-kubernetes-group-version-kind": {"group": "", "version": "v1", "kind": "Thing"},
-                    "requestBody": {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Thing"}}}},
+                    "requestBody": {"content": {"*/*": {"schema": {"$ref": "#/components/schemas/Thing"}}}},
                 }},
             },
             "components": {"schemas": {"Thing": {"type": "object", "properties": {

@@ -412,3 +412,14 @@ async fn ranges_that_are_added_give_addresses_too() {
         server.create(name, json!({})).await.unwrap();
     }
 }
+
+#[tokio::test]
+async fn a_request_that_nobody_waits_for_any_more_stores_nothing() {
+    let store = MemoryStore::new();
+    let cluster = Cluster::start(&store, "10.0.0.0/24").await;
+    let ask = cluster.ask("", "", &service("left", json!({"ports": [{"port": 80}]})));
+    drop(ask.cancellation.on_drop());
+    let refused = cluster.registry.create(&ask).await.err().unwrap();
+    assert_eq!(refused.code, 504);
+    assert!(cluster.recorded().is_empty());
+}
