@@ -354,7 +354,7 @@ async fn a_post_that_is_refused_over_http1_gets_its_status_with_and_without_expe
     cluster.stop().await;
 }
 
-/// A ConfigMap that names many owners, none of them as it should be.
+/// A `ConfigMap` that names many owners, none of them as it should be.
 fn many_owners(count: usize) -> String {
     let owner =
         |number: usize| json!({"apiVersion": "v1", "kind": "Node", "name": format!("n{number}"), "uid": ""});

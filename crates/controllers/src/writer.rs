@@ -119,7 +119,13 @@ impl Writer {
 
     /// Reads an object in the name of those who may list and not get, whole as it can be put back.
     pub async fn find(&self, place: Place<'_>) -> kube::Result<Option<Value>> {
-        let parameters = ListParams::default().fields(&format!("metadata.name={}", place.name));
+        // upstream: staging/src/k8s.io/apimachinery/pkg/fields/selector.go EscapeValue
+        let name = place
+            .name
+            .replace('\\', r"\\")
+            .replace(',', r"\,")
+            .replace('=', r"\=");
+        let parameters = ListParams::default().fields(&format!("metadata.name={name}"));
         let page: Page<Value> = self.page(place.resource, place.namespace, &parameters).await?;
         let mut found = page.items.into_iter().next();
         // The items of a list do not say what they are.

@@ -96,9 +96,9 @@ fn concerns(attributes: &Attributes<'_>) -> bool {
 
 /// All faults as one text, each once.
 fn aggregate(faults: Vec<String>) -> Option<String> {
-    let mut seen = HashSet::new();
+    let mut known = HashSet::new();
     let mut told = faults;
-    told.retain(|fault| seen.insert(fault.clone()));
+    told.retain(|fault| known.insert(fault.clone()));
     match told.as_slice() {
         [] => None,
         [fault] => Some(fault.clone()),

@@ -47,10 +47,10 @@ impl Plugin for OwnerReferences {
             })?;
         }
         let blocks = |owner: &Value| owner.flag("blockOwnerDeletion");
-        let blocked: HashSet<&str> = old
+        let blocked: HashSet<_> = old
             .iter()
-            .filter(|old| blocks(old))
-            .map(|old| old.text("uid"))
+            .filter(|owner| blocks(owner))
+            .map(|owner| owner.text("uid"))
             .collect();
         let newly: Vec<_> = new
             .iter()

@@ -327,8 +327,8 @@ pub(super) fn dedup_owners(object: &mut Value, warnings: &mut Warnings) {
     if repeated.is_empty() {
         return;
     }
-    let mut told = HashSet::new();
-    repeated.retain(|uid| told.insert(*uid));
+    let mut listed = HashSet::new();
+    repeated.retain(|uid| listed.insert(*uid));
     let left_out = repeated.len().saturating_sub(MOST_REPEATED);
     repeated.truncate(MOST_REPEATED);
     let mut repeated = repeated.join(", ");

@@ -35,12 +35,20 @@ pub(super) struct BodyMemory(Arc<Semaphore>);
 
 /// What is left of a body when nobody reads it any more.
 #[derive(Clone, Default)]
-pub(super) struct Unread(Arc<Mutex<Option<Sent>>>);
+pub(super) struct Unread(Arc<Mutex<Option<Rest>>>);
+
+/// The rest of a body.
+struct Rest {
+    body: Sent,
+    /// Whether some of it was asked for. Until then a client may wait for leave to send.
+    was_read: bool,
+}
 
 /// A body that is returned when it is dropped before its end.
 struct Returned {
     /// `Some` until it is dropped.
     body: Option<Sent>,
+    was_read: bool,
     unread: Unread,
 }
 
@@ -141,6 +149,7 @@ impl Unread {
         }
         let returned = Returned {
             body: Some(body),
+            was_read: false,
             unread: self.clone(),
         };
         returned.boxed_unsync()
@@ -151,11 +160,12 @@ impl Unread {
     /// gets the answer instead of the leave.
     pub(super) async fn discard(self, headers: &HeaderMap) {
         let rest = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(body) = rest.filter(|_| !headers.contains_key(header::EXPECT)) else {
+        let waits_for_leave = |rest: &Rest| headers.contains_key(header::EXPECT) && !rest.was_read;
+        let Some(rest) = rest.filter(|rest| !waits_for_leave(rest)) else {
             return;
         };
         // Whether that ended in time does not matter: the connection lingers before it is closed.
-        let _ = time::timeout(DISCARD, discard(body)).await;
+        let _ = time::timeout(DISCARD, discard(rest.body)).await;
     }
 }
 
@@ -184,6 +194,7 @@ impl Body for Returned {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, NotSent>>> {
+        self.was_read = true;
         self.body().poll_frame(context)
     }
 
@@ -199,7 +210,11 @@ impl Body for Returned {
 impl Drop for Returned {
     fn drop(&mut self) {
         if let Some(body) = self.body.take().filter(|body| !body.is_end_stream()) {
-            *self.unread.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(body);
+            let rest = Rest {
+                body,
+                was_read: self.was_read,
+            };
+            *self.unread.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(rest);
         }
     }
 }
@@ -258,6 +273,7 @@ mod tests {
         assert!(body.frame().await.is_some());
         drop(body);
         let rest = unread.0.lock().unwrap().take().unwrap();
-        assert_eq!(rest.collect().await.unwrap().to_bytes().len(), 2 * UNIT);
+        assert!(rest.was_read);
+        assert_eq!(rest.body.collect().await.unwrap().to_bytes().len(), 2 * UNIT);
     }
 }
