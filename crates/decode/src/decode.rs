@@ -54,7 +54,7 @@ mod tests {
     use std::collections::{BTreeMap, HashMap};
 
     use k8s_openapi::{
-        api::core::v1::{Node, Pod},
+        api::core::v1::{Node, Pod, Service},
         apimachinery::pkg::apis::meta::v1::Time,
     };
     use serde::Deserialize;
@@ -112,7 +112,10 @@ mod tests {
             yes: false,
             list: Vec::new(),
             map: BTreeMap::new(),
-            nested: Inner { count: 0, names: Vec::new() },
+            nested: Inner {
+                count: 0,
+                names: Vec::new(),
+            },
             pointer: None,
             free: Value::Null,
         };
@@ -122,7 +125,13 @@ mod tests {
     #[test]
     fn a_field_that_is_null_is_absent() {
         let inner: Inner = from_str(r#"{"count":null,"names":null}"#).unwrap();
-        assert_eq!(inner, Inner { count: 1, names: Vec::new() });
+        assert_eq!(
+            inner,
+            Inner {
+                count: 1,
+                names: Vec::new()
+            }
+        );
         for text in [
             r#"{"name":null,"count":null,"names":["a",null],"more":null}"#,
             r#"{"name":null,"count":null,"names":["a"],"more":null}"#,
@@ -140,7 +149,10 @@ mod tests {
         assert_eq!(from_str::<Vec<Option<i32>>>("[null,1]").unwrap(), [None, Some(1)]);
         assert_eq!(from_str::<Vec<i32>>("[null,1]").unwrap(), [0, 1]);
         let map: BTreeMap<String, String> = from_str(r#"{"a":null,"b":"c"}"#).unwrap();
-        assert_eq!(map, BTreeMap::from([("a".into(), String::new()), ("b".into(), "c".into())]));
+        assert_eq!(
+            map,
+            BTreeMap::from([("a".into(), String::new()), ("b".into(), "c".into())])
+        );
         let inner: Vec<Inner> = from_str(r#"[null,{"count":2}]"#).unwrap();
         assert_eq!((inner[0].count, inner[1].count), (1, 2));
     }
@@ -160,15 +172,27 @@ mod tests {
 
     #[test]
     fn types_of_the_api_read_null_elements() {
-        let node: Node = from_value(&json!({"metadata": {"labels": {"a": null}}, "status": {"images": [{"names": null},
-            {"names": [null, "a"]}, null], "capacity": null}}))
+        let node: Node = from_value(
+            &json!({"metadata": {"labels": {"a": null}}, "status": {"images": [{"names": null},
+            {"names": [null, "a"]}, null], "capacity": null}}),
+        )
         .unwrap();
         let images = node.status.unwrap().images.unwrap();
         assert_eq!(images[1].names.as_deref().unwrap(), ["", "a"]);
         assert_eq!(node.metadata.labels.unwrap()["a"], "");
-        let pod: Pod = from_value(&json!({"metadata": {"creationTimestamp": null}, "spec": {"containers": null}})).unwrap();
+        let pod: Pod =
+            from_value(&json!({"metadata": {"creationTimestamp": null}, "spec": {"containers": null}}))
+                .unwrap();
         assert_eq!(pod.metadata.creation_timestamp, None::<Time>);
         assert!(pod.spec.unwrap().containers.is_empty());
+        let conditions = json!([{"lastTransitionTime": null}, null]);
+        let service: Service = from_value(&json!({"status": {"conditions": conditions}})).unwrap();
+        let conditions = service.status.unwrap().conditions.unwrap();
+        assert_eq!(
+            conditions[0].last_transition_time.0.to_string(),
+            "0001-01-01T00:00:00Z"
+        );
+        assert_eq!(conditions[0], conditions[1]);
     }
 
     #[test]

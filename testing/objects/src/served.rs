@@ -1,7 +1,7 @@
 //! Such objects in an API in memory.
 
-use k3_api::kinds::{Kind, Persistence, builtin};
 use k3_api::encode::encode_stored;
+use k3_api::kinds::{Kind, Persistence, builtin};
 use kube::core::ApiResource;
 use kubecontroller::testing::FakeApi;
 use serde_json::Value;
@@ -17,7 +17,11 @@ pub fn served_kinds() -> impl Iterator<Item = &'static Kind> {
 /// Where a server stores an object, and as what.
 pub fn stored(kind: &Kind, object: &Value) -> (String, Vec<u8>) {
     let metadata = &object["metadata"];
-    let group = if kind.group.is_empty() { "core" } else { &kind.group };
+    let group = if kind.group.is_empty() {
+        "core"
+    } else {
+        &kind.group
+    };
     let mut key = format!("/registry/{group}/{}/", kind.plural);
     for part in ["namespace", "name"] {
         if let Some(text) = metadata[part].as_str() {

@@ -152,7 +152,8 @@ impl<'de> Deserialize<'de> for ClaimTemplate {
             name: Box<str>,
         }
         let text = Box::<RawValue>::deserialize(from)?;
-        let written: Written = kubecontroller::decode::from_str(text.get()).map_err(serde::de::Error::custom)?;
+        let written: Written =
+            kubecontroller::decode::from_str(text.get()).map_err(serde::de::Error::custom)?;
         Ok(ClaimTemplate {
             name: written.metadata.name,
             text,

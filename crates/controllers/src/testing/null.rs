@@ -17,7 +17,12 @@ async fn informers_read_null_in_every_field_of_every_kind() {
     informers.start();
     informers.synced().await;
     let figures = informers.figures();
-    assert!(figures.iter().filter(|informer| informer.objects > 0).count() > 20, "{figures:#?}");
-    let bad = figures.iter().filter(|informer| informer.unreadable + informer.failures > 0);
+    assert!(
+        figures.iter().filter(|informer| informer.objects > 0).count() > 20,
+        "{figures:#?}"
+    );
+    let bad = figures
+        .iter()
+        .filter(|informer| informer.unreadable + informer.failures > 0);
     assert_eq!(bad.collect::<Vec<_>>(), Vec::<&InformerFigures>::new());
 }

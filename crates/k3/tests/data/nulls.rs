@@ -78,9 +78,23 @@ async fn pods_are_scheduled_and_run_while_nulls_are_stored() {
     nodes.create(&PostParams::default(), &node).await.unwrap();
     let status = json!({"status": {"images": [{"names": null, "sizeBytes": 7}], "conditions": null}});
     let patch = Patch::Merge(status);
-    nodes.patch_status("dangling", &PatchParams::default(), &patch).await.unwrap();
-    let written = nodes.get("dangling").await.unwrap().status.unwrap().images.unwrap();
-    assert_eq!((written.len(), &written[0].names), (1, &None), "as upstream writes it");
+    nodes
+        .patch_status("dangling", &PatchParams::default(), &patch)
+        .await
+        .unwrap();
+    let written = nodes
+        .get("dangling")
+        .await
+        .unwrap()
+        .status
+        .unwrap()
+        .images
+        .unwrap();
+    assert_eq!(
+        (written.len(), &written[0].names),
+        (1, &None),
+        "as upstream writes it"
+    );
     let deployment = json!({"metadata": {"name": "web"}, "spec": {
         "replicas": 2, "selector": {"matchLabels": {"app": "web"}, "matchExpressions": null},
         "template": {"metadata": {"labels": {"app": "web"}, "creationTimestamp": null}, "spec": {
@@ -89,7 +103,10 @@ async fn pods_are_scheduled_and_run_while_nulls_are_stored() {
     }});
     let deployments: Api<Deployment> = Api::default_namespaced(client.clone());
     let deployment = serde_json::from_value(deployment).unwrap();
-    deployments.create(&PostParams::default(), &deployment).await.unwrap();
+    deployments
+        .create(&PostParams::default(), &deployment)
+        .await
+        .unwrap();
     let pods: Api<Pod> = Api::default_namespaced(client);
     until("both pods of the deployment run", || async {
         let params = kube::api::ListParams::default().labels("app=web");

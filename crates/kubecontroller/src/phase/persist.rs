@@ -54,9 +54,7 @@ impl<'c> Remote<'c> {
 
     pub(super) async fn get<R: Phased>(&self) -> Result<Option<R>, kube::Error> {
         let request = Request::new(&self.url).get(&self.name, &GetParams::default());
-        found(
-            decode::request(self.client, request.map_err(kube::Error::BuildRequest)?).await,
-        )
+        found(decode::request(self.client, request.map_err(kube::Error::BuildRequest)?).await)
     }
 
     async fn patch<R: Phased>(&self, part: Option<&str>, patch: &Value) -> Result<Option<R>, kube::Error> {
@@ -69,9 +67,7 @@ impl<'c> Remote<'c> {
             Some(part) => all.patch_subresource(part, &self.name, &options, &patch),
             None => all.patch(&self.name, &options, &patch),
         };
-        found(
-            decode::request(self.client, request.map_err(kube::Error::BuildRequest)?).await,
-        )
+        found(decode::request(self.client, request.map_err(kube::Error::BuildRequest)?).await)
     }
 
     /// Writes what `wanted` has in its status and `base`, as the server gave it, has not.

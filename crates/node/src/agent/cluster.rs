@@ -36,7 +36,10 @@ pub fn owner_of_directory(directory: &Path, node: &str) -> Owner {
 /// The pods of which the agent has directories: containers of theirs that carry no cluster are its own.
 pub(super) fn adopted_pods(directory: &Path) -> AdoptedPods {
     let adopted = AdoptedPods::default();
-    let pods = std::fs::read_dir(directory.join(PODS)).into_iter().flatten().flatten();
+    let pods = std::fs::read_dir(directory.join(PODS))
+        .into_iter()
+        .flatten()
+        .flatten();
     for pod in pods {
         if let Some(uid) = pod.file_name().to_str() {
             adopted.add(uid);
@@ -72,7 +75,9 @@ pub(super) async fn find_uid(directory: &Path, client: &Client) -> Result<String
 }
 
 async fn ask(client: &Client, path: &str) -> Result<String, kube::Error> {
-    let request = Request::get(path).body(Vec::new()).map_err(kube::Error::HttpError)?;
+    let request = Request::get(path)
+        .body(Vec::new())
+        .map_err(kube::Error::HttpError)?;
     let object: Slim<Bare> = decode::request(client, request).await?;
     Ok(object.metadata.uid)
 }
@@ -97,7 +102,8 @@ mod tests {
         let api = FakeApi::new();
         let namespace = json!({"metadata": {"name": "kube-system", "uid": "of-the-namespace"}});
         api.put::<Namespace>(&serde_json::from_value(namespace).unwrap());
-        let service = json!({"metadata": {"name": "kubernetes", "namespace": "default", "uid": "of-the-service"}});
+        let service =
+            json!({"metadata": {"name": "kubernetes", "namespace": "default", "uid": "of-the-service"}});
         api.put::<Service>(&serde_json::from_value(service).unwrap());
         api
     }
@@ -122,7 +128,10 @@ mod tests {
         std::fs::create_dir_all(folder.path().join("pods/uid-1")).unwrap();
         write(folder.path(), "the-cluster").unwrap();
         let owner = owner_of_directory(folder.path(), "n");
-        assert_eq!((owner.node.as_str(), owner.cluster.as_str()), ("n", "the-cluster"));
+        assert_eq!(
+            (owner.node.as_str(), owner.cluster.as_str()),
+            ("n", "the-cluster")
+        );
         let owns = |uid: &str| {
             let uid = uid.to_owned();
             let node = "n".to_owned();

@@ -183,9 +183,12 @@ impl ImageKeeper {
             limited(LIMIT, "list of containers", runtime.containers()),
             limited(LIMIT, "list of images in use", runtime.images_in_use()),
         )?;
-        let own = containers.into_iter().flat_map(|container| [container.image_id, container.image]);
+        let own = containers
+            .into_iter()
+            .flat_map(|container| [container.image_id, container.image]);
         let names: Vec<String> = own.chain(others).collect();
-        self.pulled.keep_only(|id| images.iter().any(|image| image.id == id));
+        self.pulled
+            .keep_only(|id| images.iter().any(|image| image.id == id));
         let mut records = self.records.lock().await;
         Ok(renew(&mut records, &images, &names, Instant::now()))
     }
@@ -353,7 +356,13 @@ mod tests {
         keeper.remove_unused().await.unwrap();
         tokio::time::advance(Duration::from_hours(1)).await;
         keeper.remove_unused().await.unwrap();
-        let left: Vec<_> = runtime.images().await.unwrap().into_iter().flat_map(|image| image.tags).collect();
+        let left: Vec<_> = runtime
+            .images()
+            .await
+            .unwrap()
+            .into_iter()
+            .flat_map(|image| image.tags)
+            .collect();
         assert_eq!(left, ["built:latest", "shared:latest"]);
     }
 

@@ -145,12 +145,7 @@ impl Agent {
         let certificates = certificates.map_err(|error| AgentError::Certificate(error.to_string()))?;
         let tls = tls::server(&config, certificates.resolver())?;
         let adopted = cluster::adopted_pods(&config.data_dir);
-        let link = Link::new(search::detect(
-            &config,
-            &self.client,
-            &shared.networks,
-            &adopted,
-        ));
+        let link = Link::new(search::detect(&config, &self.client, &shared.networks, &adopted));
         let sources: Arc<dyn Sources> = Arc::new(ApiSources::new(self.client.clone(), self.clock.clone()));
         let volumes = Volumes::new(config.data_dir.clone(), Arc::clone(&sources), self.clock.clone());
         let volumes = Arc::new(volumes);

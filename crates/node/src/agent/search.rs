@@ -6,7 +6,9 @@ use kube::Client;
 use tokio::{sync::watch, time::timeout};
 
 use super::{Config, cluster, link::Detect};
-use crate::runtime::{AdoptedPods, Owner, Runtime, RuntimeError, cri::Cri, engine::Engine, network::BridgeNetwork};
+use crate::runtime::{
+    AdoptedPods, Owner, Runtime, RuntimeError, cri::Cri, engine::Engine, network::BridgeNetwork,
+};
 
 /// How long each may take to answer.
 const LIMIT: Duration = Duration::from_secs(5);

@@ -72,7 +72,10 @@ impl AdoptedPods {
     }
 
     fn contains(&self, uid: &str) -> bool {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).contains(uid)
+        self.0
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .contains(uid)
     }
 }
 

@@ -5,7 +5,9 @@ use k3_test_objects::null_objects;
 use k8s_openapi::api::{
     certificates::v1::ClusterTrustBundle,
     coordination::v1::Lease,
-    core::v1::{ConfigMap, Node, PersistentVolume, PersistentVolumeClaim, Pod, Secret, Service, ServiceAccount},
+    core::v1::{
+        ConfigMap, Node, PersistentVolume, PersistentVolumeClaim, Pod, Secret, Service, ServiceAccount,
+    },
 };
 use kube::Resource;
 use kubecontroller::decode;

@@ -89,7 +89,11 @@ async fn containers_without_a_cluster_are_adopted_by_their_pod(place: Place) {
     let made = request(&place, "POST", &format!("/containers/create?name={name}"), &body);
     assert!(made.contains("\"Id\""), "{made}");
     let id = SandboxId(id_of(&place, &name));
-    assert_eq!(world.runtime.sandboxes().await.unwrap(), [], "it may be of another cluster");
+    assert_eq!(
+        world.runtime.sandboxes().await.unwrap(),
+        [],
+        "it may be of another cluster"
+    );
     assert!(world.runtime.remove_sandbox(&id).await.is_err());
     assert_eq!(world.runtime.other_clusters().await.unwrap()[""], 1);
     world.owner.adopted.add(&format!("{node}-old"));

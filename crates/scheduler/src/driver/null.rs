@@ -1,5 +1,6 @@
 //! Every field of every kind may be `null`: the scheduler reads such objects, and goes on.
 
+use k8s_openapi::api::core::v1::{Node, Pod};
 use kubecontroller::{
     Clock,
     events::Events,
@@ -7,7 +8,6 @@ use kubecontroller::{
     manager::{Runnable, Stop},
     testing::{FakeApi, eventually},
 };
-use k8s_openapi::api::core::v1::{Node, Pod};
 use serde_json::json;
 use tokio::task::JoinSet;
 
@@ -30,14 +30,18 @@ async fn pods_are_bound_while_every_field_of_every_kind_is_null_somewhere() {
     let client = api.client();
     let events = Events::new(client.clone());
     let informers = Informers::new(client.clone());
-    let scheduler = Scheduler::new(client, informers.clone(), Clock::system(), |name| events.recorder(name));
+    let scheduler = Scheduler::new(client, informers.clone(), Clock::system(), |name| {
+        events.recorder(name)
+    });
     let mut tasks = JoinSet::new();
     tasks.spawn(async move { scheduler.run(Stop::new()).await.expect("nothing stops it") });
     let bound = eventually(|| async { api.get::<Pod>("default", "p")?.spec?.node_name }).await;
     assert_eq!(bound, "n");
     let figures = informers.figures();
     assert!(figures.len() > 10, "{figures:#?}");
-    let bad = figures.iter().filter(|informer| informer.unreadable + informer.failures > 0);
+    let bad = figures
+        .iter()
+        .filter(|informer| informer.unreadable + informer.failures > 0);
     assert_eq!(bad.collect::<Vec<_>>(), Vec::<&InformerFigures>::new());
     for informer in figures {
         assert!(informer.objects > 0, "{informer:?}");

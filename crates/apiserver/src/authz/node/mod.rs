@@ -113,9 +113,7 @@ impl Nodes {
             ("resource.k8s.io", "resourceslices") => self.slice(node, verb, object),
             // Ours alone: the uid of that namespace is the cluster's, by which a node knows its containers from those of a node of
             // another cluster with the same name.
-            ("", "namespaces")
-                if verb == "get" && object.name == SYSTEM && object.subresource.is_empty() =>
-            {
+            ("", "namespaces") if verb == "get" && object.name == SYSTEM && object.subresource.is_empty() => {
                 Ok(())
             }
             ("", "nodes") => own_node(node, verb, object),

@@ -267,7 +267,9 @@ impl Engine {
             .get(&path, QUICK)
             .await
             .map_err(|error| self.failed(error, "list containers"))?;
-        let images = listed.into_iter().flat_map(|entry| [full_id(&entry.image_id), entry.image]);
+        let images = listed
+            .into_iter()
+            .flat_map(|entry| [full_id(&entry.image_id), entry.image]);
         Ok(images.filter(|image| !image.is_empty()).collect())
     }
 }

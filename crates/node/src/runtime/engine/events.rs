@@ -38,8 +38,7 @@ impl Engine {
                     .ok()
                     .and_then(|line| kubecontroller::decode::from_slice::<Happened>(&line).ok());
                 // The engine filters by the node: a node of another cluster may have the same name.
-                let is_ours =
-                    |happened: &Happened| owner.owns(|name| happened.actor.attributes.get(name));
+                let is_ours = |happened: &Happened| owner.owns(|name| happened.actor.attributes.get(name));
                 let change = happened.filter(is_ours).and_then(|happened| {
                     let change = change(&happened)?;
                     cache.forget(&happened.actor.id);

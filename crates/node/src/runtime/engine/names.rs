@@ -229,7 +229,10 @@ mod tests {
         marks.labels.insert(labels::NODE.into(), "somebody".into());
         marks.labels.insert(labels::CLUSTER.into(), "another".into());
         let all = marks.write(&owner("n"));
-        assert_eq!((all[labels::NODE].as_str(), all[labels::CLUSTER].as_str()), ("n", "c"));
+        assert_eq!(
+            (all[labels::NODE].as_str(), all[labels::CLUSTER].as_str()),
+            ("n", "c")
+        );
     }
 
     #[test]

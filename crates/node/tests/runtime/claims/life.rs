@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use k3_node::runtime::{
-    Change, ContainerState, LogOptions, Owner, Resources, RuntimeError, SandboxState,
-};
+use k3_node::runtime::{Change, ContainerState, LogOptions, Owner, Resources, RuntimeError, SandboxState};
 use k3_test_services::TEST_IMAGE;
 
 use crate::world::{World, eventually, soon};
