@@ -54,7 +54,7 @@ mod tests {
     use std::collections::{BTreeMap, HashMap};
 
     use k8s_openapi::{
-        api::core::v1::{Node, Pod},
+        api::core::v1::{Node, Pod, Service},
         apimachinery::pkg::apis::meta::v1::Time,
     };
     use serde::Deserialize;
@@ -185,6 +185,14 @@ mod tests {
                 .unwrap();
         assert_eq!(pod.metadata.creation_timestamp, None::<Time>);
         assert!(pod.spec.unwrap().containers.is_empty());
+        let conditions = json!([{"lastTransitionTime": null}, null]);
+        let service: Service = from_value(&json!({"status": {"conditions": conditions}})).unwrap();
+        let conditions = service.status.unwrap().conditions.unwrap();
+        assert_eq!(
+            conditions[0].last_transition_time.0.to_string(),
+            "0001-01-01T00:00:00Z"
+        );
+        assert_eq!(conditions[0], conditions[1]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use serde::{
     Deserializer,
     de::{
-        DeserializeSeed, IntoDeserializer, MapAccess, SeqAccess, Visitor,
+        DeserializeSeed, Expected, IntoDeserializer, MapAccess, SeqAccess, Visitor,
         value::{MapAccessDeserializer, MapDeserializer, SeqDeserializer, StrDeserializer},
     },
     forward_to_deserialize_any,
@@ -53,6 +53,9 @@ struct NameDeserializer<'v> {
 
 /// The name by which `serde_json` knows that the text of a value is wanted.
 const RAW_VALUE: &str = "$serde_json::private::RawValue";
+
+/// The zero value of Go's times.
+const ZERO_TIME: &str = "0001-01-01T00:00:00Z";
 
 static NULL: Value = Value::Null;
 
@@ -169,7 +172,15 @@ impl<'de> Deserializer<'de> for ValueDeserializer<'_> {
         visitor: V,
     ) -> Result<V::Value, Error> {
         match self.value {
-            Value::Object(members) => visitor.visit_map(self.members(members, true)),
+            Value::Object(members) => {
+                let mut all = self.members(members, true);
+                if self.nulls == Nulls::Zero {
+                    // For Go a field that is absent is no other than one that is `null`.
+                    let absent = fields.iter().filter(|field| !members.contains_key(**field));
+                    all.null = all.null.chain(absent.copied()).collect::<Vec<_>>().into_iter();
+                }
+                visitor.visit_map(all)
+            }
             Value::Null => visitor.visit_map(self.null_members(fields)),
             _ => self.deserialize_any(visitor),
         }
@@ -191,11 +202,24 @@ impl<'de> Deserializer<'de> for ValueDeserializer<'_> {
         }
     }
 
+    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        if !self.value.is_null() {
+            return self.deserialize_any(visitor);
+        }
+        // Times are text to a deserializer, and only say in words what they are.
+        let expected = (&visitor as &dyn Expected).to_string();
+        visitor.visit_str(if expected.contains("timestamp") {
+            ZERO_TIME
+        } else {
+            ""
+        })
+    }
+
     zero! { visit_bool(false) => deserialize_bool }
     zero! { visit_i64(0) => deserialize_i8 deserialize_i16 deserialize_i32 deserialize_i64 deserialize_i128 }
     zero! { visit_u64(0) => deserialize_u8 deserialize_u16 deserialize_u32 deserialize_u64 deserialize_u128 }
     zero! { visit_f64(0.0) => deserialize_f32 deserialize_f64 }
-    zero! { visit_str("") => deserialize_char deserialize_str deserialize_string deserialize_identifier }
+    zero! { visit_str("") => deserialize_char deserialize_string deserialize_identifier }
     zero! { visit_bytes(b"") => deserialize_bytes deserialize_byte_buf }
     zero! { visit_seq(SeqDeserializer::new(std::iter::empty::<()>())) => deserialize_seq }
     zero! { visit_map(MapDeserializer::new(std::iter::empty::<((), ())>())) => deserialize_map }

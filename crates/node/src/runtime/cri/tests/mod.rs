@@ -77,7 +77,11 @@ fn event(node: &str) -> messages::ContainerEventResponse {
                 uid: "u1".to_owned(),
                 ..messages::PodSandboxMetadata::default()
             }),
-            labels: [(labels::NODE.to_owned(), node.to_owned())].into(),
+            labels: [
+                (labels::NODE.to_owned(), node.to_owned()),
+                (labels::CLUSTER.to_owned(), "cluster".to_owned()),
+            ]
+            .into(),
             ..messages::PodSandboxStatus::default()
         }),
         ..messages::ContainerEventResponse::default()
@@ -188,16 +192,18 @@ async fn what_is_gone_is_removed() {
     assert!(matches!(error, RuntimeError::NotFound(_)));
     let (sandbox, id) = run(&cri, &crio, app()).await;
     // Somebody else neither stops nor removes it.
-    let other = Owner::new("n2", "cluster");
-    let other = Cri::connect(&crio.socket(), other).unwrap();
-    let refused = [
-        other.stop_container(&id, Duration::ZERO).await,
-        other.remove_container(&id).await,
-        other.stop_sandbox(&sandbox).await,
-        other.remove_sandbox(&sandbox).await,
-    ];
-    for answer in refused {
-        assert!(matches!(answer, Err(RuntimeError::Refused(_))));
+    for other in [Owner::new("n2", "cluster"), Owner::new("n1", "another cluster")] {
+        let other = Cri::connect(&crio.socket(), other).unwrap();
+        assert!(other.containers().await.unwrap().is_empty() && other.sandboxes().await.unwrap().is_empty());
+        let refused = [
+            other.stop_container(&id, Duration::ZERO).await,
+            other.remove_container(&id).await,
+            other.stop_sandbox(&sandbox).await,
+            other.remove_sandbox(&sandbox).await,
+        ];
+        for answer in refused {
+            assert!(matches!(answer, Err(RuntimeError::Refused(_))));
+        }
     }
     cri.stop_sandbox(&sandbox).await.unwrap();
     cri.remove_sandbox(&sandbox).await.unwrap();
