@@ -18,7 +18,7 @@ use x509_cert::{
 
 use crate::{
     AlternativeNames, Identity, ParseError, PublicKey, Subject,
-    encoding::{SignedCertificate, decode},
+    encoding::{SignedCertificate, check_number, decode},
     pem_block,
 };
 
@@ -117,6 +117,7 @@ impl Certificate {
         let mut seen = BTreeSet::new();
         for extension in extensions {
             let oid = extension.extn_id;
+            check_number(&oid)?;
             if !seen.insert(oid) {
                 return Err(ParseError::Duplicate(format!("extension {oid}")));
             }

@@ -101,6 +101,15 @@ where
     }
 }
 
+/// Refuses a number whose parts are written with more bytes than they need, which the library lets through: it would be another
+/// number than its shortest form to us, and the same to a laxer reader.
+pub(crate) fn check_number(oid: &ObjectIdentifier) -> Result<(), ParseError> {
+    match ObjectIdentifier::new(&oid.to_string()) {
+        Ok(shortest) if shortest == *oid => Ok(()),
+        _ => Err(ParseError::NotCanonical),
+    }
+}
+
 // --- OrderedSet ---
 
 impl<T> FixedTag for OrderedSet<T> {

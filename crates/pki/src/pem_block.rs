@@ -18,6 +18,7 @@ pub struct PemBlock {
 const BEGIN: &str = "-----BEGIN ";
 const END: &str = "-----END ";
 const DASHES: &str = "-----";
+const CERTIFICATE: &str = "CERTIFICATE";
 
 /// The blocks of a text. As in Go, what is no block is skipped, and a block that begins inside another begins there.
 pub fn pem_blocks(text: &[u8]) -> Vec<PemBlock> {
@@ -48,18 +49,26 @@ pub fn is_pem(text: &str) -> bool {
 
 /// The certificates of a text. A text without any, or with a damaged one, is an error.
 pub fn read_certificates(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, PemError> {
-    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text).collect();
-    let read = read.map_err(|error| PemError::Damaged(error.to_string()))?;
+    let read = find_certificates(text);
+    let text = String::from_utf8_lossy(text);
+    let begun = text
+        .lines()
+        .filter(|line| between(line.trim_end(), BEGIN) == Some(CERTIFICATE));
+    if begun.count() != read.len() {
+        return Err(PemError::Damaged(CERTIFICATE.to_owned()));
+    }
     if read.is_empty() {
-        return Err(PemError::Missing("CERTIFICATE"));
+        return Err(PemError::Missing(CERTIFICATE));
     }
     Ok(read)
 }
 
 /// The certificates of a text that other programs wrote: those that can be read, perhaps none.
 pub fn find_certificates(text: &[u8]) -> Vec<CertificateDer<'static>> {
-    CertificateDer::pem_slice_iter(text)
-        .filter_map(Result::ok)
+    let blocks = pem_blocks(text).into_iter();
+    let certificates = blocks.filter(|block| block.label == CERTIFICATE && !block.has_headers);
+    certificates
+        .map(|block| CertificateDer::from(block.bytes))
         .collect()
 }
 
@@ -83,7 +92,7 @@ pub fn read_public_keys(text: &[u8]) -> Result<Vec<PublicKey>, ParseError> {
 
 /// A certificate as text.
 pub fn certificate_to_pem(der: &[u8]) -> String {
-    to_pem("CERTIFICATE", der)
+    to_pem(CERTIFICATE, der)
 }
 
 pub(crate) fn to_pem(label: &str, der: &[u8]) -> String {
@@ -133,6 +142,26 @@ mod tests {
         ] {
             assert_eq!(pem_blocks(bad.as_bytes()), []);
         }
+    }
+
+    #[test]
+    fn a_damaged_certificate_is_an_error_where_all_are_needed() {
+        let good = certificate_to_pem(b"abc");
+        let bad = good.replace("YWJj", "Y*Jj");
+        assert_eq!(read_certificates(good.as_bytes()).unwrap().len(), 1);
+        assert_eq!(read_certificates(b"x"), Err(PemError::Missing("CERTIFICATE")));
+        let both = format!("{good}{bad}");
+        assert!(matches!(
+            read_certificates(both.as_bytes()),
+            Err(PemError::Damaged(_))
+        ));
+        assert_eq!(find_certificates(both.as_bytes()).len(), 1);
+        // Without an end.
+        let cut = good.split_at(40).0;
+        assert!(matches!(
+            read_certificates(cut.as_bytes()),
+            Err(PemError::Damaged(_))
+        ));
     }
 
     #[test]

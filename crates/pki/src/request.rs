@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use der::{
-    Encode, Tag, Tagged,
+    Decode, Encode, Tag, Tagged,
     asn1::{Any, ObjectIdentifier},
 };
 use x509_cert::ext::{
@@ -18,7 +18,7 @@ use crate::{
     certificate::{
         BASIC_CONSTRAINTS, EXTENDED_KEY_USAGE, KEY_USAGE, SUBJECT_ALTERNATIVE_NAMES, SUBJECT_KEY_ID,
     },
-    encoding::{self, OrderedSet, RequestAttribute, RequestInfo, decode},
+    encoding::{self, OrderedSet, RequestAttribute, RequestInfo, check_number, decode},
     pem_block::pem_blocks,
     signature,
 };
@@ -147,10 +147,13 @@ impl CertificateRequest {
                 }
                 // What a certificate is good for is said by the object around the request. These are read, so that
                 // nothing is in them that is not understood.
-                KEY_USAGE => drop(decode::<KeyUsage>(value)?),
-                EXTENDED_KEY_USAGE => drop(decode::<ExtendedKeyUsage>(value)?),
-                BASIC_CONSTRAINTS => drop(decode::<BasicConstraints>(value)?),
-                SUBJECT_KEY_ID => drop(decode::<SubjectKeyIdentifier>(value)?),
+                KEY_USAGE => check::<KeyUsage>(value)?,
+                EXTENDED_KEY_USAGE => {
+                    let ExtendedKeyUsage(purposes) = decode(value)?;
+                    purposes.iter().try_for_each(check_number)?;
+                }
+                BASIC_CONSTRAINTS => check::<BasicConstraints>(value)?,
+                SUBJECT_KEY_ID => check::<SubjectKeyIdentifier>(value)?,
                 _ => {
                     return Err(ParseError::Unsupported(format!(
                         "extension {oid} in a certificate request"
@@ -160,6 +163,14 @@ impl CertificateRequest {
         }
         Ok(())
     }
+}
+
+/// Whether a value is what it should be.
+fn check<T>(value: &[u8]) -> Result<(), ParseError>
+where
+    T: for<'d> Decode<'d, Error = der::Error> + Encode,
+{
+    decode::<T>(value).map(|_| ())
 }
 
 fn is_text(value: &Any) -> bool {

@@ -9,7 +9,7 @@ use der::{
 
 use crate::{
     ParseError,
-    encoding::{Name, NameAttribute, OrderedSet},
+    encoding::{Name, NameAttribute, OrderedSet, check_number},
 };
 
 /// What a subject means to Kubernetes.
@@ -134,6 +134,7 @@ impl Subject {
 
 impl Attribute {
     fn read(attribute: &NameAttribute) -> Result<Self, ParseError> {
+        check_number(&attribute.oid)?;
         let (form, text) = read_text(&attribute.value).map_err(ParseError::Subject)?;
         Ok(Attribute {
             oid: attribute.oid,

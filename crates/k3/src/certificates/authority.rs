@@ -150,3 +150,76 @@ impl Period {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use k3_pki::read_certificates;
+    use rcgen::{
+        BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyUsagePurpose,
+    };
+
+    use super::{
+        super::{Identity, identity::Purpose},
+        *,
+    };
+
+    const NOW: i64 = 1_795_000_000;
+
+    /// As earlier versions did, with another library.
+    fn params(name: &str, days: i64) -> CertificateParams {
+        let mut params = CertificateParams::default();
+        params.distinguished_name = rcgen::DistinguishedName::new();
+        params.distinguished_name.push(DnType::CommonName, name);
+        let date = |seconds| time::OffsetDateTime::from_unix_timestamp(seconds).unwrap();
+        params.not_before = date(NOW - DAY);
+        params.not_after = date(NOW + days * DAY);
+        params
+    }
+
+    #[test]
+    fn what_earlier_versions_made_is_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let key = rcgen::KeyPair::generate().unwrap();
+        let mut authority = params(NAME, LIFE_DAYS);
+        authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        authority.key_usages = vec![
+            KeyUsagePurpose::DigitalSignature,
+            KeyUsagePurpose::KeyCertSign,
+            KeyUsagePurpose::CrlSign,
+        ];
+        let pem = authority.self_signed(&key).unwrap().pem();
+        fs::write(folder.path().join("ca.crt"), &pem).unwrap();
+        fs::write(folder.path().join("ca.key"), key.serialize_pem()).unwrap();
+        let issuer = Issuer::new(authority, key);
+        let own = rcgen::KeyPair::generate().unwrap();
+        let mut admin = params("kubernetes-admin", 365);
+        admin
+            .distinguished_name
+            .push(DnType::OrganizationName, "system:masters");
+        admin.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        admin.use_authority_key_identifier_extension = true;
+        let admin = Identity {
+            certificate: admin.signed_by(&own, &issuer).unwrap().pem(),
+            key: own.serialize_pem(),
+        };
+        let read = Authority::ensure(folder.path(), NOW).unwrap();
+        assert_eq!(read.pem(), pem);
+        let purpose = Purpose::Master("kubernetes-admin");
+        assert_eq!(admin.flaw(&read, &purpose, NOW), None);
+        // What is made now is of the same authority, also after its certificate was renewed.
+        let later = NOW + (LIFE_DAYS - RENEWAL_DAYS) * DAY + DAY;
+        let renewed = Authority::ensure(folder.path(), later).unwrap();
+        assert_ne!(renewed.pem(), pem);
+        assert_eq!(admin.flaw(&renewed, &purpose, NOW + DAY), None);
+        let old = read_certificates(pem.as_bytes()).unwrap().remove(0);
+        let key_id = |der: &[u8]| {
+            let at = der
+                .windows(5)
+                .position(|window| window == [0x55, 0x1d, 0x0e, 4, 22]);
+            der[at.unwrap()..][..27].to_vec()
+        };
+        assert_eq!(key_id(&old), key_id(renewed.der()));
+    }
+}

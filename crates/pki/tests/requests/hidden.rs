@@ -39,6 +39,13 @@ fn a_hidden_organization_is_refused() {
             element(SET, &[&long_element(SEQUENCE, &[&oid, &text])]),
         ),
         ("the relative name", long_element(SET, &[&pair])),
+        (
+            "a part of the number",
+            element(
+                SET,
+                &[&element(SEQUENCE, &[&element(6, &[&[0x55, 4, 0x80, 10]]), &text])],
+            ),
+        ),
         ("an indefinite length", [&[SET, 0x80], &*pair, &[0, 0]].concat()),
         (
             "bytes after the text",

@@ -130,7 +130,7 @@ fn mutate_inside(attacker: &Attacker, random: &mut StdRng) -> Vec<u8> {
         &[],
         &[0x2a, 3],
     ];
-    let mut wrap = |random: &mut StdRng, tag: u8, parts: &[&[u8]]| match random.random_range(0..40) {
+    let wrap = |random: &mut StdRng, tag: u8, parts: &[&[u8]]| match random.random_range(0..40) {
         0 => long_element(tag, parts),
         1 => [element(tag, parts), vec![0]].concat(),
         2 => [element(tag, parts), element(tag, parts)].concat(),

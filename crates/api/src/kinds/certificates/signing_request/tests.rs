@@ -53,6 +53,22 @@ fn the_request_is_a_request() {
     );
 }
 
+/// Behind a length that is not the shortest one they ask for the group `system:masters`, and for the host
+/// `kubernetes.default.svc`: where one reader stops there and another goes on, something is hidden from one of them.
+#[test]
+fn a_request_that_hides_something_is_refused() {
+    const GROUP: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlJQkJUQ0JyQUlCQURCS01SVXdFd1lEVlFRS0RBeHplWE4wWlcwNmJtOWtaWE14RmpBVUJnTlZCQU1NRFhONQpjM1JsYlRwdWIyUmxPbTR4R1RBWEJnTlZCQW9NZ2dBT2MzbHpkR1Z0T20xaGMzUmxjbk13V1RBVEJnY3Foa2pPClBRSUJCZ2dxaGtqT1BRTUJCd05DQUFRTVluNEV4OEpDN0lqaVhEMEVsMEVMYXV1Ulh6UGQ2M3ZEUFNWK201VTcKQ2hLOVJsRVN2SHMvU2NhdVRwOTZiV1dxSlZIUHVzQWt5WGNEQTc5S1VZSmpvQUF3Q2dZSUtvWkl6ajBFQXdJRApTQUF3UlFJaEFOTzc4KzlDblorZm5Sb1Uyb0lUR3dtRUV6c2IwNTN1S0QvaXNVY01vQzh2QWlCcGQ0STMwNGNaCnVXYUVCT0NLdzYvWlFnMU1vRnBXQjU0NHM1ZXhFbGgyMEE9PQotLS0tLUVORCBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0K";
+    const HOST: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlJQktqQ0IwQUlCQURBdk1SVXdFd1lEVlFRS0RBeHplWE4wWlcwNmJtOWtaWE14RmpBVUJnTlZCQU1NRFhONQpjM1JsYlRwdWIyUmxPbTR3V1RBVEJnY3Foa2pPUFFJQkJnZ3Foa2pPUFFNQkJ3TkNBQVFNWW40RXg4SkM3SWppClhEMEVsMEVMYXV1Ulh6UGQ2M3ZEUFNWK201VTdDaEs5UmxFU3ZIcy9TY2F1VHA5NmJXV3FKVkhQdXNBa3lYY0QKQTc5S1VZSmpvRDh3UFFZSktvWklodmNOQVFrT01UQXdMakFzQmdOVkhSRUVKVEFqZ2dGdWh3UUtBQUFCZ29JQQpGbXQxWW1WeWJtVjBaWE11WkdWbVlYVnNkQzV6ZG1Nd0NnWUlLb1pJemowRUF3SURTUUF3UmdJaEFPQnYxSHZECjFWUllUZjVIVHFqSFNUN3hSL01tSVZibiszVE9hOUxObGxBWkFpRUFqN0VSdVVzaEx3Vkw2RUxVQ3UrTDR6eWQKdjhlYXgya0ZMdVpVcytKQTRQTT0KLS0tLS1FTkQgQ0VSVElGSUNBVEUgUkVRVUVTVC0tLS0tCg==";
+    for hidden in [GROUP, HOST] {
+        let mut object = request();
+        object["spec"]["request"] = json!(hidden);
+        let errors = told(|errors| validate_all(&object, None, errors));
+        assert_eq!(errors.len(), 1, "{errors:?}");
+        assert!(errors[0].starts_with("spec.request: Invalid value"), "{errors:?}");
+        assert!(read_request(hidden).is_err());
+    }
+}
+
 #[test]
 fn who_asks_is_who_is_asked_for() {
     let mut object = request();
