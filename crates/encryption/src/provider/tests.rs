@@ -84,7 +84,7 @@ fn hex(text: &str) -> Vec<u8> {
         .collect()
 }
 
-/// The example of NaCl's documentation.
+/// The example of the documentation of `NaCl`.
 #[test]
 fn secretbox_is_that_of_nacl() {
     let key = hex("1b27556473e985d462cd51197a9a46c76009549eac6474f206c4ee0844f68389");

@@ -43,13 +43,13 @@ struct Status {
 }
 
 #[derive(Clone, PartialEq, Message)]
-struct Plaintext {
+struct PlainMessage {
     #[prost(bytes = "vec", tag = "1")]
     plaintext: Vec<u8>,
 }
 
 #[derive(Clone, PartialEq, Message)]
-struct Ciphertext {
+struct EncryptResponse {
     #[prost(bytes = "vec", tag = "1")]
     ciphertext: Vec<u8>,
     #[prost(string, tag = "2")]
@@ -161,9 +161,9 @@ impl State {
             "Encrypt" => {
                 self.encryptions += 1;
                 let ciphertext = format!("{}-{}", self.key_id, self.known.len()).into_bytes();
-                let request = Plaintext::decode(message).unwrap();
+                let request = PlainMessage::decode(message).unwrap();
                 self.known.insert(ciphertext.clone(), request.plaintext);
-                Ciphertext {
+                EncryptResponse {
                     ciphertext,
                     key_id: self.key_id.clone(),
                     annotations: annotations(),
@@ -176,7 +176,7 @@ impl State {
                 assert_eq!(request.annotations, annotations());
                 assert!(!request.key_id.is_empty());
                 let plaintext = self.known.get(&request.ciphertext)?.clone();
-                Plaintext { plaintext }.encode_to_vec()
+                PlainMessage { plaintext }.encode_to_vec()
             }
             other => panic!("there is no method {other}"),
         })
