@@ -83,7 +83,11 @@ fn check(name: &str, schema: impl Fn(usize) -> (Value, Value), item: impl Fn(usi
             now: now(),
             user: &user,
         };
-        let mut new = kind.ty.normalize(&object).expect("objects are of their kind").value;
+        let mut new = kind
+            .ty
+            .normalize(&object)
+            .expect("objects are of their kind")
+            .value;
         rules::of(&kind).default(&mut new);
         if changed {
             let old = new.clone();
