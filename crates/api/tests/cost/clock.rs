@@ -76,7 +76,7 @@ pub(crate) fn assert_grows_slowly<I>(name: &str, prepare: impl Fn(usize) -> I, r
 fn timed<I>(input: I, run: impl Fn(I)) -> Duration {
     let start = now();
     run(input);
-    now() - start
+    now().saturating_sub(start)
 }
 
 /// The time that this thread has computed.

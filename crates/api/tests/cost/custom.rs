@@ -21,7 +21,7 @@ fn now() -> Time {
 /// A definition whose objects have a list `items` of such values.
 fn definition(items: &Value, more: &Value) -> Value {
     let mut list = json!({"type": "array", "items": items});
-    for (name, value) in more.as_object().unwrap() {
+    for (name, value) in more.as_object().expect("what is added is an object") {
         list[name] = value.clone();
     }
     json!({
@@ -37,8 +37,8 @@ fn definition(items: &Value, more: &Value) -> Value {
 }
 
 fn kind(definition: &Value) -> Kind {
-    let definition = Definition::read(definition).unwrap();
-    let rules = Arc::clone(&definition.version("v1").unwrap().rules);
+    let definition = Definition::read(definition).expect("the definition is valid");
+    let rules = Arc::clone(&definition.version("v1").expect("there is one version").rules);
     Kind {
         group: "example.com".to_owned().into(),
         version: "v1".to_owned().into(),
@@ -56,7 +56,7 @@ fn kind(definition: &Value) -> Kind {
     }
 }
 
-fn object(items: Vec<Value>) -> Value {
+fn object(items: &[Value]) -> Value {
     json!({
         "apiVersion": "example.com/v1", "kind": "Thing",
         "metadata": {"name": "a", "uid": "u", "resourceVersion": "1"}, "items": items,
@@ -74,7 +74,7 @@ fn check(name: &str, schema: impl Fn(usize) -> (Value, Value), item: impl Fn(usi
     let prepare = |count: usize| {
         let (items, more) = schema(count);
         let items_of_object: Vec<_> = (0..count).map(&item).collect();
-        (kind(&definition(&items, &more)), object(items_of_object))
+        (kind(&definition(&items, &more)), object(&items_of_object))
     };
     let run = |(kind, object): (Kind, Value), changed: bool| {
         let user = User::default();
@@ -83,7 +83,11 @@ fn check(name: &str, schema: impl Fn(usize) -> (Value, Value), item: impl Fn(usi
             now: now(),
             user: &user,
         };
-        let mut new = kind.ty.normalize(&object).unwrap().value;
+        let mut new = kind
+            .ty
+            .normalize(&object)
+            .expect("objects are of their kind")
+            .value;
         rules::of(&kind).default(&mut new);
         if changed {
             let old = new.clone();
@@ -178,7 +182,7 @@ fn what_costs_the_product_of_schema_and_object_is_refused() {
             now: now(),
             user: &user,
         };
-        let mut object = object(vec![item; count]);
+        let mut object = object(&vec![item; count]);
         let status = rules::create(&mut object, &at).unwrap_err();
         assert!(
             status.message.contains("too large to be validated"),
@@ -193,7 +197,7 @@ fn large_defaults_do_not_fill_the_memory() {
     let default = "x".repeat(1 << 20);
     let items = json!({"type": "object", "properties": {"d": {"type": "string", "default": default}}});
     let kind = kind(&definition(&items, &json!({})));
-    let mut object = object(vec![json!({}); 100_000]);
+    let mut object = object(&vec![json!({}); 100_000]);
     rules::of(&kind).default(&mut object);
     let filled = object["items"]
         .as_array()

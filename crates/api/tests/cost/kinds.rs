@@ -21,7 +21,7 @@ const MOST_ANSWER: usize = 256 * 1024;
 
 #[test]
 fn validation_grows_as_lists_of_pods_do() {
-    distinct(|place| is_of_pods(place));
+    distinct(is_of_pods);
 }
 
 #[test]

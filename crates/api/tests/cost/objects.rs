@@ -256,7 +256,6 @@ fn scalars(of: &'static Struct, number: usize, entries: Entries, depth: usize) -
     let mut fields = Map::new();
     for field in of.all() {
         let value = match &field.ty {
-            Type::Struct(_) => continue,
             Type::List(items) if depth > 0 => match &**items {
                 Type::Struct(of) => json!([scalars(of.get(), number, entries, 0)]),
                 items => json!([scalar(items, number, entries)]),
@@ -264,7 +263,7 @@ fn scalars(of: &'static Struct, number: usize, entries: Entries, depth: usize) -
             Type::Map(values, _) if depth > 0 && !matches!(**values, Type::Struct(_) | Type::List(_)) => {
                 json!({"k": scalar(values, number, entries)})
             }
-            Type::List(_) | Type::Map(..) | Type::Strings(_) => continue,
+            Type::Struct(_) | Type::List(_) | Type::Map(..) | Type::Strings(_) => continue,
             ty => scalar(ty, number, entries),
         };
         if !value.is_null() {
@@ -278,7 +277,7 @@ fn scalar(ty: &Type, number: usize, entries: Entries) -> Value {
     let number = if entries == Entries::Distinct { number } else { 1 };
     match ty {
         Type::String(_) => text(number, entries),
-        Type::Int32(_) | Type::Int64(_) | Type::IntOrString => json!(number),
+        Type::Int32(_) | Type::Int64(_) | Type::IntOrString | Type::Json => json!(number),
         Type::Bool(_) => json!(true),
         Type::Double => json!(0.5),
         Type::Bytes => json!("AAAA"),
@@ -288,7 +287,6 @@ fn scalar(ty: &Type, number: usize, entries: Entries) -> Value {
         Type::Quantity => json!(number.to_string()),
         Type::FieldsV1 => json!({"f:data": {format!("f:k{number}"): {}}}),
         Type::RawExtension => json!({"a": number}),
-        Type::Json => json!(number),
         _ => Value::Null,
     }
 }
