@@ -95,12 +95,18 @@ impl<'v> ValueDeserializer<'v> {
     ) -> Members<'static, std::iter::Empty<(&'static str, &'static Value)>> {
         Members {
             present: std::iter::empty(),
-            null: fields.to_vec().into_iter(),
+            null: supplied(fields).collect::<Vec<_>>().into_iter(),
             value: &NULL,
             nulls: self.nulls,
             are_fields: Cell::new(true),
         }
     }
+}
+
+/// The fields that have a zero value: what an object is, types know themselves, and items of lists do not say.
+fn supplied(fields: &'static [&'static str]) -> impl Iterator<Item = &'static str> {
+    let is_type = |field: &&str| ["apiVersion", "kind"].contains(field);
+    fields.iter().copied().filter(move |field| !is_type(field))
 }
 
 /// Functions that differ by the zero value of a type alone.
@@ -176,8 +182,8 @@ impl<'de> Deserializer<'de> for ValueDeserializer<'_> {
                 let mut all = self.members(members, true);
                 if self.nulls == Nulls::Zero {
                     // For Go a field that is absent is no other than one that is `null`.
-                    let absent = fields.iter().filter(|field| !members.contains_key(**field));
-                    all.null = all.null.chain(absent.copied()).collect::<Vec<_>>().into_iter();
+                    let absent = supplied(fields).filter(|field| !members.contains_key(*field));
+                    all.null = all.null.chain(absent).collect::<Vec<_>>().into_iter();
                 }
                 visitor.visit_map(all)
             }
