@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use bytes::Bytes;
 use k3_storage::{
-    Batch, Change, CommitError, Entry, Event, EventSource, Events, Health, Import, ImportError, Key,
-    Operation, Page, Prefix, Range, ReadError, Revision, Store, StoreError, WatchError, Write,
+    Batch, Change, CommitError, Entry, Event, EventSource, Events, Health, HistoryMark, Import, ImportError,
+    Key, Operation, Page, Prefix, Range, ReadError, Revision, Store, StoreError, WatchError, Write,
 };
 use tokio::time::{Instant, sleep};
 
@@ -163,6 +163,18 @@ impl Store for EncryptedStore {
 
     async fn discard(&self) -> Result<(), ImportError> {
         self.inner.discard().await
+    }
+
+    async fn history_mark(&self) -> Result<Option<HistoryMark>, StoreError> {
+        self.inner.history_mark().await
+    }
+
+    async fn replace_history_mark(
+        &self,
+        expected: Option<HistoryMark>,
+        mark: HistoryMark,
+    ) -> Result<bool, StoreError> {
+        self.inner.replace_history_mark(expected, mark).await
     }
 
     async fn close(&self) {

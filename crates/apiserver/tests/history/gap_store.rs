@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use k3_storage::{
-    Batch, CommitError, Entry, EventSource, Events, Health, Import, ImportError, Key, Page, Prefix, Range,
-    ReadError, Revision, Store, StoreError, WatchError, Write,
+    Batch, CommitError, Entry, EventSource, Events, Health, HistoryMark, Import, ImportError, Key, Page,
+    Prefix, Range, ReadError, Revision, Store, StoreError, WatchError, Write,
 };
 use tokio::sync::watch;
 
@@ -119,6 +119,18 @@ impl Store for GapStore {
 
     async fn discard(&self) -> Result<(), ImportError> {
         self.inner.discard().await
+    }
+
+    async fn history_mark(&self) -> Result<Option<HistoryMark>, StoreError> {
+        self.inner.history_mark().await
+    }
+
+    async fn replace_history_mark(
+        &self,
+        expected: Option<HistoryMark>,
+        mark: HistoryMark,
+    ) -> Result<bool, StoreError> {
+        self.inner.replace_history_mark(expected, mark).await
     }
 
     async fn close(&self) {

@@ -206,7 +206,10 @@ mod tests {
         };
         let read = Authority::ensure(folder.path(), NOW).unwrap();
         assert_eq!(read.pem(), pem);
-        let purpose = Purpose::Master("kubernetes-admin");
+        let purpose = Purpose::Client {
+            name: "kubernetes-admin",
+            groups: &["system:masters"],
+        };
         assert_eq!(admin.flaw(&read, &purpose, NOW), None);
         // What is made now is of the same authority, also after its certificate was renewed.
         let later = NOW + (LIFE_DAYS - RENEWAL_DAYS) * DAY + DAY;

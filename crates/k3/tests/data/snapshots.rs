@@ -30,7 +30,10 @@ async fn what_was_saved_and_destroyed_comes_back_with_its_uids_and_revisions_go_
     let (code, output, errors) = snapshot("save", &data, &running, &[]);
     assert_eq!(code, Some(0), "{errors}");
     assert!(output.contains("read again"), "{output}");
-    assert_eq!(fs::metadata(&running).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(
+        fs::metadata(&running).unwrap().permissions().mode() & 0o777,
+        0o600
+    );
     let left = fs::read_dir(data.path()).unwrap().flatten();
     let left: Vec<_> = left
         .filter(|entry| entry.file_name().to_string_lossy().contains("snapshot"))
