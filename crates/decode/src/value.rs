@@ -182,8 +182,13 @@ impl<'de> Deserializer<'de> for ValueDeserializer<'_> {
                 let mut all = self.members(members, true);
                 if self.nulls == Nulls::Zero {
                     // For Go a field that is absent is no other than one that is `null`.
-                    let absent = supplied(fields).filter(|field| !members.contains_key(*field));
-                    all.null = all.null.chain(absent).collect::<Vec<_>>().into_iter();
+                    let mut null: Vec<&str> = all.null.collect();
+                    for field in supplied(fields) {
+                        if !members.contains_key(field) {
+                            null.push(field);
+                        }
+                    }
+                    all.null = null.into_iter();
                 }
                 visitor.visit_map(all)
             }
