@@ -75,7 +75,7 @@ pub fn protect_directory(path: &Path, is_own: Contents) -> io::Result<()> {
             ),
         ));
     }
-    tracing::warn!(
+    tracing::info!(
         directory = %path.display(),
         mode = format!("{mode:04o}"),
         "the directory was not created by k3 and keeps its mode; the files of k3 in it have mode 0600"

@@ -8,7 +8,7 @@ use k3_node::agent::{Agent, Config, Threshold};
 use k3_test_services::{Docker, TEST_IMAGE};
 use k8s_openapi::api::{
     coordination::v1::Lease,
-    core::v1::{Event, Node, Pod},
+    core::v1::{Event, Namespace, Node, Pod},
 };
 use kubecontroller::{
     manager::Stop,
@@ -38,6 +38,8 @@ fn start(api: &FakeApi, folder: &Path, socket: Option<&Path>) -> Running {
     // The disk of the machine that tests run on may be as full as it likes.
     config.eviction.hard = vec!["memory.available<1Mi".parse::<Threshold>().unwrap()];
     config.images.high = 100;
+    let system = json!({"metadata": {"name": "kube-system", "uid": "the-cluster"}});
+    api.put::<Namespace>(&serde_json::from_value(system).unwrap());
     let agent = Agent::new(config, api.client());
     let stop = Stop::new();
     let mut tasks = JoinSet::new();

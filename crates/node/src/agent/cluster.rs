@@ -64,7 +64,13 @@ pub(super) async fn find_uid(directory: &Path, client: &Client) -> Result<String
         Err(kube::Error::Api(status)) if status.code == 403 => ask(client, SYSTEM_SERVICE).await,
         asked => asked,
     };
-    let uid = uid.map_err(|error| format!("the uid of the cluster is not known yet: {error}"))?;
+    let uid = uid.map_err(|error| {
+        let why = match error {
+            kube::Error::Api(status) => status.message,
+            error => error.to_string(),
+        };
+        format!("the uid of the cluster is not known yet: {why}")
+    })?;
     write(directory, &uid).map_err(|error| {
         format!(
             "cannot write the uid of the cluster to {}: {error}",
